@@ -1,4 +1,4 @@
-//! A live device, looked at in the best way that the kernel allows.
+//! [`Capture`]: a device observed with the best back end that the kernel allows.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,38 +8,38 @@ use crate::bpf::Bpf;
 use crate::error::Error;
 use crate::event::Batch;
 use crate::number::{Number, number_of};
-use crate::source::{Counts, Options, Source, Way};
+use crate::source::{Backend, Counts, Options, Source};
 use crate::tracefs::{self, Tracefs};
 
-/// Looks at a device as long as it lives.
+/// Observes a device until it is dropped.
 pub struct Capture {
     source: Box<dyn Source + Send>,
     notes: Vec<String>,
     node: PathBuf,
     number: Number,
-    /// Which of the devices that have had that number it is.
+    /// Distinguishes the devices that have had this number.
     sequence: Option<String>,
 }
 
 impl Capture {
-    /// Looks at the device of that node: a whole disk. What a partition is asked is reported of the disk that it is on.
+    /// Observes the whole disk of a device node. Requests to a partition are reported for its disk.
     ///
     /// # Errors
-    /// It is no block device, there is no leave (CAP_BPF and CAP_PERFMON), or the kernel cannot. Unless a way was named,
-    /// tracefs is tried where BPF is not allowed, and the [notes](Self::notes) say so.
+    /// It is no block device, CAP_BPF or CAP_PERFMON is missing, or the kernel is not able to. Without a named back end, tracefs is tried if BPF is
+    /// not allowed, and the [notes](Self::notes) say so.
     pub fn open(device: &Path, options: &Options) -> Result<Self, Error> {
         let number = number_of(device)?;
         let sequence = sequence(number);
         tracefs::remove_those_left();
-        let (source, notes): (Box<dyn Source + Send>, _) = match options.way {
-            Some(Way::Bpf) => (Box::new(Bpf::open(number, options)?), Vec::new()),
+        let (source, notes): (Box<dyn Source + Send>, _) = match options.backend {
+            Some(Backend::Bpf) => (Box::new(Bpf::open(number, options)?), Vec::new()),
             Some(_) => (Box::new(Tracefs::open(number, options)?), limits(options)),
             None => best(number, options)?,
         };
         Ok(Self { source, notes, node: device.to_path_buf(), number, sequence })
     }
 
-    /// What must be said aloud of how it looks.
+    /// Limits of the back end that users must know.
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
@@ -47,8 +47,8 @@ impl Capture {
 }
 
 impl Source for Capture {
-    /// A device that is gone asks for nothing, like one that is idle: so whoever waited in vain is told which. One that has its
-    /// number now is somebody else.
+    /// A removed device reports nothing, like an idle one, so an empty wait checks for removal. Another device with the same number is a
+    /// different one.
     fn take(&mut self, batch: &mut Batch, patience: Duration) -> Result<(), Error> {
         self.source.take(batch, patience)?;
         let another = || sequence(self.number).is_some_and(|now| self.sequence.as_ref() != Some(&now));
@@ -63,26 +63,26 @@ impl Source for Capture {
         self.source.counts()
     }
 
-    fn way(&self) -> Way {
-        self.source.way()
+    fn backend(&self) -> Backend {
+        self.source.backend()
     }
 }
 
-/// Taken away, or empty as a loop device is whose file was taken off.
+/// Removed, or empty, as a loop device without a file.
 fn is_gone((major, minor): Number) -> bool {
     let size = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/size"));
     size.is_ok_and(|sectors| sectors.trim() == "0")
         || !Path::new(&format!("/sys/dev/block/{major}:{minor}")).exists()
 }
 
-/// What the kernel counts up with each device that comes to have this number, since 5.15.
+/// The kernel's counter of devices with this number, since Linux 5.15.
 fn sequence((major, minor): Number) -> Option<String> {
     fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/diskseq")).ok()
 }
 
 type Found = (Box<dyn Source + Send>, Vec<String>);
 
-/// BPF, or what there is instead.
+/// BPF, or tracefs instead.
 fn best(number: Number, options: &Options) -> Result<Found, Error> {
     let no_bpf = match Bpf::open(number, options) {
         Ok(bpf) => return Ok((Box::new(bpf), Vec::new())),
@@ -93,16 +93,16 @@ fn best(number: Number, options: &Options) -> Result<Found, Error> {
         Err(error) => {
             return Err(match no_bpf {
                 Error::Permission { .. } => no_bpf,
-                _ => Error::kernel("looking at the device", format!("{no_bpf}; and by tracefs: {error}")),
+                _ => Error::kernel("observing the device", format!("{no_bpf}; and with tracefs: {error}")),
             });
         }
     };
-    let mut notes = vec![format!("{no_bpf}; so looking through tracefs, which costs several times as much")];
+    let mut notes = vec![format!("{no_bpf}; using tracefs instead, which costs several times as much")];
     notes.extend(limits(options));
     Ok((Box::new(tracefs), notes))
 }
 
-/// What tracefs cannot do of what was asked.
+/// The options that tracefs cannot fulfil.
 fn limits(options: &Options) -> Vec<String> {
     let rate =
         options.rate_max.map(|_| "tracefs reports everything: no rate above which requests are left out");

@@ -1,56 +1,56 @@
-//! What can go wrong when a live device is looked at.
+//! Errors of observing a live device.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Each says what, where, and what to do.
+/// Each names what failed, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The device was there, and is gone: unplugged, or detached.
-    #[error("{}: is gone", .0.display())]
+    /// The device was unplugged or detached.
+    #[error("{}: the device was removed", .0.display())]
     Gone(PathBuf),
     /// There is no such block device.
     #[error("{}: {problem}", path.display())]
     Device {
-        /// What was named.
+        /// The name.
         path: PathBuf,
         /// What is wrong with it.
         problem: String,
     },
-    /// Somebody else set the scheduler while it was measured.
+    /// Another process set the scheduler during the measurement.
     #[error(
-        "{device}: somebody else changed the scheduler from {ours} to {theirs} while it was measured; theirs stays"
+        "{device}: another process changed the scheduler from {ours} to {theirs} during the measurement; keeping {theirs}"
     )]
     Foreign {
         /// The device.
         device: String,
-        /// What had been set here.
+        /// The scheduler that this process had set.
         ours: String,
-        /// What is set now.
+        /// The present one.
         theirs: String,
     },
-    /// There is no leave to do this.
+    /// A permission is missing.
     #[error("{what}: not permitted; needs {needs}")]
     Permission {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// Which capability or setting it takes.
+        /// The missing capability or setting.
         needs: &'static str,
     },
-    /// The kernel cannot.
+    /// The kernel is not able to.
     #[error("{what}: {problem}")]
     Kernel {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// Its answer.
+        /// The reason.
         problem: String,
     },
     /// A file or a device could not be read or written.
     #[error("{what}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation.
         what: String,
-        /// The answer.
+        /// The reason.
         source: io::Error,
     },
 }

@@ -1,21 +1,21 @@
-//! What is seen of a device.
+//! Events of a device.
 
 use std::fmt;
 
 use elevator::{Flags, Op, Priority, Process, Sector, Sectors, Span, Time};
 
-/// The name of a task, at most 15 bytes long as in Linux; what is no UTF-8 is shown as `?`.
+/// The name of a task, at most 15 bytes as in Linux; invalid UTF-8 is shown as `?`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Name([u8; 16]);
 
 impl Name {
-    /// From the kernel's form, which ends at the first zero.
+    /// From the kernel's form, which ends at the first zero byte.
     #[must_use]
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes without what follows the end.
+    /// The bytes before the end.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.0.split(|&byte| byte == 0).next().unwrap_or_default()
@@ -43,66 +43,66 @@ impl fmt::Debug for Name {
     }
 }
 
-/// Somebody asked the device for something: a submission (bio), before it is merged and before a scheduler sees it.
+/// A submission (bio) to the device, before merging and before a scheduler sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Arrival {
-    /// When, on `CLOCK_MONOTONIC`.
+    /// The time on `CLOCK_MONOTONIC`.
     pub at: Time,
-    /// What is asked. Writing zeroes counts as a discard, as it moves no data.
+    /// The operation. Writing zeroes counts as a discard, because it moves no data.
     pub op: Op,
-    /// First sector of the whole disk, also where a partition was asked; [`Sector`] 0 for a flush.
+    /// The first sector, counted on the whole disk; [`Sector`] 0 for a flush.
     pub start: Sector,
-    /// How much; zero only for a flush.
+    /// The length; zero only for a flush.
     pub sectors: Sectors,
-    /// What its submitter said.
+    /// The submitter's flags.
     pub flags: Flags,
-    /// The priority that was set for it or its submitter; `None` if none was.
+    /// The priority of the submission or its submitter, if one was set.
     pub priority: Option<Priority>,
-    /// Who asked: the task in whose name the submission was made. Of write-back that is a kernel worker.
+    /// The submitting task. For writeback that is a kernel worker.
     pub process: Option<Process>,
     /// That task's name.
     pub name: Name,
 }
 
-/// What was asked came back.
+/// A completed submission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completed {
-    /// As it arrived.
+    /// Its arrival.
     pub arrival: Arrival,
-    /// When it came back.
+    /// The time of completion.
     pub at: Time,
     /// Whether it failed.
     pub failed: bool,
 }
 
 impl Completed {
-    /// From its arrival to its end.
+    /// The time from arrival to completion.
     #[must_use]
     pub const fn latency(&self) -> Span {
         self.at.since(self.arrival.at)
     }
 }
 
-/// What happened since the batch before. Each list is in order of time but for what several processors report at once.
+/// The events since the previous batch. Each list is sorted by time, except for events that several CPUs report at once.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
-    /// What was asked.
+    /// Arrivals.
     pub arrivals: Vec<Arrival>,
-    /// What came back; only if [`Options::completions`](crate::Options::completions).
+    /// Completions; only with [`Options::completions`](crate::Options::completions).
     pub completed: Vec<Completed>,
-    /// Tasks that had asked for something and are gone; only if [`Options::exits`](crate::Options::exits).
+    /// Ended tasks that had submitted requests; only with [`Options::exits`](crate::Options::exits).
     pub exited: Vec<Process>,
 }
 
 impl Batch {
-    /// Forgets everything but the memory.
+    /// Empties the lists and keeps their memory.
     pub fn clear(&mut self) {
         self.arrivals.clear();
         self.completed.clear();
         self.exited.clear();
     }
 
-    /// Whether nothing happened.
+    /// Whether there are no events.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.arrivals.is_empty() && self.completed.is_empty() && self.exited.is_empty()

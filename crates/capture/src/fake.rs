@@ -1,13 +1,13 @@
-//! A source for tests: says what it is told to say.
+//! A source for tests with prepared events.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::event::Batch;
-use crate::source::{Counts, Source, Way};
+use crate::source::{Backend, Counts, Source};
 
-/// Gives prepared batches, one a call, and then nothing.
+/// Returns prepared batches, one per call, and then nothing.
 #[derive(Clone, Default, Debug)]
 pub struct Fake {
     batches: VecDeque<Batch>,
@@ -15,13 +15,13 @@ pub struct Fake {
 }
 
 impl Fake {
-    /// Gives these.
+    /// With these batches.
     #[must_use]
     pub fn new(batches: impl IntoIterator<Item = Batch>) -> Self {
         Self { batches: batches.into_iter().collect(), counts: Counts::default() }
     }
 
-    /// Claims to have left out and lost so many.
+    /// With this many omitted and lost submissions.
     #[must_use]
     pub const fn missing(mut self, skipped: u64, lost: u64) -> Self {
         (self.counts.skipped, self.counts.lost) = (skipped, lost);
@@ -29,7 +29,7 @@ impl Fake {
         self
     }
 
-    /// Claims to have lost so many ends.
+    /// With this many lost ends.
     #[must_use]
     pub const fn missing_ends(mut self, lost: u64) -> Self {
         self.counts.ends_lost = lost;
@@ -51,7 +51,7 @@ impl Source for Fake {
         Ok(self.counts)
     }
 
-    fn way(&self) -> Way {
-        Way::Fake
+    fn backend(&self) -> Backend {
+        Backend::Fake
     }
 }

@@ -1,9 +1,8 @@
-//! Who issued what a kernel worker hands on.
+//! [`Issuers`]: the process behind a kernel worker's request.
 //!
-//! A loop device has its requests carried out by workers, so that its file's server sees theirs alone. But each
-//! submission was reported when its issuer made it, before a worker could take it up; so when a worker's request comes,
-//! its issuer's report is there, and joins it by place and kind. What does not join for certain stays unknown: no report,
-//! reports that do not reach from its first sector to its last, or reports of several issuers that overlap it.
+//! Kernel workers carry out the requests of a loop device, so that the server of its file sees only workers. Each submission was reported
+//! when its process made it, before a worker took it, and is joined with the worker's request by sector and operation. A request without a
+//! certain match stays unknown: no report, reports that do not cover it, or overlapping reports of several processes.
 
 use std::time::Duration;
 
@@ -13,12 +12,12 @@ use crate::error::Error;
 use crate::event::{Arrival, Batch, Completed};
 use crate::source::Source;
 
-/// Submissions that may be under way; more are not, and their completions were lost.
+/// The greatest number of submissions in flight; above it, completions were lost.
 const UNDER_WAY_MAX: usize = 4096;
-/// How often it is asked whether reports were lost.
+/// How often lost reports are checked for.
 const CHECK_EVERY: Span = Span::from_secs(1);
 
-/// The submissions of a device that are under way, to ask for issuers.
+/// The submissions in flight of a device.
 pub struct Issuers<S> {
     source: S,
     batch: Batch,
@@ -28,17 +27,17 @@ pub struct Issuers<S> {
     lost: u64,
 }
 
-/// An issuer, and what it said of its request. Of several submissions' flags, `meta` is any's, the others are all's.
+/// An issuer and its flags. Of several submissions, `meta` is set if any has it, the other flags if all have them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Issuer {
     /// The task.
     pub process: Process,
-    /// `sync`, `meta` and `ahead`; the others are false, as the worker's own requests do what they ask.
+    /// `sync`, `meta` and `ahead`; the worker's own request carries the other flags.
     pub flags: Flags,
 }
 
 impl<S: Source> Issuers<S> {
-    /// From a source that reports completions, all submissions, and best also exits.
+    /// From a source that reports completions, every submission, and preferably exits.
     pub const fn new(source: S) -> Self {
         Self {
             source,
@@ -50,7 +49,7 @@ impl<S: Source> Issuers<S> {
         }
     }
 
-    /// Hears what was reported until now. To be called when a request has come and before its issuer is asked for.
+    /// Reads the reports so far. Call it after a request arrived and before [`issuer`](Self::issuer).
     ///
     /// # Errors
     /// The source's.
@@ -64,8 +63,8 @@ impl<S: Source> Issuers<S> {
         self.check()
     }
 
-    /// A lost completion would leave a submission behind that somebody else's request could join: then all are forgotten,
-    /// and those under way stay unknown.
+    /// After a lost completion, a stale submission could match another process's request, so all are forgotten and the requests in flight stay
+    /// unknown.
     fn check(&mut self) -> Result<(), Error> {
         let now = self.under_way.last().map_or(self.checked, |arrival| arrival.at);
         if now.since(self.checked) >= CHECK_EVERY || self.under_way.len() > UNDER_WAY_MAX {
@@ -80,7 +79,7 @@ impl<S: Source> Issuers<S> {
         Ok(())
     }
 
-    /// Who issued a request that has come; `None` if that is not certain.
+    /// The issuer of a request that arrived; `None` if uncertain.
     #[must_use]
     pub fn issuer(&self, op: Op, start: Sector, sectors: Sectors) -> Option<Issuer> {
         let end = start + sectors;
@@ -106,7 +105,7 @@ impl<S: Source> Issuers<S> {
         issuer.filter(|_| first && last)
     }
 
-    /// A task that had submitted something and is gone.
+    /// An ended task that had submitted requests.
     pub fn exited(&mut self) -> Option<Process> {
         self.exited.pop()
     }
@@ -122,7 +121,7 @@ const fn both(one: Flags, other: Flags) -> Flags {
     }
 }
 
-/// One that came back can issue nothing any more.
+/// A completed submission cannot match any more.
 fn forget(under_way: &mut Vec<Arrival>, completed: &Completed) {
     if let Some(index) = under_way.iter().position(|arrival| *arrival == completed.arrival) {
         under_way.remove(index);

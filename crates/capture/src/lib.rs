@@ -1,8 +1,7 @@
-//! What happens on a live device, seen from outside.
+//! Observes a device of the running kernel.
 //!
-//! [`Capture::open`] looks at a device of the running kernel and reports what it is asked, above merging and above every
-//! scheduler, under `none` too: each submission with its time, place, kind and process, and if asked for, when it came
-//! back. It is attached only as long as it lives, and leaves nothing behind when it is killed.
+//! [`Capture::open`] reports each submission to a device above merging and above every scheduler, also under `none`: its time, sector,
+//! operation and process and, if requested, its completion. Nothing stays attached after the process ends, even if it is killed.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -22,26 +21,26 @@
 //! # Ok::<(), capture::Error>(())
 //! ```
 //!
-//! | file | what |
+//! | module | what |
 //! |---|---|
-//! | `event` | what is reported |
-//! | `source` | the trait of what reports, so that a test can be one ([`Fake`]) |
-//! | `number` | what the kernel calls a device |
-//! | `topology` | which queue schedules what a device is asked |
-//! | `issuers` | whose a kernel worker's request is |
-//! | `process` | which process a note means |
-//! | `profile` | a device measured |
+//! | `event` | events |
+//! | `source` | the trait of sources, which tests implement too ([`Fake`]) |
+//! | `number` | major and minor numbers |
+//! | `topology` | which queue schedules a device's requests |
+//! | `issuers` | the process behind a kernel worker's request |
+//! | `process`, `clock` | identity and priority of a process; the clock of arrivals |
+//! | `profile` | measurements of a device |
 //! | `recorder` | recordings |
-//! | `bpf` | by a BPF program (`bpf/`, GPL-2.0-only), without copying through files |
-//! | `tracefs` | by the kernel's tracer, where BPF is not allowed |
+//! | `bpf` | the back end with a BPF program (`bpf/`, GPL-2.0-only) |
+//! | `tracefs` | the back end with the kernel's tracer, for kernels that refuse BPF |
 
 mod bpf;
 mod capture;
+mod clock;
 mod error;
 mod event;
 mod fake;
 mod issuers;
-mod manners;
 mod number;
 mod process;
 pub mod profile;
@@ -51,12 +50,12 @@ pub mod topology;
 mod tracefs;
 
 pub use capture::Capture;
+pub use clock::now;
 pub use error::Error;
 pub use event::{Arrival, Batch, Completed, Name};
 pub use fake::Fake;
 pub use issuers::{Issuer, Issuers};
-pub use manners::{now, step_back};
 pub use number::Number;
-pub use process::{is_process, this_process};
+pub use process::{is_process, lower_priority, this_process};
 pub use recorder::Recorder;
-pub use source::{Counts, Options, Source, Way};
+pub use source::{Backend, Counts, Options, Source};

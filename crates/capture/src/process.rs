@@ -1,28 +1,40 @@
-//! Which process a note means, that others find when it may be gone: its number, and when it started, as numbers are used again.
+//! The identity of a process, for files that outlive it: its number and start time, because numbers are reused; and its priority.
 
 use std::fs;
 
-/// This process, as its notes name it: its number, and when it started.
+/// The number and start time of this process.
 #[must_use]
 pub fn this_process() -> (u32, u64) {
     let pid = std::process::id();
     (pid, start_time(pid).unwrap_or(0))
 }
 
-/// Whether the process that began then still lives.
+/// Whether the process with that number and start time still runs.
 #[must_use]
 pub fn is_process(pid: u32, started: u64) -> bool {
     start_time(pid) == Some(started)
 }
 
-/// When a living process started, in clock ticks since boot: field 22 of its `stat`. One that was killed and that nobody has
-/// asked about yet (a zombie, field 3) lives no more.
+/// The start time of a running process in clock ticks since boot: field 22 of its `stat`. A zombie (field 3) does not count as running.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is a name in parentheses, which may hold anything.
+    // The second field is a name in parentheses, which may contain anything.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     fields.next().filter(|&state| !matches!(state, "Z" | "X"))?;
     fields.nth(18)?.parse().ok()
+}
+
+/// Gives this process the lowest CPU and I/O priority, so that it does not delay what it watches. A refusal is ignored.
+///
+/// Nice 19 and not `SCHED_IDLE`: on a busy machine the latter gets a third of a percent of a CPU, and events would be lost.
+pub fn lower_priority() {
+    const WHO_PROCESS: libc::c_int = 1;
+    const CLASS_IDLE: libc::c_int = 3 << 13;
+    let _ = rustix::process::setpriority_process(None, 19);
+    // SAFETY: takes three numbers and no pointer.
+    unsafe {
+        libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, CLASS_IDLE);
+    }
 }
 
 #[cfg(test)]
@@ -30,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_killed_process_is_dead_before_its_parent_has_asked_about_it() {
+    fn a_killed_process_does_not_run_although_its_parent_has_not_waited() {
         let (own, started) = this_process();
         assert!(is_process(own, started) && !is_process(own, started + 1));
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();

@@ -1,4 +1,4 @@
-//! A recording of what a device is asked: what happened and who asked, no data.
+//! [`Recorder`]: writes a device's requests to a recording, without their data.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -9,9 +9,9 @@ use traces::{DeviceId, Pid, Record};
 
 use crate::event::{Arrival, Batch, Completed};
 
-/// Arrivals that wait for their completion, or for an older one's; more than any device has under way.
+/// Arrivals that wait for their own or an older completion; more than a device has in flight.
 const HELD_MAX: usize = 1 << 16;
-/// An arrival that has not come back by then is written without: Linux gives a request up after 30 s.
+/// An arrival without a completion by then is written without one: Linux times requests out after 30 s.
 const PATIENCE: Span = Span::from_secs(60);
 
 struct Held {
@@ -22,15 +22,15 @@ struct Held {
 /// Writes a [`Source`](crate::Source)'s batches as a recording in Dwell's own format, in the order of arrival.
 pub struct Recorder<W: Write> {
     writer: DwellWriter<W>,
-    /// What a recording calls zero.
+    /// The recording's time zero.
     origin: Time,
     with_completions: bool,
     held: VecDeque<Held>,
 }
 
 impl<W: Write> Recorder<W> {
-    /// Writes to `sink`, which should be buffered. `origin` is when the recording began on the clock of arrivals, `comment`
-    /// tells people of what it is. Without completions nothing waits for them.
+    /// Writes to `sink`, which should be buffered. `origin` is the start of the recording on the clock of arrivals, `comment` describes it.
+    /// Without completions nothing waits for them.
     ///
     /// # Errors
     /// If the sink fails.
@@ -45,12 +45,12 @@ impl<W: Write> Recorder<W> {
         Ok(Self { writer, origin, with_completions, held: VecDeque::new() })
     }
 
-    /// Takes a batch.
+    /// Writes a batch.
     ///
     /// # Errors
     /// If the sink fails.
     pub fn take(&mut self, batch: &Batch) -> io::Result<()> {
-        // A source may have been open for a while when a recording begins.
+        // A source may have been opened before the recording.
         let origin = self.origin;
         for arrival in batch.arrivals.iter().filter(|arrival| arrival.at >= origin) {
             self.arrived(*arrival);
@@ -61,7 +61,7 @@ impl<W: Write> Recorder<W> {
         self.release()
     }
 
-    /// Processors report at once: one may be a little before its predecessor.
+    /// CPUs report concurrently: an event may be slightly earlier than its predecessor.
     fn arrived(&mut self, arrival: Arrival) {
         let earlier = self.held.iter().rev().take_while(|held| held.arrival.at > arrival.at).count();
         self.held.insert(self.held.len() - earlier, Held { arrival, completed: None });
@@ -76,7 +76,7 @@ impl<W: Write> Recorder<W> {
         }
     }
 
-    /// Writes those of which nothing more can be learnt.
+    /// Writes the arrivals that need wait no longer.
     fn release(&mut self) -> io::Result<()> {
         let now = self.held.back().map_or(Time::ZERO, |held| held.arrival.at);
         while let Some(held) = self.held.front() {
@@ -101,7 +101,7 @@ impl<W: Write> Recorder<W> {
         self.writer.write(&record, Some(&arrival.name.to_string()))
     }
 
-    /// Writes what is left, what is missing if anything is, and the end.
+    /// Writes the rest, the number of missing events if there are any, and the end.
     ///
     /// # Errors
     /// If the sink fails.

@@ -1,75 +1,73 @@
-//! The one trait of everything that reports what a device is asked.
+//! [`Source`]: the trait of everything that reports a device's requests.
 
 use std::time::Duration;
 
 use crate::error::Error;
 use crate::event::Batch;
 
-/// What is to be reported, and at what cost.
+/// What to report, and at what cost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Report completions, for latencies; costs half as much again.
     pub completions: bool,
-    /// Report the end of tasks that had asked for something.
+    /// Report the end of tasks that submitted requests.
     pub exits: bool,
-    /// Submissions a second and processor that are reported at most; `None` for all. Above it, a burst from the beginning
-    /// of every 134 ms is reported whole and the rest only counted ([`Counts::skipped`]), so that what is seen is in
-    /// sequence. Default: 20,000.
+    /// The greatest number of submissions per second and CPU to report; `None` for all. Above it, a burst at the start of each 134 ms is
+    /// reported completely and the rest only counted ([`Counts::skipped`]), so that sequences stay sequences. Default: 20,000.
     pub rate_max: Option<u32>,
     /// Memory between the kernel and the reader, in bytes; rounded up to a power of two. Default: 4 MiB, which is 0.6 s at
     /// 100,000 a second.
     pub ring_bytes: u32,
-    /// How to look; `None` for the best that this kernel allows.
-    pub way: Option<Way>,
+    /// The back end; `None` for the best that this kernel allows.
+    pub backend: Option<Backend>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { completions: false, exits: false, rate_max: Some(20_000), ring_bytes: 4 << 20, way: None }
+        Self { completions: false, exits: false, rate_max: Some(20_000), ring_bytes: 4 << 20, backend: None }
     }
 }
 
-/// How a device is looked at.
+/// How a device is observed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Way {
+pub enum Backend {
     /// A BPF program at the block layer's tracepoints.
     Bpf,
-    /// The kernel's tracer, as text: for kernels that allow no BPF. Knows neither priorities nor thread groups, cannot
-    /// sample, and costs several times as much.
+    /// The kernel's tracer, read as text, for kernels that refuse BPF. It has neither priorities nor thread groups, cannot sample, and costs
+    /// several times as much.
     Tracefs,
-    /// Whatever a test thinks up.
+    /// A test's own.
     Fake,
 }
 
-/// What was seen, and what was not.
+/// Counts of reported and missed events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Submissions that the device was asked for.
+    /// Submissions to the device.
     pub arrived: u64,
-    /// Of these, left out on purpose above [`Options::rate_max`].
+    /// Submissions omitted above [`Options::rate_max`].
     pub skipped: u64,
-    /// Of these, not reported as nobody fetched reports in time. By [`Way::Tracefs`] an estimate.
+    /// Submissions lost because the reader was late. An estimate with [`Backend::Tracefs`].
     pub lost: u64,
-    /// Ends that were not reported, of tasks and of submissions, whether the submission itself was or not. By [`Way::Tracefs`] an
-    /// estimate.
+    /// Lost ends of tasks and of submissions, whether the submission was reported or not. An estimate with [`Backend::Tracefs`].
     pub ends_lost: u64,
 }
 
-/// Reports what a device is asked, as long as it lives.
+/// Reports a device's requests until it is dropped.
 pub trait Source {
-    /// Adds to `batch` what was reported since the call before. If `patience` is not zero, first waits until much has
-    /// gathered or that time has passed: one that wakes rarely costs little.
+    /// Adds the events since the previous call to `batch`. If `patience` is not zero, it first waits until many events are available or that time
+    /// has passed: rare wakeups cost little.
     ///
     /// # Errors
-    /// The device is gone, or the kernel says that it can no longer be looked at.
+    /// The device was removed, or the kernel no longer reports it.
     fn take(&mut self, batch: &mut Batch, patience: Duration) -> Result<(), Error>;
 
-    /// What was seen since the beginning, and what was not.
+    /// The counts since the source was opened.
     ///
     /// # Errors
-    /// The kernel does not say.
+    /// The kernel cannot be asked.
     fn counts(&self) -> Result<Counts, Error>;
 
-    /// How it looks.
-    fn way(&self) -> Way;
+    /// The back end.
+    fn backend(&self) -> Backend;
 }

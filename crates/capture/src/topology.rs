@@ -254,10 +254,7 @@ impl Stack {
         };
         let names: Vec<String> = self.branches.iter().zip(below).map(name).collect();
         let names = names.join(", ");
-        Err(Error::device(
-            top.node(),
-            format!("stands on several devices that are not alike; name one of {names}"),
-        ))
+        Err(Error::device(top.node(), format!("uses several different devices; name one of {names}")))
     }
 
     /// The layers that put requests in order, or could: the first that does, or else the lowest that offers a choice; each once.
@@ -296,8 +293,7 @@ impl Stack {
         let deaf = |layer: &&Layer| matches!(layer.scheduler.as_deref(), None | Some("none" | "kyber"));
         if let Some(layer) = scheduling.queues.iter().find(deaf) {
             let active = layer.scheduler.as_deref().unwrap_or("none");
-            doubts
-                .push(format!("{} has the scheduler {active}, which takes no notice of ionice", layer.name));
+            doubts.push(format!("{} has the scheduler {active}, which ignores ionice", layer.name));
         }
         doubts
     }
@@ -509,7 +505,7 @@ mod tests {
         let scheduling = stack.scheduling().unwrap();
         assert_eq!((&*scheduling.above.name, &*scheduling.names()), ("md0", "sda, sdb"));
         assert_eq!(scheduling.scheduler(), "bfq (sda), none (sdb)");
-        assert_eq!(stack.doubts(), ["sdb has the scheduler none, which takes no notice of ionice"]);
+        assert_eq!(stack.doubts(), ["sdb has the scheduler none, which ignores ionice"]);
         assert!(stack.contains((8, 16)) && !stack.contains((8, 32)));
     }
 
@@ -521,7 +517,7 @@ mod tests {
         tree.device(disks[1], (8, 16), &[BFQ, ("queue/rotational", "0")], &[]);
         tree.device("virtual/block/dm-0", (253, 0), &[("dm/name", "cached")], &disks);
         let error = tree.stack((253, 0)).scheduling().unwrap_err().to_string();
-        assert_eq!(error, "/dev/dm-0: stands on several devices that are not alike; name one of sda, sdb");
+        assert_eq!(error, "/dev/dm-0: uses several different devices; name one of sda, sdb");
     }
 
     #[test]
@@ -537,8 +533,7 @@ mod tests {
         tree.device("virtual/block/md1", (9, 1), &[("md/level", "raid1")], &[disks[0], parts[1]]);
         tree.device("virtual/block/md2", (9, 2), &[("md/level", "raid0")], &["virtual/block/md1", disks[1]]);
         let said = |number| tree.stack(number).scheduling().unwrap_err().to_string();
-        let unlike =
-            |names: &str| format!("stands on several devices that are not alike; name one of {names}");
+        let unlike = |names: &str| format!("uses several different devices; name one of {names}");
         assert!(said((253, 0)).ends_with(&unlike("ram0, md0")), "{}", said((253, 0)));
         assert!(said((9, 1)).ends_with(&unlike("ram0, sda")), "half of it is asked elsewhere");
         assert!(said((9, 2)).ends_with(&unlike("sdb, md1")), "{}", said((9, 2)));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use capture::profile::{Load, Plan, Profile};
 use capture::topology::{Scheduling, Stack};
-use capture::{Arrival, Batch, Capture, Completed, Error, Options, Source, Way};
+use capture::{Arrival, Backend, Batch, Capture, Completed, Error, Options, Source};
 use common::{Loop, discard_at_once, read, set, write};
 use elevator::{Op, Sector, Sectors};
 
@@ -25,7 +25,7 @@ fn open(device: &Loop, options: &Options) -> Option<Capture> {
 }
 
 fn bpf() -> Options {
-    Options { way: Some(Way::Bpf), ..Options::default() }
+    Options { backend: Some(Backend::Bpf), ..Options::default() }
 }
 
 /// For tests that look at what is left in tracefs by this process.
@@ -36,7 +36,7 @@ fn tracefs_sees_the_same_and_leaves_nothing() {
     let _alone = TRACEFS.lock();
     let Some(device) = Loop::new(16 << 20) else { return };
     set(&device.path, "scheduler", "none");
-    let options = Options { completions: true, way: Some(Way::Tracefs), ..Options::default() };
+    let options = Options { completions: true, backend: Some(Backend::Tracefs), ..Options::default() };
     let Some(mut capture) = open(&device, &options) else { return };
     let file = device.open();
     (0..50).for_each(|page| read(&file, page * 7));
@@ -62,8 +62,8 @@ fn tracefs_takes_no_read_for_the_one_before() {
     let (file, ended) = (device.open(), AtomicBool::new(false));
     let some_are_lost = (1 << 16, Duration::from_millis(300));
     for (ring_bytes, between) in [(16 << 20, Duration::from_millis(50)), some_are_lost] {
-        let way = Some(Way::Tracefs);
-        let options = Options { completions: true, way, ring_bytes, ..Options::default() };
+        let backend = Some(Backend::Tracefs);
+        let options = Options { completions: true, backend, ring_bytes, ..Options::default() };
         let mut batch = Batch::default();
         let capture = std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -112,7 +112,7 @@ fn a_device_that_is_gone_is_told_from_an_idle_one() {
         batch.clear();
         capture.take(&mut batch, patience).err()
     });
-    assert!(gone.unwrap().to_string().ends_with("is gone"));
+    assert!(gone.unwrap().to_string().ends_with("the device was removed"));
 }
 
 /// A loop device's number is given to the next one at once.
@@ -131,7 +131,7 @@ fn a_device_that_has_the_number_of_the_one_that_is_gone_is_another() {
         read(&another.open(), 3);
         capture.take(&mut batch, Duration::from_millis(10)).err()
     });
-    assert!(gone.unwrap().to_string().ends_with("is gone"));
+    assert!(gone.unwrap().to_string().ends_with("the device was removed"));
 }
 
 /// What this thread asked for, as the device may also be looked at by others (udev).

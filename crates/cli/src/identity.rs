@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use capture::{Capture, Issuers, Options, Way};
+use capture::{Backend, Capture, Issuers, Options};
 use elevator::{Flags, Op, Process, Sector, Sectors};
 use server::{Identify, IdentifyFactory, ServeError};
 
@@ -13,7 +13,7 @@ pub(crate) fn by_bpf() -> IdentifyFactory {
             completions: true,
             exits: true,
             rate_max: None,
-            way: Some(Way::Bpf),
+            backend: Some(Backend::Bpf),
             ..Options::default()
         };
         let capture = Capture::open(device, &options)

@@ -4,7 +4,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use capture::topology::{Layer, Scheduling, Stack};
-use capture::{Capture, Options, Source, Way};
+use capture::{Backend, Capture, Options, Source};
 use elevator::text::counted;
 
 use crate::arguments::WayName;
@@ -26,7 +26,7 @@ impl From<capture::Error> for Error {
     }
 }
 
-impl From<WayName> for Way {
+impl From<WayName> for Backend {
     fn from(name: WayName) -> Self {
         match name {
             WayName::Bpf => Self::Bpf,

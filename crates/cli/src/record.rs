@@ -3,7 +3,7 @@
 use std::io::BufWriter;
 use std::time::{Duration, Instant};
 
-use capture::{Batch, Options, Recorder, Source, Way};
+use capture::{Backend, Batch, Options, Recorder, Source};
 use elevator::text::counted;
 use traces::write::Written;
 
@@ -25,17 +25,17 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let scheduling = live::scheduling_of(&arguments.device, arguments.here)?;
     let layer = &scheduling.above;
     let rate_max = (arguments.rate_max > 0).then_some(arguments.rate_max);
-    let way = arguments.way.map(Into::into);
+    let backend = arguments.way.map(Into::into);
     let ring_bytes = 16 << 20;
-    let options = Options { completions: true, rate_max, ring_bytes, way, ..Options::default() };
+    let options = Options { completions: true, rate_max, ring_bytes, backend, ..Options::default() };
     let output = arguments.output.display();
     let mut capture = live::look(layer, &options)?;
     let mut sink = sink(&arguments.output)?;
-    capture::step_back();
+    capture::lower_priority();
     let (origin, begun) = (capture::now(), Instant::now());
     let scheduler = scheduling.scheduler();
-    let way = if capture.way() == Way::Bpf { "BPF" } else { "tracefs" };
-    let comment = format!("{} under {scheduler}, by {way}", layer.name);
+    let by = if capture.backend() == Backend::Bpf { "BPF" } else { "tracefs" };
+    let comment = format!("{} under {scheduler}, by {by}", layer.name);
     let failed = |error: std::io::Error| Error::written(&output, &error);
     let mut recorder =
         Recorder::new(BufWriter::new(&mut sink), layer.number, origin, &comment, true).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! What there is to choose from: a queue's schedulers, with settings of theirs if asked for, or a Dwell device's policies.
+//! Arms: the schedulers of a kernel queue, with or without settings, or the policies of a device that `dwell serve` serves.
 
 use std::io;
 use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
@@ -18,34 +18,34 @@ use crate::settings_backup::{SettingsBackup, Switch};
 
 /// Schedulers by name, one of which is in use.
 pub trait Arms {
-    /// Their names, which change only by [`add`](Self::add) and [`rename`](Self::rename).
+    /// The names; only [`add`](Self::add) and [`rename`](Self::rename) change them.
     fn names(&self) -> &[String];
 
-    /// One more, behind the others.
+    /// Adds an arm at the end.
     ///
     /// # Errors
-    /// That is no arm.
+    /// The name is invalid.
     fn add(&mut self, name: &str) -> Result<(), Error>;
 
-    /// Lets an arm that is not in use stand for something else.
+    /// Gives an arm that is not in use another meaning.
     ///
     /// # Errors
-    /// That is no arm.
+    /// The name is invalid.
     fn rename(&mut self, arm: usize, name: &str) -> Result<(), Error>;
 
-    /// The one in use, by its name as an arm where it is one.
+    /// The scheduler in use, by the name of its arm if it is one.
     ///
     /// # Errors
-    /// The device is gone, or does not say.
+    /// The device was removed or cannot be read.
     fn current(&mut self) -> Result<String, Error>;
 
-    /// Another one, by its place in [`names`](Self::names); how long the switch took.
+    /// Switches to an arm by its index in [`names`](Self::names); returns how long that took.
     ///
     /// # Errors
-    /// The device is gone, or refuses.
+    /// The device was removed or rejects the arm.
     fn switch(&mut self, arm: usize) -> Result<Duration, Error>;
 
-    /// The line that would set it by hand, and one that keeps it so, if there is any.
+    /// A shell command that sets the arm, and a udev rule that keeps it, if there is one.
     fn by_hand(&self, arm: &str) -> (String, Option<String>);
 }
 
@@ -58,7 +58,7 @@ struct Arm {
 
 impl Arm {
     fn parse(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::Usage(format!("'{text}' is no arm; write bfq, or bfq{{slice_idle=0}}"));
+        let wrong = || Error::Usage(format!("'{text}' is not a valid arm; write bfq or bfq{{slice_idle=0}}"));
         let (scheduler, settings) = match text.split_once('{') {
             None => (text, ""),
             Some((scheduler, rest)) => (scheduler, rest.strip_suffix('}').ok_or_else(wrong)?),
@@ -83,29 +83,29 @@ impl Arm {
     }
 }
 
-/// Where a setting of an arm is: of the queue, or of its scheduler.
-fn place(setting: &str) -> String {
+/// The sysfs attribute of a setting, in `queue` or in `queue/iosched`.
+fn attribute(setting: &str) -> String {
     if SETTINGS.contains(&setting) { setting.to_owned() } else { format!("iosched/{setting}") }
 }
 
-/// A setting that was changed here.
+/// A setting that this process changed.
 struct Changed {
-    /// The queue's place among them.
+    /// The index of the queue.
     queue: usize,
     file: String,
     before: String,
-    /// As it reads since: the kernel rounds.
+    /// The value read back: the kernel rounds.
     set: String,
 }
 
-/// Queues of the kernel: one, or those of an array's members, which are alike and get the same.
+/// One kernel queue, or those of an array's members, which all get the same arm.
 pub struct KernelArms {
     queues: Vec<QueueSettings>,
-    /// Where it is noted what each of them was set to, and is now; put back what they note when they are dropped.
-    journals: Vec<SettingsBackup>,
+    /// The settings of each queue before tuning; restored when this is dropped.
+    backups: Vec<SettingsBackup>,
     names: Vec<String>,
     arms: Vec<Arm>,
-    /// The arm that was set here, and its settings.
+    /// The arm that this process set, and the settings that it changed.
     set: Option<(usize, Vec<Changed>)>,
 }
 
@@ -113,15 +113,15 @@ impl KernelArms {
     /// All schedulers that the queues offer, or `wanted`.
     ///
     /// # Errors
-    /// A device is gone, offers nothing to choose from, or lacks one that is wanted.
+    /// A device was removed, offers fewer than two schedulers, or lacks a wanted one.
     pub fn new(queues: Vec<QueueSettings>, wanted: &[String]) -> Result<Self, Error> {
-        let [queue, ..] = &*queues else { return Err(Error::Usage("there is no queue".to_owned())) };
+        let [queue, ..] = &*queues else { return Err(Error::Usage("no queue to tune".to_owned())) };
         let offered = queue.offered()?;
         let names = if wanted.is_empty() { offered.clone() } else { wanted.to_vec() };
         let arms = names.iter().map(|name| Arm::parse(name)).collect::<Result<Vec<_>, _>>()?;
         if let Some(arm) = arms.iter().find(|arm| !offered.contains(&arm.scheduler)) {
             return Err(Error::Usage(format!(
-                "{}: the kernel offers no scheduler '{}' here; it has {}{}",
+                "{}: the kernel offers no scheduler '{}'; available: {}{}",
                 queue.name(),
                 arm.scheduler,
                 offered.join(", "),
@@ -130,24 +130,24 @@ impl KernelArms {
         }
         if arms.len() < 2 {
             let problem =
-                format!("{}: there is nothing to choose from but {}", queue.name(), names.join(", "));
+                format!("{}: only one scheduler to choose from: {}", queue.name(), names.join(", "));
             return Err(Error::Usage(problem));
         }
-        Ok(Self { queues, journals: Vec::new(), names, arms, set: None })
+        Ok(Self { queues, backups: Vec::new(), names, arms, set: None })
     }
 
-    /// Notes what is set in the queues' journals, which put it back when this is dropped.
+    /// Records each switch in the queues' backups, which restore the settings when this is dropped.
     #[must_use]
-    pub fn noting(self, journals: Vec<SettingsBackup>) -> Self {
-        Self { journals, ..self }
+    pub fn with_backups(self, backups: Vec<SettingsBackup>) -> Self {
+        Self { backups, ..self }
     }
 
-    /// Takes back what the arm at hand has set beside the scheduler, as far as that is what it was set to: what somebody else has set
-    /// meanwhile stays, and what the kernel has, when somebody else changed the scheduler.
+    /// Restores the settings that the present arm changed beside the scheduler, unless another process, or the kernel after another
+    /// process's switch, has set them since.
     fn unset(&mut self) -> Result<(), Error> {
         let Some((arm, changed)) = self.set.take() else { return Ok(()) };
         let active = self.active()?;
-        // A scheduler that is no longer there has taken its own settings with it; another may have some of the same name.
+        // The settings of a replaced scheduler are gone; its successor may have settings of the same name.
         let there = |changed: &Changed| {
             active[changed.queue] == self.arms[arm].scheduler || !changed.file.starts_with("iosched/")
         };
@@ -156,12 +156,12 @@ impl KernelArms {
             there(changed) && queue(changed).get(&changed.file).is_ok_and(|now| now == changed.set)
         };
         let put_back = |changed: &Changed| queue(changed).set(&changed.file, &changed.before);
-        // What one of them refuses keeps none of the others from it.
+        // Restore the others even if one is rejected.
         let refused: Vec<Error> = changed.iter().filter(ours).filter_map(|it| put_back(it).err()).collect();
         refused.into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Sets an arm in place of the one at hand; if it is refused, everything is as it was before.
+    /// Sets an arm; if the kernel rejects it, the previous scheduler and settings are restored.
     fn set_arm(&mut self, arm: usize) -> Result<(), Error> {
         self.unset()?;
         let before = self.active()?;
@@ -171,10 +171,10 @@ impl KernelArms {
         let mut each =
             (0..self.queues.len()).flat_map(|queue| settings.iter().map(move |setting| (queue, setting)));
         let done = each.try_for_each(|(queue, (setting, value))| {
-            let (file, settings) = (place(setting), &self.queues[queue]);
+            let (file, settings) = (attribute(setting), &self.queues[queue]);
             let before = settings.get(&file)?;
             let done = settings.set(&file, value);
-            // Also what is refused may be half done, and what nobody can read any more is nobody's.
+            // A rejected setting may have been changed partly.
             let set = settings.get(&file).unwrap_or_else(|_| value.clone());
             changed.push(Changed { queue, file, before, set });
             done
@@ -192,17 +192,17 @@ impl KernelArms {
         self.queues.iter().map(|queue| queue.get("scheduler")).collect()
     }
 
-    /// Sets the scheduler of all queues; if one refuses it, every one keeps what it had before.
+    /// Sets the scheduler of all queues; if one rejects it, all keep their previous one.
     fn set_scheduler(&self, name: &str, before: &[String]) -> Result<(), Error> {
         let set = self.set_schedulers(&vec![name.to_owned(); before.len()]);
         if set.is_err() {
-            // What cannot be put back is seen by whoever looks at what is in use.
+            // A failure to restore shows in the next reading.
             let _ = self.set_schedulers(before);
         }
         set
     }
 
-    /// Sets each queue's scheduler, all at once: each waits until what it has sent is back.
+    /// Sets each queue's scheduler concurrently: each switch waits for the requests in flight.
     fn set_schedulers(&self, names: &[String]) -> Result<(), Error> {
         let set = |queue: &QueueSettings, name: &String| match queue.get("scheduler")? {
             active if active == *name => Ok(()),
@@ -216,7 +216,7 @@ impl KernelArms {
             let switches: Vec<_> = each.map(|(queue, name)| scope.spawn(move || set(queue, name))).collect();
             let ended =
                 switches.into_iter().map(|switch| switch.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            // Every one has ended before what one of them refused is told.
+            // All switches end before the first error is returned.
             ended.collect::<Vec<_>>().into_iter().collect()
         })
     }
@@ -253,22 +253,22 @@ impl Arms for KernelArms {
         let from = Instant::now();
         let scheduler = &self.arms[arm].scheduler;
         let noted: Vec<Switch> =
-            self.journals.iter_mut().map(|journal| journal.begin_switch(scheduler)).collect();
+            self.backups.iter_mut().map(|backup| backup.begin_switch(scheduler)).collect();
         let done = self.set_arm(arm);
-        self.journals.iter_mut().zip(noted).for_each(|(journal, switch)| journal.end_switch(switch));
+        self.backups.iter_mut().zip(noted).for_each(|(backup, switch)| backup.end_switch(switch));
         done.map(|()| from.elapsed())
     }
 
     fn by_hand(&self, arm: &str) -> (String, Option<String>) {
         let Ok(Arm { scheduler, settings }) = Arm::parse(arm) else { return (String::new(), None) };
-        let settings = settings.into_iter().map(|(setting, value)| (place(&setting), value));
+        let settings = settings.into_iter().map(|(setting, value)| (attribute(&setting), value));
         let all: Vec<(String, String)> = once(("scheduler".to_owned(), scheduler)).chain(settings).collect();
         let echo = |queue: &QueueSettings| {
             let echo =
                 |(file, value): &(String, String)| format!("echo {value} > {}", queue.file(file).display());
             all.iter().map(echo).collect::<Vec<_>>().join("; ")
         };
-        // What is `!` in sysfs is a slash to udev.
+        // udev writes a slash where sysfs has `!`.
         let names =
             self.queues.iter().map(|queue| queue.name().replace('!', "/")).collect::<Vec<_>>().join("|");
         let attributes = all.iter().map(|(file, value)| format!(", ATTR{{queue/{file}}}=\"{value}\""));
@@ -277,28 +277,28 @@ impl Arms for KernelArms {
     }
 }
 
-/// A device that `dwell serve` serves: every policy of the library may be an arm.
+/// A device that `dwell serve` serves; each policy of the library can be an arm.
 pub struct ServedArms {
     socket: PathBuf,
     client: Client,
     names: Vec<String>,
     before: String,
-    /// What was set here last, if anything was.
+    /// The policy that this process set last.
     set: Option<String>,
 }
 
 impl ServedArms {
-    /// By its control socket; `queue` is the kernel's in front of it.
+    /// Connects to a control socket; `queue` is the kernel queue in front of the device.
     ///
     /// # Errors
-    /// Nobody listens there, or a device of another size is served.
+    /// No server listens there, or it serves a device of another size.
     pub fn new(socket: &Path, queue: &QueueSettings, names: Vec<String>) -> Result<Self, Error> {
         let failed = |error| Error::file(socket, error);
         let mut client = Client::connect(socket).map_err(failed)?;
         let State { scheduler: before, capacity_sectors, .. } = client.show().map_err(failed)?;
         if let Some(sectors) = queue.sectors().filter(|&sectors| sectors != capacity_sectors) {
             return Err(Error::Usage(format!(
-                "{}: serves {capacity_sectors} sectors, and {} has {sectors}; name the device that it serves",
+                "{}: serves a device of {capacity_sectors} sectors, and {} has {sectors}; name the device that it serves",
                 socket.display(),
                 queue.name()
             )));
@@ -306,7 +306,7 @@ impl ServedArms {
         Ok(Self { socket: socket.to_owned(), client, names, before, set: None })
     }
 
-    /// The server is gone, or what `otherwise` makes of its answer.
+    /// [`Error::Gone`] if the connection ended, otherwise what `otherwise` returns.
     fn failed(&self, error: io::Error, otherwise: impl FnOnce(io::Error) -> Error) -> Error {
         match error.kind() {
             BrokenPipe | ConnectionReset | UnexpectedEof => {
@@ -355,8 +355,7 @@ impl Arms for ServedArms {
     }
 }
 
-/// Puts the policy of before back, if what was set here is still there: what somebody else has set stays. A server that is gone
-/// needs nothing.
+/// Restores the previous policy unless another process has switched since or the server has ended.
 impl Drop for ServedArms {
     fn drop(&mut self) {
         if let Some(set) = self.set.take()
@@ -375,20 +374,20 @@ mod tests {
     use super::*;
     use crate::testing::Tree;
 
-    /// As a tuner has them, over the first of them.
+    /// The arms of a tuner, with backups.
     fn noted(tree: &Tree, queues: &[QueueSettings], names: &[String]) -> KernelArms {
-        let journals =
+        let backups =
             queues.iter().map(|queue| SettingsBackup::begin(&tree.backups(), queue).unwrap()).collect();
-        KernelArms::new(queues.to_vec(), names).unwrap().noting(journals)
+        KernelArms::new(queues.to_vec(), names).unwrap().with_backups(backups)
     }
 
     #[test]
-    fn an_arms_settings_go_with_it() {
+    fn an_arms_settings_are_set_and_restored_with_it() {
         let tree = Tree::new("arms");
         let queue = tree.queue("sda");
         let names = ["bfq{read_ahead_kb=64}", "none"].map(str::to_owned);
         let mut arms = noted(&tree, std::slice::from_ref(&queue), &names);
-        assert_eq!(arms.current().unwrap(), "mq-deadline", "none of the arms yet");
+        assert_eq!(arms.current().unwrap(), "mq-deadline", "not an arm");
         arms.switch(0).unwrap();
         assert_eq!(
             (arms.current().unwrap(), queue.get("read_ahead_kb").unwrap()),
@@ -401,27 +400,27 @@ mod tests {
         );
         arms.switch(0).unwrap();
         drop(arms);
-        assert_eq!(queue.get("read_ahead_kb").unwrap(), "128", "also at the end");
+        assert_eq!(queue.get("read_ahead_kb").unwrap(), "128", "restored at the end");
     }
 
     #[test]
-    fn what_somebody_else_has_set_stays() {
+    fn settings_of_another_process_stay() {
         let tree = Tree::new("arms-foreign");
         let queue = tree.queue("sda");
         let names = ["bfq{nr_requests=32,read_ahead_kb=64}", "none"].map(str::to_owned);
         let mut arms = noted(&tree, std::slice::from_ref(&queue), &names);
         arms.switch(0).unwrap();
-        // Of a queue whose scheduler is changed the kernel sets the number of requests anew.
+        // When a scheduler is replaced, the kernel resets the number of requests.
         queue.set("scheduler", "kyber").unwrap();
         fs::write(queue.file("nr_requests"), "256\n").unwrap();
         drop(arms);
         let now = ["scheduler", "nr_requests", "read_ahead_kb"].map(|setting| queue.get(setting).unwrap());
         assert_eq!(now, ["kyber", "256", "128"]);
-        assert_eq!(fs::read_dir(tree.backups()).unwrap().count(), 0, "nothing is left to be put back");
+        assert_eq!(fs::read_dir(tree.backups()).unwrap().count(), 0, "no backup stays");
     }
 
     #[test]
-    fn members_of_an_array_are_set_together_and_each_put_back() {
+    fn members_of_an_array_are_set_together_and_restored_separately() {
         let tree = Tree::new("arms-members");
         let queues = vec![tree.queue("sda"), tree.queue("sdb")];
         let [a, b] = [queues[0].clone(), queues[1].clone()];
@@ -430,14 +429,14 @@ mod tests {
         let names = ["bfq{read_ahead_kb=64}", "none"].map(str::to_owned);
         let mut arms = noted(&tree, &queues, &names);
         let of_both = |setting: &str| [a.get(setting).unwrap(), b.get(setting).unwrap()];
-        assert_eq!(arms.current().unwrap(), "mq-deadline (sda), none (sdb)", "none of the arms");
+        assert_eq!(arms.current().unwrap(), "mq-deadline (sda), none (sdb)", "not an arm");
         arms.switch(0).unwrap();
         assert_eq!(arms.current().unwrap(), names[0]);
         assert_eq!(
             (of_both("scheduler"), of_both("read_ahead_kb")),
             (["bfq", "bfq"].map(str::to_owned), ["64", "64"].map(str::to_owned))
         );
-        // One of them changed by somebody else.
+        // Another process changes one queue.
         b.set("scheduler", "none").unwrap();
         assert_eq!(arms.current().unwrap(), "bfq (sda), none (sdb)");
         let (line, rule) = arms.by_hand("bfq");
@@ -449,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_sets_between_two_switches_is_what_is_put_back() {
+    fn a_setting_that_another_process_changes_between_two_switches_is_the_one_restored() {
         let tree = Tree::new("arms-between");
         let queue = tree.queue("sda");
         let names = ["bfq{read_ahead_kb=64}", "none{read_ahead_kb=32}"].map(str::to_owned);
@@ -464,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_member_refuses_the_others_keep_what_each_had() {
+    fn if_one_member_rejects_a_scheduler_the_others_keep_theirs() {
         let tree = Tree::new("arms-refused");
         let [a, b, c] = ["sda", "sdb", "sdc"].map(|name| tree.queue(name));
         c.set("scheduler", "none").unwrap();
@@ -479,25 +478,24 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_does_not_offer_is_said_before_anything_is_done() {
+    fn unknown_arms_are_rejected_before_anything_is_changed() {
         let tree = Tree::new("not-offered");
         let problem = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             KernelArms::new(vec![tree.queue("sda")], &names).err().unwrap().to_string()
         };
         assert!(
-            problem(&["bfq", "cfq"])
-                .contains("offers no scheduler 'cfq' here; it has none, mq-deadline, bfq")
+            problem(&["bfq", "cfq"]).contains("offers no scheduler 'cfq'; available: none, mq-deadline, bfq")
         );
         assert!(problem(&["bfq", "nono"]).ends_with("; did you mean 'none'?"));
-        assert!(problem(&["bfq"]).contains("nothing to choose from"));
+        assert!(problem(&["bfq"]).contains("only one scheduler"));
         for bad in ["bfq{", "bfq{x}", "bfq{../x=1}", "bfq{scheduler=none}"] {
-            assert!(problem(&[bad, "none"]).contains("is no arm"), "{bad}");
+            assert!(problem(&[bad, "none"]).contains("is not a valid arm"), "{bad}");
         }
     }
 
     #[test]
-    fn a_device_that_vanished_is_gone() {
+    fn a_removed_device_is_an_error() {
         let tree = Tree::new("arms-gone");
         let mut arms = KernelArms::new(vec![tree.queue("sda")], &[]).unwrap();
         tree.unplug("sda");
@@ -505,9 +503,9 @@ mod tests {
         assert!(matches!(arms.switch(2), Err(Error::Gone(_))));
     }
 
-    /// A slash in a device's name is `!` in sysfs, and a slash to udev's rules.
+    /// A slash in a device's name is `!` in sysfs, and a slash in udev rules.
     #[test]
-    fn a_rule_names_a_device_as_udev_does() {
+    fn a_rule_uses_udevs_name_of_the_device() {
         let tree = Tree::new("by-hand-slash");
         let arms = KernelArms::new(vec![tree.queue("cciss!c0d0")], &[]).unwrap();
         let (line, rule) = arms.by_hand("bfq");
@@ -565,7 +563,7 @@ mod tests {
         assert_eq!(b.get("read_ahead_kb").unwrap(), "128");
     }
 
-    /// A server's control socket that says which scheduler it has and hears of switches.
+    /// A control socket that reports its scheduler and counts switches.
     fn served(socket: &Path) -> std::sync::Arc<std::sync::Mutex<(String, u32)>> {
         use std::io::{BufRead, BufReader, Write};
         let state = std::sync::Arc::new(std::sync::Mutex::new(("deadline".to_owned(), 0)));
@@ -585,9 +583,9 @@ mod tests {
                     } else {
                         serde_json::json!({"state": {"time_ns": 0, "speed": 1, "scheduler": kept.0, "tunables": [], "items": [],
                             "backend": "", "capacity_sectors": 8, "depth": 1, "queued": 0, "in_flight": 0, "unfinished": 0,
-                            "head_sector": 0, "dispatched": 0, "holds": 0, "salvaged": 0, "operations": {}, "processes": {},
+                            "head_sector": 0, "dispatched": 0, "holds": 0, "salvaged": 0, "timed_out": 0, "operations": {}, "processes": {},
                             "clients": [], "lateness": control::protocol::TimesSummary::default(), "switches": 0, "last_switch": null,
-                            "draining_ns": null, "log_lost": null}})
+                            "draining_ns": null, "log_lost": null, "scheduler_faults": 0, "last_scheduler_fault": null}})
                     };
                     writeln!(out, "{reply}").unwrap();
                 }
@@ -597,7 +595,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_not_the_served_one_is_refused() {
+    fn a_device_of_another_size_than_the_served_one_is_rejected() {
         let tree = Tree::new("not-served");
         let socket = tree.directory().join("control");
         let _state = served(&socket);
@@ -609,36 +607,38 @@ mod tests {
         size("16\n");
         let said = arms().err().unwrap().to_string();
         assert!(
-            said.ends_with("control: serves 8 sectors, and loop1 has 16; name the device that it serves"),
+            said.ends_with(
+                "control: serves a device of 8 sectors, and loop1 has 16; name the device that it serves"
+            ),
             "{said}"
         );
     }
 
     #[test]
-    fn of_a_served_device_only_what_was_set_here_is_put_back() {
+    fn only_ones_own_switch_of_a_served_device_is_reverted() {
         let tree = Tree::new("served");
         let socket = tree.directory().join("control");
         let state = served(&socket);
         let names = ["deadline", "noop", "cfq"].map(str::to_owned);
         let arms = || ServedArms::new(&socket, &tree.queue("loop0"), names.to_vec()).unwrap();
         let now = || state.lock().unwrap().clone();
-        // Whoever only looks changes nothing, though somebody else does.
+        // A tuner that has not switched restores nothing, although another process switched.
         let looking = arms();
         state.lock().unwrap().0 = "cfq".to_owned();
         drop(looking);
         assert_eq!(now(), ("cfq".to_owned(), 0));
-        // What was set is put back.
+        // Its own switch is reverted,
         let mut setting = arms();
         setting.switch(1).unwrap();
         drop(setting);
         assert_eq!(now(), ("cfq".to_owned(), 2));
-        // But for what somebody else has set since.
+        // but not another process's.
         let mut setting = arms();
         setting.switch(1).unwrap();
         state.lock().unwrap().0 = "deadline".to_owned();
         drop(setting);
         assert_eq!(now(), ("deadline".to_owned(), 3));
-        // A server that has ended meanwhile is gone.
+        // The server ended meanwhile.
         let mut looking = arms();
         state.lock().unwrap().0 = "none any more".to_owned();
         assert!(matches!(looking.current(), Err(Error::Gone(server)) if server.contains("control")));

@@ -1,25 +1,25 @@
-//! For how much of a window a device was busy: something had been asked of it, and was not back yet.
+//! Busy time: for how much of a window at least one request was in flight.
 //!
 //! # Idea
-//! It is reckoned from when requests arrive above the scheduler to when they come back, so a request that a scheduler holds back for
-//! another keeps the device busy: somebody waits for it. The kernel's own `io_ticks` will not do: it counts whole ticks of its clock (1 to
-//! 10 ms) in which there was any request, so a thousand requests a second of 20 µs each make a device that is always busy.
+//! A request is in flight from its arrival above the scheduler to its completion, so time for which a scheduler holds it back counts.
+//! The kernel's `io_ticks` is too coarse: it counts whole ticks (1 to 10 ms) with any request, so that a thousand requests of 20 µs per
+//! second make the device seem always busy.
 
 use elevator::{Span, Time};
 
-/// Whose end was not reported in that time is believed to be lost: as long as the kernel lets a request take before it gives it up.
+/// A completion that is later than this counts as lost: the kernel's request timeout.
 const LOST: Span = Span::from_secs(30);
 
-/// Follows a device from window to window.
+/// The requests in flight, from window to window.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Busy {
-    /// When requests arrived that are not back yet.
+    /// Arrival times of the requests in flight.
     under_way: Vec<Time>,
 }
 
 impl Busy {
-    /// In a window from `start` to `end` requests arrived at these times, and others, which had arrived and came back then, ended: how long
-    /// the device was busy.
+    /// The busy time of a window from `start` to `end`, in which requests arrived at `arrived` and the requests `ended` (arrival, completion)
+    /// completed.
     pub(crate) fn window(
         &mut self,
         (start, end): (Time, Time),
@@ -47,8 +47,8 @@ impl Busy {
         busy
     }
 
-    /// Nobody looks from here on.
-    pub(crate) fn let_go(&mut self) {
+    /// Forgets the requests in flight: the capture is closed.
+    pub(crate) fn reset(&mut self) {
         self.under_way.clear();
     }
 }
@@ -61,7 +61,7 @@ mod tests {
         Time::ZERO + Span::from_millis(ms)
     }
 
-    /// Milliseconds of the n-th window of 100 ms in which the device was busy.
+    /// The busy time of the n-th window of 100 ms, in milliseconds.
     fn busy(of: &mut Busy, n: u64, arrived: &[u64], ended: &[(u64, u64)]) -> u64 {
         let mut ended: Vec<_> = ended.iter().map(|&(from, to)| (ms(from), ms(to))).collect();
         let span = of.window((ms(100 * n), ms(100 * n + 100)), arrived.iter().map(|&at| ms(at)), &mut ended);
@@ -90,7 +90,7 @@ mod tests {
         busy(&mut of, 0, &[50], &[]);
         assert_eq!((busy(&mut of, 299, &[], &[]), busy(&mut of, 300, &[], &[])), (100, 0));
         busy(&mut of, 301, &[30_150], &[]);
-        of.let_go();
+        of.reset();
         assert_eq!(busy(&mut of, 302, &[], &[]), 0);
     }
 }

@@ -1,4 +1,4 @@
-//! Who may switch a device's scheduler: one process at a time, a tuner or a profile, whatever database and status it keeps.
+//! Claims: one process at a time, a tuner or a profile, may switch a device's scheduler.
 
 use std::fs;
 use std::io;
@@ -9,23 +9,22 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::queue::{BLOCK, QueueSettings};
 
-/// Where devices are claimed, whatever database and status a tuner keeps. What is there stays until the machine is started anew: a file that
-/// was removed could be locked by one and made again by another.
+/// Where the lock files are. They stay until the next boot: after a removal, two processes could lock an old and a new file of the same
+/// name.
 const CLAIMS: &str = "/run/dwell";
 
 impl QueueSettings {
-    /// Claims the device for whoever is to switch its schedulers alone, a tuner or a profile, for as long as the file that is returned is open.
-    /// The kernel takes the lock (flock(2)) back from a process that is killed. It is of a file in `/run/dwell` that only its owner may
-    /// open, for whoever may open a file may lock it, and those of sysfs anybody may. Where there can be no such file it is of the
-    /// scheduler's own.
+    /// Claims the device until the returned file is closed; the kernel releases the lock (flock(2)) of a killed process. The lock is on a file in
+    /// `/run/dwell` that only its owner can open, because every process that can open a file can lock it, and sysfs files are world-readable.
+    /// Where that file cannot be created, the lock is on the scheduler's sysfs file.
     ///
     /// # Errors
-    /// Another process has claimed it; else as [`get`](Self::get).
+    /// Another process has claimed it; otherwise as [`get`](Self::get).
     pub fn claim(&self) -> Result<fs::File, Error> {
         self.claim_in(&self.claims())
     }
 
-    /// What is not the system's has nothing in common with another of its name.
+    /// A tree other than the system's has its own locks.
     fn claims(&self) -> PathBuf {
         let here = self.file("");
         if here.starts_with(BLOCK) { CLAIMS.into() } else { here }
@@ -38,12 +37,12 @@ impl QueueSettings {
     fn claim_in(&self, directory: &Path) -> Result<fs::File, Error> {
         let scheduler =
             || fs::File::open(self.file("scheduler")).map_err(|error| self.failed("scheduler", error));
-        // Of a device that is gone nothing is claimed.
+        // A removed device is an error.
         let own = scheduler()?;
         let path = self.claim_file(directory);
         let file = match private(&path) {
             Ok(file) => file,
-            // Whoever may not open it sees whether somebody holds it, and can switch no scheduler.
+            // Without permission to open it, only whether it is locked can be seen; such a process cannot switch a scheduler either.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let seen = fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(&path);
                 return seen
@@ -61,7 +60,7 @@ impl QueueSettings {
     }
 
     fn claimed(&self, by: Option<u32>) -> Error {
-        let who = by.map_or_else(|| "somebody".to_owned(), |pid| format!("process {pid}"));
+        let who = by.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
         Error::Usage(format!("{}: {who} tunes or measures it; end that first", self.name()))
     }
 }
@@ -79,7 +78,7 @@ fn locker(file: &fs::File) -> Option<u32> {
     holder(&fs::read_to_string("/proc/locks").ok()?, &place)
 }
 
-/// Whom `/proc/locks` names for the file at a place (`1: FLOCK  ADVISORY  WRITE 708 00:15:3029 0 EOF`).
+/// The process that `/proc/locks` names for a file (`1: FLOCK  ADVISORY  WRITE 708 00:15:3029 0 EOF`).
 fn holder(locks: &str, at: &str) -> Option<u32> {
     locks.lines().find_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
@@ -88,13 +87,12 @@ fn holder(locks: &str, at: &str) -> Option<u32> {
     })
 }
 
-/// The device of a file's file system, as `/proc/locks` writes it: that of its mount, for what `stat` says of a file in a subvolume of
-/// btrfs is another one.
+/// The device of a file's file system, as in `/proc/locks`: the mount's. `stat` returns another one for files in a subvolume of btrfs.
 fn device(file: &fs::File) -> Option<String> {
     let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
     let mount = about.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    // `29 1 254:0 / / rw ...`: a mount, the one that it is in, its device.
+    // `29 1 254:0 / / rw ...`: mount, parent, device.
     let mut fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let (major, minor) = fields.find(|fields| fields[0] == mount)?.get(2)?.split_once(':')?;
     let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
@@ -107,7 +105,7 @@ mod tests {
     use crate::testing::Tree;
 
     #[test]
-    fn who_has_locked_a_file_of_the_same_number_elsewhere_is_not_meant() {
+    fn a_lock_on_the_same_inode_of_another_device_is_not_taken_for_ours() {
         let locks =
             "1: FLOCK  ADVISORY  WRITE 11 00:28:257 0 EOF\n2: FLOCK  ADVISORY  WRITE 22 fe:00:257 0 EOF\n";
         assert_eq!(
@@ -117,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_is_claimed_by_one_until_that_one_lets_go() {
+    fn one_process_claims_a_device_until_it_closes_the_file() {
         let tree = Tree::new("claim");
         let claim = |name: &str| QueueSettings::within(&tree.block(), name).claim_in(&tree.directory());
         [tree.queue("sda"), tree.queue("sdb")].iter().for_each(|queue| assert!(queue.exists()));
@@ -130,9 +128,9 @@ mod tests {
         assert!(matches!(claim("sdc"), Err(Error::Gone(_))));
     }
 
-    /// Anybody may open the files of sysfs, and so lock them.
+    /// Every user can open and lock sysfs files.
     #[test]
-    fn nobody_else_can_keep_a_device_claimed() {
+    fn a_lock_on_the_sysfs_file_does_not_claim_the_device() {
         let tree = Tree::new("claim-by-anybody");
         let queue = tree.queue("sda");
         let anybodys = fs::File::open(queue.file("scheduler")).unwrap();
@@ -142,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_file_can_be_made_the_schedulers_own_is_locked() {
+    fn without_a_lock_file_the_sysfs_file_is_locked() {
         let tree = Tree::new("claim-nowhere");
         let queue = tree.queue("sda");
         let nowhere = queue.file("nr_requests");

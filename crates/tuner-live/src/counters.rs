@@ -1,10 +1,7 @@
-//! What a device is asked while nobody looks: the kernel's own counters, which it keeps anyway.
+//! The kernel's counters of a device, which the tuner reads on standby.
 //!
 //! # Idea
-//! Where a choice does not matter the tuner rests, and a tuner at rest must cost nothing: the capture is let go of. Whether the
-//! device is still asked for what the answer was found for, `/sys/block/NAME/stat` says, once a window: how large requests are, how
-//! many of them read, how many are under way at a time and how long each takes. A window that is like none of those at which nothing
-//! was found, several times in a row, is a reason to ask again.
+//! `/sys/block/NAME/stat` is read once per window, so that standby needs no capture.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +10,17 @@ use std::time::{Duration, Instant};
 use crate::error::Error;
 use tuner::Load;
 
-/// How often somebody is asked whether to go on.
+/// How often `going_on` is called.
 const STEP: Duration = Duration::from_millis(250);
 
-/// The kernel's counters of one device.
+/// The counters of one device.
 pub struct Counters {
     file: PathBuf,
     name: String,
     latest: Option<(Instant, Counted)>,
 }
 
-/// Requests, sectors and milliseconds so far, of reads and of writes.
+/// Totals of reads and writes: requests, sectors, milliseconds.
 #[derive(Clone, Copy, Default, Debug)]
 struct Counted {
     reads: u64,
@@ -33,7 +30,7 @@ struct Counted {
 }
 
 impl Counters {
-    /// Of a device by its name in a tree like `/sys/block`; `None` if its queue does not count.
+    /// The counters of a device in a tree like `/sys/block`; `None` if its queue does not count (`iostats`).
     #[must_use]
     pub fn within(block: &Path, name: &str) -> Option<Self> {
         let device = block.join(name);
@@ -42,22 +39,22 @@ impl Counters {
         (counts && file.exists()).then(|| Self { file, name: name.to_owned(), latest: None })
     }
 
-    /// Forgets where it was: what comes before the next window is nobody's.
-    pub fn let_go(&mut self) {
+    /// Forgets the latest reading: the next window starts anew.
+    pub fn reset(&mut self) {
         self.latest = None;
     }
 
-    /// What was asked since the last time; of the first time, nothing.
+    /// The load since the latest reading; empty at the first call.
     ///
     /// # Errors
-    /// The device is gone, or its counters cannot be read.
+    /// The device was removed, or its counters cannot be read.
     pub fn since(&mut self, now: Instant) -> Result<Load, Error> {
         let counted = self.read()?;
         let (then, before) = self.latest.replace((now, counted)).unwrap_or((now, counted));
         Ok(counted.since(&before, now.duration_since(then).as_secs_f64()))
     }
 
-    /// Waits for a window and says what was asked in it; `None` if `going_on`, which is asked about four times a second, says no.
+    /// Waits for a window and returns its load; `None` if `going_on`, called about four times a second, returns false.
     ///
     /// # Errors
     /// As [`since`](Self::since).
@@ -80,7 +77,7 @@ impl Counters {
     }
 
     fn read(&self) -> Result<Counted, Error> {
-        // A loop device stays when its file is taken off, without a sector.
+        // A loop device without a file still exists, with size 0.
         if fs::read_to_string(self.file.with_file_name("size")).is_ok_and(|sectors| sectors.trim() == "0") {
             return Err(Error::Gone(self.name.clone()));
         }
@@ -88,12 +85,12 @@ impl Counters {
             std::io::ErrorKind::NotFound => Error::Gone(self.name.clone()),
             _ => Error::file(&self.file, source),
         })?;
-        // Documentation/block/stat.rst: requests, merged, sectors, ms; of reads, then of writes.
+        // Linux Documentation/block/stat.rst: requests, merged, sectors, ms; for reads, then for writes.
         let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
         let &[reads, _, sectors_read, ms_read, writes, _, sectors_written, ms_written, ..] = &fields[..]
         else {
             let problem =
-                std::io::Error::new(std::io::ErrorKind::InvalidData, "no counters of a block device");
+                std::io::Error::new(std::io::ErrorKind::InvalidData, "not the counters of a block device");
             return Err(Error::file(&self.file, problem));
         };
         Ok(Counted {
@@ -130,7 +127,7 @@ mod tests {
     use crate::testing::Tree;
 
     #[test]
-    fn the_kernels_counters_are_read_and_a_device_that_vanished_is_gone() {
+    fn counters_become_loads_and_a_removed_device_is_an_error() {
         let tree = Tree::new("counters");
         tree.queue("sda");
         assert!(Counters::within(&tree.block(), "sda").is_none(), "this one does not count");

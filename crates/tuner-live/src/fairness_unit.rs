@@ -1,4 +1,4 @@
-//! Who is to be treated fairly: processes, or the control groups that they are in.
+//! Fairness units: the processes or control groups whose shares are compared.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,16 +9,16 @@ use elevator::Process;
 /// Whose shares of a device are compared.
 #[derive(Debug)]
 pub enum FairnessUnit {
-    /// Each process's (thread group's).
+    /// Processes (thread groups).
     Processes,
-    /// Each process's, where the source knows threads only.
+    /// Processes, where the source reports threads only.
     Threads(ThreadGroups),
-    /// Each control group's.
+    /// Control groups.
     Cgroups(Cgroups),
 }
 
 impl FairnessUnit {
-    /// The party of whoever asked, by a number that stays its own; `None` if it cannot be told.
+    /// The number of the unit that a process belongs to; `None` if unknown.
     pub(crate) fn of(&mut self, process: Process) -> Option<u64> {
         match self {
             Self::Processes => Some(u64::from(process.group)),
@@ -27,7 +27,7 @@ impl FairnessUnit {
         }
     }
 
-    /// A window is over: processes may move, and their numbers may go to others.
+    /// Call after each window: processes may move, and their numbers may be reused.
     pub(crate) fn window_over(&mut self) {
         match self {
             Self::Processes => {}
@@ -37,8 +37,7 @@ impl FairnessUnit {
     }
 }
 
-/// The processes that threads are of, looked up in `/proc/TID/status` once a window. A thread that has ended before it was looked up
-/// counts as a process of its own, as a program of one thread is.
+/// The processes of threads, looked up in `/proc/TID/status` once per window. A thread that ended before counts as a process of its own.
 #[derive(Debug)]
 pub struct ThreadGroups {
     proc: PathBuf,
@@ -46,7 +45,7 @@ pub struct ThreadGroups {
 }
 
 impl ThreadGroups {
-    /// As told by the threads below `proc`, which is `/proc`.
+    /// Reads from `proc`, which is `/proc`.
     #[must_use]
     pub fn new(proc: impl Into<PathBuf>) -> Self {
         Self { proc: proc.into(), members: HashMap::new() }
@@ -61,20 +60,19 @@ impl ThreadGroups {
     }
 }
 
-/// Control groups by the processes in them, looked up in `/proc/PID/cgroup` once a window: the group that input and output are
-/// accounted to, which is the controller `blkio`'s where the first version of control groups has that, and the second version's
-/// else. A process that has ended before it was looked up is nobody's; what the kernel writes back is its worker's, which is
-/// in the root.
+/// The control groups of processes, looked up in `/proc/PID/cgroup` once per window: the group of the controller `blkio` in a version 1
+/// hierarchy, otherwise the group in version 2. A process that ended before has none. Writeback belongs to kernel workers in the root
+/// group.
 #[derive(Debug)]
 pub struct Cgroups {
     proc: PathBuf,
     members: HashMap<u32, Option<u64>>,
-    /// Paths seen so far; their places are the parties' numbers.
+    /// Paths so far; a unit's number is its index.
     paths: Vec<String>,
 }
 
 impl Cgroups {
-    /// As told by the processes below `proc`, which is `/proc`.
+    /// Reads from `proc`, which is `/proc`.
     #[must_use]
     pub fn new(proc: impl Into<PathBuf>) -> Self {
         Self { proc: proc.into(), members: HashMap::new(), paths: Vec::new() }
@@ -99,7 +97,7 @@ impl Cgroups {
     }
 }
 
-/// The path that counts of a `cgroup` file, whose lines are `HIERARCHY:CONTROLLERS:PATH` (cgroups(7)).
+/// The path in a `cgroup` file, whose lines are `HIERARCHY:CONTROLLERS:PATH` (cgroups(7)).
 fn path(text: &str) -> Option<&str> {
     let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
     let blkio = lines().find(|(controllers, _)| controllers.split(',').any(|name| name == "blkio"));
@@ -121,7 +119,7 @@ mod tests {
 
     /// Threads of this process, and one that is not there.
     #[test]
-    fn threads_of_a_process_are_one_party() {
+    fn threads_of_a_process_are_one_unit() {
         // SAFETY: takes nothing and returns a number.
         let task = || unsafe { libc::gettid() } as u32;
         let mut parties = FairnessUnit::Threads(ThreadGroups::new("/proc"));
@@ -140,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn processes_of_a_group_are_one_party_until_the_window_is_over() {
+    fn processes_of_a_group_are_one_unit_until_the_window_ends() {
         let tree = Tree::new("parties");
         let proc = [(1, "0::/a\n"), (2, "0::/b\n"), (3, "0::/a\n")].map(|(who, text)| tree.cgroup(who, text));
         let mut parties = FairnessUnit::Cgroups(Cgroups::new(&proc[0]));

@@ -1,4 +1,4 @@
-//! A drive's name in the database: the same for the same kind of drive in any machine.
+//! The name of a drive in the database: the same for the same model and size in each machine.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use capture::topology::Scheduling;
 
-/// That of the disk whose queue schedules, or of the array whose members' queues do. `block` is `/sys/block`.
+/// The name of the disk whose queue schedules, or of the array whose members' queues do. `block` is `/sys/block`.
 #[must_use]
 pub fn of(block: &Path, scheduling: &Scheduling) -> String {
     let names: Vec<&str> = scheduling.queues.iter().map(|queue| queue.name.as_str()).collect();
@@ -16,8 +16,7 @@ pub fn of(block: &Path, scheduling: &Scheduling) -> String {
     }
 }
 
-/// The devices, by their names in `block`, whose queues whoever tunes such a drive or array claims. `scheduling` tells where what one
-/// of them is asked is put in order.
+/// The devices in `block` whose queues a tuner of such a drive or array claims. `scheduling` returns the queues that schedule a device.
 #[must_use]
 pub fn queues_of(
     block: &Path,
@@ -29,27 +28,27 @@ pub fn queues_of(
         let name = entry.file_name().to_string_lossy().into_owned();
         let below = scheduling(&name).filter(|scheduling| of(block, scheduling) == such);
         let below = below.into_iter().flat_map(|scheduling| scheduling.queues).map(|queue| queue.name);
-        // One that schedules itself at times only is its own drive then.
+        // A device that schedules only at times is also a drive of its own.
         let own = (drive(block, &name) == such).then_some(name);
         own.into_iter().chain(below).collect::<Vec<_>>()
     });
     queues.collect()
 }
 
-/// What the members are, and how they are put together: `raid1 of 2 x WDC WD5000AAKS-00YGA0, 976773168 sectors, rotating`.
+/// An array's level and members: `raid1 of 2 x WDC WD5000AAKS-00YGA0, 976773168 sectors, rotating`.
 fn array(block: &Path, name: &str, members: &[&str]) -> String {
     let level = fs::read_to_string(block.join(name).join("md/level"));
     let level = level.map_or_else(|_| "mapped".to_owned(), |level| level.trim().to_owned());
     let mut drives: Vec<String> = members.iter().map(|member| drive(block, member)).collect();
-    // Names of disks change from start to start, and their order with them.
+    // Disk names, and with them the order, change between boots.
     drives.sort_unstable();
     let alike = drives.chunk_by(|one, other| one == other);
     let alike = alike.map(|drives| format!("{} x {}", drives.len(), drives[0])).collect::<Vec<_>>();
     format!("{level} of {}", alike.join(" and "))
 }
 
-/// Model and size of a device of `/sys/block` (or a tree like it): `WDC WD5000AAKS-00YGA0, 976773168 sectors, rotating`. What has
-/// no model, as loop devices, is named by itself.
+/// A device's model and size: `WDC WD5000AAKS-00YGA0, 976773168 sectors, rotating`. Devices without a model, such as loop devices, keep their
+/// own name.
 fn drive(block: &Path, name: &str) -> String {
     let read = |file: &str| {
         let text = fs::read_to_string(block.join(name).join(file)).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! What a user may do with what was learned: join two clusters, forget one.
+//! Edits of what was learned: merging two clusters, forgetting one.
 
 use tuner::State;
 
-/// Joins cluster `other` into `into`: its hits, the values of the metric and the links, also those of others to it.
+/// Merges cluster `other` into `into`: hits, values of the metric, and links in both directions.
 ///
 /// # Errors
-/// If one of them is not there, or both are the same.
+/// One of them does not exist, or both are the same.
 pub fn merge(state: &mut State, into: u64, other: u64) -> Result<(), String> {
     if into == other {
         return Err(format!("cluster {into} cannot be merged with itself"));
@@ -16,12 +16,12 @@ pub fn merge(state: &mut State, into: u64, other: u64) -> Result<(), String> {
     let kept = &mut state.clusters[at];
     let hits = kept.hits + gone.hits;
     for ((mine, at_hit), (theirs, their_hit)) in kept.performance.iter_mut().zip(gone.performance) {
-        // Since whichever came later there were as many hits as before.
+        // The later of the two values keeps its age in hits.
         let ages = [(&*mine, kept.hits, *at_hit), (&theirs, gone.hits, their_hit)];
         let ages = ages.into_iter().filter(|(values, ..)| !values.is_empty());
         let age = ages.map(|(_, hits, at)| hits.saturating_sub(at)).min();
         *at_hit = hits - age.unwrap_or(hits);
-        // Theirs count as the older ones. How many are kept says the tuner's parameter `values`, when it adds the next.
+        // The values of `other` count as older. The parameter `values` limits them when the next one is added.
         mine.splice(..0, theirs);
     }
     (kept.hits, kept.used) = (hits, kept.used.max(gone.used));
@@ -40,10 +40,10 @@ pub fn merge(state: &mut State, into: u64, other: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Forgets a cluster and all links to it.
+/// Removes a cluster and all links to it.
 ///
 /// # Errors
-/// If it is not there.
+/// It does not exist.
 pub fn forget(state: &mut State, cluster: u64) -> Result<(), String> {
     state.clusters.remove(place(state, cluster)?);
     for other in &mut state.clusters {
@@ -57,7 +57,7 @@ pub fn forget(state: &mut State, cluster: u64) -> Result<(), String> {
 
 fn place(state: &State, cluster: u64) -> Result<usize, String> {
     let place = state.clusters.iter().position(|other| other.id == cluster);
-    place.ok_or_else(|| format!("there is no cluster {cluster}; 'dwell patterns list' shows which there are"))
+    place.ok_or_else(|| format!("no cluster {cluster}; 'dwell patterns list' shows all"))
 }
 
 fn link(links: &mut Vec<(u64, u64)>, next: u64, count: u64) {
@@ -102,9 +102,9 @@ mod tests {
         assert_eq!((state.preceding, state.clusters.len()), (Some(2), 2));
     }
 
-    /// Two clusters of which the one was just tried under both schedulers, the other never again since its first windows.
+    /// One cluster was just tried under both schedulers, the other not since its first windows.
     #[test]
-    fn what_was_tried_lately_is_not_tried_again_for_a_merge() {
+    fn a_merge_keeps_the_later_trial() {
         for (into, other) in [(0, 1), (1, 0)] {
             let mut state = state();
             for (id, performance) in
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_is_lost_to_whoever_keeps_more_than_is_preset() {
+    fn merging_keeps_all_values() {
         let mut state = state();
         state.clusters[1].performance[0].0 = vec![1.0; 50];
         merge(&mut state, 2, 1).unwrap();
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn forgetting_leaves_no_links_and_mistakes_are_said() {
+    fn forgetting_removes_links_and_unknown_clusters_are_errors() {
         let mut state = state();
         forget(&mut state, 1).unwrap();
         assert!(state.clusters.iter().all(|cluster| cluster.successors.iter().all(|(next, _)| *next != 1)));

@@ -1,25 +1,22 @@
-//! The tuner on a live device: watches what it is asked, decides with [`tuner::Analyser`], switches, and puts back.
+//! The tuner on a live device: watches it, decides with [`tuner::Analyser`], switches its scheduler and restores it.
 //!
-//! The analyser has no clock and no files; this is where both are. Everything that is read or written of the system comes
-//! in by a path, and what is asked of a device by a [`capture::Source`], so that tests run on trees and sources made up.
+//! The crate `tuner` has no clock and no files; this crate has both. Everything that is read or written in the system is named by a path, and
+//! requests come from a [`capture::Source`], so that tests run on trees and sources of their own.
 //!
-//! | file | what |
+//! | module | what |
 //! |---|---|
-//! | `keeper` | one window after the other: watch, decide, act, say |
-//! | `observe` | from what a source reports to windows |
-//! | `busy` | for how much of a window the device had something to do |
-//! | `parties` | whose shares are compared: processes, control groups |
-//! | `indifference`, `blocks` | where a choice does not matter |
-//! | `load` | what is asked of a device, and which loads are alike |
-//! | `rest` | whether that is another load while nobody looks |
-//! | `arms` | what there is to choose from, in the kernel or on a served device |
-//! | `queue`, `claim` | a queue's settings in sysfs, and who alone may switch them |
-//! | `space` | settings to be searched |
-//! | `journal` | what was set before, put back at the end or by the next run |
+//! | `live_tuner` | one window after the other: observe, decide, switch, report |
+//! | `observe`, `busy` | windows from a capture's events; busy time |
+//! | `fairness_unit` | processes or control groups whose shares are compared |
+//! | `counters` | the kernel's counters, read on standby |
+//! | `arms`, `space` | the schedulers to choose from; settings to search |
+//! | `queue`, `claim` | a queue's settings in sysfs; the lock on a device |
+//! | `settings_backup` | the previous settings, restored at the end or by the next run |
+//! | `files` | files and directories that other users cannot redirect |
 //! | `database`, `identity` | what was learned, by drive |
-//! | `learned`, `picture` | what users do with it, and how it looks |
-//! | `status` | how it is doing, for people and for Prometheus |
-//! | `outside`, `system` | numbers from elsewhere; idle priority, processor time |
+//! | `learned`, `picture` | edits and pictures of what was learned |
+//! | `status` | the status for users and Prometheus |
+//! | `outside`, `system` | metrics from outside the block layer; priorities, CPU time |
 
 pub mod arms;
 mod busy;

@@ -1,8 +1,8 @@
-//! From what a source reports to the analyser's windows.
+//! Collects the events of a capture into windows.
 
 use std::time::Duration;
 
-use capture::{Arrival, Batch, Completed, Counts, Source, Way};
+use capture::{Arrival, Backend, Batch, Completed, Counts, Source};
 use elevator::{Op, Span, Time};
 use tuner::{Access, Completion, Performance, Tally, Window};
 
@@ -10,47 +10,46 @@ use crate::busy::Busy;
 use crate::error::Error;
 use crate::fairness_unit::FairnessUnit;
 
-/// A window that took more than so many of its lengths was not watched through: the machine slept, or this process was
-/// stopped.
+/// A window that took more than this many lengths is discarded: the machine slept or this process was stopped.
 const LATE: u32 = 2;
 
-/// What was seen in a window.
+/// A window and its results.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// What was asked.
+    /// The accesses.
     pub window: Window,
-    /// How it went.
+    /// The device's performance.
     pub performance: Performance,
-    /// The part of it in which the device was busy, 0 to 1: something was asked for and not back yet.
+    /// The part of the window with at least one request in flight, 0 to 1.
     pub busy: f64,
-    /// Requests whose arrival was not reported, so that patterns may be torn: above the rate at which every one is, or lost. Rates are
-    /// scaled up by them.
+    /// Requests whose arrival was not reported, because the rate was too high or an event was lost. Rates are scaled up by them; patterns may
+    /// have gaps.
     pub missed: u64,
-    /// It lasted much longer than it should have, so it says nothing.
+    /// The window lasted far too long and must be discarded.
     pub torn: bool,
 }
 
-/// Gathers what a source reports into windows of one length that follow one another.
+/// Collects events into consecutive windows of one length.
 pub struct Windower<S> {
     open: Box<dyn FnMut() -> Result<S, capture::Error>>,
-    /// `None` while nobody looks.
+    /// `None` on standby.
     source: Option<S>,
     length: Duration,
     batch: Batch,
-    /// The source's, at the end of the window before.
+    /// The source's counters at the end of the previous window.
     counts: Counts,
     start: Option<Time>,
-    /// What was reported after the end of the window before.
+    /// Events reported after the end of the previous window.
     later: Batch,
     parties: FairnessUnit,
     busy: Busy,
 }
 
 impl<S: Source> Windower<S> {
-    /// Windows of `length`, of the source that `open` opens: now, and again after each [`let_go`](Self::let_go).
+    /// Opens the source with `open`, now and again after each [`close`](Self::close).
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The source cannot be opened.
     pub fn new(
         mut open: impl FnMut() -> Result<S, capture::Error> + 'static,
         length: Duration,
@@ -70,36 +69,36 @@ impl<S: Source> Windower<S> {
         })
     }
 
-    /// Whose shares are compared, if not each process's as the source tells it.
+    /// Sets whose shares the fairness metric compares; the default is processes as the source reports them.
     #[must_use]
     pub fn among(self, parties: FairnessUnit) -> Self {
         Self { parties, ..self }
     }
 
-    /// By which way it looks; `None` while it does not.
+    /// The capture's back end; `None` on standby.
     #[must_use]
-    pub fn way(&self) -> Option<Way> {
-        self.source.as_ref().map(Source::way)
+    pub fn backend(&self) -> Option<Backend> {
+        self.source.as_ref().map(Source::backend)
     }
 
-    /// How long a window is.
+    /// The length of a window.
     #[must_use]
     pub const fn length(&self) -> Duration {
         self.length
     }
 
-    /// Closes the source, so that being looked at costs the device nothing. The next window begins when it is asked for.
-    pub fn let_go(&mut self) {
+    /// Closes the source, so that the device has no overhead. The next window begins when it is requested.
+    pub fn close(&mut self) {
         (self.source, self.start, self.counts) = (None, None, Counts::default());
         self.later.clear();
-        self.busy.let_go();
+        self.busy.reset();
     }
 
-    /// Watches for one window. `now` tells the time that the source stamps with; `going_on` is asked about four times a second,
-    /// and ends the wait early if it says no.
+    /// Watches for one window. `now` returns the time on the source's clock. `going_on` is called about four times a second and ends the wait
+    /// early by returning false.
     ///
     /// # Errors
-    /// The device is gone, or can no longer be watched.
+    /// The device was removed, or cannot be watched.
     pub fn next(
         &mut self,
         now: &mut dyn FnMut() -> Time,
@@ -134,17 +133,17 @@ impl<S: Source> Windower<S> {
         let time = now();
         let torn = time.since(start).as_nanos() > length.as_nanos() * u64::from(LATE);
         let busy = self.busy.window((start, end), accesses.iter().map(|access| access.time), &mut ended);
-        // What came while nobody watched belongs to no window.
+        // Events of the time between belong to no window.
         (self.start, self.later) = if torn { (Some(time), Batch::default()) } else { (Some(end), later) };
         let counts = source.counts()?;
         let before = std::mem::replace(&mut self.counts, counts);
         let missed = counts.skipped + counts.lost - before.skipped - before.lost;
-        // Whose end was lost would be under way for long.
+        // A request whose completion was lost would seem to be in flight for long.
         if torn || counts.ends_lost > before.ends_lost {
-            self.busy.let_go();
+            self.busy.reset();
         }
         accesses.sort_by_key(|access| access.time);
-        // Rates are of all requests, also of those that were only counted.
+        // Rates cover all requests, also those that were only counted.
         let reported = accesses.len().max(1) as f64;
         let all = 1.0 + missed as f64 / reported;
         let mut performance = tally.finish(length);
@@ -156,11 +155,11 @@ impl<S: Source> Windower<S> {
     }
 }
 
-/// What of a source's reports belongs to a window: what came before its end, arrived or came back. The rest waits.
+/// The events of one window. Later ones wait for the next.
 struct Gathered {
     end: Time,
     accesses: Vec<Access>,
-    /// When what ended had arrived, and when it did.
+    /// Arrival and completion time of each completed request.
     ended: Vec<(Time, Time)>,
     tally: Tally,
     later: Batch,
@@ -234,7 +233,7 @@ mod tests {
         Windower::new(move || Ok(source.clone()), Duration::from_secs(1)).unwrap()
     }
 
-    /// A clock that goes on by `step` each time it is looked at.
+    /// A clock that advances by `step` at each reading.
     fn clock(step: u64) -> impl FnMut() -> Time {
         let mut ms = 0;
         move || {
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_end_belongs_to_the_next_window() {
+    fn later_arrivals_belong_to_the_next_window() {
         let batch =
             Batch { arrivals: vec![arrival(10, 0), arrival(990, 8), arrival(1010, 16)], ..Batch::default() };
         let mut windows = windows_of(Fake::new([batch]));
@@ -257,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_back_after_the_end_belongs_to_the_next_window() {
+    fn later_completions_belong_to_the_next_window() {
         let back =
             |ms| Completed { arrival: arrival(10, 0), at: Time::ZERO + Span::from_millis(ms), failed: false };
         let batch = Batch { completed: vec![back(990), back(1010), back(1990)], ..Batch::default() };
@@ -268,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_the_device_was_busy_is_said_also_of_what_was_only_counted() {
+    fn busy_time_is_scaled_up_by_requests_that_were_only_counted() {
         let asked = |from, to| Completed {
             arrival: arrival(from, 0),
             at: Time::ZERO + Span::from_millis(to),
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn completions_are_counted_and_failed_ones_are_not() {
+    fn failed_completions_are_not_counted() {
         let of =
             |failed| Completed { arrival: arrival(10, 0), at: Time::ZERO + Span::from_millis(30), failed };
         let batch = Batch { completed: vec![of(false), of(true)], ..Batch::default() };
@@ -297,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_of_all_requests_also_of_those_only_counted() {
+    fn rates_include_requests_that_were_only_counted() {
         let came =
             Completed { arrival: arrival(10, 0), at: Time::ZERO + Span::from_millis(30), failed: false };
         let batch = Batch { arrivals: vec![came.arrival], completed: vec![came], ..Batch::default() };
@@ -307,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_was_lost_is_no_request_and_does_not_keep_the_device_busy() {
+    fn a_lost_completion_does_not_keep_the_device_busy() {
         let came =
             Completed { arrival: arrival(10, 0), at: Time::ZERO + Span::from_millis(110), failed: false };
         let arrivals = vec![came.arrival, arrival(500, 8)];
@@ -321,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_jumps_tears_the_window_and_the_next_is_whole() {
+    fn a_window_over_a_clock_jump_is_discarded() {
         let back =
             |ms| Completed { arrival: arrival(10, 0), at: Time::ZERO + Span::from_millis(ms), failed: false };
         let meanwhile = Batch {
@@ -336,12 +335,12 @@ mod tests {
         assert!(torn.torn && torn.missed == 10);
         let whole = windows.next(&mut clock, &mut || true).unwrap().unwrap();
         assert!(!whole.torn && whole.missed == 0);
-        // What a minute brought would be a minute's load in a second.
+        // Otherwise a minute's load would count as a second's.
         assert_eq!((whole.window.accesses.len(), whole.performance.iops), (0, 0.0));
     }
 
     #[test]
-    fn while_it_is_let_go_of_nothing_is_open_and_then_it_begins_anew() {
+    fn a_closed_source_is_opened_again_for_the_next_window() {
         let opened = std::rc::Rc::new(std::cell::Cell::new(0));
         let open = {
             let opened = std::rc::Rc::clone(&opened);
@@ -355,7 +354,7 @@ mod tests {
         for whole in [1, 2] {
             let seen = windows.next(&mut clock, &mut || true).unwrap().unwrap();
             assert_eq!((opened.get(), seen.window.accesses.len(), seen.missed), (whole, 1, 3));
-            windows.let_go();
+            windows.close();
             assert!(windows.source.is_none());
             // A minute later.
             (0..600).for_each(|_| _ = clock());

@@ -1,4 +1,4 @@
-//! Numbers from outside the block layer: what users read and wrote, and what a command of theirs prints.
+//! Metrics from outside the block layer: bytes of user programs, and the number that a command prints.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -13,27 +13,27 @@ use crate::error::Error;
 use crate::observe::Seen;
 use crate::system;
 
-/// How long a user's command may take to print its number, of a window, and at most: nobody is heard meanwhile, neither systemd's
-/// watchdog (60 s in `packaging/`) nor a signal to end (30 s).
+/// How long a command may take: a part of the window, and at most. Meanwhile neither systemd's watchdog (60 s in `packaging/`) nor a
+/// signal to end (30 s) is answered.
 const COMMAND_SHARE: u32 = 4;
 const COMMAND_MOST: Duration = Duration::from_secs(20);
 
-/// What a metric needs from outside, window after window.
+/// Measures such a metric, window after window.
 #[derive(Debug, Default)]
 pub struct Outside {
     command: Option<String>,
-    /// What users had read and written at the end of the latest window.
+    /// Bytes of user programs until the end of the latest window.
     user_bytes: Option<u64>,
 }
 
 impl Outside {
-    /// With the command whose number is the metric, if it is one's.
+    /// With the command that prints the metric, if it is a command's.
     #[must_use]
     pub const fn new(command: Option<String>) -> Self {
         Self { command, user_bytes: None }
     }
 
-    /// Puts into a window that just ended what the metric needs. What went wrong, in words: then it is not there.
+    /// Adds the metric's value to a window that just ended; returns the problem if it has none.
     #[must_use]
     pub fn measure(&mut self, metric: Metric, seen: &mut Seen) -> Option<String> {
         let seconds = seen.window.length.as_secs_f64();
@@ -43,7 +43,7 @@ impl Outside {
                     Ok(now) => (Some(now), None),
                     Err(problem) => (None, Some(problem.to_string())),
                 };
-                // Programs that ended took what they had read with them.
+                // The bytes of ended programs are no longer counted.
                 let between = |(now, before): (u64, u64)| now.saturating_sub(before) as f64 / seconds;
                 let before = std::mem::replace(&mut self.user_bytes, now);
                 seen.performance.user_bandwidth = now.zip(before).map(between);
@@ -60,17 +60,17 @@ impl Outside {
         }
     }
 
-    /// The next window does not begin where the latest ended.
+    /// Forgets the last value: the next window does not follow the latest one.
     pub const fn forget(&mut self) {
         self.user_bytes = None;
     }
 }
 
-/// Bytes that all programs read and wrote so far through system calls, from `/proc/PID/io` of each (a tree like `/proc`). Pipes and
-/// sockets are in it, and what ended programs did since the last look is not, nor what those did that tell not even whoever may ask all.
+/// Bytes that all programs have read and written by system calls, from each `/proc/PID/io` below `proc`. Includes pipes and sockets; excludes
+/// ended programs and unreadable ones.
 ///
 /// # Errors
-/// There is no leave to ask every program, without which the sum says nothing, or the kernel does not count.
+/// CAP_SYS_PTRACE is missing, or the kernel does not count.
 pub fn user_bytes(proc: &Path) -> Result<u64, Error> {
     let mut sum = None;
     for entry in fs::read_dir(proc).map_err(|error| Error::file(proc, error))?.flatten() {
@@ -84,7 +84,7 @@ pub fn user_bytes(proc: &Path) -> Result<u64, Error> {
                 let why = "is refused; to count what all programs read and wrote takes CAP_SYS_PTRACE";
                 return Err(Error::file(&file, io::Error::new(error.kind(), why)));
             }
-            // It has ended, or is one that tells nobody.
+            // It has ended or is unreadable.
             Err(_) => continue,
         };
         let field = |line: &str| {
@@ -97,7 +97,7 @@ pub fn user_bytes(proc: &Path) -> Result<u64, Error> {
     sum.ok_or_else(|| Error::file(proc, io::Error::new(ErrorKind::Unsupported, why)))
 }
 
-/// Whether this thread has CAP_SYS_PTRACE, with which all but a few that hide from root, too, tell what they read and wrote.
+/// Whether this thread has CAP_SYS_PTRACE, with which nearly every process is readable.
 fn may_ask_all() -> bool {
     const SYS_PTRACE: u32 = 19;
     let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
@@ -106,14 +106,14 @@ fn may_ask_all() -> bool {
     capabilities.is_some_and(|mask| mask >> SYS_PTRACE & 1 == 1)
 }
 
-/// What of a command's output is looked at, in bytes.
+/// How much of a command's output is read, in bytes.
 const LOOKED_AT: usize = 64 << 10;
 
-/// Runs a user's command with `sh -c` and takes the first number that it prints. What it leaves running in the background is not
-/// waited for. It runs at normal priority: what is to be measured would not wait for it, and on a busy machine it would never be done.
+/// Runs a command with `sh -c` and returns the first number that it prints. Background processes of it are not waited for. It runs at normal
+/// priority: at idle priority a busy machine might never run it.
 ///
 /// # Errors
-/// It cannot be run, fails, takes longer than `patience` (and is ended, with all that it started), or prints no number.
+/// It cannot be run, fails, prints no number, or takes longer than `patience` (then it is killed with its children).
 pub fn number(command: &str, patience: Duration) -> Result<f64, String> {
     let failed = |error: io::Error| format!("{command}: {error}");
     let mut shell = Command::new("sh");
@@ -127,7 +127,7 @@ pub fn number(command: &str, patience: Duration) -> Result<f64, String> {
         .args(["-c", command])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
-        // Its own group, so that all that it started can be ended with it.
+        // In its own process group, so that its children can be killed with it.
         .process_group(0)
         .spawn()
         .map_err(failed)?;
@@ -135,7 +135,7 @@ pub fn number(command: &str, patience: Duration) -> Result<f64, String> {
     stdout.iter().for_each(system::read_without_waiting);
     let (from, mut text) = (Instant::now(), Vec::new());
     let status = loop {
-        // Before it is read: what was printed until then is all that there is.
+        // Checked before reading: afterwards nothing more is printed.
         let ended = child.try_wait().map_err(failed)?;
         stdout.iter_mut().for_each(|stdout| read_what_is_there(stdout, &mut text));
         match ended {
@@ -158,7 +158,7 @@ pub fn number(command: &str, patience: Duration) -> Result<f64, String> {
         .ok_or_else(|| format!("{command}: printed no number that can be reckoned with"))
 }
 
-/// What a pipe holds now; what is beyond [`LOOKED_AT`] is thrown away.
+/// The present content of a pipe, up to [`LOOKED_AT`] bytes.
 fn read_what_is_there(pipe: &mut impl Read, text: &mut Vec<u8>) {
     let mut piece = [0; 4096];
     while let Ok(bytes @ 1..) = pipe.read(&mut piece) {
@@ -217,7 +217,7 @@ mod tests {
         assert!(user_bytes(&root).is_err());
     }
 
-    /// Less of users' bytes than there were would be told as a bad scheduler.
+    /// Too small a sum would look like a bad scheduler.
     #[test]
     fn user_bytes_of_some_programs_are_not_told_as_those_of_all() {
         // SAFETY: takes and returns numbers only.
@@ -227,7 +227,7 @@ mod tests {
             return eprintln!("SKIPPED: only root can see what is refused to others");
         }
         let looked = std::thread::spawn(move || {
-            // The system call itself is of this thread alone.
+            // The raw system call concerns this thread alone.
             assert_eq!(nobody(65534), 0);
             user_bytes(Path::new("/proc"))
         });

@@ -1,11 +1,10 @@
-//! A picture of a cluster's trace: its sector jumps over the window, on a scale that shows both near and far ones.
+//! Pictures of a cluster: the sector jumps over the window, on a logarithmic scale.
 
 use std::fmt::Write;
 
 const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// The greatest jump forwards and backwards of each of `columns` equal pieces, in steps of 1 to 8 on a scale of powers of two;
-/// 0 where there is none.
+/// The greatest jump forwards and backwards in each of `columns` equal pieces, on a logarithmic scale of 1 to 8; 0 where there is none.
 fn steps(points: &[f64], columns: usize) -> Vec<(usize, usize)> {
     let piece = points.len().div_ceil(columns.max(1)).max(1);
     let step = |jump: f64| {
@@ -16,14 +15,14 @@ fn steps(points: &[f64], columns: usize) -> Vec<(usize, usize)> {
     points.chunks(piece).map(|piece| (step(greatest(piece, 1.0)), step(greatest(piece, -1.0)))).collect()
 }
 
-/// Two lines of `columns` characters: jumps forwards, and jumps backwards below them.
+/// Two lines of `columns` characters: jumps forwards above jumps backwards.
 #[must_use]
 pub fn sparkline(points: &[f64], columns: usize) -> [String; 2] {
     let steps = steps(points, columns);
     [steps.iter().map(|(up, _)| BARS[*up]).collect(), steps.iter().map(|(_, down)| BARS[*down]).collect()]
 }
 
-/// A drawing, to stand in an HTML page or alone. Takes its colour from the text around it.
+/// An SVG drawing, for an HTML page or alone, in the colour of the surrounding text.
 #[must_use]
 pub fn svg(points: &[f64], title: &str) -> String {
     const WIDTH: usize = 600;

@@ -1,4 +1,4 @@
-//! The settings of a queue in sysfs.
+//! A queue's settings in sysfs.
 
 use std::fs;
 use std::io;
@@ -10,10 +10,10 @@ use capture::topology::schedulers;
 use crate::error::Error;
 use crate::system;
 
-/// Settings that a tuner may change, in the order in which they are put back: the scheduler resets `nr_requests`.
+/// Settings that the tuner changes, in the order of restoring: a new scheduler resets `nr_requests`.
 pub const SETTINGS: [&str; 4] = ["scheduler", "nr_requests", "read_ahead_kb", "wbt_lat_usec"];
 
-/// Where the system has its block devices.
+/// The system's block devices.
 pub(crate) const BLOCK: &str = "/sys/block";
 
 /// `/sys/block/NAME/queue`.
@@ -24,13 +24,13 @@ pub struct QueueSettings {
 }
 
 impl QueueSettings {
-    /// Of a device by its name in `/sys/block`.
+    /// The queue of a device by its name in `/sys/block`.
     #[must_use]
     pub fn of(name: &str) -> Self {
         Self::within(Path::new(BLOCK), name)
     }
 
-    /// Of one in a tree like `/sys/block`.
+    /// The queue of a device in a tree like `/sys/block`.
     #[must_use]
     pub fn within(block: &Path, name: &str) -> Self {
         Self { name: name.to_owned(), directory: block.join(name).join("queue") }
@@ -48,29 +48,29 @@ impl QueueSettings {
         self.directory.join(setting)
     }
 
-    /// Whether the device is still there.
+    /// Whether the device still exists.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.directory.exists()
     }
 
-    /// The number of its directory, which another device that comes to have the name does not have: sysfs gives each the next one. A loop
-    /// device keeps it whatever file it is attached to, as it does its settings.
+    /// The inode of its directory. A later device with the same name has another one. A loop device keeps it, like its settings, whatever file
+    /// is attached.
     #[must_use]
     pub fn inode(&self) -> Option<u64> {
         fs::metadata(&self.directory).ok().map(|found| found.ino())
     }
 
-    /// The device's size in sectors, if it says one.
+    /// The device's size in sectors, if known.
     #[must_use]
     pub fn sectors(&self) -> Option<u64> {
         fs::read_to_string(self.directory.parent()?.join("size")).ok()?.trim().parse().ok()
     }
 
-    /// A setting's value; of the scheduler the one in use.
+    /// A setting's value; for `scheduler` the one in use.
     ///
     /// # Errors
-    /// [`Error::Gone`] if the device is, else why the file cannot be read.
+    /// [`Error::Gone`] if the device was removed, otherwise why the file cannot be read.
     pub fn get(&self, setting: &str) -> Result<String, Error> {
         let text = fs::read_to_string(self.file(setting)).map_err(|error| self.failed(setting, error))?;
         let text = text.trim();
@@ -78,11 +78,11 @@ impl QueueSettings {
             return Ok(text.to_owned());
         }
         schedulers(text).0.ok_or_else(|| {
-            Error::Usage(format!("{}: no scheduler is marked in '{text}'", self.file(setting).display()))
+            Error::Usage(format!("{}: no active scheduler in '{text}'", self.file(setting).display()))
         })
     }
 
-    /// The schedulers that the kernel offers here.
+    /// The schedulers that the kernel offers.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -91,15 +91,15 @@ impl QueueSettings {
         Ok(schedulers(&text).1)
     }
 
-    /// Sets one, at normal priority.
+    /// Writes a setting, at normal priority.
     ///
     /// # Errors
-    /// [`Error::Gone`] if the device is, else [`Error::Rejected`].
+    /// [`Error::Gone`] if the device was removed, otherwise [`Error::Rejected`].
     pub fn set(&self, setting: &str, value: &str) -> Result<(), Error> {
         let path = self.file(setting);
-        let refused =
+        let rejected =
             |source| Error::Rejected { what: path.display().to_string(), value: value.to_owned(), source };
-        // Opened without creating: a file in the place of a device that is gone would be no setting.
+        // Opened without creating: after the device is removed, a new file would be no setting.
         let write = |value: &str| {
             if !path.canonicalize()?.starts_with(self.directory.canonicalize()?) {
                 let problem = "the path leads out of the device's queue directory";
@@ -112,7 +112,7 @@ impl QueueSettings {
             if setting == "nr_requests"
                 && let Ok(number) = value.parse::<u32>()
             {
-                // The kernel ignores a number that it believes to have already, though the driver's tags may differ.
+                // The kernel ignores its present number, although the driver's tags may differ.
                 let _ = write(&another(number).to_string());
             }
             write(value)
@@ -120,12 +120,11 @@ impl QueueSettings {
         match written {
             Ok(()) => Ok(()),
             Err(_) if !self.exists() => Err(Error::Gone(self.name.clone())),
-            Err(source) => Err(refused(source)),
+            Err(source) => Err(rejected(source)),
         }
     }
 
-    /// All that may be changed, as it is: (setting, value) in the order of [`SETTINGS`], then the settings of the scheduler in use.
-    /// What this queue lacks is left out.
+    /// The present values of all settings that exist: (setting, value) in the order of [`SETTINGS`], then those of the scheduler in use.
     #[must_use]
     pub fn all(&self) -> Vec<(String, String)> {
         let known = |setting: String| Some((setting.clone(), self.get(&setting).ok()?));
@@ -147,7 +146,7 @@ impl QueueSettings {
     }
 }
 
-/// A number of requests that is not this one to the kernel either, whose least is 4.
+/// A number of requests that differs from this one for the kernel, whose minimum is 4.
 const fn another(number: u32) -> u32 {
     if number > 4 { number - 1 } else { 5 }
 }
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_written_before_another_is_never_the_same_to_the_kernel() {
+    fn the_intermediate_number_always_differs_for_the_kernel() {
         for number in [0, 1, 3, 4, 5, 6, 128] {
             assert_ne!(another(number).max(4), number.max(4), "{number}");
         }

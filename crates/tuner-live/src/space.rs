@@ -1,11 +1,11 @@
-//! What can be set of a kernel's schedulers and queue, for a search: each on a ladder around what the kernel presets.
+//! Settings of the kernel's schedulers and queues for a search, each with a ladder of values around the kernel's default.
 
 use tuner::{Ladder, Space};
 
 use crate::queue::QueueSettings;
 
-/// Settings of the kernel's schedulers that decide how they serve a disk, and values around their presets (6.x): a step is a
-/// factor of 2 to 4, which is the least that a window can tell from chance.
+/// Settings that decide how a scheduler serves a disk, with values around the defaults of Linux 6.x. A step is a factor of 2 to 4, the least
+/// that a window can tell from chance.
 const LADDERS: [(&str, &str, &[&str]); 7] = [
     ("mq-deadline", "read_expire", &["60", "125", "250", "500", "1000", "2000"]),
     ("mq-deadline", "writes_starved", &["1", "2", "4", "8", "16"]),
@@ -16,15 +16,15 @@ const LADDERS: [(&str, &str, &[&str]); 7] = [
     ("kyber", "read_lat_nsec", &["500000", "1000000", "2000000", "4000000", "10000000"]),
 ];
 
-/// A queue's settings, and the factors of their present values that are tried.
+/// Settings of a queue, and the factors of their present values to try.
 const OF_THE_QUEUE: [(&str, &[f64]); 3] = [
     ("nr_requests", &[0.25, 0.5, 1.0, 2.0, 4.0]),
     ("read_ahead_kb", &[0.25, 1.0, 4.0, 16.0]),
     ("wbt_lat_usec", &[0.0, 0.25, 1.0, 4.0]),
 ];
 
-/// What can be set of these schedulers on this queue; without those of which nothing can. How far is read ahead is up to the device that
-/// is read from: of one `below` that, nothing is read ahead.
+/// The settings of these schedulers on this queue. Read-ahead is decided by the device that is read from: of a queue `below` that device,
+/// `read_ahead_kb` has no effect.
 #[must_use]
 pub fn of_kernel(queue: &QueueSettings, below: bool, schedulers: &[String]) -> Vec<Space> {
     let shared = OF_THE_QUEUE.iter().filter(|(name, _)| !below || *name != "read_ahead_kb");
@@ -39,7 +39,7 @@ pub fn of_kernel(queue: &QueueSettings, below: bool, schedulers: &[String]) -> V
     schedulers.iter().map(space).filter(|space| !space.ladders.is_empty()).collect()
 }
 
-/// Values around what the queue has now; `None` if it lacks the setting, or has it off.
+/// Values around the present one; `None` if the queue lacks the setting or has it off.
 fn around(queue: &QueueSettings, setting: &str, factors: &[f64]) -> Option<Ladder> {
     let now: f64 = queue.get(setting).ok()?.parse().ok().filter(|&now| now > 0.0)?;
     let mut values: Vec<String> = factors.iter().map(|by| format!("{:.0}", now * by)).collect();

@@ -1,4 +1,4 @@
-//! How a running tuner is doing: for `dwell tune --status`, and as Prometheus text.
+//! The status of a running tuner, for `dwell tune --status` and as Prometheus text.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,68 +15,68 @@ use crate::files;
 /// A status is some hundred bytes long, plus the names of the arms.
 const LENGTH_MAX: u64 = 1 << 20;
 
-/// What a tuner did so far.
+/// What a tuner has done.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Status {
     /// The device's name.
     pub device: String,
     /// The process that tunes it.
     pub pid: u32,
-    /// When that started, in clock ticks since the machine did, as process numbers are used again.
+    /// When that process started, in clock ticks since boot, because process numbers are reused.
     #[serde(default)]
     pub started: u64,
-    /// What is improved, in words.
+    /// The metric's name.
     pub metric: String,
-    /// Decisions are only said, not carried out.
+    /// Decisions are reported but not carried out.
     pub dry_run: bool,
-    /// What there is to choose from.
+    /// The arms.
     pub arms: Vec<String>,
-    /// The one in use.
+    /// The scheduler in use.
     pub current: String,
-    /// The one from before.
+    /// The scheduler before tuning.
     pub before: String,
-    /// Windows watched, and of these those with enough requests to be analysed.
+    /// Windows watched.
     pub windows: u64,
-    /// See `windows`.
+    /// Windows with enough requests to be analysed.
     pub analysed: u64,
-    /// Windows of a kind of load, or of a cluster, that was known before.
+    /// Windows of a known kind of load or cluster.
     pub hits: u64,
-    /// Kinds of load known.
+    /// Known kinds of load.
     #[serde(default)]
     pub kinds: u64,
-    /// Clusters kept.
+    /// Stored clusters.
     pub clusters: u64,
-    /// Switches made.
+    /// Switches.
     pub switches: u64,
-    /// How long they took together, in seconds.
+    /// Their total duration in seconds.
     pub switching_seconds: f64,
     /// Requests that were not reported.
     pub missed: u64,
-    /// Processor time of the tuner, in seconds.
+    /// CPU time of the tuner in seconds.
     pub processor_seconds: f64,
-    /// The metric in the latest window.
+    /// The metric's value in the latest window.
     pub value: Option<f64>,
-    /// The latest decision in words.
+    /// The line of the latest decision.
     pub latest: String,
 }
 
-/// Where a device's status is kept.
+/// The file of a device's status.
 #[must_use]
 pub fn file(directory: &Path, device: &str) -> PathBuf {
     directory.join(format!("tune-{}.json", device.replace('/', "!")))
 }
 
-/// Writes it, whole or not at all.
+/// Replaces a device's status file.
 ///
 /// # Errors
-/// The directory cannot be made or written to.
+/// The directory cannot be created or written.
 pub fn write(directory: &Path, status: &Status) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let text = serde_json::to_vec(status)?;
     files::replace(&file(directory, &status.device), &text, false)
 }
 
-/// Reads it; `None` if nobody tunes the device, also where a tuner that was killed has left its status.
+/// Reads a device's status; `None` if no running tuner has written one.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -92,7 +92,7 @@ pub fn read(directory: &Path, device: &str) -> io::Result<Option<Status>> {
 }
 
 impl Status {
-    /// As Prometheus text, exposition format 0.0.4.
+    /// The Prometheus text exposition format 0.0.4.
     #[must_use]
     pub fn prometheus(&self) -> String {
         let device = escaped(&self.device);
@@ -104,19 +104,19 @@ impl Status {
             );
         };
         single("windows_total", "counter", "Windows watched.", self.windows as f64);
-        single("windows_analysed_total", "counter", "Windows with enough requests.", self.analysed as f64);
         single(
-            "hits_total",
+            "windows_analysed_total",
             "counter",
-            "Windows of a kind of load, or of a cluster, that was known before.",
-            self.hits as f64,
+            "Windows with enough requests to be analysed.",
+            self.analysed as f64,
         );
-        single("kinds", "gauge", "Kinds of load known.", self.kinds as f64);
-        single("clusters", "gauge", "Clusters kept.", self.clusters as f64);
+        single("hits_total", "counter", "Windows of a known kind of load or cluster.", self.hits as f64);
+        single("kinds", "gauge", "Known kinds of load.", self.kinds as f64);
+        single("clusters", "gauge", "Stored clusters.", self.clusters as f64);
         single("switches_total", "counter", "Switches made.", self.switches as f64);
-        single("switching_seconds_total", "counter", "Time that switches took.", self.switching_seconds);
+        single("switching_seconds_total", "counter", "Total duration of switches.", self.switching_seconds);
         single("missed_requests_total", "counter", "Requests that were not reported.", self.missed as f64);
-        single("processor_seconds_total", "counter", "Processor time of the tuner.", self.processor_seconds);
+        single("processor_seconds_total", "counter", "CPU time of the tuner.", self.processor_seconds);
         if let Some(value) = self.value {
             single("metric", "gauge", "The metric in the latest window.", value);
         }
@@ -134,15 +134,15 @@ fn escaped(label: &str) -> String {
     label.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// A status that a thread of its own shows to whoever asks.
+/// A status that a thread serves over HTTP.
 #[derive(Clone, Default)]
-pub struct Shown(Arc<Mutex<Status>>);
+pub struct StatusServer(Arc<Mutex<Status>>);
 
-impl Shown {
-    /// Answers HTTP at `address` until the process ends.
+impl StatusServer {
+    /// Serves HTTP at `address` until the process ends.
     ///
     /// # Errors
-    /// The address is taken, or not ours.
+    /// The address is in use or not local.
     pub fn serve(&self, address: SocketAddr) -> io::Result<SocketAddr> {
         let listener = TcpListener::bind(address)?;
         let bound = listener.local_addr()?;
@@ -153,13 +153,13 @@ impl Shown {
         Ok(bound)
     }
 
-    /// Shows another one.
+    /// Replaces the status.
     pub fn set(&self, status: Status) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = status;
     }
 
     fn answer(&self, mut stream: std::net::TcpStream) -> io::Result<()> {
-        /// For the whole request: whoever sends it drop by drop would keep everybody else waiting.
+        /// For the whole request: one slow client must not block the others.
         const PATIENCE: Duration = Duration::from_secs(2);
         stream.set_write_timeout(Some(PATIENCE))?;
         let until = Instant::now() + PATIENCE;
@@ -176,7 +176,7 @@ impl Shown {
         let (state, text) = if request.starts_with(b"GET /metrics ") {
             ("200 OK", self.0.lock().unwrap_or_else(PoisonError::into_inner).prometheus())
         } else {
-            ("404 Not Found", "only /metrics is here\n".to_owned())
+            ("404 Not Found", "only /metrics exists\n".to_owned())
         };
         write!(
             stream,
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_as_it_was_written_and_nobody_is_nobody() {
+    fn the_status_is_read_as_written() {
         let tree = crate::testing::Tree::new("status");
         assert_eq!(read(&tree.directory(), "sda").unwrap(), None);
         let (pid, started) = capture::this_process();
@@ -211,8 +211,8 @@ mod tests {
     }
 
     #[test]
-    fn prometheus_gets_it_over_http() {
-        let shown = Shown::default();
+    fn prometheus_text_is_served_over_http() {
+        let shown = StatusServer::default();
         shown.set(status());
         let address = shown.serve(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let ask = |path: &str| {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_tuner_tunes_nothing() {
+    fn the_status_of_a_killed_tuner_is_ignored() {
         let tree = crate::testing::Tree::new("status-killed");
         let of = |pid: u32, started: u64| Status { pid, started, ..status() };
         let (pid, started) = capture::this_process();
@@ -243,8 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn whoever_asks_drop_by_drop_is_not_heard_to_the_end() {
-        let shown = Shown::default();
+    fn a_slow_client_is_disconnected() {
+        let shown = StatusServer::default();
         shown.set(status());
         let address = shown.serve(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let mut slow = std::net::TcpStream::connect(address).unwrap();

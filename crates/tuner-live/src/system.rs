@@ -1,4 +1,4 @@
-//! What is asked of the system itself: idle priority, processor time, files that are there whole.
+//! Thread priority, CPU time, child processes.
 //!
 //! "our method runs in low priority threads being able to reduce the impact on CPU bound applications" (IOAnalyzer, I).
 
@@ -11,8 +11,7 @@ const WHO_PROCESS: libc::c_int = 1;
 const IDLE: libc::c_int = 3 << 13;
 const NONE: libc::c_int = 0;
 
-/// This thread and those that it starts run at idle priority from now on, for the processor and for I/O. What was refused, in
-/// words; that is no failure.
+/// Lowers this thread, and the threads that it starts, to idle priority for CPU and I/O. Returns a line for each refusal, which is no error.
 #[must_use]
 pub fn idle() -> Vec<String> {
     let mut refused = Vec::new();
@@ -24,16 +23,18 @@ pub fn idle() -> Vec<String> {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: a valid structure that outlives the call; 0 is this thread.
     check(
-        "idle processor priority",
+        "cannot get idle CPU priority",
         unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) }.into(),
     );
     // SAFETY: takes numbers only; 0 is this thread.
-    check("idle I/O priority", unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, IDLE) });
+    check("cannot get idle I/O priority", unsafe {
+        libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, IDLE)
+    });
     refused
 }
 
-/// This thread runs as most do, at normal priority for the processor and for I/O, as far as that is allowed: who is idle may not
-/// always be more (`RLIMIT_NICE`). Makes system calls only, so that a child can call it before it becomes another program.
+/// Raises this thread to normal priority for CPU and I/O, as far as `RLIMIT_NICE` allows. Makes system calls only, so that a child can call it
+/// before exec.
 pub(crate) fn normal() {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: a valid structure that outlives the call; 0 is this thread.
@@ -42,8 +43,8 @@ pub(crate) fn normal() {
     unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, NONE) };
 }
 
-/// Does at normal priority what others wait for, from a thread that may be idle: while a queue's scheduler is set all that is asked of it
-/// stands still, and on a busy machine who is idle may not be on for long.
+/// Runs `what` at normal priority. During a switch of the scheduler all requests wait, and on a busy machine an idle thread may not run for
+/// long.
 pub(crate) fn at_normal_priority<T>(what: impl FnOnce() -> T) -> T {
     // SAFETY: takes a number only; 0 is this thread.
     if unsafe { libc::sched_getscheduler(0) } != libc::SCHED_IDLE {
@@ -51,7 +52,7 @@ pub(crate) fn at_normal_priority<T>(what: impl FnOnce() -> T) -> T {
     }
     normal();
     let done = what();
-    // It was granted before.
+    // It was allowed before.
     let _ = idle();
     done
 }
@@ -61,7 +62,7 @@ pub(crate) fn warn(line: &dyn Display) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Processor time that this process took so far, in seconds.
+/// The CPU time of this process in seconds.
 #[must_use]
 pub fn processor_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -70,13 +71,13 @@ pub fn processor_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Reading from this pipe does not wait for whoever may still write to it.
+/// Makes reads from a pipe non-blocking.
 pub(crate) fn read_without_waiting(pipe: &impl AsRawFd) {
     // SAFETY: takes numbers only; the descriptor is open as long as its owner is borrowed.
     unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) };
 }
 
-/// Ends a child that leads a group of its own, with everybody in it.
+/// Kills a child with its process group, which it leads.
 pub(crate) fn end_group(leader: u32) {
     // SAFETY: takes numbers only; a child that nobody has waited for keeps its number.
     unsafe { libc::kill(-(leader as libc::pid_t), libc::SIGKILL) };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::queue::QueueSettings;
 
-/// Removed when it is dropped.
+/// A temporary directory, removed when it is dropped.
 pub(crate) struct Tree(PathBuf);
 
 impl Tree {
@@ -20,7 +20,7 @@ impl Tree {
         self.0.join("block")
     }
 
-    /// `PID/cgroup` below what is to be `/proc`.
+    /// Writes `PID/cgroup` below a substitute of `/proc`.
     pub(crate) fn cgroup(&self, process: u32, text: &str) -> PathBuf {
         let proc = self.0.join("proc");
         fs::create_dir_all(proc.join(process.to_string())).unwrap();
@@ -37,7 +37,7 @@ impl Tree {
         self.0.join("backups")
     }
 
-    /// A device under mq-deadline. A plain file keeps what is written, without brackets, and reads as the one scheduler.
+    /// A device under mq-deadline. Its plain files keep what is written; a scheduler without brackets reads as the active one.
     pub(crate) fn queue(&self, name: &str) -> QueueSettings {
         let queue = self.block().join(name).join("queue");
         fs::create_dir_all(&queue).unwrap();
@@ -47,7 +47,7 @@ impl Tree {
         QueueSettings::within(&self.block(), name)
     }
 
-    /// The kernel's counters of a device: requests, merged, sectors, ms; of reads, then of writes.
+    /// Writes a device's counters: requests, merged, sectors, ms; for reads, then for writes.
     pub(crate) fn count(&self, name: &str, counters: [u64; 8]) {
         fs::write(self.block().join(name).join("queue/iostats"), "1\n").unwrap();
         fs::write(self.block().join(name).join("stat"), counters.map(|n| n.to_string()).join(" ")).unwrap();

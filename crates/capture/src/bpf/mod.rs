@@ -1,7 +1,6 @@
-//! By a BPF program at the tracepoints of submissions.
+//! The back end with a BPF program at the block layer's tracepoints.
 //!
-//! The program and its maps are held by descriptors of this process alone: nothing is pinned, so the kernel takes
-//! everything down when the process ends, however it ends.
+//! Only descriptors of this process hold the program and its maps: nothing is pinned, so the kernel removes everything when the process ends.
 
 mod record;
 mod under_way;
@@ -18,17 +17,17 @@ use rustix::event::{Timespec, epoll};
 
 use crate::error::Error;
 use crate::event::Batch;
-use crate::source::{Counts, Options, Source, Way};
+use crate::source::{Backend, Counts, Options, Source};
 use record::{ARRIVAL_BYTES, Record};
 use under_way::UnderWay;
 
-/// What is loaded: GPL-2.0-only, with its source inside. See `bpf/README.md`.
+/// The program: GPL-2.0-only, with its source. See `bpf/README.md`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/block.bpf.o");
 
 /// `PERIOD_SHIFT` of the program.
 const PERIOD_SHIFT: u32 = 27;
 
-/// What the kernel's ring buffer keeps with each record, in bytes.
+/// The header of a record in the kernel's ring buffer, in bytes.
 const RECORD_HEADER: usize = 8;
 
 const PERMISSION: &str = "root, or CAP_BPF and CAP_PERFMON";
@@ -40,16 +39,16 @@ type Account = [u64; 6];
 pub(crate) struct Bpf {
     ring: RingBuf<MapData>,
     accounts: PerCpuArray<MapData, Account>,
-    /// Ready when the program woke us: not, as a level-triggered wait would have it, when there is anything at all.
+    /// Ready when the program wakes the reader, not whenever there is a record, as with a level-triggered wait.
     woken: OwnedFd,
-    /// What waits for its completion, if completions are reported.
+    /// Submissions in flight, if completions are reported.
     under_way: Option<UnderWay>,
     /// Holds the programs and their links.
     _ebpf: Ebpf,
 }
 
 impl Bpf {
-    /// Attaches to what the disk of that number is asked.
+    /// Attaches to the disk with that number.
     pub(crate) fn open((major, minor): (u32, u32), options: &Options) -> Result<Self, Error> {
         let btf = Btf::from_sys_fs()
             .map_err(|error| Error::kernel("reading the kernel's types (/sys/kernel/btf/vmlinux)", error))?;
@@ -104,7 +103,7 @@ fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Error> {
     ebpf.take_map(name).ok_or_else(|| Error::kernel(format!("BPF map {name}"), "is missing from the object"))
 }
 
-/// Tells a lack of leave from a lack of ability.
+/// Distinguishes a missing permission from a missing feature.
 fn refused(what: &str, error: EbpfError) -> Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     let mut said = Vec::new();
@@ -167,7 +166,7 @@ impl Source for Bpf {
         })
     }
 
-    fn way(&self) -> Way {
-        Way::Bpf
+    fn backend(&self) -> Backend {
+        Backend::Bpf
     }
 }

@@ -1,4 +1,4 @@
-//! The records that the program in the kernel writes.
+//! The records that the BPF program writes.
 
 use elevator::{Flags, Op, Priority, PriorityClass, Process, Sector, Sectors, Time};
 
@@ -12,11 +12,11 @@ const END_BYTES: usize = 24;
 const COMPLETED: u32 = 1;
 const EXITED: u32 = 2;
 
-/// The kernel's name of a submission under way: the address of its bio, used again when it is over.
+/// The identity of a submission in flight: the address of its bio, which is reused after completion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Bio(pub(super) u64);
 
-/// What the program tells.
+/// A record.
 pub(super) enum Record {
     Arrived(Bio, Arrival),
     Completed { bio: Bio, at: Time, failed: bool },
@@ -27,13 +27,13 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]))
 }
 
-/// The program runs on little-endian machines alone, as it is built for them.
+/// The program is built for little-endian machines only.
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
 impl Record {
-    /// Reads one. `None` for commands that are no I/O (zone management, the device's own).
+    /// Parses a record. `None` for commands that are no I/O (zone management, driver-specific).
     pub(super) fn parse(bytes: &[u8]) -> Option<Self> {
         match (bytes.len(), u32_at(bytes, 16)) {
             (ARRIVAL_BYTES, _) => Some(Self::Arrived(Bio(u64_at(bytes, 8)), arrival(bytes)?)),
@@ -70,7 +70,7 @@ fn arrival(bytes: &[u8]) -> Option<Arrival> {
     })
 }
 
-/// `enum req_op` of Linux: the same numbers since 4.10, but for the zones', whose appending writes are writes.
+/// `enum req_op` of Linux, unchanged since 4.10 except for zones; a zone append is a write.
 fn op(number: u8) -> Option<Op> {
     match number {
         0 => Some(Op::Read),

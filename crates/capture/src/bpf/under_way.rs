@@ -1,4 +1,4 @@
-//! Submissions that were reported and have not come back.
+//! Submissions in flight.
 
 use elevator::{Span, Time};
 use hashbrown::HashMap;
@@ -6,16 +6,16 @@ use hashbrown::HashMap;
 use super::record::Bio;
 use crate::event::{Arrival, Completed};
 
-/// More than this many are not under way: the completions of some were lost.
+/// The greatest number of submissions in flight; above it, completions were lost.
 const LENGTH_MAX: usize = 1 << 16;
-/// Then those are forgotten that arrived longer ago than any disk takes (Linux gives up a request after 30 s).
+/// Then submissions older than Linux's request timeout of 30 s are forgotten.
 const AGE_MAX: Span = Span::from_secs(60);
 
 /// Joins arrivals with their completions.
 #[derive(Default)]
 pub(super) struct UnderWay {
     table: HashMap<Bio, Arrival>,
-    /// Completions that were not reported, though none is known to be lost.
+    /// Completions that were not reported, although the ring buffer lost none.
     missing: u64,
 }
 
@@ -27,11 +27,11 @@ impl UnderWay {
                 self.table.clear();
             }
         }
-        // An address that is there already is of one whose completion was not reported.
+        // An address that is in use already belongs to a submission whose completion was not reported.
         self.missing += u64::from(self.table.insert(bio, arrival).is_some());
     }
 
-    /// How many are known to have come back only by the next submission at their address, which is there soon.
+    /// How many submissions are known to be complete only because their address was reused.
     pub(super) const fn missing(&self) -> u64 {
         self.missing
     }

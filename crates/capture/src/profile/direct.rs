@@ -1,4 +1,4 @@
-//! Reading a device past the page cache.
+//! Reads of a device past the page cache.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -10,13 +10,13 @@ use rustix::fs::OFlags;
 use crate::error::Error;
 use crate::topology::{Layer, Scheduling, Stack};
 
-/// What the kernel says of a device that is claimed.
+/// The kernel's error for a claimed device.
 const BUSY: i32 = rustix::io::Errno::BUSY.raw_os_error();
 
-/// What direct I/O wants memory to be aligned to: no logical block is larger.
+/// The alignment for direct I/O: no logical block is larger.
 const ALIGNMENT: usize = 4096;
 
-/// A device, open for direct reads alone, and memory to read into.
+/// A device open for direct reads, and a buffer.
 pub(super) struct Direct {
     file: File,
     memory: Vec<u8>,
@@ -34,7 +34,7 @@ impl Direct {
         rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0)).map_err(io::Error::from)
     }
 
-    /// Reads at most as much as the memory was asked for.
+    /// Reads at most the length of the buffer.
     pub(super) fn read(&mut self, offset: u64, bytes: usize) -> io::Result<()> {
         let skip = self.memory.as_ptr().align_offset(ALIGNMENT);
         let memory = self.memory.get_mut(skip..skip + bytes).ok_or(io::ErrorKind::InvalidInput)?;
@@ -52,8 +52,8 @@ fn refused(node: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Claims a device whose queues are to be switched, as long as the file lives: nobody mounts it meanwhile, nor measures it, too. An error
-/// if it, a part of it, or something else on the same disks is mounted or held by another.
+/// Claims a device whose queues are to be switched until the file is closed: it cannot be mounted or measured meanwhile. An error if the
+/// device, a part of it, or another device on the same disks is mounted or held.
 pub(super) fn claim(scheduling: &Scheduling) -> Result<File, Error> {
     let layer = &scheduling.above;
     let node = layer.node();
@@ -68,13 +68,12 @@ pub(super) fn claim(scheduling: &Scheduling) -> Result<File, Error> {
     }
 }
 
-/// Of a block device, O_EXCL is a claim.
+/// For a block device O_EXCL is a claim.
 fn open_alone(node: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(OFlags::EXCL.bits() as i32).open(node)
 }
 
-/// Whether something else on the disks of an array is in use: another partition, another array. Of a disk that is measured itself its claim
-/// tells.
+/// Whether another partition or array on the disks of an array is in use. For a disk that is measured itself its claim decides.
 fn is_used_beside(scheduling: &Scheduling) -> bool {
     let Scheduling { above, queues } = scheduling;
     let Ok(array) = Stack::of(&above.node()) else { return false };
@@ -86,7 +85,7 @@ fn is_used_beside(scheduling: &Scheduling) -> bool {
         let is_beside = queues.iter().any(|queue| stack.contains(queue.number))
             && !stack.contains(above.number)
             && !array.contains(layer.number);
-        // What something stands on is held by that, which is asked itself.
+        // A device below another one is held by that one, which is checked itself.
         let is_last =
             || std::fs::read_dir(entry.join("holders")).map_or(true, |mut holders| holders.next().is_none());
         is_beside
@@ -95,7 +94,7 @@ fn is_used_beside(scheduling: &Scheduling) -> bool {
     })
 }
 
-/// Whether a loop device stands on it, which, other than device mapper and RAID, claims nothing.
+/// Whether a loop device uses it: unlike device mapper and RAID, loop devices claim nothing.
 fn has_loop_device(layer: &Layer) -> bool {
     let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let attached = devices.filter(|device| device.path().join("loop").exists());

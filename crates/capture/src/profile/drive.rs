@@ -1,4 +1,4 @@
-//! A real device in the place of a modelled one, so that the same code measures both.
+//! A real device as a [`disks::Drive`], so that the same code measures real and modelled drives.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use elevator::{Op, Outcome, Positioning, Sector, Span, Time};
 use super::direct::Direct;
 use crate::error::Error;
 
-/// Bytes of the largest read that a curve is measured with.
+/// The largest read of a curve, in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// Carries each command out when it is submitted, and says afterwards how long that took. Reads only.
+/// Executes each command at submission and reports how long it took. Reads only.
 pub(super) struct Real<'a> {
     node: PathBuf,
     direct: Direct,
@@ -31,7 +31,7 @@ impl<'a> Real<'a> {
         Ok(Self { node: node.to_path_buf(), direct, capacity, done: None, failure: None, stop })
     }
 
-    /// The first read that failed, if one did.
+    /// The first failed read.
     pub(super) fn failure(&mut self) -> Result<(), Error> {
         let what = || format!("reading {}", self.node.display());
         self.failure.take().map_or(Ok(()), |error| Err(Error::io(what(), error)))
@@ -39,7 +39,7 @@ impl<'a> Real<'a> {
 
     fn read(&mut self, command: Command) -> io::Result<Span> {
         if command.op != Op::Read {
-            return Err(io::Error::new(io::ErrorKind::Unsupported, "a device that is measured is only read"));
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "a profile only reads the device"));
         }
         let begun = Instant::now();
         self.direct.read(command.start.bytes(), command.sectors.bytes() as usize)?;
@@ -56,7 +56,7 @@ impl Drive for Real<'_> {
         1
     }
 
-    /// After a failure, or when it is to stop, nothing completes any more.
+    /// After a failure or a stop, nothing completes any more.
     fn submit(&mut self, now: Time, command: Command) {
         self.done = None;
         if self.failure.is_some() || (self.stop)() {

@@ -1,7 +1,7 @@
-//! A device measured: how long it takes by distance, and what each scheduler makes of it by request size.
+//! Profiles: a device's service time by distance, and each scheduler's throughput by request size.
 //!
-//! Only read from, past the page cache. The curve is measured as [`disks::curve`] measures a modelled drive, by the same
-//! code; the table is the `f_s(r)` of Seelam and others, the a-priori selector's (see [`tuner::selector`]).
+//! The device is only read, past the page cache. The same code as for modelled drives ([`disks::curve`]) measures the curve; the table is
+//! the `f_s(r)` of Seelam and others (see [`tuner::selector`]).
 
 mod direct;
 mod drive;
@@ -23,10 +23,10 @@ use setting::Setting;
 
 pub use throughput::Load;
 
-/// The version that is read and written.
+/// The version of the file format.
 const VERSION: u32 = 1;
 
-/// The longest that a request may be said to take: nothing that is a disk takes it.
+/// The longest valid service time; no disk takes that long.
 const LONGEST: Span = Span::from_secs(3_600);
 
 /// A device's profile, as its file holds it (TOML).
@@ -34,11 +34,11 @@ const LONGEST: Span = Span::from_secs(3_600);
 #[serde(deny_unknown_fields)]
 pub struct Profile {
     version: u32,
-    /// The device's name when it was measured.
+    /// The device's name at the time of measurement.
     pub device: String,
     /// Its size in bytes.
     pub capacity: u64,
-    /// Whether it says that it has a head to move.
+    /// Whether it reports to be rotational.
     pub rotational: bool,
     /// Service time by distance.
     pub service_time: ServiceTime,
@@ -51,9 +51,9 @@ pub struct Profile {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceTime {
-    /// What each further sector of a request takes, in nanoseconds.
+    /// The time for each further sector of a request, in nanoseconds.
     pub transfer_per_sector: u64,
-    /// Distance in sectors and median time in nanoseconds, of as many measurements each.
+    /// Distance in sectors and median time in nanoseconds, each of the same number of measurements.
     pub points: Vec<(u64, u64)>,
 }
 
@@ -61,31 +61,29 @@ pub struct ServiceTime {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Throughput {
-    /// Its name, as the kernel has it.
+    /// The kernel's name of the scheduler.
     pub scheduler: String,
-    /// Bytes of a request and bytes a second, by what was asked.
+    /// Request size in bytes and bytes per second, by type of load.
     pub curves: Vec<Curve>,
 }
 
-/// What of a device is measured.
+/// What to measure.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
-    /// Switch through the schedulers; else only the present one is measured.
+    /// Measure every scheduler; otherwise only the present one.
     pub switch: bool,
     /// Switch although the device is mounted or held.
     pub even_if_used: bool,
-    /// What the schedulers are measured with.
+    /// The load for the schedulers.
     pub load: Load,
 }
 
 impl Profile {
-    /// Measures a device under each of its queues' schedulers. `say` hears what is being done; `stop` is asked whether to leave off
-    /// early, with what there is. The scheduler is put back when this returns, and when the process is killed meanwhile; one that somebody
-    /// else sets stays, and ends this.
+    /// Measures a device under each of its queues' schedulers. `say` receives progress messages; `stop` ends early with what was measured. The
+    /// previous scheduler is restored at the end, also if the process is killed; if another process sets one, that stays and the measurement ends.
     ///
     /// # Errors
-    /// The device cannot be read, is used while its scheduler was to be switched, the kernel refuses a scheduler, or somebody else
-    /// sets one.
+    /// The device cannot be read, is in use while its scheduler is to be switched, the kernel rejects a scheduler, or another process sets one.
     pub fn measure(
         scheduling: &Scheduling,
         plan: &Plan,
@@ -99,9 +97,9 @@ impl Profile {
         let mut real = Real::open(&node, stop)?;
         let capacity = disks::Drive::capacity(&real).bytes();
         if capacity == 0 {
-            return Err(Error::device(node, "has no sectors: a medium or a file is to be put into it first"));
+            return Err(Error::device(node, "has no sectors: insert a medium or attach a file first"));
         }
-        say("service time by distance");
+        say("measuring the service time by distance");
         let measurement = curve::measure(&mut real, curve::SEED);
         real.failure()?;
         let service_time = ServiceTime {
@@ -116,11 +114,11 @@ impl Profile {
     /// Reads a profile's file.
     ///
     /// # Errors
-    /// What is wrong with it and where, in words.
+    /// What is wrong, and where.
     pub fn from_toml(text: &str) -> Result<Self, String> {
         let profile: Self = toml::from_str(text).map_err(|error| disks::explain_toml(text, error))?;
         if profile.version != VERSION {
-            return Err(format!("is of version {}; version {VERSION} is read", profile.version));
+            return Err(format!("has version {}, and this program reads version {VERSION}", profile.version));
         }
         let ServiceTime { transfer_per_sector, points } = &profile.service_time;
         let slow = |nanos: u64| Span::from_nanos(nanos) > LONGEST;
@@ -141,7 +139,7 @@ impl Profile {
         Ok(profile)
     }
 
-    /// As its file holds it.
+    /// The text of its file.
     ///
     /// # Errors
     /// A number that TOML cannot hold.
@@ -149,7 +147,7 @@ impl Profile {
         toml::to_string(self).map_err(|error| error.to_string())
     }
 
-    /// The curve, for schedulers that guess service times.
+    /// The curve, for schedulers that estimate service times.
     #[must_use]
     pub fn service_curve(&self) -> ServiceCurve {
         let point =
@@ -171,8 +169,8 @@ impl Profile {
     }
 }
 
-/// One point for each distance, the median: a machine that does other things meanwhile answers some reads milliseconds late,
-/// which a mean would take for the disk's. Of a rotation, which is as likely to be short as long, the median is the mean.
+/// One point per distance, the median: on a busy machine some reads are milliseconds late, which would shift a mean. For rotational delay the
+/// median equals the mean.
 fn medians(points: &[MeasuredPoint]) -> Vec<(u64, u64)> {
     let runs = points.chunk_by(|one, other| one.distance == other.distance);
     let mut medians: Vec<(u64, u64)> = runs
@@ -201,7 +199,7 @@ fn schedulers(
     let mut measured = Vec::new();
     for name in names.into_iter().take_while(|_| !stop()) {
         settings.iter().try_for_each(|setting| setting.set(&name))?;
-        say(&format!("throughput under {name}"));
+        say(&format!("measuring the throughput under {name}"));
         let curves = throughput::measure(&above.node(), capacity, &plan.load, stop)?;
         settings.iter().try_for_each(Setting::is_as_set)?;
         measured.push(Throughput { scheduler: name, curves });
@@ -209,7 +207,7 @@ fn schedulers(
     Ok(measured)
 }
 
-/// The schedulers that a queue offers now, and the one at work.
+/// The schedulers that a queue offers, and the active one.
 fn offered(attribute: &Path) -> Result<(Option<String>, Vec<String>), Error> {
     let text = std::fs::read_to_string(attribute)
         .map_err(|error| Error::io(format!("reading {}", attribute.display()), error))?;

@@ -1,4 +1,4 @@
-//! A queue's scheduler, changed for a while.
+//! A temporary change of a queue's scheduler.
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -12,22 +12,22 @@ use super::offered;
 use crate::error::Error;
 use crate::topology::Layer;
 
-/// Puts the scheduler back when it is dropped, with what the kernel sets anew at each switch, and also when this process is killed.
+/// Restores the scheduler, and what the kernel resets at each switch, when it is dropped or when this process is killed.
 ///
-/// A shell waits for the end of a pipe that this process holds, and then writes the old name: whatever ends the process
-/// closes the pipe. A record of what to restore at the next start, the other way, leaves the wrong scheduler until then.
+/// A shell waits for the end of a pipe that this process holds, and then writes the old name: the pipe closes however the process ends. A
+/// backup file, in contrast, would leave the wrong scheduler until the next start.
 ///
-/// The pipe carries the names that are set. A scheduler that is neither of the last two, of which the later may not have come
-/// about, is somebody else's and stays.
+/// The pipe carries the names that are set. A scheduler other than the last two (the latest switch may have failed) was set by another process
+/// and stays.
 pub(super) struct Setting {
     device: String,
     attribute: PathBuf,
     guard: Child,
-    /// What was set last, if anything was.
+    /// The scheduler that was set last.
     last: RefCell<Option<String>>,
 }
 
-/// The scheduler, then each other file that does not hold its value any more. Of a device that is gone, or goes meanwhile, nothing.
+/// Writes the scheduler, then each other file whose value differs. A removed device is ignored.
 const PUT_BACK: &str = r#"while read -r name; do earlier=$last last=$name; done
 [ -e "$1" ] && [ -n "$last" ] || exit 0
 now=$(sed 's/.*\[\(.*\)\].*/\1/' "$1" 2>/dev/null)
@@ -39,7 +39,7 @@ while [ $# -gt 1 ]; do
     { [ "$(cat "$1")" = "$2" ] || printf '%s\n' "$2" >"$1"; } 2>/dev/null; shift 2
 done"#;
 
-/// What a switch of schedulers sets to the kernel's own values: files beside the scheduler's, and what is in them.
+/// Files that a switch resets, with their values.
 fn what_goes_with_it(attribute: &Path) -> Vec<OsString> {
     let queue = attribute.parent().unwrap_or(Path::new("."));
     let own = fs::read_dir(queue.join("iosched")).into_iter().flatten().flatten().map(|file| file.path());
@@ -50,7 +50,7 @@ fn what_goes_with_it(attribute: &Path) -> Vec<OsString> {
 }
 
 impl Setting {
-    /// Of a device's queue.
+    /// The files of a device's queue.
     pub(super) fn keep(layer: &Layer) -> Result<Self, Error> {
         let attribute = Path::new("/sys/block").join(&layer.name).join("queue/scheduler");
         Self::keep_file(&layer.name, &attribute)
@@ -64,10 +64,10 @@ impl Setting {
             .args(what_goes_with_it(attribute))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            // Ctrl-C is for this process; its guard hears of that in its own way.
+            // The shell ignores Ctrl-C; it reacts to the closing pipe.
             .process_group(0)
             .spawn()
-            .map_err(|error| Error::io("starting a shell to put the scheduler back in any case", error))?;
+            .map_err(|error| Error::io("starting the shell that restores the scheduler", error))?;
         let (device, attribute) = (device.to_owned(), attribute.to_path_buf());
         Ok(Self { device, attribute, guard, last: RefCell::default() })
     }
@@ -77,7 +77,7 @@ impl Setting {
         self.is_as_set()?;
         let told = self.guard.stdin.as_ref().map(|mut pipe| writeln!(pipe, "{name}"));
         told.transpose()
-            .map_err(|error| Error::io("telling the shell that puts the scheduler back", error))?;
+            .map_err(|error| Error::io("writing to the shell that restores the scheduler", error))?;
         fs::write(&self.attribute, name).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::Permission { what: what(), needs: "root" },
             _ => Error::io(what(), error),
@@ -93,7 +93,7 @@ impl Setting {
         }
     }
 
-    /// An error if somebody else has set another scheduler meanwhile.
+    /// An error if another process has set another scheduler.
     pub(super) fn is_as_set(&self) -> Result<(), Error> {
         let last = self.last.borrow();
         match (last.clone(), offered(&self.attribute)?.0) {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_a_device_that_goes_meanwhile() {
-        // There when it is looked for, and not to be read any more: as a directory is.
+        // Exists but cannot be read: a directory.
         let mut guard = Command::new("sh")
             .args(["-c", PUT_BACK, "bfq"])
             .arg(std::env::temp_dir())

@@ -1,8 +1,7 @@
-//! `f_s(r)`: throughput by request size, under the scheduler at work.
+//! `f_s(r)`: throughput by request size under the active scheduler.
 //!
-//! "For each scheduler, s, generate random reads/writes across range of r" (Seelam and others). Of one process that waits
-//! for each answer, a scheduler has nothing to choose from; so several read at once, each at random or each in sequence
-//! in a part of its own. Nothing is written.
+//! "For each scheduler, s, generate random reads/writes across range of r" (Seelam and others). With one synchronous reader a scheduler has
+//! no choice, so several read concurrently, all random or each sequential in a part of its own. Nothing is written.
 
 use std::io;
 use std::path::Path;
@@ -15,14 +14,14 @@ use tuner::selector::{Curve, Kind};
 use super::direct::Direct;
 use crate::error::Error;
 
-/// What a device is asked while it is measured.
+/// The load of a measurement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// Processes that read at once, each waiting for its answers. Default: 4.
+    /// Concurrent synchronous readers. Default: 4.
     pub readers: u32,
-    /// Bytes of a request, rising. Default: 4 KiB to 1 MiB by fours.
+    /// Request sizes in bytes, ascending. Default: 4 KiB to 1 MiB by factors of four.
     pub sizes: Vec<u32>,
-    /// How long each point is measured. Default: 1 s, in which a hard disk answers some hundred random reads.
+    /// Duration of each point. Default: 1 s, some hundred random reads of a hard disk.
     pub each: Duration,
 }
 
@@ -33,7 +32,7 @@ impl Default for Load {
     }
 }
 
-/// The curves of random and of sequential reads. Leaves out what was not measured when it was to stop.
+/// The curves of random and sequential reads, without the points that were not measured before a stop.
 pub(super) fn measure(
     node: &Path,
     capacity: u64,
@@ -52,7 +51,7 @@ pub(super) fn measure(
     Ok(curves)
 }
 
-/// Bytes a second of all readers.
+/// Bytes per second of all readers.
 fn rate(
     node: &Path,
     capacity: u64,
@@ -85,12 +84,12 @@ fn rate(
 }
 
 fn broken() -> io::Error {
-    io::Error::other("a reader broke")
+    io::Error::other("a reader panicked")
 }
 
 fn reader(mut direct: Direct, mut places: Places, size: u32, is_over: &dyn Fn() -> bool) -> io::Result<u64> {
     let mut read = 0;
-    // One at least: a time in which none ended is no throughput of nothing.
+    // At least one request: a period without a completion is no throughput of zero.
     loop {
         direct.read(places.next() * u64::from(size), size as usize)?;
         read += u64::from(size);
@@ -100,7 +99,7 @@ fn reader(mut direct: Direct, mut places: Places, size: u32, is_over: &dyn Fn() 
     }
 }
 
-/// Where a reader reads next, in requests: within its part, which has one at least.
+/// A reader's next position, in requests, within its part of at least one.
 struct Places {
     first: u64,
     part: u64,
@@ -109,7 +108,7 @@ struct Places {
 
 enum Order {
     Random(Random),
-    /// With the next place in the part.
+    /// With the next position in the part.
     Sequence(u64),
 }
 

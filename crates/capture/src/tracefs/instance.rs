@@ -1,4 +1,4 @@
-//! An instance of the kernel's tracer, and those that killed processes left.
+//! Instances of the kernel's tracer, and their removal after a kill.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,19 +13,20 @@ use rustix::fs::OFlags;
 use crate::error::Error;
 use crate::process::{is_process, this_process};
 
-/// Where the tracer's files are mounted.
+/// Mount points of tracefs.
 const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// What the names of our instances begin with; then the process, when it started, and a number.
+/// The prefix of our instances' names, followed by the process, its start time and a number.
 const PREFIX: &str = "dwell-";
 
-/// An instance, removed when this is dropped.
+/// An instance, removed when it is dropped.
 pub(super) struct Instance(PathBuf);
 
 impl Instance {
     pub(super) fn new() -> Result<Self, Error> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let Some(root) = root() else {
-            let problem = "is not mounted, or there is no leave to see it; mount -t tracefs tracefs /sys/kernel/tracing";
+            let problem =
+                "is not mounted or not accessible; as root: mount -t tracefs tracefs /sys/kernel/tracing";
             return Err(Error::kernel("tracefs", problem));
         };
         let (pid, started) = this_process();
@@ -40,7 +41,7 @@ impl Instance {
         fs::write(&path, value).map_err(|error| refused(&path, error))
     }
 
-    /// What was traced, each event once; reading does not wait.
+    /// The trace, each event once; reads do not block.
     pub(super) fn pipe(&self) -> Result<File, Error> {
         let path = self.0.join("trace_pipe");
         let flags = OFlags::NONBLOCK.bits() as i32;
@@ -50,8 +51,7 @@ impl Instance {
 }
 
 impl Drop for Instance {
-    /// A process that somebody else is just starting has our open files until it becomes another program; as long the kernel
-    /// does not let go of an instance.
+    /// A process that another thread is starting holds our open files until exec; until then the kernel does not remove an instance.
     fn drop(&mut self) {
         const LOOK: Duration = Duration::from_millis(1);
         const LOOKS: u32 = 500;
@@ -71,17 +71,17 @@ fn refused(path: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Whether the kernel keeps its tracer from everybody, for which it gives one reason or another.
+/// Whether lockdown disables the tracer; the error code varies.
 fn is_locked_down() -> bool {
     fs::read_to_string("/sys/kernel/security/lockdown").is_ok_and(|text| text.contains("[confidentiality]"))
 }
 
-/// Where instances are.
+/// The directory of instances.
 fn root() -> Option<PathBuf> {
     PLACES.iter().map(|place| Path::new(place).join("instances")).find(|root| root.is_dir())
 }
 
-/// Removes the instances of processes that live no more. Until then their events cost every request of the machine some time.
+/// Removes the instances of killed processes. Until then their events cost every request of the machine some time.
 pub(crate) fn remove_those_left() {
     root().iter().for_each(|root| remove_within(root));
 }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_dead_left_is_removed_and_nothing_else() {
+    fn only_instances_of_killed_processes_are_removed() {
         let root = std::env::temp_dir().join(format!("dwell-instances-{}", std::process::id()));
         let (pid, started) = this_process();
         let own = |started| root.join(format!("{PREFIX}{pid}-{started}-0"));

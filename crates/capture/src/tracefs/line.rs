@@ -5,7 +5,7 @@ use traces::Rwbs;
 
 use crate::event::{Arrival, Name};
 
-/// What a line says.
+/// The content of a line.
 pub(super) enum Line {
     Arrived(Arrival),
     Completed {
@@ -15,12 +15,12 @@ pub(super) enum Line {
         at: Time,
         failed: bool,
     },
-    /// So many events, at least, were overwritten before they were read.
+    /// At least this many events were overwritten before they were read.
     Lost(u64),
 }
 
 impl Line {
-    /// When it happened; what was lost, before everything.
+    /// Its time; lost events sort first.
     pub(super) const fn at(&self) -> Time {
         match self {
             Self::Arrived(arrival) => arrival.at,
@@ -29,14 +29,14 @@ impl Line {
         }
     }
 
-    /// `None` for lines that say nothing of I/O.
+    /// `None` for lines without I/O.
     pub(super) fn parse(line: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(line);
-        // A line of its own, as anybody's process may have such a name.
+        // A separate line, as a process may have such a name.
         if text.starts_with("CPU:")
             && let Some((_, rest)) = text.split_once("[LOST ")
         {
-            // The kernel does not always know how many.
+            // The kernel does not always report how many.
             return Some(Self::Lost(rest.split(' ').next()?.parse().unwrap_or(1)));
         }
         let (head, rest) = text.split_once(": block_")?;
@@ -50,7 +50,7 @@ impl Line {
     }
 }
 
-/// `123.456789`, in as many decimals as there are.
+/// `123.456789`, with any number of decimals.
 fn seconds(text: &str) -> Option<Time> {
     let (whole, fraction) = text.split_once('.')?;
     let nanos = format!("{fraction:0<9}").get(..9)?.parse::<u64>().ok()?;
@@ -65,7 +65,7 @@ fn extent(payload: &str) -> Option<(Sector, Sectors)> {
     Some((Sector(start), Sectors(sectors)))
 }
 
-/// What stands in brackets at the end.
+/// The text in brackets at the end.
 fn bracketed(payload: &str) -> Option<&str> {
     payload.trim_end().strip_suffix(']')?.rsplit_once('[').map(|(_, text)| text)
 }

@@ -1,9 +1,8 @@
-//! By the kernel's tracer, as text: for kernels that allow no BPF.
+//! The back end with the kernel's tracer, for kernels that refuse BPF.
 //!
-//! An instance of its own, so that nobody else's tracing is disturbed; it is removed at the end, and one that a killed
-//! process left is removed by the next that looks, however that does. Text is made and parsed for each event, so this costs
-//! several times what BPF does, and there is no leaving out above a rate: what does not fit in the kernel's buffer is lost,
-//! and counted.
+//! It uses an instance of its own, so that other tracing is not disturbed. The instance is removed at the end; the next capture removes that of
+//! a killed process. Text is written and parsed for each event, which costs several times what BPF does, and nothing is omitted above a rate:
+//! what does not fit in the kernel's buffer is lost and counted.
 
 mod instance;
 mod line;
@@ -19,14 +18,14 @@ use elevator::{Op, Sector};
 use crate::error::Error;
 use crate::event::{Arrival, Batch, Completed};
 use crate::number::{Number, number_in};
-use crate::source::{Counts, Options, Source, Way};
+use crate::source::{Backend, Counts, Options, Source};
 use instance::Instance;
 pub(crate) use instance::remove_those_left;
 use line::Line;
 
 /// How often the kernel's buffer is emptied while waiting.
 const ROUND: Duration = Duration::from_millis(100);
-/// Submissions under way; more are not, and their completions were lost.
+/// The greatest number of submissions in flight; above it, completions were lost.
 const UNDER_WAY_MAX: usize = 1 << 14;
 
 /// An instance of the kernel's tracer.
@@ -40,14 +39,14 @@ pub(crate) struct Tracefs {
 }
 
 impl Tracefs {
-    /// Looks at the disk of that number and its partitions.
+    /// Observes the disk with that number and its partitions.
     pub(crate) fn open(disk: Number, options: &Options) -> Result<Self, Error> {
         let instance = Instance::new()?;
         let filter = filter(Path::new("/sys"), disk);
         instance.set("trace_clock", "mono")?;
-        // Of each processor; text of the trace is made when it is read, so this holds some bytes an event.
+        // Per CPU. The text is made at reading, so an event takes few bytes.
         instance.set("buffer_size_kb", &(options.ring_bytes >> 10).max(64).to_string())?;
-        // Submissions last, or the first of them would be without their completions.
+        // Submissions last, otherwise the completions of the first ones would be missing.
         let completions =
             ["block_rq_complete", "block_bio_complete"].into_iter().filter(|_| options.completions);
         for event in completions.chain(["block_bio_queue"]) {
@@ -59,7 +58,7 @@ impl Tracefs {
         Ok(Self { pipe, text: Vec::new(), under_way, counts: Counts::default(), _instance: instance })
     }
 
-    /// Reads what there is.
+    /// Reads the available text.
     fn drain(&mut self, batch: &mut Batch) -> Result<(), Error> {
         let mut buffer = [0; 1 << 16];
         loop {
@@ -75,7 +74,7 @@ impl Tracefs {
         let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         let lines = text[..whole].split(|&byte| byte == b'\n');
         let mut lines: Vec<Line> = lines.filter_map(Line::parse).collect();
-        // The kernel keeps what each processor did by itself, and tells it out of order where some was lost, or is written meanwhile.
+        // The kernel keeps one buffer per CPU and returns events out of order after a loss or during writes.
         lines.sort_by_key(Line::at);
         self.count_lost(&lines);
         lines.into_iter().for_each(|line| self.take_line(line, batch));
@@ -89,7 +88,7 @@ impl Tracefs {
         self.counts.lost += submissions;
         self.counts.ends_lost += lost - submissions;
         if lost > 0 {
-            // Whose completions may be among them.
+            // Their completions may be among the lost events.
             self.under_way.iter_mut().for_each(Vec::clear);
         }
     }
@@ -115,7 +114,7 @@ impl Tracefs {
     }
 }
 
-/// How many events were lost, and how many of these were submissions: the share that submissions have of what was read, all if nothing was.
+/// The number of lost events, and an estimate of the submissions among them: their share of the events read, or all if none was read.
 fn lost(lines: &[Line]) -> (u64, u64) {
     let (mut lost, mut submissions, mut events) = (0, 1, 1);
     for line in lines {
@@ -128,9 +127,9 @@ fn lost(lines: &[Line]) -> (u64, u64) {
     (lost, (lost * submissions).div_ceil(events))
 }
 
-/// A request that completed ends the submissions whose last sector it has; one without sectors ends a flush. Of several of the same
-/// end it is the newest: if the completion of one is missed, only that one is without, and not each after it taken for the one before.
-/// Nor is it a part of a larger one that comes later: parts of a request do not overlap.
+/// A completed request ends the submissions whose last sector it contains; one without sectors ends a flush. Of several with the same end it
+/// ends the newest: after a missed completion only one submission stays open, instead of each later one being taken for the one before. Such
+/// a submission is no part of a later, larger request either: parts of a request do not overlap.
 fn take_completed(
     under_way: &mut Vec<Arrival>,
     op: Op,
@@ -158,7 +157,7 @@ fn take_completed(
     }
 }
 
-/// The disk and its partitions: submissions name the one that was asked, completions the disk.
+/// The disk and its partitions: submissions name their target, completions the disk.
 fn filter(sysfs: &Path, disk: Number) -> String {
     let directory = sysfs.join(format!("dev/block/{}:{}", disk.0, disk.1));
     let parts = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -184,8 +183,8 @@ impl Source for Tracefs {
         Ok(self.counts)
     }
 
-    fn way(&self) -> Way {
-        Way::Tracefs
+    fn backend(&self) -> Backend {
+        Backend::Tracefs
     }
 }
 

@@ -5,22 +5,22 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
-/// What is common to watching and tuning.
+/// Options of both `advise` and `tune`.
 #[derive(Args, Debug)]
 pub(crate) struct Watching {
-    /// What to improve
+    /// The metric to improve
     #[arg(long, value_enum, default_value_t = MetricName::Bandwidth)]
     pub(crate) metric: MetricName,
-    /// A command that prints the number to improve, once a window; instead of --metric
+    /// A command that prints the number to improve, once per window; instead of --metric
     #[arg(long, value_name = "COMMAND", conflicts_with = "metric")]
     pub(crate) command: Option<String>,
-    /// Less of the command's number is better
+    /// Lower numbers of the command are better
     #[arg(long, requires = "command")]
     pub(crate) less_is_better: bool,
-    /// A scheduler to choose from, with settings in braces: bfq{slice_idle=0}; several times. Default: all that the queue offers
+    /// A scheduler to choose from, with optional settings in braces: bfq{slice_idle=0}; repeatable. Default: all that the queue offers
     #[arg(long = "arm", value_name = "NAME")]
     pub(crate) arms: Vec<String>,
-    /// What 'dwell profile' measured of this device: decides while nothing is known yet
+    /// A profile of this device by 'dwell profile', which decides while nothing is known
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
     /// Length of a window
@@ -35,17 +35,17 @@ pub(crate) struct Watching {
     /// The directory in which the tuner stores what it learned
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/dwell/tuner")]
     pub(crate) database: PathBuf,
-    /// A device that 'dwell serve' serves: choose among Dwell's own policies, by its control socket
+    /// Choose among Dwell's own policies on a device that 'dwell serve' serves: its control socket
     #[arg(long, value_name = "SOCKET")]
     pub(crate) control: Option<PathBuf>,
 }
 
-/// What to improve.
+/// The metric to improve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum MetricName {
-    /// Bytes a second of the device
+    /// Bytes per second of the device
     Bandwidth,
-    /// Requests a second of the device
+    /// Requests per second of the device
     Iops,
     MeanReadLatency,
     P99ReadLatency,
@@ -55,11 +55,11 @@ pub(crate) enum MetricName {
     P99SyncLatency,
     /// Equal shares for processes (Jain's index)
     Fairness,
-    /// Equal shares for control groups; what the kernel writes back counts for the root
+    /// Equal shares for control groups; writeback by the kernel counts for the root group
     CgroupFairness,
-    /// What programs read and wrote, by system calls
+    /// Bytes that programs read and write by system calls
     UserBandwidth,
-    /// What programs read and wrote beyond what the device did: page cache hits
+    /// The same minus the bytes of the device: page cache hits
     UserMinusSystem,
 }
 
@@ -74,8 +74,8 @@ pub(crate) enum DeciderArgument {
     Bandit,
 }
 
-/// Watch a device and say which scheduler would serve it better. Changes nothing, ever; where BPF is not allowed, and that is said, the
-/// kernel's tracer reports to it in an instance of its own while it runs.
+/// Watch a device and recommend a scheduler. Changes no setting. Without permission for BPF it creates an instance of the kernel's tracer while
+/// it runs, and says so.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell advise /dev/sda
@@ -93,14 +93,14 @@ pub(crate) struct AdviseArguments {
     pub(crate) json: bool,
 }
 
-/// Restraints beyond the paper, each off unless asked for.
+/// Restraints, off by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum RestraintName {
-    /// Never more than 5% below the best fixed scheduler over an hour, as far as is known; go back when a switch hurt
+    /// Stay within 5% of the best fixed scheduler over an hour, as far as is known; revert a switch that made the metric worse
     Regret,
 }
 
-/// Keep a device on the scheduler that serves it best; put everything back on exit.
+/// Keep a device under the scheduler that serves it best; restore the previous settings on exit.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell tune /dev/sda --dry-run
@@ -114,48 +114,48 @@ pub(crate) struct TuneArguments {
     pub(crate) device: PathBuf,
     #[command(flatten)]
     pub(crate) watching: Watching,
-    /// Say what would be done, and do nothing to the device; what was learned is kept
+    /// Report decisions without changing the device; what is learned is stored
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Show how a running tuner of this device is doing
+    /// Show the status of the tuner that runs on this device
     #[arg(long)]
     pub(crate) status: bool,
     /// With --status: print one JSON object
     #[arg(long, requires = "status")]
     pub(crate) json: bool,
-    /// End after so much time; default: never
+    /// End after this time; default: run until interrupted
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) during: Option<String>,
-    /// Hold the tuner back; several times
+    /// Restrain the decider
     #[arg(long = "restrain", value_enum, value_name = "HOW")]
     pub(crate) restraints: Vec<RestraintName>,
-    /// Also try settings of the schedulers and the queue, so many at a time, which an optimiser proposes
+    /// Also search settings of the schedulers and the queue, this many at a time
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=8))]
     pub(crate) search: u8,
     /// Start with what another machine's tuner learned about a drive of the same model and size: a file of its database, or the directory
     #[arg(long, value_name = "PATH")]
     pub(crate) transfer: Option<PathBuf>,
-    /// Show metrics to Prometheus at this address
+    /// Serve Prometheus metrics at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics_addr: Option<SocketAddr>,
-    /// Where a running tuner's status is kept
+    /// Directory for the status of running tuners
     #[arg(long, value_name = "DIRECTORY", default_value = "/run/dwell")]
     pub(crate) runtime: PathBuf,
-    /// Seed of the tuner's chance; default: drawn
+    /// Seed of the tuner's random numbers; default: random
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
 }
 
-/// What the tuner learned.
+/// Show and change what the tuner has learned.
 #[derive(Args, Debug)]
 pub(crate) struct PatternsArguments {
     /// The directory in which the tuner stores what it learned
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/dwell/tuner", global = true)]
     pub(crate) database: PathBuf,
-    /// The drive, or a part of its name; needed where there are several
+    /// The drive, or a part of its name; required if several are known
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) drive: Option<String>,
-    /// The metric that it was learned by, as --metric of 'dwell tune', or 'command'; needed where there are several
+    /// The metric, as for 'dwell tune --metric', or 'command'; required if several are known
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) metric: Option<String>,
     #[command(subcommand)]
@@ -164,14 +164,14 @@ pub(crate) struct PatternsArguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum PatternsCommand {
-    /// The drives, by each metric, and the kinds of load of one; the clusters with their pictures, where there are any
+    /// List drives and metrics; for a single one its kinds of load, and its clusters with pictures
     List {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
     #[command(group = ArgGroup::new("of").required(true))]
-    /// One kind of load: what is asked for, what each scheduler is expected to give. Or one cluster: its picture, how it went, what follows
+    /// Show a kind of load (its requests, the expected value of each scheduler) or a cluster (its picture, its values, its successors)
     Show {
         /// A cluster's number
         #[arg(group = "of")]
@@ -179,25 +179,25 @@ pub(crate) enum PatternsCommand {
         /// A kind's number
         #[arg(long, value_name = "N", group = "of")]
         kind: Option<usize>,
-        /// Also draw the cluster into an HTML file that opens offline
+        /// Also draw the cluster into a self-contained HTML file
         #[arg(long, value_name = "FILE", conflicts_with = "kind")]
         html: Option<PathBuf>,
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Join a cluster into another, or a kind of load into another
+    /// Merge a cluster, or a kind of load, into another
     Merge {
-        /// The numbers are of kinds
+        /// The numbers are kinds of load
         #[arg(long)]
         kinds: bool,
         /// The one that stays
         into: u64,
-        /// The one that goes
+        /// The one that is removed
         other: u64,
     },
     #[command(group = ArgGroup::new("what").required(true))]
-    /// Forget a cluster, what was learned of a kind of load, or the whole drive
+    /// Forget a cluster, what was learned about a kind of load, or a whole drive
     Forget {
         /// A cluster's number
         #[arg(group = "what")]
@@ -205,7 +205,7 @@ pub(crate) enum PatternsCommand {
         /// A kind's number
         #[arg(long, value_name = "N", group = "what")]
         kind: Option<usize>,
-        /// All that was learned of the drive, by every metric unless one is named
+        /// Everything about the drive, for all metrics unless --metric names one
         #[arg(long, group = "what")]
         all: bool,
     },

@@ -1,4 +1,4 @@
-//! `dwell advise`: watches, tries nothing, and says what would be better.
+//! `dwell advise`: watches a device and recommends a scheduler, without trying any.
 
 use std::io::Write;
 
@@ -18,10 +18,10 @@ use crate::error::Error;
 use crate::format::object;
 use crate::interrupt;
 
-/// Of a difference smaller than this nothing is said.
+/// Smaller gains are not recommended.
 const WORTH_IT: f64 = 0.03;
 
-/// What came out.
+/// The result.
 #[derive(Serialize, Default)]
 struct Advice {
     device: String,
@@ -32,12 +32,12 @@ struct Advice {
     analysed: u32,
     recognised: u32,
     requests_per_second: f64,
-    /// Of these, in all windows, how many were only counted.
+    /// Requests in all windows that were only counted.
     not_reported: u64,
     read_share: f64,
     random_share: f64,
     doubts: Vec<String>,
-    /// What would be better, if anything is known to be.
+    /// A better scheduler, if one is known.
     better: Option<String>,
     expected_gain: Option<f64>,
     confidence: f64,
@@ -46,38 +46,38 @@ struct Advice {
     keep: Option<String>,
 }
 
-/// What is known of the arms from before, by clusters or by kinds of load, in the windows in which something is known of the one in
-/// use. An arm of which nothing is known in one of them counts there as no better.
+/// What was known about the arms before, summed over the windows in which the arm in use is known. In a window where an arm is unknown it counts as
+/// equal.
 struct Known {
-    /// The one in use, if it is an arm.
+    /// The arm in use, if it is one.
     now: Option<usize>,
     better: Better,
-    /// What the one in use gives, summed over the windows.
+    /// The value of the arm in use, summed over the windows.
     base: f64,
     arms: Vec<Beside>,
-    /// What the device's profile has as better, and why, while nothing was known.
+    /// The arm that the device's profile prefers, and why, while nothing is known.
     profiled: Option<(usize, String)>,
 }
 
-/// An arm beside the one in use.
+/// An arm compared with the one in use.
 #[derive(Clone, Copy, Default)]
 struct Beside {
-    /// How much better it is than that, summed over the windows in which it is known.
+    /// Its gain, summed over the windows in which it is known.
     gained: f64,
-    /// What of that chance does not explain, where that is told.
+    /// The part of the gain that chance does not explain.
     surely: f64,
     windows: u32,
     /// Measurements behind it.
     measured: usize,
 }
 
-/// What is known of an arm for a window.
+/// What is known about an arm for a window.
 #[derive(Clone, Copy)]
 struct Of {
     value: f64,
     /// Measurements behind it.
     measured: usize,
-    /// By how much it is ahead of the one in use beyond what chance explains, as a part of the greater value.
+    /// By how much it exceeds the arm in use beyond chance, as a part of the greater value.
     surely: f64,
 }
 
@@ -147,7 +147,7 @@ fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: S
     }
     known.ask_profile(&decision, analyser.schedulers());
     advice.why = match &decision.why {
-        // What it would do next, a trial perhaps, is no reason.
+        // The next step of the decider, perhaps a trial, is no reason.
         Why::Kind(KindDecision { kind, windows, .. }) => {
             format!("loads of kind {kind}, known by {}", counted(*windows, "window"))
         }
@@ -155,7 +155,7 @@ fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: S
     };
 }
 
-/// Of each arm what the window's cluster, or its kind of load, has from before. Nothing if the window is the first of its like.
+/// What the window's cluster or kind of load already knew about each arm. `None` for the first window of its kind.
 fn known_before(analyser: &Analyser, decision: &Decision, known: &Known) -> Option<Vec<Option<Of>>> {
     match decision.why {
         Why::Kind(KindDecision { kind, windows, .. }) if windows > 1 => {
@@ -172,7 +172,7 @@ fn known_before(analyser: &Analyser, decision: &Decision, known: &Known) -> Opti
         }
         Why::Best { .. } | Why::Untested { .. } => {
             let cluster = analyser.store().get(decision.cluster?)?;
-            // The paper goes by means alone.
+            // The paper compares means only.
             let of =
                 |values: &Values| Some(Of { value: values.mean()?, measured: values.count(), surely: 1.0 });
             Some(cluster.performance.iter().map(of).collect())
@@ -207,7 +207,7 @@ impl Known {
         }
     }
 
-    /// The best of those that were tried, if any was beside the one in use.
+    /// The best arm, if another one than the arm in use was tried.
     fn best(&self) -> Option<(usize, Beside)> {
         let tried = || self.arms.iter().copied().enumerate().filter(|(_, arm)| arm.windows > 0);
         tried().find(|(arm, _)| Some(*arm) != self.now)?;
@@ -226,7 +226,7 @@ fn conclude(advice: &mut Advice, known: &Known, arms: &dyn Arms) {
     }
 }
 
-/// What was measured of the device decides while nothing was learned; by how much is not known of this load.
+/// The profile decides while nothing is known. It does not say how much this load gains.
 fn by_profile(advice: &mut Advice, known: &Known, arms: &dyn Arms) {
     if let Some((best, why)) = &known.profiled {
         advice.why.clone_from(why);

@@ -1,4 +1,4 @@
-//! `dwell patterns`, as far as it is about kinds of load.
+//! `dwell patterns` for kinds of load.
 
 use std::io::Write;
 
@@ -12,10 +12,10 @@ use super::patterns::{table, worth};
 use crate::error::Error;
 use crate::format::object;
 
-/// Classes of accesses that a line of the list has room for.
+/// Classes of accesses shown in a list.
 pub(super) const NAMED: usize = 2;
 
-/// The scheduler that is expected to give the best, and that.
+/// The scheduler with the best expected value, and that value.
 fn best(state: &State, kind: usize) -> Option<(&str, f64)> {
     let better = state.metric.better();
     let expected = state.kinds.expected(kind, better)?;
@@ -23,14 +23,14 @@ fn best(state: &State, kind: usize) -> Option<(&str, f64)> {
     known.max_by(|a, b| better.oriented(a.1).total_cmp(&better.oriented(b.1)))
 }
 
-/// What is asked for, most of it first, in at most so many classes.
+/// The most frequent classes of accesses with their shares.
 pub(super) fn asked(shape: &Shape, most: usize) -> Vec<String> {
     let of = |(part, class): (f64, String)| format!("{:.0}% {class}", part * 100.0);
     shape.in_words().into_iter().take(most).map(of).collect()
 }
 
 pub(super) fn listed(state: &State) -> Table {
-    let mut table = table(&["kind", "windows", "what is asked for", "best so far"]);
+    let mut table = table(&["kind", "windows", "requests", "best so far"]);
     for kind in state.kinds.loads() {
         let Some((shape, windows)) = state.kinds.load(kind) else { continue };
         let best = best(state, kind)

@@ -1,4 +1,4 @@
-//! `dwell tune`: keeps a device on the scheduler that serves it best.
+//! `dwell tune`: keeps a device under the scheduler that serves it best.
 
 mod advise;
 mod kinds;
@@ -17,7 +17,7 @@ use schedulers::registry::Catalogue;
 use tuner::{Analyser, Metric, RegretBound, State};
 use tuner_live::database::{self, Database};
 use tuner_live::settings_backup::{self, SettingsBackup};
-use tuner_live::status::{self, Shown, Status};
+use tuner_live::status::{self, Status, StatusServer};
 use tuner_live::{Counters, LiveTuner, QueueSettings, Settings, Windower, system};
 
 use self::setup::Target;
@@ -30,7 +30,7 @@ use crate::{interrupt, systemd};
 pub(crate) use advise::run as advise;
 pub(crate) use patterns::run as patterns;
 
-/// Windows between two savings: a minute at the default length.
+/// Windows between two saves: a minute at the default length.
 const SAVE_EVERY: u64 = 12;
 /// No more is written on average: 6,000 clusters, 70 MB, are saved every twelve minutes.
 const SAVE_BYTES_PER_SECOND: u64 = 100_000;
@@ -52,16 +52,16 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     }
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
-    // Even who only says what it would do keeps a status and what it learned.
+    // A dry run also writes a status and stores what it learned.
     let _claims = target.queues.iter().map(QueueSettings::claim).collect::<Result<Vec<_>, _>>()?;
     system::idle().iter().for_each(|refused| say!("{refused}; tuning goes on"));
     say!("{}: {}", arguments.device.display(), target.stack.describe());
     target.doubts(&arguments.watching).iter().for_each(|doubt| say!("{doubt}"));
     let served = arguments.watching.control.is_some();
     let noted = target.queues.iter().filter(|_| !arguments.dry_run && !served);
-    let journals = noted.map(|queue| SettingsBackup::begin(backups, queue));
-    let journals = journals.collect::<Result<Vec<_>, _>>()?;
-    let arms = setup::arms(&target, &arguments.watching, catalogue, journals)?;
+    let backed_up = noted.map(|queue| SettingsBackup::begin(backups, queue));
+    let backed_up = backed_up.collect::<Result<Vec<_>, _>>()?;
+    let arms = setup::arms(&target, &arguments.watching, catalogue, backed_up)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
     let (length, analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
     let mut analyser = with_search(analyser, arguments, &target, catalogue, arms.names())?;
@@ -84,18 +84,18 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         save_after: Instant::now(),
         runtime: arguments.runtime.clone(),
         hidden: false,
-        shown: Shown::default(),
+        shown: StatusServer::default(),
         until: end(arguments)?,
     };
     show_metrics(&run.shown, arguments)?;
     let ended = run.go_on();
     run.end();
-    // Puts back what was set.
+    // Restores the settings.
     drop(run);
     ended.map_err(Error::from)
 }
 
-/// The analyser that also tries settings, if that is asked for.
+/// Adds the search of settings, if --search asks for it.
 fn with_search(
     analyser: Analyser,
     arguments: &TuneArguments,
@@ -111,13 +111,13 @@ fn with_search(
     searching.map_err(|problem| Error::Usage(format!("--search: {problem}")))
 }
 
-/// When to end, from now on; never if nothing was said.
+/// When to end; `None`: never.
 fn end(arguments: &TuneArguments) -> Result<Option<Instant>, Error> {
     let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     Ok(during.map(|during| Instant::now() + during))
 }
 
-fn show_metrics(shown: &Shown, arguments: &TuneArguments) -> Result<(), Error> {
+fn show_metrics(shown: &StatusServer, arguments: &TuneArguments) -> Result<(), Error> {
     let Some(address) = arguments.metrics_addr else { return Ok(()) };
     let bound = shown.serve(address).map_err(|e| Error::Failed(format!("--metrics-addr {address}: {e}")))?;
     say!("Prometheus metrics: http://{bound}/metrics");
@@ -127,19 +127,19 @@ fn show_metrics(shown: &Shown, arguments: &TuneArguments) -> Result<(), Error> {
 /// A tuner at work.
 struct Run {
     windows: Windower<capture::Capture>,
-    /// What is looked at instead while no choice matters.
+    /// Read instead of the capture on standby.
     counters: Option<Counters>,
     tuner: LiveTuner,
     database: Database,
     drive: String,
-    /// Windows that had been analysed at the last saving.
+    /// Windows analysed until the last save.
     saved: u64,
     /// A large file is saved again no sooner.
     save_after: Instant,
     runtime: PathBuf,
-    /// It was said that there can be no status.
+    /// A failure to write the status was reported.
     hidden: bool,
-    shown: Shown,
+    shown: StatusServer,
     until: Option<Instant>,
 }
 
@@ -168,18 +168,18 @@ impl Run {
         Ok(())
     }
 
-    /// One window, looked at or not; what there is to say of it, or `None` if it is to end.
+    /// One window, captured or on standby. Returns its line, if it has one, or `None` to end.
     fn window(
         &mut self,
         going_on: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Option<String>>, tuner_live::Error> {
         let counters = self.counters.as_mut().filter(|_| self.tuner.is_on_standby());
         if let Some(counters) = counters {
-            self.windows.let_go();
+            self.windows.close();
             let load = counters.window(self.windows.length(), going_on)?;
             return load.map(|load| self.tuner.standby_window(&load)).transpose();
         }
-        self.counters.iter_mut().for_each(Counters::let_go);
+        self.counters.iter_mut().for_each(Counters::reset);
         let Some(seen) = self.windows.next(&mut capture::now, going_on)? else { return Ok(None) };
         let asked = !seen.window.accesses.is_empty();
         let outcome = self.tuner.window(seen)?;
@@ -201,7 +201,7 @@ impl Run {
         systemd::tell(&[systemd::State::Status(&status.latest)]);
     }
 
-    /// Keeps what was learned, if anything was: where nothing matters, nothing wakes a disk.
+    /// Saves what was learned. If nothing was, a sleeping disk is not woken.
     fn save(&mut self) -> Result<(), tuner_live::Error> {
         let analysed = self.tuner.status().analysed;
         if analysed == self.saved {
@@ -233,7 +233,7 @@ impl Run {
     }
 }
 
-/// What was learned here before, or else of the same drive elsewhere.
+/// Loads what was learned about this drive before, or what --transfer names.
 fn restore(
     analyser: &mut Analyser,
     database: &Database,
@@ -289,7 +289,7 @@ fn transferred(path: &Path, drive: &str, metric: Metric) -> Result<Option<State>
     Ok(Some(state).filter(|state| name == drive && state.metric == metric))
 }
 
-/// What is said of a state in the file that `option` names and that the analyser refuses.
+/// The error for a state, from the file that `option` names, that the analyser rejects.
 fn does_not_fit(option: &str, file: &Path, problem: &str) -> Error {
     let file = file.display();
     Error::Usage(format!(

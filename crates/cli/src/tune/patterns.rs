@@ -1,4 +1,4 @@
-//! `dwell patterns`: what the tuner learned, for people to look at and to mend.
+//! `dwell patterns`: shows and changes what the tuner has learned.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -19,7 +19,7 @@ use crate::arguments::{PatternsArguments, PatternsCommand};
 use crate::error::Error;
 use crate::format::{bytes, number, object, time};
 
-/// Characters of a picture in a list, and alone.
+/// Width of a picture in a list, and alone, in characters.
 const NARROW: usize = 40;
 const WIDE: usize = 80;
 
@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
         return Ok(meant.iter().try_for_each(|of| database.forget(drive, of.metric).map(drop))?);
     }
     let Drive { metric, saved, .. } = *only_metric(&meant)?;
-    let unknown = || Error::Usage(format!("nothing is known of {drive}"));
+    let unknown = || Error::Usage(format!("nothing is known about {drive}"));
     let mut state = database.load(drive, metric)?.ok_or_else(unknown)?;
     match &arguments.command {
         PatternsCommand::List { json } => list(drive, &state, *json),
@@ -67,14 +67,14 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
     }
 }
 
-/// Claims every device here that is such a drive, or a member of such an array, as whoever tunes one would write over what is changed.
+/// Claims every device that is such a drive, or a member of such an array: a running tuner would overwrite the changes.
 fn claim_all(drive: &str) -> Result<Vec<File>, Error> {
     let scheduling = |name: &str| Stack::named(name).and_then(|stack| stack.scheduling()).ok();
     let such = identity::queues_of(Path::new("/sys/block"), drive, scheduling);
     such.iter().map(|name| Ok(QueueSettings::of(name).claim()?)).collect()
 }
 
-/// What can be meant of all that is known, in order of the drives' names: at least one.
+/// The drives and metrics that the arguments select, sorted by drive: at least one.
 fn meant(database: &Database, arguments: &PatternsArguments) -> Result<Vec<Drive>, Error> {
     let known = database.drives()?;
     let part = arguments.drive.as_deref().unwrap_or_default();
@@ -82,18 +82,20 @@ fn meant(database: &Database, arguments: &PatternsArguments) -> Result<Vec<Drive
     such.retain(|drive| drive.name.contains(part));
     if such.is_empty() {
         let all = names(&known).join("; ");
-        return Err(Error::Usage(format!("no drive's name contains '{part}'; known are: {all}")));
+        return Err(Error::Usage(format!("no drive's name contains '{part}'; known drives: {all}")));
     }
     let Some(metric) = &arguments.metric else { return Ok(such) };
     let by = metrics(&such);
     such.retain(|drive| is_called(drive.metric, metric));
     if such.is_empty() {
-        return Err(Error::Usage(format!("nothing was learned by '{metric}', but by: {by}")));
+        return Err(Error::Usage(format!(
+            "nothing was learned for the metric '{metric}'; known metrics: {by}"
+        )));
     }
     Ok(such)
 }
 
-/// Whether a metric has that name; the direction of a command's number may be left out.
+/// Whether a metric has that name. The direction of a command's number may be omitted.
 fn is_called(metric: Metric, name: &str) -> bool {
     let words = in_words(metric);
     words == name || words.split_once(',').is_some_and(|(first, _)| first == name)
@@ -110,7 +112,7 @@ fn metrics(known: &[Drive]) -> String {
     Vec::from_iter(words).join("; ")
 }
 
-/// The drive that is meant.
+/// The selected drive.
 fn only_drive(meant: &[Drive]) -> Result<&str, Error> {
     match &*names(meant) {
         [one] => Ok(one),
@@ -121,12 +123,12 @@ fn only_drive(meant: &[Drive]) -> Result<&str, Error> {
     }
 }
 
-/// What is meant of that drive.
+/// The selected metric of that drive.
 fn only_metric(meant: &[Drive]) -> Result<&Drive, Error> {
     match meant {
         [one] => Ok(one),
         several => Err(Error::Usage(format!(
-            "it was learned by several metrics; choose one with --metric: {}",
+            "several metrics are known; choose one with --metric: {}",
             metrics(several)
         ))),
     }
@@ -143,7 +145,7 @@ fn drives(drives: &[Drive], as_json: bool) -> Result<(), Error> {
     if as_json {
         return Ok(writeln!(out, "{}", object(&json!({"drives": drives}))?)?);
     }
-    let mut table = table(&["drive", "learned by", "kinds of load", "windows", "clusters", "windows"]);
+    let mut table = table(&["drive", "metric", "kinds of load", "windows", "clusters", "windows"]);
     for drive in drives {
         let counts = [drive.kinds, drive.windows, drive.clusters, drive.hits].map(|count| count.to_string());
         table.add_row([drive.name.clone(), in_words(drive.metric)].into_iter().chain(counts));
@@ -166,11 +168,11 @@ pub(super) fn worth(metric: Metric, value: f64) -> String {
     }
 }
 
-/// What a scheduler gave in the windows of a cluster.
+/// The values of a scheduler in the windows of a cluster.
 #[derive(Serialize)]
 struct Given<'a> {
     scheduler: &'a str,
-    /// In so many of them.
+    /// The number of values.
     measured: usize,
     mean: Option<f64>,
     least: Option<f64>,
@@ -186,13 +188,13 @@ impl<'a> Given<'a> {
     }
 }
 
-/// What each scheduler gave in the windows of a cluster.
+/// The values of each scheduler in the windows of a cluster.
 fn given<'a>(state: &'a State, cluster: &'a ClusterState) -> impl Iterator<Item = Given<'a>> {
     let all = state.schedulers.iter().zip(&cluster.performance);
     all.map(|(name, (values, _))| Given::by(name, values))
 }
 
-/// The scheduler with the best mean, and that.
+/// The scheduler with the best mean, and that mean.
 fn best<'a>(state: &'a State, cluster: &'a ClusterState) -> Option<(&'a str, f64)> {
     let better = state.metric.better();
     let tried = given(state, cluster).filter_map(|given| Some((given.scheduler, given.mean?)));
@@ -266,7 +268,7 @@ fn show(drive: &str, state: &State, cluster: &ClusterState, as_json: bool) -> Re
     Ok(())
 }
 
-/// All of a cluster. Times are in seconds, rates in bytes or requests a second; jumps in sectors, backwards below 0.
+/// A cluster as JSON. Times are in seconds, rates in bytes or requests per second, jumps in sectors (negative: backwards).
 fn json(drive: &str, state: &State, cluster: &ClusterState) -> Value {
     let next = |&(cluster, windows): &(u64, u64)| json!({"cluster": cluster, "windows": windows});
     json!({
@@ -277,7 +279,7 @@ fn json(drive: &str, state: &State, cluster: &ClusterState) -> Value {
     })
 }
 
-/// Writes a cluster's picture as a page.
+/// Draws a cluster into an HTML page.
 fn draw(cluster: &ClusterState, path: &Path) -> Result<(), Error> {
     let title = format!("cluster {}: {}", cluster.id, counted(cluster.hits, "window"));
     let page = format!(

@@ -1,4 +1,5 @@
-//! What the tuner recognises in a recording. Nothing is chosen: how the device did is not in it.
+//! `dwell trace patterns`: what the tuner would recognise in a recording. It chooses nothing, as a recording does not say how well the device was
+//! served.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -18,7 +19,7 @@ use super::patterns::table;
 use crate::error::Error;
 use crate::format::{object, percent, time};
 
-/// Cuts a recording into windows; those with more than a request a second are what the tuner looks at.
+/// Cuts a recording into windows, and keeps those with more than one request a second, which the tuner analyses.
 pub(crate) struct Cutter(Windows);
 
 impl Cutter {
@@ -39,7 +40,7 @@ impl Cutter {
     }
 }
 
-/// Clusters, and how many windows hit one: the paper's way.
+/// IOAnalyzer's clusters, and how many windows hit one.
 pub(crate) struct Clusters {
     parameters: Parameters,
     random: Random,
@@ -66,12 +67,12 @@ impl Clusters {
         }
     }
 
-    /// So many there are.
+    /// The number of clusters.
     pub(crate) fn count(&self) -> usize {
         self.store.clusters().len()
     }
 
-    /// So many windows were looked at.
+    /// The number of windows.
     pub(crate) const fn windows(&self) -> u64 {
         self.windows
     }
@@ -82,7 +83,7 @@ impl Clusters {
     }
 }
 
-/// The kinds of load in a recording, when each was there first, and the clusters.
+/// The kinds of load in a recording, the time at which each first occurs, and the clusters.
 pub(crate) struct Recognised {
     length: Span,
     cutter: Cutter,
@@ -92,7 +93,7 @@ pub(crate) struct Recognised {
 }
 
 impl Recognised {
-    /// Nothing yet, in windows of that length.
+    /// For windows of that length.
     pub(crate) fn new(length: Span) -> Result<Self, Error> {
         let parameters = Parameters { t: length, ..Parameters::default() };
         let one = vec!["as recorded".to_owned()];
@@ -120,7 +121,7 @@ impl Recognised {
         }
     }
 
-    /// Says it of a recording of that name.
+    /// Prints the result for a recording of that name.
     pub(crate) fn print(mut self, name: &str, as_json: bool) -> Result<(), Error> {
         let last = std::mem::replace(&mut self.cutter, Cutter::of(self.length)).finish();
         last.iter().for_each(|window| self.window(window));
@@ -141,11 +142,11 @@ impl Recognised {
         writeln!(out, "{}", self.kinds(&state))?;
         let clusters = counted(self.clusters.count() as u64, "cluster");
         let hits = percent(self.clusters.hit_ratio());
-        Ok(writeln!(out, "by clusters, the paper's way: {clusters}; {hits} of the windows hit one")?)
+        Ok(writeln!(out, "IOAnalyzer: {clusters}; {hits} of the windows hit one")?)
     }
 
     fn kinds(&self, state: &State) -> Table {
-        let mut table = table(&["kind", "windows", "first after", "what is asked for"]);
+        let mut table = table(&["kind", "windows", "first after", "requests"]);
         for (kind, first, windows, asked) in self.loads(state) {
             let most = asked[..asked.len().min(NAMED)].join("\n");
             table.add_row([kind.to_string(), windows.to_string(), time(first.as_nanos()), most]);
@@ -153,7 +154,7 @@ impl Recognised {
         table
     }
 
-    /// Kinds by number: when one was there first, in how many windows, what is asked for.
+    /// Kinds by number: first occurrence, windows, classes of accesses.
     fn loads<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (usize, Time, u64, Vec<String>)> + 'a {
         state.kinds.loads().filter_map(|kind| {
             let (shape, windows) = state.kinds.load(kind)?;

@@ -1,10 +1,10 @@
-//! From a device's name and options to what watches and what chooses.
+//! From the command line to what watches the device and what decides.
 
 use std::path::Path;
 use std::time::Duration;
 
 use capture::topology::{Layer, Scheduling, Stack};
-use capture::{Capture, Options, Way};
+use capture::{Backend, Capture, Options};
 use elevator::Span;
 use elevator::text::did_you_mean;
 use schedulers::Spec;
@@ -22,12 +22,12 @@ use crate::error::Error;
 use crate::quantity::span;
 use crate::{named, profile};
 
-/// The device as it was found.
+/// The device to tune.
 pub(super) struct Target {
     pub(super) stack: Stack,
-    /// Where what it is asked is seen: itself, or the disk below it.
+    /// The layer that is watched: the device itself, or the disk below it.
     pub(super) layer: Layer,
-    /// That of the disk, or those of an array's members.
+    /// The queue of the disk, or of each member of an array.
     pub(super) queues: Vec<QueueSettings>,
     /// Its name in the database.
     pub(super) drive: String,
@@ -52,7 +52,7 @@ impl Target {
     pub(super) fn find(device: &Path) -> Result<Self, Error> {
         let stack = Stack::of(device).map_err(|error| match device.is_file() {
             true => Error::Usage(format!(
-                "{error}; 'dwell trace patterns' tells what the tuner recognises in a recording"
+                "{error}; 'dwell trace patterns' shows what the tuner would recognise in a recording"
             )),
             false => error.into(),
         })?;
@@ -63,12 +63,12 @@ impl Target {
         Ok(Self { stack, layer, queues, drive })
     }
 
-    /// Why a choice may not matter here; what the kernel's queue is like says nothing of a policy behind `--control`.
+    /// Why the choice may not matter here. The kernel's queue says nothing about a policy behind `--control`.
     pub(super) fn doubts(&self, watching: &Watching) -> Vec<String> {
         if watching.control.is_some() { Vec::new() } else { self.stack.doubts() }
     }
 
-    /// Looks at the queue that schedules, for what `metric` asks.
+    /// Watches the queue for `metric`.
     pub(super) fn watch(&self, window: Duration, metric: Metric) -> Result<Windower<Capture>, Error> {
         let options = Options { completions: true, ..Options::default() };
         let node = self.layer.node();
@@ -83,8 +83,8 @@ impl Target {
         let windows = Windower::new(open, window)?;
         let parties = match metric {
             Metric::CgroupFairness => FairnessUnit::Cgroups(Cgroups::new("/proc")),
-            // To the tracer each thread is by itself.
-            Metric::Fairness if windows.way() != Some(Way::Bpf) => {
+            // The tracer reports threads, not processes.
+            Metric::Fairness if windows.backend() != Some(Backend::Bpf) => {
                 FairnessUnit::Threads(ThreadGroups::new("/proc"))
             }
             _ => FairnessUnit::Processes,
@@ -93,21 +93,19 @@ impl Target {
     }
 }
 
-/// What there is to choose from; what is set of the kernel's queues is noted in `journals`.
+/// The arms; `backups` hold the previous settings of the kernel's queues.
 pub(super) fn arms(
     target: &Target,
     watching: &Watching,
     catalogue: Catalogue,
-    journals: Vec<SettingsBackup>,
+    backups: Vec<SettingsBackup>,
 ) -> Result<Box<dyn Arms>, Error> {
     let Some(socket) = &watching.control else {
-        return Ok(Box::new(KernelArms::new(target.queues.clone(), &watching.arms)?.noting(journals)));
+        return Ok(Box::new(KernelArms::new(target.queues.clone(), &watching.arms)?.with_backups(backups)));
     };
     let [queue] = &*target.queues else {
         let stack = target.stack.describe();
-        return Err(Error::Usage(format!(
-            "--control is of one served device, and this is {stack}; name a member"
-        )));
+        return Err(Error::Usage(format!("--control serves one device, and this is {stack}; name a member")));
     };
     let names = match &*watching.arms {
         [] => specs(catalogue, &[], Host::Disk)?.iter().map(Spec::to_string).collect(),
@@ -123,7 +121,7 @@ pub(super) fn arms(
     Ok(Box::new(arms?))
 }
 
-/// What can be set of the arms, for a search. Arms that have settings of their own stay as they are.
+/// The settings that a search may change. Arms with explicit settings keep them.
 pub(super) fn spaces(
     target: &Target,
     watching: &Watching,
@@ -138,10 +136,9 @@ pub(super) fn spaces(
     of_policies(catalogue, &plain)
 }
 
-/// What can be set of policies of `catalogue`.
+/// The tunables of policies that a search may change.
 fn of_policies(catalogue: Catalogue, names: &[String]) -> Vec<Space> {
-    // The number of ticks is the modelled kernel's, not the policy's; a limit to writes below what there is room for is the
-    // administrator's word on whose room it is.
+    // `hz` belongs to the modelled kernel. `async_depth` reserves room for reads, which is the administrator's decision.
     let searched = |tunable: &str| !["hz", "async_depth"].contains(&tunable);
     let space = |name: &String| space::of_policy(&named::spec(catalogue, name).ok()?, searched);
     names.iter().filter_map(space).collect()
@@ -167,7 +164,7 @@ pub(super) fn metric(watching: &Watching) -> Metric {
     }
 }
 
-/// Whether what the metric needs beside the device can be measured.
+/// An error if the metric cannot be measured.
 pub(super) fn measurable(metric: Metric) -> Result<(), Error> {
     match metric {
         Metric::UserBandwidth | Metric::UserMinusSystem => {
@@ -177,7 +174,7 @@ pub(super) fn measurable(metric: Metric) -> Result<(), Error> {
     }
 }
 
-/// Sets one of the analyser's parameters. The length of a window has an option of its own.
+/// Sets a parameter. The length of a window has its own option.
 fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
     let problem = |what: String| Error::Usage(format!("--set {setting}: {what}"));
     let (name, value) = setting.split_once('=').ok_or_else(|| problem("write NAME=VALUE".to_owned()))?;
@@ -188,13 +185,13 @@ fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
     let Some(tunable) = known().find(|tunable| tunable.name == name) else {
         let all: Vec<&str> = known().map(|tunable| tunable.name).collect();
         let hint = did_you_mean(name, all.iter().copied());
-        return Err(problem(format!("no parameter has that name; there are {}{hint}", all.join(", "))));
+        return Err(problem(format!("no such parameter; known: {}{hint}", all.join(", "))));
     };
     let value = tunable.parse(value).map_err(|error| problem(error.to_string()))?;
     parameters.set(name, value).map_err(|error| problem(error.to_string()))
 }
 
-/// The length of a window, and an analyser that knows nothing yet.
+/// The length of a window, and an analyser without knowledge.
 pub(super) fn analyser(
     names: &[String],
     watching: &Watching,
@@ -223,7 +220,7 @@ pub(super) fn analyser(
     ))
 }
 
-/// A number that nobody chose.
+/// A random seed.
 pub(super) fn drawn_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()

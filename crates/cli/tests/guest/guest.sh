@@ -102,7 +102,7 @@ attends() {
 # loses DISK: the tuner says that its disk is gone, and ends.
 loses() {
     ends $tuner 1
-    expect "$1: is gone" tuner.log
+    expect "$1: the device was removed" tuner.log
 }
 
 # The second disk is taken away, and comes back.

@@ -47,7 +47,7 @@ pulled_from() {
     pull
     ends $watcher 1
     cat said
-    expect "is gone" said
+    expect "the device was removed" said
     nothing_left
 }
 
@@ -89,7 +89,7 @@ serving() {
     until_true grep -q serving said
     pull
     ends $server 1
-    expect "/dev/sdb: is gone" said
+    expect "/dev/sdb: the device was removed" said
     test ! -e socket
     same "$(losetup -l)" ""
     not grep dwell /proc/mounts

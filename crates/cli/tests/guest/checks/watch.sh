@@ -43,7 +43,7 @@ without=(setpriv --bounding-set "-bpf,-perfmon,-sys_admin")
 falls_back() {
     "${without[@]}" dwell record /dev/sda --for 1s -o trace 2>said
     cat said
-    expect "looking through tracefs" said
+    expect "using tracefs instead" said
     expect "by tracefs" said
 }
 
@@ -52,7 +52,7 @@ tuned_without() {
     tunes /dev/sda sda "${without[@]}"
     kill $tuner
     ends $tuner 0
-    expect "looking through tracefs" tuner.log
+    expect "using tracefs instead" tuner.log
     is_set sda mq-deadline
 }
 
