@@ -1,0 +1,709 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The elevator's operations. The kernel merges, limits, tags and flushes; the policy chooses the next request. The policy is
+ * called under the queue's lock with interrupts off. The queue keeps every request in a list of its own, in order of arrival, and
+ * serves that list if the policy fails.
+ */
+#include <linux/bio.h>
+#include <linux/ioprio.h>
+#include <linux/jiffies.h>
+#include <linux/module.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+#include <trace/events/block.h>
+
+#include "queue.h"
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+/*
+ * rq->elv.priv[0]: 0 for a request that the policy does not have, else its id + 1, with DISPATCHED; or GIVEN_BACK alone.
+ * rq->elv.priv[1]: thread group << 32 | task of the submitter.
+ */
+#define DISPATCHED BIT_ULL(32)
+#define GIVEN_BACK BIT_ULL(33)
+
+/*
+ * How long a policy may hold requests back from an idle device. Published waits are at most 20 ms, the longest that a
+ * tunable allows is a minute; a device that stands still for 10 s is a fault.
+ */
+#define HOLD_LIMIT_MS 10000
+/*
+ * How long a request of the best-effort or real-time class may stay queued, plus QUEUE_LIMIT_EACH_MS for every queued request:
+ * a slow disk with a full queue needs that long.
+ */
+#define QUEUE_LIMIT_MS 60000
+#define QUEUE_LIMIT_EACH_MS 100
+
+#ifdef RQF_ELVPRIV
+/* Before 6.5 flushes come here, too, and their data occupies the elevator's part of a request. */
+static bool is_ours(struct request *rq)
+{
+	return rq->rq_flags & RQF_ELVPRIV;
+}
+#else
+static bool is_ours(struct request *rq)
+{
+	return true;
+}
+#endif
+
+static u64 state(struct request *rq)
+{
+	return is_ours(rq) ? (u64)(unsigned long)rq->elv.priv[0] : 0;
+}
+
+static void set_state(struct request *rq, u64 to)
+{
+	if (is_ours(rq))
+		rq->elv.priv[0] = (void *)(unsigned long)to;
+}
+
+static u32 id_of(struct request *rq)
+{
+	return (u32)state(rq) - 1;
+}
+
+/* As rq_mergeable() in block/blk.h, for the operations that arrive here. */
+static bool is_mergeable(struct request *rq)
+{
+	return req_op(rq) != REQ_OP_WRITE_ZEROES && !(rq->cmd_flags & REQ_NOMERGE_FLAGS) &&
+	       !(rq->rq_flags & RQF_NOMERGE_FLAGS);
+}
+
+/* As blk_discard_mergable() in block/blk.h. */
+static bool is_discard_mergeable(struct request *rq)
+{
+	return req_op(rq) == REQ_OP_DISCARD && queue_max_discard_segments(rq->q) > 1;
+}
+
+u32 dwell_depth(const struct dwell_queue *d)
+{
+	struct request_queue *q = d->q;
+
+	return d->depth ?: READ_ONCE(q->queue_depth) ?: min_t(u32, q->tag_set->queue_depth, q->nr_requests);
+}
+
+size_t dwell_arena_size(unsigned long nr_requests)
+{
+	/*
+	 * `kernel/build native` measures what a policy needs: at most 377 KiB with 256 requests queued (cfq), 0.9 KiB for each
+	 * of 10,000 (bfq).
+	 */
+	return SZ_256K + nr_requests * (SZ_1K + SZ_512);
+}
+
+/* ---- what the policy sees ---- */
+
+static int op_of(blk_opf_t opf)
+{
+	switch (opf & REQ_OP_MASK) {
+	case REQ_OP_READ:
+		return DWELL_READ;
+	case REQ_OP_WRITE:
+		return DWELL_WRITE;
+	case REQ_OP_DISCARD:
+	case REQ_OP_SECURE_ERASE:
+	case REQ_OP_WRITE_ZEROES:
+		return DWELL_DISCARD;
+	default:
+		return -1;
+	}
+}
+
+static u8 flags_of(blk_opf_t opf)
+{
+	return (opf & REQ_SYNC ? DWELL_SYNC : 0) | (opf & REQ_META ? DWELL_META : 0) |
+	       (opf & REQ_RAHEAD ? DWELL_AHEAD : 0) | (opf & REQ_FUA ? DWELL_FUA : 0);
+}
+
+static void describe(struct dwell_submission *to, blk_opf_t opf, u16 ioprio, sector_t sector, u32 sectors)
+{
+	int class = IOPRIO_PRIO_CLASS(ioprio);
+
+	*to = (struct dwell_submission){
+		.sector = sector,
+		.sectors = sectors,
+		.op = max(op_of(opf), 0),
+		.flags = flags_of(opf),
+		.class = class,
+		.level = class ? IOPRIO_PRIO_LEVEL(ioprio) : IOPRIO_BE_NORM,
+	};
+}
+
+/* The submitter of the running task's I/O: its I/O context has a number of its own. */
+static struct dwell_process current_process(struct io_cq *icq)
+{
+	return (struct dwell_process){
+		.task = current->pid,
+		.group = current->tgid,
+		.context = icq ? dwell_icq(icq)->process.context : current->pid,
+	};
+}
+
+static void dwell_prepare_request(struct request *rq)
+{
+	rq->elv.icq = ioc_find_get_icq(rq->q);
+	if (rq->elv.icq) {
+		struct dwell_process *process = &dwell_icq(rq->elv.icq)->process;
+
+		WRITE_ONCE(process->task, current->pid);
+		WRITE_ONCE(process->group, current->tgid);
+	}
+	rq->elv.priv[0] = NULL;
+	rq->elv.priv[1] = (void *)(unsigned long)((u64)current->tgid << 32 | (u32)current->pid);
+}
+
+static struct dwell_process submitter(struct request *rq)
+{
+	u64 who = (u64)(unsigned long)rq->elv.priv[1];
+
+	return (struct dwell_process){
+		.task = (u32)who,
+		.group = who >> 32,
+		.context = rq->elv.icq ? dwell_icq(rq->elv.icq)->process.context : (u32)who,
+	};
+}
+
+/* ---- arrival ---- */
+
+static void unlink(struct dwell_queue *d, struct request *rq)
+{
+	list_del_init(&rq->queuelist);
+	elv_rb_del(&d->sorted[rq_data_dir(rq)], rq);
+	elv_rqhash_del(d->q, rq);
+	if (d->q->last_merge == rq)
+		d->q->last_merge = NULL;
+	d->queued--;
+}
+
+static void insert(struct dwell_queue *d, struct request *rq, blk_insert_t flags, u64 now, struct list_head *unneeded)
+{
+	struct request_queue *q = d->q;
+	struct dwell_submission submission;
+
+	if (flags & BLK_MQ_INSERT_AT_HEAD || !is_ours(rq) || state(rq) & GIVEN_BACK || op_of(rq->cmd_flags) < 0) {
+		trace_block_rq_insert(rq);
+		set_state(rq, 0);
+		if (flags & BLK_MQ_INSERT_AT_HEAD)
+			list_add(&rq->queuelist, &d->bypass);
+		else
+			list_add_tail(&rq->queuelist, &d->bypass);
+		d->stats.bypassed++;
+		return;
+	}
+	if (blk_mq_sched_try_insert_merge(q, rq, unneeded))
+		return;
+	trace_block_rq_insert(rq);
+	elv_rb_add(&d->sorted[rq_data_dir(rq)], rq);
+	if (is_mergeable(rq)) {
+		elv_rqhash_add(q, rq);
+		if (!q->last_merge)
+			q->last_merge = rq;
+	}
+	list_add_tail(&rq->queuelist, &d->fifo);
+	rq->fifo_time = jiffies;
+	d->queued++;
+	d->stats.inserted++;
+	describe(&submission, rq->cmd_flags, req_get_ioprio(rq), blk_rq_pos(rq), blk_rq_sectors(rq));
+	submission.rq = rq;
+	submission.process = submitter(rq);
+	/* A request that a failed policy does not have: any number but 0. */
+	d->result = DWELL_NO_ID - 1;
+	policy_insert(d, now, &submission);
+	set_state(rq, (u64)d->result + 1);
+}
+
+static void dwell_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, blk_insert_t flags)
+{
+	struct dwell_queue *d = dwell_queue(hctx->queue);
+	struct request *rq, *next;
+	LIST_HEAD(unneeded);
+	unsigned long irq;
+	u64 now;
+
+	irq = dwell_lock(d);
+	now = ktime_get_ns();
+	list_for_each_entry_safe(rq, next, list, queuelist) {
+		list_del_init(&rq->queuelist);
+		insert(d, rq, flags, now, &unneeded);
+	}
+	d->is_waiting = false;
+	dwell_unlock(d, irq);
+	list_for_each_entry_safe(rq, next, &unneeded, queuelist) {
+		list_del_init(&rq->queuelist);
+		blk_mq_free_request(rq);
+	}
+}
+
+/* A policy may allow a submitter fewer or more requests than the limit says. The block layer takes a depth. */
+static void dwell_limit_depth(blk_opf_t opf, struct blk_mq_alloc_data *data)
+{
+	struct dwell_queue *d = dwell_queue(data->q);
+	struct dwell_process process;
+	struct io_cq *icq = NULL;
+	unsigned long irq;
+
+	if (op_of(opf) < 0)
+		return;
+	if (current->io_context) {
+		if (!DWELL_LOOKUP_UNLOCKED)
+			spin_lock_irqsave(&data->q->queue_lock, irq);
+		icq = ioc_lookup_icq(data->q);
+		if (!DWELL_LOOKUP_UNLOCKED)
+			spin_unlock_irqrestore(&data->q->queue_lock, irq);
+	}
+	process = current_process(icq);
+	irq = dwell_lock(d);
+	d->result = DWELL_BY_LIMIT;
+	policy_may_queue(d, process, op_is_write(opf), op_is_sync(opf));
+	if (d->result == DWELL_NOT_NOW)
+		data->shallow_depth = 1;
+	dwell_unlock(d, irq);
+}
+
+/* ---- merges ---- */
+
+static bool dwell_bio_merge(struct request_queue *q, struct bio *bio, unsigned int nr_segs)
+{
+	struct dwell_queue *d = dwell_queue(q);
+	struct request *unneeded = NULL;
+	unsigned long irq;
+	bool merged;
+
+	irq = dwell_lock(d);
+	merged = blk_mq_sched_try_merge(q, bio, nr_segs, &unneeded);
+	dwell_unlock(d, irq);
+	if (unneeded)
+		blk_mq_free_request(unneeded);
+	return merged;
+}
+
+static int dwell_request_merge(struct request_queue *q, struct request **rq, struct bio *bio)
+{
+	struct dwell_queue *d = dwell_queue(q);
+	struct request *behind = elv_rb_find(&d->sorted[bio_data_dir(bio)], bio_end_sector(bio));
+
+	if (!behind || !elv_bio_merge_ok(behind, bio))
+		return ELEVATOR_NO_MERGE;
+	*rq = behind;
+	if (is_discard_mergeable(behind))
+		return ELEVATOR_DISCARD_MERGE;
+	return ELEVATOR_FRONT_MERGE;
+}
+
+/* Also called without the lock, for requests that are plugged and not queued: those have no state. */
+static bool dwell_allow_merge(struct request_queue *q, struct request *rq, struct bio *bio)
+{
+	struct dwell_queue *d = dwell_queue(q);
+	struct dwell_submission submission;
+	bool is_front;
+
+	if (!state(rq))
+		return true;
+	describe(&submission, bio->bi_opf, bio->bi_ioprio, bio->bi_iter.bi_sector, bio_sectors(bio));
+	submission.process = current_process(NULL);
+	is_front = bio_end_sector(bio) == blk_rq_pos(rq);
+	d->result = true;
+	policy_may_merge(d, id_of(rq), &submission, is_front);
+	return d->result;
+}
+
+static void grew(struct dwell_queue *d, struct request *rq, u32 absorbed)
+{
+	if (!state(rq))
+		return;
+	d->stats.merged++;
+	policy_merged(d, id_of(rq), blk_rq_pos(rq), blk_rq_sectors(rq), absorbed);
+}
+
+static void dwell_request_merged(struct request_queue *q, struct request *rq, enum elv_merge type)
+{
+	struct dwell_queue *d = dwell_queue(q);
+
+	if (type == ELEVATOR_FRONT_MERGE) {
+		elv_rb_del(&d->sorted[rq_data_dir(rq)], rq);
+		elv_rb_add(&d->sorted[rq_data_dir(rq)], rq);
+	}
+	grew(d, rq, DWELL_NO_ID);
+}
+
+/* `next` may be a request that is just being inserted, which the policy does not have. */
+static void dwell_requests_merged(struct request_queue *q, struct request *rq, struct request *next)
+{
+	struct dwell_queue *d = dwell_queue(q);
+
+	grew(d, rq, state(next) ? id_of(next) : DWELL_NO_ID);
+	if (state(next)) {
+		unlink(d, next);
+		set_state(next, 0);
+	}
+}
+
+/* ---- dispatch ---- */
+
+static struct request *oldest(struct dwell_queue *d)
+{
+	return list_first_entry_or_null(&d->fifo, struct request, queuelist);
+}
+
+/* Whether the policy has left a request queued for too long. Idle-class requests may wait for as long as others are served. */
+static bool is_starving(struct dwell_queue *d)
+{
+	struct request *rq = oldest(d);
+	u64 limit_ms = d->queue_limit_ms + (u64)QUEUE_LIMIT_EACH_MS * d->queued;
+
+	return rq && IOPRIO_PRIO_CLASS(req_get_ioprio(rq)) != IOPRIO_CLASS_IDLE &&
+	       time_after(jiffies, (unsigned long)rq->fifo_time + msecs_to_jiffies(min_t(u64, limit_ms, INT_MAX)));
+}
+
+static u64 hold_deadline(struct dwell_queue *d)
+{
+	return d->held_since + (u64)d->hold_limit_ms * NSEC_PER_MSEC;
+}
+
+/* The policy holds its requests until `until` (0: a completion). Returns a request if it has held too long. */
+static struct request *hold(struct dwell_queue *d, u64 now, u64 until)
+{
+	char text[64];
+
+	d->stats.held++;
+	if (!d->in_flight) {
+		if (!d->held_since)
+			d->held_since = now;
+		if (now >= hold_deadline(d)) {
+			dwell_fail(d, DWELL_ENDLESS_HOLD, text,
+				   scnprintf(text, sizeof(text), "held %u requests back from an idle device for %u ms",
+					     d->queued, d->hold_limit_ms));
+			return oldest(d);
+		}
+		until = until ? min(until, hold_deadline(d)) : hold_deadline(d);
+	}
+	if (until)
+		hrtimer_start(&d->timer, ns_to_ktime(max(until, now + 1)), HRTIMER_MODE_ABS);
+	return NULL;
+}
+
+/* The request that the policy dispatches, NULL if it holds. */
+static struct request *ask(struct dwell_queue *d, u32 depth)
+{
+	struct dwell_next *next = &d->next;
+	u64 now = ktime_get_ns();
+	char text[64];
+
+	d->stats.asked++;
+	if (depth != d->stated_depth) {
+		d->stated_depth = depth;
+		policy_set_depth(d, depth);
+	}
+	if (d->fault == DWELL_SOUND && is_starving(d))
+		dwell_fail(d, DWELL_STARVED, text,
+			   scnprintf(text, sizeof(text), "left a request queued for more than %u ms", d->queue_limit_ms));
+	if (!policy_next(d, now))
+		return oldest(d);
+	if (d->q->disk)
+		trace_dwell_decision(disk_devt(d->q->disk), next->what, next->what == DWELL_DISPATCH ? next->rq : NULL,
+				     next->what == DWELL_HOLD ? next->until : 0, next->reason, next->reason_length);
+	switch (next->what) {
+	case DWELL_DISPATCH:
+		return next->rq;
+	case DWELL_HOLD:
+		return hold(d, now, next->until);
+	case DWELL_HOLD_FOR_COMPLETION:
+		return hold(d, now, 0);
+	default:
+		return NULL;
+	}
+}
+
+static struct request *dwell_dispatch_request(struct blk_mq_hw_ctx *hctx)
+{
+	struct dwell_queue *d = dwell_queue(hctx->queue);
+	struct request *rq;
+	unsigned long irq;
+
+	irq = dwell_lock(d);
+	rq = list_first_entry_or_null(&d->bypass, struct request, queuelist);
+	if (rq) {
+		list_del_init(&rq->queuelist);
+	} else if (d->queued && !d->is_waiting) {
+		u32 depth = dwell_depth(d);
+
+		if (d->in_flight < depth)
+			rq = ask(d, depth);
+		else
+			d->stats.full++;
+		if (rq) {
+			unlink(d, rq);
+			set_state(rq, state(rq) | DISPATCHED);
+			d->in_flight++;
+			d->held_since = 0;
+			d->stats.dispatched++;
+		} else {
+			d->is_waiting = true;
+		}
+	}
+	if (rq)
+		rq->rq_flags |= RQF_STARTED;
+	dwell_unlock(d, irq);
+	return rq;
+}
+
+/* False while the policy holds: blk-mq would ask every 3 ms. */
+static bool dwell_has_work(struct blk_mq_hw_ctx *hctx)
+{
+	struct dwell_queue *d = dwell_queue(hctx->queue);
+
+	return !list_empty_careful(&d->bypass) || (READ_ONCE(d->queued) && !READ_ONCE(d->is_waiting));
+}
+
+/* Something happened that the policy may have waited for. */
+static bool resume(struct dwell_queue *d)
+{
+	bool was_waiting = d->is_waiting && d->queued;
+
+	d->is_waiting = false;
+	return was_waiting;
+}
+
+static void ended(struct request *rq, u32 outcome)
+{
+	struct dwell_queue *d = dwell_queue(rq->q);
+	unsigned long irq;
+	bool again;
+
+	if (!(state(rq) & DISPATCHED))
+		return;
+	irq = dwell_lock(d);
+	d->in_flight--;
+	d->stats.completed += outcome != DWELL_GIVEN_BACK;
+	d->stats.given_back += outcome == DWELL_GIVEN_BACK;
+	policy_completed(d, id_of(rq), outcome);
+	set_state(rq, outcome == DWELL_GIVEN_BACK ? GIVEN_BACK : 0);
+	again = resume(d);
+	dwell_unlock(d, irq);
+	if (again)
+		blk_mq_run_hw_queues(d->q, true);
+}
+
+static void dwell_completed_request(struct request *rq, u64 now)
+{
+	ended(rq, DWELL_DONE);
+}
+
+static void dwell_requeue_request(struct request *rq)
+{
+	ended(rq, DWELL_GIVEN_BACK);
+}
+
+/* Also called for a request that never completed. */
+static void dwell_finish_request(struct request *rq)
+{
+	ended(rq, DWELL_DONE);
+	set_state(rq, 0);
+	if (is_ours(rq) && rq->elv.icq) {
+		put_io_context(rq->elv.icq->ioc);
+		rq->elv.icq = NULL;
+	}
+}
+
+static enum hrtimer_restart dwell_timer(struct hrtimer *timer)
+{
+	struct dwell_queue *d = container_of(timer, struct dwell_queue, timer);
+	unsigned long irq;
+	bool again;
+
+	irq = dwell_lock(d);
+	d->stats.timer++;
+	again = resume(d);
+	dwell_unlock(d, irq);
+	if (again)
+		blk_mq_run_hw_queues(d->q, true);
+	return HRTIMER_NORESTART;
+}
+
+/* ---- processes ---- */
+
+static void dwell_init_icq(struct io_cq *icq)
+{
+	static atomic_t contexts;
+	struct dwell_icq *own = dwell_icq(icq);
+
+	own->d = dwell_queue(icq->q);
+	/* Above every pid, so that a context is never taken for a task without one. */
+	own->process.context = BIT(31) | (u32)atomic_inc_return(&contexts);
+}
+
+static void dwell_exit_icq(struct io_cq *icq)
+{
+	struct dwell_icq *own = dwell_icq(icq);
+	struct dwell_queue *d = own->d;
+	unsigned long irq;
+	bool again;
+
+	irq = dwell_lock(d);
+	policy_exited(d, own->process);
+	again = resume(d);
+	dwell_unlock(d, irq);
+	if (again)
+		blk_mq_run_hw_queues(d->q, true);
+}
+
+/* ---- life ---- */
+
+static void dwell_exit_sched(struct elevator_queue *e)
+{
+	struct dwell_queue *d = e->elevator_data;
+	unsigned long irq;
+
+	hrtimer_cancel(&d->timer);
+	WARN_ON_ONCE(d->queued || d->in_flight || !list_empty(&d->bypass));
+	irq = dwell_lock(d);
+	policy_free(d);
+	dwell_unlock(d, irq);
+	/* With it goes what a policy that failed has left. */
+	dwell_arena_destroy(&d->arena);
+	kfree(d);
+}
+
+static bool is_rotational(struct request_queue *q)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(7, 0, 0)
+	return blk_queue_rot(q);
+#else
+	return !blk_queue_nonrot(q);
+#endif
+}
+
+static struct dwell_queue *make_queue(struct request_queue *q, const struct dwell_elevator *elevator)
+{
+	const char *spec = dwell_spec_of(elevator);
+	struct dwell_queue *d;
+	unsigned long irq;
+
+	if (blk_queue_is_zoned(q)) {
+		pr_err("dwell: %s is zoned; Dwell's policies reorder writes, which zones forbid\n",
+		       q->disk ? q->disk->disk_name : "?");
+		return ERR_PTR(-EINVAL);
+	}
+	d = kzalloc_node(sizeof(*d), GFP_KERNEL, q->node);
+	if (!d)
+		return ERR_PTR(-ENOMEM);
+	dwell_arena_init(&d->arena);
+	if (dwell_arena_grow(&d->arena, dwell_arena_size(q->nr_requests)))
+		goto out_of_memory;
+	spin_lock_init(&d->lock);
+	d->q = q;
+	d->elevator = elevator;
+	d->shows_processes = true;
+	d->hold_limit_ms = HOLD_LIMIT_MS;
+	d->queue_limit_ms = QUEUE_LIMIT_MS;
+	INIT_LIST_HEAD(&d->fifo);
+	INIT_LIST_HEAD(&d->bypass);
+	d->sorted[0] = d->sorted[1] = RB_ROOT;
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 15, 0)
+	hrtimer_setup(&d->timer, dwell_timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+#else
+	hrtimer_init(&d->timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	d->timer.function = dwell_timer;
+#endif
+	d->stated_depth = dwell_depth(d);
+	irq = dwell_lock(d);
+	policy_new(d, spec, is_rotational(q));
+	dwell_unlock(d, irq);
+	if (!d->host) {
+		pr_err("dwell: '%s' is not a policy that runs at the block layer\n", spec);
+		dwell_arena_destroy(&d->arena);
+		kfree(d);
+		return ERR_PTR(-EINVAL);
+	}
+	return d;
+
+out_of_memory:
+	kfree(d);
+	return ERR_PTR(-ENOMEM);
+}
+
+#if DWELL_CORE_ALLOCATES
+static int dwell_init_sched(struct request_queue *q, struct elevator_queue *eq)
+{
+	struct dwell_queue *d = make_queue(q, container_of(eq->type, struct dwell_elevator, type));
+
+	if (IS_ERR(d))
+		return PTR_ERR(d);
+	eq->elevator_data = d;
+	q->elevator = eq;
+	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
+	return 0;
+}
+#else
+static int dwell_init_sched(struct request_queue *q, struct elevator_type *e)
+{
+	struct elevator_queue *eq = elevator_alloc(q, e);
+	struct dwell_queue *d;
+
+	if (!eq)
+		return -ENOMEM;
+	d = make_queue(q, container_of(e, struct dwell_elevator, type));
+	if (IS_ERR(d)) {
+		kobject_put(&eq->kobj);
+		return PTR_ERR(d);
+	}
+	eq->elevator_data = d;
+	q->elevator = eq;
+	blk_queue_flag_set(QUEUE_FLAG_SQ_SCHED, q);
+	return 0;
+}
+#endif
+
+/* nr_requests may have grown. */
+static void depth_updated(struct request_queue *q)
+{
+	struct dwell_queue *d = q->elevator ? dwell_queue(q) : NULL;
+	size_t size = dwell_arena_size(q->nr_requests);
+	void *chunk = NULL;
+	unsigned long irq;
+
+	if (!d)
+		return;
+	if (size > d->arena.capacity)
+		chunk = dwell_arena_chunk(size - d->arena.capacity);
+	irq = dwell_lock(d);
+	if (chunk)
+		dwell_arena_add(&d->arena, chunk, size - d->arena.capacity);
+	dwell_unlock(d, irq);
+}
+
+#if DWELL_DEPTH_BY_QUEUE
+#define dwell_depth_updated depth_updated
+#else
+static void dwell_depth_updated(struct blk_mq_hw_ctx *hctx)
+{
+	depth_updated(hctx->queue);
+}
+#endif
+
+#define DWELL_OPS						\
+	.init_sched = dwell_init_sched,				\
+	.exit_sched = dwell_exit_sched,				\
+	.depth_updated = dwell_depth_updated,			\
+	.allow_merge = dwell_allow_merge,			\
+	.bio_merge = dwell_bio_merge,				\
+	.request_merge = dwell_request_merge,			\
+	.request_merged = dwell_request_merged,			\
+	.requests_merged = dwell_requests_merged,		\
+	.former_request = elv_rb_former_request,		\
+	.next_request = elv_rb_latter_request,			\
+	.prepare_request = dwell_prepare_request,		\
+	.insert_requests = dwell_insert_requests,		\
+	.dispatch_request = dwell_dispatch_request,		\
+	.has_work = dwell_has_work,				\
+	.completed_request = dwell_completed_request,		\
+	.requeue_request = dwell_requeue_request,		\
+	.finish_request = dwell_finish_request,			\
+	.init_icq = dwell_init_icq,				\
+	.exit_icq = dwell_exit_icq
+
+const struct elevator_mq_ops dwell_ops = { DWELL_OPS };
+/* For policies that limit how many requests a submitter has: the lock is taken once more for each request. */
+const struct elevator_mq_ops dwell_ops_limiting = { DWELL_OPS, .limit_depth = dwell_limit_depth };

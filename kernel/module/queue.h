@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* One scheduled queue: the requests that the kernel owns, the policy that orders them, and what happens if it fails. */
+#ifndef DWELL_QUEUE_H
+#define DWELL_QUEUE_H
+
+#include <linux/hrtimer.h>
+#include <linux/iocontext.h>
+#include <linux/sched/clock.h>
+
+#include "arena.h"
+#include "elevator_abi.h"
+#include "jump.h"
+#include "policy.h"
+
+/* Why a queue fell back to first come, first served. */
+enum dwell_fault {
+	DWELL_SOUND,
+	DWELL_PANICKED,
+	DWELL_WRONG_ANSWER, /* unknown request, lost requests, a wait that nothing ends */
+	DWELL_ENDLESS_HOLD, /* held requests back from an idle device for hold_limit */
+	DWELL_STARVED, /* left a request queued for queue_limit while it dispatched others */
+};
+
+/* Counters in `iosched/stats`; the lock protects them. */
+struct dwell_stats {
+	u64 inserted, merged, dispatched, completed, given_back, bypassed;
+	u64 asked, held, timer, full;
+	u64 policy_ns, policy_ns_max;
+	/* Lock hold times: bucket n counts those below 2^n us, the last one all longer ones. */
+	u64 lock_hold[12];
+};
+
+struct dwell_queue {
+	spinlock_t lock;
+	struct request_queue *q;
+	const struct dwell_elevator *elevator;
+	struct dwell_host *host;
+	enum dwell_fault fault;
+	/* The policy holds its requests, or the device is full: it is asked again after the next event. */
+	bool is_waiting;
+	bool shows_processes;
+	u32 depth; /* iosched/depth; 0: as the device states */
+	u32 stated_depth; /* what the policy assumes */
+	u32 queued, in_flight;
+	u64 held_since; /* ns; 0: the device has requests, or the policy holds none */
+	u32 hold_limit_ms, queue_limit_ms;
+	struct list_head fifo; /* queued, in order of arrival */
+	struct list_head bypass; /* go past the policy: at head, given back, passthrough */
+	struct rb_root sorted[2]; /* by sector, for merges */
+	struct hrtimer timer;
+	struct dwell_arena arena;
+	struct dwell_jump jump;
+	/* Results of the policy_NAME() calls: in memory, since the jump out of a panic restores registers. */
+	struct dwell_next next;
+	u32 result;
+	u64 entered, locked;
+	struct dwell_stats stats;
+};
+
+/* What an elevator of this module is. */
+struct dwell_elevator {
+	struct elevator_type type;
+	const char *spec; /* NULL: the parameter `custom` */
+	struct elv_fs_entry *attributes;
+};
+
+struct dwell_icq {
+	struct io_cq icq; /* first: the block layer allocates and frees it */
+	struct dwell_queue *d;
+	struct dwell_process process;
+};
+
+static inline struct dwell_icq *dwell_icq(struct io_cq *icq)
+{
+	return container_of(icq, struct dwell_icq, icq);
+}
+
+static inline struct dwell_queue *dwell_queue(struct request_queue *q)
+{
+	return q->elevator->elevator_data;
+}
+
+static inline unsigned long dwell_lock(struct dwell_queue *d)
+{
+	unsigned long irq;
+
+	spin_lock_irqsave(&d->lock, irq);
+	d->locked = local_clock();
+	return irq;
+}
+
+static inline void dwell_unlock(struct dwell_queue *d, unsigned long irq)
+{
+	u64 us = (local_clock() - d->locked) >> 10;
+
+	d->stats.lock_hold[min_t(unsigned int, fls64(us), ARRAY_SIZE(d->stats.lock_hold) - 1)]++;
+	spin_unlock_irqrestore(&d->lock, irq);
+}
+
+/* Leaves the policy for good; every request is served first come, first served from now on. */
+void dwell_fail(struct dwell_queue *d, enum dwell_fault fault, const char *text, int length);
+
+/*
+ * Calls into the policy, with the lock held. Each returns false if the policy has failed, before or in this call; its result is
+ * then unspecified. Those with a result leave it in d->result, policy_next() in d->next.
+ */
+bool policy_new(struct dwell_queue *d, const char *spec, bool is_rotational);
+bool policy_free(struct dwell_queue *d);
+bool policy_set_depth(struct dwell_queue *d, u32 depth);
+bool policy_show_processes(struct dwell_queue *d, bool shows);
+bool policy_insert(struct dwell_queue *d, u64 now, const struct dwell_submission *submission);
+bool policy_merged(struct dwell_queue *d, u32 id, u64 sector, u32 sectors, u32 absorbed);
+bool policy_may_merge(struct dwell_queue *d, u32 id, const struct dwell_submission *submission, bool is_front);
+bool policy_may_queue(struct dwell_queue *d, struct dwell_process process, bool is_write, bool is_sync);
+bool policy_next(struct dwell_queue *d, u64 now);
+bool policy_completed(struct dwell_queue *d, u32 id, u32 outcome);
+bool policy_exited(struct dwell_queue *d, struct dwell_process process);
+bool policy_tunable(struct dwell_queue *d, size_t index, char *room, size_t size);
+bool policy_tune(struct dwell_queue *d, size_t index, const char *text, size_t length);
+bool policy_spec(struct dwell_queue *d, char *room, size_t size);
+bool policy_inspect(struct dwell_queue *d, char *room, size_t size);
+bool policy_set_service_times(struct dwell_queue *d, const char *text, size_t length);
+bool policy_inject(struct dwell_queue *d, u32 what);
+
+const char *dwell_spec_of(const struct dwell_elevator *);
+bool dwell_may_inject(void);
+u32 dwell_depth(const struct dwell_queue *d);
+struct elv_fs_entry *dwell_make_attributes(const char *spec);
+void dwell_free_attributes(struct elv_fs_entry *);
+/* Bytes of arena for a queue of nr_requests. */
+size_t dwell_arena_size(unsigned long nr_requests);
+
+extern const struct elevator_mq_ops dwell_ops;
+extern const struct elevator_mq_ops dwell_ops_limiting;
+
+#endif

@@ -1,0 +1,64 @@
+//! Memory and panics, which the C side provides.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::fmt::{self, Write};
+use core::panic::PanicInfo;
+
+unsafe extern "C" {
+    fn dwellc_alloc(size: usize, align: usize) -> *mut u8;
+    fn dwellc_free(at: *mut u8, size: usize, align: usize);
+    fn dwellc_panicked(text: *const u8, length: usize) -> !;
+    fn dwellc_fault(text: *const u8, length: usize);
+}
+
+struct Arena;
+
+unsafe impl GlobalAlloc for Arena {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        unsafe { dwellc_alloc(layout.size(), layout.align()) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        unsafe { dwellc_free(at, layout.size(), layout.align()) }
+    }
+}
+
+#[global_allocator]
+static ARENA: Arena = Arena;
+
+/// Longest message about a panic or a fault, in bytes.
+const MESSAGE_MAX: usize = 200;
+
+struct Message {
+    bytes: [u8; MESSAGE_MAX],
+    length: usize,
+}
+
+impl Message {
+    fn of(what: fmt::Arguments<'_>) -> Self {
+        let mut message = Self { bytes: [0; MESSAGE_MAX], length: 0 };
+        let _ = message.write_fmt(what);
+        message
+    }
+}
+
+impl Write for Message {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let n = text.len().min(MESSAGE_MAX - self.length);
+        self.bytes[self.length..self.length + n].copy_from_slice(&text.as_bytes()[..n]);
+        self.length += n;
+        Ok(())
+    }
+}
+
+#[panic_handler]
+fn panicked(info: &PanicInfo<'_>) -> ! {
+    let message = Message::of(format_args!("{info}"));
+    unsafe { dwellc_panicked(message.bytes.as_ptr(), message.length) }
+}
+
+/// Reports a policy's fault to the kernel's log.
+pub(crate) fn fault(fault: &kernel_host::Fault) {
+    let message = Message::of(format_args!("{fault}"));
+    unsafe { dwellc_fault(message.bytes.as_ptr(), message.length) }
+}
