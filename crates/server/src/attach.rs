@@ -27,7 +27,7 @@ use crate::ServeError;
 use crate::backend::Geometry;
 use crate::buffer::LARGEST;
 use crate::descriptor_store::{Store, Stored};
-use crate::fuse::{Mount, abort, connection_number, is_connected, unmount};
+use crate::fuse::{Mount, Shared, abort, connection_number, is_connected, unmount};
 use crate::locks;
 use crate::loop_device::{Lifetime, LoopDevice, QueueSettings};
 use crate::private_directory;
@@ -89,6 +89,8 @@ impl ProcessId {
 struct Recovery {
     /// The process that stores the descriptor; none if systemd does.
     keeper: Option<ProcessId>,
+    /// The control groups of the server, which name its unit: they are the same after a restart.
+    groups: String,
     source: PathBuf,
     /// File system, number there, and device number of the source: another disk under the same name is not the same disk.
     node: (u64, u64, u64),
@@ -113,13 +115,22 @@ struct Record {
 }
 
 impl Record {
-    /// Whether a process serves the device, or may.
-    fn is_alive(&self) -> bool {
-        self.server.is_alive()
-            || self.recovery.as_ref().is_some_and(|recovery| match recovery.keeper {
-                Some(keeper) => keeper.is_alive(),
-                None => is_connected(&self.mount),
-            })
+    /// Whether a process serves the device, or may. A start of the same unit for the same source (`own`) did not inherit the device's
+    /// descriptor, so systemd has closed it.
+    fn is_alive(&self, own: Option<&Recovery>) -> bool {
+        if self.server.is_alive() {
+            return true;
+        }
+        let Some(recovery) = &self.recovery else { return false };
+        let is_own = |own: &Recovery| {
+            own.keeper.is_none() && (own.node, &own.groups) == (recovery.node, &recovery.groups)
+        };
+        match recovery.keeper {
+            Some(keeper) => keeper.is_alive(),
+            None if own.is_some_and(is_own) => false,
+            // The mount is in the mount namespace of its unit, or here.
+            None => connection_number(&self.mount).is_none() || is_connected(&self.mount),
+        }
     }
 
     /// The loop device, in words.
@@ -139,8 +150,7 @@ pub(crate) struct Attachment {
     store: Option<Store>,
     /// A copy of the connection for the store.
     connection: OwnedFd,
-    /// The kernel can send unanswered requests again.
-    can_resend: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     /// A former process has attached it.
     resumed: bool,
     /// The store has the connection.
@@ -167,16 +177,17 @@ impl Attachment {
                 return Ok(resumed);
             }
         }
-        clean_up(&directory);
         let recovery = match (&store, &options.source) {
             (Some(store), Some(source)) => {
                 let keeper = store.pid().map(ProcessId::of);
                 // A file that does not exist yet is made by its back end; `attach` looks again.
                 let node = node_of(source).unwrap_or_default();
-                Some(Recovery { keeper, source: source.clone(), node, sectors: 0, block_bytes: 0 })
+                let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+                Some(Recovery { keeper, groups, source: source.clone(), node, sectors: 0, block_bytes: 0 })
             }
             _ => None,
         };
+        clean_up(&directory, recovery.as_ref());
         refuse_twice(&directory, recovery.as_ref())?;
         let (name, mount, connection) = Self::new_mount(&directory).map_err(failed)?;
         let path = directory.join(&name);
@@ -193,7 +204,7 @@ impl Attachment {
             record,
             store,
             connection: copy,
-            can_resend: Arc::default(),
+            shared: Arc::default(),
             resumed: false,
             is_stored: false,
             is_left: false,
@@ -257,7 +268,7 @@ impl Attachment {
             record,
             store: Some(store.clone()),
             connection: copy,
-            can_resend: Arc::new(AtomicBool::new(true)),
+            shared: Arc::new(Shared { can_resend: AtomicBool::new(true), ..Shared::default() }),
             resumed: true,
             is_stored: true,
             // Until it is served: a start that fails leaves it to the next one.
@@ -270,9 +281,9 @@ impl Attachment {
         self.resumed
     }
 
-    /// Where the front end notes that the kernel can send unanswered requests again.
-    pub(crate) fn can_resend(&self) -> Arc<AtomicBool> {
-        self.can_resend.clone()
+    /// What the front end shares with this.
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
     }
 
     /// Attaches the loop device, unless only the file is wanted; the path of what there is. The file must be served.
@@ -338,18 +349,20 @@ impl Attachment {
 
     fn store_connection(&mut self, device: &Path) {
         let Some(store) = &self.store else { return };
-        if !self.can_resend.load(Ordering::Relaxed) {
-            return say!(
-                "{}: a crash of this process loses the device: the kernel cannot send requests again (Linux 6.9 and later can)",
-                device.display()
-            );
-        }
-        match store.put(&self.name, self.connection.as_fd()) {
-            Ok(()) => self.is_stored = true,
-            Err(error) => say!(
-                "{}: a crash of this process loses the device: its descriptor was not stored ({error})",
-                device.display()
-            ),
+        let stored = if self.shared.can_resend.load(Ordering::Relaxed) {
+            store
+                .put(&self.name, self.connection.as_fd())
+                .map_err(|error| format!("its descriptor was not stored ({error})"))
+        } else {
+            Err("the kernel cannot send requests again (Linux 6.9 and later can)".to_owned())
+        };
+        if let Err(reason) = stored {
+            say!("{}: a crash of this process loses the device: {reason}", device.display());
+            // No process will continue it: the next server that attaches takes it down.
+            self.record.recovery = None;
+            let _ = write(&self.record_path, &self.record);
+        } else {
+            self.is_stored = true;
         }
     }
 
@@ -370,6 +383,7 @@ impl Attachment {
     /// Detaches the loop device while the file is still served. Waits while a process uses it, unless `give_up` (called with whether
     /// the kernel is still about to detach it) has a reason: then its users get errors. Returns whether that was so.
     pub(crate) fn detach(&self, mut give_up: impl FnMut(bool) -> GiveUp) -> bool {
+        self.shared.is_ending.store(true, Ordering::Relaxed);
         let Some(device) = self.record.device.clone() else { return false };
         let path = device.path();
         let waits = device.clone();
@@ -444,7 +458,7 @@ fn refuse_twice(directory: &Path, wanted: Option<&Recovery>) -> Result<(), Serve
         if let Some(recovery) = &record.recovery
             && recovery.node == wanted.node
             && wanted.node != (0, 0, 0)
-            && record.is_alive()
+            && record.is_alive(Some(wanted))
         {
             let by = match (record.server.is_alive(), recovery.keeper) {
                 (true, _) => format!("process {} serves it", record.server.pid),
@@ -520,9 +534,9 @@ fn records(directory: &Path) -> impl Iterator<Item = (PathBuf, Record)> {
 }
 
 /// Takes down what dead servers have put up, unless another process will continue it.
-fn clean_up(directory: &Path) {
+fn clean_up(directory: &Path, own: Option<&Recovery>) {
     for (path, record) in records(directory) {
-        if !record.is_alive() {
+        if !record.is_alive(own) {
             say!("cleaning up after server {}, which was killed", record.server.pid);
             record.take_down();
             let _ = fs::remove_file(path);
@@ -577,7 +591,7 @@ mod tests {
                 Record { server, mount: mount.clone(), connection: None, device: None, recovery: None };
             write(&runtime.join(name), &record).unwrap();
         }
-        clean_up(&runtime);
+        clean_up(&runtime, None);
         assert!(!runtime.join("dead.json").exists());
         assert!(runtime.join("living.json").exists());
         fs::remove_dir_all(runtime).unwrap();
@@ -592,21 +606,62 @@ mod tests {
         let living = ProcessId::of(process::id());
         let dead = ProcessId { started: living.started + 1, ..living };
         let node = node_of(&source).unwrap();
-        let recovery =
-            |keeper| Recovery { keeper, source: source.clone(), node, sectors: 8, block_bytes: 512 };
+        let recovery = |keeper| Recovery {
+            keeper,
+            groups: String::new(),
+            source: source.clone(),
+            node,
+            sectors: 8,
+            block_bytes: 512,
+        };
         let path = runtime.join("x.json");
         let record = |keeper| {
             let recovery = Some(recovery(Some(keeper)));
             Record { server: dead, mount: runtime.join("x"), connection: None, device: None, recovery }
         };
         write(&path, &record(living)).unwrap();
-        clean_up(&runtime);
+        clean_up(&runtime, None);
         assert!(path.exists(), "its supervisor is about to continue it");
         let refused = refuse_twice(&runtime, Some(&recovery(Some(living)))).unwrap_err().to_string();
         assert!(refused.contains("is about to serve it again"), "{refused}");
         write(&path, &record(dead)).unwrap();
         refuse_twice(&runtime, Some(&recovery(Some(living)))).unwrap();
-        clean_up(&runtime);
+        clean_up(&runtime, None);
+        assert!(!path.exists());
+        fs::remove_dir_all(runtime).unwrap();
+    }
+
+    #[test]
+    fn a_device_whose_descriptor_systemd_has_closed_is_taken_down_by_its_own_unit_only() {
+        let runtime = std::env::temp_dir().join(format!("dwell-attach-unit-{}", process::id()));
+        fs::create_dir(&runtime).unwrap();
+        let source = runtime.join("disk");
+        fs::write(&source, "").unwrap();
+        let server = ProcessId { pid: process::id(), started: 1 };
+        let node = node_of(&source).unwrap();
+        let recovery = |groups: &str| Recovery {
+            keeper: None,
+            groups: groups.to_owned(),
+            source: source.clone(),
+            node,
+            sectors: 8,
+            block_bytes: 512,
+        };
+        let path = runtime.join("x.json");
+        let record = Record {
+            server,
+            mount: runtime.join("x"),
+            connection: None,
+            device: None,
+            recovery: Some(recovery("0::/dwell-serve@x.service\n")),
+        };
+        write(&path, &record).unwrap();
+        for other in [None, Some(recovery("0::/dwell-serve@y.service\n"))] {
+            clean_up(&runtime, other.as_ref());
+            assert!(path.exists(), "its mount may be in another namespace");
+        }
+        assert!(refuse_twice(&runtime, Some(&recovery("0::/dwell-serve@y.service\n"))).is_err());
+        clean_up(&runtime, Some(&recovery("0::/dwell-serve@x.service\n")));
         assert!(!path.exists());
         fs::remove_dir_all(runtime).unwrap();
     }
@@ -638,7 +693,7 @@ mod tests {
         let path = runtime.join("planted.json");
         write(&path, &record).unwrap();
         std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
-        clean_up(&runtime);
+        clean_up(&runtime, None);
         assert!(victim.exists() && path.exists());
         fs::remove_dir_all(runtime).unwrap();
     }

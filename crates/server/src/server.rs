@@ -265,7 +265,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
             only_file: options.only_file,
             most_held: data,
             resumed: mount.is_resumed(),
-            can_resend: mount.can_resend(),
+            shared: mount.shared(),
         };
         attachment = Some(mount);
         fronts.push(Box::new(Fuse::new(connection, fuse)));

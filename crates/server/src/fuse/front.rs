@@ -59,7 +59,7 @@ pub(crate) struct Fuse {
     attached: bool,
     /// A former process has served the connection.
     resumed: bool,
-    can_resend: Arc<AtomicBool>,
+    shared: Arc<Shared>,
     pending: Vec<Option<Pending>>,
     free: Vec<u32>,
     /// Where the next request is received.
@@ -77,7 +77,7 @@ pub(crate) struct Fuse {
     stopped: bool,
 }
 
-/// What a FUSE front end is told at its start.
+/// Options of a FUSE front end.
 pub(crate) struct FuseOptions {
     pub(crate) identity: Identity,
     /// Loop devices on the file are others' business.
@@ -86,14 +86,22 @@ pub(crate) struct FuseOptions {
     pub(crate) most_held: usize,
     /// A former process has served the connection.
     pub(crate) resumed: bool,
-    /// Set once the kernel has shown that it can send unanswered requests again.
-    pub(crate) can_resend: Arc<AtomicBool>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What the front end and whoever attaches its file share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// The kernel has shown that it can send unanswered requests again.
+    pub(crate) can_resend: AtomicBool,
+    /// The file is being detached, so the connection may end.
+    pub(crate) is_ending: AtomicBool,
 }
 
 impl Fuse {
     /// A front end on this connection.
     pub(crate) fn new(connection: OwnedFd, options: FuseOptions) -> Self {
-        let FuseOptions { identity, only_file, most_held, resumed, can_resend } = options;
+        let FuseOptions { identity, only_file, most_held, resumed, shared } = options;
         Self {
             connection,
             bytes: 0,
@@ -103,7 +111,7 @@ impl Fuse {
             only_file,
             attached: resumed,
             resumed,
-            can_resend,
+            shared,
             pending: Vec::new(),
             free: Vec::new(),
             receive: None,
@@ -166,9 +174,11 @@ impl Fuse {
         if !self.ended {
             self.ended = true;
             let _ = host.unwatch(&self.connection);
-            say!(
-                "the kernel asks for nothing of the attached device any more ({error}): its users get errors"
-            );
+            if !self.shared.is_ending.load(Ordering::Relaxed) {
+                say!(
+                    "the kernel has ended the connection of the attached device ({error}): its users get errors"
+                );
+            }
         }
     }
 
@@ -189,7 +199,7 @@ impl Fuse {
             Operation::Fallocate { offset, bytes, mode } => self.fallocate(unique, offset, bytes, mode, host),
             Operation::Init { minor, flags, more_flags } => {
                 self.initialised = true;
-                self.can_resend.store(protocol::can_resend(flags, more_flags), Ordering::Relaxed);
+                self.shared.can_resend.store(protocol::can_resend(flags, more_flags), Ordering::Relaxed);
                 self.answer(unique, &protocol::init(minor, flags, LARGEST as u32));
             }
             Operation::GetAttr | Operation::SetAttr => {

@@ -9,5 +9,5 @@ mod front;
 mod mount;
 mod protocol;
 
-pub(crate) use front::{Fuse, FuseOptions};
+pub(crate) use front::{Fuse, FuseOptions, Shared};
 pub(crate) use mount::{Mount, abort, connection_number, is_connected, unmount};
