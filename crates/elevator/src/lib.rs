@@ -5,8 +5,12 @@
 //!   offers besides, such as tunables.
 //! - [`Split`](split::Split): the hooks of a split-level policy above the block layer.
 //! - [`Queue`](queue::Queue): merging, plugging, request limits, tags, flushes, switching of live schedulers.
-//! - [`Checker`](check::Checker): verifies a host and its scheduler against the contract, from the queue's events alone.
-//! - [`model`]: random operations that test a scheduler against the checker.
+//!
+//! With the feature `testing`:
+//!
+//! - `check::Checker` verifies a host and its scheduler against the contract, from the queue's events alone.
+//! - `model` drives a scheduler with random operations against the checker; `check_policy` does so in every setting of the
+//!   queue.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -15,8 +19,12 @@ extern crate alloc;
 
 pub mod array;
 mod capability;
+#[cfg(feature = "testing")]
 pub mod check;
+#[cfg(feature = "testing")]
+pub mod check_policy;
 mod cold_path;
+#[cfg(feature = "testing")]
 pub mod model;
 pub mod queue;
 mod random;

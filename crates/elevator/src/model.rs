@@ -6,8 +6,9 @@
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
 
 use crate::array::Directive;
 use crate::check::Checker;
@@ -77,12 +78,31 @@ pub struct Report {
     pub faults: u64,
 }
 
+/// A run violated the contract.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// The seed of the run, which repeats it.
+    pub seed: u64,
+    /// The number of violations.
+    pub violations: u64,
+    /// The first violations, in words.
+    pub first: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seed {}: {} violations\n  {}", self.seed, self.violations, self.first.join("\n  "))
+    }
+}
+
+impl core::error::Error for Failure {}
+
 /// Runs `config.operations` operations against schedulers that `make` builds (called once, and at every switch with
 /// the number of the switch).
 ///
 /// # Errors
 /// The checker's findings, with the seed.
-pub fn run(config: &Config, make: &mut dyn FnMut(u64) -> Box<dyn Scheduler>) -> Result<Report, String> {
+pub fn run(config: &Config, make: &mut dyn FnMut(u64) -> Box<dyn Scheduler>) -> Result<Report, Failure> {
     let mut model = Model::new(config, make);
     for _ in 0..config.operations {
         model.operate();
@@ -349,13 +369,13 @@ impl<'a> Model<'a> {
         }
     }
 
-    fn report(mut self) -> Result<Report, String> {
+    fn report(mut self) -> Result<Report, Failure> {
         let (seed, finished, elapsed) = (self.config.seed, self.finished, self.now.since(Time::ZERO));
         let checker = self.queue.observer();
         checker.finish();
         if checker.count() > 0 {
-            let found = checker.violations().join("\n  ");
-            return Err(format!("seed {seed}: {} violations\n  {found}", checker.count()));
+            let first = checker.violations().to_vec();
+            return Err(Failure { seed, violations: checker.count(), first });
         }
         Ok(Report {
             digest: checker.digest(),

@@ -27,6 +27,7 @@ macro_rules! reasons {
             }
 
             /// A number for digests: the place in [`ALL`](Self::ALL); for a custom reason the length of its text above that.
+            #[cfg(feature = "testing")]
             pub(crate) const fn code(self) -> u64 {
                 enum Code { $($variant,)+ Custom }
                 match self {

@@ -3,6 +3,7 @@
 mod common;
 
 use common::Fifo;
+use dwell_elevator::check_policy::check_policy;
 use dwell_elevator::model::{Config, run};
 use dwell_elevator::queue::{Barriers, Cache, Identity, Limits, Options, Plugging};
 use dwell_elevator::{
@@ -145,10 +146,10 @@ fn a_faulty_scheduler_is_detected() {
         (Fault::Starves, "longer than the policy's bound"),
     ] {
         let find = || run(&config, &mut |_| Box::new(Faulty { fifo: Fifo::default(), fault, count: 0 }));
-        let found = find().expect_err("a fault");
+        let found = find().expect_err("a fault").to_string();
         assert!(found.contains(words), "{fault:?} was not detected: {found}");
         assert!(found.starts_with("seed 4321: "), "{found}");
-        assert_eq!(find().expect_err("the same fault"), found, "the seed repeats it");
+        assert_eq!(find().expect_err("the same fault").to_string(), found, "the seed repeats it");
     }
 }
 
@@ -159,7 +160,19 @@ fn a_wait_beyond_the_bound_is_detected_in_every_setting() {
         let config = Config { seed: 5, options, faults, switches, operations: 20_000, ..Config::default() };
         let fault = Fault::Starves;
         let found = run(&config, &mut |_| Box::new(Faulty { fifo: Fifo::default(), fault, count: 0 }));
-        let found = found.expect_err("the oldest request waits longest");
+        let found = found.expect_err("the oldest request waits longest").to_string();
         assert!(found.contains("longer than the policy's bound"), "{faults} {switches}: {found}");
     }
+}
+
+#[test]
+fn check_policy_accepts_a_correct_policy_and_reports_a_faulty_one() {
+    let reports = check_policy(80_000, 1, &mut || Box::<Fifo>::default()).unwrap();
+    assert_eq!(reports.len(), 8, "one report per configuration");
+    assert!(reports.iter().all(|report| report.finished > 1_000), "{reports:?}");
+    let mut faulty =
+        || -> Box<dyn Scheduler> { Box::new(Faulty { fifo: Fifo::default(), fault: Fault::Lazy, count: 0 }) };
+    let failure = check_policy(80_000, 1, &mut faulty).unwrap_err();
+    let again = run(&failure.config, &mut |_| faulty()).unwrap_err();
+    assert_eq!(again, failure.failure, "the stated configuration repeats the failure");
 }

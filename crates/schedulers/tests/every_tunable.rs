@@ -211,7 +211,7 @@ fn torture(spec: &Spec, operations: u64, first_seed: u64) -> Result<(), String> 
             };
             let mut make = |_| build(spec, &environment, setting, seed);
             let what = format_args!("{spec} {setting:?} {environment:?} on {options:?}");
-            about(what, || run(&config, &mut make))?;
+            about(what, || run(&config, &mut make).map_err(|failure| failure.to_string()))?;
         }
     }
     Ok(())
@@ -247,7 +247,8 @@ fn every_policy_takes_over_from_every_other() {
                 let spec = if switch % 2 == 0 { one } else { other };
                 build(spec, &environment, Setting::Changing(100), seed + switch)
             };
-            about(format_args!("{one} and {other} by turns on {options:?}"), || run(&config, &mut make))?;
+            let what = format_args!("{one} and {other} by turns on {options:?}");
+            about(what, || run(&config, &mut make).map_err(|failure| failure.to_string()))?;
         }
         Ok(())
     });
