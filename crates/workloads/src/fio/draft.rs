@@ -466,6 +466,9 @@ fn distribution(value: &str, trims: bool) -> Result<Distribution, String> {
     }
 }
 
+/// A zone's share of the accesses and its size, either of which may be missing.
+type Zone = (Option<u64>, Option<u64>);
+
 /// Zones as (share of the accesses in percent, end): `60/10:30/20:10/70`. `total`: what the sizes have to add up to; the shares
 /// have to add up to 100. Of a missing share or size, the missing entries have equal parts of the rest.
 fn zones(
@@ -473,13 +476,13 @@ fn zones(
     size: impl Fn(&str) -> Result<u64, String>,
     total: Option<u64>,
 ) -> Result<Vec<(u64, u64)>, String> {
-    let mut entries = Vec::new();
+    let mut entries: Vec<Zone> = Vec::new();
     for entry in text.split(':').filter(|entry| !entry.is_empty()) {
         let (share, length) = entry.split_once('/').unwrap_or((entry, ""));
         let share = if share.is_empty() { None } else { Some(number(share, 0, 100)?) };
         entries.push((share, if length.is_empty() { None } else { Some(size(length)?) }));
     }
-    let rest = |total: u64, given: &dyn Fn(&(Option<u64>, Option<u64>)) -> Option<u64>| {
+    let rest = |total: u64, given: &dyn Fn(&Zone) -> Option<u64>| {
         let sum: u64 = entries.iter().filter_map(given).sum();
         let missing = entries.iter().filter(|entry| given(entry).is_none()).count() as u64;
         total
