@@ -115,7 +115,7 @@ impl Counted {
             bandwidth: bytes / seconds,
             size: bytes / requests,
             reads: more(|c| c.reads) / requests,
-            under_way: waited / seconds,
+            in_flight: waited / seconds,
             latency: waited / requests,
         }
     }
@@ -142,7 +142,7 @@ mod tests {
             bandwidth: 819_200.0,
             size: 4096.0,
             reads: 0.75,
-            under_way: 0.5,
+            in_flight: 0.5,
             latency: 2.5e-3,
         };
         assert_eq!(load, expected);

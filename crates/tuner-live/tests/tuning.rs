@@ -408,15 +408,15 @@ fn resting() -> (LiveTuner, Made) {
 fn at_rest_it_looks_away_until_something_else_is_asked() {
     let (mut tuner, arms) = resting();
     let small =
-        Load { iops: 9000.0, bandwidth: 36e6, size: 4096.0, reads: 1.0, under_way: 2.0, latency: 2e-4 };
+        Load { iops: 9000.0, bandwidth: 36e6, size: 4096.0, reads: 1.0, in_flight: 2.0, latency: 2e-4 };
     for _ in 0..50 {
         assert_eq!(tuner.standby_window(&small).unwrap(), None);
     }
     assert_eq!(tuner.status().value, Some(36e6), "the kernel counts that, too");
-    let scattered = Load { iops: 120.0, under_way: 12.0, latency: 0.1, ..small };
+    let scattered = Load { iops: 120.0, in_flight: 12.0, latency: 0.1, ..small };
     let said: Vec<_> = (0..3).map(|_| tuner.standby_window(&scattered).unwrap()).collect();
     let why = said[2].as_deref().unwrap_or_default();
-    assert!(said[..2] == [None, None] && why.contains("12.0 requests at a time instead of 2.0"), "{said:?}");
+    assert!(said[..2] == [None, None] && why.contains("12.0 requests in flight instead of 2.0"), "{said:?}");
     assert!(!tuner.is_on_standby());
     // Now it is a disk. What was believed of the same pattern, twenty values an arm, has to go first.
     windows(&mut tuner, &arms, &[1e6, 1e6, 5e6], 120);

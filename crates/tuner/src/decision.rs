@@ -1,4 +1,4 @@
-//! What the analyser answers: a scheduler, and why in words.
+//! [`Decision`]: a scheduler and the reason for it.
 
 use elevator::text::counted;
 use ioanalyzer::chain::Expected;
@@ -6,71 +6,69 @@ use ioanalyzer::{ClusterId, Match, SchedulerId};
 
 use crate::kinds::KindDecision;
 
-/// The choice for the windows to come.
+/// The decision for the next window.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Decision {
-    /// The scheduler to use; `None`: leave what there is.
+    /// The scheduler to use; `None`: keep the present one.
     pub scheduler: Option<SchedulerId>,
-    /// Whether that differs from the one that the window ran under.
+    /// Whether it differs from the scheduler of the window.
     pub change: bool,
-    /// The cluster that the window belongs to, found or new; `None` if it was not compared with clusters.
+    /// The window's cluster, found or new; `None` if it was not compared with clusters.
     pub cluster: Option<ClusterId>,
-    /// Why.
+    /// The reason.
     pub why: Why,
     /// Why the choice was not followed, if it was not.
     pub restraint: Option<Restraint>,
-    /// How sure it is, 0 to 1. The best of a kind: n/(n+1) for the n windows of it that the scheduler served. A hit: similarity, times the
-    /// weight of the expected clusters in which the scheduler is the best, times n/(n+1) for the n values behind that. A draw: its
-    /// probability. Otherwise, as for a trial, 0.
+    /// 0 to 1. With kinds: n/(n+1) for the n windows of the kind that the scheduler served. A hit: similarity, times the weight of the expected
+    /// clusters in which the scheduler is the best, times n/(n+1) for the n values behind that. A draw: its probability. A trial: 0.
     pub confidence: f64,
-    /// How much better the metric is expected to be than under the scheduler that the window ran under, as a part of it
-    /// (0.1: a tenth better, -0.1: a tenth worse); `None` if nothing is known of one of them.
+    /// The expected gain over the window's scheduler, as a part of what that gives (0.1: a tenth better); `None` if one of them is unknown.
     pub expected_gain: Option<f64>,
 }
 
 /// Why a scheduler was chosen.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Why {
-    /// No more than one request a second: not analysed.
+    /// At most one request a second: not analysed.
     TooLittle {
         /// Requests in the window.
         requests: u64,
     },
-    /// A hit, and the best scheduler for what is expected next.
+    /// A hit, and the best scheduler for the expected clusters.
     Best {
-        /// What was hit.
+        /// The cluster that was hit.
         found: Match,
-        /// What is expected, the most probable next one first.
+        /// The expected clusters, the most probable next one first.
         expected: Vec<Expected>,
     },
-    /// A hit, and a scheduler that the expected cluster was not tried under.
+    /// A hit, and a scheduler that is untested for the next cluster.
     Untested {
-        /// What was hit.
+        /// The cluster that was hit.
         found: Match,
-        /// The most probable next one.
+        /// The most probable next cluster.
         next: Expected,
     },
-    /// A hit, but the metric could not be measured in this window, or never in what is expected.
+    /// A hit, but the metric could not be measured in this window, or never in the expected clusters.
     NotMeasured {
-        /// What was hit.
+        /// The cluster that was hit.
         found: Match,
     },
-    /// What is known of the kind of load.
+    /// By the kind of load.
     Kind(KindDecision),
-    /// The metric could not be measured in this window, which then says nothing of its kind.
+    /// The metric could not be measured in this window.
     Unmeasured,
     /// A miss: drawn by the armed bandit.
     Bandit {
         /// The nearest cluster, which was not similar enough, if any could be compared.
         nearest: Option<Match>,
-        /// The probability with which it was drawn.
+        /// Its probability.
         probability: f64,
     },
-    /// A miss while nothing is known: what the device's table says.
+    /// Nothing is known yet: by the device's table.
     APriori {
-        /// Mean bytes of a request.
+        /// Mean request size in bytes.
         size: f64,
-        /// Bytes a second expected.
+        /// The expected bytes per second.
         throughput: f64,
     },
 }
@@ -78,18 +76,18 @@ pub enum Why {
 /// Why the choice was not followed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Restraint {
-    /// Trying it could cost more than the bound on regret leaves.
+    /// The trial could break the bound on regret, or the bound is broken.
     RegretBound {
-        /// What the analysis wanted.
+        /// The scheduler that the decider wanted.
         wanted: SchedulerId,
         /// The present regret, as a part of the best fixed scheduler's sum.
         regret: f64,
     },
-    /// The last switch hurt.
+    /// The last switch made the metric worse.
     Rollback {
-        /// What was switched to and is left again.
+        /// The scheduler that is left again.
         wanted: SchedulerId,
-        /// How much worse it was, as a part of what the one before gives.
+        /// The loss, as a part of what the previous scheduler gives.
         loss: f64,
     },
 }
@@ -114,7 +112,7 @@ impl Decision {
         !matches!(self.why, Why::TooLittle { .. })
     }
 
-    /// Whether the window was one of a kind or a cluster that was known before.
+    /// Whether the window's kind or cluster was known before.
     #[must_use]
     pub const fn is_recognised(&self) -> bool {
         match self.why {
@@ -124,7 +122,7 @@ impl Decision {
         }
     }
 
-    /// A line for a journal. `names` are the schedulers', in the analyser's order.
+    /// A line for the log. `names` are the schedulers' names, in the analyser's order.
     #[must_use]
     pub fn line(&self, names: &[String]) -> String {
         let name = |id: SchedulerId| names.get(id.0).map_or("?", String::as_str);
@@ -193,7 +191,7 @@ impl Restraint {
         match *self {
             Self::RegretBound { wanted, regret } => {
                 format!(
-                    "not {}: regret is at {:.1}% and must stay in its bound",
+                    "not {}: the regret is {:.1}% and its bound would be exceeded",
                     name(wanted),
                     regret * 100.0
                 )

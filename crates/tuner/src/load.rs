@@ -1,46 +1,46 @@
-//! What a device is asked for, in numbers, and which loads are alike.
+//! Loads in numbers, as far as the kernel's counters show them, and which ones are different.
 //!
-//! # What counts as another
-//! Requests of half or twice the size; a quarter more or fewer of them reads; three times as many under way, or three times as slow.
-//! Being asked for less is no reason: a device is asked for less most of the time. Fewer under way, or faster, is therefore like.
+//! Different loads: requests of half or twice the size; a difference of a quarter in the share of reads; three times as many in flight, or three
+//! times the latency. A lower rate, fewer in flight or a lower latency is no difference, because devices are often idle. The significance test uses
+//! the same measure, so that standby compares what the test has measured.
 
 use elevator::Op;
 use ioanalyzer::Window;
 
-/// Requests of so many times the size, or of that part of it, are others.
+/// The ratio of request sizes from which on loads differ.
 const SIZE: f64 = 2.0;
-/// A share of reads that differs by so much is another.
+/// The difference in the share of reads from which on loads differ.
 const SHARE: f64 = 0.25;
-/// So many times as many under way, or as slow, is another load. Two would come of a busy processor.
+/// The ratio of requests in flight, or of latencies. CPU load alone can double them.
 const MORE: f64 = 3.0;
-/// Seconds; what is faster is as good as this.
+/// Latencies below this are equal, in seconds.
 const FAST: f64 = 1e-4;
 
-/// What a device was asked in a window.
+/// The load of a window.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Load {
-    /// Requests a second that ended.
+    /// Completed requests per second.
     pub iops: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bandwidth: f64,
-    /// Bytes of a request.
+    /// Mean size of a request in bytes.
     pub size: f64,
     /// The share of reads, 0 to 1.
     pub reads: f64,
-    /// Requests under way, on average over the window.
-    pub under_way: f64,
-    /// Seconds from a request's arrival in the queue to its end.
+    /// Mean number of requests in flight.
+    pub in_flight: f64,
+    /// Mean latency in seconds, from arrival in the queue.
     pub latency: f64,
 }
 
 impl Load {
-    /// Whether enough was asked to say anything: "we only consider traces over 1 IOPS".
+    /// Whether there were enough requests: "we only consider traces over 1 IOPS" (IOAnalyzer).
     #[must_use]
     pub const fn counts(&self) -> bool {
         self.iops > 1.0
     }
 
-    /// What a window was asked, as far as that does not depend on the scheduler: what requests were like.
+    /// The part of a window's load that does not depend on the scheduler.
     #[must_use]
     pub fn of(window: &Window) -> Self {
         let (all, seconds) = (window.accesses.len() as f64, window.length.as_secs_f64());
@@ -55,7 +55,7 @@ impl Load {
         }
     }
 
-    /// In what requests are of another kind than `known`'s, in words.
+    /// How the requests differ from those of `known`, if they do.
     #[must_use]
     pub fn is_another_kind_than(&self, known: &Self) -> Option<String> {
         let kib = |bytes: f64| bytes / 1024.0;
@@ -74,18 +74,18 @@ impl Load {
         None
     }
 
-    /// In what this is another load than `known`, in words.
+    /// How this load differs from `known`, if it does.
     #[must_use]
     pub fn differs_from(&self, known: &Self) -> Option<String> {
         let another = self.is_another_kind_than(known);
         if another.is_some() {
             return another;
         }
-        // Less than one at a time is as good as idle.
-        if self.under_way >= MORE * known.under_way.max(1.0) {
+        // Less than one in flight counts as one.
+        if self.in_flight >= MORE * known.in_flight.max(1.0) {
             return Some(format!(
-                "{:.1} requests at a time instead of {:.1}",
-                self.under_way, known.under_way
+                "{:.1} requests in flight instead of {:.1}",
+                self.in_flight, known.in_flight
             ));
         }
         if self.latency >= MORE * known.latency.max(FAST) {
@@ -101,20 +101,20 @@ mod tests {
     use super::*;
 
     const SMALL: Load =
-        Load { iops: 8000.0, bandwidth: 32768e3, size: 4096.0, reads: 1.0, under_way: 8.0, latency: 1e-3 };
+        Load { iops: 8000.0, bandwidth: 32768e3, size: 4096.0, reads: 1.0, in_flight: 8.0, latency: 1e-3 };
 
     #[test]
-    fn what_is_another_load_and_what_is_only_less_of_it() {
+    fn a_lower_rate_is_no_different_load() {
         let others = [
             (Load { size: 16384.0, ..SMALL }, "requests of 16 KiB instead of 4"),
             (Load { reads: 0.5, ..SMALL }, "50% reads instead of 100%"),
-            (Load { under_way: 30.0, ..SMALL }, "30.0 requests at a time instead of 8.0"),
+            (Load { in_flight: 30.0, ..SMALL }, "30.0 requests in flight instead of 8.0"),
             (Load { latency: 4e-3, ..SMALL }, "4.00 ms a request instead of 1.00"),
         ];
         for (load, why) in others {
             assert_eq!(load.differs_from(&SMALL).as_deref(), Some(why));
         }
-        let less = Load { iops: 10.0, bandwidth: 40960.0, under_way: 0.01, latency: 2e-4, ..SMALL };
+        let less = Load { iops: 10.0, bandwidth: 40960.0, in_flight: 0.01, latency: 2e-4, ..SMALL };
         assert_eq!(less.differs_from(&SMALL), None);
         let fast = Load { latency: 1e-5, ..SMALL };
         assert_eq!(Load { latency: 2e-4, ..SMALL }.differs_from(&fast), None, "both are fast");

@@ -1,25 +1,18 @@
-//! A bound on regret: never more than a part (5%) below the best fixed scheduler over the last hour; and back again when a switch
-//! hurt.
+//! The bound on regret: at most 5% below the best fixed scheduler over the last hour. Reverts a switch that made the metric worse.
 //!
 //! # Idea
-//! For each window of the last hour stands what it gave, and what each scheduler would have given: the mean of its values for that
-//! window's cluster, or, for one that missed, for windows that missed. The best fixed scheduler is the one with the best sum. Regret is how far our own sum is below it. A trial
-//! is allowed only if the bound would still hold should the trial's windows give nothing at all; if the bound is broken, the
-//! best fixed scheduler is used until it holds.
-//!
-//! # State
-//! A ledger of the last hour, and what was left because it hurt.
+//! For each window of the last hour the ledger has its value and the value that each scheduler would have given: its mean for such windows. The
+//! best fixed scheduler has the best sum; *regret* is how far the own sum is below it. A trial is allowed only if the bound would hold even if
+//! the trial's windows gave nothing. While the bound is broken, the best fixed scheduler is used.
 //!
 //! # Limits
-//! - What a scheduler would have given where it was never tried is unknown, and counted as what the window gave. The bound is
-//!   against what is known: a scheduler of which less than half of the hour's windows tell is no candidate.
-//! - Where less is better a window's loss has no limit; there a trial is assumed to cost at most as much as the worst window of
-//!   the hour did.
-//! - A trial of several windows is allowed as a whole and then brought to its end, whatever its first window gave.
-//! - Metrics that can be negative (user minus system bandwidth) have no meaningful part: with a best sum at or below zero the
-//!   bound is silent.
-//! - Trials need a budget: at 5%, the first is allowed after twenty windows for each that it takes. Learning is slower; that is why it is
-//!   off by default.
+//! - A scheduler that was never tried for such windows counts as the window's own value. One that is unknown in more than half of the hour is no
+//!   candidate for the best fixed scheduler.
+//! - Where lower is better, a window's loss has no limit; a trial is assumed to cost as much as the worst window of the hour.
+//! - A trial of several windows is allowed as a whole and then completed.
+//! - If the best sum is zero or negative (user minus system bandwidth), the bound has no effect.
+//! - The first trial is possible after twenty windows for each window that it takes, so the decider learns more slowly. The bound is therefore off
+//!   by default.
 
 use std::collections::VecDeque;
 
@@ -28,7 +21,7 @@ use ioanalyzer::{Better, SchedulerId};
 
 use crate::decision::Restraint;
 
-/// How many windows a scheduler that hurt is not chosen again: a minute, at 5 s a window.
+/// For how many windows a scheduler is not chosen after a rollback: a minute at 5 s per window.
 const LEFT_FOR: u64 = 12;
 
 /// What a decider wants.
@@ -40,7 +33,7 @@ pub struct Proposal {
     pub current: SchedulerId,
     /// For how many windows it is to be tried from here on; 0 if it is known to be good.
     pub trial: u64,
-    /// Whether that is the rest of a trial of several windows. Cut short it would teach nothing, and be made again and again.
+    /// Whether this continues a trial of several windows, which would have to be repeated if it were cut short.
     pub under_way: bool,
 }
 
@@ -57,7 +50,7 @@ impl Entry {
     }
 }
 
-/// The rule and its ledger.
+/// The bound and its ledger.
 #[derive(Clone, Debug)]
 pub struct RegretBound {
     bound: f64,
@@ -65,17 +58,16 @@ pub struct RegretBound {
     hurts: f64,
     better: Better,
     ledger: VecDeque<Entry>,
-    /// Sum of what was given.
+    /// The sum of the own values.
     own: f64,
-    /// Sums of what each scheduler would have given; `None` for one of which less than half of the windows tell.
+    /// The sum of each scheduler's values; `None` if it is unknown in more than half of the windows.
     fixed: Vec<Option<f64>>,
-    /// Who was left because it hurt, and for how many windows still.
+    /// The scheduler that a rollback left, and for how many more windows it is not chosen.
     left: Option<(SchedulerId, u64)>,
 }
 
 impl RegretBound {
-    /// For so many schedulers and a metric of that direction: at most 5% below the best fixed one over an hour; a switch that
-    /// makes it a tenth worse is taken back.
+    /// For so many schedulers and a direction of the metric.
     #[must_use]
     pub fn new(schedulers: usize, better: Better) -> Self {
         Self {
@@ -90,13 +82,13 @@ impl RegretBound {
         }
     }
 
-    /// A window at `at` gave `own`; by what is known of its cluster each scheduler would have given `means`.
+    /// Adds a window at `at` with the value `own`, for which each scheduler would have given `means`.
     pub fn record(&mut self, at: Time, own: f64, means: &[Option<f64>]) {
         self.ledger.push_back(Entry { at, own, means: means.to_vec() });
         while self.ledger.front().is_some_and(|entry| at.since(entry.at) >= self.hour) {
             self.ledger.pop_front();
         }
-        // Summed anew each time, as a running sum would drift; an hour is 720 windows.
+        // Summed anew each time, because a running sum would drift; an hour has 720 windows.
         self.own = self.ledger.iter().map(|entry| entry.own).sum();
         for (scheduler, sum) in self.fixed.iter_mut().enumerate() {
             let known = self.ledger.iter().filter(|entry| entry.mean(scheduler).is_some()).count();
@@ -105,14 +97,14 @@ impl RegretBound {
         }
     }
 
-    /// Forgets what a scheduler would have given, as it stands for something else from now on.
+    /// Forgets a scheduler that stands for something new.
     pub(crate) fn forget(&mut self, scheduler: SchedulerId) {
         let means = self.ledger.iter_mut().filter_map(|entry| entry.means.get_mut(scheduler.0));
         means.chain(self.fixed.get_mut(scheduler.0)).for_each(|known| *known = None);
         self.left = self.left.filter(|left| left.0 != scheduler);
     }
 
-    /// The scheduler that would have been the best over the hour, and its sum.
+    /// The best fixed scheduler of the hour, and its sum.
     #[must_use]
     pub fn best_fixed(&self) -> Option<(SchedulerId, f64)> {
         let known =
@@ -121,7 +113,7 @@ impl RegretBound {
         known.reduce(|a, b| if oriented(b.1) > oriented(a.1) { b } else { a })
     }
 
-    /// How far the hour's sum is below the best fixed scheduler's, as a part of that; below 0 if it is above.
+    /// The regret as a part of the best fixed scheduler's sum; negative if the own sum is better.
     #[must_use]
     pub fn regret(&self) -> f64 {
         self.best_fixed().map_or(0.0, |(_, best)| self.part(self.own, best))
@@ -131,7 +123,7 @@ impl RegretBound {
         if best > 0.0 { self.better.oriented(best - own) / best } else { 0.0 }
     }
 
-    /// The regret after so many windows that go as badly as is assumed of a trial.
+    /// The regret after so many windows of the worst assumed value.
     fn regret_after(&self, windows: u64) -> f64 {
         let Some((_, best)) = self.best_fixed() else { return f64::INFINITY };
         let mean = best / self.ledger.len() as f64;
@@ -152,12 +144,12 @@ impl RegretBound {
         (loss > self.hurts && self.left.is_none_or(|left| left.0 != from)).then_some(loss)
     }
 
-    /// `scheduler` hurt and is not to be chosen for a while.
+    /// A rollback left `scheduler`, which is not chosen for a while.
     pub fn leave(&mut self, scheduler: SchedulerId) {
         self.left = Some((scheduler, LEFT_FOR));
     }
 
-    /// Says no, with the scheduler to use instead.
+    /// Rejects a proposal, or returns `None`. With the scheduler to use instead.
     pub fn review(&mut self, proposal: &Proposal) -> Option<(SchedulerId, Restraint)> {
         let (wanted, regret) = (proposal.scheduler, self.regret());
         let left = self.left.take();
@@ -192,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_waits_until_it_can_be_afforded() {
+    fn a_trial_waits_for_its_budget() {
         let mut regret = RegretBound::new(2, Better::Higher);
         let mut allowed_at = None;
         for window in 0..60 {
@@ -207,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_bound_brings_the_best_fixed_one_until_it_holds() {
+    fn while_the_bound_is_broken_the_best_fixed_scheduler_is_used() {
         let mut regret = RegretBound::new(2, Better::Lower);
         for window in 0..10 {
             regret.record(at(window), 2.0, &[Some(2.0), Some(1.0)]);
@@ -222,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_that_got_other_settings_is_not_the_best_by_the_old_ones() {
+    fn an_arm_with_new_settings_has_no_sum() {
         let mut regret = RegretBound::new(2, Better::Higher);
         for window in 0..100 {
             regret.record(at(window), 50.0, &[Some(50.0), Some(100.0)]);
@@ -232,13 +224,13 @@ mod tests {
         assert_eq!(regret.review(&stay).unwrap().0, SchedulerId(1));
         regret.forget(SchedulerId(1));
         assert_eq!(regret.review(&stay), None);
-        assert_eq!(regret.review(&trial(1)), None, "it has hurt nobody");
+        assert_eq!(regret.review(&trial(1)), None, "no rollback left it");
         regret.record(at(100), 50.0, &[Some(50.0), None]);
         assert_eq!(regret.review(&stay), None);
     }
 
     #[test]
-    fn a_switch_that_hurt_is_taken_back() {
+    fn a_switch_that_made_it_a_tenth_worse_is_reverted() {
         let regret = RegretBound::new(2, Better::Higher);
         assert_eq!((regret.loss_by_switch(SchedulerId(0), 70.0, 100.0).unwrap() * 10.0).round(), 3.0);
         assert_eq!(regret.loss_by_switch(SchedulerId(0), 95.0, 100.0), None);
@@ -246,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_hurt_is_left_alone_for_a_while() {
+    fn a_scheduler_is_not_chosen_for_a_while_after_a_rollback() {
         let mut regret = RegretBound::new(2, Better::Higher);
         for window in 0..100 {
             regret.record(at(window), 100.0, &[Some(100.0), None]);

@@ -1,24 +1,18 @@
-//! Settings of schedulers as further arms, searched.
+//! A search of schedulers' settings with further arms.
 //!
 //! # Idea
-//! "Finally, each I/O scheduler has a big number of parameters, and they can affect performance. [...] However, expanding the
-//! parameter space, increases the time to test every possible combination" (VII). So not every combination is tried. A few arms
-//! beside the plain schedulers are *open*: each stands for one of them with settings of its own. Clusters try an open arm and
-//! remember what it gave like any other. Once it has been measured, its score is told to an optimiser (TPE, the crate `tpe`), and
-//! unless it is the best somewhere, the settings that the optimiser proposes next take its place.
-//!
-//! # State
-//! For each setting an optimiser over its ladder of values; for each open arm which settings it stands for, and since when.
+//! "Finally, each I/O scheduler has a big number of parameters, and they can affect performance. [...] However, expanding the parameter space,
+//! increases the time to test every possible combination" (IOAnalyzer, VII). So not every combination is tried. A few *open* arms each stand for a
+//! scheduler with some settings. The decider tries and remembers them like other arms. After measurements, an optimiser (TPE, the crate `tpe`) gets
+//! the arm's score, and unless the arm is the best for some load, the optimiser's next proposal takes its place.
 //!
 //! # Order of decisions
-//! 1. At most one open arm gets new settings in five windows: most windows are not for searching.
+//! 1. At most one open arm gets new settings in five windows.
 //! 2. Never the arm in use.
-//! 3. One that the device refuses; or was tried and is the best nowhere; or was of no use for two hundred
-//!    windows.
+//! 3. An arm that the device rejects; that was tried and is the best for no load; or that was not used for two hundred windows.
 //!
-//! # Where it differs from the source
-//! The paper has no such search. A score is the gain over the best plain scheduler, over the clusters that know both, by how
-//! many values they have: what a window gave alone says more of the pattern than of the settings.
+//! The score is the gain over the best plain scheduler, averaged over the loads that know both and weighted with the number of values: a single
+//! value says more about the load than about the settings.
 
 use std::convert::Infallible;
 
@@ -30,16 +24,16 @@ use crate::decider::Known;
 
 /// Windows between two proposals.
 const EVERY: u64 = 5;
-/// Windows since its latest value after which an arm that leads nowhere is judged: whoever wanted to try it has.
+/// Windows since an arm's latest value after which it is judged: the decider has tried it.
 const TRIED: u64 = 10;
-/// Windows without a value after which settings that were good once make room.
+/// Windows without a value after which an arm is replaced.
 const PATIENCE: u64 = 200;
-/// Scores before the optimiser is asked: with fewer it stays near the first, good or bad.
+/// Scores before the optimiser is used: with fewer it stays near the first one.
 const STARTUP: u64 = 6;
-/// So much better than every plain scheduler, as a part of it, settings must be in a cluster that they lead to stay.
+/// The least gain over every plain scheduler for which an arm is kept.
 const WORTH: f64 = 0.02;
 
-/// A setting and the values that it may take, in order: neighbours are expected to do alike.
+/// A setting and its ordered values; neighbours are expected to perform alike.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ladder {
     /// Its name, as in an arm's braces.
@@ -48,12 +42,12 @@ pub struct Ladder {
     pub values: Vec<String>,
 }
 
-/// A scheduler and what can be set of it.
+/// A scheduler and its settings.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Space {
     /// The plain scheduler's name.
     pub scheduler: String,
-    /// What can be set.
+    /// The settings.
     pub ladders: Vec<Ladder>,
 }
 
@@ -66,7 +60,7 @@ impl Space {
         format!("{}{{{}}}", self.scheduler, settings.join(","))
     }
 
-    /// The places of the settings in an arm's name, if it is one of this space.
+    /// The indexes of the values in an arm's name, if it belongs to this space.
     fn places(&self, name: &str) -> Option<Vec<usize>> {
         let settings = name.strip_prefix(&self.scheduler)?.strip_prefix('{')?.strip_suffix('}')?;
         let settings: Vec<&str> = settings.split(',').collect();
@@ -79,11 +73,11 @@ impl Space {
     }
 }
 
-/// A space with what is known of it.
+/// A space with its optimisers.
 struct Searched {
     space: Space,
     optimisers: Vec<TpeOptimizer<DefaultEstimatorBuilder>>,
-    /// How often it was told what settings were worth.
+    /// The number of scores so far.
     told: u64,
 }
 
@@ -102,7 +96,7 @@ impl Searched {
     }
 
     fn propose(&mut self, random: &mut Random) -> Option<Vec<usize>> {
-        let mut chance = Chance(random);
+        let mut chance = OptimiserRandom(random);
         let place = |(optimiser, ladder): (&mut TpeOptimizer<_>, &Ladder)| {
             let at = optimiser.ask(&mut chance).ok()?;
             Some((at as usize).min(ladder.values.len() - 1))
@@ -130,17 +124,17 @@ impl Searched {
 struct Open {
     space: usize,
     places: Vec<usize>,
-    /// Values noted anywhere since it got these settings or was judged, and the window of the latest.
+    /// The number of values since it got these settings or was judged, and the window of the latest.
     values: usize,
     latest: u64,
     rejected: bool,
 }
 
-/// Searches the settings of schedulers for those that serve a device's patterns better than what is preset.
+/// Searches for settings that are better than the defaults.
 pub struct Search {
     searched: Vec<Searched>,
     open: Vec<Open>,
-    /// The first open arm's place; the plain ones come before it.
+    /// The index of the first open arm, after the plain ones.
     first: usize,
     windows: u64,
     proposed_at: u64,
@@ -148,10 +142,10 @@ pub struct Search {
 }
 
 impl Search {
-    /// Over these spaces, with so many arms beside `plain` ones; the first settings are drawn by `random`.
+    /// Searches these spaces with `open` arms after `plain` ones; `random` draws the first settings.
     ///
     /// # Errors
-    /// If there is nothing to search, or a setting without values.
+    /// There is nothing to search, or a setting has no values.
     pub fn new(spaces: Vec<Space>, plain: usize, open: usize, random: &mut Random) -> Result<Self, String> {
         if spaces.is_empty() || open == 0 {
             return Err("there is nothing to search".to_string());
@@ -166,12 +160,12 @@ impl Search {
         Ok(search)
     }
 
-    /// What the open arms are called now.
+    /// The present names of the open arms.
     pub(crate) fn names(&self) -> impl Iterator<Item = String> {
         self.open.iter().map(|open| self.searched[open.space].space.name(&open.places))
     }
 
-    /// A window was measured under that arm.
+    /// Counts a window with a value under that arm.
     pub(crate) fn measured(&mut self, arm: Option<SchedulerId>) {
         self.windows += 1;
         let open = arm.and_then(|arm| arm.0.checked_sub(self.first)).and_then(|n| self.open.get_mut(n));
@@ -190,7 +184,7 @@ impl Search {
         }
     }
 
-    /// Takes over settings that were learned before, by their names.
+    /// Restores open arms by their names.
     pub(crate) fn adopt(&mut self, names: &[String]) {
         let known = |name: &String| {
             let of = |(n, searched): (usize, &Searched)| Some((n, searched.space.places(name)?));
@@ -198,7 +192,7 @@ impl Search {
         };
         let known: Vec<_> = names.iter().filter_map(known).collect();
         for (n, (space, places)) in known.into_iter().take(self.open.len()).enumerate() {
-            // Another arm may have been drawn the same: it gets this one's instead, or there would be two of one name.
+            // Another arm may have drawn the same settings: swapped, so that no name occurs twice.
             let same = |open: &Open| open.space == space && open.places == places;
             if let Some(there) = self.open.iter().position(same) {
                 self.open.swap(n, there);
@@ -233,13 +227,12 @@ impl Search {
         Some((SchedulerId(self.first + n), name))
     }
 
-    /// Settings of the space whose turn it is, or, if open arms stand for all of them, of the first after it that has others.
+    /// Settings of the next space in turn that has unused ones.
     fn fresh(&mut self, random: &mut Random) -> Option<Open> {
         (0..self.searched.len()).find_map(|_| self.fresh_in_turn(random))
     }
 
-    /// What the optimiser of the space whose turn it is proposes, if no open arm stands for it already; drawn at random while it
-    /// knows too little.
+    /// The proposal of the next space's optimiser, if no open arm has it already; drawn at random while there are few scores.
     fn fresh_in_turn(&mut self, random: &mut Random) -> Option<Open> {
         const ASKED: u64 = 10;
         const DRAWN: u64 = 100;
@@ -269,7 +262,7 @@ impl Search {
         open.rejected || idle >= PATIENCE || (tried && !known.iter().any(wins))
     }
 
-    /// Tells the optimiser what the arm was worth, if that is known: once, as the arm stays what it is if no other settings are left.
+    /// Gives the optimiser the arm's score, if it is known, once: the arm stays if no other settings are left.
     fn judge(&mut self, n: usize, known: &[Vec<Known>], better: Better) {
         let arm = self.first + n;
         let (mut sum, mut weights) = (0.0, 0.0);
@@ -286,7 +279,7 @@ impl Search {
         }
     }
 
-    /// How much better an arm is for a pattern than the best plain one, as a part of that.
+    /// The gain of an arm over the best plain one for a load.
     fn gain(&self, pattern: &[Known], arm: usize, better: Better) -> Option<f64> {
         let (own, _) = pattern[arm]?;
         let plain = pattern[..self.first].iter().flatten().map(|&(mean, _)| mean);
@@ -295,10 +288,10 @@ impl Search {
     }
 }
 
-/// The analyser's own chance, in the optimiser's words.
-struct Chance<'a>(&'a mut Random);
+/// The analyser's random numbers for the optimiser.
+struct OptimiserRandom<'a>(&'a mut Random);
 
-impl rand::TryRng for Chance<'_> {
+impl rand::TryRng for OptimiserRandom<'_> {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
@@ -333,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_places_belong_together() {
+    fn names_and_indexes_correspond() {
         let space = space();
         assert_eq!(space.name(&[2, 0]), "cfq{slice_idle=8 ms,quantum=1}");
         assert_eq!(space.places("cfq{slice_idle=8 ms,quantum=1}"), Some(vec![2, 0]));
@@ -349,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn open_arms_are_never_alike_and_what_cannot_be_searched_is_said() {
+    fn open_arms_differ_and_invalid_spaces_are_errors() {
         let mut random = Random::seeded(3);
         let search = Search::new(vec![space()], 4, 6, &mut random).unwrap();
         let names: std::collections::BTreeSet<String> = search.names().collect();
@@ -362,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn where_one_space_is_used_up_the_others_have_their_turn() {
+    fn a_used_up_space_is_skipped() {
         let small = Space { scheduler: "bfq".to_owned(), ladders: vec![space().ladders[1].clone()] };
         let search = |open| Search::new(vec![small.clone(), space()], 4, open, &mut Random::seeded(3));
         let names: Vec<String> = search(8).expect("two and six").names().collect();
@@ -371,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn what_settings_were_worth_is_told_once_though_no_others_are_left() {
+    fn a_score_counts_once_if_no_other_settings_are_left() {
         let mut random = Random::seeded(3);
         let mut search = Search::new(vec![space()], 1, 6, &mut random).unwrap();
         let mut known = vec![vec![None; 7]];
@@ -385,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_are_taken_over_are_not_there_twice() {
+    fn restored_settings_do_not_occur_twice() {
         let mut random = Random::seeded(3);
         let mut search = Search::new(vec![space()], 4, 3, &mut random).unwrap();
         let drawn: Vec<String> = search.names().collect();
@@ -394,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_settings_make_room_and_the_arm_in_use_does_not() {
+    fn rejected_settings_are_replaced_and_the_arm_in_use_is_not() {
         let mut random = Random::seeded(3);
         let mut search = Search::new(vec![space()], 4, 2, &mut random).unwrap();
         (0..EVERY).for_each(|_| search.measured(None));

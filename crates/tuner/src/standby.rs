@@ -4,23 +4,23 @@
 
 use crate::load::Load;
 
-/// Windows in a row that are like nothing known before it is a reason.
+/// Consecutive windows of unknown loads that are a reason to test again.
 const IN_A_ROW: u32 = 3;
-/// Loads that are remembered; beyond them the oldest goes.
+/// The greatest number of stored loads; then the oldest is dropped.
 const KEPT: usize = 16;
 /// The loads for which no choice mattered.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Known {
     loads: Vec<Load>,
-    /// What the question is asked for again.
+    /// The load for which the test is repeated.
     asked_for: Option<Load>,
-    /// The next one is what the answer was found for.
+    /// The next window shows the load of the latest test.
     settling: bool,
     strange: u32,
 }
 
 impl Known {
-    /// Nothing matters for what it was asked for, nor for what comes next.
+    /// The test was negative for its load, and for the load of the next window.
     pub(crate) fn answered(&mut self) {
         (self.settling, self.strange) = (true, 0);
         if let Some(load) = self.asked_for.take() {
@@ -28,12 +28,12 @@ impl Known {
         }
     }
 
-    /// It does matter.
+    /// The test was positive.
     pub(crate) const fn refuted(&mut self) {
         self.asked_for = None;
     }
 
-    /// A window at rest: why to ask again, if there is a reason.
+    /// A window on standby. Returns how its load differs, if the test is to be repeated.
     pub(crate) fn watch(&mut self, load: &Load) -> Option<String> {
         let others: Option<Vec<String>> = self.loads.iter().map(|known| load.differs_from(known)).collect();
         let Some(mut others) = others else {
@@ -47,7 +47,7 @@ impl Known {
         self.strange += 1;
         let again = self.strange >= IN_A_ROW;
         self.asked_for = again.then_some(*load);
-        // The latest one known is what it was asked for before.
+        // Compared with the latest stored load.
         others.pop().filter(|_| again)
     }
 
@@ -64,10 +64,10 @@ mod tests {
     use super::*;
 
     const SMALL: Load =
-        Load { iops: 8000.0, bandwidth: 32768e3, size: 4096.0, reads: 1.0, under_way: 8.0, latency: 1e-3 };
+        Load { iops: 8000.0, bandwidth: 32768e3, size: 4096.0, reads: 1.0, in_flight: 8.0, latency: 1e-3 };
 
     #[test]
-    fn it_takes_three_in_a_row_and_what_was_asked_about_is_known() {
+    fn three_windows_of_an_unknown_load_are_a_reason_once() {
         let large = Load { size: 131_072.0, ..SMALL };
         let mut known = Known::default();
         known.answered();

@@ -1,4 +1,4 @@
-//! What was learned, as plain data that a host can keep: in a file, a database, or carry to another machine.
+//! [`State`]: what was learned, as plain data for a file or another machine.
 
 use std::collections::HashMap;
 
@@ -16,28 +16,28 @@ use crate::saved::{COUNT_MAX, carried_over};
 /// The version that this code writes, and the only one that it reads.
 pub const VERSION: u32 = 1;
 
-/// All that an analyser learned.
+/// Everything that an analyser has learned.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct State {
-    /// [`VERSION`] of the code that wrote it.
+    /// The [`VERSION`] that wrote it.
     pub version: u32,
     /// Names of the schedulers, in the order of all lists per scheduler below.
     pub schedulers: Vec<String>,
-    /// What the values are of.
+    /// The metric of all values.
     pub metric: Metric,
-    /// How the points came about; clusters made otherwise cannot be compared.
+    /// The parameters of the points; clusters with other parameters cannot be compared.
     pub made: Made,
     /// The greatest difference between windows seen.
     pub maxdifference: f64,
-    /// The number that the next cluster gets.
+    /// The number of the next new cluster.
     pub next_cluster: u64,
     /// The cluster of the latest window.
     pub preceding: Option<u64>,
-    /// The bandit's probability and values of each scheduler.
+    /// The bandit's probability and values for each scheduler.
     pub bandit: Vec<(f64, Vec<f64>)>,
     /// The kinds of load.
     pub kinds: Kinds,
-    /// The generator, so that a restored analyser goes on as the saved one would have.
+    /// The random generator, so that a restored analyser goes on as the saved one would have.
     pub random: Random,
     /// The clusters.
     pub clusters: Vec<ClusterState>,
@@ -78,7 +78,7 @@ impl Made {
     }
 }
 
-/// The parameters of [`Made`], what they are, and the unit that their values are printed without.
+/// The parameters of [`Made`] with a description and the unit of their values.
 const WORDS: [(&str, &str, &str); 4] = [
     ("t", "the length of a window", ""),
     ("x", "what a window is reduced to", " buckets"),
@@ -89,7 +89,7 @@ const WORDS: [(&str, &str, &str); 4] = [
 /// One cluster.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ClusterState {
-    /// Its number, never used again.
+    /// Its number, which is never reused.
     pub id: u64,
     /// Requests in the window that made it.
     pub requests: u64,
@@ -98,11 +98,11 @@ pub struct ClusterState {
     pub points: Vec<f64>,
     /// Windows that hit it.
     pub hits: u64,
-    /// The number of the window that last did: the least goes first.
+    /// The number of the latest window that hit it; the least is evicted first.
     pub used: u64,
-    /// For each scheduler its latest values, oldest first, and the hit at which the latest came.
+    /// For each scheduler its latest values, oldest first, and the hit count at the latest.
     pub performance: Vec<(Vec<f64>, u64)>,
-    /// Numbers of the clusters that followed, and how often.
+    /// The clusters that followed, and how often.
     pub successors: Vec<(u64, u64)>,
 }
 
@@ -128,7 +128,7 @@ impl ClusterState {
         }
     }
 
-    /// `from[s]` is where scheduler `s` stands in the saved lists.
+    /// `from[s]` is the index of scheduler `s` in the saved lists.
     fn restored(self, from: &[Option<usize>]) -> Cluster {
         let values = |(latest, at_hit)| Values::restored(latest, at_hit);
         let successor = |&(id, count): &(u64, u64)| Successor { cluster: ClusterId(id), count };
@@ -159,7 +159,7 @@ impl ClusterState {
     }
 }
 
-/// What was learned of schedulers that are not among those to choose from now: kept as it was, to be saved with the rest.
+/// The knowledge about schedulers that are not among the present ones, kept to be saved with the rest.
 #[derive(Default)]
 pub(crate) struct Absent {
     schedulers: Vec<String>,
@@ -170,7 +170,7 @@ pub(crate) struct Absent {
 }
 
 impl Absent {
-    /// What was saved of those that are not `present`.
+    /// The saved knowledge about schedulers that are not `present`.
     fn of(state: &State, present: &[String]) -> Self {
         let from = places_beside(present, &state.schedulers);
         if from.is_empty() {
@@ -185,7 +185,7 @@ impl Absent {
         }
     }
 
-    /// Puts it beside what is saved of the others; not of one whose name an arm that is searched has been given since.
+    /// Adds it to a state, except for a scheduler whose name an open arm has got since.
     fn put_beside(&self, state: &mut State) {
         let from = places_beside(&state.schedulers, &self.schedulers);
         state.schedulers.extend(carried_over(&self.schedulers, &from));
@@ -198,14 +198,14 @@ impl Absent {
     }
 }
 
-/// Where those of `all` stand that are not `present`.
+/// The indexes in `all` of those that are not `present`.
 fn places_beside(present: &[String], all: &[String]) -> Vec<Option<usize>> {
     (0..all.len()).filter(|&place| !present.contains(&all[place])).map(Some).collect()
 }
 
 impl Analyser {
-    /// All that was learned, of schedulers that it was restored with and does not choose from, too. Restraints and the device's table
-    /// are the host's to give again. What the bound on regret and a search's optimisers know is not part of it.
+    /// Everything that was learned, also about restored schedulers that are not chosen from. The bound on regret, the device's table and a search's
+    /// optimisers are not part of it.
     #[must_use]
     pub fn state(&self) -> State {
         let mut state = self.of_present();
@@ -230,14 +230,11 @@ impl Analyser {
         }
     }
 
-    /// Takes over what another learned, in place of what was learned so far. Schedulers are matched by name: what is said of others
-    /// is only kept, for [`state`](Self::state), and those of which nothing is said count as untested. Clusters beyond the parameter
-    /// `clusters` are dropped, the least recently used first. The next window is the first: what was decided last, and which arms the device
-    /// refused, is not known of it.
+    /// Replaces what was learned. Schedulers are matched by name: knowledge about others is kept for [`state`](Self::state), and schedulers without
+    /// knowledge count as untested. Clusters beyond the parameter `clusters` are dropped, the least recently used first. Rejected arms are forgotten.
     ///
     /// # Errors
-    /// If it is of another version or another metric, its clusters cannot be compared with this analyser's windows, or it is damaged.
-    /// Nothing is changed then.
+    /// It has another version or metric, its clusters cannot be compared with this analyser's windows, or it is damaged. Then nothing changes.
     pub fn restore(&mut self, mut state: State) -> Result<(), String> {
         self.check(&state)?;
         if let Some(search) = &mut self.search {

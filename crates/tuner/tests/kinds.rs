@@ -231,7 +231,7 @@ fn what_is_restored_decides_as_what_was_saved() {
     let sound = kinds.clone();
     kinds["kinds"][0]["shape"] = serde_json::json!([1.0]);
     state.kinds = serde_json::from_value(kinds).unwrap();
-    assert!(other.restore(state.clone()).unwrap_err().contains("kind 0 has no shape"));
+    assert!(other.restore(state.clone()).unwrap_err().contains("kind 0 has no valid shape"));
     // Counts that the next window would add to.
     let huge = || serde_json::json!(u64::MAX);
     let passing = serde_json::json!([{ "kinds": [0, 1], "times": u64::MAX, "switched": 3 }]);
@@ -240,7 +240,7 @@ fn what_is_restored_decides_as_what_was_saved() {
         ("/kinds/0/arms/1/windows", huge(), "kind 0"),
         ("/kinds/0/arms/1/pairs", huge(), "kind 0"),
         ("/ran", serde_json::json!([1, u64::MAX]), "in a row"),
-        ("/transitions", passing, "gave way"),
+        ("/transitions", passing, "impossible count"),
     ];
     for (place, count, says) in counts {
         let mut kinds = sound.clone();

@@ -1,26 +1,26 @@
-//! Autocorrelation of a load: for how many windows it stays as it is, whoever serves it.
+//! Autocorrelation of a load: for how many windows its values stay above or below the mean, whichever scheduler serves it.
 //!
 //! # Idea
-//! Scans that found each other in the cache go on doing so for a hundred windows, and once they are apart so they stay. What a window
-//! gives then says more of who served the windows before than of who served it. Other loads give what their scheduler makes of them
-//! and nothing else. The windows themselves tell: how far apart two may be and still be above or below the mean together.
+//! Scans that share the page cache go on doing so for a hundred windows; scans that have separated stay separate. A window's value then depends
+//! more on the schedulers of the windows before than on its own. Other loads depend on the present scheduler alone. The greatest distance at which
+//! two windows are still above or below the mean together shows which.
 //!
 //! # Not for
-//! Loads that come round within 128 windows: what comes again looks like what stays.
+//! Loads that repeat within 128 windows: a repetition looks like persistence.
 
 use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-/// Distances at which windows are compared: 1, 2, 4 to 128, beyond which a run of most loads is over.
+/// The number of distances at which windows are compared: 1, 2, 4 to 128; most loads do not last longer.
 const DISTANCES: usize = 8;
-/// Windows that a covariance goes back; what is older fades.
+/// Windows over which a covariance averages; older ones fade.
 const MEMORY: f64 = 1000.0;
 
-/// By how much windows were off their scheduler's mean, and how that went together.
+/// Deviations of windows from their scheduler's mean, and their covariances.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Autocorrelation {
-    /// The latest ones, the last first.
+    /// The latest deviations, newest first.
     latest: VecDeque<f64>,
     windows: f64,
     variance: f64,
@@ -29,7 +29,7 @@ pub(super) struct Autocorrelation {
 }
 
 impl Autocorrelation {
-    /// A window was off by this.
+    /// Adds the deviation of a window.
     pub(super) fn note(&mut self, off: f64) {
         self.windows = (self.windows + 1.0).min(MEMORY);
         let moved = |from: f64, to: f64| from + (to - from) / self.windows;
@@ -43,8 +43,7 @@ impl Autocorrelation {
         self.latest.truncate(1 << (DISTANCES - 1));
     }
 
-    /// Over how many windows the load remembers who served it; 1 is not at all: twice the greatest distance at which windows have half
-    /// of their variance in common.
+    /// For how many windows a scheduler has an effect, at least 1: twice the greatest distance at which the covariance is half of the variance.
     pub(super) fn windows(&self) -> f64 {
         let together = |&n: &usize| self.covariances[n] * 2.0 >= self.variance && self.variance > 0.0;
         (0..DISTANCES).rev().find(together).map_or(1.0, |n| (2 << n) as f64)
@@ -68,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_and_goes_has_none_and_what_stays_has_much() {
+    fn noise_has_none_and_a_slow_alternation_has_much() {
         assert_eq!(of(|_, random| random.unit() - 0.5), 1.0);
         assert_eq!(of(|_, _| 0.0), 1.0);
         let stays = of(|n, random| if n % 200 < 100 { 5.0 } else { -5.0 } + random.unit());

@@ -1,23 +1,23 @@
-//! The long run: what comes of a scheduler beyond its own windows.
+//! Credit: the effect of a scheduler beyond its own windows.
 //!
 //! # Idea
-//! What a scheduler does to the load that comes later does not show in its own window. Readers that it no longer keeps together do not
-//! find each other's pages in the cache; whoever it serves first is done early and leaves a slow rest. In one window such schedulers
-//! are as good as the others, or better. So a scheduler answers for the windows that come *after* a kind of load, too: for as many
-//! as it served, until the kind comes again. Where several served it they share what comes after in that proportion.
+//! Some effects show later than in the scheduler's own window. Readers that it no longer keeps together do not find each other's pages in the
+//! cache; a process that it serves first ends early and leaves a slow rest. Such schedulers look equal or better in one window. A scheduler is
+//! therefore also credited with the windows *after* a kind of load, as many as it served, until the kind returns. Several schedulers share these
+//! windows in proportion.
 //!
-//! The same holds within a kind that has [autocorrelation](super::autocorrelation): a window's value is shared by all who served it in the windows that
-//! the load still remembers. A load without is its scheduler's of the moment alone.
+//! The same holds within a kind with [autocorrelation](super::autocorrelation): a window's value is shared by all schedulers that served the windows
+//! which still have an effect. Without it, a window belongs to its scheduler alone.
 //!
 //! # Order of decisions
-//! 1. Of the schedulers that single windows do not tell apart, who was in use for less than [`FIRST`] windows goes first.
-//! 2. Then the best mean wins. Another one is due when the best has been in use 1 + loss/[`BUDGET`] times as long: what it loses costs
-//!    one in a hundred. It then stays until it has been in use twice as long as before, so what takes effect late shows in the end.
-//! 3. Loss is what is surely lost: means of few windows that differ much say little ([`Credits::loss`]).
+//! 1. Among the schedulers that single windows do not distinguish, one with fewer than [`FIRST`] windows comes first.
+//! 2. Then the best mean wins. Another scheduler takes a turn when the best has 1 + loss/[`BUDGET`] times as many windows, so that the loss costs one
+//!    in a hundred. It stays until it has twice as many windows as before, so that late effects show.
+//! 3. Only a loss beyond chance counts ([`Credits::loss`]).
 //!
 //! # Not for
-//! Loads whose values drift by more than schedulers differ, over longer than the turns that schedulers take: whose turn fell on the
-//! good time looks best, for long.
+//! Loads whose values drift by more than schedulers differ, for longer than their turns: the scheduler whose turn was in the good phase looks
+//! best for long.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,30 +27,30 @@ use ioanalyzer::Better;
 
 /// The part of all windows' worth that trying a scheduler may cost: one in a hundred.
 pub(super) const BUDGET: f64 = 0.01;
-/// Windows that every scheduler is in use for at first, as many as the paper keeps values.
+/// Windows of each scheduler's first turn, as many as the paper keeps values.
 const FIRST: f64 = 20.0;
-/// Windows that a mean goes back; what is older fades.
+/// Windows over which a mean averages; older ones fade.
 const MEMORY: f64 = 1000.0;
-/// Windows after a kind that schedulers answer for at most.
+/// The greatest number of windows after a kind that are credited.
 const AFTER: f64 = 200.0;
 
-/// What came of one scheduler.
+/// The credit of one scheduler.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 struct Credit {
     mean: f64,
     variance: f64,
     windows: f64,
-    /// Windows after the kind that it still answers for.
-    answers_for: f64,
-    /// The part that it had in the windows which the load still remembers.
+    /// Windows after the kind that are still to be credited.
+    to_credit: f64,
+    /// Its share in the windows that still have an effect.
     part: f64,
-    /// Windows of the kind that it served itself, and their mean.
+    /// Windows of the kind that it served, and their mean.
     served: f64,
     served_mean: f64,
 }
 
 impl Credit {
-    /// A window, or the part of one that it answers for.
+    /// Adds a window, or a part of one.
     fn learn(&mut self, value: f64, part: f64) {
         self.windows += part;
         let weight = (part / self.windows.min(MEMORY)).min(1.0);
@@ -60,14 +60,14 @@ impl Credit {
     }
 }
 
-/// What came of each scheduler, for one kind of load.
+/// The credits of all schedulers for one kind of load.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Credits {
     runs: Vec<Credit>,
-    /// Who has its turn, and how many windows it will have been in use for at the end of it.
+    /// The scheduler that takes its turn, and its number of windows at the end.
     turn: Option<(usize, f64)>,
-    /// By how much windows were off what their scheduler gives of *this* kind. Not off the means above, in which what comes after stands:
-    /// a second load would look like autocorrelation.
+    /// Deviations from the scheduler's mean of *this* kind. The means above include windows after the kind; a second load would look like
+    /// autocorrelation.
     autocorrelation: Autocorrelation,
 }
 
@@ -80,13 +80,13 @@ impl Credits {
         }
     }
 
-    /// For other schedulers: `from[s]` is where scheduler `s` stands so far, if it does.
+    /// For another list of schedulers: `from[s]` is the present index of scheduler `s`, if it is there.
     pub(super) fn restored(&self, from: &[Option<usize>]) -> Self {
         let turn = self.turn.and_then(|(who, until)| Some((place_now(who, from)?, until)));
         Self { runs: carried_over(&self.runs, from), turn, autocorrelation: self.autocorrelation.clone() }
     }
 
-    /// Appends what came of other schedulers, so that there are so many.
+    /// Appends the credits of other schedulers, up to `schedulers`.
     pub(super) fn put_beside(&mut self, others: Self, schedulers: usize) {
         self.runs.extend(others.runs);
         self.runs.resize(schedulers, Credit::default());
@@ -94,7 +94,7 @@ impl Credits {
 
     pub(super) fn is_sound(&self) -> bool {
         let numbers = |run: &Credit| {
-            [run.mean, run.variance, run.windows, run.answers_for, run.part, run.served, run.served_mean]
+            [run.mean, run.variance, run.windows, run.to_credit, run.part, run.served, run.served_mean]
         };
         let finite =
             self.runs.iter().flat_map(numbers).chain(self.turn.map(|turn| turn.1)).all(f64::is_finite);
@@ -108,7 +108,7 @@ impl Credits {
         self.turn = self.turn.filter(|turn| turn.0 != scheduler);
     }
 
-    /// A window of the kind was served by a scheduler.
+    /// Adds a window of the kind that a scheduler served.
     pub(super) fn served(&mut self, scheduler: usize, value: f64) {
         let Some(run) = self.runs.get_mut(scheduler) else { return };
         run.served = (run.served + 1.0).min(MEMORY);
@@ -124,27 +124,27 @@ impl Credits {
         for run in self.runs.iter_mut().filter(|run| run.part > 0.0) {
             run.learn(value, run.part / parts);
         }
-        self.runs[scheduler].answers_for += 1.0;
-        let all = self.answered();
+        self.runs[scheduler].to_credit += 1.0;
+        let all = self.all_to_credit();
         if all > AFTER {
-            self.runs.iter_mut().for_each(|run| run.answers_for *= AFTER / all);
+            self.runs.iter_mut().for_each(|run| run.to_credit *= AFTER / all);
         }
     }
 
-    /// A window of another kind.
+    /// Adds a window of another kind.
     pub(super) fn afterwards(&mut self, value: f64) {
-        let all = self.answered();
-        for run in self.runs.iter_mut().filter(|run| run.answers_for > 0.0) {
-            run.learn(value, run.answers_for / all);
-            run.answers_for *= (1.0 - 1.0 / all).max(0.0);
+        let all = self.all_to_credit();
+        for run in self.runs.iter_mut().filter(|run| run.to_credit > 0.0) {
+            run.learn(value, run.to_credit / all);
+            run.to_credit *= (1.0 - 1.0 / all).max(0.0);
         }
     }
 
-    fn answered(&self) -> f64 {
-        self.runs.iter().map(|run| run.answers_for).sum()
+    fn all_to_credit(&self) -> f64 {
+        self.runs.iter().map(|run| run.to_credit).sum()
     }
 
-    /// Which of these schedulers is to serve the kind.
+    /// The scheduler, among these, that serves the kind.
     pub(super) fn choose(&mut self, near: &[usize], better: Better) -> Option<usize> {
         let still = |&(who, until): &(usize, f64)| near.contains(&who) && self.runs[who].windows < until;
         self.turn = self.turn.filter(still);
@@ -154,7 +154,7 @@ impl Credits {
         self.turn.map(|turn| turn.0).or_else(|| Some(self.best(near, better)?.0))
     }
 
-    /// Whether a scheduler is in use to find out what comes of it.
+    /// Whether a scheduler is in use because it takes its turn.
     pub(super) fn is_turn_of(&self, scheduler: usize) -> bool {
         self.turn.is_some_and(|turn| turn.0 == scheduler)
     }
@@ -171,7 +171,7 @@ impl Credits {
         near.iter().find(due).map(|&who| (who, self.runs[who].windows * 2.0))
     }
 
-    /// The one of these with the best mean, and that mean.
+    /// The best mean among these schedulers.
     pub(super) fn best(&self, near: &[usize], better: Better) -> Option<(usize, f64)> {
         let merit = |who: usize| better.oriented(self.runs[who].mean);
         let best = near
@@ -181,20 +181,19 @@ impl Credits {
         Some((best, self.runs[best].mean))
     }
 
-    /// What came of a scheduler on average, if it was in use but for trials.
+    /// A scheduler's mean, if it had more than trials.
     pub(super) fn mean(&self, scheduler: usize) -> Option<f64> {
         self.runs.get(scheduler).filter(|run| run.windows > 0.0).map(|run| run.mean)
     }
 
-    /// What `from` [surely loses](Self::loss) to `to`; 0 if one of them was not in use but for trials.
+    /// The [loss](Self::loss) of `from` against `to`; 0 if one had only trials.
     pub(super) fn surely_ahead(&self, to: usize, from: usize, better: Better) -> f64 {
         let in_use = |who: usize| self.runs.get(who).filter(|run| run.windows > 0.0);
         in_use(to).zip(in_use(from)).map_or(0.0, |(to, from)| Self::loss(to, from, better))
     }
 
-    /// What a scheduler surely loses to the best, as a part of the greater mean. Its mean may be off by as much as windows differ, over
-    /// the number of [`FIRST`] turns that it had: where values rise and fall in turn, what is too much at one time is too little at
-    /// another.
+    /// The loss against the best beyond chance, as a part of the greater mean. A mean may be off by the standard deviation of windows over the number
+    /// of [`FIRST`] turns: with alternating values, one turn's excess is another's deficit.
     fn loss(best: &Credit, run: &Credit, better: Better) -> f64 {
         let greater = best.mean.abs().max(run.mean.abs());
         if greater == 0.0 {
@@ -210,7 +209,7 @@ mod tests {
     use super::*;
     use ioanalyzer::Random;
 
-    /// The means of two schedulers after twenty runs of 200 windows, of which the first serves all but the last 50.
+    /// The means of two schedulers after twenty runs of 200 windows, of which the second serves the last 50.
     fn means(mut value: impl FnMut(usize, u64) -> f64) -> [f64; 2] {
         let mut runs = Credits::new(2);
         for window in 0..4000 {
@@ -221,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn who_inherits_a_poor_moment_does_not_answer_for_it_alone() {
-        // Readers are together for 70 windows, then apart to the end of the run.
+    fn a_poor_phase_is_shared_with_the_scheduler_before() {
+        // Readers share the cache for 70 windows, then no longer.
         let [first, second] = means(|_, window| if window % 200 < 70 { 12.0 } else { 1.0 });
         assert!(second > first / 2.0, "{second} and {first}; by their own windows it is 1.0 and 6.1");
     }
 
     #[test]
-    fn where_nothing_lasts_each_answers_for_its_own_windows() {
+    fn without_autocorrelation_windows_belong_to_their_scheduler() {
         let mut noise = Random::seeded(1);
         let given = |scheduler: usize, _| [10.0, 8.0][scheduler] + noise.unit();
         let [first, second] = means(given);

@@ -1,14 +1,13 @@
-//! A kind of load: what is known of each scheduler for it.
+//! A kind of load: what is known about each scheduler for it.
 //!
 //! # Idea
-//! A scheduler is judged by *pairs*: what a window gave, against the last one before the switch. A load that goes up and down as much as
-//! its own mean, whoever serves it, does so over many windows and not between two, so that a trial that falls on a poor moment is not
-//! held against its scheduler. A pair says by how much one is ahead of the other, as a part of the greater value; a rating adds
-//! that up from the schedulers that were compared.
+//! Schedulers are judged by *pairs*: a window against the last one before the switch. A load that varies as much as its mean, under any scheduler,
+//! varies over many windows and not between two, so that a trial in a poor phase is not held against its scheduler. A pair gives the relative
+//! difference of two schedulers; a *rating* adds the differences up along the schedulers that were compared.
 //!
 //! # Order of decisions
 //! 1. A scheduler whose trial is due is tried: see [`Kind::due`].
-//! 2. Of the scheduler with the best rating and those [`NEAR`] it the one with the best [long run](super::credit) is used.
+//! 2. Of the scheduler with the best rating and those within [`NEAR`] of it, the one with the best [credit](super::credit) is used.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,27 +16,27 @@ use super::credit::{BUDGET, Credits};
 use crate::saved::{COUNT_MAX, carried_over};
 use ioanalyzer::Better;
 
-/// Windows that a trial takes. Only the last is compared: in the first, buffers that the scheduler before has filled run empty, which on
-/// a stripe of eight looks like twice what the disks can do.
+/// Windows of a trial. Only the last is compared: in the first, buffers that filled under the previous scheduler are emptied, which looks like
+/// twice the disks' speed on a stripe of eight.
 pub(super) const TRIAL: u64 = 2;
-/// Pairs from which on a rating is held for sure, as many as the paper keeps values: trials get no rarer then, and older pairs fade.
+/// Pairs after which trials become no rarer and older pairs fade; as many as the paper keeps values.
 const SURE: u64 = 20;
-/// Schedulers whose rating is no more than this behind are not told from the best by single windows. As much as the paper finds that
-/// the page cache makes of what users see (IV-B: 25.74%).
+/// Single windows do not distinguish schedulers whose ratings differ by no more than this: the effect of the page cache that the paper reports
+/// (IV-B: 25.74%).
 const NEAR: f64 = 0.25;
-/// Windows that a shape goes back.
+/// Windows over which a shape averages.
 const MEMORY: u64 = 100;
 
-/// What is known of a scheduler for a kind by single windows.
+/// The knowledge about a scheduler from single windows.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Arm {
-    /// How far it is ahead of where the first one stands.
+    /// The sum of its relative differences; the first scheduler has 0.
     pub(super) rating: f64,
-    /// Pairs behind the rating.
+    /// The pairs behind the rating.
     pub(super) pairs: u64,
     /// Windows in use.
     pub(super) windows: u64,
-    /// The kind's windows when it was last in use.
+    /// The kind's window count when it was last in use.
     at: u64,
 }
 
@@ -48,7 +47,7 @@ pub struct Kind {
     pub(super) windows: u64,
     arms: Vec<Arm>,
     pub(super) credits: Credits,
-    /// The kind whose load this turned out to be; what is known is known there, and this is only another shape of it.
+    /// The kind that this was merged into, which has the knowledge; this is only another shape of it.
     pub(super) part_of: Option<usize>,
 }
 
@@ -58,7 +57,7 @@ impl Kind {
         Self { shape, windows: 0, arms, credits, part_of: None }
     }
 
-    /// Of the same shape, with nothing known of it.
+    /// The same shape without knowledge.
     pub(super) fn unlearned(&self) -> Self {
         Self::new(self.shape.clone(), self.arms.len())
     }
@@ -67,13 +66,13 @@ impl Kind {
         &self.shape
     }
 
-    /// For other schedulers: `from[s]` is where scheduler `s` stands so far, if it does.
+    /// For another list of schedulers: `from[s]` is the present index of scheduler `s`, if it is there.
     pub(super) fn restored(&self, from: &[Option<usize>]) -> Self {
         let arms = carried_over(&self.arms, from);
         Self { arms, credits: self.credits.restored(from), ..self.clone() }
     }
 
-    /// Appends what is known of other schedulers, if anything is, so that there are so many.
+    /// Appends the knowledge about other schedulers, up to `schedulers`.
     pub(super) fn put_beside(&mut self, others: Option<Self>, schedulers: usize) {
         let (arms, runs) = others.map(|of| (of.arms, of.credits)).unwrap_or_default();
         self.arms.extend(arms);
@@ -94,12 +93,12 @@ impl Kind {
         self.credits.forget(scheduler);
     }
 
-    /// How alike a window is, 0 to 1.
+    /// The similarity of a window, 0 to 1.
     pub(super) fn similarity(&self, shape: &Shape) -> f64 {
         self.shape.similarity(shape)
     }
 
-    /// Takes a window of this shape for one of its own. A part's are counted here, as what is [used](Self::used) is counted for its load.
+    /// Adds a window's shape. Windows of a merged kind are counted here; [`used`](Self::used) counts for the kind that it was merged into.
     pub(super) fn blend(&mut self, shape: &Shape) {
         self.shape.blend(shape, 1.0 / (self.windows + 1).min(MEMORY) as f64);
         if self.part_of.is_some() {
@@ -107,7 +106,7 @@ impl Kind {
         }
     }
 
-    /// A window of it ended, which was served by a scheduler.
+    /// Counts a window that a scheduler served.
     pub(super) fn used(&mut self, scheduler: usize) {
         self.windows += 1;
         let windows = self.windows;
@@ -121,7 +120,7 @@ impl Kind {
         self.arms.get(scheduler).copied().unwrap_or_default()
     }
 
-    /// A pair: `scheduler` was ahead of `than` by this part of the greater value.
+    /// Adds a pair: `scheduler` exceeded `than` by `ahead`, as a part of the greater value.
     pub(super) fn pair(&mut self, scheduler: usize, than: usize, ahead: f64) {
         let sample = self.arm(than).rating + ahead;
         if let Some(arm) = self.arms.get_mut(scheduler) {
@@ -130,14 +129,14 @@ impl Kind {
         }
     }
 
-    /// Takes the rating back to what it was.
+    /// Restores a previous rating.
     pub(super) fn rate_again(&mut self, scheduler: usize, before: Arm) {
         if let Some(arm) = self.arms.get_mut(scheduler) {
             (arm.rating, arm.pairs) = (before.rating, before.pairs);
         }
     }
 
-    /// Counts a window that a scheduler did not serve, as it is refused, for one in which it gave nothing.
+    /// Counts a rejected scheduler as a window with a total loss.
     pub(super) fn rejected(&mut self, scheduler: usize) {
         let windows = self.windows;
         let Some((best, _)) = self.best() else { return };
@@ -151,21 +150,21 @@ impl Kind {
         self.arms.iter().enumerate().filter(|(_, arm)| arm.windows > 0)
     }
 
-    /// The scheduler with the best rating, of equals the first, and that rating.
+    /// The best rating and its scheduler; of equals the first.
     fn best(&self) -> Option<(usize, f64)> {
         let rated = self.known().map(|(index, arm)| (index, arm.rating));
         rated.reduce(|best, other| if other.1 > best.1 { other } else { best })
     }
 
-    /// The scheduler to use, if any is known.
+    /// The scheduler to use, if one is known.
     pub(super) fn choose(&mut self, better: Better) -> Option<usize> {
         let (_, best) = self.best()?;
         let near = self.near(best);
         self.credits.choose(&near, better)
     }
 
-    /// What each scheduler is expected to give, and how many windows it served; `None` of one that was never tried. Of those near the best
-    /// that is their mean of the long run, of others what their rating says of the best one's.
+    /// The expected value of each scheduler and its number of windows; `None` if it was never tried. For those near the best it is their credited
+    /// mean, for the others the best one's mean scaled by the rating.
     pub(super) fn expected(&self, better: Better) -> Option<Vec<Option<(f64, u64)>>> {
         let (_, rating) = self.best()?;
         let near = self.near(rating);
@@ -180,8 +179,7 @@ impl Kind {
         Some(arms.map(|of| (of.1.windows > 0).then(|| (expected(of), of.1.windows))).collect())
     }
 
-    /// How much better `to` is expected to be than `from`, as a part of what `from` gives; `None` if one of them was never tried, and of one
-    /// that has its turn, which is to show just that.
+    /// The expected gain of `to` over `from`, as a part of what `from` gives; `None` if one was never tried, or if `to` takes its turn.
     pub(super) fn gain(&self, to: usize, from: usize, better: Better) -> Option<f64> {
         let expected = self.expected(better).filter(|_| !self.credits.is_turn_of(to))?;
         let of = |who: usize| Some(expected.get(who)?.as_ref()?.0);
@@ -189,8 +187,8 @@ impl Kind {
         (from != 0.0).then(|| better.oriented(to - from) / from.abs())
     }
 
-    /// By how much `to` is ahead of `from` beyond what chance explains, as a part of the greater value: in the long run if single windows do not
-    /// tell them apart, else by their pairs, of which one may be chance.
+    /// By how much `to` exceeds `from` beyond chance, as a part of the greater value: by credited means if single windows do not distinguish them,
+    /// otherwise by their pairs, one of which may be chance.
     pub(super) fn surely_ahead(&self, to: usize, from: usize, better: Better) -> f64 {
         let near = self.best().map_or(Vec::new(), |(_, best)| self.near(best));
         if near.contains(&to) && near.contains(&from) {
@@ -201,13 +199,13 @@ impl Kind {
         (to.rating - from.rating) * (1.0 - 1.0 / pairs)
     }
 
-    /// Those that are not told from the best, whose rating that is.
+    /// The schedulers near the best rating.
     fn near(&self, best: f64) -> Vec<usize> {
         self.known().filter(|(_, arm)| best - arm.rating <= NEAR).map(|(index, _)| index).collect()
     }
 
-    /// The scheduler to be tried, if one is due beside the one in use and the one with the best rating, which is near it anyway: the one
-    /// that was in use least, of equals the most promising.
+    /// The scheduler to try, if one is due: neither the one in use nor the best rated one. The one with the fewest windows, of equals the most
+    /// promising.
     pub(super) fn trial(&self, in_use: usize, promise: &[f64]) -> Option<usize> {
         let (index_best, best) = self.best()?;
         let due =
@@ -218,9 +216,9 @@ impl Kind {
         self.arms.iter().enumerate().filter(due).min_by(sooner).map(|(index, _)| index)
     }
 
-    /// Whether a scheduler is to be tried: at once if it never was; otherwise the later, the more it loses and the surer that is.
-    /// After n pairs, [`SURE`] at most, one that loses all waits n + n/[`BUDGET`] times as long as a trial takes, an equal one n times. A trial
-    /// makes two pairs: with who was in use before, and with who is in use again.
+    /// Whether a scheduler is to be tried: at once if it never was; otherwise later the more it loses and the surer that is. After n pairs ([`SURE`] at
+    /// most), one that loses everything waits n + n/[`BUDGET`] times as long as a trial takes, an equal one n times. A trial makes two pairs: with the
+    /// scheduler before and with the one after.
     fn due(&self, arm: &Arm, best: f64) -> bool {
         let loss = (best - arm.rating).max(0.0);
         let wait = (TRIAL * arm.pairs.clamp(1, SURE)) as f64 * (1.0 + loss / BUDGET);
@@ -228,14 +226,13 @@ impl Kind {
     }
 }
 
-/// By how much `value` is ahead of `than`, as a part of the greater one.
+/// The difference of `value` and `than`, as a part of the greater one; positive if `value` is better.
 pub(super) fn ahead(value: f64, than: f64, better: Better) -> f64 {
     let greater = value.abs().max(than.abs());
     if greater == 0.0 { 0.0 } else { better.oriented(value - than) / greater }
 }
 
-/// What is behind `value` by this part of the greater of the two: [`ahead`] the other way round. A part of all or more, which ratings
-/// can add up to, is nearly all.
+/// The value that `value` exceeds by this part: the inverse of [`ahead`]. Ratings can add up to more than 1, which counts as nearly 1.
 fn behind(value: f64, part: f64, better: Better) -> f64 {
     let (value, left) = (better.oriented(value), 1.0 - part.clamp(0.0, 0.99));
     better.oriented(if value >= 0.0 { value * left } else { value / left })
@@ -249,7 +246,7 @@ mod tests {
     use ioanalyzer::{Access, Window};
 
     #[test]
-    fn the_shape_of_a_part_goes_back_as_far_as_any() {
+    fn a_merged_kind_averages_its_shape_too() {
         let of = |op| {
             let access = |n: u64| Access { time: Time::ZERO, position: Sector(n * 8), op, size: Sectors(8) };
             let accesses = (0..10).map(access).collect();
@@ -263,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_by_a_part_is_that_far_behind() {
+    fn behind_is_the_inverse_of_ahead() {
         for (value, better) in [(20.0, Better::Higher), (-20.0, Better::Higher), (20.0, Better::Lower)] {
             let other = behind(value, 0.4, better);
             assert!((ahead(value, other, better) - 0.4).abs() < 1e-12, "{value} and {other}");

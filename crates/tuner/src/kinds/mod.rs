@@ -1,31 +1,30 @@
-//! Kinds of load: what served windows of this shape best, wherever warping finds them.
+//! Kinds of load: which scheduler serves windows of similar requests best, in whatever order they arrive.
 //!
 //! # Idea
-//! The paper notes a window's value for the window's own cluster, and leaves what it does not recognise to one bandit. Both go wrong
-//! where processes wait for their answers. A scheduler then decides how much is asked, and in which order, so the same load makes
-//! other clusters under each, none of which ever hears how the others do; and the bandit compares what one scheduler gave in one phase
-//! with what another gave in the next. Here windows are of a kind by their [`Shape`], which schedulers hardly change, and each kind
-//! remembers on its own what every scheduler gave.
+//! IOAnalyzer stores the metric for the window's cluster, and leaves unknown windows to one bandit. Both go wrong with synchronous processes.
+//! There the scheduler decides how much is requested, and in which order, so that one load forms other clusters under each scheduler, and no
+//! cluster learns about all of them; and the bandit compares one scheduler's phase of a program with another's. Here windows are classified by
+//! their [`Shape`], which hardly depends on the scheduler, and each kind remembers what every scheduler gave.
 //!
 //! # Order of decisions
 //! [`Kinds::window`] reads top to bottom:
-//! 1. A window on trial is of the kind that the trial is for, whatever it makes of the load. Any other is of the kind whose shape is the most
-//!    [alike](ALIKE), or makes one.
-//! 2. Kinds that give way to each other when the scheduler changes are [one load](transitions), and are made one.
-//! 3. If the first window after a trial is of another kind the load has changed meanwhile, and [the pair is forgotten](Kinds::doubt), unless
-//!    it was the scheduler's first.
-//! 4. The window is compared with [the last one before the switch](switch_history); [what is learned of whom](Kinds::compare).
-//! 5. Who served a kind answers for it, and for what comes after it, [in the long run](credit).
-//! 6. A trial is brought to its end.
-//! 7. A kind seen for fewer than [`YOUNG`] windows is served as the kind before it: it may be what a trial made of that.
-//! 8. Otherwise the kind says [which scheduler is used](Kind::choose), and [whether one is to be tried](Kind::trial). No trial follows another
-//!    without a window in between to compare with, unless the one that was tried is better.
+//! 1. A window on trial belongs to the kind of the trial, whatever its shape. Any other belongs to the [most similar](ALIKE) kind, or makes a
+//!    new one.
+//! 2. Kinds that replace each other when the scheduler changes are [one load](transitions) and are merged.
+//! 3. If the first window after a trial belongs to another kind, the load has changed during the trial, and [its pair is
+//!    forgotten](Kinds::revoke), unless it was the scheduler's first.
+//! 4. The window is compared with [the last one before the switch](switch_history); see [`Kinds::compare`].
+//! 5. Its value is [credited](credit) to the schedulers that served the kind.
+//! 6. An unfinished trial goes on.
+//! 7. A kind with fewer than [`YOUNG`] windows is served like the kind before it: a trial may have produced it.
+//! 8. Otherwise the kind says [which scheduler is used](Kind::choose) and [which is tried](Kind::trial). Between two trials is a window to
+//!    compare with, unless the scheduler that was tried is better.
 //!
-//! What is saved, shown, merged and forgotten by hand is in [`keeping`].
+//! [`keeping`] has what is saved and edited by hand.
 //!
 //! # Not for
-//! Loads that differ only in how fast they are asked for: shapes do not say that, and they are one kind. Loads that change at every window, as
-//! nothing is foreseen: a window is served by what was best for the one before.
+//! Loads that differ only in their rate: they have the same shape. Loads that change in each window: nothing is predicted, and a window is
+//! served by what was best for the one before.
 
 mod autocorrelation;
 mod credit;
@@ -44,69 +43,68 @@ use self::transitions::KindTransitions;
 use ioanalyzer::Better;
 use ioanalyzer::SchedulerId;
 
-/// A window is of a kind if at least this part of its shape is the kind's, too. Much more, and the turns that one load takes are kinds of
-/// their own, each with its own favourite, so that none of them ever learns what comes of one scheduler in the long run.
+/// A window belongs to a kind if their shapes have at least this part in common. With a much greater part, the phases of one load would be kinds
+/// of their own, each with its own best scheduler, and none would learn the long-term effect of one scheduler.
 const ALIKE: f64 = 0.5;
-/// Windows before anything is tried for a kind: one may be what a trial made of another kind, two its end.
+/// Windows of a kind before the first trial: the first ones may be the effect of another kind's trial.
 const YOUNG: u64 = 3;
-/// More kinds are not kept; a shape then belongs to the nearest.
+/// The greatest number of kinds; after that a window belongs to the most similar one.
 const MOST: usize = 64;
 
-/// What is to be done for a kind.
+/// The decision for a window of a kind.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct KindDecision {
     /// The kind's number.
     pub kind: usize,
-    /// Windows of it so far.
+    /// Its windows so far.
     pub windows: u64,
-    /// By which scheduler.
+    /// The scheduler to use.
     pub scheduler: SchedulerId,
-    /// For how many windows it is tried from here on; 0 if it is the best so far.
+    /// For how many windows it is tried; 0 if it is the best so far.
     pub trial: u64,
-    /// Whether a trial is not the scheduler's first for the kind.
+    /// Whether the scheduler was tried for the kind before.
     pub again: bool,
     /// n/(n+1) for the n windows of the kind that the scheduler served; 0 for a trial.
     pub confidence: f64,
-    /// How much better it is expected to be than the scheduler in use, as a part of what that one gives; `None` if too little is known, or
-    /// if it has its turn to find that out.
+    /// Its expected gain over the scheduler in use, as a part of what that one gives; `None` if too little is known, or if it takes its turn to find
+    /// that out.
     pub gain: Option<f64>,
 }
 
-/// A scheduler on trial for a kind.
+/// A trial of a scheduler for a kind.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 struct Trial {
     kind: usize,
     scheduler: usize,
 }
 
-/// All kinds, and what was done last.
+/// All kinds, and the latest window.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Kinds {
     kinds: Vec<Kind>,
     schedulers: usize,
-    /// The kind of the latest window, if that was not on trial, and which kinds gave way to which.
+    /// The kind of the latest window, unless it was on trial, and the transitions between kinds.
     latest: Option<usize>,
     transitions: KindTransitions,
-    /// The kind that the latest window was served as.
+    /// The kind that chose the scheduler for the next window.
     served: Option<usize>,
     #[serde(flatten)]
     switch_history: SwitchHistory,
     /// The trial under way, and the one that ended with the latest window.
     trial: Option<Trial>,
     ended: Option<Trial>,
-    /// What was known before the latest trial's pair.
-    doubted: Option<(Trial, Arm)>,
+    /// The knowledge before the latest trial's pair, in case it is revoked.
+    revocable: Option<(Trial, Arm)>,
 }
 
 impl Kinds {
-    /// None yet, for so many schedulers.
+    /// No kinds yet, for so many schedulers.
     pub(crate) fn new(schedulers: usize) -> Self {
         Self { schedulers, ..Self::default() }
     }
 
-    /// A window of this shape ended, in which that scheduler gave that value: finds or makes its kind, learns, and says what is to be
-    /// done. `promise` is what else is known of each scheduler for such a window: of those that were in use as little, the most promising is
-    /// tried first.
+    /// Learns from a window with its shape, scheduler and value, and decides on the next one. `promise` is an expectation of each scheduler from
+    /// elsewhere: among schedulers with equally few windows, the most promising is tried first.
     pub(crate) fn window(
         &mut self,
         shape: &Shape,
@@ -124,8 +122,8 @@ impl Kinds {
             }
             None => {
                 let kind = self.find(shape);
-                let kind = self.pass(kind, in_a_row == 1);
-                self.doubt(kind);
+                let kind = self.transition(kind, in_a_row == 1);
+                self.revoke(kind);
                 kind
             }
         };
@@ -133,7 +131,7 @@ impl Kinds {
         if in_a_row == TRIAL {
             self.compare(kind, ran, trial, better);
         }
-        self.answer(kind, value, Some(ran).filter(|_| trial.is_none()));
+        self.credit(kind, value, Some(ran).filter(|_| trial.is_none()));
         if let Some(trial) = trial.filter(|_| in_a_row < TRIAL) {
             return self.go_on(trial, TRIAL - in_a_row);
         }
@@ -141,7 +139,7 @@ impl Kinds {
         self.serve(kind, (ran, in_a_row), trial.is_some(), promise, better)
     }
 
-    /// The device refuses a scheduler: to the kind that it was to serve it is one that loses all, and is tried again as late.
+    /// The device rejects a scheduler: counted as a total loss for the kind, and retried after the same delay.
     pub(crate) fn rejected(&mut self, scheduler: SchedulerId) {
         self.trial = self.trial.filter(|trial| trial.scheduler != scheduler.0);
         if let Some(kind) = self.served.and_then(|kind| self.kinds.get_mut(kind)) {
@@ -185,20 +183,20 @@ impl Kinds {
         }
     }
 
-    /// A window of a kind follows the latest one. If that shows that the two are one load, they are made one kind; returns which.
-    fn pass(&mut self, kind: usize, switched: bool) -> usize {
+    /// Records the transition from the latest kind to this one, and merges the two if they are one load; returns the kind.
+    fn transition(&mut self, kind: usize, switched: bool) -> usize {
         let before = self.latest.replace(kind).filter(|&before| before != kind);
         let Some(before) = before.filter(|&before| self.transitions.note(before, kind, switched)) else {
             return kind;
         };
         let known_longer = self.kinds[before].windows >= self.kinds[kind].windows;
         let (kept, part) = if known_longer { (before, kind) } else { (kind, before) };
-        self.make_one(kept, part);
+        self.merge_into(kept, part);
         kept
     }
 
-    /// `part` turned out to be another shape of `kept`, of which more is known.
-    fn make_one(&mut self, kept: usize, part: usize) {
+    /// Merges `part` into `kept`, about which more is known.
+    fn merge_into(&mut self, kept: usize, part: usize) {
         self.transitions.forget(part);
         for (number, kind) in self.kinds.iter_mut().enumerate() {
             if number == part || kind.part_of == Some(part) {
@@ -210,23 +208,22 @@ impl Kinds {
         self.forget_trials(part);
     }
 
-    /// No trial for this kind is under way, ended or doubted.
+    /// Forgets all trials of a kind.
     fn forget_trials(&mut self, kind: usize) {
         self.trial = self.trial.filter(|trial| trial.kind != kind);
         self.ended = self.ended.filter(|trial| trial.kind != kind);
-        self.doubted = self.doubted.filter(|(trial, _)| trial.kind != kind);
+        self.revocable = self.revocable.filter(|(trial, _)| trial.kind != kind);
     }
 
-    /// If the first window after a trial is not of its kind, the load has changed, and what the trial said is forgotten.
-    fn doubt(&mut self, kind: usize) {
-        if let Some((trial, before)) = self.doubted.take().filter(|(trial, _)| trial.kind != kind) {
+    /// If the first window after a trial belongs to another kind, the load has changed, and the trial's pair is forgotten.
+    fn revoke(&mut self, kind: usize) {
+        if let Some((trial, before)) = self.revocable.take().filter(|(trial, _)| trial.kind != kind) {
             self.kinds[trial.kind].rate_again(trial.scheduler, before);
             self.ended = None;
         }
     }
 
-    /// The scheduler in use against the one before it. What is learned is learned of the one that is or was on trial, or else of the one that
-    /// is known less.
+    /// Compares the scheduler in use with the one before. The result goes to the one that is or was on trial, otherwise to the less known one.
     fn compare(&mut self, kind: usize, ran: usize, trial: Option<Trial>, better: Better) {
         let ended = self.ended.take();
         let pair = self.switch_history.take_pair().filter(|_| self.served == Some(kind));
@@ -239,12 +236,12 @@ impl Kinds {
             return of.pair(other, ran, -ahead);
         }
         of.pair(ran, other, ahead);
-        // One that was never compared has nothing better to go back to.
-        self.doubted = trial.filter(|_| mine.pairs > 0).map(|trial| (trial, mine));
+        // The first comparison is kept: there was no knowledge before it.
+        self.revocable = trial.filter(|_| mine.pairs > 0).map(|trial| (trial, mine));
     }
 
-    /// Of each kind those answer for a window who have to: whoever served it, unless it was on trial, or served another kind before.
-    fn answer(&mut self, kind: usize, value: f64, by: Option<usize>) {
+    /// Credits a window to the schedulers that are responsible for it in each kind; a window on trial counts for no scheduler of its kind.
+    fn credit(&mut self, kind: usize, value: f64, by: Option<usize>) {
         for (index, of) in self.kinds.iter_mut().enumerate() {
             match by {
                 _ if index != kind => of.credits.afterwards(value),
@@ -254,7 +251,7 @@ impl Kinds {
         }
     }
 
-    /// The trial under way lasts for so many windows yet.
+    /// Goes on with a trial for so many windows.
     fn go_on(&mut self, trial: Trial, left: u64) -> KindDecision {
         let Trial { kind, scheduler } = trial;
         self.trial = Some(trial);
@@ -270,7 +267,7 @@ impl Kinds {
         }
     }
 
-    /// Which scheduler serves the next window, after one of a kind in which `ran` was in use for so many in a row, and ended a trial or not.
+    /// Chooses the scheduler for the next window. `ran` has been in use for `in_a_row` windows; `tried`: it ended a trial.
     fn serve(
         &mut self,
         kind: usize,
@@ -312,7 +309,7 @@ mod tests {
     use ioanalyzer::{Access, Window};
 
     #[test]
-    fn an_arm_that_gets_other_settings_as_it_is_left_is_not_judged_by_the_old_ones() {
+    fn an_arm_with_new_settings_is_not_judged_by_the_old_ones() {
         let (time, op) = (Time::ZERO, Op::Read);
         let access = |n: u64| Access { time, position: Sector(n * 8), op, size: Sectors(8) };
         let accesses = (0..100).map(access).collect();

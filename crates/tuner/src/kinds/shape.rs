@@ -1,11 +1,11 @@
-//! What is asked of a device, whatever the order in which a scheduler lets it come.
+//! The shape of a window: its requests, regardless of their order.
 //!
 //! # Idea
-//! Processes wait for their answers, so a scheduler decides who asks next: two readers alternate under one and come in turns under
-//! another, and the jumps from each access to the next are other ones. How far an access is from the *nearest* of the latest ones
-//! hardly changes: a reader in sequence still goes on where it was. (Windowed seek distances: Ahmad, "Easy and efficient disk I/O
-//! workload characterization in VMware ESX server", 2007, whose look-behind is 16.) A shape counts accesses by that distance, their
-//! size and their direction, as parts of 1, so how many there were does not matter either.
+//! With synchronous processes the scheduler decides who submits next. Two readers alternate under one scheduler and take turns under another,
+//! and the jump from each access to the next differs. The distance of an access from the *nearest* of the latest ones hardly changes: a
+//! sequential reader still continues where it was. (Windowed seek distances: Ahmad, "Easy and efficient disk I/O workload characterization in
+//! VMware ESX server", 2007, with a look-behind of 16.) A shape is the share of accesses in each class of distance, size and direction, so their
+//! number does not matter either.
 
 use std::collections::VecDeque;
 
@@ -14,20 +14,20 @@ use serde::{Deserialize, Serialize};
 
 use ioanalyzer::{Access, Window};
 
-/// Accesses that are looked back at: more readers than that are not told from random places.
+/// The look-behind: more concurrent readers than this look random.
 const LOOK_BEHIND: usize = 32;
-/// Sectors up to which an access is of a class of size: 4 KiB, 32 KiB, 128 KiB, beyond.
+/// The upper bounds of the size classes in sectors: 4 KiB, 32 KiB, 128 KiB, above.
 const SIZES: [u64; 3] = [8, 64, 256];
-/// Sectors up to which a distance is of its class: goes on, 64 KiB, 1 MiB, 32 MiB, 1 GiB, beyond.
+/// The upper bounds of the distance classes in sectors: sequential, 64 KiB, 1 MiB, 32 MiB, 1 GiB, above.
 const DISTANCES: [u64; 5] = [0, 128, 1 << 11, 1 << 16, 1 << 21];
 const BINS: usize = 2 * (SIZES.len() + 1) * (DISTANCES.len() + 1);
 
-/// The part of a window's accesses that is of each class.
+/// The share of a window's accesses in each class.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Shape(Vec<f64>);
 
 impl Shape {
-    /// Of a window.
+    /// The shape of a window.
     #[must_use]
     pub fn of(window: &Window) -> Self {
         let mut parts = vec![0.0; BINS];
@@ -45,18 +45,18 @@ impl Shape {
         Self(parts)
     }
 
-    /// How alike two are, 0 to 1: the part that they have in common.
+    /// The similarity of two shapes, 0 to 1: the share that they have in common.
     #[must_use]
     pub fn similarity(&self, other: &Self) -> f64 {
         self.0.iter().zip(&other.0).map(|(a, b)| a.min(*b)).sum()
     }
 
-    /// Moves it by `weight` (0 to 1) of the way towards another.
+    /// Moves the shape towards another by `weight` (0 to 1) of the difference.
     pub fn blend(&mut self, other: &Self, weight: f64) {
         self.0.iter_mut().zip(&other.0).for_each(|(part, other)| *part += weight * (other - *part));
     }
 
-    /// What it is made of, in words: each class of accesses of which there is at least one in a hundred, the greatest part (0 to 1) first.
+    /// The classes with at least 1% of the accesses as text, with their share (0 to 1), the greatest first.
     #[must_use]
     pub fn in_words(&self) -> Vec<(f64, String)> {
         let mut parts: Vec<(f64, String)> = (0..self.0.len().min(BINS))
@@ -67,7 +67,7 @@ impl Shape {
         parts
     }
 
-    /// Whether it is one of this code's: what was saved may not be.
+    /// Whether a saved shape is valid.
     pub(crate) fn is_sound(&self) -> bool {
         self.0.len() == BINS && self.0.iter().all(|part| part.is_finite())
     }
@@ -80,12 +80,12 @@ fn bin(access: &Access, distance: u64) -> usize {
     (direction * (SIZES.len() + 1) + size) * (DISTANCES.len() + 1) + far
 }
 
-/// The class of a bin in words.
+/// The name of a class.
 fn class(bin: usize) -> String {
     const SIZE: [&str; SIZES.len() + 1] =
         ["of up to 4 KiB", "of up to 32 KiB", "of up to 128 KiB", "above 128 KiB"];
     const DISTANCE: [&str; DISTANCES.len() + 1] =
-        ["in sequence", "within 64 KiB", "within 1 MiB", "within 32 MiB", "within 1 GiB", "anywhere"];
+        ["sequential", "within 64 KiB", "within 1 MiB", "within 32 MiB", "within 1 GiB", "random"];
     let (rest, far) = (bin / DISTANCE.len(), bin % DISTANCE.len());
     let what = if rest < SIZE.len() { "reads" } else { "writes" };
     format!("{what} {} {}", SIZE[rest % SIZE.len()], DISTANCE[far])
@@ -109,20 +109,20 @@ mod tests {
         Shape::of(&Window { start: Time::ZERO, length: Span::from_secs(5), accesses })
     }
 
-    /// Four readers in sequence, each of whom has `turn` reads at a time.
+    /// Four sequential readers that take turns of `turn` reads.
     fn readers(reads: u64, turn: u64) -> Shape {
         shape((0..reads).map(|n| (n / turn % 4) * 100_000_000 + (n / (4 * turn) * turn + n % turn) * 8))
     }
 
     #[test]
-    fn whose_turn_it_is_and_how_many_reads_there_are_do_not_matter() {
+    fn order_and_number_of_reads_do_not_matter() {
         let alternating = readers(200, 1);
         assert!(alternating.similarity(&readers(200, 25)) > 0.95);
         assert!(alternating.similarity(&readers(2000, 100)) > 0.95);
     }
 
     #[test]
-    fn what_is_asked_does() {
+    fn different_requests_have_different_shapes() {
         let (mut one, mut other) = (Random::seeded(1), Random::seeded(2));
         let anywhere = shape((0..500).map(|_| one.below(1 << 31)));
         let elsewhere = shape((0..500).map(|_| other.below(1 << 31)));

@@ -1,4 +1,4 @@
-//! Who was in use after whom: what a scheduler's windows are compared with is the last window before it.
+//! The latest switch: a window is compared with the last one before it.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,15 +8,15 @@ use crate::saved::{COUNT_MAX, place_now};
 /// The scheduler in use and the one before it.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct SwitchHistory {
-    /// The scheduler of the latest window, for how many in a row, and what that window gave.
+    /// The scheduler of the latest window, for how many windows in a row, and the window's value.
     ran: Option<(usize, u64)>,
     value: f64,
-    /// The scheduler before that one, and what its last window gave, unless that was its first, too: a switch shows in that.
+    /// The scheduler before, and the value of its last window, unless that was also its first, which shows the effect of a switch.
     left: Option<(usize, f64)>,
 }
 
 impl SwitchHistory {
-    /// A window ended in which this scheduler gave that; for how many windows it has been in use.
+    /// Records a window; returns for how many windows in a row its scheduler has been in use.
     pub(super) fn ran(&mut self, scheduler: usize, value: f64) -> u64 {
         let in_a_row = match self.ran {
             Some((same, row)) if same == scheduler => row + 1,
@@ -29,12 +29,12 @@ impl SwitchHistory {
         in_a_row
     }
 
-    /// The scheduler before the one in use, what it gave last, and what the latest window gave; once.
+    /// The scheduler before, the value of its last window, and the value of the latest window; once per switch.
     pub(super) fn take_pair(&mut self) -> Option<(usize, f64, f64)> {
         self.left.take().map(|(before, then)| (before, then, self.value))
     }
 
-    /// For other schedulers: `from[s]` is where scheduler `s` stands so far, if it does.
+    /// For another list of schedulers: `from[s]` is the present index of scheduler `s`, if it is there.
     pub(super) fn restored(self, from: &[Option<usize>]) -> Self {
         Self {
             ran: self.ran.and_then(|(ran, row)| Some((place_now(ran, from)?, row))),
@@ -43,13 +43,13 @@ impl SwitchHistory {
         }
     }
 
-    /// A scheduler counts as new: what it gave last says nothing of what it stands for now.
+    /// Forgets a scheduler that stands for something new.
     pub(super) fn forget(&mut self, scheduler: usize) {
         self.ran = self.ran.filter(|ran| ran.0 != scheduler);
         self.left = self.left.filter(|left| left.0 != scheduler);
     }
 
-    /// Whether this code can have written it.
+    /// Whether the state is valid.
     pub(super) fn check(&self) -> Result<(), String> {
         match self.ran.filter(|ran| ran.1 > COUNT_MAX) {
             Some((_, windows)) => Err(format!("a scheduler ran for {windows} windows in a row")),

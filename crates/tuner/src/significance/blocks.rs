@@ -1,74 +1,72 @@
-//! Arms measured in turn, block by block, and compared with `none` of the same block.
+//! Blocks: every arm is measured once, and compared with `none` of the same block.
 //!
-//! A disk is asked for one thing and then for another, and what is best for the one is not for the other: over all of them together
-//! `none` may well be the best, and differences between them hide those between arms. So blocks are compared with blocks of the same
-//! kind of load only, and a block in which that changed says nothing. Kinds are told by what schedulers do not change: the size of
-//! requests and the share of reads.
+//! A disk serves different loads in turn, and the best arm for one is not the best for another; averaged over all of them, `none` may look best.
+//! So blocks are compared only within one kind of load, and a block during which the load changed is discarded. Loads are distinguished by what
+//! schedulers do not change: request size and share of reads.
 //!
 //! # Idle time
-//! A device that is not busy all the time does what it is asked for, and how much that is in a window is nobody's merit: a load that begins
-//! in the middle of one, or comes in bursts, would make schedulers look twice as good as one another. So what arms give is compared
-//! for the time in which the device was busy, and counts for as much as that time was under `none`: whoever is done
-//! in half of it is twice as good where the device is always busy, and a ninth better where it is for a fifth of the time. So much it is for
-//! programs that wait for an answer, think, and ask again. Those that ask at their own pace gain nothing, as what was given in the window
-//! says: who serves faster what is asked no more often does not count either. So a gain or a loss is what both show, the less of the two,
-//! and nothing if they disagree. Where the device is always busy, as programs keep it that only wait, they are the same.
+//! A device that is not always busy completes what is requested, and how much that is does not depend on the scheduler: a load that starts in
+//! the middle of a window, or comes in bursts, would make one arm look twice as good as another. Rates are therefore compared for the time in
+//! which the device was busy, and weighted with that time under `none`. An arm that needs half of the time is twice as good on a device that is
+//! always busy, and a ninth better on one that is busy for a fifth of the time: that much a program gains that waits for a reply, computes, and
+//! submits again. Programs with a rate of their own gain nothing, which the amount per window shows. A gain is therefore the smaller of both
+//! figures, and zero if their signs differ. On a device that is always busy they are equal.
 
 use ioanalyzer::Better;
 
 use crate::load::Load;
 
-/// Blocks before an arm counts as plainly better, as better, and before it is said that none is.
+/// The least number of blocks for the verdicts twice as good, better, and no better.
 const LEAST_PLAIN: usize = 2;
 const LEAST_BETTER: usize = 3;
 const LEAST_EQUAL: usize = 4;
-/// So much better than `none` a scheduler must be, as a part of what `none` gives, to be worth a thought.
+/// The least gain over `none` that counts.
 pub(super) const WORTH: f64 = 0.02;
-/// So much better in each of two blocks that they say enough. One does not: a program that joins in the middle of it, or whatever else has
-/// the machine for a window, makes `none` look half as good.
+/// A gain in each of two blocks that suffices. One block does not: a program that starts during it, or another process, can halve the value of
+/// `none`.
 const PLAIN: f64 = 1.0;
-/// So much worse that two blocks say enough.
+/// A loss in two blocks after which an arm is left out.
 const HOPELESS: f64 = -0.2;
-/// Over a `none` that gave nothing at all a gain is reckoned as this.
+/// The gain over a `none` that gave nothing.
 const GAIN_MOST: f64 = 1e6;
-/// A device is busy for no less than this part of a window in which it does anything.
+/// The least busy share of a window with any request.
 const LEAST_BUSY: f64 = 1e-9;
-/// Standard errors that a difference must exceed, if they are known: several arms are looked at, after each block again, so two would be
-/// exceeded by chance every third time.
+/// Standard errors that a gain must exceed. Several arms are tested after each block, so that a limit of two would be exceeded by chance every
+/// third time.
 const SURE: f64 = 3.0;
-/// The standard error of a gain at which it is known well enough.
+/// The standard error at which a gain is known well enough.
 const KNOWN: f64 = 0.05;
-/// Blocks, of all kinds and cut short ones included, after which what is still hidden in chance is not worth looking for.
+/// The greatest number of blocks, including discarded ones; smaller gains are not worth more.
 pub(super) const MOST: usize = 24;
 
-/// How a window went.
+/// The result of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Measured {
     /// The metric's value.
     pub value: f64,
-    /// The part of the time that it comes of, above 0 and up to 1: that in which the device was busy, if it is a rate.
+    /// For a rate the busy share of the window, above 0 and up to 1; otherwise 1.
     pub busy: f64,
 }
 
 impl Measured {
-    /// All the time says something of it.
+    /// A value that does not depend on the busy time.
     pub const fn throughout(value: f64) -> Self {
         Self { value, busy: 1.0 }
     }
 
-    /// A rate of something that a device gives while it is busy.
+    /// A rate while the device is busy.
     pub fn rate(value: f64, busy: f64) -> Self {
         Self { value, busy: busy.clamp(LEAST_BUSY, 1.0) }
     }
 
-    /// How much better it is than `base`, as a part of that.
+    /// The gain over `base`, as a part of `base`.
     fn gain_over(&self, base: &Self, better: Better) -> f64 {
         let gain = |value: f64, base: f64| {
             let gain = better.oriented(value - base) / base.abs().max(f64::MIN_POSITIVE);
             gain.clamp(-GAIN_MOST, GAIN_MOST)
         };
         let busy = gain(self.value / self.busy, base.value / base.busy);
-        // What takes 1 / (1 + busy) of the busy time then, and the idle time as before.
+        // The busy time shrinks to 1 / (1 + busy) of itself; the idle time stays.
         let served = base.busy * busy / (1.0 + (1.0 - base.busy) * busy);
         let given = gain(self.value, base.value);
         if served.signum() != given.signum() {
@@ -78,37 +76,37 @@ impl Measured {
     }
 }
 
-/// What blocks say.
+/// The result of the blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     /// An arm is better than `none`.
     Better,
-    /// None is, as far as can be known.
+    /// No arm is better, as far as can be known.
     Equal,
     /// The load changed too often to compare anything.
     Unknown,
 }
 
-/// Each arm once, and again.
+/// The blocks of a test.
 #[derive(Debug)]
 pub(super) struct Blocks {
     none: usize,
-    /// What can be measured.
+    /// The arms that can be measured.
     arms: Vec<usize>,
-    /// The arms of this block, in turn, and what those gave that were measured.
+    /// The order of the present block, and its results so far.
     order: Vec<usize>,
     values: Vec<Measured>,
     kinds: Vec<Kind>,
-    /// The kind of this block.
+    /// The kind of load of the present block.
     kind: usize,
     blocks: usize,
 }
 
-/// What was found for one kind of load.
+/// The results for one kind of load.
 #[derive(Debug)]
 struct Kind {
     load: Load,
-    /// How much better than `none` each arm was in each block, as a part of that.
+    /// The gain of each arm over `none` in each block.
     gains: Vec<Vec<f64>>,
     blocks: usize,
 }
@@ -119,17 +117,17 @@ impl Blocks {
         Self { none, arms: order.clone(), order, values: Vec::new(), kinds: Vec::new(), kind: 0, blocks: 0 }
     }
 
-    /// The arm to be measured next.
+    /// The arm to measure next.
     pub(super) fn next(&self) -> usize {
         self.order[self.values.len()]
     }
 
-    /// The place of that arm in the block, from 1, and the block's length.
+    /// The position of that arm in the block, from 1, and the block's length.
     pub(super) fn progress(&self) -> (usize, usize) {
         (self.values.len() + 1, self.order.len())
     }
 
-    /// Leaves an arm out; whether there is still something to compare.
+    /// Leaves an arm out; returns whether there is still something to compare.
     pub(super) fn rejected(&mut self, arm: usize) -> bool {
         self.values.clear();
         self.arms.retain(|&other| other != arm);
@@ -137,7 +135,7 @@ impl Blocks {
         self.arms.contains(&self.none) && self.arms.len() >= 2
     }
 
-    /// A window of such a load went like this under the arm whose turn it is.
+    /// Adds a window of a load under the present arm.
     pub(super) fn measured(&mut self, value: Measured, load: &Load, better: Better) -> Option<Found> {
         let kind = self.kind_of(load);
         if kind != std::mem::replace(&mut self.kind, kind) && !self.values.is_empty() {
@@ -161,7 +159,7 @@ impl Blocks {
         })
     }
 
-    /// A block is full: its gains.
+    /// Records the gains of a complete block.
     fn note(&mut self, better: Better) {
         let measured = || self.order.iter().zip(&self.values);
         let base = measured().find(|&(&arm, _)| arm == self.none);
@@ -175,7 +173,7 @@ impl Blocks {
         }
     }
 
-    /// The next block, the other way round, without those that are much worse for what is asked for now.
+    /// Starts the next block in reverse order, without the arms that are much worse for the present load.
     fn begin(&mut self) -> Option<Found> {
         self.values.clear();
         self.blocks += 1;
@@ -202,7 +200,7 @@ impl Kind {
             arms.map(|arm| &self.gains[arm]).filter(|gains| gains.len() == blocks)
         };
         let best = in_it().map(|gains| mean(gains)).fold(f64::NEG_INFINITY, f64::max);
-        // Arms differ in what they give, less in how much that varies: together they tell it sooner.
+        // Arms differ in their means, less in their variance: pooling it gives an earlier result.
         let spread = in_it().map(|gains| variance(gains)).sum::<f64>() / in_it().count().max(1) as f64;
         let error = (spread / blocks as f64).sqrt();
         let plain = blocks >= LEAST_PLAIN && in_it().any(|gains| gains.iter().all(|&gain| gain > PLAIN));
@@ -214,9 +212,9 @@ impl Kind {
     }
 }
 
-/// [`SURE`] where the error itself is guessed from so many blocks: the quantile of Student's t that is exceeded by chance as rarely, by
-/// its series in the reciprocal of the degrees of freedom. Of those there is one less than blocks, however many arms there are: they are
-/// all compared with the same windows of `none`, so whatever was in one of these is in every gain.
+/// [`SURE`] if the error is estimated from so many blocks: the quantile of Student's t with the same probability, by its series in the reciprocal
+/// of the degrees of freedom. These are one less than the blocks, regardless of the number of arms: all arms are compared with the same windows
+/// of `none`, so their errors are not independent.
 fn sure(blocks: usize) -> f64 {
     let (z, freedom) = (SURE, (blocks - 1) as f64);
     let terms = [
@@ -242,31 +240,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_few_blocks_more_is_asked_than_of_many() {
-        // Tables have 9.22, 4.53 and 3.36 for 3, 7 and 23 degrees of freedom and a probability of 0.00135.
+    fn few_blocks_need_a_greater_gain_than_many() {
+        // From tables: 9.22, 4.53 and 3.36 for 3, 7 and 23 degrees of freedom and a probability of 0.00135.
         for (blocks, quantile) in [(4, 9.22), (8, 4.53), (24, 3.36)] {
             assert!((sure(blocks) / quantile - 1.0).abs() < 0.08, "{blocks}: {}", sure(blocks));
         }
     }
 
     #[test]
-    fn a_gain_is_for_as_much_as_the_device_is_busy_and_no_more_than_was_given() {
+    fn a_gain_is_weighted_with_the_busy_time_and_limited_by_the_amount() {
         let base = Measured::rate(20.0, 0.2);
         let gain = |value, busy| Measured::rate(value, busy).gain_over(&base, Better::Higher);
         let near = |gain: f64, expected: f64| assert!((gain - expected).abs() < 1e-9, "{gain}");
-        // Programs that think for four fifths of the time, and are answered twice as fast.
+        // Programs that compute for four fifths of the time, and are served twice as fast.
         near(gain(20.0 / 0.9, 0.1 / 0.9), 1.0 / 9.0);
-        // They ask no more often, twice as often, and are answered no faster.
+        // The same amount in half of the busy time; twice the amount in twice the busy time.
         near(gain(20.0, 0.1), 0.0);
         near(gain(40.0, 0.4), 0.0);
-        // More in all and slower, and the other way round.
+        // A greater amount at a lower speed, and the reverse.
         near(gain(40.0, 0.8), 0.0);
         near(gain(10.0, 0.05), 0.0);
         assert!(gain(15.0, 0.3) < -0.1);
     }
 
     #[test]
-    fn where_it_is_always_busy_or_that_says_nothing_values_are_compared() {
+    fn on_a_busy_device_values_are_compared() {
         let gain =
             |value, base, better| Measured::throughout(value).gain_over(&Measured::throughout(base), better);
         assert_eq!([gain(30.0, 10.0, Better::Higher), gain(30.0, 10.0, Better::Lower)], [2.0, -2.0]);

@@ -1,25 +1,20 @@
-//! Finds out whether a choice matters on this device, and stops choosing where it does not.
+//! The significance test: whether any scheduler is better than `none` on this device.
 //!
 //! # Idea
-//! On a device with nothing to seek and nobody to be fair to, no scheduler is better than `none`, which costs the least. Whoever
-//! goes on trying there pays for trials and switches and wins nothing. The analyser alone never finds out: it tries each scheduler
-//! once for a pattern, and then has one value of it, which is chance. So every arm is measured in turn, in blocks, first to
-//! last and then last to first, and compared with `none` of the same block: what the load or the machine does meanwhile is in
-//! both. If no arm is better than `none` beyond what blocks differ by, `none` it is, until it is time to ask again.
-//! That is asked of one kind of load at a time: see `blocks`.
+//! On a device without seeks and with no processes to separate, no scheduler is better than `none`, which costs the least; every trial and switch
+//! there is a loss. A decider cannot find that out, because it compares single trials, which may be chance. The test measures every arm in
+//! *blocks*, forwards and then backwards, and compares it with `none` of the same block, so that changes of the load or the machine affect both.
+//! Blocks are compared only within one kind of load: see `blocks`.
 //!
 //! # Order of decisions
-//! After each block, of the gains over `none` so far with such a load:
-//! 1. an arm that is much worse is left out of the blocks to come;
-//! 2. twice as good in each of the first two blocks, or clearly better after three: it matters, and the analyser has the word;
-//! 3. known well enough, or looked at long enough, and none is better: to rest;
-//! 4. looked at long enough, and the load never stayed for the blocks that say so: the analyser has the word.
+//! After each block, by the gains over `none` so far for this kind of load:
+//! 1. An arm that is much worse is left out of later blocks.
+//! 2. An arm that is twice as good in each of the first two blocks, or better beyond chance after three: the choice matters, and the decider chooses.
+//! 3. The gains are known well enough, or there were enough blocks, and no arm is better: standby under `none`.
+//! 4. There were enough blocks, but the load changed too often to complete them: the decider chooses.
 //!
-//! Where it matters it is asked again after a long while, and sooner if the analyser, with all that it has seen since, knows of no gain over
-//! `none` either.
-//!
-//! Not in the paper, which always goes on trying; a guard rail of the live part, as a tuner that costs something where it
-//! cannot win is a tuner that is turned off.
+//! Where the choice matters the test is repeated after many windows, or sooner if the decider knows of no gain over `none`. The paper has no
+//! such test and always goes on trying.
 
 mod blocks;
 
@@ -30,33 +25,33 @@ use self::blocks::{Blocks, Found, WORTH};
 use crate::load::Load;
 use crate::standby::Known;
 
-/// Windows after which all is asked again: the first time, and at most, an hour at the default length. Each time that nothing is
-/// found it takes twice as long. A value that falls is no reason to ask: a device is asked for less most of the time.
+/// Windows until the test is repeated: the first time, and at most (an hour at the default length). Each negative result doubles it. A falling
+/// value does not trigger the test, because devices are often idle.
 const AGAIN: u32 = 120;
 const AGAIN_MOST: u32 = 720;
 
-/// What to do next.
+/// The state of the test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// Measure this arm, to find out.
+    /// Measure this arm next.
     Measure(usize),
-    /// It matters: choose.
+    /// The choice matters: the decider chooses.
     Matters,
-    /// It does not: stay with this arm.
+    /// The choice does not matter: use this arm.
     Standby(usize),
 }
 
-/// What is known of each arm, whatever the pattern.
+/// The test of one device.
 #[derive(Debug)]
 pub struct SignificanceTest {
     better: Better,
     none: usize,
     arms: usize,
-    /// How often it came to rest in a row.
-    rests: u32,
-    /// How often it was asked again in a row as the analyser knew of no gain.
+    /// Consecutive negative results.
+    standbys: u32,
+    /// Consecutive repetitions because the decider knew of no gain.
     doubts: u32,
-    /// What nothing mattered for.
+    /// Loads for which no choice mattered.
     known: Known,
     state: State,
 }
@@ -64,7 +59,7 @@ pub struct SignificanceTest {
 #[derive(Debug)]
 enum State {
     Measuring(Blocks),
-    /// For so many windows; in the latest of them, `vain`, the analyser knew of no gain.
+    /// For `windows` windows; in the latest `vain` of them the decider knew of no gain.
     Matters {
         windows: u32,
         vain: u32,
@@ -77,21 +72,21 @@ enum State {
 const MATTERS: State = State::Matters { windows: 0, vain: 0 };
 
 impl SignificanceTest {
-    /// Over these arms; `None` if `none` is not one of them, as there is no cheapest then.
+    /// A test of these arms; `None` if `none` is not among them.
     pub fn new(arms: &[String], better: Better) -> Option<Self> {
         let none = arms.iter().position(|arm| arm == "none")?;
         Some(Self {
             better,
             none,
             arms: arms.len(),
-            rests: 0,
+            standbys: 0,
             doubts: 0,
             known: Known::default(),
             state: State::Measuring(Blocks::of(arms.len(), none)),
         })
     }
 
-    /// What follows from what was learned so far.
+    /// The present verdict.
     pub fn verdict(&self) -> Verdict {
         match &self.state {
             State::Measuring(blocks) => Verdict::Measure(blocks.next()),
@@ -100,7 +95,7 @@ impl SignificanceTest {
         }
     }
 
-    /// The place of the arm that is measured now among those that are measured in turn, from 1, and how many these are.
+    /// The position of the present arm in its block, from 1, and the block's length.
     #[must_use]
     pub fn progress(&self) -> (usize, usize) {
         match &self.state {
@@ -109,7 +104,7 @@ impl SignificanceTest {
         }
     }
 
-    /// The arm cannot be measured: the device refuses it.
+    /// The device rejects an arm, which cannot be measured.
     pub fn rejected(&mut self, arm: usize) {
         if let State::Measuring(blocks) = &mut self.state
             && !blocks.rejected(arm)
@@ -118,7 +113,7 @@ impl SignificanceTest {
         }
     }
 
-    /// A window of such a load went like this under that arm.
+    /// Adds a window of a load under an arm.
     pub fn learn(&mut self, arm: usize, value: Measured, load: &Load) {
         match &mut self.state {
             State::Measuring(blocks) if blocks.next() == arm => {
@@ -126,12 +121,12 @@ impl SignificanceTest {
                     None => {}
                     Some(Found::Better | Found::Unknown) => {
                         self.state = MATTERS;
-                        self.rests = 0;
+                        self.standbys = 0;
                         self.known.refuted();
                     }
                     Some(Found::Equal) => {
                         self.state = State::Standby { windows: 0 };
-                        (self.rests, self.doubts) = (self.rests + 1, 0);
+                        (self.standbys, self.doubts) = (self.standbys + 1, 0);
                         self.known.answered();
                     }
                 }
@@ -147,15 +142,15 @@ impl SignificanceTest {
             }
             State::Standby { windows } => {
                 *windows += 1;
-                if *windows >= standby_windows(self.rests) {
+                if *windows >= standby_windows(self.standbys) {
                     self.ask();
                 }
             }
         }
     }
 
-    /// So much better than `none` the analyser believes another arm to be for what was asked in the latest window, as a part of what that
-    /// gives; `None` if it does not know.
+    /// The decider's expected gain of the best other arm over `none` for the latest window's load, as a part of what `none` gives; `None` if
+    /// unknown.
     pub fn believed(&mut self, gain: Option<f64>) {
         let (State::Matters { vain, .. }, Some(gain)) = (&mut self.state, gain) else { return };
         if gain > WORTH {
@@ -169,8 +164,8 @@ impl SignificanceTest {
         self.state = State::Measuring(Blocks::of(self.arms, self.none));
     }
 
-    /// A window at rest, without a look at what was asked but for the kernel's counters. Why to ask again, if there is a reason:
-    /// it is asked for something else, which begins everything anew, or it was long enough ago.
+    /// A window on standby, of which only the kernel's counters are known. Returns the reason to repeat the test, if there is one: another load,
+    /// which resets the delay, or enough windows.
     pub fn standby_window(&mut self, load: &Load) -> Option<String> {
         let State::Standby { windows } = &mut self.state else { return None };
         if !load.counts() {
@@ -179,10 +174,10 @@ impl SignificanceTest {
         *windows += 1;
         let why = match self.known.watch(load) {
             Some(what) => {
-                self.rests = 0;
+                self.standbys = 0;
                 format!("the load changed ({what})")
             }
-            None if *windows >= standby_windows(self.rests) => {
+            None if *windows >= standby_windows(self.standbys) => {
                 format!("the last test was {windows} windows ago")
             }
             None => return None,
@@ -192,7 +187,7 @@ impl SignificanceTest {
     }
 }
 
-/// Windows of the n-th rest in a row, counted from 1.
+/// Windows of the n-th standby in a row, from 1.
 fn standby_windows(n: u32) -> u32 {
     AGAIN_MOST.min(AGAIN << n.saturating_sub(1).min(8))
 }
@@ -205,7 +200,7 @@ mod tests {
     use super::*;
 
     const SMALL: Load =
-        Load { iops: 1000.0, size: 4096.0, reads: 1.0, bandwidth: 0.0, under_way: 0.0, latency: 0.0 };
+        Load { iops: 1000.0, size: 4096.0, reads: 1.0, bandwidth: 0.0, in_flight: 0.0, latency: 0.0 };
     const LARGE: Load = Load { size: 131_072.0, ..SMALL };
 
     fn names() -> Vec<String> {
@@ -221,8 +216,7 @@ mod tests {
         test.learn(arm, Measured::throughout(value), load);
     }
 
-    /// Windows of a device that gives these means, `noise` of them either way by chance, and that drifts by `drift` a window;
-    /// how many it took until there was a verdict.
+    /// Runs a test on a device with these means, relative noise and drift per window; returns the verdict and the number of windows.
     fn found_out(means: [f64; 4], noise: f64, drift: f64, seed: u64) -> (Verdict, usize) {
         let (mut random, mut test, mut now) = (Random::seeded(seed), fresh(), 1.0);
         for n in 0..1000 {
@@ -234,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_better_than_none_it_comes_to_rest() {
+    fn without_a_better_arm_the_verdict_is_standby() {
         for seed in 0..20 {
             let (verdict, windows) = found_out([100.0, 100.0, 60.0, 99.0], 0.02, 0.0, seed);
             assert_eq!(verdict, Verdict::Standby(1), "seed {seed}");
@@ -243,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_takes_longer_but_it_still_comes_to_rest() {
+    fn a_noisy_machine_takes_longer_but_the_verdict_is_still_standby() {
         let runs: Vec<_> =
             (0..50).map(|seed| found_out([100.0, 100.0, 60.0, 100.0], 0.3, 0.0, seed)).collect();
         let rested = runs.iter().filter(|(verdict, _)| *verdict == Verdict::Standby(1)).count();
@@ -258,9 +252,9 @@ mod tests {
         }
     }
 
-    /// Three more programs join after the first window, or something else has the machine in it.
+    /// Three more programs start after the first window, or another process disturbs it.
     #[test]
-    fn one_poor_window_of_none_is_no_gain_of_the_others() {
+    fn one_poor_window_of_none_is_no_gain() {
         let (mut test, mut windows) = (fresh(), 0);
         while let Verdict::Measure(arm) = test.verdict() {
             learn(&mut test, arm, if windows == 0 { 25.0 } else { 100.0 }, &SMALL);
@@ -270,19 +264,19 @@ mod tests {
     }
 
     #[test]
-    fn where_one_is_better_the_analyser_has_the_word() {
+    fn with_a_better_arm_the_choice_matters() {
         assert_eq!(found_out([100.0, 100.0, 110.0, 100.0], 0.02, 0.0, 5), (Verdict::Matters, 12));
         assert_eq!(found_out([300.0, 100.0, 900.0, 50.0], 0.3, 0.0, 5), (Verdict::Matters, 8), "two blocks");
     }
 
     #[test]
-    fn without_none_there_is_nothing_to_find() {
+    fn there_is_no_test_without_none() {
         let without_none = ["bfq".to_owned(), "kyber".to_owned()];
         assert!(SignificanceTest::new(&without_none, Better::Higher).is_none());
     }
 
     #[test]
-    fn an_arm_that_is_refused_is_left_out_and_without_none_there_is_no_comparing() {
+    fn a_rejected_arm_is_left_out_and_without_none_the_choice_matters() {
         let mut test = fresh();
         test.rejected(2);
         let mut measured = [0; 4];
@@ -304,10 +298,10 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_comes_and_goes_is_looked_at_for_so_long_and_no_longer() {
+    fn an_intermittent_load_is_tested_for_a_limited_time() {
         let (mut random, mut test, mut windows) = (Random::seeded(4), fresh(), 0);
         while let Verdict::Measure(arm) = test.verdict() {
-            // Nearly idle or busy, whatever the scheduler.
+            // Nearly idle or busy, regardless of the scheduler.
             learn(&mut test, arm, if random.coin() { 100.0 } else { 80.0 + 40.0 * random.unit() }, &SMALL);
             windows += 1;
         }
@@ -315,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_load_that_never_stays_for_a_block_nothing_is_known() {
+    fn a_load_that_never_lasts_for_a_block_gives_no_result() {
         let (mut test, mut windows) = (fresh(), 0);
         while let Verdict::Measure(arm) = test.verdict() {
             let (load, value) =
@@ -327,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn it_asks_again_after_a_while_and_then_less_often() {
+    fn the_test_is_repeated_after_growing_delays() {
         let mut test = fresh();
         let mut rested = Vec::new();
         for _ in 0..5 {
@@ -336,7 +330,7 @@ mod tests {
             }
             let mut windows = 0;
             while test.verdict() == Verdict::Standby(1) {
-                // Asked for little, it stays at rest all the same.
+                // A low rate does not end standby.
                 learn(&mut test, 1, 5.0, &SMALL);
                 windows += 1;
             }
@@ -345,7 +339,7 @@ mod tests {
         assert_eq!(rested, [120, 240, 480, 720, 720]);
     }
 
-    /// Windows until it is asked again whether it matters, if the analyser believes in this gain in each.
+    /// Windows until the test is repeated if the decider expects this gain in each.
     fn doubted(test: &mut SignificanceTest, mut gain: impl FnMut(u32) -> Option<f64>) -> u32 {
         while let Verdict::Measure(arm) = test.verdict() {
             learn(test, arm, [100.0, 100.0, 900.0, 100.0][arm], &SMALL);
@@ -360,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_analyser_knows_of_no_gain_it_is_asked_again_sooner_and_then_less_often() {
+    fn the_test_is_repeated_sooner_if_the_decider_knows_of_no_gain() {
         let mut test = fresh();
         let vain: Vec<u32> = (0..5).map(|_| doubted(&mut test, |_| Some(0.01))).collect();
         assert_eq!(vain, [120, 240, 480, 720, 720]);
@@ -368,12 +362,12 @@ mod tests {
         for gain in [None, Some(0.5)] {
             assert_eq!(doubted(&mut fresh(), |_| gain), 720);
         }
-        // Of two programs that take turns one has something to gain.
+        // One of two alternating programs gains.
         assert_eq!(doubted(&mut fresh(), |n| Some(if n / 100 % 2 == 0 { 0.0 } else { 0.5 })), 720);
     }
 
     #[test]
-    fn without_looking_it_asks_again_as_late_and_sooner_if_asked_for_something_else() {
+    fn on_standby_the_test_is_repeated_after_a_delay_or_for_another_load() {
         let mut test = fresh();
         let mut rested = Vec::new();
         for n in 0..6 {
@@ -383,7 +377,7 @@ mod tests {
             let mut windows = 0;
             let why = loop {
                 windows += 1;
-                // Idle windows say nothing.
+                // Idle windows do not count.
                 assert_eq!(test.standby_window(&Load::default()), None);
                 let load = if n >= 2 && windows > 10 { LARGE } else { SMALL };
                 if let Some(why) = test.standby_window(&load) {
@@ -396,9 +390,9 @@ mod tests {
         assert_eq!(rested, expected, "large requests are asked about once");
     }
 
-    /// A disk on which `none` is best for one program and worst for the other, in phases of ten windows.
+    /// A disk on which `none` is best for one program and worst for the other, in alternating phases.
     #[test]
-    fn programs_that_take_turns_do_not_hide_one_another() {
+    fn alternating_programs_are_tested_separately() {
         for phase in [10, 16] {
             let (mut test, mut windows) = (fresh(), 0);
             while let Verdict::Measure(arm) = test.verdict() {
@@ -410,7 +404,7 @@ mod tests {
                 windows += 1;
             }
             assert!(test.verdict() == Verdict::Standby(1) || windows <= 3 * phase, "{windows}");
-            // Large requests do not need anything; small ones do, and bfq was not forgotten for them.
+            // For small requests bfq is better, although large ones gain nothing.
             let mut small = 0;
             test.ask();
             while let Verdict::Measure(arm) = test.verdict() {
