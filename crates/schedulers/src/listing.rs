@@ -8,48 +8,48 @@ use elevator::array::Coordinator;
 use elevator::service_time::ServiceCurve;
 use elevator::{Scheduler, Tunable, WorkConserving};
 
-/// What a policy is told of where it will run, when it is made.
+/// What a policy's constructor knows about the device and the queue.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// How long the device takes from one place to another: a measurement, or what its model says.
+    /// Service times by distance: measured, or from a model of the drive.
     pub service_times: ServiceCurve,
-    /// Whether the device has a head to move. Some policies never idle where there is none.
+    /// Whether the device has a head to move. Some policies never idle without one.
     pub rotational: bool,
-    /// Requests that the queue takes, both directions together, from which some policies derive limits of their own: Linux's
+    /// The queue's request limit for both directions together, from which some policies derive limits of their own: Linux's
     /// `nr_requests` today, twice that of 2.6.
     pub nr_requests: u32,
 }
 
 impl Default for Environment {
-    /// A desktop drive behind a stock queue.
+    /// A desktop drive behind a queue with Linux's defaults.
     fn default() -> Self {
         Self { service_times: ServiceCurve::default(), rotational: true, nr_requests: 256 }
     }
 }
 
-/// A policy, ready to be hosted; hosts may live in other threads.
+/// A policy for a host, which may run in another thread.
 pub type BoxedScheduler = Box<dyn Scheduler + Send>;
 
-/// A work-conserving policy, ready to be wrapped.
+/// A work-conserving policy for a wrapper.
 pub type BoxedWorkConserving = Box<dyn WorkConserving + Send>;
 
 /// A coordinator of an array's members.
 pub type BoxedCoordinator = Box<dyn Coordinator + Send>;
 
-/// How a policy is made.
+/// How a policy is constructed.
 #[derive(Clone, Copy)]
 pub enum Make {
-    /// One that decides about waiting itself.
+    /// A policy that may wait.
     Scheduler(fn(&Environment) -> BoxedScheduler),
-    /// One that never waits, and that others may wrap.
+    /// A policy that never waits, and that wrappers accept.
     WorkConserving(fn(&Environment) -> BoxedWorkConserving),
-    /// One that wraps a work-conserving policy.
+    /// A wrapper around a work-conserving policy.
     Wrapper(fn(&Environment, BoxedWorkConserving) -> BoxedScheduler),
-    /// One for disk arrays: a wrapper for the members, and the coordinator of so many of them.
+    /// A policy for disk arrays: a wrapper for the members, and a coordinator for a number of members.
     Array {
-        /// The wrapper,
+        /// The wrapper.
         member: fn(&Environment, BoxedWorkConserving) -> BoxedScheduler,
-        /// and what can be tuned there of what can be tuned.
+        /// The tunables of the wrapper, a subset of the listing's.
         member_tunables: &'static [Tunable],
         /// The coordinator.
         coordinator: fn(&Environment, u32) -> BoxedCoordinator,
@@ -58,26 +58,26 @@ pub enum Make {
 
 /// One policy in one version.
 pub struct Listing {
-    /// Its name without version.
+    /// The name without version.
     pub name: &'static str,
-    /// The version of the system that it follows; empty where there is only one form.
+    /// The version of the system that the policy follows; empty if there is only one.
     pub version: &'static str,
     /// Whether the plain name means this version.
     pub plain: bool,
-    /// What it does, in one line.
+    /// A description of one line.
     pub about: &'static str,
-    /// Where its rules come from.
+    /// The source of its rules.
     pub source: &'static str,
-    /// Whether it has a part above the block layer, and so needs a host with hooks there: system calls, page cache, causes.
+    /// Whether it needs a host with hooks above the block layer: system calls, page cache, causes.
     pub split: bool,
-    /// What can be tuned.
+    /// The table of tunables.
     pub tunables: &'static [Tunable],
-    /// How it is made.
+    /// The constructor.
     pub make: Make,
 }
 
 impl Listing {
-    /// The name that means this version and no other: `deadline-2.6.32`, `noop`.
+    /// The name of this version alone: `deadline-2.6.32`, `noop`.
     #[must_use]
     pub fn full_name(&self) -> String {
         if self.version.is_empty() { self.name.to_string() } else { [self.name, self.version].join("-") }
@@ -95,19 +95,19 @@ impl Listing {
         matches!(self.make, Make::WorkConserving(_))
     }
 
-    /// Whether it is put around another policy.
+    /// Whether it is a wrapper.
     #[must_use]
     pub const fn is_wrapper(&self) -> bool {
         matches!(self.make, Make::Wrapper(_) | Make::Array { .. })
     }
 
-    /// Whether it is for disk arrays only: where nobody coordinates, it is just what its members are.
+    /// Whether it is for disk arrays only. Without a coordinator, its members work like the wrapper.
     #[must_use]
     pub const fn needs_array(&self) -> bool {
         matches!(self.make, Make::Array { .. })
     }
 
-    /// Its tunable of that name.
+    /// The tunable with that name.
     #[must_use]
     pub fn tunable(&self, name: &str) -> Option<&'static Tunable> {
         self.tunables.iter().find(|tunable| tunable.name == name)

@@ -11,7 +11,7 @@ use crate::policies::{
 };
 use crate::{array, baselines, split};
 
-/// Each policy file's versions, in the order in which help shows them.
+/// The versions of each policy file, in the order of listings.
 const FILES: &[&[Listing]] = &[
     noop::LISTINGS,
     deadline::LISTINGS,
@@ -37,7 +37,7 @@ const FILES: &[&[Listing]] = &[
     baselines::split_noop::LISTINGS,
 ];
 
-/// What a wrapper wraps when it is named without one.
+/// The policy that a wrapper named alone wraps.
 pub const WRAPPED_BY_DEFAULT: &str = "deadline";
 
 /// Every policy of this crate in every version.
@@ -45,19 +45,19 @@ pub fn all() -> impl Iterator<Item = &'static Listing> {
     Catalogue::default().all()
 }
 
-/// The policy of this crate that `name` means: a full name, or a plain one for its stated default version.
+/// The policy of this crate that `name` means: a full name, or a plain name for its default version.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Listing> {
     Catalogue::default().find(name)
 }
 
-/// The policies that a program knows by name: this crate's, and whatever it adds. By default, this crate's alone.
+/// The policies that a program knows by name: those of this crate, and those that it adds.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Catalogue {
     own: &'static [Listing],
 }
 
-/// Two policies of a catalogue answer to this name.
+/// Two policies of a catalogue have this name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NameTaken(pub String);
 
@@ -73,7 +73,7 @@ impl Catalogue {
     /// This crate's policies and `own`.
     ///
     /// # Errors
-    /// If a name of `own` is already another policy's: it would hide one of the two.
+    /// If another policy already has a name of `own`.
     pub fn with(own: &'static [Listing]) -> Result<Self, NameTaken> {
         let catalogue = Self { own };
         let plain = own.iter().filter(|listing| listing.plain).map(|listing| listing.name.to_string());
@@ -87,7 +87,7 @@ impl Catalogue {
         FILES.iter().copied().flatten().chain(self.own)
     }
 
-    /// The policy that `name` means: a full name, or a plain one for its stated default version.
+    /// The policy that `name` means: a full name, or a plain name for its default version.
     #[must_use]
     pub fn find(self, name: &str) -> Option<&'static Listing> {
         self.all().find(|listing| listing.answers_to(name))

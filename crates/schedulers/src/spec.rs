@@ -19,7 +19,7 @@ use elevator::{Tunable, TuneError, Value};
 use crate::listing::{BoxedCoordinator, BoxedScheduler, BoxedWorkConserving, Environment, Listing, Make};
 use crate::registry::{self, Catalogue, WRAPPED_BY_DEFAULT};
 
-/// A policy with the settings that differ from its defaults: what [`Spec::build`] makes any number of.
+/// A policy with the settings that differ from its defaults; [`Spec::build`] constructs any number of instances.
 #[derive(Clone, Debug)]
 pub struct Spec {
     listing: &'static Listing,
@@ -153,18 +153,18 @@ impl SpecError {
 impl core::error::Error for SpecError {}
 
 impl Spec {
-    /// Reads a name with its settings; the names are those of this crate's policies.
+    /// Parses a name with its settings; the names are those of this crate's policies.
     ///
     /// # Errors
-    /// Says what is wrong and where, with the nearest known name where one is unknown.
+    /// If the text does not follow the syntax, or a name or value is wrong.
     pub fn parse(text: &str) -> Result<Self, SpecError> {
         Self::parse_in(Catalogue::default(), text)
     }
 
-    /// Reads a name with its settings; the names are those of `catalogue`.
+    /// Parses a name with its settings; the names are those of `catalogue`.
     ///
     /// # Errors
-    /// Says what is wrong and where, with the nearest known name where one is unknown.
+    /// If the text does not follow the syntax, or a name or value is wrong.
     pub fn parse_in(catalogue: Catalogue, text: &str) -> Result<Self, SpecError> {
         let mut reader = Reader { catalogue, text, position: 0 };
         let spec = reader.spec()?;
@@ -194,20 +194,20 @@ impl Spec {
         self.listing
     }
 
-    /// What it wraps.
+    /// The wrapped policy.
     #[must_use]
     pub fn inside(&self) -> Option<&Self> {
         self.inside.as_deref()
     }
 
-    /// The value of a tunable of its own: as it was set, or the default.
+    /// The value of one of its own tunables: as set, or the default.
     #[must_use]
     pub fn value(&self, tunable: &Tunable) -> Value {
         let set = self.settings.iter().find(|(known, _)| known.name == tunable.name);
         set.map_or(tunable.default, |(_, value)| *value)
     }
 
-    /// Whether it, or what it wraps, has a part above the block layer.
+    /// Whether the policy, or the wrapped one, has a part above the block layer.
     #[must_use]
     pub fn is_split(&self) -> bool {
         self.listing.split || self.inside.as_ref().is_some_and(|inside| inside.is_split())
@@ -233,7 +233,7 @@ impl Spec {
         }
     }
 
-    /// The same with one more setting, of the wrapper or, if the wrapper has none of that name, of what it wraps.
+    /// Adds a setting: of the wrapper or, if it has no tunable of that name, of the wrapped policy.
     ///
     /// # Errors
     /// If neither has a tunable of that name, or the value is of another kind or out of range.
@@ -262,10 +262,10 @@ impl Spec {
         SpecErrorKind::UnknownTunable { scheduler, name: name.to_string(), known }
     }
 
-    /// Makes the policy.
+    /// Constructs the policy.
     ///
     /// # Errors
-    /// If the policy refuses a setting that its table allows.
+    /// If the policy rejects a setting that its table allows.
     pub fn build(&self, environment: &Environment) -> Result<BoxedScheduler, SpecError> {
         let mut made: BoxedScheduler = match self.listing.make {
             Make::Scheduler(make) => make(environment),
@@ -283,16 +283,16 @@ impl Spec {
         Ok(made)
     }
 
-    /// Whether the scheduler itself has the tunable, and not only an array's coordinator.
+    /// Whether the scheduler itself has the tunable, not only an array's coordinator.
     fn is_of_members(&self, tunable: &Tunable) -> bool {
         let Make::Array { member_tunables, .. } = self.listing.make else { return true };
         member_tunables.iter().any(|own| own.name == tunable.name)
     }
 
-    /// Makes who directs the members of an array, if the policy has such a one.
+    /// Constructs the coordinator of an array's members, if the policy has one.
     ///
     /// # Errors
-    /// If it refuses a setting that its table allows.
+    /// If the coordinator rejects a setting that its table allows.
     pub fn build_coordinator(
         &self,
         environment: &Environment,
@@ -338,7 +338,7 @@ impl fmt::Display for Spec {
     }
 }
 
-/// A value as a name carries it: without blanks, and without a unit where none may be written.
+/// A value in the form of a name: without blanks, and without a unit that the syntax does not allow.
 struct Compact(Value);
 
 impl fmt::Display for Compact {
@@ -351,14 +351,14 @@ impl fmt::Display for Compact {
     }
 }
 
-/// A position in the text of a name, and whose names they are.
+/// A position in the text of a name, and the catalogue of names.
 struct Reader<'a> {
     catalogue: Catalogue,
     text: &'a str,
     position: usize,
 }
 
-/// How deep names may be nested: a wrapper in a wrapper is an error anyway, so this only bounds the recursion.
+/// The deepest nesting. A wrapper in a wrapper is an error anyway; this bounds the recursion.
 const DEEPEST: usize = 8;
 
 impl<'a> Reader<'a> {
@@ -394,7 +394,7 @@ impl<'a> Reader<'a> {
         self.error(SpecErrorKind::Expected { expected: what.to_string(), found })
     }
 
-    /// Everything up to one of `ends`, without blanks around it, and where it begins.
+    /// The text up to one of `ends`, without surrounding blanks, and its position.
     fn word(&mut self, ends: &[char]) -> (usize, &'a str) {
         self.peek();
         let start = self.position;

@@ -13,7 +13,7 @@ use elevator::{
 
 pub(crate) use elevator::Random;
 
-/// A read of `sectors` at `start`, by nobody in particular; without a name, as a submission.
+/// A read of `sectors` at `start` by an unknown process; without an id, like a submission.
 pub(crate) fn request(start: u64, sectors: u32) -> Request {
     Request {
         id: RequestId(u32::MAX),
@@ -34,7 +34,7 @@ pub(crate) fn at_ms(ms: u64) -> Time {
     Time::ZERO + Span::from_millis(ms)
 }
 
-/// A scheduler with its requests and its clock, one call a line.
+/// A scheduler with its requests and its clock; each method is one line of a decision table.
 pub(crate) struct Table {
     pub(crate) requests: Requests,
     pub(crate) scheduler: Box<dyn Scheduler>,
@@ -87,7 +87,7 @@ impl Table {
         self.insert(Request { op: Op::Write, ..request(start, 8) })
     }
 
-    /// The queued request `id` swallows the queued request `other`, which lies right behind or right before it.
+    /// The queued request `id` absorbs the queued request `other`, which is adjacent.
     pub(crate) fn absorb(&mut self, id: RequestId, other: RequestId) {
         let absorbed = self.requests.remove(other);
         let was = self.requests[id];
@@ -120,7 +120,7 @@ impl Table {
         decision
     }
 
-    /// An array's coordinator says something.
+    /// A directive of an array's coordinator.
     pub(crate) fn direct(&mut self, directive: Directive) {
         let device = Device {
             depth: self.depth,
@@ -149,7 +149,7 @@ impl Table {
         self.scheduler.completed(self.now, &request, Outcome::Done);
     }
 
-    /// Expects a dispatch, whatever it is; it stays in the device.
+    /// Expects a dispatch of any request, which stays in the device.
     #[track_caller]
     pub(crate) fn dispatches(&mut self) -> RequestId {
         match self.next() {

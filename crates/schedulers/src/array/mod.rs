@@ -78,28 +78,27 @@ use self::trial::Trials;
 use self::virtual_streams::{Joining, NO_STREAM, StreamId, VirtualStreams};
 
 tunables! {
-    /// What can be tuned; the members' framework takes the same values where it has the same names.
+    /// Tunables. The members' framework takes the same values for the same names.
     pub struct Tunables {
-        /// How many requests make a physical stream established; a virtual one needs as many times the members.
+        /// Length from which a physical stream is established; a virtual stream needs as many per member.
         stream_threshold: Count = 4, 1, 1_000_000;
         /// By how much a stream must exceed the threshold for a second chance.
         tolerance_factor: Percent = 50, 0, 100_000;
-        /// How long the second chance lasts, as a share of the first. At 0 there is none.
+        /// Duration of the second chance, as a share of the first. 0: no second chance.
         second_chance: Percent = 100, 0, 10_000;
         /// How long the whole array serves one stream.
         stream_time_slice: Span = Span::from_millis(124), Span::from_millis(1), Span::from_secs(5);
-        /// How long waiting, or doing without, is tried before they are compared, in slices. At 0 waiting is never
-        /// doubted, as in the paper. 8, about a second, gains 3 to 15% with a slow member and costs a run of a few seconds as much.
+        /// How long waiting and not waiting are each tried before they are compared, in slices. 0: no trials, as in the
+        /// paper. 8, about a second, gains 3 to 15% with a slow member and costs as much in a run of a few seconds.
         trial_slices: Count = 0, 0, 1_000;
-        /// How much more the array must get done in the other way for that to be taken up. In a second rates differ by
-        /// as much for no reason.
+        /// By how much the other conduct must be faster to be adopted. Over a second, rates vary by as much without a cause.
         trial_margin: Percent = 10, 0, 1_000;
-        /// What a distance backward costs, as a share of the same distance forward.
+        /// Cost of a distance backward, as a share of the same distance forward.
         backward_penalty: Percent = 150, 100, 10_000;
-        /// How near a child must be that comes before its parent has completed: its service time as a share of the selected
+        /// How near a child must be that arrives before its parent has completed: its service time as a share of the selected
         /// pending request's.
         early_child: Percent = 25, 0, 100;
-        /// Whether members serve only what the array has them adopt. Off: streams of their own too, while nothing is adopted.
+        /// Whether members serve only adopted streams. Off: also streams of their own, while none is adopted.
         directed: Flag = false, false, true;
     }
 }
@@ -123,15 +122,15 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     },
 }];
 
-/// What is known of a request in a member's queue or device.
+/// A request in a member's queue or device.
 #[derive(Clone, Copy)]
 struct Known {
     stream: StreamId,
-    /// Where the array's request begins that it is a part of.
+    /// The first sector of its array request.
     logical: Sector,
-    /// Where it begins on the member.
+    /// Its first sector on the member.
     start: Sector,
-    /// Whether it is queued there or in the device; otherwise this is what an earlier bearer of its id left.
+    /// Whether it is queued or in the device; otherwise the entry is left over from an earlier request with this id.
     is_there: bool,
 }
 
@@ -141,7 +140,7 @@ impl Default for Known {
     }
 }
 
-/// What is known of a member.
+/// The state of a member.
 #[derive(Clone, Default)]
 struct MemberState {
     requests: PerRequest<Known>,
@@ -153,7 +152,7 @@ impl MemberState {
         self.requests.get(id).copied().filter(|known| known.is_there)
     }
 
-    /// The request ends; the stream that it was of.
+    /// The request ended; returns its stream.
     fn forget(&mut self, id: RequestId) -> Option<StreamId> {
         let known = self.known(id)?;
         self.requests[id].is_there = false;
@@ -161,7 +160,7 @@ impl MemberState {
     }
 }
 
-/// An array's request on its way.
+/// An unfinished array request.
 #[derive(Clone, Copy)]
 struct Job {
     stream: StreamId,
@@ -177,14 +176,14 @@ pub struct StreamCoordinator {
     jobs: Vec<Job>,
     streams: VirtualStreams,
     service: Option<Service>,
-    /// The stream that was served last, and until when it stands back if nobody else is ready.
+    /// The stream that was served last, and until when it stands back if no other is ready.
     resting: Option<(StreamId, Time)>,
     trials: Trials,
     directives: VecDeque<(Member, Directive)>,
 }
 
 impl StreamCoordinator {
-    /// A coordinator of so many members, whose service times are like this.
+    /// A coordinator of `members` members with these service times.
     #[must_use]
     pub fn new(service_times: ServiceCurve, members: u32) -> Self {
         Self {
@@ -217,8 +216,8 @@ impl StreamCoordinator {
     }
 
     /// service time(selected pending request) for a stream on a member, by the members' addresses and by the array's, from
-    /// these ends of its latest requests: the policy's own choice or what the device may turn to, whichever is nearer.
-    /// `None` if nothing is pending there but the stream's own.
+    /// these ends of its latest requests: the policy's candidate or the device's nearest request. `None` if only the stream's
+    /// own requests are pending there.
     fn selected_pending(
         &self,
         member: Member,
@@ -241,7 +240,7 @@ impl StreamCoordinator {
 impl Coordinator for StreamCoordinator {
     fn lost(&mut self, now: Time, member: Member) {
         self.streams.lose(member);
-        // Those that still may come are enough, but the heads were being brought with this one.
+        // The remaining members suffice, but this member's head was expected.
         self.end_service(now);
     }
 
@@ -294,7 +293,7 @@ impl Coordinator for StreamCoordinator {
 
     fn dispatched(&mut self, _now: Time, member: Member, request: &Request) {
         let state = &mut self.members[member.index()];
-        // Once, though what came back from the device is sent again.
+        // Counted once, although requests that the device gave back are dispatched again.
         if !state.in_device.contains(&request.id) {
             state.in_device.push(request.id);
         }

@@ -10,16 +10,16 @@ use super::trial::Conduct;
 use super::virtual_streams::StreamId;
 use crate::policies::stream::directed::gathering_time;
 
-/// How far a member has come.
+/// The progress of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Arrival {
-    /// It is gone, and nobody waits for it.
+    /// It failed; the service does not wait for it.
     Lost,
-    /// The stream has nothing for it yet.
+    /// The stream has no request for it yet.
     Awaited,
-    /// Its next request there is urgent.
+    /// The stream's next request to it is urgent.
     Called,
-    /// The head is there.
+    /// Its head has arrived.
     Established,
 }
 
@@ -27,7 +27,7 @@ enum Arrival {
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     stream: StreamId,
-    /// The slice's end; until every member is there, the time by which that must have happened.
+    /// The slice's end; before all heads have arrived, the time limit for that.
     pub(super) until: Time,
     arrivals: Vec<Arrival>,
 }
@@ -51,7 +51,7 @@ impl StreamCoordinator {
         self.streams.is_ready(stream, &self.tunables)
     }
 
-    /// A stream has grown: it may be its turn.
+    /// A stream has grown and may be ready.
     pub(super) fn serve_if_ready(&mut self, now: Time, stream: StreamId) {
         let rests = self.resting.is_some_and(|(resting, until)| resting == stream && now < until);
         let waits = self.trials.conduct() == Conduct::Waits;
@@ -60,14 +60,14 @@ impl StreamCoordinator {
         }
     }
 
-    /// What was measured may say that waiting does not pay, or does again.
+    /// The measurements may show that waiting does not pay, or pays again.
     pub(super) fn conduct_trials(&mut self, now: Time) {
         let was = self.trials.conduct();
         self.trials.pass(now, &self.tunables);
         self.take_up(now, was);
     }
 
-    /// The members hear of it if the conduct is not what it was.
+    /// Sends the conduct to the members if it has changed.
     pub(super) fn take_up(&mut self, now: Time, was: Conduct) {
         let conduct = self.trials.conduct();
         if conduct == was {
@@ -91,8 +91,8 @@ impl StreamCoordinator {
         }
     }
 
-    /// The stream has a new request for a member. Where it is awaited it is urgent, and the member is to adopt the stream. While
-    /// the heads gather, it is the stream's whatever its arrival; afterwards the member judges for itself.
+    /// The stream has a new request for a member. If the member is awaited, the request is urgent, and the member adopts the
+    /// stream. While the heads gather, the request belongs to the stream whatever its arrival; afterwards the member decides.
     pub(super) fn has_come(&mut self, stream: StreamId, member: Member, request: RequestId) {
         let Some(service) = self.service.as_ref().filter(|service| service.stream == stream) else { return };
         if service.arrivals[member.index()] == Arrival::Awaited {
@@ -102,7 +102,7 @@ impl StreamCoordinator {
         }
     }
 
-    /// The stream's next request to a member is urgent, and the member is to adopt the stream with all that is queued there.
+    /// The stream's next request to a member is urgent; the member adopts the stream with all requests queued there.
     fn bring(&mut self, stream: StreamId, member: Member) {
         let Some(service) = &mut self.service else { return };
         let arrival = &mut service.arrivals[member.index()];
@@ -114,7 +114,7 @@ impl StreamCoordinator {
         }
     }
 
-    /// A member's head has come to the stream. When all have, the slice begins.
+    /// A member's head has reached the stream. When all have, the slice begins.
     pub(super) fn established(&mut self, now: Time, member: Member) {
         let until = self.slice_from(now);
         let Some(service) = &mut self.service else { return };
@@ -126,8 +126,8 @@ impl StreamCoordinator {
         }
     }
 
-    /// A member's physical stream is broken: it does not pay to serve this virtual stream. Whether waiting pays at all is to be
-    /// seen.
+    /// A member's physical stream broke: serving this virtual stream does not pay. Whether waiting pays at all is left to the
+    /// trials.
     pub(super) fn broken(&mut self, now: Time) {
         if let Some(service) = &self.service {
             self.streams.make_unusable(service.stream);
@@ -136,7 +136,7 @@ impl StreamCoordinator {
         }
     }
 
-    /// The array turns to the ready stream that was not served for longest, if there is another one.
+    /// Turns to the ready stream that was not served for longest, if there is another one.
     pub(super) fn end_service(&mut self, now: Time) {
         let Some(Service { stream, .. }) = self.service.take() else { return };
         self.streams.served(stream);

@@ -10,15 +10,15 @@ use elevator::{Sectors, Span, Time};
 
 use super::Tunables;
 
-/// A conduct that keeps losing is tried again after so many periods at most: half a minute by default.
+/// The most periods after which a losing conduct is tried again: half a minute by default.
 const PATIENCE_MAX: u64 = 32;
 
-/// What the array does about streams.
+/// How the array treats streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Conduct {
     /// It serves them.
     Waits,
-    /// Its members send what their policies select, at once.
+    /// Its members dispatch their policies' candidates at once.
     AtOnce,
 }
 
@@ -31,7 +31,7 @@ impl Conduct {
     }
 }
 
-/// What was got done, in how much time with something to do.
+/// The work done, and the time with requests to do.
 #[derive(Clone, Copy, Default, Debug)]
 struct Account {
     sectors: u64,
@@ -39,7 +39,7 @@ struct Account {
 }
 
 impl Account {
-    /// Whether its rate is more than so many percent of another's.
+    /// Whether its rate exceeds another's by more than `percent`.
     fn exceeds(self, percent: u64, of: Self) -> bool {
         let product = |sectors: u64, busy: Span, by: u64| {
             u128::from(sectors) * u128::from(busy.as_nanos()) * u128::from(by)
@@ -48,19 +48,19 @@ impl Account {
     }
 }
 
-/// Trials, from the first stream on that breaks.
+/// Trials; the first begins when a stream breaks.
 #[derive(Debug)]
 pub(super) struct Trials {
     conduct: Conduct,
-    /// When the conduct was taken up, and until when it is kept; `None` before there was anything to try.
+    /// When the conduct began, and until when it stays; `None` before the first trial.
     stay: Option<(Time, Time)>,
-    /// Since then.
+    /// The measurement since then.
     account: Account,
-    /// What the other one came to, if this is its challenger.
+    /// The other conduct's measurement, if this one is its challenger.
     incumbent: Option<Account>,
-    /// For how many periods the next winner stays.
+    /// The number of periods for which the next winner stays.
     patience: u64,
-    /// Requests of the array that are not done, and since when there are any, or none.
+    /// The array's unfinished requests, and since when there are some, or none.
     unfinished: u32,
     since: Time,
 }
@@ -87,7 +87,7 @@ impl Trials {
         self.stay.map(|(_, until)| until).filter(|_| self.unfinished > 0)
     }
 
-    /// The array was asked for something. After a period in which it was not, what was learned may no longer hold.
+    /// A request arrived at the array. After an idle period, earlier measurements may no longer hold.
     pub(super) fn arrived(&mut self, now: Time, tunables: &Tunables) {
         if self.unfinished == 0 {
             if now.since(self.since) >= period(tunables) {
@@ -98,7 +98,7 @@ impl Trials {
         self.unfinished += 1;
     }
 
-    /// That is done.
+    /// A request is done.
     pub(super) fn completed(&mut self, now: Time, sectors: Sectors) {
         self.account.sectors += u64::from(sectors.0);
         self.count_busy(now);
@@ -112,20 +112,20 @@ impl Trials {
         }
     }
 
-    /// A stream has broken: there is something to try.
+    /// A stream broke: a trial may begin.
     pub(super) fn begin(&mut self, now: Time, tunables: &Tunables) {
         if tunables.trial_slices > 0 && self.stay.is_none() {
             self.take_up(now, self.conduct, period(tunables));
         }
     }
 
-    /// Time has passed, or something was got done: what is to be done from now on may be something else.
+    /// Time passed, or a request completed: the conduct may change.
     pub(super) fn pass(&mut self, now: Time, tunables: &Tunables) {
         let Some((from, until)) = self.stay else { return };
         self.count_busy(now);
         match self.incumbent {
             None if now < until => {}
-            // Too little was asked to tell.
+            // Too little work to compare.
             None if self.account.busy * 2 < until.since(from) => {
                 self.take_up(now, self.conduct, period(tunables));
             }
@@ -145,7 +145,7 @@ impl Trials {
         }
     }
 
-    /// A challenger that gets less than half as much done in a slice need not be watched for a period.
+    /// A challenger with less than half the rate after one slice is abandoned before the period ends.
     fn is_hopeless(&self, for_: Span, incumbent: Account, tunables: &Tunables) -> bool {
         for_ >= tunables.stream_time_slice && !self.account.exceeds(50, incumbent)
     }
@@ -175,7 +175,7 @@ mod tests {
         Span::from_millis(ms)
     }
 
-    /// An array that always has something to do, and gets so many sectors done in a millisecond in each conduct.
+    /// An array that is always busy, with a rate in sectors per millisecond for each conduct.
     struct Busy {
         trials: Trials,
         tunables: Tunables,
@@ -193,7 +193,7 @@ mod tests {
             busy
         }
 
-        /// Milliseconds until the conduct is another one; `None` if it is not within a minute.
+        /// Milliseconds until the conduct changes; `None` if it does not within a minute.
         fn changes_after(&mut self) -> Option<u64> {
             let was = self.trials.conduct();
             (1..60_000).find(|_| {

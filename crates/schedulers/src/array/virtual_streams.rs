@@ -10,21 +10,21 @@ use elevator::{Request, RequestId, Sector, Span, Time};
 
 use super::Tunables;
 
-/// A virtual stream's place in the array of streams.
+/// The index of a virtual stream.
 pub(super) type StreamId = u32;
 
-/// Of a request that belongs to no stream.
+/// The stream of a request without one.
 pub(super) const NO_STREAM: StreamId = u32::MAX;
 
-/// Most virtual streams. It bounds the time of an arrival; requests beyond that begin none.
+/// The most virtual streams. The limit bounds the time of an arrival; further requests begin no stream.
 const STREAMS_MAX: usize = 64;
 
-/// What the inequality is judged with.
+/// The parameters of the inequality.
 pub(super) struct Joining<'a> {
     pub(super) now: Time,
     pub(super) tunables: &'a Tunables,
     pub(super) service_times: &'a ServiceCurve,
-    /// The stream that is served: its place is not given away, however long it is quiet.
+    /// The stream in service: its entry is not reused, however long it is quiet.
     pub(super) served: Option<StreamId>,
 }
 
@@ -32,14 +32,14 @@ pub(super) struct Joining<'a> {
 #[derive(Clone, Copy)]
 struct Parent {
     position: Sector,
-    /// How long ago it was completed; `None` if it is not.
+    /// The time since its completion; `None` before.
     waited: Option<Span>,
     /// service time(selected pending request).
     budget: Span,
 }
 
 impl Joining<'_> {
-    /// What the request costs from there, if `wait time + service time < service time(selected pending request)`.
+    /// The service time of the request, if `wait time + service time < service time(selected pending request)`.
     fn satisfies(&self, parent: Parent, start: Sector) -> Option<Span> {
         let left = match parent.waited {
             Some(waited) => parent.budget.saturating_sub(waited),
@@ -59,36 +59,36 @@ struct PhysicalStream {
     unfinished: u32,
     /// Those in the queue, in order of insertion.
     queued: VecDeque<RequestId>,
-    /// The think clock when the latest was completed.
+    /// The think clock at the latest completion.
     completed: Span,
     budget: Span,
 }
 
-/// A sequence of requests to the array, each the child of the one before.
+/// A sequence of array requests, each the child of the previous one.
 #[derive(Clone, Default)]
 struct VirtualStream {
     in_use: bool,
-    /// The end of its latest request.
+    /// The end of the latest request.
     position: Sector,
     /// Parts so far.
     length: u64,
-    /// Its requests that are not completed.
+    /// Its unfinished requests.
     unfinished: u32,
-    /// How long it has been thinking: time without an unfinished request, up to `quiet_since`.
+    /// Think time so far: time without an unfinished request, up to `quiet_since`.
     thought: Span,
     quiet_since: Time,
     budget: Span,
-    /// The distance from which on everything takes at least so long.
+    /// The distance from which on every request takes at least that long.
     reach: (Span, u64),
-    /// A physical stream broke while it was served.
+    /// A physical stream broke in service.
     is_unusable: bool,
-    /// When it was served last, as a number that grows.
+    /// When it was served last, as an increasing number.
     served: u64,
     physical: Vec<PhysicalStream>,
 }
 
 impl PhysicalStream {
-    /// As new, but for the memory that it has.
+    /// Resets the stream, keeping its memory.
     fn begin_anew(&mut self) {
         self.queued.clear();
         (self.position, self.length, self.unfinished) = (Sector(0), 0, 0);
@@ -97,15 +97,15 @@ impl PhysicalStream {
 }
 
 impl VirtualStream {
-    /// As new, but for the memory that it has.
+    /// Resets the stream, keeping its memory.
     fn begin_anew(&mut self) {
         let mut physical = core::mem::take(&mut self.physical);
         physical.iter_mut().for_each(PhysicalStream::begin_anew);
         *self = Self { in_use: true, physical, ..Self::default() };
     }
 
-    /// Whether a request at `start` is so far away that it cannot satisfy the inequality, however soon it comes. Most
-    /// arrivals are told so by this alone.
+    /// Whether a request at `start` is too far away to satisfy the inequality, however soon it arrives. This test excludes
+    /// most arrivals.
     fn is_out_of_reach(&mut self, judge: &Joining<'_>, patience: Span, start: Sector) -> bool {
         if self.reach.0 != patience {
             self.reach = (patience, judge.service_times.distance_taking(patience));
@@ -113,7 +113,7 @@ impl VirtualStream {
         self.position.distance(start) >= self.reach.1
     }
 
-    /// The think clock: stands still while anything is unfinished.
+    /// The think clock: stands still while a request is unfinished.
     fn think_clock(&self, now: Time) -> Span {
         if self.unfinished > 0 { self.thought } else { self.thought + now.since(self.quiet_since) }
     }
@@ -122,7 +122,7 @@ impl VirtualStream {
         (self.unfinished == 0).then(|| now.since(self.quiet_since))
     }
 
-    /// How long its latest request may wait for a child, the second chance included.
+    /// How long its latest request may wait for a child, including the second chance.
     fn patience(&self, tunables: &Tunables, threshold: u64) -> Span {
         let is_long = self.length > threshold + threshold * tunables.tolerance_factor / 100;
         if is_long { self.budget.percent(100 + tunables.second_chance) } else { self.budget }
@@ -132,11 +132,11 @@ impl VirtualStream {
 /// All virtual streams.
 pub(super) struct VirtualStreams {
     streams: Vec<VirtualStream>,
-    /// Those that are not in use.
+    /// Unused entries.
     free: Vec<StreamId>,
-    /// Whether each member is there,
+    /// Whether each member works,
     present: Vec<bool>,
-    /// and how many are.
+    /// and the number of those.
     there: u64,
     /// service time(selected pending request) of the latest decision that had one: by the members' addresses and by the
     /// array's.
@@ -158,19 +158,19 @@ impl VirtualStreams {
         }
     }
 
-    /// Nothing comes for that member any more.
+    /// The member failed.
     pub(super) fn lose(&mut self, member: Member) {
         if core::mem::take(&mut self.present[member.index()]) {
             self.there -= 1;
         }
     }
 
-    /// Whether each member is there, in order.
+    /// Whether each member works, in order.
     pub(super) fn present(&self) -> &[bool] {
         &self.present
     }
 
-    /// How long a virtual stream must be to be established.
+    /// The length from which a virtual stream is established.
     fn threshold(&self, tunables: &Tunables) -> u64 {
         tunables.stream_threshold * self.there
     }
@@ -183,7 +183,7 @@ impl VirtualStreams {
         self.get(id).map(|stream| &mut stream.physical[member.index()])
     }
 
-    /// Where the latest requests end: the physical stream's on that member, and the virtual stream's.
+    /// The ends of the latest requests: of the physical stream on that member, and of the virtual stream.
     pub(super) fn ends(&self, id: StreamId, member: Member) -> (Sector, Sector) {
         let stream = self.streams.get(id as usize);
         stream.map_or_else(Default::default, |stream| {
@@ -191,7 +191,7 @@ impl VirtualStreams {
         })
     }
 
-    /// The array was asked for something: the stream that it belongs to.
+    /// A request arrived at the array; returns its stream.
     pub(super) fn arrived(&mut self, judge: &Joining<'_>, request: &ArrayRequest) -> StreamId {
         let parent = self.parent_of(judge, request.start);
         let Some(id) = parent.or_else(|| self.begin()) else { return NO_STREAM };
@@ -201,7 +201,7 @@ impl VirtualStreams {
             let waited = judge.now.since(stream.quiet_since);
             stream.thought += waited;
             if waited > stream.budget {
-                // Its second chance: it has to grow from the threshold again before it gets another one.
+                // Its second chance: it must grow from the threshold again before it gets another one.
                 stream.length = stream.length.min(threshold);
             }
         }
@@ -211,8 +211,8 @@ impl VirtualStreams {
         id
     }
 
-    /// The stream whose child a request at `start` is: the nearest of those for which the inequality holds. Streams that have
-    /// missed their deadlines are forgotten on the way.
+    /// The stream whose child a request at `start` is: the nearest for which the inequality holds. Removes streams that have
+    /// missed their deadlines.
     fn parent_of(&mut self, judge: &Joining<'_>, start: Sector) -> Option<StreamId> {
         let (latest, threshold) = (self.latest_budgets.1, self.threshold(judge.tunables));
         let mut nearest: Option<(Span, StreamId)> = None;
@@ -254,8 +254,8 @@ impl VirtualStreams {
         Some(id)
     }
 
-    /// A part of the stream's latest request is in a member's queue: the child of the one before there, or the first of a new
-    /// physical stream. Its optimistic arrival is what the think clock says.
+    /// A part of the stream's latest request was queued at a member: the child of the previous part there, or the first of a
+    /// new physical stream. Its optimistic arrival is read from the think clock.
     pub(super) fn inserted(&mut self, judge: &Joining<'_>, id: StreamId, member: Member, request: &Request) {
         let latest = self.latest_budgets.0;
         let Some(stream) = self.get(id) else { return };
@@ -273,29 +273,29 @@ impl VirtualStreams {
         physical.queued.push_back(request.id);
     }
 
-    /// A queued request of the stream has grown.
+    /// A queued request of the stream grew.
     pub(super) fn grown(&mut self, id: StreamId, member: Member, request: &Request) {
         if let Some(physical) = self.physical(id, member) {
             physical.position = physical.position.max(request.end());
         }
     }
 
-    /// A request of the stream is in the member's queue no more.
+    /// A request of the stream left the member's queue.
     pub(super) fn left_queue(&mut self, id: StreamId, member: Member, request: RequestId) {
         if let Some(physical) = self.physical(id, member) {
             physical.queued.retain(|&queued| queued != request);
         }
     }
 
-    /// A request of the stream is neither in the member's queue nor in its device any more.
+    /// A request of the stream left the member's queue and device.
     pub(super) fn left_member(&mut self, id: StreamId, member: Member) {
         if let Some(physical) = self.physical(id, member) {
             physical.unfinished -= 1;
         }
     }
 
-    /// A part was completed, with these service times of the selected pending request, if anything is pending there: by the
-    /// members' addresses and by the array's.
+    /// A part completed, with these service times of the selected pending request, if one is pending there: by the members'
+    /// addresses and by the array's.
     pub(super) fn part_completed(
         &mut self,
         now: Time,
@@ -315,7 +315,7 @@ impl VirtualStreams {
         }
     }
 
-    /// One of the stream's requests to the array is completed.
+    /// An array request of the stream completed.
     pub(super) fn completed(&mut self, now: Time, id: StreamId) {
         let Some(stream) = self.get(id) else { return };
         stream.unfinished -= 1;
@@ -330,7 +330,7 @@ impl VirtualStreams {
         stream.into_iter().flat_map(move |stream| &stream.physical[member.index()].queued)
     }
 
-    /// Whether it is established, usable, and has an established physical stream on every member that is there.
+    /// Whether it is established, usable, and has an established physical stream on every working member.
     pub(super) fn is_ready(&self, id: StreamId, tunables: &Tunables) -> bool {
         let is_established = |(physical, &there): (&PhysicalStream, &bool)| {
             physical.length >= tunables.stream_threshold || !there
@@ -343,7 +343,7 @@ impl VirtualStreams {
         })
     }
 
-    /// The ready stream beside `beside` that was not served for longest, of those for which a request is queued.
+    /// The ready stream other than `beside` that was not served for longest, of those with a queued request.
     pub(super) fn longest_unserved(&self, beside: StreamId, tunables: &Tunables) -> Option<StreamId> {
         let is_queued = |id: StreamId| {
             self.streams[id as usize].physical.iter().any(|physical| !physical.queued.is_empty())
@@ -353,7 +353,7 @@ impl VirtualStreams {
         ready.min_by_key(|&id| self.streams[id as usize].served)
     }
 
-    /// The array has served it.
+    /// The stream was served.
     pub(super) fn served(&mut self, id: StreamId) {
         self.services += 1;
         let services = self.services;

@@ -9,17 +9,17 @@ const fn decayed(old: u64, new: u64) -> u64 {
     (old.saturating_mul(7).saturating_add(new.saturating_mul(ONE))) / 8
 }
 
-/// How often something turned out true of late.
+/// The recent frequency of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Probability(u64);
 
 impl Probability {
-    /// It was true once more.
+    /// The event occurred.
     pub(crate) const fn up(&mut self) {
         self.0 = decayed(self.0, 1);
     }
 
-    /// It was false this time.
+    /// The event did not occur.
     pub(crate) const fn down(&mut self) {
         self.0 = decayed(self.0, 0);
     }
@@ -35,14 +35,14 @@ impl Probability {
     }
 }
 
-/// A mean over a device's newcomers: each gives its first sample, and the mean begins at nothing.
+/// A mean over new processes: each contributes its first sample. The mean begins at 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct NewcomersMean {
     total: u64,
 }
 
 impl NewcomersMean {
-    /// One more newcomer's first sample.
+    /// Adds one process's first sample.
     pub(crate) const fn add(&mut self, sample: u64) {
         self.total = decayed(self.total, sample);
     }
@@ -53,7 +53,7 @@ impl NewcomersMean {
     }
 }
 
-/// How long a process thinks between a completion and its next request, in ticks.
+/// The think time of a process between a completion and its next request, in ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ThinkTime {
     samples: u64,
@@ -62,7 +62,7 @@ pub(crate) struct ThinkTime {
 }
 
 impl ThinkTime {
-    /// One more think time; the caller has clipped it.
+    /// Adds a think time; the caller has limited it.
     pub(crate) const fn add(&mut self, ticks: u64) {
         self.samples = decayed(self.samples, 1);
         self.total = decayed(self.total, ticks);
@@ -79,20 +79,20 @@ impl ThinkTime {
         self.samples == 0
     }
 
-    /// Whether there are enough samples to trust the mean: more than 80 of 256 (three or more), as CFQ wants.
+    /// Whether there are enough samples for CFQ to use the mean: more than 80 of 256 (three or more).
     pub(crate) const fn is_valid(self) -> bool {
         self.samples > 80
     }
 }
 
-/// Samples (in 1/256) up to which a seek may raise the mean by much: the second and third.
+/// Sample weight (in 1/256) up to which a seek may raise the mean by much: the second and third sample.
 const EARLY: u64 = 60;
-/// Sectors by which an early seek may exceed four times the mean: 1 GiB.
+/// The amount in sectors by which an early seek may exceed four times the mean: 1 GiB.
 const EARLY_ALLOWANCE: u64 = 2 * 1024 * 1024;
-/// Sectors by which a later seek may: 64 MiB, so that the odd fragment or page fault does not spoil the mean.
+/// The same for a later seek: 64 MiB, so that single fragments or page faults do not distort the mean.
 const ALLOWANCE: u64 = 2 * 1024 * 64;
 
-/// How far a process jumps from the end of one request to the start of its next, in sectors.
+/// The seek distance of a process from the end of a request to the start of its next, in sectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct SeekDistance {
     samples: u64,
@@ -101,7 +101,7 @@ pub(crate) struct SeekDistance {
 }
 
 impl SeekDistance {
-    /// One more jump, clipped against the mean so far.
+    /// Adds a distance, limited relative to the mean so far.
     pub(crate) const fn add(&mut self, sectors: u64) {
         let allowance = if self.samples <= EARLY { EARLY_ALLOWANCE } else { ALLOWANCE };
         let most = self.mean.saturating_mul(4).saturating_add(allowance);

@@ -8,7 +8,7 @@ use elevator::RequestId;
 
 use crate::parts::per_request::PerRequest;
 
-/// Stands for "no request" in a link; no slab reaches this many.
+/// Marks the end of a list; no slab has this many requests.
 const NONE: u32 = u32::MAX;
 
 fn named(id: u32) -> Option<RequestId> {
@@ -27,7 +27,7 @@ impl Default for Link {
     }
 }
 
-/// One list: its two ends and its length. What is between them is in the [`Links`] that it was always used with.
+/// One list: its two ends and its length. The links are in the [`Links`] that it is always used with.
 #[derive(Clone, Copy, Debug)]
 pub struct Fifo {
     front: u32,
@@ -48,25 +48,25 @@ impl Fifo {
         Self { front: NONE, back: NONE, len: 0 }
     }
 
-    /// The request that is longest in it.
+    /// The oldest request of the list.
     #[must_use]
     pub fn front(&self) -> Option<RequestId> {
         named(self.front)
     }
 
-    /// The request that came last.
+    /// The newest request of the list.
     #[must_use]
     pub fn back(&self) -> Option<RequestId> {
         named(self.back)
     }
 
-    /// How many are in it.
+    /// The number of requests.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether nothing is in it.
+    /// Whether the list is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -80,13 +80,13 @@ pub struct Links {
 }
 
 impl Links {
-    /// No links yet.
+    /// Without links.
     #[must_use]
     pub const fn new() -> Self {
         Self { links: PerRequest::new() }
     }
 
-    /// Puts a request that is in no list behind all others of `list`.
+    /// Appends a request that is in no list.
     pub fn push_back(&mut self, list: &mut Fifo, id: RequestId) {
         self.links.set(id, Link { previous: list.back, next: NONE });
         match list.back() {
@@ -97,7 +97,7 @@ impl Links {
         list.len += 1;
     }
 
-    /// Puts a request that is in no list before all others of `list`.
+    /// Prepends a request that is in no list.
     pub fn push_front(&mut self, list: &mut Fifo, id: RequestId) {
         self.links.set(id, Link { previous: NONE, next: list.front });
         self.join(list, id.0, list.front);
@@ -105,7 +105,7 @@ impl Links {
         list.len += 1;
     }
 
-    /// Takes a request out of `list`, in which it is.
+    /// Removes a request, which must be in `list`.
     pub fn remove(&mut self, list: &mut Fifo, id: RequestId) {
         debug_assert!(!list.is_empty(), "{id:?} taken from an empty list");
         let Link { previous, next } = self.links[id];
@@ -113,14 +113,14 @@ impl Links {
         list.len -= 1;
     }
 
-    /// Takes out the request that is longest in `list`.
+    /// Removes the oldest request.
     pub fn pop_front(&mut self, list: &mut Fifo) -> Option<RequestId> {
         let id = list.front()?;
         self.remove(list, id);
         Some(id)
     }
 
-    /// Gives the place of `old`, which is in `list` and leaves it, to `new`, which is in no list.
+    /// Replaces `old`, which must be in `list`, by `new`, which is in no list.
     pub fn replace(&mut self, list: &mut Fifo, old: RequestId, new: RequestId) {
         let link = self.links[old];
         self.links.set(new, link);
@@ -128,18 +128,18 @@ impl Links {
         self.join(list, new.0, link.next);
     }
 
-    /// The request behind `id` in its list.
+    /// The successor of `id` in its list.
     #[must_use]
     pub fn next(&self, id: RequestId) -> Option<RequestId> {
         named(self.links[id].next)
     }
 
-    /// From the longest in `list` to the latest.
+    /// From the oldest to the newest.
     pub fn iter(&self, list: &Fifo) -> impl Iterator<Item = RequestId> + '_ {
         core::iter::successors(list.front(), |&id| self.next(id))
     }
 
-    /// Makes two neighbours; [`NONE`] stands for an end of the list.
+    /// Links two neighbours; [`NONE`] stands for an end of the list.
     fn join(&mut self, list: &mut Fifo, before: u32, after: u32) {
         match named(before) {
             Some(id) => self.links[id].next = after,
@@ -158,7 +158,7 @@ mod tests {
     use crate::testing::Random;
     use alloc::vec::Vec;
 
-    /// Three lists over one array of links, against three plain vectors.
+    /// Three lists over one array of links, compared with three plain vectors.
     #[test]
     fn lists_that_share_links_behave_like_vectors() {
         let mut random = Random::new(7);

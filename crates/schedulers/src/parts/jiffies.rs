@@ -8,12 +8,12 @@ use elevator::{Span, Time};
 /// A point in time or a length of it, in ticks.
 pub(crate) type Jiffies = u64;
 
-/// The clock of a kernel with some HZ.
+/// The tick clock of a kernel with a given HZ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ticks {
     /// Nanoseconds in a tick.
     length: u64,
-    /// A point in time, and the ticks that had happened by then.
+    /// A time, and the number of ticks up to it.
     origin: (Time, Jiffies),
 }
 
@@ -23,20 +23,20 @@ impl Ticks {
         Self { length: 1_000_000_000 / if hz == 0 { 1 } else { hz }, origin: (Time::ZERO, 0) }
     }
 
-    /// From `now` on ticks of another length. They are counted on, so that no point in time that has passed jumps when it is
-    /// told in ticks. One that lies ahead has to be told anew, or it comes so much sooner or later.
+    /// Changes the tick length from `now` on. Ticks are counted on, so times in the past keep their tick numbers; stored
+    /// times in the future must be converted with the result.
     pub(crate) const fn change_hz(&mut self, now: Time, hz: u64) -> Retelling {
         let (before, tick) = (*self, self.at(now));
         *self = Self { origin: (before.time(tick), tick), ..Self::of_hz(hz) };
         Retelling { now: tick, before, after: *self }
     }
 
-    /// How many ticks have happened at a point in time.
+    /// The number of ticks up to a time.
     pub(crate) const fn at(self, time: Time) -> Jiffies {
         self.origin.1 + time.since(self.origin.0).as_nanos() / self.length
     }
 
-    /// A length of time in whole ticks, as `HZ/8` and the like truncate; but never 0, unless it is none at all.
+    /// A length of time in whole ticks, truncated like `HZ/8`; at least 1, unless the length is 0.
     pub(crate) const fn of(self, span: Span) -> Jiffies {
         let ticks = span.as_nanos() / self.length;
         if ticks == 0 && span.as_nanos() > 0 { 1 } else { ticks }
@@ -47,19 +47,19 @@ impl Ticks {
         span.as_nanos().div_ceil(self.length)
     }
 
-    /// When that tick happens, if it is not before the clock's last change.
+    /// The time of a tick, if it is not before the clock's last change.
     pub(crate) const fn time(self, jiffies: Jiffies) -> Time {
         let since = self.span(jiffies.saturating_sub(self.origin.1));
         Time::from_nanos(self.origin.0.as_nanos().saturating_add(since.as_nanos()))
     }
 
-    /// How long so many ticks are.
+    /// The length of a number of ticks.
     pub(crate) const fn span(self, jiffies: Jiffies) -> Span {
         Span::from_nanos(jiffies.saturating_mul(self.length))
     }
 }
 
-/// How to tell points in time after a change of the ticks' length.
+/// Converts tick numbers after a change of the tick length.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Retelling {
     now: Jiffies,
@@ -68,7 +68,7 @@ pub(crate) struct Retelling {
 }
 
 impl Retelling {
-    /// Lets what lies ahead come with the first tick at which it was to have come.
+    /// Converts a tick in the future to the first new tick at or after its time.
     pub(crate) const fn apply(&self, point: &mut Jiffies) {
         if *point > self.now {
             let time = self.before.time(*point);

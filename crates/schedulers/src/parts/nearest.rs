@@ -6,19 +6,19 @@ use elevator::{RequestId, Sector};
 
 use crate::parts::sorted::SortedIndex;
 
-/// How far back the head may go, and what that counts.
+/// How far back the head may go, and the cost of that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reach {
     /// Sectors behind the head up to which a request counts as reachable.
     pub(crate) back_max: u64,
-    /// By how much a sector backward counts more than one forward.
+    /// Cost of a sector backward, relative to one forward.
     pub(crate) back_penalty: u64,
 }
 
-/// What it costs to go to a sector: of two, the lesser is served first. At equal costs the higher sector wins.
+/// The cost of moving to a sector: the lower cost is served first; at equal costs the higher sector.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Cost {
-    /// Too far behind: only after the head has come round.
+    /// Too far behind: served in the next sweep.
     wrapped: bool,
     /// The distance, or the sector if it is behind.
     distance: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Cost {
 }
 
 impl Reach {
-    /// The cost of going from `last`, where the latest request ended, to `sector`.
+    /// The cost of moving from `last`, the end of the latest request, to `sector`.
     pub(crate) const fn cost(self, last: Sector, sector: Sector) -> Cost {
         let (wrapped, distance) = if sector.0 >= last.0 {
             (false, sector.0 - last.0)
@@ -38,8 +38,8 @@ impl Reach {
         Cost { wrapped, distance, higher_first: core::cmp::Reverse(sector) }
     }
 
-    /// The nearest request of all. None is nearer than the next one up, the next one down and, when both are too far
-    /// behind, the lowest.
+    /// The nearest request. Only the next one above, the next one below and, if both are too far behind, the lowest can be
+    /// it.
     pub(crate) fn nearest(self, sorted: &SortedIndex, last: Sector) -> Option<RequestId> {
         match sorted.around(last) {
             [below, None] => {

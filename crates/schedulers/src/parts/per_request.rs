@@ -5,20 +5,21 @@ use core::ops::{Index, IndexMut};
 
 use elevator::RequestId;
 
-/// One value per request. Ids are dense and reused, so the array stays as long as the most requests there ever were.
+/// One value per request. Ids are dense and reused, so the array stays as long as the highest number of simultaneous
+/// requests.
 #[derive(Clone, Debug, Default)]
 pub struct PerRequest<T> {
     values: Vec<T>,
 }
 
 impl<T: Clone + Default> PerRequest<T> {
-    /// Nothing remembered yet.
+    /// Without values.
     #[must_use]
     pub const fn new() -> Self {
         Self { values: Vec::new() }
     }
 
-    /// Remembers `value` for a request, over whatever an earlier bearer of its id left.
+    /// Stores a value for a request, over that of an earlier request with the same id.
     pub fn set(&mut self, id: RequestId, value: T) {
         if id.index() >= self.values.len() {
             self.values.resize((id.index() + 1).next_power_of_two(), T::default());
@@ -26,13 +27,12 @@ impl<T: Clone + Default> PerRequest<T> {
         self.values[id.index()] = value;
     }
 
-    /// Everything that is remembered, of requests that have ended too.
+    /// All stored values, including those of requests that have ended.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.values.iter_mut()
     }
 
-    /// What is remembered for an id, whoever bore it last; `None` if the id is beyond all that were ever set, as a
-    /// submission's is before it has one of its own.
+    /// The value stored for an id; `None` if the id is beyond all ids ever set, as that of a submission without a request.
     #[must_use]
     pub fn get(&self, id: RequestId) -> Option<&T> {
         self.values.get(id.index())

@@ -15,21 +15,21 @@ use hashbrown::HashMap;
 use crate::parts::per_request::PerRequest;
 use crate::parts::sorted::{Key, SortedIndex};
 
-/// Where a request is.
+/// The state of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Place {
-    /// On its way to the device, and not to be touched any more.
+    /// In the dispatch list; it must not change any more.
     #[default]
     Dispatch,
     /// In the process queue of that index.
     Queue(u32),
 }
 
-/// Bits of a place in the index that are the sector (8 PiB; beyond, a queue's order is not quite that of sectors); the rest
-/// are the queue.
+/// Bits of an index key that hold the sector (8 PiB; beyond, a queue's order is not quite that of sectors); the others hold
+/// the queue.
 const SECTOR_BITS: u32 = 44;
 
-/// Where a queue's request that begins at `start` stands in the index.
+/// The key of a queue's request that begins at `start`.
 const fn place(queue: u32, start: Sector) -> Sector {
     Sector((queue as u64) << SECTOR_BITS | start.0 & ((1 << SECTOR_BITS) - 1))
 }
@@ -38,11 +38,11 @@ const fn place(queue: u32, start: Sector) -> Sector {
 #[derive(Clone, Copy, Default)]
 struct ProcessQueue {
     key: Option<u32>,
-    /// Asynchronous and synchronous ones.
+    /// Asynchronous and synchronous requests.
     queued: [u32; 2],
 }
 
-/// Every process's requests, and those that the device gets next.
+/// All processes' requests, and the dispatch list.
 #[derive(Default)]
 pub(crate) struct ProcessRounds {
     /// Requests by queue, then by sector.
@@ -50,14 +50,14 @@ pub(crate) struct ProcessRounds {
     queues: Vec<ProcessQueue>,
     free: Vec<u32>,
     by_key: HashMap<Option<u32>, u32>,
-    /// Queues with requests, the head of the list last: a process that begins to ask is served first.
+    /// Queues with requests, the head of the list last: a process that becomes active is served first.
     rr_list: Vec<u32>,
     dispatch: VecDeque<RequestId>,
     places: PerRequest<Place>,
 }
 
 impl ProcessRounds {
-    /// A request of the process with that number; all of unknown processes are one's.
+    /// A request of the process with that key; all requests of unknown processes have one queue.
     pub(crate) fn insert(&mut self, key: Option<u32>, request: &Request) {
         let index = self.queue_of(key);
         self.sorted.insert(&Request { start: place(index, request.start), ..*request });
@@ -79,7 +79,7 @@ impl ProcessRounds {
         index
     }
 
-    /// A request grew, perhaps by swallowing another.
+    /// A request grew, possibly by absorbing another.
     pub(crate) fn merged(&mut self, request: &Request, growth: &Growth<'_>) {
         if let (Place::Queue(index), true) = (self.places[request.id], growth.was_start != request.start) {
             self.sorted.remove_key(Key::at(place(index, growth.was_start), request.serial));
@@ -97,7 +97,7 @@ impl ProcessRounds {
         self.queues[index as usize].queued[usize::from(request.is_sync())] -= 1;
     }
 
-    /// Queues without requests leave the list.
+    /// Removes queues without requests from the list.
     fn drop_empty(&mut self) {
         let Self { queues, free, by_key, rr_list, .. } = self;
         rr_list.retain(|&index| {
@@ -111,7 +111,8 @@ impl ProcessRounds {
         });
     }
 
-    /// The next request for the device. If it has none left, rounds are made until it has `quantum` or there are no more.
+    /// The next request to dispatch. If the dispatch list is empty, rounds are made until it has `quantum` requests or none
+    /// is left.
     pub(crate) fn next(&mut self, quantum: u64, view: &View<'_>) -> Option<RequestId> {
         if self.dispatch.is_empty() {
             while (self.dispatch.len() as u64) < quantum && !self.rr_list.is_empty() {
@@ -123,7 +124,7 @@ impl ProcessRounds {
         self.dispatch.pop_front()
     }
 
-    /// The lowest request of every queue goes to the device.
+    /// Moves the lowest request of every queue to the dispatch list.
     fn round(&mut self, view: &View<'_>) {
         for n in (0..self.rr_list.len()).rev() {
             let index = self.rr_list[n];
@@ -136,24 +137,24 @@ impl ProcessRounds {
         self.drop_empty();
     }
 
-    /// Whether a queued request may still grow by a submission, or by another queued request: that must be of the same process
-    /// and not be on its way either.
+    /// Whether a queued request may grow by a submission or by another queued request, which must be of the same process and
+    /// not in the dispatch list.
     pub(crate) fn may_grow(&self, request: &Request, addition: &Request) -> bool {
         let place = self.places[request.id];
         place != Place::Dispatch && self.places.get(addition.id).is_none_or(|&other| other == place)
     }
 
-    /// Whether a queued request belongs to the process with that number.
+    /// Whether a queued request belongs to the process with that key.
     pub(crate) fn is_of(&self, request: &Request, key: Option<u32>) -> bool {
         matches!(self.places[request.id], Place::Queue(index) if self.queues[index as usize].key == key)
     }
 
-    /// How many processes have requests.
+    /// The number of processes with requests.
     pub(crate) fn busy_queues(&self) -> u64 {
         self.rr_list.len() as u64
     }
 
-    /// How many asynchronous or synchronous requests that process has queued, if it has any.
+    /// The number of asynchronous or synchronous requests that a process has queued, if it has any.
     pub(crate) fn queued(&self, key: Option<u32>, sync: bool) -> Option<u32> {
         let index = *self.by_key.get(&key)?;
         Some(self.queues[index as usize].queued[usize::from(sync)])

@@ -13,11 +13,11 @@ use hashbrown::HashMap;
 
 use crate::parts::jiffies::Jiffies;
 
-/// Processes remembered at most, unless more than that have requests at once: many more than a disk serves in the time for
-/// which their histories say anything.
+/// The most processes with a history, unless more have requests at once: far more than a disk serves while their histories
+/// are meaningful.
 const MOST: usize = 1024;
 
-/// What is remembered of one process: its place in the table.
+/// The index of a process's history in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct Slot(u32);
 
@@ -30,10 +30,10 @@ impl Slot {
 
 struct Entry<T, K> {
     key: K,
-    /// Whether the process has not ended, as far as is known.
+    /// Whether the process has not ended, as far as the host has reported.
     running: bool,
     taken: bool,
-    /// How many hold on to it: requests, and the policy itself.
+    /// The number of references: requests, and the policy itself.
     pins: u32,
     used: Jiffies,
     value: T,
@@ -54,8 +54,8 @@ impl<T, K> Default for Processes<T, K> {
 }
 
 impl<T: Default, K: Copy + Eq + Hash> Processes<T, K> {
-    /// The running process of that number, remembered from now on. Another, which has not been used since `stale`, may go
-    /// for it; `forgotten` gets what was remembered of that one.
+    /// The history of the running process with that key, created if needed. A process that was not used since `stale` may be
+    /// evicted; `forgotten` receives its history.
     pub(crate) fn enter(&mut self, key: K, now: Jiffies, stale: Jiffies, forgotten: impl FnOnce(T)) -> Slot {
         if let Some(&slot) = self.by_key.get(&key) {
             self.entries[slot.index()].used = now;
@@ -79,17 +79,17 @@ impl<T: Default, K: Copy + Eq + Hash> Processes<T, K> {
         slot
     }
 
-    /// The running process of that number, if it is remembered.
+    /// The running process with that key, if it has a history.
     pub(crate) fn find(&self, key: K) -> Option<Slot> {
         self.by_key.get(&key).copied()
     }
 
-    /// Somebody holds on to it.
+    /// Adds a reference.
     pub(crate) fn pin(&mut self, slot: Slot) {
         self.entries[slot.index()].pins += 1;
     }
 
-    /// Somebody lets go of it.
+    /// Removes a reference.
     pub(crate) fn unpin(&mut self, slot: Slot) {
         let entry = &mut self.entries[slot.index()];
         debug_assert!(entry.pins > 0, "let go more often than held");
@@ -99,7 +99,7 @@ impl<T: Default, K: Copy + Eq + Hash> Processes<T, K> {
         }
     }
 
-    /// The process of that number has ended. What is remembered of it, if anything.
+    /// The process with that key has ended. Returns its history's index, if any.
     pub(crate) fn end(&mut self, key: K) -> Option<Slot> {
         let slot = self.by_key.remove(&key)?;
         let entry = &mut self.entries[slot.index()];
@@ -110,7 +110,7 @@ impl<T: Default, K: Copy + Eq + Hash> Processes<T, K> {
         Some(slot)
     }
 
-    /// Whether it has not ended, as far as is known.
+    /// Whether the process has not ended, as far as the host has reported.
     pub(crate) fn is_running(&self, slot: Slot) -> bool {
         self.entries[slot.index()].running
     }
@@ -125,7 +125,7 @@ impl<T: Default, K: Copy + Eq + Hash> Processes<T, K> {
         core::mem::take(&mut entry.value)
     }
 
-    /// One step of the clock's hand; as many as it takes when the table is full.
+    /// Advances the clock's hand by one entry; by up to a whole round when the table is full.
     fn sweep(&mut self, stale: Jiffies) -> Option<T> {
         let full = self.entries.len() >= MOST && self.free.is_empty();
         let steps = if full { self.entries.len() } else { 1.min(self.entries.len()) };

@@ -15,23 +15,23 @@ use core::ops::Range;
 
 use elevator::{Request, RequestId, Sector};
 
-/// Entries in a chunk: as many as a word has room for in their order.
+/// Entries of a chunk: as many as fit into the word of their order.
 const CHUNK: usize = 16;
 
 /// Bits of a slot's number.
 const SLOT_BITS: usize = CHUNK.ilog2() as usize;
 
-/// So few entries of a chunk are looked at one by one: a queue that never holds more has no chunk to count.
+/// Up to this number, the entries of a chunk are compared one by one.
 const FEW: usize = 4;
 
-/// So few chunks are counted rather than searched.
+/// Up to this number, chunks are counted instead of searched.
 const COUNTED: usize = 16;
 
-/// Two neighbours that together hold no more than this become one. Well below [`CHUNK`], so that a queue whose length
-/// swings does not split and merge by turns.
+/// Two neighbours with at most this many entries together are merged. Well below [`CHUNK`], so that a queue whose length
+/// oscillates does not split and merge in turns.
 const MERGE: usize = CHUNK / 2;
 
-/// Where a request stands in the order: by first sector, and among equals by age.
+/// The position of a request in the order: by first sector, and among equals by age.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Key(u128);
 
@@ -51,7 +51,7 @@ impl Key {
         Self((start.0 as u128) << 64 | serial as u128)
     }
 
-    /// The key of a request whose place something else than its sector tells: its age, its deadline.
+    /// The key of a request that is ordered by another property than its sector: its age, its deadline.
     #[must_use]
     pub const fn by(order: u64, serial: u64) -> Self {
         Self::at(Sector(order), serial)
@@ -69,10 +69,10 @@ impl Key {
     }
 }
 
-/// How many of these keys, which are in order, are less than `key`.
+/// The number of these keys, which are sorted, that are less than `key`.
 ///
-/// Halved, and the last few counted, since comparisons that do not wait for each other cost less than steps that do. The
-/// halving branches: a processor guesses half of it wrongly, but goes on meanwhile, which in thousands of keys is worth more.
+/// The range is halved with branches, and the last few keys are counted without. The branches are mispredicted half the time,
+/// but the processor continues speculatively, which pays with thousands of keys.
 fn count_below(mut keys: &[Key], key: Key) -> usize {
     let mut below = 0;
     while keys.len() > COUNTED {
@@ -96,10 +96,10 @@ struct Entry {
 /// Up to [`CHUNK`] entries, each in a slot.
 #[derive(Clone, Debug)]
 struct Chunk {
-    /// By slot; [`Key::NONE`] in those not in use.
+    /// By slot; [`Key::NONE`] in unused slots.
     keys: [Key; CHUNK],
     ids: [RequestId; CHUNK],
-    /// The slots in order of their keys, [`SLOT_BITS`] each from the lowest on, and then those not in use.
+    /// The slots in the order of their keys, [`SLOT_BITS`] each from the lowest on, then the unused ones.
     order: u64,
     len: usize,
 }
@@ -127,7 +127,7 @@ impl Chunk {
         self.get(self.len.checked_sub(1)?)
     }
 
-    /// How many of its keys are less than `key`.
+    /// The number of its keys that are less than `key`.
     fn count_below(&self, key: Key) -> usize {
         if self.len <= FEW {
             return (0..self.len).map(|place| usize::from(self.keys[self.slot(place)] < key)).sum();
@@ -165,7 +165,7 @@ impl Chunk {
     }
 }
 
-/// The order after what was at `from` has gone to `to`, and those between have made room.
+/// The order after the entry at `from` has moved to `to` and those between have shifted.
 const fn moved(order: u64, from: usize, to: usize) -> u64 {
     let (from, to) = (from * SLOT_BITS, to * SLOT_BITS);
     let slot = order >> from & (CHUNK as u64 - 1);
@@ -183,14 +183,14 @@ pub struct SortedIndex {
     least: Vec<Key>,
     spare: Vec<Box<Chunk>>,
     len: usize,
-    /// Memory is set aside for this many entries.
+    /// The number of entries for which memory is reserved.
     prepared: usize,
 }
 
 /// A request and its first sector.
 pub type At = (Sector, RequestId);
 
-/// An entry's place: chunk, and place in the chunk.
+/// The position of an entry: chunk, and place in the chunk.
 type Place = (usize, usize);
 
 impl SortedIndex {
@@ -200,24 +200,24 @@ impl SortedIndex {
         Self { chunks: Vec::new(), least: Vec::new(), spare: Vec::new(), len: 0, prepared: 0 }
     }
 
-    /// How many requests are in it.
+    /// The number of requests.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether none is.
+    /// Whether the index is empty.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Adds a request that is not in it.
+    /// Adds a request, which must not be in the index.
     pub fn insert(&mut self, request: &Request) {
         self.insert_key(Key::of(request), request.id);
     }
 
-    /// Adds a request that is not in it and has this key.
+    /// Adds a request with this key, which must not be in the index.
     pub fn insert_key(&mut self, key: Key, id: RequestId) {
         self.prepare(self.len + 1);
         let entry = Entry { key, id };
@@ -232,12 +232,12 @@ impl SortedIndex {
         self.len += 1;
     }
 
-    /// Takes out a request that is as it was when it was added; whether it was there.
+    /// Removes a request that has not changed since it was added; returns whether it was there.
     pub fn remove(&mut self, request: &Request) -> bool {
         self.remove_key(Key::of(request))
     }
 
-    /// Takes out the request that was added with this key; whether it was there.
+    /// Removes the request that was added with this key; returns whether it was there.
     pub fn remove_key(&mut self, key: Key) -> bool {
         let (chunk, place) = self.place(key);
         let Some(found) = self.chunks.get(chunk).and_then(|entries| entries.get(place)) else { return false };
@@ -254,7 +254,7 @@ impl SortedIndex {
         self.tidy(chunk);
     }
 
-    /// Takes out a request that is as it was when it was added; the one that followed it.
+    /// Removes a request that has not changed since it was added; returns its successor.
     pub fn take(&mut self, request: &Request) -> Option<RequestId> {
         let key = Key::of(request);
         let (chunk, place) = self.place(key);
@@ -277,51 +277,51 @@ impl SortedIndex {
         Some(self.chunks.last()?.last()?.id)
     }
 
-    /// The next request whose first sector is `sector` or behind it.
+    /// The next request whose first sector is `sector` or above.
     #[must_use]
     pub fn at_or_after(&self, sector: Sector) -> Option<RequestId> {
         self.from(Key::at(sector, 0)).map(|entry| entry.id)
     }
 
-    /// The last request whose first sector is before `sector`.
+    /// The last request whose first sector is below `sector`.
     #[must_use]
     pub fn before(&self, sector: Sector) -> Option<RequestId> {
         self.below(Key::at(sector, 0)).map(|entry| entry.id)
     }
 
-    /// The request that follows `request` in the order, whether or not `request` is in it.
+    /// The successor of `request` in the order, whether or not `request` is in the index.
     #[must_use]
     pub fn successor(&self, request: &Request) -> Option<RequestId> {
         self.after(Key::of(request))
     }
 
-    /// The request that follows a key in the order.
+    /// The successor of a key in the order.
     #[must_use]
     pub fn after(&self, key: Key) -> Option<RequestId> {
         self.from(key.next()).map(|entry| entry.id)
     }
 
-    /// The request that `request` follows in the order, whether or not `request` is in it.
+    /// The predecessor of `request` in the order, whether or not `request` is in the index.
     #[must_use]
     pub fn predecessor(&self, request: &Request) -> Option<RequestId> {
         self.below(Key::of(request)).map(|entry| entry.id)
     }
 
-    /// The requests before and behind the one with this key, which is in it.
+    /// The neighbours of the request with this key, which is in the index.
     #[must_use]
     pub fn neighbours(&self, key: Key) -> [Option<RequestId>; 2] {
         let (chunk, place) = self.place(key);
         [self.entry_before((chunk, place)), self.entry_from((chunk, place + 1))].map(|e| e.map(|e| e.id))
     }
 
-    /// The nearest before `sector` and the nearest at or behind it, with their first sectors.
+    /// The nearest request below `sector` and the nearest at or above it, with their first sectors.
     #[must_use]
     pub fn around(&self, sector: Sector) -> [Option<At>; 2] {
         let place = self.place(Key::at(sector, 0));
         [self.entry_before(place), self.entry_from(place)].map(|e| e.map(|e| (e.key.sector(), e.id)))
     }
 
-    /// All before `sector`, downwards, and all at or behind it, upwards; each with its first sector.
+    /// All requests below `sector`, descending, and all at or above it, ascending, with their first sectors.
     pub fn outwards(&self, sector: Sector) -> (impl Iterator<Item = At> + '_, impl Iterator<Item = At> + '_) {
         let (chunk, place) = self.place(Key::at(sector, 0));
         let (below, above) = self.chunks.split_at(chunk);
@@ -333,7 +333,7 @@ impl SortedIndex {
         (before.chain(below), behind.chain(above))
     }
 
-    /// All, in order.
+    /// All requests, in order.
     pub fn iter(&self) -> impl Iterator<Item = RequestId> + '_ {
         self.chunks.iter().flat_map(|chunk| chunk.ids())
     }
@@ -346,7 +346,7 @@ impl SortedIndex {
         self.entry_before(self.place(key))
     }
 
-    /// The place of the first entry of `key` or more; it may be one behind the end of a chunk.
+    /// The position of the first entry of `key` or more; it may be one behind the end of a chunk.
     fn place(&self, key: Key) -> Place {
         let chunk = count_below(&self.least, key.next()).saturating_sub(1);
         let place = self.chunks.get(chunk).map_or(0, |entries| entries.count_below(key));
@@ -365,7 +365,7 @@ impl SortedIndex {
         }
     }
 
-    /// A place for a new key in a chunk that has room.
+    /// A position for a new key in a chunk with room.
     fn room_for(&mut self, key: Key) -> Place {
         let (chunk, place) = self.place(key);
         if self.chunks[chunk].len < CHUNK {
@@ -395,10 +395,10 @@ impl SortedIndex {
         self.spare.push(chunk);
     }
 
-    /// Restores order after an entry was taken from `chunk`: no two neighbours are sparse.
+    /// Restores the invariant after a removal from `chunk`: no two neighbours are sparse.
     fn tidy(&mut self, chunk: usize) {
         match self.chunks[chunk].first() {
-            // The last one stays: a queue of one request would open and close it for each.
+            // The last chunk stays: a queue of one request would otherwise allocate for each.
             None if self.chunks.len() == 1 => {}
             None => self.close_chunk(chunk),
             Some(first) => {
@@ -421,7 +421,7 @@ impl SortedIndex {
         true
     }
 
-    /// Sets memory aside for `len` entries, however they come to lie.
+    /// Reserves memory for `len` entries in any distribution.
     fn prepare(&mut self, len: usize) {
         if len <= self.prepared {
             return;
@@ -523,7 +523,7 @@ mod tests {
         oracle.range(..key).next_back().map(|(_, r)| r.id)
     }
 
-    /// Few sectors make many duplicates; sizes swing between empty and two thousand.
+    /// Few sectors produce many duplicates; sizes vary between 0 and two thousand.
     #[test]
     fn behaves_like_an_ordered_map() {
         for (seed, sectors) in [(1, 7), (2, 300), (3, 1 << 40)] {

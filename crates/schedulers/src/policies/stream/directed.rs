@@ -5,9 +5,8 @@ use elevator::{Decision, Hold, HoldReason, Reason, Request, RequestId, Span, Tim
 
 use super::{NO_STREAM, Stream, StreamId, StreamScheduling};
 
-/// How long it may take to bring the heads to a stream, in slices. Each member must first be through with what its device
-/// has; after some time of others' requests that may be a full device queue. In between streams it is one seek.
-/// At most the longest slice that can be set.
+/// How long bringing all heads to a stream may take: four slices, at most the longest slice that can be set. Each member must
+/// first finish its device's requests, which may be a full device queue; between streams it takes one seek.
 pub(crate) fn gathering_time(slice: Span) -> Span {
     (slice * 4).min(Span::from_secs(5))
 }
@@ -16,66 +15,67 @@ pub(crate) fn gathering_time(slice: Span) -> Span {
 #[derive(Clone, Copy)]
 struct Adopted {
     stream: StreamId,
-    /// Until when: the array's slice, or before that has begun the member's own.
+    /// The end of its service: the array's slice, or the member's own before that has begun.
     until: Time,
-    /// Not every member's head is there yet. Until then the stream cannot break: nobody can ask for its next request.
+    /// Not all members' heads have arrived. Until then the stream cannot break, because its next request depends on the other
+    /// members.
     awaits_others: bool,
 }
 
-/// What the coordinator has said, as far as it still matters.
+/// The coordinator's directives, as far as they still apply.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Directives {
-    /// Goes at once.
+    /// Dispatched at once.
     urgent: Option<RequestId>,
     /// Adopted when one of its requests is dispatched.
     called: Option<StreamId>,
-    /// The head is with the adopted stream when it has completed.
+    /// When this request has completed, the head is at the adopted stream.
     brings: Option<RequestId>,
     adopted: Option<Adopted>,
-    /// No stream is to be served.
+    /// No stream may be served.
     is_off: bool,
-    /// What the coordinator has not been told yet.
+    /// A report that the coordinator has not collected yet.
     report: Option<Report>,
 }
 
 impl Directives {
-    /// Whether a stream may be served that the coordinator did not ask for.
+    /// Whether the coordinator forbids serving streams.
     pub(super) const fn is_off(&self) -> bool {
         self.is_off
     }
 
-    /// Until when the coordinator wants the stream served, if it does.
+    /// The end of the stream's slice, if the coordinator directed the member to serve it.
     pub(super) fn slice_of(&self, stream: StreamId) -> Option<Time> {
         self.adopted.filter(|adopted| adopted.stream == stream).map(|adopted| adopted.until)
     }
 
-    /// A request's place was taken by one that absorbed it.
+    /// A request was absorbed by another one.
     pub(super) fn absorbed(&mut self, absorbed: RequestId, by: RequestId) {
         if self.urgent == Some(absorbed) {
             self.urgent = Some(by);
         }
     }
 
-    /// A request of the stream leaves the queue; whether that is to be adopted now.
+    /// A request leaves the queue; returns whether its stream is to be adopted now.
     pub(super) fn dispatched(&mut self, id: RequestId, stream: StreamId) -> bool {
         self.urgent.take_if(|urgent| *urgent == id);
         self.called.take_if(|called| *called == stream).is_some()
     }
 
-    /// The request has completed.
+    /// A request has completed.
     pub(super) fn completed(&mut self, id: RequestId) {
         if self.brings.take_if(|brings| *brings == id).is_some() && self.adopted.is_some() {
             self.report = Some(Report::Established);
         }
     }
 
-    /// Whether the stream's deadline does not count yet.
+    /// Whether the stream's deadline is suspended.
     pub(super) fn is_patient(&self, now: Time, stream: StreamId) -> bool {
         self.adopted
             .is_some_and(|adopted| adopted.stream == stream && adopted.awaits_others && now < adopted.until)
     }
 
-    /// The stream is gone for good.
+    /// The stream was removed.
     pub(super) fn aborted(&mut self, stream: StreamId) {
         self.called.take_if(|called| *called == stream);
         if self.adopted.take_if(|adopted| adopted.stream == stream).is_some() {
@@ -83,7 +83,7 @@ impl Directives {
         }
     }
 
-    /// The stream's slice is over, which is no fault of its own.
+    /// The stream's slice is over; this is not a break.
     pub(super) fn slice_over(&mut self, stream: StreamId) {
         self.adopted.take_if(|adopted| adopted.stream == stream);
     }
@@ -91,7 +91,7 @@ impl Directives {
 
 impl StreamScheduling {
     pub(super) fn apply(&mut self, now: Time, view: &View<'_>, directive: Directive) {
-        // A directive may give those another slice that stood back when theirs was over.
+        // A directive may give another slice to requests that stood back.
         self.step_forward(now, view);
         match directive {
             Directive::Urgent(id) => self.directives.urgent = Some(id),
@@ -105,7 +105,7 @@ impl StreamScheduling {
         }
     }
 
-    /// The request is of the stream that is to be adopted, whatever stream it was in.
+    /// The request belongs to the stream to adopt, whatever stream it was in.
     fn call(&mut self, request: &Request) {
         let was = self.stream_of[request.id];
         let gathering = self.directives.adopted.filter(|adopted| adopted.awaits_others);
@@ -162,8 +162,8 @@ impl StreamScheduling {
         self.directives.report.take()
     }
 
-    /// What the coordinator's urgent request demands, if there is one. The head is to stay with it: what is in the device
-    /// already goes first, or the device's own queue would call the head away again.
+    /// The decision for the coordinator's urgent request, if there is one. Requests that the device already has go first;
+    /// otherwise the device's own queue would move the head away again.
     pub(super) fn urgent(&mut self, now: Time, view: &View<'_>) -> Option<Decision> {
         let id = self.directives.urgent?;
         let stream = self.stream_of[id];
@@ -178,7 +178,7 @@ impl StreamScheduling {
         Some(self.dispatch(now, view, id, Reason::Urgent))
     }
 
-    /// From now on the stream counts as established. Until the coordinator says more, it has the member's own slice.
+    /// The stream counts as established from now on. Until the next directive it has the member's own slice.
     pub(super) fn adopt(&mut self, now: Time, id: StreamId, request: RequestId) {
         let threshold = self.tunables.stream_threshold;
         let stream = self.stream_mut(id);

@@ -86,28 +86,29 @@ mod tests;
 use directed::Directives;
 
 tunables! {
-    /// What can be tuned. Names and defaults are the paper's, but that it has no name for `backward_penalty`.
+    /// Tunables. Names and defaults are the paper's, except that the paper has no name for `backward_penalty`.
     /// `second_chance`, `early_child`, `wait_after_writes`, `pending_in_device` and `directed` are ours.
     pub struct Tunables {
-        /// How many requests make a stream established. More: fewer waits in vain, a later start.
+        /// Length from which a stream is established. Higher: fewer vain waits, a later start.
         stream_threshold: Count = 4, 1, 1_000_000;
         /// By how much a stream must exceed the threshold for a second chance.
         tolerance_factor: Percent = 50, 0, 100_000;
-        /// How long the second chance lasts, as a share of the first. At 0 there is none.
+        /// Duration of the second chance, as a share of the first. 0: no second chance.
         second_chance: Percent = 100, 0, 10_000;
-        /// How long a stream is served while others wait. Gains throughput up to about 100 ms, then costs waiting only.
+        /// How long a stream is served while other requests wait. Throughput grows up to about 100 ms; beyond that only waits
+        /// grow.
         stream_time_slice: Span = Span::from_millis(124), Span::ZERO, Span::from_secs(5);
-        /// What a distance backward costs, as a share of the same distance forward.
+        /// Cost of a distance backward, as a share of the same distance forward.
         backward_penalty: Percent = 150, 100, 10_000;
-        /// How near a child must be that comes before its parent has completed, or is not its first: its service time as a
-        /// share of the selected pending request's. More lets neighbours' requests into a stream. At 0 there are none.
+        /// How near a child must be that arrives before its parent has completed, or is not its first: its service time as a
+        /// share of the selected pending request's. Higher: more requests of other readers join a stream. 0: none.
         early_child: Percent = 25, 0, 100;
-        /// Whether the disk waits for the child of a write, too.
+        /// Whether the disk also waits for the child of a write.
         wait_after_writes: Flag = false, false, true;
-        /// Whether requests in the device count as pending, and a parent's time begins when it has left the device. Off:
-        /// the paper's tail rule.
+        /// Whether requests in the device count as pending, and a parent's time begins when it leaves the device. Off: the
+        /// paper's tail rule.
         pending_in_device: Flag = true, false, true;
-        /// Whether streams are served only when an array's coordinator says so. They form all the same.
+        /// Whether streams are served only when an array's coordinator directs it. They form in any case.
         directed: Flag = false, false, true;
     }
 }
@@ -125,43 +126,43 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     }),
 }];
 
-/// A stream's place in the array of streams.
+/// The index of a stream.
 type StreamId = u32;
 
-/// Of a request that belongs to no stream.
+/// The stream of a request without one.
 const NO_STREAM: StreamId = u32::MAX;
 
-/// Most streams in the parent-to-be queue: a bit of a word for each. It "is usually very small"; this bounds the time of an
-/// arrival, at the cost of forgetting the stream that would be forgotten next anyway.
+/// The most streams in the parent-to-be queue: one bit of a word each. The queue "is usually very small". The limit bounds
+/// the time of an arrival; the stream with the earliest deadline is dropped.
 const PARENTS_MAX: usize = 64;
 
-/// A stream whose deadline does not count yet is looked at again after this time at the earliest.
+/// A stream whose deadline is suspended is checked again after this time at the earliest.
 const LEAST_PATIENCE: Span = Span::from_millis(1);
 
-/// A sequence of requests, each the child of the one before.
+/// A sequence of requests, each the child of the previous one.
 #[derive(Clone, Default)]
 struct Stream {
-    /// The end of its latest request, queued or not: where its child is expected.
+    /// The end of the latest request, queued or not: the expected position of its child.
     position: Sector,
     /// The latest request's serial number.
     latest: u64,
-    /// Requests so far.
+    /// The number of requests so far.
     length: u64,
-    /// Its requests in the queue.
+    /// Its queued requests.
     queued: Fifo,
-    /// Its requests in the device.
+    /// The number of its requests in the device.
     in_device: u32,
-    /// From when a child's wait time counts; [`Time::MAX`] while it is zero.
+    /// When a child's wait time begins; [`Time::MAX`] while the latest request is in the device.
     since: Time,
     /// service time(selected pending request).
     budget: Span,
     /// `since + budget`.
     deadline: Time,
-    /// The latest but one, which may still have other children.
+    /// The request before the latest, which may still have other children.
     before: Parent,
     /// Whether it is in the parent-to-be queue.
     is_parent_to_be: bool,
-    /// Its latest request has completed, and was not yet compared with anything pending: its deadline is open.
+    /// Its latest request has completed, and was not yet compared with a pending request: its deadline is open.
     is_undecided: bool,
     /// It missed its deadline once and has its second chance.
     is_second_chance: bool,
@@ -169,7 +170,7 @@ struct Stream {
     writes: bool,
 }
 
-/// A request that may have children for as long as `budget` from `since` on.
+/// A request that may have children for `budget` from `since` on.
 #[derive(Clone, Copy, Default)]
 struct Parent {
     position: Sector,
@@ -177,13 +178,13 @@ struct Parent {
     budget: Span,
 }
 
-/// A place in the parent-to-be queue.
+/// An entry of the parent-to-be queue.
 #[derive(Clone, Copy)]
 struct ParentToBe {
     deadline: Time,
     stream: StreamId,
-    /// No request that begins below `low` or at `high` or above satisfies the inequality, however soon it comes. Most arrivals
-    /// are told so by these two numbers alone.
+    /// No request that begins below `low`, or at `high` or above, satisfies the inequality, however soon it arrives. These
+    /// two comparisons exclude most arrivals.
     low: u64,
     high: u64,
 }
@@ -200,13 +201,13 @@ impl Stream {
         Parent { position: self.position, since: self.since, budget: self.budget }
     }
 
-    /// Whether a child that came now would come before its parent has completed.
+    /// Whether a child arriving now would arrive before its parent has completed.
     fn is_early(&self) -> bool {
         self.since == Time::MAX
     }
 }
 
-/// The stream that the disk is dedicated to.
+/// The stream to which the disk is dedicated.
 #[derive(Clone, Copy)]
 struct Served {
     stream: StreamId,
@@ -225,7 +226,7 @@ struct InDevice {
 pub struct StreamScheduling {
     policy: BoxedWorkConserving,
     tunables: Tunables,
-    /// The framework's tunables, and behind them the policy's but for those whose names are taken.
+    /// The framework's tunables, then those of the policy whose names are not taken.
     table: Vec<Tunable>,
     service_times: ServiceCurve,
     streams: Vec<Stream>,
@@ -235,23 +236,23 @@ pub struct StreamScheduling {
     stream_of: PerRequest<StreamId>,
     links: Links,
     served: Option<Served>,
-    /// The stream of the request dispatched last: where the head is.
+    /// The stream of the request dispatched last: the position of the head.
     tail: StreamId,
     /// The streams with `is_undecided`.
     undecided: Vec<StreamId>,
     /// Requests in the device.
     in_device: Vec<InDevice>,
-    /// Requests queued, those included that stand back.
+    /// The number of queued requests, including those that stand back.
     queued: usize,
-    /// Queued children that the policy has not been told of, since their stream's slice is over.
+    /// Queued children that were not yet inserted into the policy, because their stream's slice is over.
     stood_back: Vec<RequestId>,
-    /// Came while the disk waited and satisfies the inequality, but belongs to another stream.
+    /// A request of another stream that arrived while the disk waited and satisfies the inequality.
     close_enough: Option<RequestId>,
     /// service time(selected pending request) of the latest decision that had one.
     latest_budget: Span,
-    /// Why dedicated service has ended, until the next dispatch says it.
+    /// Why dedicated service has ended; the next dispatch states it.
     ended: Option<Reason>,
-    /// What an array's coordinator has said.
+    /// The directives of an array's coordinator.
     directives: Directives,
     /// The number of streams for which memory is reserved.
     prepared: usize,
@@ -297,7 +298,7 @@ impl StreamScheduling {
         Self { is_member: true, ..Self::new(policy, service_times) }
     }
 
-    /// Sets memory aside for every stream that there can be: each has a request, or is in the parent-to-be queue.
+    /// Reserves memory for the most streams possible: each has a request, or is in the parent-to-be queue.
     fn prepare(&mut self) {
         let most = self.queued + self.in_device.len() + PARENTS_MAX + 1;
         if most > self.prepared {
@@ -329,8 +330,8 @@ impl StreamScheduling {
 
     // Forming streams
 
-    /// Whether `request`, arriving now, satisfies the inequality for a parent whose selected pending request is taken to cost
-    /// that share; its service time if so.
+    /// The service time of `request`, arriving now, if it satisfies the inequality for `parent` with `share` per cent of the
+    /// selected pending request's service time.
     fn satisfies(&self, now: Time, parent: Parent, share: u64, request: &Request) -> Option<Span> {
         let left = parent.budget.percent(share).saturating_sub(now.since(parent.since));
         if left == Span::ZERO {
@@ -340,7 +341,7 @@ impl StreamScheduling {
         (service < left).then_some(service)
     }
 
-    /// Whether `request` is a child of the stream's latest request, or another child of the one before.
+    /// The service time of `request` if it is a child of the stream's latest request, or another child of the one before.
     fn continues(&self, now: Time, stream: &Stream, request: &Request) -> Option<Span> {
         if !stream.is_early() {
             return self.satisfies(now, stream.parent(), 100, request);
@@ -349,8 +350,8 @@ impl StreamScheduling {
             .or_else(|| self.satisfies(now, stream.before, 100, request))
     }
 
-    /// The parent-to-be whose child `request` is: the nearest of those for which the inequality holds. With the time that
-    /// it would take from there.
+    /// The parent-to-be whose child `request` is: the nearest for which the inequality holds, with the service time from
+    /// there.
     fn parent_of(&self, now: Time, request: &Request) -> Option<(Span, StreamId)> {
         if request.op == Op::Flush {
             return None;
@@ -362,8 +363,8 @@ impl StreamScheduling {
         children.min_by_key(|(service, _)| *service)
     }
 
-    /// The parents-to-be that could have a child there, in the queue's order. All are compared before any is looked at: which
-    /// of them it will be, no processor guesses.
+    /// The parents-to-be that could have a child at `start`, in the queue's order. All entries are compared before any is
+    /// evaluated, because the branch would be unpredictable.
     fn within_reach(&self, start: Sector) -> impl Iterator<Item = StreamId> + '_ {
         let compared = self.parents_to_be.iter().enumerate();
         let mut within = compared
@@ -375,7 +376,7 @@ impl StreamScheduling {
         })
     }
 
-    /// The stream that an arrival belongs to, if it has a parent: the parent's, or a branch of it.
+    /// The stream that an arrival joins, if it has a parent: the parent's stream, or a branch of it.
     fn join(&mut self, now: Time, request: &Request) -> Option<StreamId> {
         let (service, parent) = self.parent_of(now, request)?;
         let stream = self.stream(parent);
@@ -386,7 +387,7 @@ impl StreamScheduling {
         Some(id)
     }
 
-    /// A stream that begins with another child of the same parent, and is as long.
+    /// A stream that begins with another child of the same parent, and has the parent stream's length.
     fn branch(&mut self, parent: StreamId) -> StreamId {
         let Stream { length, budget, .. } = *self.stream(parent);
         self.new_stream(Stream { length, budget, ..Stream::default() })
@@ -408,7 +409,7 @@ impl StreamScheduling {
         self.move_reach(id);
     }
 
-    /// A new stream of one request, which is on its way to the device.
+    /// A new stream of one request, which is being dispatched.
     fn begin(&mut self, request: &Request) -> StreamId {
         let writes = request.op == Op::Write;
         let id = self.new_stream(Stream { latest: request.serial, length: 1, writes, ..Stream::default() });
@@ -416,7 +417,7 @@ impl StreamScheduling {
         id
     }
 
-    // In line, so that a stream is made where it stays.
+    // Inlined, so that the stream is built in place.
     #[inline(always)]
     fn new_stream(&mut self, stream: Stream) -> StreamId {
         let id = self.free.pop().unwrap_or_else(|| {
@@ -427,13 +428,12 @@ impl StreamScheduling {
         id
     }
 
-    /// The stream's latest request may have a child from `since` on, for as long as `budget`. From [`Time::MAX`] on: its
-    /// deadline is open.
+    /// The stream's latest request may have a child for `budget` from `since` on. [`Time::MAX`]: the deadline is open.
     fn expect_child(&mut self, id: StreamId, since: Time, budget: Span) {
         let deadline = since + budget;
         let stream = self.stream_mut(id);
         (stream.since, stream.budget, stream.deadline) = (since, budget, deadline);
-        // To compare every arrival with the only request in the device costs less than to work out how far it reaches.
+        // Comparing every arrival with the only request in the device costs less than computing its reach.
         let (low, high) =
             if since == Time::MAX && self.in_device.len() <= 1 { (0, u64::MAX) } else { self.reach(id) };
         self.queue_parent(ParentToBe { deadline, stream: id, low, high });
@@ -443,8 +443,8 @@ impl StreamScheduling {
         }
     }
 
-    /// Gives a parent-to-be its place in the queue: behind those whose deadlines are not later. Few are there, and mostly it
-    /// is among the last already: it changes places with its neighbours until it is right.
+    /// Inserts or moves a parent-to-be behind those with earlier or equal deadlines. The queue is short, and the place is
+    /// usually near the end, so the entry is swapped with its neighbours.
     fn queue_parent(&mut self, parent: ParentToBe) {
         let was = mem::replace(&mut self.stream_mut(parent.stream).is_parent_to_be, true);
         let queue = &mut self.parents_to_be;
@@ -464,8 +464,8 @@ impl StreamScheduling {
         queue[place] = parent;
     }
 
-    /// Where a child of the stream's latest request may begin at all, or, until that has completed, another child of the
-    /// one before.
+    /// Where a child of the stream's latest request can begin at all; until that request has completed, also another child of
+    /// the one before.
     fn reach(&self, id: StreamId) -> (u64, u64) {
         let stream = self.stream(id);
         let latest = self.reach_of(stream.parent());
@@ -492,14 +492,14 @@ impl StreamScheduling {
         }
     }
 
-    /// Takes the stream with the earliest deadline, of which there must be one, out of the parent-to-be queue.
+    /// Removes the stream with the earliest deadline from the parent-to-be queue, which must not be empty.
     fn take_first_parent(&mut self) -> StreamId {
         let ParentToBe { stream, .. } = self.parents_to_be.remove(0);
         self.stream_mut(stream).is_parent_to_be = false;
         stream
     }
 
-    /// Streams whose deadlines have passed leave the parent-to-be queue.
+    /// Removes streams whose deadlines have passed from the parent-to-be queue.
     fn pass_deadlines(&mut self, now: Time) {
         while self.parents_to_be.first().is_some_and(|first| first.deadline <= now) {
             let id = self.take_first_parent();
@@ -519,12 +519,12 @@ impl StreamScheduling {
         self.stream(id).queued.is_empty() && self.stream(id).in_device == 0
     }
 
-    /// No child came in time. A stream that is long enough gets a second chance, the others abort.
+    /// No child arrived in time. A long stream gets a second chance; the others abort.
     fn miss_deadline(&mut self, id: StreamId) {
         let Tunables { stream_threshold: threshold, tolerance_factor, second_chance, .. } = self.tunables;
         let tolerated = threshold + threshold * tolerance_factor / 100;
         let has_another = self.stream(id).length > tolerated && !self.stream(id).is_second_chance;
-        // The disks of an array wait on: one that left would take the stream from all of them.
+        // An array's disks continue to wait: if one left, all disks would lose the stream.
         if !has_another || self.directives.slice_of(id).is_none() {
             self.end_service_of(id, Reason::StreamBroken);
         }
@@ -539,7 +539,7 @@ impl StreamScheduling {
         }
     }
 
-    /// Forgets a stream that cannot get a child any more and has no request left.
+    /// Removes a stream that can get no child any more and has no request left.
     fn abort_if_over(&mut self, id: StreamId) {
         if !self.stream(id).is_parent_to_be && self.has_no_request(id) {
             self.end_service_of(id, Reason::StreamBroken);
@@ -554,8 +554,8 @@ impl StreamScheduling {
 
     // The selected pending request
 
-    /// service time(selected pending request), were the head at the end of the stream's latest request. `None` if nothing
-    /// is pending but the stream's own.
+    /// service time(selected pending request) for a head at the end of the stream's latest request. `None` if only the
+    /// stream's own requests are pending.
     fn selected_pending(&self, id: StreamId, candidate: Option<&Request>) -> Option<Span> {
         let disk = self.stream(id).position;
         let candidate = candidate.filter(|request| self.stream_of[request.id] != id);
@@ -564,7 +564,7 @@ impl StreamScheduling {
         selected.into_iter().chain(nearest).min()
     }
 
-    /// What the device's own scheduler would probably turn to, if it is another stream's.
+    /// The nearest request of another stream in the device, which the device's own scheduler would probably serve next.
     fn nearest_in_device(&self, id: StreamId, disk: Sector) -> Option<Span> {
         if !self.tunables.pending_in_device {
             return None;
@@ -573,14 +573,14 @@ impl StreamScheduling {
         others.map(|other| self.service_time(disk, other.start)).min()
     }
 
-    /// Decides, for the latest requests that have completed, until when a child is worth waiting for.
+    /// Sets the deadlines of the streams whose latest requests have completed.
     fn decide(&mut self, candidate: Option<&Request>) {
         let mut undecided = mem::take(&mut self.undecided);
         undecided.retain(|&id| !self.decide_for(id, candidate));
         self.undecided = undecided;
     }
 
-    /// As [`decide`](Self::decide) for one stream: whether anything was pending that its child could be compared with.
+    /// As [`decide`](Self::decide) for one stream; `true` if a request was pending to compare with.
     fn decide_for(&mut self, id: StreamId, candidate: Option<&Request>) -> bool {
         let Some(budget) = self.selected_pending(id, candidate) else { return false };
         self.latest_budget = budget;
@@ -591,7 +591,7 @@ impl StreamScheduling {
         true
     }
 
-    /// The stream needs no decision any more: its request has a child in the device, or never will.
+    /// The stream needs no decision any more: its request has a child in the device, or can have none.
     fn drop_decision(&mut self, id: StreamId) {
         if mem::take(&mut self.stream_mut(id).is_undecided) {
             self.undecided.retain(|&other| other != id);
@@ -607,8 +607,8 @@ impl StreamScheduling {
         }
     }
 
-    /// If an urgent request called the head away from the served stream, and none of its requests is there to return to,
-    /// the disk stays where it went.
+    /// If an urgent request moved the head away from the served stream, and that stream has no request to return to, the disk
+    /// stays at the new position.
     fn follow_the_head(&mut self, now: Time) {
         let Some(Served { stream, .. }) = self.served else { return };
         let is_adopted = self.directives.slice_of(stream).is_some();
@@ -620,7 +620,7 @@ impl StreamScheduling {
         }
     }
 
-    /// An urgent request goes at once; the served stream keeps what is left of its slice.
+    /// Dispatches an urgent request at once; the served stream keeps the rest of its slice.
     fn suspend_service(&mut self, now: Time, view: &View<'_>, urgent: Candidate) -> Decision {
         let suspended = self.served.filter(|served| now < served.until);
         let decision = self.dispatch(now, view, urgent.id, urgent.reason);
@@ -633,14 +633,14 @@ impl StreamScheduling {
         self.served = Some(Served { stream, until });
     }
 
-    /// Whether the disk may be dedicated to the stream: it is established, and adopted where an array decides.
+    /// Whether the disk may be dedicated to the stream: it is established, and adopted if an array's coordinator decides.
     fn may_be_served(&self, id: StreamId) -> bool {
         self.is_established(id)
             && !self.directives.is_off()
             && (!self.tunables.directed || self.directives.slice_of(id).is_some())
     }
 
-    /// What dedicated service demands, if there is any and its slice is not over.
+    /// The decision of dedicated service, if a stream is served and its slice is not over.
     fn dedicated(&mut self, now: Time, view: &View<'_>) -> Option<Decision> {
         let Served { stream, until } = self.served?;
         if now >= until {
@@ -661,7 +661,7 @@ impl StreamScheduling {
         wait
     }
 
-    /// Waits, if the stream's next request may still come in time and is worth it.
+    /// Waits, if the stream's next request may still arrive in time and is worth it.
     fn wait_for_child(&self, now: Time, id: StreamId, slice_end: Time) -> Option<Decision> {
         let stream = self.stream(id);
         let is_worth_it = !stream.is_second_chance && (!stream.writes || self.tunables.wait_after_writes);
@@ -674,28 +674,28 @@ impl StreamScheduling {
         Some(Decision::Hold(Hold { until, wake, reason: HoldReason::AwaitChild }))
     }
 
-    /// What the policy selects, now that no stream demands anything.
+    /// Dispatches the policy's candidate; no stream demands otherwise.
     fn send_selected(&mut self, now: Time, view: &View<'_>, candidate: Option<Candidate>) -> Decision {
         if let Some(Candidate { id, reason, .. }) = candidate {
             let own = self.served.is_some_and(|served| served.stream == self.stream_of[id]);
             let reason = if own { reason } else { self.ended.take().unwrap_or(reason) };
             return self.dispatch(now, view, id, reason);
         }
-        // All that is queued stood back for somebody who is gone.
+        // All queued requests stood back for requests that no longer exist.
         self.served = None;
         self.step_forward(now, view);
         let candidate = self.policy.candidate(now, view);
         candidate.map_or(Decision::Hold(Hold::CLASS_WAITS), |c| self.dispatch(now, view, c.id, c.reason))
     }
 
-    /// Those that stood back are the policy's to select again.
+    /// Inserts the requests that stood back into the policy.
     fn step_forward(&mut self, now: Time, view: &View<'_>) {
         for id in self.stood_back.drain(..) {
             self.policy.insert(now, &view.requests[id]);
         }
     }
 
-    /// Whether a request of `stream` that arrives now must let somebody else go first.
+    /// Whether a request of `stream` that arrives now must wait until another stream's request was dispatched.
     fn must_stand_back(&self, now: Time, stream: StreamId) -> bool {
         let over = self.served.is_some_and(|served| served.stream == stream && now >= served.until);
         over && self.queued > self.stream(stream).queued.len()
@@ -718,7 +718,7 @@ impl StreamScheduling {
         Decision::Dispatch { id, reason }
     }
 
-    /// The request is in no list any more; a request without a parent begins a stream.
+    /// Removes the request from all lists. A request without a parent begins a stream.
     fn leave_queue(&mut self, request: &Request) -> StreamId {
         let mut id = self.stream_of[request.id];
         if id == NO_STREAM {
@@ -734,7 +734,8 @@ impl StreamScheduling {
         id
     }
 
-    /// The head goes to `stream`. Which stream is served from now on? One that is close enough goes on with the slice.
+    /// The head moves to `stream`: determines the stream that is served from now on. A stream that is close enough continues
+    /// the slice.
     fn turn_to(&mut self, now: Time, stream: StreamId, is_close_enough: bool) {
         self.tail = stream;
         self.close_enough = None;
@@ -785,7 +786,7 @@ impl StreamScheduling {
         Some(selected)
     }
 
-    /// The device is done with a request of the stream. When it has none left, its child's wait time begins.
+    /// The device finished a request of the stream. When none is left there, the wait time of its child begins.
     fn leave_device(&mut self, now: Time, id: StreamId) {
         let stream = self.stream_mut(id);
         stream.in_device -= 1;
@@ -801,7 +802,7 @@ impl StreamScheduling {
         }
     }
 
-    /// The absorbed request's place in its stream falls to the one that absorbed it, unless that has a place already.
+    /// The absorbed request's place in its stream goes to the absorbing request, unless that has one already.
     fn inherit(&mut self, request: &Request, absorbed: &Request) {
         let id = mem::replace(&mut self.stream_of[absorbed.id], NO_STREAM);
         if id == NO_STREAM {
@@ -820,7 +821,7 @@ impl StreamScheduling {
         }
     }
 
-    /// Tells the policy of growth; requests that stand back it has not heard of.
+    /// Reports growth to the policy. Requests that stand back are not known to the policy.
     fn forward_growth(&mut self, now: Time, request: &Request, mut growth: Growth<'_>) {
         if let Some(absorbed) = growth.absorbed
             && self.forget_stood_back(absorbed.id)
