@@ -1,25 +1,25 @@
-//! What is asked of a device, and what is known of who asked.
+//! Requests, and what is known of their issuers.
 
 use core::fmt;
 
 use crate::sector::{Sector, Sectors};
 use crate::time::Time;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Op {
-    /// Data from the device.
+    /// Reads data.
     Read,
-    /// Data to the device.
+    /// Writes data.
     Write,
-    /// These sectors' content is no longer needed.
+    /// The content of these sectors is no longer needed.
     Discard,
-    /// Everything that completed before is to be made durable; it has no place and no length.
+    /// Makes everything that completed before durable; without position and length.
     Flush,
 }
 
 impl Op {
-    /// The side of the request limits and of most schedulers' queues that it counts on.
+    /// The direction: it selects the request limit, and the queue of most schedulers.
     #[must_use]
     pub const fn direction(self) -> Direction {
         match self {
@@ -28,7 +28,7 @@ impl Op {
         }
     }
 
-    /// Whether somebody waits for it: reads, and what is marked so.
+    /// Whether a process waits for it: reads, and operations marked synchronous.
     #[must_use]
     pub const fn is_sync(self, flags: Flags) -> bool {
         matches!(self, Self::Read) || flags.sync
@@ -46,12 +46,12 @@ impl fmt::Display for Op {
     }
 }
 
-/// Reads on one side, everything that changes the device on the other.
+/// Reads, and everything that changes the device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
-    /// Towards memory.
+    /// Reads.
     Read = 0,
-    /// Towards the device.
+    /// Writes, discards and flushes.
     Write = 1,
 }
 
@@ -69,15 +69,15 @@ impl Direction {
     }
 }
 
-/// I/O priority classes, highest first, as `ioprio_set(2)` has them.
+/// I/O priority classes, highest first, as in `ioprio_set(2)`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum PriorityClass {
     /// Served before all others.
     RealTime,
-    /// The usual class.
+    /// The default class.
     #[default]
     BestEffort,
-    /// Served when nobody else wants the device.
+    /// Served when no other class uses the device.
     Idle,
 }
 
@@ -96,12 +96,12 @@ impl Default for Priority {
     }
 }
 
-/// Who issued a request, as far as a kernel knows: three numbers, as policies key on different ones.
+/// The issuer of a request, as a kernel identifies it. Policies use different ones of the three numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Process {
     /// The task (thread); Linux calls it pid.
     pub task: u32,
-    /// The thread group; what users call the process.
+    /// The thread group (a process to users).
     pub group: u32,
     /// The I/O context, shared by tasks that were cloned with `CLONE_IO`.
     pub context: u32,
@@ -121,27 +121,27 @@ impl Process {
     }
 }
 
-/// An interned set of causes: everybody on whose behalf a request exists. What it holds is the host's to say.
+/// An interned set of causes: the accounts on whose behalf a request exists. The host defines its members.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CauseSet(pub u32);
 
-/// What a submitter says of its request beyond what and where.
+/// Properties of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Flags {
-    /// Somebody waits for it. Reads always count as synchronous; see [`Request::is_sync`].
+    /// A process waits for it. Reads always count as synchronous; see [`Request::is_sync`].
     pub sync: bool,
-    /// File system metadata.
+    /// File-system metadata.
     pub meta: bool,
-    /// Read-ahead: nobody waits for it yet.
+    /// Read-ahead: no process waits for it yet.
     pub ahead: bool,
     /// Durable when it completes (forced unit access); for writes.
     pub fua: bool,
-    /// A flush goes before it; for writes.
+    /// A flush must precede it; for writes.
     pub preflush: bool,
 }
 
-/// A queued request's name: dense and small, reused after the request has ended, so that a policy may index
-/// arrays with it.
+/// The id of a queued request: dense and small, reused after the request has ended, so that policies can index arrays with
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u32);
 
@@ -159,20 +159,20 @@ impl fmt::Debug for RequestId {
     }
 }
 
-/// One request in the queue: what a scheduler sees. It may carry several submissions that were merged.
+/// One request in the queue, as a policy sees it. It may carry several merged submissions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// Its name until it ends.
+    /// The id, valid until the request ends.
     pub id: RequestId,
-    /// A number never used again: order of creation, for logs.
+    /// A number that is never reused: the order of creation.
     pub serial: u64,
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// First sector; [`Sector`] 0 for a flush.
     pub start: Sector,
     /// Length; zero only for a flush.
     pub sectors: Sectors,
-    /// What its submitter said.
+    /// Properties.
     pub flags: Flags,
     /// Priority of the issuing process.
     pub priority: Priority,
@@ -180,7 +180,7 @@ pub struct Request {
     pub process: Option<Process>,
     /// The causes, if the host tags them.
     pub causes: Option<CauseSet>,
-    /// When it (its first part) entered the queue. Survives a switch of schedulers.
+    /// When its first part entered the queue; unchanged by a switch of schedulers.
     pub arrived: Time,
 }
 
@@ -191,7 +191,7 @@ impl Request {
         self.start + self.sectors
     }
 
-    /// Whether somebody waits for it: reads, and writes marked so.
+    /// Whether a process waits for it: reads, and writes marked synchronous.
     #[must_use]
     pub const fn is_sync(&self) -> bool {
         self.op.is_sync(self.flags)
@@ -204,13 +204,13 @@ impl Request {
     }
 }
 
-/// How a dispatched request came back from the device.
+/// How a dispatched request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Outcome {
     /// Served.
     Done,
     /// The device failed it.
     Failed,
-    /// The device gave it back unserved. The queue sends it again, first of all; the policy hears no more of it.
+    /// The device returned it unserved. The queue dispatches it again before all others, without the policy.
     GivenBack,
 }

@@ -14,19 +14,19 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// The request of that name, if it lives.
+    /// The request with that id, if it is live.
     #[must_use]
     pub fn get(&self, id: RequestId) -> Option<&Request> {
         self.slots.get(id.index())?.as_ref()
     }
 
-    /// How many live.
+    /// The number of live requests.
     #[must_use]
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether none lives.
+    /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -37,7 +37,7 @@ impl Requests {
         self.slots.iter().flatten()
     }
 
-    /// Adds a request, giving it its id and serial number.
+    /// Adds a request; assigns its id and serial number.
     #[inline(always)]
     pub fn add(&mut self, request: Request) -> RequestId {
         let id = self.free.pop().unwrap_or_else(|| {
@@ -49,19 +49,19 @@ impl Requests {
         id
     }
 
-    /// The live request of that name, to change.
+    /// The live request with that id.
     ///
     /// # Panics
-    /// If it does not live.
+    /// If it is not live.
     #[inline]
     pub fn get_mut(&mut self, id: RequestId) -> &mut Request {
         self.slots[id.index()].as_mut().expect("a live request")
     }
 
-    /// Ends a request; its id may be used again.
+    /// Ends a request; its id may be reused.
     ///
     /// # Panics
-    /// If it does not live.
+    /// If it is not live.
     #[inline]
     pub fn remove(&mut self, id: RequestId) -> Request {
         let request = self.slots[id.index()].take().expect("a live request");

@@ -1,12 +1,12 @@
-//! Places on a device and amounts of it, in sectors of 512 bytes.
+//! Positions on a device and amounts of data, in sectors of 512 bytes.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
 
-/// Bytes in a sector: the block layer's unit, whatever the device's own block is.
+/// Bytes in a sector. This is the block layer's unit, whatever the device's block size.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// A place on a device: the number of a 512-byte sector.
+/// A position on a device: the number of a 512-byte sector.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Sector(pub u64);
 
@@ -15,7 +15,7 @@ pub struct Sector(pub u64);
 pub struct Sectors(pub u32);
 
 impl Sector {
-    /// How far apart two places are, in sectors, in either direction.
+    /// The distance in sectors, in either direction.
     #[must_use]
     pub const fn distance(self, other: Self) -> u64 {
         self.0.abs_diff(other.0)

@@ -1,9 +1,9 @@
-//! How long a device takes to serve a request, guessed from how far away it is: a smooth curve through measured points.
+//! Service times by distance: a monotone curve through measured points.
 //!
-//! The stream paper's `calculate_service_time(disk_pos, req_pos)`: requests at various distances are sent to the disk, a
-//! smooth curve is fitted through the measured [distance, time] points, and the same distance backward costs half as
-//! much again. Here the curve is monotone and piecewise linear: points are pooled until none lies below a nearer one
-//! (isotonic regression), and between them time is interpolated. Integer arithmetic throughout.
+//! This is the stream paper's `calculate_service_time(disk_pos, req_pos)`: requests at various distances are sent to the
+//! disk, a smooth curve is fitted through the measured [distance, time] points, and the same distance backward costs half as
+//! much again. Here the curve is piecewise linear: points are pooled until none lies below a nearer one (isotonic
+//! regression), and times between them are interpolated. Integer arithmetic throughout.
 
 use alloc::vec::Vec;
 use core::hint::select_unpredictable;
@@ -11,27 +11,26 @@ use core::hint::select_unpredictable;
 use crate::sector::{Sector, Sectors};
 use crate::time::Span;
 
-/// A measured point: a request at that distance, in sectors, took so long from when the device turned to it until it
-/// completed.
+/// A measured point: the time of a request at a distance, from when the device turned to it until its completion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MeasuredPoint {
-    /// From the end of the request before to the start of this one, in sectors, in either direction.
+    /// The distance from the end of the previous request to the start of this one, in sectors, in either direction.
     pub distance: u64,
-    /// How long it took.
+    /// The time.
     pub time: Span,
 }
 
-/// A knot of the curve; behind it time rises by `slope` until the next one.
+/// A knot of the curve; beyond it, time rises by `slope` until the next one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Knot {
     distance: u64,
     nanos: u64,
-    /// Nanoseconds per sector, times 2³²; steeper than 4 s a sector counts as that.
+    /// Nanoseconds per sector, times 2^32; limited to 4 s per sector.
     slope: u64,
 }
 
 impl Knot {
-    /// Sectors behind it at which time has risen by `nanos`, rounded up.
+    /// The sectors beyond this knot after which time has risen by `nanos`, rounded up.
     fn sectors_to_rise(&self, nanos: u64) -> u64 {
         match u32::try_from(nanos) {
             _ if self.slope == 0 => u64::MAX,
@@ -46,7 +45,7 @@ impl Knot {
 
 const SLOPE_BITS: u32 = 32;
 
-/// Service time as a function of distance; never falls with distance.
+/// Service time as a function of distance; non-decreasing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceCurve {
     knots: Vec<Knot>,
@@ -54,8 +53,8 @@ pub struct ServiceCurve {
 }
 
 impl ServiceCurve {
-    /// The curve through these points, and what each sector of a request adds. Without any point everything takes no
-    /// time but its transfer. Before the first point and behind the last the curve is flat.
+    /// The curve through these points, with a transfer time per sector. Without points, only the transfer takes time. The
+    /// curve is flat before the first and behind the last point.
     #[must_use]
     pub fn fit(points: &[MeasuredPoint], transfer_per_sector: Span) -> Self {
         let mut points = points.to_vec();
@@ -64,7 +63,7 @@ impl ServiceCurve {
         Self { knots: knots(&pools), transfer_per_sector }
     }
 
-    /// Time to get over that distance forward and begin to transfer, and the least request's transfer with it, as
+    /// The time to move over that distance forward and begin the transfer, including the transfer of the smallest request, as
     /// measured.
     #[must_use]
     pub fn at_distance(&self, distance: u64) -> Span {
@@ -76,7 +75,7 @@ impl ServiceCurve {
         Span::from_nanos(before.nanos + rise as u64)
     }
 
-    /// The distance from which on everything takes at least `limit`; `u64::MAX` if nothing does.
+    /// The distance from which on every request takes at least `limit`; `u64::MAX` if none does.
     #[must_use]
     pub fn distance_taking(&self, limit: Span) -> u64 {
         let limit = limit.as_nanos();
@@ -86,34 +85,34 @@ impl ServiceCurve {
         before.distance + before.sectors_to_rise(limit - before.nanos).min(reached.distance - before.distance)
     }
 
-    /// Time to serve a request at `to` with the head at `from` (the end of the request before). Backward, the same
-    /// distance costs `backward_penalty` per cent of what it costs forward.
+    /// The time to serve a request at `to` with the head at `from` (the end of the previous request). Backward, a distance
+    /// costs `backward_penalty` per cent of its cost forward.
     #[must_use]
     pub fn service_time(&self, from: Sector, to: Sector, backward_penalty: u64) -> Span {
-        // Selected, not branched upon: which way a request lies is what a processor cannot guess.
+        // Selected without a branch: the direction is unpredictable.
         let share = select_unpredictable(to < from, backward_penalty, 100);
         self.at_distance(from.distance(to)).percent(share)
     }
 
-    /// What the length of a request adds.
+    /// The transfer time of a request.
     #[must_use]
     pub fn transfer(&self, sectors: Sectors) -> Span {
         self.transfer_per_sector * u64::from(sectors.0)
     }
 
-    /// The longest that anything forward takes, but for its transfer.
+    /// The longest time of a forward move, without transfer.
     #[must_use]
     pub fn longest(&self) -> Span {
         self.knots.last().map_or(Span::ZERO, |knot| Span::from_nanos(knot.nanos))
     }
 }
 
-/// The default drive's points: distance in sectors, time in µs.
+/// The default drive's points: distance in sectors, time in us.
 ///
-/// A 7200 rpm desktop drive of 500 GB, such as the stream paper's, put together from its data sheet and not measured:
-/// 0.1 ms of overhead from the buffer or the same track; then the sectors between pass under the head (8.3 ms for the
-/// about 1000 of a track); from there half a turn (4.2 ms) and a seek of 1.2 ms to the next cylinders, 8.9 ms on average
-/// (a third of the way), 18 ms across.
+/// A 7200 rpm desktop drive of 500 GB, such as the stream paper's, assembled from its data sheet and not measured: 0.1 ms of
+/// overhead from the buffer or on the same track; then the sectors between pass under the head (8.3 ms for about 1000 of a
+/// track); from there half a revolution (4.2 ms) and a seek of 1.2 ms to the next cylinders, 8.9 ms on average (a third of
+/// the stroke), 18 ms for the full stroke.
 const DESKTOP_DRIVE: [(u64, u64); 9] = [
     (0, 100),
     (64, 630),
@@ -129,7 +128,7 @@ const DESKTOP_DRIVE: [(u64, u64); 9] = [
 /// The default drive's media rate is about 60 MB/s: 8.3 µs a sector.
 const DESKTOP_TRANSFER: Span = Span::from_nanos(8_300);
 
-/// A 7200 rpm desktop drive of 500 GB, guessed and not measured. Use a measurement or a drive's model where there is one.
+/// A 7200 rpm desktop drive of 500 GB, from its data sheet. Use a measurement or a drive's model where there is one.
 impl Default for ServiceCurve {
     fn default() -> Self {
         let point = |(distance, us)| MeasuredPoint { distance, time: Span::from_micros(us) };
@@ -137,7 +136,7 @@ impl Default for ServiceCurve {
     }
 }
 
-/// Neighbouring points that share one height, their mean.
+/// Adjacent points with one common height, their mean.
 #[derive(Clone, Copy)]
 struct Pool {
     first: u64,
@@ -174,8 +173,8 @@ fn pooled(points: &[MeasuredPoint]) -> Vec<Pool> {
     pools
 }
 
-/// How many of these knots, which are in order, lie before a place. Where they are few they are counted, since no
-/// processor guesses the way of a search among distances at random.
+/// The number of these knots, which are in order, that lie before a position. A few are counted without branches, because the
+/// path of a binary search among random distances is unpredictable.
 fn count(knots: &[Knot], is_before: impl Fn(&Knot) -> bool) -> usize {
     if knots.len() > 24 {
         return knots.partition_point(is_before);

@@ -1,18 +1,17 @@
 //! Scheduling above the block layer: the hooks of a split-level policy.
 //!
-//! A scheduler that sees requests alone cannot know who caused a write that the kernel made later, cannot reorder what the
-//! file system has entangled, and learns of a write too late. A split policy hears of work at three levels:
+//! A block-level scheduler cannot see who caused a write that the kernel issued later, cannot reorder what the file system
+//! has put into one transaction, and learns of a write too late. A split policy receives events at three levels:
 //!
-//! - *system call*: write, fsync, creat and mkdir enter and return; each may be held ([`Split::entered`]). Reads are
+//! - *system call*: write, fsync, creat and mkdir enter and return; the policy may hold each ([`Split::entered`]). Reads are
 //!   scheduled below.
-//! - *memory*: a page became dirty, went out, or was thrown away ([`Split::dirtied`], [`Split::submitted`],
+//! - *memory*: a page became dirty, was submitted, or was discarded ([`Split::dirtied`], [`Split::submitted`],
 //!   [`Split::freed`]), each with its causes.
-//! - *block*: as every [`Scheduler`](crate::Scheduler); there each [`Request`](crate::Request) carries its causes.
+//! - *block*: as every [`Scheduler`](crate::Scheduler); each [`Request`](crate::Request) carries its causes.
 //!
-//! And it may act ([`Split::act`]): let a held call go on, have a file's pages written back, be asked again at a time
-//! ([`Split::alarm`]).
+//! The policy can act ([`Split::act`]): admit a held call, have a file's pages written back, set a timer ([`Split::alarm`]).
 //!
-//! Block-level writes are never held for priority's sake: what they block may be more important than they are.
+//! Block-level writes are never held because of priority: work of higher priority may depend on them.
 //!
 //! # Sources
 //! Yang et al., *Split-Level I/O Scheduling*, SOSP 2015: figure "Multi-Layer Hooks", section "Tags".
@@ -20,68 +19,67 @@
 use crate::request::{CauseSet, Priority};
 use crate::time::{Span, Time};
 
-/// Whom work is done for and charged to: a process, a virtual machine, a tenant. The host says which.
+/// The account that work is done for and charged to: a process, a virtual machine, a tenant. The host defines accounts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Account(pub u32);
 
-/// What was agreed with an account.
+/// The terms of an account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Terms {
-    /// Its priority, from which policies derive its share.
+    /// The priority, from which policies derive the account's share.
     pub priority: Priority,
-    /// The most that it may cause, in bytes a second of sequential I/O; `None` for no limit.
+    /// The most work that it may cause, in bytes per second of sequential I/O; `None` for no limit.
     pub rate: Option<u64>,
-    /// How soon its `fsync` shall return; `None` if nobody cares.
+    /// The target for the duration of its `fsync`; `None` for no target.
     pub fsync_deadline: Option<Span>,
 }
 
-/// A file, as the host numbers them.
+/// A file, by the host's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct File(pub u64);
 
-/// A system call's name from [`Split::entered`] to [`Split::returned`]. The host may reuse it afterwards.
+/// The id of a system call from [`Split::entered`] to [`Split::returned`]. The host may reuse it afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallId(pub u32);
 
-/// What a system call is about to do.
+/// The operation of a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallKind {
-    /// Gets bytes, from the page cache or the disk. Split policies let it pass; it is here for policies that know nothing
-    /// below the call.
+    /// Reads from the page cache or the disk. Split policies admit it; policies without a block-level part use it.
     Read {
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
     },
-    /// Puts bytes into the page cache.
+    /// Writes into the page cache.
     Write {
-        /// Of which file.
+        /// The file.
         file: File,
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
     },
     /// Makes a file durable.
     Fsync {
-        /// Which.
+        /// The file.
         file: File,
     },
-    /// Makes a file.
+    /// Creates a file.
     Create,
-    /// Makes a directory.
+    /// Creates a directory.
     Mkdir,
 }
 
-/// A system call that a split policy hears of.
+/// A system call that a split policy may hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SystemCall {
-    /// Its name while it lasts.
+    /// The id.
     pub id: CallId,
-    /// Whose it is.
+    /// The account.
     pub account: Account,
-    /// What it does.
+    /// The operation.
     pub kind: CallKind,
 }
 
-/// Whether a system call may go on.
+/// Whether a system call may proceed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Verdict {
@@ -94,63 +92,62 @@ pub enum Verdict {
 /// A page of the page cache, or the part of it that one call wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// The file; the host has a number for what belongs to none (its journal, its metadata).
+    /// The file. The host has a number for data without a file (its journal, its metadata).
     pub file: File,
-    /// Where in the file, in bytes.
+    /// The offset in the file, in bytes.
     pub offset: u64,
-    /// How much will be written, in bytes.
+    /// The number of bytes that will be written.
     pub bytes: u32,
 }
 
-/// What a split policy has the host do.
+/// An action that a split policy requests from the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
-    /// This held call goes on.
+    /// Admit this held call.
     Admit(CallId),
-    /// So many dirty pages of a file are written back, the oldest first; nobody waits for them.
+    /// Write back some dirty pages of a file, oldest first. No process waits for them.
     WriteBack {
         /// The file.
         file: File,
-        /// At most so many.
+        /// The most pages.
         pages: u32,
     },
 }
 
-/// What a split policy hears and does above the block layer.
+/// The part of a policy above the block layer.
 ///
-/// A policy that takes over a live queue is told first what is there: accounts, sets, dirty pages (as in
-/// [`dirtied`](Self::dirtied)), and held calls, which enter again. Calls that its predecessor had let go on are not mentioned to it,
-/// nor that they return.
+/// A policy that takes over a live queue first receives the present state: accounts, sets of causes, dirty pages (through
+/// [`dirtied`](Self::dirtied)), and held calls, which enter again. It gets no event for calls that its predecessor admitted,
+/// not even their return.
 ///
-/// After each call of these, and of the scheduler, the host asks
-/// [`act`](Self::act) until there is nothing more to do.
+/// After each call of these methods, and of the scheduler's, the host calls [`act`](Self::act) until it returns `None`.
 pub trait Split {
-    /// What was agreed with an account. Heard before anything else of it, and again when it changes.
+    /// The terms of an account: before any other event of the account, and again when they change.
     fn account(&mut self, now: Time, account: Account, terms: Terms);
 
-    /// Who is in a set of causes; each account once. Heard before anything bears the set.
+    /// The members of a set of causes, each once: before any event with the set.
     fn causes(&mut self, set: CauseSet, members: &[Account]);
 
     /// A system call begins.
     fn entered(&mut self, now: Time, call: &SystemCall) -> Verdict;
 
-    /// It ended.
+    /// A system call ended.
     fn returned(&mut self, _now: Time, _call: &SystemCall) {}
 
-    /// A page is dirty because of `causes`. `before` is whose it was if it was dirty already.
+    /// A page became dirty because of `causes`. `before`: the causes of a page that was dirty already.
     fn dirtied(&mut self, now: Time, page: &Page, causes: CauseSet, before: Option<CauseSet>);
 
-    /// A dirty page is on its way to the block layer. The request that carries it may carry pages of others too, and has
-    /// all their causes.
+    /// A dirty page was submitted to the block layer. The request that carries it may carry other pages too, and has the
+    /// causes of all.
     fn submitted(&mut self, _now: Time, _page: &Page, _causes: CauseSet) {}
 
-    /// A dirty page was thrown away (its file was cut or removed) and will never be written.
+    /// A dirty page was discarded (its file was truncated or removed) and will not be written.
     fn freed(&mut self, now: Time, page: &Page, causes: CauseSet);
 
-    /// The next thing that it wants done.
+    /// The next action.
     fn act(&mut self, now: Time) -> Option<Action>;
 
-    /// When to ask [`act`](Self::act) again, if nothing happens before.
+    /// When to call [`act`](Self::act) again, if no event comes first.
     fn alarm(&self) -> Option<Time> {
         None
     }

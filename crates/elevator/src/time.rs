@@ -5,7 +5,7 @@ use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
 /// A point in time: nanoseconds since an origin that the host chose.
 ///
-/// Nothing in this crate reads a clock; every `Time` comes from the host, virtual or real.
+/// This crate reads no clock; every `Time` comes from the host, virtual or real.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(u64);
 
@@ -27,13 +27,13 @@ impl Time {
         self.0
     }
 
-    /// Seconds since the origin, for people; nothing is decided on it.
+    /// Seconds since the origin, for display only.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// How long ago `earlier` was; zero if it is not earlier.
+    /// The time since `earlier`; zero if `earlier` is not earlier.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Span {
         Span(self.0.saturating_sub(earlier.0))
@@ -45,9 +45,9 @@ impl Time {
 pub struct Span(u64);
 
 impl Span {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
-    /// Longer than anything.
+    /// The longest span.
     pub const MAX: Self = Self(u64::MAX);
 
     /// `ns` nanoseconds.
@@ -80,13 +80,13 @@ impl Span {
         self.0
     }
 
-    /// Its milliseconds, for people; nothing is decided on it.
+    /// Its milliseconds, for display only.
     #[must_use]
     pub fn as_millis_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
 
-    /// Its seconds, for people; nothing is decided on it.
+    /// Its seconds, for display only.
     #[must_use]
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9

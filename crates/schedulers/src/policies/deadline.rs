@@ -47,22 +47,22 @@ use crate::parts::per_request::PerRequest;
 use crate::parts::sorted::{Key, SortedIndex};
 
 tunables! {
-    /// What can be tuned. Names and defaults are Linux's.
+    /// Tunables. Names and defaults are Linux's.
     pub struct Tunables {
-        /// How long a read may wait before it is sent out of order. Shorter: smaller worst case, more seeks.
+        /// How long a read may wait before it is dispatched out of order. Shorter: smaller worst case, more seeks.
         read_expire: Span = Span::from_millis(500), Span::ZERO, Span::from_secs(3_600);
-        /// How long a write may wait before it is sent out of order. A soft limit: reads go first even so.
+        /// The same for writes. A soft limit: reads go first even then.
         write_expire: Span = Span::from_secs(5), Span::ZERO, Span::from_secs(3_600);
-        /// How many read batches may pass waiting writes by. At 0, writes always go first.
+        /// How many read batches may pass waiting writes. 0: writes always go first.
         writes_starved: Count = 2, 0, 1_000;
-        /// Requests in a batch, between which nobody looks at the lists. At 1, nearly first come, first served.
+        /// Requests in a batch. Expiry is checked between batches only. 1: nearly first come, first served.
         fifo_batch: Count = 16, 1, 1_000_000;
-        /// Whether a request may grow at its front. Off saves the look-up where it never happens.
+        /// Whether a request may grow at its front. Off saves the look-up where front merges do not occur.
         front_merges: Flag = true, false, true;
     }
 }
 
-/// Which Linux's rules.
+/// The version whose rules apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
     /// 2.6.9: contiguous batches; a sweep begins at the lowest sector.
@@ -78,7 +78,7 @@ struct Batch {
     starved: u64,
 }
 
-/// The two orders in which one direction's requests are kept.
+/// The two orders of one direction's requests.
 #[derive(Default)]
 struct Queue {
     sorted: SortedIndex,
@@ -94,7 +94,7 @@ pub struct Deadline {
     links: Links,
     expires: PerRequest<Time>,
     batch: Batch,
-    /// The latest candidate, and what the counters will be once it has been taken.
+    /// The latest candidate, and the counters after it has been taken.
     choice: Option<(RequestId, Batch)>,
 }
 
@@ -143,7 +143,7 @@ impl Deadline {
         }
     }
 
-    /// The request that follows the last dispatched one, and may go on with its batch.
+    /// The successor of the last dispatched request, which may continue its batch.
     fn next_in_batch(&self, view: &View<'_>, batch: &mut Batch) -> Option<RequestId> {
         let [reads, writes] = &self.queues;
         let next = writes.next.or(reads.next)?;
@@ -170,7 +170,7 @@ impl Deadline {
         Some((Direction::Write, if starving { Reason::Starved } else { Reason::NewBatch }))
     }
 
-    /// The request with which a direction goes on outside a batch.
+    /// The request with which a direction continues outside a batch.
     fn choose_request(
         &self,
         now: Time,
@@ -206,7 +206,7 @@ impl Deadline {
         Some((id, if reason == Reason::Expired || why == Reason::NewBatch { reason } else { why }))
     }
 
-    /// Takes a request, as it was with that key, out of its queue's order; if it was `next`, its successor is now.
+    /// Removes a request, as it was with that key, from its queue's order; if it was `next`, its successor becomes `next`.
     fn unsort(&mut self, id: RequestId, direction: Direction, key: Key) {
         let queue = &mut self.queues[direction as usize];
         if queue.next == Some(id) {
@@ -215,7 +215,7 @@ impl Deadline {
         queue.sorted.remove_key(key);
     }
 
-    /// The absorbed request ends. If it would have expired first, the other one takes its place.
+    /// The absorbed request ends. If it would have expired first, the absorbing request takes its place.
     fn absorb(&mut self, request: &Request, absorbed: &Request) {
         let direction = absorbed.direction();
         self.unsort(absorbed.id, direction, Key::of(absorbed));
@@ -269,8 +269,8 @@ impl Scheduler for Deadline {
         side == Side::Back || self.tunables.front_merges
     }
 
-    /// Once a request has expired, every batch of its direction begins with one that expired before it, or with it; and
-    /// between two such batches at most `writes_starved` batches of the other direction pass, or one.
+    /// Once a request has expired, every batch of its direction begins with one that expired at the same time or earlier.
+    /// Between two such batches pass at most `writes_starved` batches of the other direction, or one.
     fn longest_wait(&self, load: Load) -> Option<Span> {
         let Tunables { read_expire, write_expire, writes_starved, fifo_batch, .. } = self.tunables;
         let passing = fifo_batch.min(u64::from(load.requests)) * (writes_starved + 2);

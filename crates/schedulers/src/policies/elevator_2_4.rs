@@ -41,11 +41,11 @@ use crate::listing::{Listing, Make};
 use crate::parts::per_request::PerRequest;
 
 tunables! {
-    /// What can be tuned; the names are those of `elvtune`.
+    /// Tunables; the names are those of `elvtune`.
     pub struct Tunables {
-        /// How much a read lets pass. Smaller: nearer to first come, first served.
+        /// Sectors that may pass a read. Smaller: nearer to first come, first served.
         read_latency: Sectors = 2048, 0, 1 << 24;
-        /// How much a write lets pass.
+        /// Sectors that may pass a write.
         write_latency: Sectors = 8192, 0, 1 << 24;
     }
 }
@@ -77,7 +77,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
 }];
 
 impl Elevator2_4 {
-    /// Where in the list a request at this sector goes.
+    /// The place in the list for a request at this sector.
     fn place(&self, start: Sector) -> usize {
         for (place, &id) in self.list.iter().enumerate().rev() {
             let record = self.records[id];
@@ -91,7 +91,7 @@ impl Elevator2_4 {
         self.list.len()
     }
 
-    /// So many sectors pass everybody from this place on.
+    /// `sectors` pass all requests from this place on.
     fn pass(&mut self, from: usize, sectors: Sectors) {
         for &id in self.list.iter().skip(from) {
             let record = &mut self.records[id];
@@ -131,7 +131,8 @@ impl Scheduler for Elevator2_4 {
         self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
     }
 
-    /// Before a request go those that were queued at its arrival, and at most as many others as it has sectors of patience.
+    /// Before a request are dispatched those that were queued at its arrival, and at most as many others as its patience in
+    /// sectors.
     fn longest_wait(&self, load: Load) -> Option<Span> {
         let passing = self.tunables.read_latency.max(self.tunables.write_latency);
         Some(load.service * (u64::from(load.requests) + passing))

@@ -76,19 +76,19 @@ const DISCARD: usize = 2;
 const OTHER: usize = 3;
 const DOMAINS: usize = 4;
 
-/// Most requests of a domain in the device: enough to saturate the fastest devices, says the source.
+/// The most requests of a domain in the device; according to the source enough to saturate the fastest devices.
 const DEPTH_MAX: [u32; DOMAINS] = [256, 128, 64, 16];
-/// Requests that a domain sends in a row.
+/// Requests that a domain dispatches in a row.
 const BATCH_SIZE: [u32; DOMAINS] = [16, 8, 1, 1];
-/// Discards may take long; the source gives them no tunable.
+/// Discards may take long; the source has no tunable for them.
 const DISCARD_LAT: Span = Span::from_secs(5);
-/// Percent of the queue open to asynchronous requests, so that they cannot keep synchronous ones out.
+/// Share of the queue open to asynchronous requests in per cent, so that they cannot exclude synchronous ones.
 const ASYNC_PERCENT: u64 = 75;
-/// From the first completion to the next look at the histograms.
+/// From the first completion to the next evaluation of the histograms.
 const LOOK_AFTER: Span = Span::from_millis(100);
-/// A percentile needs so many samples,
+/// A percentile needs this many samples,
 const SAMPLES_MIN: u32 = 500;
-/// or so much time since the first look that found any.
+/// or this much time since the first evaluation that found one.
 const WINDOW: Span = Span::from_secs(1);
 /// How many of the youngest requests a submission may join.
 const MERGE_REACH: u64 = 8;
@@ -112,7 +112,7 @@ impl Histogram {
         self.0.iter().sum()
     }
 
-    /// The bucket in which the given percentile lies. The histogram begins anew.
+    /// The bucket of the given percentile. Resets the histogram.
     fn take_percentile(&mut self, percent: u32) -> usize {
         let mut rank = (self.samples() * percent).div_ceil(100);
         let mut bucket = 0;
@@ -132,9 +132,9 @@ struct Latency {
     total: Histogram,
     /// Since dispatch.
     device: Histogram,
-    /// When a percentile is taken of however few samples there are.
+    /// When a percentile is taken whatever the number of samples.
     window_ends: Option<Time>,
-    /// The 99th percentile's bucket, found while there was no congestion.
+    /// The 99th percentile's bucket from a window without congestion.
     remembered: Option<usize>,
 }
 
@@ -146,8 +146,8 @@ enum Kind {
 }
 
 impl Latency {
-    /// The percentile's bucket, if there are samples enough or they are old enough. Both histograms share one window,
-    /// as in the source: the first one judged closes it.
+    /// The percentile's bucket, if there are enough samples or they are old enough. Both histograms share one window, as in
+    /// the source: the first one evaluated closes it.
     fn percentile(&mut self, now: Time, kind: Kind, percent: u32) -> Option<usize> {
         let histogram = match kind {
             Kind::Total => &mut self.total,
@@ -168,7 +168,7 @@ impl Latency {
 
 /// One domain.
 struct Domain {
-    /// Out of the software queue: next to be sent, closed to merges.
+    /// Out of the software queue: dispatched next, closed to merges.
     moved: Fifo,
     /// In the software queue.
     staged: Fifo,
@@ -202,12 +202,12 @@ impl Domain {
     }
 }
 
-/// Where a request is.
+/// The state of a request.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Place {
     #[default]
     Unknown,
-    /// In its domain's software queue, so many requests of the domain having come before it.
+    /// In its domain's software queue, after this many requests of the domain.
     Queued(u64),
     Sent(Time),
 }
@@ -216,22 +216,22 @@ enum Place {
 pub struct Kyber {
     tunables: Tunables,
     domains: [Domain; DOMAINS],
-    /// Requests ever staged, per domain: numbers them.
+    /// Requests ever staged, per domain; they number the requests.
     staged: [u64; DOMAINS],
     links: Links,
     places: PerRequest<Place>,
     current: usize,
-    /// Requests sent in the current domain's batch.
+    /// Requests dispatched in the current domain's batch.
     batching: u32,
-    /// When the histograms are looked at.
+    /// When the histograms are evaluated next.
     look_at: Option<Time>,
-    /// Asynchronous requests queued or in the device, and the most that may be.
+    /// Asynchronous requests queued or in the device, and their limit.
     asynchronous: u32,
     asynchronous_max: u32,
 }
 
 impl Kyber {
-    /// On a queue that takes so many requests.
+    /// For a queue with this request limit.
     #[must_use]
     pub fn new(nr_requests: u32) -> Self {
         Self {
@@ -260,13 +260,13 @@ impl Kyber {
         self.places.get(id).copied().unwrap_or_default()
     }
 
-    /// Whether a request of that place is in its domain's software queue still.
+    /// Whether a request with that number is still in its domain's software queue.
     fn is_staged(&self, domain: usize, place: Place) -> bool {
         let oldest = self.staged[domain] - self.domains[domain].staged.len() as u64;
         matches!(place, Place::Queued(number) if number >= oldest)
     }
 
-    /// The current domain's next request, if it may go.
+    /// The current domain's next request, if it may be dispatched.
     fn take_current(&mut self, now: Time) -> Option<RequestId> {
         let id = self.domains[self.current].take(&mut self.links)?;
         self.batching += 1;
@@ -290,8 +290,8 @@ impl Kyber {
         None
     }
 
-    /// Looks at the histograms if it is time. Their time may have passed a while ago; nothing that was decided since
-    /// depended on it, and completions call this before they add their samples.
+    /// Evaluates the histograms if it is time. The time may have passed some while ago: no decision since then depended on
+    /// it, and completions call this before they add samples.
     fn look(&mut self, now: Time) {
         if let Some(at) = self.look_at.filter(|&at| at <= now) {
             self.look_at = None;
@@ -302,7 +302,7 @@ impl Kyber {
         }
     }
 
-    /// Whether the device answers any domain too late. Every domain is asked: being asked empties its histogram.
+    /// Whether the device is too slow for any domain. Every domain is evaluated, because that resets its histogram.
     fn is_congested(&mut self, now: Time) -> bool {
         let mut congested = false;
         for domain in &mut self.domains[READ..OTHER] {
@@ -312,7 +312,7 @@ impl Kyber {
         congested
     }
 
-    /// Gives a domain fewer or more tokens. Under congestion a percentile from an earlier window will do, once.
+    /// Changes a domain's tokens. Under congestion, a percentile from an earlier window is used once.
     fn adjust(&mut self, now: Time, domain: usize, congested: bool) {
         let domain_state = &mut self.domains[domain];
         let mut p99 = domain_state.latency.percentile(now, Kind::Total, 99);
@@ -348,7 +348,7 @@ impl Scheduler for Kyber {
         self.asynchronous += u32::from(!request.is_sync());
     }
 
-    /// A request that grows keeps its place, and [`may_merge`](Self::may_merge) lets none swallow another.
+    /// A request that grows keeps its place; [`may_merge`](Self::may_merge) refuses absorptions.
     fn merged(&mut self, _now: Time, _request: &Request, _growth: Growth<'_>) {}
 
     fn next(&mut self, now: Time, _view: &View<'_>) -> Decision {
@@ -377,7 +377,8 @@ impl Scheduler for Kyber {
         self.look_at.get_or_insert(now + LOOK_AFTER);
     }
 
-    /// Asynchronous requests may fill three quarters of the queue. While they are kept out, synchronous ones pass them.
+    /// Asynchronous requests may fill three quarters of the queue. While they are refused, synchronous ones may exceed the
+    /// limit.
     fn may_queue(
         &self,
         _now: Time,
@@ -392,7 +393,7 @@ impl Scheduler for Kyber {
         }
     }
 
-    /// A submission may join one of the youngest requests of the software queue; one that is queued itself joins none.
+    /// A submission may join one of the youngest requests of the software queue; a queued request joins none.
     fn may_merge(&self, request: &Request, addition: &Request, _side: Side) -> bool {
         let domain = domain_of(request.op);
         let place = self.place(request.id);
@@ -400,8 +401,8 @@ impl Scheduler for Kyber {
         in_reach && self.is_staged(domain, place) && !matches!(self.place(addition.id), Place::Queued(_))
     }
 
-    /// A request waits for those of its domain that came before it. Each of them waits at most until a token comes
-    /// back (everything in the device is served meanwhile) and then for one batch of every domain.
+    /// A request waits for the earlier requests of its domain. Each of them waits at most until a token is returned
+    /// (everything in the device is served meanwhile) and then for one batch of every domain.
     fn longest_wait(&self, load: Load) -> Option<Span> {
         let turn = BATCH_SIZE.iter().sum::<u32>() + load.requests;
         Some(load.service * u64::from(turn) * u64::from(load.requests))
@@ -417,7 +418,8 @@ impl Tuning for Kyber {
         Tunables::TABLE
     }
 
-    /// Beside the tunables, the present depths, to look at: `read_depth`, `write_depth`, `discard_depth`, `other_depth`.
+    /// In addition to the tunables, the present depths for display: `read_depth`, `write_depth`, `discard_depth`,
+    /// `other_depth`.
     fn value(&self, name: &str) -> Option<Value> {
         let depth = |domain: usize| Some(Value::Count(u64::from(self.domains[domain].depth)));
         match name {

@@ -36,7 +36,7 @@ use crate::parts::sorted::{Key, SortedIndex};
 pub struct Look {
     sorted: SortedIndex,
     upward: bool,
-    /// The latest candidate, and whether the sweep goes upward once it has been taken.
+    /// The latest candidate, and the direction of the sweep after it has been taken.
     choice: Option<(RequestId, bool)>,
 }
 
@@ -57,12 +57,12 @@ impl Default for Look {
     }
 }
 
-/// Where the head probably is: at the end of the last dispatched request.
+/// The head's assumed position: the end of the last dispatched request.
 pub(crate) fn head(view: &View<'_>) -> Sector {
     view.device.last_dispatched.map_or(Sector(0), |last| last.end)
 }
 
-/// What every policy does that keeps requests in sector order alone.
+/// The reaction to growth of policies that keep requests in sector order only.
 pub(crate) fn resort(sorted: &mut SortedIndex, request: &Request, growth: &Growth<'_>) {
     if growth.was_start != request.start {
         sorted.remove_key(Key::at(growth.was_start, request.serial));

@@ -52,29 +52,29 @@ use crate::parts::per_request::PerRequest;
 use crate::parts::sorted::{Key, SortedIndex};
 
 tunables! {
-    /// What can be tuned. Names and defaults are Linux's.
+    /// Tunables. Names and defaults are Linux's.
     pub struct Tunables {
-        /// How long a read may wait before it is sent out of order.
+        /// How long a read may wait before it is dispatched out of order.
         read_expire: Span = Span::from_millis(500), Span::ZERO, Span::from_secs(3_600);
-        /// How long a write may wait before it is sent out of order. A soft limit: reads go first even so.
+        /// The same for writes. A soft limit: reads go first even then.
         write_expire: Span = Span::from_secs(5), Span::ZERO, Span::from_secs(3_600);
-        /// How many read batches may pass waiting writes by. At 0, writes always go first.
+        /// How many read batches may pass waiting writes. 0: writes always go first.
         writes_starved: Count = 2, 0, 1_000;
-        /// Requests in a batch, between which nobody looks at the lists.
+        /// Requests in a batch. Expiry is checked between batches only.
         fifo_batch: Count = 16, 1, 1_000_000;
         /// Whether a request may grow at its front.
         front_merges: Flag = true, false, true;
-        /// How long a request of a lower class may wait for the higher ones.
+        /// How long a request of a lower class may wait for the higher classes.
         prio_aging_expire: Span = Span::from_secs(10), Span::ZERO, Span::from_secs(3_600);
-        /// How many requests may be no reads. Fewer than the request limit: a flood of writes leaves reads their room.
-        /// Linux's default, nr_requests, is all of them, and so is this one.
+        /// The most requests other than reads. Below the request limit, a flood of writes leaves room for reads. Linux's
+        /// default, nr_requests, is no limit, and neither is this one.
         async_depth: Count = 1_000_000, 1, 1_000_000;
     }
 }
 
 const CLASSES: usize = 3;
 
-/// What the classes share.
+/// Shared by the classes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Batch {
     last_direction: Direction,
@@ -104,9 +104,9 @@ pub struct MqDeadline {
     links: Links,
     expires: PerRequest<Time>,
     batch: Batch,
-    /// Requests queued or in flight that are no reads.
+    /// Requests queued or in flight other than reads.
     throttled: u32,
-    /// The latest candidate, and what the counters will be once it has been taken.
+    /// The latest candidate, and the counters after it has been taken.
     choice: Option<(RequestId, Batch)>,
 }
 
@@ -128,7 +128,7 @@ impl Default for MqDeadline {
             classes: Default::default(),
             links: Links::new(),
             expires: PerRequest::new(),
-            // Linux begins as if in a write batch: writes that are there first go first.
+            // Linux begins as if in a write batch: writes that are queued first go first.
             batch: Batch { last_direction: Direction::Write, batching: 0, starved: 0 },
             throttled: 0,
             choice: None,
@@ -217,14 +217,14 @@ impl MqDeadline {
         }
     }
 
-    /// A request ended: absorbed by another, or out of the device.
+    /// A request ended: absorbed, or completed.
     fn ended(&mut self, request: &Request) {
         self.classes[class_of(request)].unfinished -= 1;
         self.throttled -= u32::from(request.direction() == Direction::Write);
     }
 
-    /// The absorbed request ends. If it would have expired first, the other one takes its place. Both are of one class:
-    /// requests of different priority are never merged.
+    /// The absorbed request ends. If it would have expired first, the absorbing request takes its place. Both are of one
+    /// class: requests of different priority are never merged.
     fn absorb(&mut self, request: &Request, absorbed: &Request) {
         self.ended(absorbed);
         let class = &mut self.classes[class_of(absorbed)];

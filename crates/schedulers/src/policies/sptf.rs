@@ -41,21 +41,21 @@ use crate::policies::look::{head, resort};
 use crate::policies::sstf::nearest;
 
 tunables! {
-    /// What can be tuned.
+    /// Tunables.
     pub struct Tunables {
-        /// How much of the time that it has waited is taken off a request's positioning time. 0 is pure SPTF; Jacobson and
-        /// Wilkes found a few per cent to bound the worst case at little cost.
+        /// The share of the waiting time that is subtracted from a request's positioning time. 0: pure SPTF. Jacobson and
+        /// Wilkes found that a few per cent bound the worst case at little cost.
         ageing: Percent = 0, 0, 10_000;
-        /// How many requests, the oldest ones, are considered. Less than all bounds the work of a decision.
+        /// The number of oldest requests that are considered. A limit bounds the work of a decision.
         window: Count = 1_000_000, 1, 1_000_000;
     }
 }
 
-/// Where a request is among all arrivals, and around the platter.
+/// A request's place among all arrivals, and its angle on the platter.
 #[derive(Clone, Copy, Default)]
 struct Place {
     arrival: u64,
-    /// Once it was asked for.
+    /// Computed on first use.
     angle: Option<u32>,
 }
 
@@ -68,7 +68,7 @@ pub struct Sptf {
     list: Fifo,
     places: PerRequest<Place>,
     latest: u64,
-    /// Queued requests that no sector bounds: neither reads nor writes.
+    /// Queued requests without a position: neither reads nor writes.
     elsewhere: u32,
 }
 
@@ -129,16 +129,16 @@ impl Sptf {
             let credit = now.since(request.arrived).percent(self.tunables.ageing);
             signed(oracle.positioning_time(now, request)) - signed(credit)
         };
-        // `min_by_key` keeps the first of equals.
+        // `min_by_key` returns the first of equals.
         self.links.iter(&self.list).take(self.tunables.window as usize).min_by_key(|&id| cost(id))
     }
 }
 
-/// To ask about so few costs no more than to look for the nearest.
+/// Up to this number, evaluating all requests costs no more than searching for the nearest.
 const FEW: usize = 8;
 
-/// What can be reached is asked once for so many neighbours: at first, when each that is asked about leaves less to reach, and at
-/// most, after doubling each time. Fewer are more questions, more are more to look at in vain.
+/// The numbers of neighbours for which the reachable angles are computed once: initially, when each evaluated request narrows
+/// the range, and at most, after doubling each time. Fewer: more calls of the oracle. More: more requests checked in vain.
 const FIRST_FEW: usize = 2;
 const MOST: usize = 16;
 
@@ -148,14 +148,14 @@ struct Search<'a> {
     view: &'a View<'a>,
     oracle: &'a dyn Positioning,
     places: &'a mut PerRequest<Place>,
-    /// The least time of the requests that were asked about, and whose it is.
+    /// The least time so far, and its request.
     least: Span,
     best: Option<RequestId>,
 }
 
 impl Search<'_> {
-    /// Asks about those of the next few requests that lie at an angle which can be reached, from the first of them on, in
-    /// the least time so far; whether any behind them may be better still.
+    /// Evaluates those of the next few requests whose angle can be reached within the least time so far; returns whether
+    /// requests beyond them may be better.
     fn visit(
         &mut self,
         few: usize,
@@ -186,7 +186,7 @@ impl Search<'_> {
     }
 }
 
-/// Whether it is served at a place.
+/// Whether the request has a position.
 fn has_place(request: &Request) -> bool {
     matches!(request.op, Op::Read | Op::Write)
 }

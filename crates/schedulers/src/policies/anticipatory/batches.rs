@@ -1,4 +1,4 @@
-//! Batches: reads and writes by turns, each for a time, and never mixed in the device (1.9).
+//! Batches: reads and writes in turns, each for a limited time, and never mixed in the device.
 
 use super::Timing;
 use super::lists::Kind;

@@ -1,4 +1,4 @@
-//! Histories of processes, and how 2.6.9 and 2.6.32 judge by them whether to wait (1.5 to 1.8).
+//! Histories of processes, and the rules by which 2.6.9 and 2.6.32 decide whether to wait (`as_can_break_anticipation`).
 
 use elevator::{HoldReason, Process, Request, Sector};
 
@@ -189,7 +189,7 @@ impl ByProcess {
         ms > limit || is_close(s.last_sector, request.start, CLOSE_2_6_9, ms.saturating_sub(1))
     }
 
-    /// The window of 2.6.32, or anything nearer than what is expected of the process (1.7).
+    /// The window of 2.6.32, or anything nearer than the process's expected seek (`as_close_req`).
     fn is_close_2_6_32(&self, s: &Situation, request: &Queued) -> bool {
         let delay = s.delay();
         delay > self.ticks.of(CLOSE_LIMIT).min(s.antic_expire)

@@ -7,13 +7,13 @@ use crate::parts::jiffies::Jiffies;
 use crate::parts::nearest::Reach;
 use crate::parts::sorted::{Key, SortedIndex};
 
-/// How far back the head goes for a request (1.3): 512 MiB, and each sector backward counts as two.
+/// How far back the head goes for a request (`MAXBACK` in `as-iosched.c`): 512 MiB, and each sector backward counts twice.
 const REACH: Reach = Reach { back_max: 1024 * 1024, back_penalty: 2 };
 
-/// What requests are kept apart by: whether somebody waits for them.
+/// The kind of a request: whether a process waits for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
-    /// Writes that nobody waits for.
+    /// Writes for which no process waits.
     Async = 0,
     /// Reads, and writes marked as synchronous.
     Sync = 1,
@@ -31,9 +31,9 @@ impl Kind {
 struct List {
     sorted: SortedIndex,
     fifo: Fifo,
-    /// Where the latest dispatched one ended.
+    /// The end of the latest dispatched one.
     last_sector: Sector,
-    /// When it was last looked at whether the oldest has expired.
+    /// When the oldest was last checked for expiry.
     last_check_fifo: Jiffies,
 }
 
@@ -45,21 +45,21 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// A request begins to wait.
+    /// A request was inserted.
     pub(crate) fn add(&mut self, kind: Kind, request: &Request) {
         let list = &mut self.lists[kind as usize];
         list.sorted.insert(request);
         self.links.push_back(&mut list.fifo, request.id);
     }
 
-    /// A request waits no longer.
+    /// A request left the queue.
     pub(crate) fn remove(&mut self, kind: Kind, request: &Request) {
         let list = &mut self.lists[kind as usize];
         list.sorted.remove(request);
         self.links.remove(&mut list.fifo, request.id);
     }
 
-    /// A request now begins elsewhere.
+    /// A request has a new first sector.
     pub(crate) fn moved(&mut self, kind: Kind, was_start: Sector, request: &Request) {
         let list = &mut self.lists[kind as usize];
         list.sorted.remove_key(Key::at(was_start, request.serial));
@@ -74,7 +74,7 @@ impl Lists {
         self.links.replace(&mut list.fifo, ended.id, request.id);
     }
 
-    /// Whether any of that kind waits.
+    /// Whether requests of that kind are queued.
     pub(crate) const fn any(&self, kind: Kind) -> bool {
         !self.lists[kind as usize].fifo.is_empty()
     }
@@ -90,23 +90,23 @@ impl Lists {
         REACH.nearest(&list.sorted, list.last_sector)
     }
 
-    /// Where the latest dispatched one of that kind ended.
+    /// The end of the latest dispatched one of that kind.
     pub(crate) const fn last_sector(&self, kind: Kind) -> Sector {
         self.lists[kind as usize].last_sector
     }
 
-    /// Notes where a dispatched request ends.
+    /// Stores the end of a dispatched request.
     pub(crate) fn sent(&mut self, kind: Kind, end: Sector) {
         self.lists[kind as usize].last_sector = end;
     }
 
-    /// Notes that the oldest is being served anyway.
+    /// Notes that the oldest is being dispatched anyway.
     pub(crate) fn checked(&mut self, kind: Kind, now: Jiffies) {
         self.lists[kind as usize].last_check_fifo = now;
     }
 
-    /// Whether it is time to look at the oldest again: once in `expire`, since serving every expired request at once
-    /// would be a seek storm (1.9).
+    /// Whether to check the oldest again: once per `expire`, because dispatching every expired request at once would cause a
+    /// seek storm (`as_fifo_expired`).
     pub(crate) fn due_for_check(&mut self, kind: Kind, now: Jiffies, expire: Jiffies) -> bool {
         let list = &mut self.lists[kind as usize];
         let due = now.saturating_sub(list.last_check_fifo) >= expire;

@@ -91,16 +91,16 @@ anticipatory_tunables! {
     pub struct Tunables2_6_9 { hz = 1000; }
 }
 
-/// Which Linux's rules.
+/// The version whose rules apply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
     /// 2.6.9 to 2.6.12: the "LAS" of the cooperative scheduler's paper.
     V2_6_9,
-    /// 2.6.16 to 2.6.32: with a measure of cooperation.
+    /// 2.6.16 to 2.6.32: with an estimate of cooperation.
     V2_6_32,
 }
 
-/// A judgement that can be made with a version's settings.
+/// A judgement for a version's settings.
 pub(crate) trait Judges<S>: Judgement {
     /// The settings have changed.
     fn tuned(&mut self, settings: &S);
@@ -112,7 +112,7 @@ impl<S: Settings> Judges<S> for ByProcess {
     }
 }
 
-/// What is kept of a request from its insertion to its end.
+/// The state of a request from its insertion to its end.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     requester: Option<Requester>,
@@ -126,21 +126,21 @@ impl Default for Record {
     }
 }
 
-/// The anticipatory scheduler with some judgement of whom to wait for.
+/// The anticipatory scheduler, parametrised by the judgement of which process to wait for.
 pub(crate) struct Anticipatory<S, J> {
     settings: S,
     timing: Timing,
     ticks: Ticks,
-    /// When the latest event happened.
+    /// The time of the latest event.
     now: Time,
     pub(crate) judgement: J,
-    /// Where a write batch begins: at the next write in order, or at the oldest.
+    /// Whether a write batch begins at the oldest write or at the next in order.
     writes_from_oldest: bool,
     lists: Lists,
     records: PerRequest<Record>,
     batches: Batches,
     wait: Wait,
-    /// Sent and not completed.
+    /// Requests in the device.
     nr_dispatched: u32,
 }
 
@@ -175,7 +175,7 @@ fn version_2_6_32() -> Anticipatory<Tunables, ByProcess> {
     Anticipatory::new(ByProcess::new(Version::V2_6_32, Ticks::of_hz(250)), true)
 }
 
-/// A choice, or why there is none yet.
+/// A choice, or the reason to wait.
 type Choice = Result<(RequestId, Reason), Hold>;
 
 impl<S: Settings, J: Judges<S>> Anticipatory<S, J> {
@@ -199,7 +199,7 @@ impl<S: Settings, J: Judges<S>> Anticipatory<S, J> {
         }
     }
 
-    /// The time in ticks. A wait whose time is up ends first (`as_antic_timeout`).
+    /// The time in ticks. Ends a wait whose time is over (`as_antic_timeout`).
     fn clock(&mut self, now: Time) -> Jiffies {
         self.now = now;
         let now = self.ticks.at(now);
@@ -222,7 +222,7 @@ impl<S: Settings, J: Judges<S>> Anticipatory<S, J> {
         })
     }
 
-    /// Whether something speaks against waiting; and notes what.
+    /// Whether there is a reason against waiting; stores it.
     fn breaks(&mut self, now: Jiffies, request: Option<&Queued>) -> bool {
         let Some(situation) = self.situation(now) else { return true };
         let found = self.judgement.can_break(&situation, request);
@@ -237,7 +237,7 @@ impl<S: Settings, J: Judges<S>> Anticipatory<S, J> {
         self.wait.status() != Status::Finished && !self.breaks(now, queued.as_ref())
     }
 
-    /// What the device waits for, if it waits.
+    /// The hold, if the device waits.
     fn hold(&self) -> Option<Hold> {
         if self.batches.is_changing() {
             return Some(Hold { until: None, wake: Wake::Completion, reason: HoldReason::BatchChange });
@@ -263,7 +263,7 @@ impl<S: Settings, J: Judges<S>> Anticipatory<S, J> {
         }
     }
 
-    /// The oldest of that kind, if it has expired and it is time to look.
+    /// The oldest request of that kind, if it has expired and the check is due.
     fn expired(&mut self, kind: Kind, now: Jiffies) -> Option<RequestId> {
         let expire = self.expire(kind);
         if !self.lists.due_for_check(kind, now, expire) {
@@ -295,7 +295,7 @@ impl<S: Settings, J: Judges<S>> Anticipatory<S, J> {
         self.settle(now, first, Reason::NewBatch)
     }
 
-    /// The running batch goes on, if it has anything to go on with, or somebody to wait for.
+    /// Continues the running batch, if it has requests or a process to wait for.
     fn go_on(&mut self, now: Jiffies, view: &View<'_>, reads_only: bool) -> Option<Choice> {
         let kind = self.batches.kind();
         let next = self.lists.next(kind);
@@ -315,7 +315,7 @@ impl<S: Settings, J: Judges<S>> Anticipatory<S, J> {
         Some(self.settle(now, Some(next), self.reason(next)))
     }
 
-    /// An expired request goes first, and nothing goes before a new batch's device is drained.
+    /// An expired request goes first, and none goes before the device is drained for a new batch.
     fn settle(&mut self, now: Jiffies, first: Option<RequestId>, reason: Reason) -> Choice {
         let drain = Hold { until: None, wake: Wake::Completion, reason: HoldReason::BatchChange };
         let expired = self.expired(self.batches.kind(), now);
@@ -329,7 +329,7 @@ impl<S: Settings, J: Judges<S>> Anticipatory<S, J> {
         }
     }
 
-    /// Why the next request of a running batch goes now.
+    /// The reason for dispatching the running batch's next request.
     fn reason(&self, id: RequestId) -> Reason {
         let own = self.records[id].requester.map(|r| r.process) == self.wait.awaited().map(|r| r.process);
         match self.wait.because() {
@@ -365,7 +365,7 @@ impl<S: Settings, J: Judges<S>> Anticipatory<S, J> {
         self.nr_dispatched += 1;
     }
 
-    /// The device gave back what was awaited, and its completion will not be heard of.
+    /// The device gave back the awaited request; its completion will not be reported.
     fn given_back(&mut self, requester: Option<Requester>) {
         let awaited = self.wait.awaited();
         if awaited.is_some() && awaited.map(|r| r.process) == requester.map(|r| r.process) {
@@ -374,7 +374,7 @@ impl<S: Settings, J: Judges<S>> Anticipatory<S, J> {
         }
     }
 
-    /// A queued request ends because `request` swallowed it. If it would have expired first, the other takes its place.
+    /// A queued request was absorbed by `request`. If it would have expired first, `request` takes its place.
     fn absorb(&mut self, request: &Request, absorbed: &Request) {
         let was = self.records[absorbed.id];
         let record = &mut self.records[request.id];
@@ -461,7 +461,7 @@ impl<S: Settings, J: Judges<S>> Scheduler for Anticipatory<S, J> {
         self.judgement.exited(process);
     }
 
-    /// The awaited process may exceed the limit: it must not sleep while the device waits for it.
+    /// The awaited process may exceed the limit: it must not block while the device waits for it.
     fn may_queue(
         &self,
         _now: Time,

@@ -54,12 +54,12 @@ fn the_next_read_of_the_same_process_is_waited_for_and_served_before_an_older_on
         let first = t.read_by(1, 1_000);
         t.serves(first, SectorOrder); // completes at 0
         let other = t.read_by(2, FAR);
-        t.holds(AwaitProcess, until(6)); // rule 10: nothing speaks against waiting
+        t.holds(AwaitProcess, until(6)); // no reason against waiting
         t.at(2).holds(AwaitProcess, until(6));
         let next = t.read_by(1, 1_008);
-        t.serves(next, Anticipated); // rule 1
+        t.serves(next, Anticipated); // its own request
         t.holds(AwaitProcess, until(8)); // its mean think time: (2*256/8 + 128) / 32 = 6
-        t.at(8).serves(other, WaitOver); // rule 2
+        t.at(8).serves(other, WaitOver); // the time is over
         t.idles();
     }
 }
@@ -79,7 +79,7 @@ fn no_time_runs_before_the_read_has_completed() {
 }
 
 #[test]
-fn what_came_long_after_the_completion_is_not_held_up() {
+fn a_request_long_after_the_completion_is_not_held() {
     for mut t in both() {
         let first = t.read_by(1, 1_000);
         t.serves(first, SectorOrder);
@@ -103,7 +103,7 @@ fn anticipation_off_is_no_anticipation() {
 }
 
 #[test]
-fn nobody_is_waited_for_after_a_write_or_after_a_read_of_whom_nobody_knows() {
+fn no_process_is_waited_for_after_a_write_or_a_read_of_an_unknown_process() {
     for mut t in both() {
         let write = t.insert(Request { process: Some(Process::single(1)), op: Op::Write, ..request(500, 8) });
         t.serves(write, NewBatch);
@@ -119,13 +119,13 @@ fn with_one_identity_for_all_the_next_in_order_always_breaks_the_wait() {
     for mut t in both() {
         let ids = [1_000, FAR, 2_000].map(|sector| t.read_by(1, sector));
         t.serves(ids[0], SectorOrder);
-        t.serves(ids[2], Anticipated); // rule 1, and sector order
+        t.serves(ids[2], Anticipated); // its own request, and sector order
         t.serves(ids[1], Anticipated);
     }
 }
 
 #[test]
-fn rule_4_a_process_with_something_queued_is_not_waited_for() {
+fn a_process_with_a_queued_request_is_not_waited_for() {
     for mut t in both() {
         let first = t.read_by(1, 1_000);
         // Its other request is far; somebody else's is on the way, but not close.
@@ -138,7 +138,7 @@ fn rule_4_a_process_with_something_queued_is_not_waited_for() {
 }
 
 #[test]
-fn rule_6_a_close_request_of_another_process_ends_the_wait() {
+fn a_close_request_of_another_process_ends_the_wait() {
     // 2.6.9: 64 sectors ahead or 32 behind at once, twice as far with each millisecond from the second on.
     for (ms, start, close) in [
         (0, 1_008 + 64, true),
@@ -185,7 +185,7 @@ fn check_close(t: &mut Table, ms: u64, start: u64, close: bool) {
 }
 
 #[test]
-fn rule_7_las_does_not_wait_for_the_dead() {
+fn las_does_not_wait_for_ended_processes() {
     let mut t = las();
     let first = t.read_by(1, 1_000);
     t.serves(first, SectorOrder);
@@ -195,7 +195,7 @@ fn rule_7_las_does_not_wait_for_the_dead() {
 }
 
 #[test]
-fn rule_7_a_process_that_ends_is_waited_for_until_half_of_them_were_not_continued() {
+fn an_ended_process_is_waited_for_until_half_of_them_were_not_continued() {
     let mut t = as_2_6_32();
     let mut waits = 0;
     for n in 0..20 {
@@ -217,7 +217,7 @@ fn rule_7_a_process_that_ends_is_waited_for_until_half_of_them_were_not_continue
 }
 
 #[test]
-fn rule_7_somebody_who_goes_on_near_by_saves_the_next_ones() {
+fn a_process_that_continues_near_by_restores_the_wait_for_ended_ones() {
     let mut t = as_2_6_32();
     for n in 0..20 {
         let next = t.read_by(10 + n, 1_000 + 100 * u64::from(n));
@@ -231,7 +231,7 @@ fn rule_7_somebody_who_goes_on_near_by_saves_the_next_ones() {
 }
 
 #[test]
-fn rule_8_las_does_not_wait_for_newcomers_who_tend_to_end() {
+fn las_does_not_wait_for_new_processes_that_tend_to_end() {
     let mut t = las();
     // Each reads once and ends while it is waited for: exit_prob 32, 60, 84, 105, 123, 139.
     for n in 0..6 {
@@ -255,7 +255,7 @@ fn rule_8_las_does_not_wait_for_newcomers_who_tend_to_end() {
 }
 
 #[test]
-fn rule_9_who_thinks_longer_than_the_wait_is_not_waited_for() {
+fn a_process_that_thinks_longer_than_the_wait_is_not_waited_for() {
     for mut t in both() {
         let last = with_history(&mut t, 3); // mean (total+128)/samples stays at 6 or below
         t.serves(last, Anticipated);
@@ -397,7 +397,7 @@ fn the_awaited_process_may_exceed_the_limit() {
 }
 
 #[test]
-fn a_process_with_the_number_of_a_dead_one_is_another() {
+fn a_process_with_the_number_of_an_ended_one_is_another() {
     let mut t = as_2_6_32();
     let first = t.read_by(1, 1_000);
     t.serves(first, SectorOrder);
@@ -409,7 +409,7 @@ fn a_process_with_the_number_of_a_dead_one_is_another() {
 }
 
 #[test]
-fn an_absorbed_request_gives_its_place_and_does_not_count_as_queued_any_more() {
+fn an_absorbed_request_gives_its_place_and_no_longer_counts_as_queued() {
     for mut t in both() {
         let first = t.read_by(1, 1_000);
         t.serves(first, SectorOrder);
@@ -426,7 +426,7 @@ fn an_absorbed_request_gives_its_place_and_does_not_count_as_queued_any_more() {
 }
 
 #[test]
-fn with_ticks_of_another_length_a_batch_ends_when_it_was_to_end() {
+fn a_change_of_hz_does_not_move_the_end_of_a_batch() {
     for mut t in both() {
         let [first, second] = [1_000, FAR].map(|start| t.read(start));
         let write = t.write(2_000);

@@ -1,28 +1,28 @@
-//! The state machine of anticipation (1.4).
+//! The state machine of anticipation (`enum anticipation_status` in `as-iosched.c`).
 
 use super::judgement::{Break, Requester};
 use crate::parts::jiffies::Jiffies;
 
-/// Where anticipation stands.
+/// The state of anticipation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Status {
     /// `ANTIC_OFF`: not anticipating.
     Off,
-    /// `ANTIC_WAIT_REQ`: the read after which to anticipate has not completed; no time runs.
+    /// `ANTIC_WAIT_REQ`: the read after which to anticipate has not completed; the time limit does not run.
     WaitReq,
-    /// `ANTIC_WAIT_NEXT`: it has; the time runs.
+    /// `ANTIC_WAIT_NEXT`: it has completed; the time limit runs.
     WaitNext,
-    /// `ANTIC_FINISHED`: a candidate was found, or none; the next request goes.
+    /// `ANTIC_FINISHED`: the wait ended; the next request is dispatched.
     Finished,
 }
 
-/// Who is awaited, and since when.
+/// The awaited process, and the time since its completion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wait {
     status: Status,
-    /// Whose read went last; nobody after a write, or a read of whom nobody knows.
+    /// The process of the latest read; none after a write, or after a read of an unknown process.
     awaited: Option<Requester>,
-    /// When the awaited one's request completed (`antic_start`); none while it is in the device (`ioc_finished`).
+    /// When the awaited process's request completed (`antic_start`); none while it is in the device (`ioc_finished`).
     since: Option<Jiffies>,
     /// Why the wait ended or did not begin.
     because: Option<Break>,
@@ -49,25 +49,25 @@ impl Wait {
         self.because
     }
 
-    /// Whether the device is held back.
+    /// Whether the device is held.
     pub(crate) const fn is_waiting(&self) -> bool {
         matches!(self.status, Status::WaitReq | Status::WaitNext)
     }
 
-    /// When the time is up: for how long it runs at most, from the completion.
+    /// The end of the time limit, which begins at the completion.
     pub(crate) fn until(&self, antic_expire: Jiffies) -> Option<Jiffies> {
         let since = self.since.filter(|_| self.status == Status::WaitNext)?;
         Some(since + antic_expire)
     }
 
-    /// Begins to wait, or goes on.
+    /// Begins or continues to wait.
     pub(crate) const fn begin(&mut self) {
         if matches!(self.status, Status::Off) {
             self.status = if self.since.is_some() { Status::WaitNext } else { Status::WaitReq };
         }
     }
 
-    /// A request of the awaited one completed.
+    /// A request of the awaited process completed.
     pub(crate) const fn completed(&mut self, now: Jiffies) {
         self.since = Some(now);
         if matches!(self.status, Status::WaitReq) {
@@ -75,7 +75,7 @@ impl Wait {
         }
     }
 
-    /// The wait ends, or does not begin.
+    /// Ends the wait, or prevents it.
     pub(crate) const fn stop(&mut self, because: Break) {
         self.because = Some(because);
         if self.is_waiting() {
@@ -83,12 +83,12 @@ impl Wait {
         }
     }
 
-    /// A request goes to the device, after which `awaited` may be waited for.
+    /// A request is dispatched; `awaited` may be waited for afterwards.
     pub(crate) const fn sent(&mut self, awaited: Option<Requester>) {
         *self = Self { awaited, ..Self::new() };
     }
 
-    /// Nobody is to be awaited any more.
+    /// No process is awaited any more.
     pub(crate) const fn forget(&mut self) {
         self.stop(Break::TimeOver);
         self.awaited = None;

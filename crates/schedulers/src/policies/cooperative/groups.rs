@@ -10,55 +10,55 @@ use crate::parts::jiffies::{Jiffies, Ticks};
 use crate::parts::processes::Slot;
 use crate::policies::anticipatory::judgement::GroupId;
 
-/// A process, told from a later one that has its slot by its number among all processes ever seen.
+/// A process, distinguished from a later one with the same slot by its serial number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Member {
     pub(super) slot: Slot,
     pub(super) serial: u64,
 }
 
-/// What is remembered of a group: a place where reading goes on, whoever reads.
+/// The state of a group: a position at which reading continues, by any process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Group {
     generation: u32,
     /// The time from a member's completion to the next request of any member.
     pub(super) ttime: ThinkTime,
-    /// How likely nobody goes on where a member ended; begins as it is for the device.
+    /// The probability that no process continues where a member ended; starts at the device's.
     pub(super) no_coop: Probability,
     /// The process whose request was the latest.
     pub(super) latest: Member,
-    /// Whether more than one process has been seen in it.
+    /// Whether more than one process has been in it.
     pub(super) is_cooperating: bool,
     nr_queued: u32,
-    /// Something of it has completed, and when the latest did.
+    /// The time of the latest completion, if any.
     last_end_request: Option<Jiffies>,
 }
 
-/// The groups of a device, as many as there are places where reading goes on.
+/// The groups of a device.
 ///
-/// Every arrival from elsewhere looks at all positions, so these lie side by side; and so do the times of last use.
+/// Every arrival compares all positions, so these are adjacent in memory; likewise the times of last use.
 #[derive(Default)]
 pub(super) struct Groups {
     groups: Vec<Group>,
-    /// Where the latest request of any member ends: whoever asks near it joins.
+    /// The end of the latest request of any member: requests near it join.
     positions: Vec<Sector>,
-    /// When each was last used.
+    /// The time of the latest use of each.
     used: Vec<Jiffies>,
     generations: u32,
 }
 
-/// One request joins a group.
+/// A request that joins a group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Joining {
     pub(super) now: Jiffies,
     pub(super) process: Member,
     pub(super) start: Sector,
     pub(super) end: Sector,
-    /// The longest think time that counts.
+    /// The limit on think times.
     pub(super) max_thinktime: Jiffies,
 }
 
-/// The positions behind which a request is near: up to `window` sectors before it, half as many after it.
+/// The range of positions near a request: up to `window` sectors before it, half as many after it.
 #[derive(Clone, Copy)]
 struct Window {
     first: u64,
@@ -77,7 +77,7 @@ impl Window {
 }
 
 impl Groups {
-    /// The group of that name, if it still exists.
+    /// The group with that id, if it still exists.
     pub(super) fn get(&self, id: GroupId) -> Option<&Group> {
         self.groups.get(id.place as usize).filter(|group| group.generation == id.generation)
     }
@@ -86,7 +86,7 @@ impl Groups {
         self.groups.get_mut(id.place as usize).filter(|group| group.generation == id.generation)
     }
 
-    /// The group that a request at `start` belongs to: the process's own if it is still near, else the nearest.
+    /// The group of a request at `start`: the process's own if it is still near, else the nearest.
     pub(super) fn near(
         &self,
         own: Option<GroupId>,
@@ -102,7 +102,7 @@ impl Groups {
         if own.is_some_and(|id| self.get(id).is_some() && belongs(id.place as usize)) {
             return own;
         }
-        // Mostly none is near: that is found out without a branch for each.
+        // Usually none is near; this is determined without a branch for each.
         if !self.positions.iter().fold(false, |any, &position| any | near.has(position)) {
             return None;
         }
@@ -116,7 +116,7 @@ impl Groups {
         GroupId { place: place as u32, generation: self.groups[place].generation }
     }
 
-    /// A new group. If there are `groups_max`, the one that nobody used for longest goes.
+    /// A new group. With `groups_max` groups, the one unused for longest is replaced.
     pub(super) fn form(&mut self, joining: &Joining, no_coop: Probability, bounds: &Bounds) -> GroupId {
         self.generations = self.generations.wrapping_add(1);
         let group = Group {
@@ -142,7 +142,7 @@ impl Groups {
         self.name(oldest)
     }
 
-    /// A request joins a group that exists.
+    /// A request joins an existing group.
     pub(super) fn join(&mut self, id: GroupId, joining: &Joining) {
         let Some(group) = self.get_mut(id) else { return };
         if let Some(end) = group.last_end_request {
@@ -156,7 +156,7 @@ impl Groups {
         self.used[id.place as usize] = joining.now;
     }
 
-    /// A member's request is not queued any more.
+    /// A member's request left the queue.
     pub(super) fn left_queue(&mut self, id: GroupId) {
         if let Some(group) = self.get_mut(id) {
             group.nr_queued = group.nr_queued.saturating_sub(1);
@@ -171,7 +171,7 @@ impl Groups {
         }
     }
 
-    /// Every group, for people who look.
+    /// All groups, for display.
     pub(super) fn inspect(&self, now: Jiffies, ticks: Ticks, awaited: Option<GroupId>) -> Vec<Item> {
         let item = |place: usize| {
             let (group, name) = (&self.groups[place], self.name(place));
@@ -191,7 +191,7 @@ impl Groups {
         (0..self.groups.len()).map(item).collect()
     }
 
-    /// No more than this from now on.
+    /// The most groups from now on.
     pub(super) fn limit(&mut self, groups_max: usize) {
         self.groups.truncate(groups_max);
         self.positions.truncate(groups_max);

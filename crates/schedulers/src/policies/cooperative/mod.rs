@@ -66,19 +66,19 @@ anticipatory_tunables! {
     /// The tunables of LAS, and the numbers that the paper does not give.
     pub struct Tunables {
         hz = 1000;
-        /// How near a request must be to a group's latest to join it; half as far back. Wider: fewer, looser groups.
-        /// An interpretation: mainline's close window.
+        /// How near to a group's latest request a request must be to join the group; half as far back. Wider: fewer, looser
+        /// groups. An interpretation: mainline's close window.
         group_window: Sectors = 8192, 1, 1_073_741_824;
-        /// How long a group that nobody uses exists. Longer: it survives longer turns of others.
-        /// An interpretation: CFQ's time-out for cooperating queues.
+        /// How long an unused group exists. Longer: it survives longer turns of others. An interpretation: CFQ's time-out for
+        /// cooperating queues.
         group_lifetime: Span = Span::from_secs(1), Span::ZERO, Span::from_secs(3_600);
-        /// Groups known at once; the one unused for longest goes for a new one. Free: more than readers at a disk.
+        /// The most groups; the one unused for longest is replaced. Free: more than readers at a disk.
         groups_max: Count = 64, 1, 4_096;
-        /// How close a request of nobody known to belong there must be to end the wait, doubled with each tick of it.
-        /// An interpretation: mainline's close window.
+        /// How close a request from outside the group must be to end the wait, doubled with each tick. An interpretation:
+        /// mainline's close window.
         close_window: Sectors = 8192, 1, 1_073_741_824;
-        /// How likely a failure must be to count on it: that nobody goes on for a dead member, that newcomers fall silent.
-        /// An interpretation: mainline's one half.
+        /// The probability from which a failure is assumed: that no process continues for an ended member, that new processes
+        /// fall silent. An interpretation: mainline's one half.
         exit_threshold: Percent = 50, 0, 100;
     }
 }
@@ -162,7 +162,7 @@ impl ByGroup {
         requester.group = Some(id);
     }
 
-    /// If a process goes on where another one ended, that is cooperation.
+    /// A process that continues where another one ended is cooperation.
     fn note_continuation(&mut self, id: GroupId, process: Member) {
         let Some(group) = self.groups.get_mut(id) else { return };
         if group.latest != process && !self.las.is_alive(group.latest.slot, group.latest.serial) {
@@ -175,7 +175,7 @@ impl ByGroup {
         probability.get() > self.bounds.exit_threshold
     }
 
-    /// How likely nobody goes on for a process that ended in that group.
+    /// The probability that no process continues for an ended one in that group.
     fn no_coop(&self, awaited: Requester) -> Probability {
         self.group(awaited).map_or(self.las.newcomers.exit_no_coop, |group| group.no_coop)
     }
@@ -185,7 +185,7 @@ impl ByGroup {
             || self.las.expected_seek(s.awaited.process) > s.last_sector.distance(request.start)
     }
 
-    /// Rule 5: a process with a history is waited for if it, or the company it keeps, is quick enough.
+    /// Rule 5: a process with a history is waited for if it, or its group, is quick enough.
     fn process_thinks_too_long(&self, s: &Situation) -> Option<Break> {
         let own = self.las.history(s.awaited.process).ttime.mean();
         let group = self.group(s.awaited).filter(|group| group.is_cooperating && !group.ttime.is_empty());
