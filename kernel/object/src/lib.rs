@@ -13,13 +13,13 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::slice;
 
-use dwell_elevator::service_time::{MeasuredPoint, ServiceCurve};
-use dwell_elevator::{
-    Direction, Flags, Admission, Op, Outcome, Priority, PriorityClass, Process, RequestId, Sector, Sectors, Side,
-    Span, Time,
+use elevator::service_time::{MeasuredPoint, ServiceCurve};
+use elevator::{
+    Admission, Direction, Flags, Op, Outcome, Priority, PriorityClass, Process, RequestId, Sector, Sectors,
+    Side, Span, Time,
 };
-use dwell_schedulers::Environment;
 use kernel_host::{Host, Injected, Next, Submission};
+use schedulers::Environment;
 
 use crate::text::Text;
 
@@ -135,16 +135,19 @@ pub unsafe extern "C" fn dwell_free(host: *mut Host) {
     drop(unsafe { Box::from_raw(host) });
 }
 
+/// Sets how many requests the device takes at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn dwell_set_depth(host: &mut Host, depth: u32) {
     host.set_depth(depth);
 }
 
+/// Sets whether the policy sees processes.
 #[unsafe(no_mangle)]
 pub extern "C" fn dwell_show_processes(host: &mut Host, shows: bool) {
     host.show_processes(shows);
 }
 
+/// A request enters the queue; returns its id.
 #[unsafe(no_mangle)]
 pub extern "C" fn dwell_insert(host: &mut Host, now: u64, raw: &RawSubmission) -> u32 {
     host.insert(Time::from_nanos(now), &raw.submission(), raw.cookie).0
@@ -157,6 +160,7 @@ pub extern "C" fn dwell_merged(host: &mut Host, now: u64, id: u32, sector: u64, 
     host.merged(Time::from_nanos(now), RequestId(id), Sector(sector), Sectors(sectors), absorbed);
 }
 
+/// Whether the queued request `id` may grow by `raw`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dwell_may_merge(
     host: &mut Host,
@@ -224,6 +228,7 @@ pub extern "C" fn dwell_completed(host: &mut Host, now: u64, id: u32, outcome: u
     host.completed(Time::from_nanos(now), RequestId(id), outcome);
 }
 
+/// A process ended.
 #[unsafe(no_mangle)]
 pub extern "C" fn dwell_exited(host: &mut Host, now: u64, process: RawProcess) {
     if let Some(process) = process.process() {

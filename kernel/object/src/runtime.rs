@@ -1,18 +1,26 @@
 //! Memory and panics, which the C side provides.
 
+#[cfg(feature = "kernel")]
 use core::alloc::{GlobalAlloc, Layout};
 use core::fmt::{self, Write};
+#[cfg(feature = "kernel")]
 use core::panic::PanicInfo;
 
+#[cfg(feature = "kernel")]
 unsafe extern "C" {
     fn dwellc_alloc(size: usize, align: usize) -> *mut u8;
     fn dwellc_free(at: *mut u8, size: usize, align: usize);
     fn dwellc_panicked(text: *const u8, length: usize) -> !;
+}
+
+unsafe extern "C" {
     fn dwellc_fault(text: *const u8, length: usize);
 }
 
+#[cfg(feature = "kernel")]
 struct Arena;
 
+#[cfg(feature = "kernel")]
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         unsafe { dwellc_alloc(layout.size(), layout.align()) }
@@ -23,6 +31,7 @@ unsafe impl GlobalAlloc for Arena {
     }
 }
 
+#[cfg(feature = "kernel")]
 #[global_allocator]
 static ARENA: Arena = Arena;
 
@@ -51,6 +60,7 @@ impl Write for Message {
     }
 }
 
+#[cfg(feature = "kernel")]
 #[panic_handler]
 fn panicked(info: &PanicInfo<'_>) -> ! {
     let message = Message::of(format_args!("{info}"));

@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-use dwell_elevator::Fact;
+use elevator::Fact;
 
 pub(crate) struct Text<'a> {
     room: &'a mut [u8],
