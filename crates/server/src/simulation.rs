@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::mpsc::channel;
 
-use elevator::Time;
 use elevator::queue::{Observer, Options, Queue, SwitchMode};
+use elevator::{Span, Time};
 
 use crate::backend::Backend;
 pub use crate::backend::{Calls, carry_out};
@@ -26,6 +26,8 @@ pub struct Simulated {
     core: Core,
     arrivals: Arrivals,
     channels: Vec<Rc<RefCell<Channel>>>,
+    /// How long the back end may take for a request, and when this is compared next.
+    timeout: Option<(Span, Time)>,
 }
 
 impl Simulated {
@@ -54,7 +56,12 @@ impl Simulated {
         let front = Box::new(MemoryNbd::new(arrivals.clone()));
         let handler = Orders::new(schedulers, scheduler.to_string());
         let core = Core::new(device, vec![front], handler).expect("a descriptor");
-        Self { core, arrivals, channels: Vec::new() }
+        Self { core, arrivals, channels: Vec::new(), timeout: None }
+    }
+
+    /// Fails requests that the back end has for longer than this, as `--request-timeout` does.
+    pub const fn set_timeout(&mut self, timeout: Span) {
+        self.timeout = Some((timeout, Time::ZERO));
     }
 
     /// A client connects, with structured replies or without.
@@ -66,6 +73,12 @@ impl Simulated {
 
     /// One round of the device's thread at `now`.
     pub fn round(&mut self, now: Time) {
+        if let Some((limit, at)) = &mut self.timeout
+            && *at <= now
+        {
+            *at = now + Span::from_nanos(limit.as_nanos() / 8);
+            let _ = self.core.device.expire(now, *limit);
+        }
         self.core.begin_round(now);
         if !self.arrivals.is_empty() {
             self.core.ready(FRONT, ARRIVALS, now);
@@ -86,7 +99,8 @@ impl Simulated {
     #[must_use]
     pub fn due(&self) -> Option<Time> {
         let (event, held) = self.core.device.due();
-        [event, held].into_iter().flatten().min()
+        let expires = self.timeout.filter(|_| self.core.device.unfinished() > 0).map(|(_, at)| at);
+        [event, held, expires].into_iter().flatten().min()
     }
 
     /// Switches the scheduler, as `ctl switch` does.

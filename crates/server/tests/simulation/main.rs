@@ -198,7 +198,7 @@ impl Life {
             0 => Faults::default(),
             1 => Faults { short: 8, interrupted: 16, late: 2_000, ..Faults::default() },
             2 => Faults { error: 300, short: 20, interrupted: 50, late: 5_000, hung: 0 },
-            _ => Faults { error: 30, short: 8, interrupted: 20, late: 5_000, hung: 20_000 },
+            _ => Faults { error: 30, short: 8, interrupted: 20, late: 5_000, hung: 5_000 },
         };
         // A calm disk does one thing after the other, for as long as one takes at most, and nobody else disturbs it.
         let is_calm = random.once_in(8);
@@ -222,6 +222,7 @@ impl Life {
         };
         let (window, checks, clients) =
             ([1, 4, 16, 64][random.below(4) as usize], is_calm || random.once_in(8), 1 + random.below(4));
+        let times_out = random.once_in(2);
         let (name, is_faulty) = self.scheduler();
         let is_calm = is_calm && !is_faulty;
         let supervision = if is_faulty {
@@ -245,7 +246,11 @@ impl Life {
             SharedChecker(Arc::new(Mutex::new(checker)))
         });
         let observer = checker.clone().map(|checker| Box::new(checker) as Box<dyn Observer + Send>);
-        let server = Simulated::new(options, &name, schedulers(self.ids.clone()), Box::new(disk), observer);
+        let mut server =
+            Simulated::new(options, &name, schedulers(self.ids.clone()), Box::new(disk), observer);
+        if times_out {
+            server.set_timeout(Span::from_secs(20));
+        }
         let mut serving =
             Serving { server, clients: Vec::new(), checker, may_be_faulty: is_faulty, is_calm, window };
         for _ in 0..clients {
