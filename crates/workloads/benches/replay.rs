@@ -1,11 +1,10 @@
-//! Requests a second through everything: a DiskSim text trace is read, replayed at its times, queued, served by a modelled
-//! drive and measured, on one thread: `cargo bench -p dwell-workloads --bench replay`.
+//! Throughput of a replay: a DiskSim text trace is read, replayed at its times, queued, served by a modelled drive and
+//! measured, on one thread: `cargo bench -p dwell-workloads --bench replay`.
 //!
-//! The trace is made once, in a file: a million requests (or the first argument), two thirds reads, 4 to 16 KiB, at
-//! random places, 60 a second with exponential gaps; the name of a part (`read`, `drive` or `everything`) behind the
-//! number runs that alone. The drive is the Cheetah 9LP where its description is at hand, else
-//! the built-in `ide-2003`. Each part is also run without those behind it. Processor time is told beside wall time, so that a busy
-//! machine disturbs less.
+//! The trace is generated into a file: a million requests (or the first argument), two thirds reads, 4 to 16 KiB, at random
+//! positions, 60 a second with exponential intervals. The name of a part (`read`, `drive` or `everything`) after the number
+//! runs only that part. The drive is the Cheetah 9LP if its description is present, otherwise the built-in `ide-2003`. Parts
+//! also run without the later ones. Processor time is printed with wall time, because it depends less on other load.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
@@ -53,7 +52,7 @@ fn main() {
     }
 }
 
-/// Runs a part and prints how fast it was.
+/// Runs a part and prints its throughput.
 fn told<T>(what: &str, requests: u32, run: impl FnOnce() -> T) -> T {
     let (wall, processor) = (Instant::now(), processor_time());
     let result = run();
@@ -86,7 +85,7 @@ fn whole(trace: &Path) -> Result<String, machine::Failure> {
     Ok(format!("{requests} finished, {dispatched} sent, mean {mean:.4} ms, p99 {p99:.4} ms"))
 }
 
-/// The drive alone, one request after the other.
+/// The drive alone, one request at a time.
 fn straight(trace: &Path, drive: &mut dyn Drive) -> u64 {
     let mut now = Time::ZERO;
     for record in records(trace) {
@@ -126,7 +125,7 @@ fn drive() -> (Box<dyn Drive>, &'static str) {
     }
 }
 
-/// Writes arrivals in milliseconds, device, sector, sectors, and 1 for a read; how long the text is.
+/// Writes arrival in milliseconds, device, sector, sectors, and 1 for a read; returns the text's length.
 fn write_trace(path: &Path, requests: u32, capacity: u64) -> io::Result<u64> {
     let (mut text, mut state, mut ms) = (BufWriter::new(File::create(path)?), 2003_u64, 0.0);
     for _ in 0..requests {
@@ -157,13 +156,13 @@ fn random(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What this process has had of the processors so far.
+/// Processor time of this process.
 fn processor_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// The most memory that this process has had, in bytes.
+/// Peak memory of this process in bytes.
 fn peak_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,8 +1,8 @@
-//! What a modelled computer's processes do.
+//! Workloads of a modelled computer.
 //!
-//! A [`Workload`] is a set of processes that can be started any number of times, once for every scheduler that it is to
-//! be run under. The stream and the cooperative paper's own benchmarks are built in ([`builtin`]); recordings become
-//! closed loops in [`replay`]; [`fio`] reads job files; [`store`] spans several machines.
+//! A [`Workload`] is a set of processes that can be started repeatedly, once for each scheduler. [`builtin`] contains the
+//! benchmarks of the papers; [`replay`] turns recordings into closed loops; [`fio`] reads job files; [`scenario`] reads
+//! scripts; [`store`] spans several machines.
 
 pub mod builtin;
 pub mod contents;

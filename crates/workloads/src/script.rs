@@ -1,4 +1,4 @@
-//! Programs written as iterators of steps.
+//! Programs from iterators of steps.
 
 use elevator::Time;
 use machine::{Next, Program};
@@ -11,7 +11,7 @@ impl<I: Iterator<Item = Next>> Program for Script<I> {
     }
 }
 
-/// A program that takes these steps one after the other, then ends. Most programs do not look at the time.
+/// A program that executes these steps and ends. The steps do not depend on the time.
 pub fn script<I>(steps: I) -> Box<dyn Program>
 where
     I: IntoIterator<Item = Next>,

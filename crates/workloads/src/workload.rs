@@ -1,24 +1,24 @@
-//! A set of processes, and the settings that shape it.
+//! The trait of workloads, and their settings.
 
 use elevator::text::did_you_mean;
 use elevator::{SECTOR_BYTES, Sector, Tunable, TuneError, Value};
 use machine::{Machine, Program, Submitter};
 
-/// Processes in order of start.
+/// Processes in the order of their start.
 pub type Processes = Vec<(Submitter, Box<dyn Program>)>;
 
-/// Processes that can be started again and again.
+/// Processes that can be started repeatedly.
 pub trait Workload: Sync {
-    /// What it is, in a line, with its settings.
+    /// A one-line description with the settings.
     fn describe(&self) -> String;
 
-    /// The sector behind the last one that it touches, so that a drive too small for it can be refused.
+    /// The sector after the last one accessed; smaller drives are rejected.
     fn end(&self) -> Sector;
 
-    /// Its processes, fresh, in order of start.
+    /// New processes, in the order of their start.
     fn processes(&self) -> Processes;
 
-    /// Starts them on a machine.
+    /// Starts the processes on a machine.
     fn start(&self, machine: &mut Machine) {
         for (who, program) in self.processes() {
             machine.start(who, program);
@@ -26,16 +26,16 @@ pub trait Workload: Sync {
     }
 }
 
-/// Settings as they come from a command line: `think=200us, processes=8`.
+/// Settings as name and value: `think=200us, processes=8`.
 pub type Settings = Vec<(String, String)>;
 
-/// A workload's settings could not be understood.
+/// A setting is unknown or out of range.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("workload {workload}: {problem}")]
 pub struct SettingsError {
     /// The workload.
     pub workload: String,
-    /// What is wrong, and what there is.
+    /// What is wrong, and what is accepted.
     pub problem: String,
 }
 
@@ -49,19 +49,21 @@ pub(crate) fn apply(
     let error = |problem| SettingsError { workload: workload.to_owned(), problem };
     for (index, (name, text)) in settings.iter().enumerate() {
         if settings[..index].iter().any(|(before, _)| before == name) {
-            return Err(error(format!("setting '{name}' is there twice")));
+            return Err(error(format!("setting '{name}' is given twice")));
         }
         let Some(tunable) = table.iter().find(|tunable| tunable.name == name) else {
             let names: Vec<&str> = table.iter().map(|tunable| tunable.name).collect();
             let hint = did_you_mean(name, names.iter().copied());
-            return Err(error(format!("has no setting '{name}'; it has {}{hint}", names.join(", "))));
+            return Err(error(format!("unknown setting '{name}'; settings: {}{hint}", names.join(", "))));
         };
         let value = tunable.parse(text).map_err(|e| error(e.to_string()))?;
         if let Value::Count(bytes) = value
             && name == "request_bytes"
             && !bytes.is_multiple_of(SECTOR_BYTES)
         {
-            return Err(error(format!("setting '{name}' is {bytes}, no multiple of {SECTOR_BYTES} bytes")));
+            return Err(error(format!(
+                "setting '{name}' is {bytes}, not a multiple of {SECTOR_BYTES} bytes"
+            )));
         }
         set(name, value).map_err(|e| error(e.to_string()))?;
     }
@@ -82,14 +84,14 @@ mod tests {
     fn requests_are_whole_sectors() {
         assert_eq!(set(&[("apart_bytes", "10000000")]), None);
         assert_eq!(set(&[("request_bytes", "1024")]), None);
-        let odd = "workload par-read: setting 'request_bytes' is 513, no multiple of 512 bytes";
+        let odd = "workload par-read: setting 'request_bytes' is 513, not a multiple of 512 bytes";
         assert_eq!(set(&[("request_bytes", "513")]).as_deref(), Some(odd));
     }
 
     #[test]
-    fn a_setting_that_is_there_twice_is_refused() {
+    fn a_repeated_setting_is_rejected() {
         assert_eq!(set(&[("processes", "2")]), None);
         let twice = set(&[("processes", "2"), ("think", "1ms"), ("processes", "3")]);
-        assert_eq!(twice.as_deref(), Some("workload par-read: setting 'processes' is there twice"));
+        assert_eq!(twice.as_deref(), Some("workload par-read: setting 'processes' is given twice"));
     }
 }

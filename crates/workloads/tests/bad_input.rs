@@ -1,11 +1,11 @@
-//! Scripts and machine descriptions that were damaged: an error that says where, or something that can run, never a panic.
+//! Damaged scripts and machine descriptions: an error with a position, or a script that runs, never a panic.
 
 use elevator::Random;
 use elevator::Sector;
 use machine::kernel::{Description, Image, Kernel};
 use workloads::scenario::{Scenario, papers};
 
-/// Changes a text in a few places: characters, numbers, lines.
+/// Damages a text in a few places: characters, numbers, lines.
 fn damaged(text: &str, random: &mut Random) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     for _ in 0..=random.below(3) {
@@ -38,7 +38,7 @@ fn damaged(text: &str, random: &mut Random) -> String {
 }
 
 #[test]
-fn a_damaged_script_is_refused_or_runs() {
+fn damaged_scripts_are_rejected_or_run() {
     let mut random = Random::new(1);
     let mut refused = 0;
     for (name, text) in papers::SCRIPTS {
@@ -54,7 +54,7 @@ fn a_damaged_script_is_refused_or_runs() {
 }
 
 #[test]
-fn a_damaged_machine_is_refused_or_boots() {
+fn damaged_machines_are_rejected_or_boot() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/machines");
     let mut random = Random::new(2);
     let (mut refused, mut booted) = (0, 0);

@@ -1,4 +1,4 @@
-//! IOAnalyzer's benchmarks: what they ask for, without a device that answers.
+//! The requests of IOAnalyzer's benchmarks.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn build(name: &str, settings: &[(&str, &str)]) -> Box<dyn Workload> {
     Builtin::named(name).expect("it is there").build(&settings).expect("good settings")
 }
 
-/// What a program asks for if everything is answered at once.
+/// The requests of a program if each completes at once.
 fn asks(program: &mut dyn Program) -> Vec<Io> {
     let mut asked = Vec::new();
     loop {
@@ -39,7 +39,7 @@ fn strides_are_from_start_to_start() {
 }
 
 #[test]
-fn trees_stay_where_they_are_while_runs_dump_other_files() {
+fn runs_dump_different_files() {
     let of = |run: &str| {
         let workload = build("kernel-read", &[("files", "100"), ("dump_bytes", "1048576"), ("run", run)]);
         let mut processes = workload.processes();
@@ -56,7 +56,7 @@ fn trees_stay_where_they_are_while_runs_dump_other_files() {
 }
 
 #[test]
-fn queries_get_all_their_bytes_whatever_the_cache() {
+fn queries_receive_all_bytes_with_any_cache() {
     let of = |cache: &str| {
         let settings = [("database_bytes", "67108864"), ("cache", cache)];
         let settings = settings.map(|(key, value)| (key.to_owned(), value.to_owned())).to_vec();
@@ -71,7 +71,7 @@ fn queries_get_all_their_bytes_whatever_the_cache() {
 }
 
 #[test]
-fn transactions_are_shared_out_and_a_checkpoint_writes_what_they_changed() {
+fn a_checkpoint_writes_the_pages_that_transactions_changed() {
     let workload = build("tpc-e", &[("transactions", "400"), ("log_transactions", "20"), ("clients", "2")]);
     let mut processes = workload.processes();
     let first = asks(&mut *processes[0].1);
@@ -101,7 +101,7 @@ fn the_checkpointer_waits_for_a_full_log() {
 }
 
 #[test]
-fn copy_on_write_asks_for_tables_and_copies_and_raw_does_not() {
+fn copy_on_write_reads_tables_and_copies_clusters() {
     let of = |format: &str| {
         let settings = [("reports", "200"), ("copy_on_write", format), ("image_bytes", "1073741824")];
         let workload = build("tariffs", &settings);

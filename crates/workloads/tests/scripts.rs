@@ -1,4 +1,4 @@
-//! Scripts that are wrong: each is refused with its line, and says what to do.
+//! Errors of scripts name the line and the remedy.
 
 use workloads::scenario::Scenario;
 
@@ -10,21 +10,21 @@ fn refusal(text: &str) -> String {
 }
 
 #[test]
-fn a_file_that_nobody_makes() {
+fn a_missing_file() {
     let text = "about = \"x\"\n\n[[process]]\nname = \"cat\"\nsteps = [\n    { think = \"1 ms\" },\n    { read = { file = \"/no/such\" } },\n]\n";
     let refusal = refusal(text);
     assert!(refusal.starts_with("s.toml:7: process 'cat': '/no/such' is not on the disk"), "{refusal}");
 }
 
 #[test]
-fn a_file_that_another_process_makes_is_fine() {
+fn a_file_created_by_another_process() {
     let text = "about = \"x\"\n[[process]]\nname = \"a\"\nsteps = [{ write = { file = \"/f\", bytes = 1 } }]\n\
         [[process]]\nname = \"b\"\nsteps = [{ read = { file = \"/f\" } }]\n";
     assert!(Scenario::parse("s.toml", text, 1.0).is_ok());
 }
 
 #[test]
-fn a_barrier_to_which_too_few_come() {
+fn a_barrier_with_too_few_processes() {
     let text = "about = \"x\"\n[[process]]\nname = \"p-{n}\"\ncopies = 2\nsteps = [{ meet = { at = 1, members = 3 } }]\n";
     let refusal = refusal(text);
     assert!(
@@ -34,7 +34,7 @@ fn a_barrier_to_which_too_few_come() {
 }
 
 #[test]
-fn more_threads_than_anybody_has_are_refused() {
+fn too_many_threads_are_rejected() {
     for step in [
         "daemon = { files = \"/f\", threads = 4000000000, bytes = \"1 MiB\" }",
         "ffsb = { profile = \"web\", files = \"/\", threads = 4000000000 }",
@@ -49,7 +49,7 @@ fn more_threads_than_anybody_has_are_refused() {
 }
 
 #[test]
-fn an_unknown_field_and_a_malformed_size_name_their_line() {
+fn errors_of_fields_and_sizes_name_their_line() {
     let unknown = refusal("about = \"x\"\n[[process]]\nname = \"p\"\nstepz = []\n");
     assert!(unknown.starts_with("s.toml:4: ") && unknown.contains("stepz"), "{unknown}");
     let size = refusal(
@@ -59,22 +59,22 @@ fn an_unknown_field_and_a_malformed_size_name_their_line() {
 }
 
 #[test]
-fn a_partition_of_half_a_mebibyte_is_refused() {
+fn a_partition_must_be_whole_mebibytes() {
     let refusal = refusal("about = \"x\"\n[change]\npartition = { at = \"1 MiB\", bytes = \"1 KiB\" }\n");
     assert_eq!(refusal, "s.toml:3: change.partition: `at` and `bytes` must be whole MiB");
 }
 
 #[test]
-fn what_never_ends_must_run_beside_something() {
+fn endless_processes_must_run_in_the_background() {
     let text = "about = \"x\"\n[[process]]\nname = \"p\"\nsteps = [{ forever = [{ sync = {} }] }]\n";
     let forever = refusal(text);
-    assert!(forever.starts_with("s.toml:2: process 'p': does something forever"), "{forever}");
+    assert!(forever.starts_with("s.toml:2: process 'p': has a step without end"), "{forever}");
     let beside = refusal("about = \"x\"\n[[process]]\nname = \"p\"\nbeside = true\nsteps = []\n");
     assert!(beside.contains("nothing is measured"), "{beside}");
 }
 
 #[test]
-fn things_on_the_disk_are_one_thing_each() {
+fn an_item_is_of_one_kind() {
     let text =
         "about = \"x\"\n[[on-disk]]\nfile = \"/a\"\ntree = \"/b\"\n[[process]]\nname = \"p\"\nsteps = []\n";
     let both = refusal(text);
@@ -82,7 +82,7 @@ fn things_on_the_disk_are_one_thing_each() {
 }
 
 #[test]
-fn the_scripts_that_come_with_the_project_can_be_read() {
+fn the_project_scripts_are_valid() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts");
     let mut count = 0;
     for file in std::fs::read_dir(directory).expect("scripts/").flatten() {

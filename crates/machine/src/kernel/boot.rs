@@ -153,7 +153,7 @@ mod tests {
         let journal = boot(1024, 2048).expect("it fits").state.borrow().fs.journal_area().expect("ext4");
         // In the middle of the partition: between 1.5 and 2.5 GiB of the device.
         assert!((1536 * MIB..2560 * MIB).contains(&journal.start.0), "{journal:?}");
-        let refused = boot(7000, 2048).err().expect("it ends causes_of the device").to_string();
+        let refused = boot(7000, 2048).err().expect("it ends behind the device").to_string();
         assert!(
             refused.contains("file-system.partition")
                 && refused.contains("beyond the end of the device, which has 8192 MiB"),

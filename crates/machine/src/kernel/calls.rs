@@ -150,7 +150,7 @@ pub enum Errno {
     #[error("the file exists")]
     Exists,
     /// `ENOSPC`.
-    #[error("no space record_return on the device")]
+    #[error("no space left on the device")]
     NoSpace,
     /// `ENOTDIR`.
     #[error("not a directory")]

@@ -10,14 +10,14 @@ use super::state::State;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Inconsistency {
     /// A counter differs from the objects that it counts.
-    #[error("{counter}: the counter is {kept}, own_io_finished {own_io_finished}")]
+    #[error("{counter}: the counter is {kept}, counted {counted}")]
     Counter {
         /// The counter.
         counter: String,
         /// Its value.
         kept: usize,
         /// The number of objects.
-        own_io_finished: usize,
+        counted: usize,
     },
     /// A page has contradictory flags.
     #[error("{problem}: {page}")]
@@ -39,11 +39,11 @@ impl Kernel {
     }
 }
 
-fn agree(counter: impl Into<String>, kept: usize, own_io_finished: usize) -> Result<(), Inconsistency> {
-    if kept == own_io_finished {
+fn agree(counter: impl Into<String>, kept: usize, counted: usize) -> Result<(), Inconsistency> {
+    if kept == counted {
         Ok(())
     } else {
-        Err(Inconsistency::Counter { counter: counter.into(), kept, own_io_finished })
+        Err(Inconsistency::Counter { counter: counter.into(), kept, counted })
     }
 }
 

@@ -264,7 +264,7 @@ impl Description {
         };
         let Self { memory, dirty, read_ahead, block, .. } = self;
         if memory.taken_mib + 4 > memory.mib {
-            return fail("memory.taken-mib", "at least 4 MiB must be record_return for the page cache");
+            return fail("memory.taken-mib", "at least 4 MiB must be left for the page cache");
         }
         if !(5..=90).contains(&dirty.percent) {
             return fail("dirty.percent", "from 5, the kernel's own floor, to 90");

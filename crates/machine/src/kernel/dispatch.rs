@@ -91,8 +91,8 @@ impl Kernel {
                 }
             }
             call => {
-                let try_without_wait = self.state.borrow_mut().try_without_wait(task, &call);
-                match try_without_wait {
+                let at_once = self.state.borrow_mut().try_without_wait(task, &call);
+                match at_once {
                     Some(returned) => return self.returned(task, returned),
                     None => job(context, call),
                 }
@@ -190,8 +190,8 @@ impl Context {
     /// Runs a call under a split-level policy.
     pub(super) async fn run_with_admission(&self, call: Call) -> Returned {
         let asked = self.request_admission(&call).await;
-        let try_without_wait = self.with(|state| state.try_without_wait(self.task, &call));
-        let returned = match try_without_wait {
+        let at_once = self.with(|state| state.try_without_wait(self.task, &call));
+        let returned = match at_once {
             Some(returned) => returned,
             None => job(self.clone(), call).await,
         };

@@ -85,7 +85,7 @@ impl State {
             (page.reading, page.ahead) = (true, slot != wanted);
             self.swap.resident += 1;
             match (end, bios.last_mut()) {
-                (Some(causes_of), Some(bio)) if causes_of == slot => bio.extend(id),
+                (Some(behind), Some(bio)) if behind == slot => bio.extend(id),
                 _ => {
                     let mut list = self.bios.list();
                     list.push(id);
@@ -101,8 +101,8 @@ impl State {
     /// Writes the least recently used anonymous pages that have no copy on the device.
     fn swap_out(&mut self, task: TaskId) -> Vec<Bio> {
         let mut bios: Vec<Bio> = Vec::new();
-        let (mut next, mut end, mut record_return) = (self.lru.oldest(List::Inactive), None, CLUSTER);
-        while let Some(id) = next.filter(|_| record_return > 0) {
+        let (mut next, mut end, mut left) = (self.lru.oldest(List::Inactive), None, CLUSTER);
+        while let Some(id) = next.filter(|_| left > 0) {
             next = self.lru.newer(id);
             let page = &self.pages[id];
             if !page.modified || page.writing || page.orphan {
@@ -115,7 +115,7 @@ impl State {
             (page.modified, page.writing) = (false, true);
             self.writing += 1;
             match (end, bios.last_mut()) {
-                (Some(causes_of), Some(bio)) if causes_of == slot => {
+                (Some(behind), Some(bio)) if behind == slot => {
                     bio.extend(id);
                     bio.causes = bio.causes.map(|causes| self.causes.union(causes, cause));
                 }
@@ -127,7 +127,7 @@ impl State {
                 }
             }
             end = Some(slot + 1);
-            record_return -= 1;
+            left -= 1;
         }
         bios
     }

@@ -95,10 +95,10 @@ impl State {
             return;
         }
         let out = self.watch.pages_out();
-        let rate = (out - self.dirtiers.own_io_finished) * 1_000_000_000 / passed.as_nanos();
+        let rate = (out - self.dirtiers.counted) * 1_000_000_000 / passed.as_nanos();
         let dirtiers = &mut self.dirtiers;
         dirtiers.rate = ((dirtiers.rate * 7 + rate) / 8).max(1);
-        (dirtiers.own_io_finished, dirtiers.at) = (out, self.now);
+        (dirtiers.counted, dirtiers.at) = (out, self.now);
         dirtiers.writers = dirtiers.recent.len() as u64;
         dirtiers.recent.clear();
     }

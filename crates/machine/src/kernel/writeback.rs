@@ -177,8 +177,8 @@ impl Context {
                 written.met_congestion = true;
                 break;
             }
-            let record_return = most - written.pages;
-            match self.with(|state| state.next_writeback(self.task, file, from, record_return, effort)) {
+            let left = most - written.pages;
+            match self.with(|state| state.next_writeback(self.task, file, from, left, effort)) {
                 Next::Nothing if around => break,
                 Next::Nothing => (from, around) = (0, true),
                 Next::Bio(bio) => {

@@ -1,13 +1,12 @@
-//! ahead-read: sequential readers as a disk array sees them below a page cache that reads ahead.
+//! ahead-read: sequential readers as a disk array sees them below a page cache with read-ahead.
 //!
-//! Read-ahead at full window, as Linux does it (`mm/readahead.c`, on-demand): the reader has one window in the cache or on
-//! its way, and touches the first page of it only when that has come; that page carries the mark that sends the next window
-//! off. So two windows are on their way at most, and each is sent as soon as the first request of the one before is there.
-//! Linux gives an md array a window of two full stripes; on five disks with units of 64 KB that is 640 KB, sent as one
-//! request per stripe unit, which is what md took in 2.6.
+//! Full-window read-ahead as in Linux (`mm/readahead.c`, on demand): the reader has one window cached or in flight and uses
+//! its first page when it arrives; that page is marked, which submits the next window. So at most two windows are in flight,
+//! and each is submitted when the first request of the previous one completes. Linux gives an md array a window of two full
+//! stripes: 640 KB on five disks with units of 64 KB, one request per stripe unit in 2.6.
 //!
-//! This is the steady state only: no cache, no window that grows, nothing read twice. The machine's own page cache
-//! replaces it where it can.
+//! Only the steady state is modelled: no cache, no growing window, nothing read twice. Scripts use the page cache of the
+//! modelled machine instead.
 
 use elevator::text::whole;
 use elevator::{Sector, Sectors, Span, tunables};
@@ -20,7 +19,7 @@ use crate::workload::{Settings, SettingsError, Workload, apply};
 tunables! {
     /// Settings of [`AheadRead`].
     pub struct AheadReadSettings {
-        /// Processes that read.
+        /// Processes.
         processes: Count = 4, 1, 4096;
         /// Bytes of a request, a multiple of 512.
         request_bytes: Count = 64 * KIB, 512, 1024 * KIB;
@@ -30,7 +29,7 @@ tunables! {
         file_bytes: Count = GIB, 512, 1024 * GIB;
         /// Bytes from the start of one file to the start of the next; the stream paper's gap of 50 GB and the file.
         apart_bytes: Count = 51 * GIB, 512, 64 * 1024 * GIB;
-        /// What a process computes for each request's data.
+        /// Think time for each request.
         think: Span = Span::ZERO, Span::ZERO, Span::from_secs(10);
     }
 }
@@ -40,13 +39,13 @@ tunables! {
 pub struct AheadRead(pub AheadReadSettings);
 
 impl AheadRead {
-    /// What can be set.
+    /// The settings.
     pub const TABLE: &'static [elevator::Tunable] = AheadReadSettings::TABLE;
 
-    /// From settings on the command line.
+    /// From settings.
     ///
     /// # Errors
-    /// If one is unknown or out of range.
+    /// A setting is unknown or out of range.
     pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let mut own = AheadReadSettings::default();
         apply("ahead-read", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_is_sent_when_the_first_request_of_the_one_before_has_come() {
+    fn a_window_follows_the_first_completion_of_the_previous_one() {
         let settings = AheadReadSettings {
             request_bytes: 4 * KIB,
             window_bytes: 8 * KIB,

@@ -1,13 +1,12 @@
-//! chunk-reads: `find . -type f -exec cat '{}' ';'`, the cooperative paper's defeat of anticipation.
+//! chunk-reads: `find . -type f -exec cat '{}' ';'`, the cooperative paper's counterexample to anticipation.
 //!
-//! "every file read by different process": the disk sees short-lived processes that ask for nearby blocks, none of which
-//! lives long enough to be known. One `find` starts a `cat` for each file and waits for it. Beside any number of such
-//! instances, on disjoint regions of the disk, a process may stream through one big file ("Streaming & Chunk Reads").
+//! "every file read by different process": the disk serves short-lived processes that read nearby blocks, none of which lives
+//! long enough for statistics. One `find` starts a `cat` for each file and waits for it. Any number of such instances run on
+//! disjoint regions of the disk, and a process may stream through one large file meanwhile ("Streaming & Chunk Reads").
 //!
-//! The paper reads a Linux source tree without describing it; file sizes here are drawn from a distribution like that of
-//! a tree of 2004 (half below 5 KB, mean about 12 KB), and lie one behind the other with small gaps, as ext3 lays out a
-//! directory that was unpacked in one go. Starting a process takes `fork`, about what fork, exec and the dynamic linker
-//! cost a Pentium 4.
+//! The paper reads a Linux source tree without describing it. File sizes here follow a distribution like that of a tree of
+//! 2004 (half below 5 KB, mean about 12 KB); files follow each other with small gaps, as ext3 lays out an unpacked directory.
+//! Starting a process takes `fork`, about what fork, exec and the dynamic linker cost on a Pentium 4.
 
 use elevator::Random;
 use elevator::{Sector, Sectors, Span, tunables};
@@ -20,17 +19,17 @@ use crate::workload::{Settings, SettingsError, Workload, apply};
 tunables! {
     /// Settings of [`ChunkReads`].
     pub struct ChunkReadsSettings {
-        /// Trees that are read at the same time, each by its own `find`.
+        /// Trees read at the same time, each by its own `find`.
         instances: Count = 2, 1, 1000;
         /// Files in a tree.
         files: Count = 3000, 1, 1_000_000;
         /// Time to start a process.
         fork: Span = Span::from_millis(1), Span::ZERO, Span::from_secs(1);
-        /// Bytes of the read requests that a `cat` makes; its file's last one is shorter.
+        /// Bytes of a `cat`'s requests; the last one of a file is shorter.
         request_bytes: Count = 32 * KIB, 512, 1024 * KIB;
         /// Bytes from one tree to the next.
         apart_bytes: Count = 5 * GIB, 512, 64 * 1024 * GIB;
-        /// Processes that stream through a big file beside it, 64 KB at a time, until the trees are read.
+        /// Processes that stream through a large file, 64 KB at a time, until the trees are read.
         streams: Count = 0, 0, 16;
         /// Seed of the file sizes.
         seed: Count = 1, 0, u64::MAX;
@@ -41,22 +40,22 @@ tunables! {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChunkReads(pub ChunkReadsSettings);
 
-/// Numbers of the processes that live through the run; those of the short-lived follow.
+/// First number of the short-lived processes; long-lived ones have smaller numbers.
 const FIRST_CHILD: u32 = 1 << 20;
-/// Behind those of every instance that there may be.
+/// First number of the streams, after those of all instances.
 const FIRST_STREAM: u32 = 1001;
-/// Bytes of a streamed file: more than is read before any tree is through.
+/// Bytes of a streamed file: more than is read during a run.
 const STREAM_BYTES: u64 = GIB;
 const STREAM_REQUEST: u64 = 64 * KIB;
 
 impl ChunkReads {
-    /// What can be set.
+    /// The settings.
     pub const TABLE: &'static [elevator::Tunable] = ChunkReadsSettings::TABLE;
 
-    /// From settings on the command line.
+    /// From settings.
     ///
     /// # Errors
-    /// If one is unknown or out of range.
+    /// A setting is unknown or out of range.
     pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let mut own = ChunkReadsSettings::default();
         apply("chunk-reads", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
@@ -98,7 +97,7 @@ impl ChunkReads {
     }
 }
 
-/// One short-lived process: reads a file from start to end.
+/// A short-lived process that reads a file sequentially.
 fn cat(start: Sector, sectors: Sectors, request_bytes: u64) -> Box<dyn Program> {
     let step = Sectors::from_bytes(request_bytes).0;
     script((0..sectors.0.div_ceil(step)).flat_map(move |i| {
@@ -107,7 +106,8 @@ fn cat(start: Sector, sectors: Sectors, request_bytes: u64) -> Box<dyn Program> 
     }))
 }
 
-/// Blocks of 4 KB in a file: a power of two up to 32, each with 0.55 the chance of the one before, less up to half.
+/// Blocks of 4 KB of a file: a power of two up to 32, each with 0.55 times the probability of the previous, reduced by up to
+/// half.
 fn file_blocks(random: &mut Random) -> u64 {
     let mut blocks = 1;
     while blocks < 32 && random.below(100) < 55 {

@@ -5,10 +5,10 @@
 //! An instance of HD reads four randomly selected files of this set. Finally, the test consists on running two instances
 //! of LKR and two instances of HD in parallel." Alone "one LKR runs in 184 seconds, one HD process in 850 seconds".
 //!
-//! A tree is modelled as 2.6.32's: 30,000 files of about 12 KB in directories of about 17, whose inodes stand together
-//! before them. Files are asked for as the page cache would: up to 128 KB at a time; the dumped ones with the next 128 KB
-//! ahead of the reader, who is slow: 4 GB in 850 s is hexdump's own work. Both times of computing are set so that an
-//! instance alone takes about as long as published.
+//! The tree is modelled after Linux 2.6.32: 30,000 files of about 12 KB in directories of about 17, with inodes together
+//! before them. Files are read as by the page cache, up to 128 KB at a time; dumped files with 128 KB of read-ahead, as
+//! hexdump is slow: 4 GB in 850 s are its own processor time. Both processor times are set so that an instance alone takes
+//! about as long as published.
 
 use elevator::Random;
 use elevator::text::whole;
@@ -24,23 +24,23 @@ tunables! {
     pub struct KernelReadSettings {
         /// Instances of LKR.
         readers: Count = 2, 0, 64;
-        /// Times that each traverses a tree, each time another one.
+        /// Traversals of each, always of another tree.
         traversals: Count = 6, 1, 100;
         /// Files of a tree.
         files: Count = 30_000, 17, 1_000_000;
-        /// Computing for each file of a tree.
+        /// Processor time for each file of a tree.
         file_think: Span = Span::from_micros(850), Span::ZERO, Span::from_secs(1);
         /// Instances of HD.
         dumps: Count = 2, 0, 64;
-        /// Files that each dumps, drawn from a set of eight.
+        /// Files that each dumps, out of eight.
         dumped: Count = 4, 1, 8;
         /// Bytes of a dumped file.
         dump_bytes: Count = GIB, 128 * KIB, 64 * GIB;
-        /// Computing for each 128 KiB dumped.
+        /// Processor time for each 128 KiB dumped.
         dump_think: Span = Span::from_millis(26), Span::ZERO, Span::from_secs(10);
         /// Seed of the trees' files.
         seed: Count = 1, 0, u64::MAX;
-        /// Number of the run, which decides which files are dumped.
+        /// Number of the run, which selects the dumped files.
         run: Count = 1, 0, u64::MAX;
     }
 }
@@ -49,22 +49,22 @@ tunables! {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct KernelRead(pub KernelReadSettings);
 
-/// Where trees stand, and from which place on the dumped files do: apart, as on a disk that was filled over time.
+/// Positions of trees and of dumped files, far apart as on a disk that was filled over time.
 const TREE_BYTES: u64 = 4 * GIB;
 const DUMP_SET: u64 = 8;
-/// The page cache's read-ahead, and so its largest request for a file read from start to end.
+/// Read-ahead of the page cache, and so its largest sequential request.
 const AHEAD: Sectors = Sectors(256);
-/// Files of a directory whose inodes are read with one request.
+/// Files of a directory; their inodes are read with one request.
 const DIRECTORY: u64 = 17;
 
 impl KernelRead {
-    /// What can be set.
+    /// The settings.
     pub const TABLE: &'static [elevator::Tunable] = KernelReadSettings::TABLE;
 
-    /// From settings on the command line.
+    /// From settings.
     ///
     /// # Errors
-    /// If one is unknown or out of range.
+    /// A setting is unknown or out of range.
     pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let mut own = KernelReadSettings::default();
         apply("kernel-read", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
@@ -75,7 +75,7 @@ impl KernelRead {
         self.0.readers * self.0.traversals
     }
 
-    /// Reads a tree, directory by directory.
+    /// Reads a tree by directory.
     fn tree(&self, number: u64) -> impl Iterator<Item = Next> + use<> {
         let KernelReadSettings { files, file_think, seed, .. } = self.0;
         let mut random = Random::new(seed ^ number.wrapping_mul(0x9e37_79b9));
@@ -111,7 +111,7 @@ impl KernelRead {
         script((0..self.0.traversals).flat_map(move |round| own.tree(n * own.0.traversals + round)))
     }
 
-    /// Dumps its files, with the next 128 KiB asked for while it works on these.
+    /// Dumps files, reading 128 KiB ahead.
     fn dump(&self, n: u64) -> Box<dyn Program> {
         let KernelReadSettings { dumped, dump_bytes, dump_think, run, .. } = self.0;
         let first = self.trees() * TREE_BYTES / 512;
@@ -135,8 +135,8 @@ impl KernelRead {
     }
 }
 
-/// Sectors of a file, in blocks of 4 KB: a power of two of blocks with 0.55 the chance of the one before, up to 256 KB;
-/// half of the files are below 5 KB, the mean is about 12 KB.
+/// Sectors of a file in blocks of 4 KB: a power of two with 0.55 times the probability of the previous, up to 256 KB; half of
+/// the files are below 5 KB, the mean is about 12 KB.
 fn file_sectors(random: &mut Random) -> u64 {
     let mut blocks = 1;
     while blocks < 64 && random.below(100) < 55 {

@@ -27,17 +27,17 @@ use elevator::Tunable;
 /// A built-in workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Builtin {
-    /// Its name on the command line.
+    /// Its name.
     pub name: &'static str,
-    /// What it does and where it is from.
+    /// Its behaviour and source.
     pub doc: &'static str,
-    /// What can be set.
+    /// Its settings.
     pub settings: &'static [Tunable],
     build: fn(&Settings) -> Result<Box<dyn Workload>, SettingsError>,
 }
 
 impl Builtin {
-    /// All of them.
+    /// All built-in workloads.
     pub const ALL: &'static [Self] = &[
         Self {
             name: "par-read",
@@ -95,21 +95,21 @@ impl Builtin {
         },
     ];
 
-    /// The built-in workload of that name.
+    /// The built-in workload of a name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|builtin| builtin.name == name)
     }
 
-    /// Builds it.
+    /// Builds the workload.
     ///
     /// # Errors
-    /// If a setting is unknown or out of range.
+    /// A setting is unknown or out of range.
     pub fn build(&self, settings: &Settings) -> Result<Box<dyn Workload>, SettingsError> {
         (self.build)(settings)
     }
 }
 
-/// Bytes in a KiB and up, as settings count them.
+/// Bytes of a KiB, MiB and GiB.
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;

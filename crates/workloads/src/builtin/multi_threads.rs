@@ -1,4 +1,4 @@
-//! multi-threads: the stream paper's microbenchmark for threads that wait for each other.
+//! multi-threads: the stream paper's microbenchmark for threads that synchronise.
 //!
 //! "there are four processes, each forking two threads. Each thread reads a 40MB file in a strided pattern, reading the
 //! first 4KB of data of every 16KB segment from the beginning to the end of the file. The distance between the two files
@@ -18,7 +18,7 @@ const MIB: u64 = 1 << 20;
 tunables! {
     /// Settings of [`MultiThreads`].
     pub struct MultiThreadsSettings {
-        /// Processes of two threads.
+        /// Processes with two threads each.
         processes: Count = 4, 1, 1024;
         /// Bytes of each thread's file.
         file_bytes: Count = 40 * MIB, 16 * KIB, 64 * GIB;
@@ -26,7 +26,7 @@ tunables! {
         request_bytes: Count = 4 * KIB, 512, 1024 * KIB;
         /// Bytes of a segment.
         segment_bytes: Count = 16 * KIB, 512, 1024 * MIB;
-        /// Requests after which the two threads wait for each other.
+        /// Requests of a thread between two barriers.
         meet_every: Count = 5, 1, 1_000_000;
         /// Bytes between the two files of a process.
         pair_bytes: Count = 100 * MIB, 512, 1024 * GIB;
@@ -40,13 +40,13 @@ tunables! {
 pub struct MultiThreads(pub MultiThreadsSettings);
 
 impl MultiThreads {
-    /// What can be set.
+    /// The settings.
     pub const TABLE: &'static [elevator::Tunable] = MultiThreadsSettings::TABLE;
 
-    /// From settings on the command line.
+    /// From settings.
     ///
     /// # Errors
-    /// If one is unknown or out of range.
+    /// A setting is unknown or out of range.
     pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let mut own = MultiThreadsSettings::default();
         apply("multi-threads", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;

@@ -33,13 +33,13 @@ tunables! {
 pub struct ParRead(pub ParReadSettings);
 
 impl ParRead {
-    /// What can be set.
+    /// The settings.
     pub const TABLE: &'static [elevator::Tunable] = ParReadSettings::TABLE;
 
-    /// From settings on the command line.
+    /// From settings.
     ///
     /// # Errors
-    /// If one is unknown or out of range.
+    /// A setting is unknown or out of range.
     pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let mut own = ParReadSettings::default();
         apply("par-read", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;

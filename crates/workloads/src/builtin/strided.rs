@@ -1,9 +1,8 @@
 //! 8S and 512S: IOAnalyzer's strided readers (its section IV-E).
 //!
-//! "they read 4KB and jump 8 KB or 512 KB, respectively, of a 2GB file. These tests use a different 2GB file for each
-//! process and the page cache is cleaned every time." The paper runs them with 4 and with 8 processes. A jump is taken as
-//! the distance from the start of one read to the start of the next. No read-ahead is modelled: a stride is what the
-//! kernel's does not follow.
+//! "they read 4KB and jump 8 KB or 512 KB, respectively, of a 2GB file. These tests use a different 2GB file for each process
+//! and the page cache is cleaned every time." The paper runs them with 4 and with 8 processes. A jump counts from the start
+//! of one read to the start of the next. There is no read-ahead, since the kernel's does not follow strides.
 
 use elevator::text::whole;
 use elevator::{Sector, Sectors, tunables};
@@ -34,13 +33,13 @@ tunables! {
 pub struct Strided(pub StridedSettings);
 
 impl Strided {
-    /// What can be set.
+    /// The settings.
     pub const TABLE: &'static [elevator::Tunable] = StridedSettings::TABLE;
 
-    /// From settings on the command line.
+    /// From settings.
     ///
     /// # Errors
-    /// If one is unknown or out of range.
+    /// A setting is unknown or out of range.
     pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let mut own = StridedSettings::default();
         apply("strided", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;

@@ -1,14 +1,14 @@
-//! tariffs: four virtual machines with a rating engine each, as IOAnalyzer's section IV-D runs them.
+//! tariffs: four virtual machines with a rating engine each (IOAnalyzer, section IV-D).
 //!
 //! "Tariff Advisor from Neurocom [...] is an application based on a fast rating/re-rating engine for telecom operators [...]. We
 //! run 4 Virtual Machines images of 80 Gb, using two different image formats: QCOW2 and RAW. QCOW2 implements copy-on-write
 //! [...]. RAW offers the best performance (twice than QCOW2)."
 //!
-//! This is like it, not it: the paper does not describe its requests. A report reads a customer's calls, a run of the guest's
-//! disk somewhere, rates them, and writes what came out durably. Guests take reports off one list, so that a faster array is a
-//! shorter run. What is QCOW2's is kept: 64 KB clusters; a table of second level for each 512 MB, read where it is not among
-//! the sixteen that are cached; and for the first write to a cluster a copy of it from the base to the image's end, and an entry
-//! in that table.
+//! The paper does not describe the requests, so this is an approximation. A report reads a customer's calls, a run at a
+//! random position of the guest's disk, rates them, and writes the result durably. Guests take reports from a common list, so
+//! that a faster array shortens the run. Of QCOW2 these properties are modelled: 64 KB clusters; a second-level table for
+//! each 512 MB, read unless it is among the sixteen cached ones; the first write to a cluster copies it from the base to the
+//! end of the image and changes the table.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -27,19 +27,19 @@ tunables! {
     pub struct TariffsSettings {
         /// Virtual machines.
         guests: Count = 4, 1, 64;
-        /// Threads of each that do I/O.
+        /// I/O threads of each guest.
         workers: Count = 4, 1, 256;
-        /// Reports in all.
+        /// Total number of reports.
         reports: Count = 100_000, 1, 100_000_000;
         /// Bytes of an image.
         image_bytes: Count = 80 * GIB, GIB, 1024 * GIB;
         /// Bytes of calls that a report reads.
         calls_bytes: Count = 256 * KIB, 4 * KIB, GIB;
-        /// Computing for each report.
+        /// Processor time for each report.
         think: Span = Span::from_millis(2), Span::ZERO, Span::from_secs(10);
-        /// Images are QCOW2, as overlays of a base image; else RAW.
+        /// Images are QCOW2 overlays of a base image; otherwise RAW.
         copy_on_write: Flag = false, false, true;
-        /// Seed of what is read and written.
+        /// Seed of positions.
         seed: Count = 1, 0, u64::MAX;
     }
 }
@@ -48,24 +48,24 @@ tunables! {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tariffs(pub TariffsSettings);
 
-/// What a guest asks its disk for at once.
+/// Largest request of a guest.
 const REQUEST: Sectors = Sectors(128);
-/// What a report writes.
+/// Result of a report.
 const RESULT: Sectors = Sectors(8);
-/// A cluster of QCOW2; a table of second level is one, and covers so many.
+/// A QCOW2 cluster, also the size of a second-level table.
 const CLUSTER: Sectors = Sectors(128);
 const TABLE_COVERS: u64 = 8192;
 /// Tables that QEMU caches: 1 MB.
 const TABLES_CACHED: usize = 16;
 
 impl Tariffs {
-    /// What can be set.
+    /// The settings.
     pub const TABLE: &'static [elevator::Tunable] = TariffsSettings::TABLE;
 
-    /// From settings on the command line.
+    /// From settings.
     ///
     /// # Errors
-    /// If one is unknown or out of range.
+    /// A setting is unknown or out of range.
     pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let mut own = TariffsSettings::default();
         apply("tariffs", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
@@ -77,19 +77,19 @@ impl Tariffs {
     }
 }
 
-/// A guest's image: where the sectors of its disk lie.
+/// A guest's image: maps sectors of its disk.
 struct Image {
     start: u64,
     copy_on_write: bool,
-    /// Clusters written so far, and their place in the overlay.
+    /// Clusters written so far, and their position in the overlay.
     allocated: BTreeMap<u64, u64>,
-    /// The overlay, behind the base image and the tables.
+    /// Start of the overlay, after the base image and the tables.
     overlay: u64,
     tables: VecDeque<u64>,
 }
 
 impl Image {
-    /// Steps until the place of a sector is known, and that place.
+    /// Adds the steps of looking up a sector; returns its position.
     fn look_up(&mut self, sector: u64, steps: &mut VecDeque<Next>) -> u64 {
         if !self.copy_on_write {
             return self.start + sector;
@@ -108,12 +108,12 @@ impl Image {
         self.allocated.get(&cluster).map_or(self.start + sector, |at| at + within)
     }
 
-    /// Tables lie in front of the overlay.
+    /// Tables lie before the overlay.
     const fn table(&self, table: u64) -> Sector {
         Sector(self.overlay + table * CLUSTER.0 as u64)
     }
 
-    /// The steps of a durable write of the guest's.
+    /// Adds the steps of a durable write.
     fn write(&mut self, sector: u64, tables: u64, steps: &mut VecDeque<Next>) {
         let place = self.look_up(sector, steps);
         let cluster = sector / u64::from(CLUSTER.0);
@@ -205,7 +205,7 @@ impl Workload for Tariffs {
             }));
             for worker in 0..workers {
                 let task = (guest * workers + worker + 1) as u32;
-                // To the host, all threads of a guest are one process.
+                // All threads of a guest are one process of the host.
                 let process = Process { group: (guest * workers + 1) as u32, ..Process::single(task) };
                 let who = Submitter {
                     process: Some(process),

@@ -1,14 +1,14 @@
-//! tpc-e: a broker's database under its clients, as IOAnalyzer's section IV-A runs it.
+//! tpc-e: a broker's database with clients (IOAnalyzer, section IV-A).
 //!
 //! "a TPC-E database simulating an eBay/Amazon site. The parameters are the next: 4000 clients, 80 trade days, scale
 //! factor 500 receiving the load from 10 clients in 1000 seconds [...]. Database is running on MySQL 5.1.41."
 //!
-//! This is like it, not it: the paper does not describe its requests. What is modelled is what InnoDB 5.1 asks of a disk
-//! above its own buffer pool. Clients take transactions off one list (so that a faster disk is a shorter run) and read pages
-//! of 16 KB that are not in the pool: scattered, most of them in the hot part; one transaction in ten looks trades up and
-//! reads a run of neighbouring pages. 23% change something, TPC-E's share: they commit with a durable write to the log and
-//! leave dirty pages behind. When the log is nearly full, a checkpoint writes all dirty pages in one burst that nobody waits
-//! for, as 5.1 did. So reading alone and reading beside a flood of writes take turns.
+//! The paper does not describe the requests, so this is an approximation: the disk accesses of InnoDB 5.1 below its buffer
+//! pool. Clients take transactions from a common list, so that a faster disk shortens the run, and read pages of 16 KB that
+//! are not in the pool: random, mostly in the hot part; one transaction in ten reads a run of adjacent pages. 23% change
+//! data, TPC-E's share: they commit with a durable log write and leave dirty pages. When the log is nearly full, a checkpoint
+//! writes all dirty pages in one asynchronous burst, as 5.1 did. So phases of reads alternate with reads beside a flood of
+//! writes.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -27,17 +27,17 @@ tunables! {
     pub struct TpcESettings {
         /// Clients, each with one transaction at a time.
         clients: Count = 10, 1, 1000;
-        /// Transactions in all: about 1000 s of them under a good scheduler.
+        /// Total number of transactions: about 1000 s under a good scheduler.
         transactions: Count = 40_000, 1, 100_000_000;
         /// Bytes of the tables.
         database_bytes: Count = 24 * GIB, GIB, 1024 * GIB;
-        /// Computing for each transaction.
+        /// Processor time for each transaction.
         think: Span = Span::from_millis(4), Span::ZERO, Span::from_secs(10);
-        /// Pages that a transaction reads from the disk, on average.
+        /// Mean number of pages that a transaction reads from the disk.
         pages: Count = 3, 1, 1000;
-        /// Transactions that a log holds: so often a checkpoint comes.
+        /// Transactions until the log is full and a checkpoint starts.
         log_transactions: Count = 1500, 1, 1_000_000;
-        /// Seed of what is read and written.
+        /// Seed of positions.
         seed: Count = 1, 0, u64::MAX;
     }
 }
@@ -46,25 +46,25 @@ tunables! {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TpcE(pub TpcESettings);
 
-/// InnoDB's page.
+/// A page of InnoDB.
 const PAGE: Sectors = Sectors(32);
-/// Pages of a trade's history that are read in a row.
+/// Pages of a trade's history that are read sequentially.
 const RUN: u64 = 24;
-/// Pages that a change leaves dirty.
+/// Pages that a change dirties.
 const DIRTIED: u64 = 4;
-/// The log, in front of the tables: InnoDB's two files of 512 MB as one ring.
+/// The log before the tables: two files of 512 MB as one ring.
 const LOG_SECTORS: u64 = 2 * 1024 * 1024;
-/// How often the checkpointer looks.
+/// Interval at which the checkpointer checks the log.
 const LOOK: Span = Span::from_secs(1);
 
 impl TpcE {
-    /// What can be set.
+    /// The settings.
     pub const TABLE: &'static [elevator::Tunable] = TpcESettings::TABLE;
 
-    /// From settings on the command line.
+    /// From settings.
     ///
     /// # Errors
-    /// If one is unknown or out of range.
+    /// A setting is unknown or out of range.
     pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let mut own = TpcESettings::default();
         apply("tpc-e", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
@@ -72,7 +72,7 @@ impl TpcE {
     }
 }
 
-/// What clients and the checkpointer share.
+/// State shared by clients and checkpointer.
 #[derive(Default)]
 struct Database {
     begun: u64,
@@ -89,7 +89,7 @@ struct Client {
 }
 
 impl Client {
-    /// The steps of transaction `n`, the same whoever runs it.
+    /// Adds the steps of transaction `n`, which do not depend on the client.
     fn transaction(&mut self, n: u64) {
         let mut random = Random::new(self.own.seed ^ (n + 1).wrapping_mul(0x2545_f491_4f6c_dd1d));
         self.steps.push_back(Next::Think(
@@ -113,7 +113,7 @@ impl Client {
         self.own.database_bytes / PAGE.bytes()
     }
 
-    /// Four of five in the first fifth.
+    /// A page: four of five accesses go to the first fifth.
     fn page(&self, random: &mut Random) -> u64 {
         let within = if random.below(5) < 4 { self.pages() / 5 } else { self.pages() };
         random.below(within)

@@ -1,13 +1,13 @@
-//! tpc-h: queries of a decision support database in parallel, as IOAnalyzer's section IV-B runs them.
+//! tpc-h: parallel queries of a decision support database (IOAnalyzer, section IV-B).
 //!
 //! "The second test is a TPC-H 10Gb database (over MySQL 5.1.41) running a set of queries in parallel (queries 1, 3, 5, 6, 7,
 //! 11, 12 and 19)." and "TPC-H is affected by the page cache [...] pages useful for the next queries are removed sooner".
 //!
-//! This is like it, not it: which table a query scans and where it looks rows up is TPC-H's, how much it computes and how many
-//! rows are elsewhere is chosen here. What matters is kept: several queries scan the same table at different speeds, through
-//! a cache that holds a part of it. Whoever comes second finds pages in the cache, unless the first is too far ahead by then.
-//! So the bytes that queries get are not the bytes that the device gives, and a scheduler that gives the device's best may
-//! drive queries apart. [`UserBytes`] counts the former.
+//! The scanned tables and the tables of look-ups are TPC-H's; processor times and numbers of look-ups are chosen here. The
+//! relevant effect is modelled: several queries scan the same table at different speeds through a cache that holds a part of
+//! it. A later query finds pages in the cache unless the first is too far ahead. So queries receive other bytes than the
+//! device delivers, and a scheduler that maximises device throughput may drive queries apart. [`UserBytes`] counts the bytes
+//! that queries receive.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -26,9 +26,9 @@ tunables! {
     pub struct TpcHSettings {
         /// Bytes of all tables.
         database_bytes: Count = 10 * GIB, 64 * 1024 * KIB, 1024 * GIB;
-        /// Bytes of the page cache that all queries share, in percent of the tables.
+        /// Page cache shared by all queries, in percent of the tables.
         cache: Percent = 20, 1, 100;
-        /// Seed of where rows are looked up.
+        /// Seed of look-ups.
         seed: Count = 1, 0, u64::MAX;
     }
 }
@@ -37,11 +37,11 @@ tunables! {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TpcH(pub TpcHSettings);
 
-/// InnoDB's page, and how many of them the page cache reads ahead at once.
+/// A page of InnoDB, and pages read ahead at once.
 const PAGE: Sectors = Sectors(32);
 const AHEAD: u64 = 8;
 
-/// A table, by its place on the disk and its share of it, in percent.
+/// A table: position and share in percent.
 #[derive(Clone, Copy)]
 struct Table {
     from: u64,
@@ -55,8 +55,8 @@ const PART: Table = Table { from: 95, share: 2 };
 const CUSTOMER: Table = Table { from: 97, share: 2 };
 const SUPPLIER: Table = Table { from: 99, share: 1 };
 
-/// A query: the table that it scans, microseconds of computing for each 128 KB of that, and how many pages of which
-/// tables it looks up meanwhile, from a place that its rows say.
+/// A query: the scanned table, microseconds of processor time for each 128 KB, and the number of pages that it looks up in
+/// other tables meanwhile.
 struct Query {
     name: &'static str,
     scans: Table,
@@ -75,12 +75,12 @@ const QUERIES: [Query; 8] = [
     Query { name: "q19", scans: LINEITEM, think_us: 6_000, looks_up: &[(PART, 1)] },
 ];
 
-/// Bytes that queries got so far, from the cache or the disk: what a user sees.
+/// Bytes that queries received so far, from cache or disk.
 #[derive(Clone, Default, Debug)]
 pub struct UserBytes(Rc<Cell<u64>>);
 
 impl UserBytes {
-    /// So far.
+    /// Bytes so far.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.0.get()
@@ -91,7 +91,7 @@ impl UserBytes {
     }
 }
 
-/// A page cache: the least recently used page goes.
+/// An LRU page cache.
 struct Cache {
     room: usize,
     clock: u64,
@@ -124,7 +124,7 @@ impl Cache {
     }
 }
 
-/// Something that a query does.
+/// A step of a query.
 enum Step {
     Need(std::ops::Range<u64>),
     Have(std::ops::Range<u64>),
@@ -147,7 +147,7 @@ impl Running {
         self.pages * table.from / 100..self.pages * (table.from + table.share) / 100
     }
 
-    /// The next 128 KB of the scan, and what it looks up for them; false at the end.
+    /// Plans the next 128 KB of the scan and their look-ups; returns false at the end.
     fn plan(&mut self) -> bool {
         let table = self.table(self.query.scans);
         let first = table.start + self.chunk * AHEAD;
@@ -195,20 +195,20 @@ impl Program for Running {
 }
 
 impl TpcH {
-    /// What can be set.
+    /// The settings.
     pub const TABLE: &'static [elevator::Tunable] = TpcHSettings::TABLE;
 
-    /// From settings on the command line.
+    /// From settings.
     ///
     /// # Errors
-    /// If one is unknown or out of range.
+    /// A setting is unknown or out of range.
     pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
         let mut own = TpcHSettings::default();
         apply("tpc-h", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
         Ok(Self(own))
     }
 
-    /// Its processes, and the count of the bytes that they get.
+    /// The processes, and the counter of the bytes that they receive.
     #[must_use]
     pub fn counted(&self) -> (Processes, UserBytes) {
         let TpcHSettings { database_bytes, cache, seed } = self.0;

@@ -1,4 +1,4 @@
-//! What lies on the disk before a run: files, sets of files and source trees, drawn from documented distributions.
+//! Initial content of the disk: files, sets of files and source trees, drawn from documented distributions.
 
 mod tree;
 
@@ -7,7 +7,7 @@ use machine::kernel::{Image, Path};
 
 pub use tree::Like;
 
-/// One thing on the disk.
+/// An item of the content.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Item {
     Place(Option<u64>),
@@ -15,35 +15,35 @@ enum Item {
     File(Box<str>, u64),
 }
 
-/// Directories and files, in the order in which they were once written.
+/// Directories and files in the order of their creation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Contents {
     items: Vec<Item>,
     bytes: u64,
 }
 
-/// A set of files of like size, spread evenly over directories.
+/// A set of files of similar size, spread evenly over directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Set {
-    /// Files.
+    /// Number of files.
     pub count: u64,
-    /// Least size, in bytes.
+    /// Smallest size in bytes.
     pub least: u64,
-    /// Greatest size, in bytes; sizes are drawn evenly.
+    /// Largest size in bytes; sizes are distributed evenly.
     pub most: u64,
-    /// Directories that they lie in.
+    /// Number of directories.
     pub directories: u64,
-    /// Of the sizes.
+    /// Seed of the sizes.
     pub seed: u64,
 }
 
 impl Contents {
-    /// What follows lies from this byte of the device on; where the file system puts it if not given.
+    /// Sets the position of the following items on the device; `None` lets the allocator choose.
     pub fn place(&mut self, byte: Option<u64>) {
         self.items.push(Item::Place(byte));
     }
 
-    /// Makes a directory and those above it, unless they are there.
+    /// Adds a directory and its missing parents.
     pub fn directories(&mut self, path: &str) {
         let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
         for end in ends.filter(|&end| end > 1) {
@@ -57,7 +57,7 @@ impl Contents {
         self.items.push(Item::Directory(path.into()));
     }
 
-    /// Makes a file, and the directories above it.
+    /// Adds a file and its missing parents.
     pub fn file(&mut self, path: &str, bytes: u64) {
         if let Some(slash) = path.rfind('/') {
             self.directories(&path[..slash]);
@@ -70,7 +70,7 @@ impl Contents {
         self.bytes = self.bytes.saturating_add(bytes);
     }
 
-    /// Makes a set of files below a directory.
+    /// Adds a set of files below a directory.
     pub fn set(&mut self, root: &str, set: Set) {
         let mut random = Random::new(set.seed ^ 0x5e7);
         self.directories(root);
@@ -86,13 +86,13 @@ impl Contents {
         }
     }
 
-    /// Bytes in all files.
+    /// Bytes of all files.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// How many files there are.
+    /// Number of files.
     #[must_use]
     pub fn files(&self) -> usize {
         self.items.iter().filter(|item| matches!(item, Item::File(..))).count()
@@ -102,7 +102,7 @@ impl Contents {
         self.items.iter().any(|item| matches!(item, Item::Directory(known) if **known == *path))
     }
 
-    /// Whether there is a file or directory of that name.
+    /// Whether a file or directory exists.
     #[must_use]
     pub fn has(&self, path: &str) -> bool {
         path == "/"
@@ -129,7 +129,7 @@ impl Contents {
         (directories, files)
     }
 
-    /// For the machine.
+    /// The image for the machine.
     #[must_use]
     pub fn image(&self) -> Image {
         let mut image = Image::new();

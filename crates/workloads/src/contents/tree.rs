@@ -1,31 +1,31 @@
 //! Source trees like those of Linux.
 //!
-//! No tree comes with the project, so one is drawn: directories below directories, and files whose sizes follow a
-//! distribution like a kernel tree's: half below 4.4 KB, a tenth above 26 KB, a hundredth above 90 KB, 12.5 KB on average. It is
-//! kept as quantiles and drawn from in integers, so that it is the same on every machine. Numbers of files and directories
-//! are about those of the release, rounded; they are counts from memory of published statistics, not from an archive.
+//! The project contains no tree, so one is generated: nested directories, and files with a size distribution like a kernel
+//! tree's: half below 4.4 KB, a tenth above 26 KB, a hundredth above 90 KB, 12.5 KB on average. The distribution is stored as
+//! quantiles and sampled in integers, so that trees are equal on every machine. Numbers of files and directories are
+//! approximate, from published statistics of the releases.
 
 use elevator::Random;
 use serde::Deserialize;
 
 use super::Contents;
 
-/// Which release a tree is like.
+/// The release that a tree is like.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 pub enum Like {
     /// 11,500 files, about 140 MB: the tree of the benchmarks of 2003.
     #[serde(rename = "linux-2.4.19")]
     Linux2_4_19,
-    /// 16,500 files, about 205 MB: the cooperative paper's time.
+    /// 16,500 files, about 205 MB: the time of the cooperative paper.
     #[serde(rename = "linux-2.6.9")]
     Linux2_6_9,
-    /// 29,000 files, about 360 MB: the stream paper's.
+    /// 29,000 files, about 360 MB: the time of the stream paper.
     #[serde(rename = "linux-2.6.31")]
     Linux2_6_31,
 }
 
 impl Like {
-    /// Files in it.
+    /// Number of files.
     #[must_use]
     pub const fn files(self) -> u64 {
         match self {
@@ -36,12 +36,12 @@ impl Like {
     }
 }
 
-/// Files in a directory, on average.
+/// Mean number of files in a directory.
 const FILES_A_DIRECTORY: u64 = 16;
 /// Depth below the root.
 const DEPTH: usize = 4;
 
-/// (per mille of files that are smaller, size in bytes): between two of these, sizes are drawn evenly.
+/// (per mille of files that are smaller, size in bytes); sizes between two entries are distributed evenly.
 const SIZES: [(u64, u64); 9] = [
     (0, 100),
     (100, 700),
@@ -62,7 +62,7 @@ fn size(random: &mut Random) -> u64 {
 }
 
 impl Contents {
-    /// Makes a tree of so many files, in the order in which an archive is unpacked: a directory, its files, then what lies
+    /// Adds a tree, in the order of unpacking an archive: a directory, its files, its subdirectories.
     /// below it.
     pub fn tree(&mut self, root: &str, files: u64, seed: u64) {
         let mut random = Random::new(seed ^ 0x7ee);
@@ -80,7 +80,7 @@ impl Contents {
             left -= here;
             if left > 0 {
                 number += 1;
-                // One level down, or up by any number and down again.
+                // One level down, or up any number of levels and down again.
                 let keep = if path.len() <= DEPTH && random.once_in(2) {
                     path.len()
                 } else {

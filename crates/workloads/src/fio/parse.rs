@@ -1,6 +1,6 @@
-//! A job file's lines: sections, options, comments.
+//! The lines of a job file: sections, options, comments.
 
-/// A job file could not be honoured.
+/// A job file is malformed or has unsupported options.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{file}:{line}: {problem}")]
 pub struct JobFileError {
@@ -8,12 +8,12 @@ pub struct JobFileError {
     pub file: String,
     /// The line, counted from 1.
     pub line: usize,
-    /// The option and what is wrong with it.
+    /// The option and the problem.
     pub problem: String,
 }
 
 impl JobFileError {
-    /// The first of them with all the others in its words, so that whoever mends the file need not try once for each.
+    /// Combines errors into the first one, so that one run reports all of them.
     pub(super) fn together(problems: impl IntoIterator<Item = Self>) -> Option<Self> {
         problems.into_iter().reduce(|mut all, other| {
             all.problem.push_str(&format!("; line {}: {}", other.line, other.problem));
@@ -22,7 +22,7 @@ impl JobFileError {
     }
 }
 
-/// An option as it stands: `name` or `name=value`.
+/// An option: `name` or `name=value`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Setting {
     pub(super) name: String,
@@ -38,18 +38,18 @@ pub(super) struct Section {
     pub(super) settings: Vec<Setting>,
 }
 
-/// What a line says, without its comment; as fio has it, one may also stand behind an option.
+/// A line without its comment. As in fio, a comment may follow an option.
 fn content(line: &str) -> &str {
     line.find([';', '#']).map_or(line, |comment| &line[..comment]).trim()
 }
 
-/// Whether the first thing that is said is a `[section]`.
+/// Whether the first line with content is a `[section]`.
 pub(super) fn begins_with_section(head: &[u8]) -> bool {
     let head = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head);
     let mut lines = head.split(|&byte| byte == b'\n').map(std::str::from_utf8);
     let first = lines.find(|line| !line.is_ok_and(|line| content(line).is_empty()));
     let section = |line| content(line).strip_prefix('[')?.strip_suffix(']');
-    // A table of TOML's may be doubled.
+    // TOML doubles the brackets of tables.
     matches!(first, Some(Ok(line)) if section(line).is_some_and(|name| !name.starts_with('[')))
 }
 
@@ -73,10 +73,9 @@ pub(super) fn sections(file: &str, text: &str) -> Result<Vec<Section>, JobFileEr
             continue;
         }
         if content.starts_with("include") {
-            return Err(error("other files are not included: put what they say here"));
+            return Err(error("`include` is not supported; insert the file's text"));
         }
-        let section =
-            sections.last_mut().ok_or_else(|| error("an option stands before the first [section]"))?;
+        let section = sections.last_mut().ok_or_else(|| error("an option precedes the first [section]"))?;
         section.settings.push(setting(content, line));
     }
     Ok(sections)
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_job_file_is_told_by_its_first_section() {
+    fn job_files_begin_with_a_section() {
         for job in
             ["[a]\nrw=read\n", "; mine\r\n\r\n  [global] # all\r\ndirect=1", "\u{feff}[a]", "#\n[a b]\n\u{0}"]
         {
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_sections_options_and_comments() {
+    fn sections_options_and_comments() {
         let sections = sections("f", "; c\n[global]\ndirect=1\n# c\n[a b]\nstonewall\n").unwrap();
         assert_eq!(sections.len(), 2);
         assert_eq!(sections[1].name, "a b");

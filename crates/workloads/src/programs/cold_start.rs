@@ -1,8 +1,8 @@
-//! A program that is started cold: how long until an xterm appears.
+//! The cold start of a program, such as an xterm.
 //!
-//! Fork, exec, the dynamic linker and the program itself fault in a few hundred pieces of some dozens of files (the
-//! binary, its libraries, fonts, locale, configuration), each where the last fault left off or somewhere else, and compute
-//! a little between them. Nobody published a list; this is drawn from a seed, and its numbers are parameters.
+//! Fork, exec, the dynamic linker and the program fault in a few hundred pieces of some dozens of files (binary, libraries,
+//! fonts, locale, configuration), each at the end of the last fault or elsewhere, and compute between them. No list is
+//! published, so the accesses are drawn from a seed; the numbers are parameters.
 
 use elevator::Random;
 use elevator::Span;
@@ -12,25 +12,25 @@ use serde::Deserialize;
 use super::os::Os;
 use super::units::{Bytes, Delay, Name};
 
-/// The start of a program.
+/// The cold start of a program.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ColdStart {
-    /// The directory below which its files lie.
+    /// The directory of its files.
     pub files: Name,
-    /// Pieces that it faults in.
+    /// Number of pieces.
     #[serde(default = "pieces")]
     pub pieces: u32,
-    /// Pieces in a row of one file before it turns to another.
+    /// Consecutive pieces of a file.
     #[serde(default = "row")]
     pub row: u32,
-    /// Bytes of a piece: what the kernel reads around a fault.
+    /// Bytes of a piece: the read-around of a fault.
     #[serde(default = "piece")]
     pub piece: Bytes,
-    /// Computing between two pieces.
+    /// Processor time between two pieces.
     #[serde(default = "think")]
     pub think: Delay,
-    /// Of what is drawn.
+    /// Seed of the accesses.
     #[serde(default)]
     pub seed: u64,
 }
@@ -52,7 +52,7 @@ fn think() -> Delay {
 }
 
 impl ColdStart {
-    /// Runs it.
+    /// Executes the step.
     pub async fn run(&self, os: &Os) {
         let mut random = Random::new(self.seed ^ 0xc01d);
         let (_, files) = os.session().contents_below(&self.files.of(os));

@@ -1,4 +1,4 @@
-//! `cp` and `cp -a`: a file or a tree, read and written by one process.
+//! `cp` and `cp -a`.
 
 use machine::kernel::{Open, Path};
 use serde::Deserialize;
@@ -7,18 +7,18 @@ use super::os::Os;
 use super::units::{Bytes, Name};
 use super::walk::{Entry, Walk};
 
-/// A file or a whole tree copied.
+/// Copies a file or a tree.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Copy {
-    /// A file, or a directory with everything below it.
+    /// A file or directory.
     pub from: Name,
-    /// The copy; a directory is made.
+    /// The copy; a directory is created.
     pub to: Name,
     /// Whether `from` is a directory.
     #[serde(default)]
     pub tree: bool,
-    /// Bytes of a call; `cp` of 2003 took a block of the file system.
+    /// Bytes of a call; `cp` of 2003 used the file system's block size.
     #[serde(default = "chunk")]
     pub chunk: Bytes,
 }
@@ -28,7 +28,7 @@ fn chunk() -> Bytes {
 }
 
 impl Copy {
-    /// Runs it.
+    /// Executes the step.
     pub async fn run(&self, os: &Os) {
         let (from, to) = (self.from.of(os), self.to.of(os));
         if !self.tree {

@@ -1,10 +1,10 @@
-//! A parallel file system's daemon: clients ask it for pieces of files, and whichever of its threads is free asks the
-//! kernel, so that the identity of who asks says nothing (the stream paper's pvfs2-server).
+//! A daemon of a parallel file system (the stream paper's pvfs2-server): clients request pieces of files, and any free thread
+//! of the daemon issues the I/O, so the issuing task does not identify the client.
 //!
-//! "The processes take turns reading 64KB blocks of data sequentially from a 1GB file": with eight processes and eight servers
-//! that hold a file in units of 64 KB, each process reads from one server, and mpi-io-test has them meet (`MPI_Barrier`)
-//! before every block. So where a run is spread over servers, the part of a program that each has waits for those of all
-//! others. "The daemon maintains a pool of threads and uses any available thread to dispatch its requests to the kernel."
+//! "The processes take turns reading 64KB blocks of data sequentially from a 1GB file": with eight processes and eight
+//! servers that store a file in units of 64 KB, each process reads from one server, and mpi-io-test synchronises them
+//! (`MPI_Barrier`) before every block. So in a run over several servers the parts of a program on each server wait for each
+//! other. "The daemon maintains a pool of threads and uses any available thread to dispatch its requests to the kernel."
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -18,27 +18,27 @@ use serde::Deserialize;
 use super::os::Os;
 use super::units::{Bytes, Delay, Name, Size};
 
-/// Programs that read a file each through a daemon with a pool of threads.
+/// Programs that read a file each through a daemon with a thread pool.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Daemon {
-    /// The programs' files; `{p}` stands for the program's number, from 1.
+    /// The programs' files; `{p}` is the program's number, from 1.
     pub files: Name,
-    /// Programs.
+    /// Number of programs.
     #[serde(default = "programs")]
     pub programs: u32,
     /// Threads of the daemon.
     #[serde(default = "threads")]
     pub threads: u32,
-    /// Bytes of each file that are read.
+    /// Bytes read of each file.
     pub bytes: Size,
     /// Bytes of a block.
     #[serde(default = "block")]
     pub block: Bytes,
-    /// From an answer to the next block's arrival: the network.
+    /// Time from an answer to the arrival of the next request: the network.
     #[serde(default = "turn")]
     pub turn: Delay,
-    /// Of which thread is free.
+    /// Seed of the thread selection.
     #[serde(default)]
     pub seed: u64,
 }
@@ -55,18 +55,18 @@ fn block() -> Bytes {
     Bytes(64 << 10)
 }
 
-/// A round trip over a network of 1 Gb/s with 64 KB on its way takes about 0.6 ms.
+/// A round trip of 64 KB over a network of 1 Gb/s takes about 0.6 ms.
 fn turn() -> Delay {
     Delay(Span::from_micros(600))
 }
 
-/// What a thread is asked to do.
+/// The task of a thread.
 struct Job {
     file: Path,
     at: u64,
 }
 
-/// The daemon's desk: a place for each thread's job, and which threads are free.
+/// The daemon's state: a job for each thread, and the free threads.
 struct Desk {
     jobs: Vec<Option<Job>>,
     free: Vec<usize>,
@@ -75,17 +75,17 @@ struct Desk {
 }
 
 impl Daemon {
-    /// Runs it: ends when all programs have read their files.
+    /// Executes the step: ends when all programs have read their files.
     pub async fn run(&self, os: &Os) {
         let threads = self.threads.max(self.programs) as usize;
         let desk = Rc::new(RefCell::new(Desk {
             jobs: (0..threads).map(|_| None).collect(),
             free: (0..threads).collect(),
-            // No two daemons pick the same threads.
+            // Daemons of different processes select different threads.
             random: Random::new(self.seed ^ 0xdae ^ os.number() << 16),
             programs_left: self.programs,
         }));
-        // Meetings of this daemon: with thread t at 2t to hand a job over, at 2t + 1 to hear that it is done.
+        // Barriers with thread t: 2t to hand over a job, 2t + 1 for its completion.
         let meetings = os.session().meetings(2 * threads as u32);
         for thread in 0..threads {
             let (own, desk, name) = (self.clone(), Rc::clone(&desk), format!("{}/pool", os.name()));
@@ -109,7 +109,7 @@ impl Daemon {
             }
             let thread = {
                 let mut desk = desk.borrow_mut();
-                // A pool is as large as there are programs, so that somebody is always free.
+                // There are as many threads as programs, so one is always free.
                 let free = desk.free.len().max(1) as u64;
                 let pick = desk.random.below(free) as usize;
                 let thread = desk.free.swap_remove(pick);

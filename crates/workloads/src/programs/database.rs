@@ -1,5 +1,4 @@
-//! A small database: transactions that read pages anywhere in a table and append to a log that must be durable, and a
-//! query that scans a table from start to end.
+//! A small database: transactions read random pages of a table and append to a log durably; a query scans a table.
 
 use elevator::Random;
 use machine::kernel::Open;
@@ -8,32 +7,32 @@ use serde::Deserialize;
 use super::os::Os;
 use super::units::{Bytes, Count, Delay, Name};
 
-/// Transactions against a table and a log.
+/// Transactions on a table and a log.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Database {
     /// The table.
     pub table: Name,
-    /// The log; made if it is not there.
+    /// The log; created if absent.
     pub log: Name,
-    /// Transactions.
+    /// Number of transactions.
     pub transactions: Count,
-    /// Pages that one reads.
+    /// Pages that a transaction reads.
     #[serde(default = "reads")]
     pub reads: u32,
-    /// Pages that one changes, of those it read.
+    /// Pages that it changes, of those it read.
     #[serde(default = "writes")]
     pub writes: u32,
     /// Bytes of a page.
     #[serde(default = "page")]
     pub page: Bytes,
-    /// Bytes that one appends to the log.
+    /// Bytes that it appends to the log.
     #[serde(default = "record")]
     pub record: Bytes,
-    /// Computing for each transaction.
+    /// Processor time for each transaction.
     #[serde(default)]
     pub think: Delay,
-    /// Of what is drawn; each copy of the process adds its number.
+    /// Seed; each copy of the process adds its number.
     #[serde(default)]
     pub seed: u64,
 }
@@ -55,7 +54,7 @@ fn record() -> Bytes {
 }
 
 impl Database {
-    /// Runs it.
+    /// Executes the step.
     pub async fn run(&self, os: &Os) {
         let mut random = Random::new((self.seed ^ 0xdb) + u64::from(os.copy()));
         let page = self.page.0.max(1);

@@ -1,4 +1,4 @@
-//! What programs saw: when they ran, and how long each call kept them.
+//! Measurements of programs: run times and call durations.
 
 use std::collections::BTreeMap;
 
@@ -6,49 +6,49 @@ use elevator::{Span, Time};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
-/// What the processes that share a name saw.
+/// Measurements of the processes that share a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Seen {
-    /// When the first of them began, in nanoseconds of the run.
+    /// Start of the first one, in nanoseconds of the run.
     pub from_ns: u64,
-    /// When the last of them ended, or what it did last.
+    /// End of the last one, or its last call.
     pub to_ns: u64,
-    /// How many have ended.
+    /// Number of processes that have ended.
     pub ended: u32,
     /// Bytes read.
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Calls that read.
+    /// Number of read calls.
     pub reads: u64,
-    /// The longest that one of them took.
+    /// Longest read call.
     pub worst_read_ns: u64,
-    /// The longest that a call which writes took.
+    /// Longest write call.
     pub worst_write_ns: u64,
-    /// The longest that an fsync took.
+    /// Longest fsync.
     pub worst_sync_ns: u64,
 }
 
 impl Seen {
-    /// From the first one's start to the last one's end.
+    /// From the first start to the last end.
     #[must_use]
     pub const fn elapsed(&self) -> Span {
         Span::from_nanos(self.to_ns.saturating_sub(self.from_ns))
     }
 }
 
-/// How long transactions took, from their begin to their commit: percentiles to three digits, in nanoseconds.
+/// Durations of transactions from begin to commit: percentiles with three significant digits, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Transactions {
-    /// How many.
+    /// Number of transactions.
     pub count: u64,
     /// Median.
     pub p50_ns: u64,
-    /// 99 of a hundred took no longer,
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// and 999 of a thousand no longer than this.
+    /// 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest.
+    /// Maximum.
     pub max_ns: u64,
 }
 
@@ -64,7 +64,7 @@ impl From<&Histogram<u64>> for Transactions {
     }
 }
 
-/// What was seen, by name.
+/// Measurements by name.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Diary {
     by_name: BTreeMap<String, Seen>,
@@ -72,12 +72,12 @@ pub struct Diary {
 }
 
 impl Diary {
-    /// Everybody, in order of names.
+    /// All measurements, in order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Seen)> {
         self.by_name.iter().map(|(name, seen)| (name.as_str(), seen))
     }
 
-    /// The transactions of those who had any, in order of names.
+    /// Transaction durations, in order of names.
     pub fn transactions(&self) -> impl Iterator<Item = (&str, Transactions)> {
         self.transactions.iter().map(|(name, all)| (name.as_str(), all.into()))
     }

@@ -1,19 +1,19 @@
-//! The Flexible File System Benchmark's four profiles, as the cooperative paper runs them.
+//! Four profiles of the Flexible File System Benchmark, as used by the cooperative paper.
 //!
 //! "Each profile creates 100,000 files; each file ranges in size from 4 KB to 64KB. Four concurrent threads makes 80,000
-//! operations. All operations are random. Capture time for 80,000 operations." These are the benchmark's own profiles, which
-//! its distribution holds (FFSB 5.2.1, `profile_bm/prof_websrv`, `prof_filesrv` and `prof_mailsrv`, `old-profiles/prof_mail2srv`):
-//! `numfiles=100000`, `minfilesize=4096`, `maxfilesize=65536`, `threads=4`, `iterations=20000` and the paper's weights, where the
-//! paper's mail is `prof_mail2srv` and its metadata `prof_mailsrv`. They say what the paper does not:
+//! operations. All operations are random. Capture time for 80,000 operations." These are profiles of the benchmark's
+//! distribution (FFSB 5.2.1, `profile_bm/prof_websrv`, `prof_filesrv` and `prof_mailsrv`, `old-profiles/prof_mail2srv`):
+//! `numfiles=100000`, `minfilesize=4096`, `maxfilesize=65536`, `threads=4`, `iterations=20000` and the paper's weights; the
+//! paper's mail is `prof_mail2srv` and its metadata `prof_mailsrv`. They define what the paper omits:
 //!
-//! - `numdirs=100`; each file's directory is drawn of these and the one above them (`add_file`);
-//! - `readsize=readblocksize=4096`: a read is one call for 4096 bytes at a place drawn to the byte (`ffsb_readfile`);
-//! - `writesize=4096`: a write is one call for 4096 bytes, at the file's end ("write means append in ffsb", `USAGE`);
+//! - `numdirs=100`; a file's directory is one of these or their parent, at random (`add_file`);
+//! - `readsize=readblocksize=4096`: a read is one call for 4096 bytes at a random byte (`ffsb_readfile`);
+//! - `writesize=4096`: a write is one call for 4096 bytes at the end of the file ("write means append in ffsb", `USAGE`);
 //! - no `fsync`; new files are written 4096 bytes at a time (`writefile_helper`);
-//! - a new file takes the name of the one deleted the longest ago, if there is one (`holes`).
+//! - a new file takes the name of the one deleted the longest ago, if any (`holes`).
 //!
-//! FFSB makes its files itself, syncs, and begins to measure ("fs setup took 73 secs; Syncing()...1 sec; Starting Actual
-//! Benchmark"): names, inodes and the files made last are in memory then.
+//! FFSB creates its files, calls sync, and starts to measure ("fs setup took 73 secs; Syncing()...1 sec; Starting Actual
+//! Benchmark"), so names, inodes and the newest files are in memory.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -27,7 +27,7 @@ use super::os::Os;
 use super::units::{Bytes, Count, Name};
 use super::write;
 
-/// Which profile.
+/// The profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
@@ -41,30 +41,30 @@ pub enum Profile {
     Meta,
 }
 
-/// The benchmark.
+/// FFSB.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Ffsb {
     /// The profile.
     pub profile: Profile,
-    /// The directory in which the set of files is made.
+    /// The directory of the files.
     pub files: Name,
-    /// Files of the set.
+    /// Number of files.
     #[serde(default = "count")]
     pub count: Count,
-    /// Directories below it over which they are spread.
+    /// Number of subdirectories.
     #[serde(default = "directories")]
     pub directories: u32,
-    /// Threads that share the operations.
+    /// Threads.
     #[serde(default = "threads")]
     pub threads: u32,
-    /// Operations, all threads together; each makes its part of them.
+    /// Operations of all threads together.
     #[serde(default = "operations")]
     pub operations: Count,
-    /// Least size of a new file.
+    /// Smallest new file.
     #[serde(default = "least")]
     pub least: Bytes,
-    /// Greatest size of a new file.
+    /// Largest new file.
     #[serde(default = "most")]
     pub most: Bytes,
     /// Bytes of a read.
@@ -73,7 +73,7 @@ pub struct Ffsb {
     /// Bytes of a write.
     #[serde(default = "page")]
     pub write_size: Bytes,
-    /// Of what is drawn.
+    /// Seed.
     #[serde(default)]
     pub seed: u64,
 }
@@ -128,22 +128,22 @@ impl Profile {
 /// A file of the set.
 struct File {
     name: Path,
-    /// It can be chosen: it was made, and nobody deletes it.
+    /// It exists and is not being deleted, so it can be selected.
     there: bool,
-    /// Who reads it or appends to it.
+    /// Number of threads that read or append to it.
     users: u32,
 }
 
-/// The files that there are, which all threads draw from.
+/// The files that all threads select from.
 #[derive(Default)]
 struct Set {
     files: Vec<File>,
-    /// Files that were deleted, the longest ago first.
+    /// Deleted files, the oldest first.
     holes: VecDeque<usize>,
 }
 
 impl Set {
-    /// A file drawn at random; one that is not there, or in use where that matters, gives way to the next.
+    /// A random file, or the next one if it is deleted or, for deletion, in use.
     fn choose(&self, random: &mut Random, for_deletion: bool) -> Option<usize> {
         let count = self.files.len();
         let first = random.below(count as u64) as usize;
@@ -152,7 +152,7 @@ impl Set {
     }
 }
 
-/// One thread: what it draws is its own, so that it asks for the same under every scheduler.
+/// A thread. It has its own random numbers, so its operations are the same under every scheduler.
 struct Thread<'a> {
     os: &'a Os,
     of: &'a Ffsb,
@@ -161,8 +161,8 @@ struct Thread<'a> {
 }
 
 impl Ffsb {
-    /// Makes the files, and runs it. The threads are threads (`pthread_create`): one process to a scheduler that goes by thread
-    /// groups, each its own to one that goes by tasks.
+    /// Creates the files and runs the operations. The threads (`pthread_create`) share a thread group: one process to a
+    /// scheduler that uses groups, several to one that uses tasks.
     pub async fn run(&self, os: &Os) {
         let set = RefCell::new(Set::default());
         self.set_up(os, &set).await;
@@ -208,7 +208,7 @@ impl<'a> Thread<'a> {
         }
     }
 
-    /// A file to read or to append to, which nobody deletes until it is given back.
+    /// Selects a file and protects it from deletion until it is returned.
     fn borrow(&mut self) -> Option<(usize, Path)> {
         let mut set = self.set.borrow_mut();
         let number = set.choose(&mut self.random, false)?;
@@ -247,7 +247,7 @@ impl<'a> Thread<'a> {
         self.set.borrow_mut().files[number].there = true;
     }
 
-    /// A new name, in a directory drawn at random.
+    /// A new name, in a random directory.
     fn add(&mut self) -> usize {
         let root = self.of.files.of(self.os);
         let mut set = self.set.borrow_mut();
@@ -273,7 +273,7 @@ impl<'a> Thread<'a> {
     }
 }
 
-/// Adds to a file's end.
+/// Appends to a file.
 pub(super) async fn append(os: &Os, path: &Path, bytes: u64) {
     let file = os.open(path, Open { append: true, ..Open::default() }).await;
     os.write(file, bytes).await;
@@ -284,9 +284,9 @@ pub(super) async fn append(os: &Os, path: &Path, bytes: u64) {
 mod tests {
     use super::*;
 
-    /// The weights of the benchmark's own profiles.
+    /// The weights of the benchmark's profiles.
     #[test]
-    fn operations_come_in_the_shares_of_the_profile() {
+    fn operations_have_the_shares_of_the_profile() {
         use Operation::{Append, Create, Delete, Read};
         let shares = |profile: Profile| {
             let mut random = Random::new(1);
@@ -300,9 +300,9 @@ mod tests {
         assert_eq!(shares(Profile::Meta), [0, 40, 40, 20]);
     }
 
-    /// What is read is not deleted, what is deleted is not read, and what is left is found.
+    /// Files in use are not deleted, deleted files are not used, and existing files are found.
     #[test]
-    fn a_file_in_use_gives_way_to_the_next() {
+    fn selection_skips_files_in_use() {
         let file = |there, users| File { name: Path::from("/f"), there, users };
         let mut random = Random::new(2);
         let mut set =

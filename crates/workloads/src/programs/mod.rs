@@ -1,7 +1,7 @@
-//! Programs at the level of system calls, one file per idea: what a script's steps can do.
+//! Programs at the level of system calls: the steps of scripts.
 //!
-//! Each is a struct whose fields are what a script says, and an `async fn run(&self, os)` that reads as the program would
-//! be written. [`os`] makes a [`machine::Program`] of it.
+//! Each is a struct of the script's fields with an `async fn run(&self, os)` that reads like the program. [`os`] turns it
+//! into a [`machine::Program`].
 
 pub mod cold_start;
 pub mod copy;

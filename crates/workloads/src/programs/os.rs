@@ -1,7 +1,7 @@
-//! Programs as one writes them: a sequence of system calls, each of which returns before the next one is made.
+//! Programs as sequences of system calls.
 //!
-//! A program is an `async` function that is handed the operating system, [`Os`]. The only thing it can await is a step of
-//! the machine, so the whole executor is: poll once, and what it asked for is the program's next step.
+//! A program is an `async` function with access to the operating system, [`Os`]. It can only await steps of the machine, so
+//! the executor polls once, and the step that the function awaits is the program's next step.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,32 +17,32 @@ use machine::{Barrier, Next, Program, Submitter};
 use super::diary::Diary;
 use crate::contents::Contents;
 
-/// Meetings with lower names are a script's own.
+/// Barriers with smaller names belong to scripts.
 const FIRST_MEETING: u32 = 1 << 16;
 
-/// What all programs of one run share: the numbers that processes get, what they saw, and when it is over.
+/// State shared by the programs of a run: process numbers, measurements, and the end of the run.
 pub struct Session {
     scale: f64,
     contents: Contents,
     next_task: Cell<u32>,
     next_meeting: Cell<u32>,
-    /// Programs whose end the run waits for.
+    /// Number of programs that the run waits for.
     awaited: Cell<u32>,
     diary: RefCell<Diary>,
-    /// The step at which each process of a script is: where that begins in the text.
+    /// The current step of each process: its position in the script.
     steps: RefCell<BTreeMap<String, usize>>,
-    /// Machines over which the run is spread.
+    /// Number of machines.
     servers: u32,
 }
 
 impl Session {
-    /// A session at this scale (1 is the full size) over a disk with these contents, whose first process is number 1.
+    /// A session at a scale (1 is full size) with this initial content. Its first process has number 1.
     #[must_use]
     pub fn new(scale: f64, contents: Contents) -> Rc<Self> {
         Self::over(scale, contents, 1)
     }
 
-    /// The same over so many machines, each of which has a disk with these contents.
+    /// The same for several machines, each with this content.
     #[must_use]
     pub fn over(scale: f64, contents: Contents, servers: u32) -> Rc<Self> {
         Rc::new(Self {
@@ -57,12 +57,12 @@ impl Session {
         })
     }
 
-    /// A process of a script comes to the step that begins here in the text.
+    /// Records the step that a process begins.
     pub(crate) fn comes_to(&self, process: &str, step: usize) {
         self.steps.borrow_mut().insert(process.to_owned(), step);
     }
 
-    /// The step at which a process, or the one that started it, is.
+    /// The current step of a process or of the process that started it.
     pub(crate) fn step_of(&self, process: &str) -> Option<usize> {
         let steps = self.steps.borrow();
         let mut names = std::iter::successors(Some(process), |name| Some(name.rsplit_once('/')?.0));
@@ -75,54 +75,54 @@ impl Session {
         self.scale
     }
 
-    /// Machines over which the run is spread.
+    /// Number of machines.
     #[must_use]
     pub const fn servers(&self) -> u32 {
         self.servers
     }
 
-    /// Directories and files that lay below a directory before the run.
+    /// Initial directories and files below a directory.
     #[must_use]
     pub fn contents_below(&self, root: &str) -> (Vec<Path>, Vec<Path>) {
         self.contents.below(root)
     }
 
-    /// So many names for meetings that nobody else has; the first of them.
+    /// Reserves `count` barrier names; returns the first.
     pub fn meetings(&self, count: u32) -> u32 {
         let first = self.next_meeting.get();
         self.next_meeting.set(first + count);
         first
     }
 
-    /// What programs have seen until now.
+    /// The measurements so far.
     #[must_use]
     pub fn diary(&self) -> Diary {
         self.diary.borrow().clone()
     }
 
-    /// A process of its own, with the next number.
+    /// A new process with the next number.
     pub fn process(&self) -> Process {
         let task = self.next_task.get();
         self.next_task.set(task + 1);
         Process::single(task)
     }
 
-    /// Whether everybody whose end the run waits for has ended.
+    /// Whether all programs that the run waits for have ended.
     fn is_over(&self) -> bool {
         self.awaited.get() == 0
     }
 }
 
-/// What a program wrote on its chair when it got up, and what it finds there when it comes back.
+/// Exchange between a program and the engine: the next step and the result of the last call.
 struct Seat {
     asks: Cell<Option<Next>>,
     returned: RefCell<Option<Returned>>,
-    /// Whether the call that it makes may fail.
+    /// Whether the program handles a failure of the call.
     may_fail: Cell<bool>,
     now: Cell<Time>,
 }
 
-/// The operating system, as one process sees it.
+/// The operating system as seen by a process.
 #[derive(Clone)]
 pub struct Os {
     seat: Rc<Seat>,
@@ -132,7 +132,7 @@ pub struct Os {
     part: Part,
 }
 
-/// A step: asks when it is first awaited, has its answer when it is awaited again.
+/// A step: passes its request when it is polled first, and returns the answer when it is polled again.
 struct Step<'a> {
     seat: &'a Seat,
     next: Option<Next>,
@@ -157,7 +157,7 @@ impl Os {
         Step { seat: &self.seat, next: Some(next) }
     }
 
-    /// Makes a call that must not fail: the machine ends the run if it does.
+    /// Makes a call; the run ends if it fails.
     async fn call(&self, call: Call) -> Returned {
         self.step(Next::Call(call)).await.unwrap_or(Returned::Done)
     }
@@ -172,7 +172,7 @@ impl Os {
     /// Makes a call that may fail.
     ///
     /// # Errors
-    /// Whatever the kernel says.
+    /// The kernel's error.
     pub async fn try_call(&self, call: Call) -> Result<Returned, Errno> {
         self.seat.may_fail.set(true);
         let returned = self.call(call).await;
@@ -183,30 +183,30 @@ impl Os {
         }
     }
 
-    /// The process's name.
+    /// The name of the process.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.who.name
     }
 
-    /// The number that the process has in the run.
+    /// The number of the process in the run.
     pub(crate) fn number(&self) -> u64 {
         self.who.process.map_or(0, |process| u64::from(process.task))
     }
 
-    /// Which copy of a process this is, from 1; what `{n}` stands for in names.
+    /// The copy's number, from 1, which `{n}` stands for.
     #[must_use]
     pub const fn copy(&self) -> u32 {
         self.copy
     }
 
-    /// The scale of the run: 1 is the full size.
+    /// The scale; 1 is full size.
     #[must_use]
     pub fn scale(&self) -> f64 {
         self.session.scale()
     }
 
-    /// What it shares with the others.
+    /// The session.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
@@ -231,7 +231,7 @@ impl Os {
         self.call(Call::Close(file)).await;
     }
 
-    /// `read(2)`: how many bytes there were; 0 at the end.
+    /// `read(2)`: bytes read; 0 at the end.
     pub async fn read(&self, file: Descriptor, bytes: u64) -> u64 {
         self.timed_read(Call::Read(file, bytes)).await
     }
@@ -278,7 +278,7 @@ impl Os {
         self.session.diary.borrow_mut().synced(&self.who.name, asked, self.now());
     }
 
-    /// A transaction that began at `from` is committed.
+    /// Records a transaction that began at `from` and is committed.
     pub fn committed(&self, from: Time) {
         self.session.diary.borrow_mut().committed(&self.who.name, from, self.now());
     }
@@ -288,7 +288,7 @@ impl Os {
         self.call(Call::Sync).await;
     }
 
-    /// Has the page cache forget a file (`posix_fadvise(2)`).
+    /// Drops a file from the page cache (`posix_fadvise(2)`).
     pub async fn forget(&self, path: &Path) {
         let file = self.open(path, Open::default()).await;
         self.call(Call::Forget(file)).await;
@@ -315,12 +315,12 @@ impl Os {
         self.call(Call::Truncate(file, bytes)).await;
     }
 
-    /// `stat(2)`: the file's length.
+    /// `stat(2)`: the length.
     pub async fn stat(&self, path: &Path) -> u64 {
         self.bytes(Call::Stat(Path::clone(path))).await
     }
 
-    /// All of a directory's names, in the order in which it holds them; directories end in `/`.
+    /// All names of a directory, in its order; directories end in `/`.
     pub async fn readdir(&self, path: &Path) -> Vec<Path> {
         match self.call(Call::Readdir(Path::clone(path))).await {
             Returned::Entries(names) => names,
@@ -328,30 +328,29 @@ impl Os {
         }
     }
 
-    /// Touches memory of the program's own.
+    /// Accesses anonymous memory.
     pub async fn touch(&self, at: u64, bytes: u64, write: bool) {
         self.call(Call::Touch(at, bytes, write)).await;
     }
 
-    /// Computes, or sleeps.
+    /// Computes or sleeps.
     pub async fn think(&self, span: Span) {
         if span > Span::ZERO {
             self.step(Next::Think(span)).await;
         }
     }
 
-    /// Waits for the others.
+    /// Waits at a barrier.
     pub async fn meet(&self, meeting: Barrier) {
         self.step(Next::Barrier(meeting)).await;
     }
 
-    /// Waits for processes of other machines.
+    /// Waits at a barrier across machines.
     pub async fn gather(&self, meeting: Barrier) {
         self.step(Next::ClusterBarrier(meeting)).await;
     }
 
-    /// Starts a process of its own beside this one, of this one's priority. What was agreed with this one was not agreed
-    /// with it.
+    /// Starts a child process with the same priority. Terms of the parent do not apply to it.
     pub async fn fork<P, F>(&self, name: &str, body: P)
     where
         P: FnOnce(Self) -> F,
@@ -360,7 +359,7 @@ impl Os {
         self.fork_with(name, self.who.priority, body).await;
     }
 
-    /// Starts a process of its own beside this one, of such a priority.
+    /// Starts a child process with a priority.
     pub async fn fork_with<P, F>(&self, name: &str, priority: Priority, body: P)
     where
         P: FnOnce(Self) -> F,
@@ -370,7 +369,7 @@ impl Os {
         self.start(Submitter { process, priority, name: name.to_owned() }, body).await;
     }
 
-    /// Starts a thread of this process: what was agreed with the process holds for it too.
+    /// Starts a thread of this process. Terms of the process apply to it.
     pub async fn thread<P, F>(&self, name: &str, body: P)
     where
         P: FnOnce(Self) -> F,
@@ -396,31 +395,31 @@ impl Os {
         self.step(Next::Spawn(who, program)).await;
     }
 
-    /// Waits until every process that it has started has ended.
+    /// Waits for all children.
     pub async fn wait(&self) {
         self.step(Next::AwaitChildren).await;
     }
 }
 
-/// Whether the run waits for a program's end.
+/// The relation of a program to the end of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// It is what is measured: the run ends when all of these have.
+    /// The run waits for it.
     Measured,
-    /// It runs beside that, and is stopped when that is over.
+    /// It runs in the background and is stopped at the end of the run.
     Beside {
-        /// It takes part in meetings.
+        /// It waits at barriers.
         meets: bool,
     },
     /// Its parent waits for it.
     Child {
-        /// Its parent runs beside what is measured and takes part in no meeting.
+        /// Its parent is a background process that waits at no barrier.
         beside: bool,
     },
 }
 
 impl Part {
-    /// Whether nobody who is measured waits for it.
+    /// Whether no measured process waits for it.
     const fn is_background(self) -> bool {
         matches!(self, Self::Beside { meets: false } | Self::Child { beside: true })
     }
@@ -429,11 +428,11 @@ impl Part {
 /// How a program starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
-    /// Whether the run waits for its end.
+    /// Its relation to the end of the run.
     pub part: Part,
-    /// Which copy of its process it is, from 1.
+    /// The copy's number, from 1.
     pub copy: u32,
-    /// How long after the machine's start.
+    /// Delay of its start.
     pub after: Span,
 }
 
@@ -442,7 +441,7 @@ struct Running<F> {
     session: Rc<Session>,
     name: String,
     part: Part,
-    /// Until when it sleeps before it starts.
+    /// The remaining delay of its start.
     after: Option<Span>,
     started: bool,
     future: Pin<Box<F>>,
@@ -481,7 +480,7 @@ impl<F: Future<Output = ()>> Program for Running<F> {
     }
 }
 
-/// Makes a program of a function.
+/// Turns a function into a program.
 pub fn program<P, F>(session: &Rc<Session>, who: &Submitter, start: Start, body: P) -> Box<dyn Program>
 where
     P: FnOnce(Os) -> F,

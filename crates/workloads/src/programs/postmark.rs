@@ -1,7 +1,7 @@
-//! PostMark: an Internet server's small files. Makes a set of files, runs transactions on it, removes it.
+//! PostMark: small files of an Internet server. Creates files, runs transactions on them, removes them.
 //!
-//! As its version 1.5 does: a transaction is a read or an append, and a create or a delete, each evenly. The stream paper
-//! gives 10,000 files of 0.5 to 10 KB and no number of transactions; 500 is the program's default.
+//! As in version 1.5, a transaction is a read or an append, and a creation or a deletion, with equal probabilities. The
+//! stream paper gives 10,000 files of 0.5 to 10 KB and no number of transactions; 500 is the program's default.
 
 use elevator::Random;
 use elevator::Span;
@@ -12,33 +12,33 @@ use super::os::Os;
 use super::units::{Bytes, Count, Name};
 use super::{ffsb, read, write};
 
-/// The benchmark.
+/// PostMark.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PostMark {
-    /// The directory that it works in.
+    /// Its directory.
     pub directory: Name,
-    /// Files made first.
+    /// Initial number of files.
     #[serde(default = "files")]
     pub files: Count,
-    /// Transactions.
+    /// Number of transactions.
     #[serde(default = "transactions")]
     pub transactions: Count,
-    /// Least size of a file.
+    /// Smallest file.
     #[serde(default = "least")]
     pub least: Bytes,
-    /// Greatest size of a file.
+    /// Largest file.
     #[serde(default = "most")]
     pub most: Bytes,
-    /// Most that is appended at once; as much as a file's greatest size if not given.
+    /// Largest append; by default the size of the largest file.
     pub append: Option<Bytes>,
-    /// Whether the files that were made are written out and leave the page cache before the transactions.
+    /// Whether the initial files are written back and dropped from the page cache before the transactions.
     #[serde(default)]
     pub forget: bool,
-    /// Whether the files are there already, so that transactions alone are run.
+    /// Whether the files exist already, so that only transactions run.
     #[serde(default)]
     pub made: bool,
-    /// Of what is drawn; each copy of the process adds its number.
+    /// Seed; each copy of the process adds its number.
     #[serde(default)]
     pub seed: u64,
 }
@@ -60,7 +60,7 @@ fn most() -> Bytes {
 }
 
 impl PostMark {
-    /// Runs it.
+    /// Executes the step.
     pub async fn run(&self, os: &Os) {
         let root = self.directory.of(os);
         let mut random = Random::new((self.seed ^ 0x9057_3a4c) + u64::from(os.copy()));

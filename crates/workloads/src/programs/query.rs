@@ -1,4 +1,4 @@
-//! A query of a decision support database: scans one table, and for what it finds looks rows up in others.
+//! A query of a decision support database: a table scan with look-ups in other tables.
 
 use elevator::Random;
 use machine::kernel::Open;
@@ -11,9 +11,9 @@ use super::units::{Bytes, Delay, Name};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Query {
-    /// The table that is scanned from start to end.
+    /// The scanned table.
     pub scans: Name,
-    /// Where rows are looked up for what the scan finds.
+    /// Look-ups.
     #[serde(default)]
     pub looks_up: Vec<LookUp>,
     /// Pages scanned between look-ups.
@@ -22,21 +22,21 @@ pub struct Query {
     /// Bytes of a page.
     #[serde(default = "page")]
     pub page: Bytes,
-    /// Computing for each page that is scanned.
+    /// Processor time for each scanned page.
     #[serde(default)]
     pub think: Delay,
-    /// Of what is drawn; each copy of the process adds its number.
+    /// Seed; each copy of the process adds its number.
     #[serde(default)]
     pub seed: u64,
 }
 
-/// Rows in another table, each on a page anywhere in it.
+/// Look-ups in a table, at random pages.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LookUp {
     /// The table.
     pub table: Name,
-    /// Rows that are looked up each time.
+    /// Rows looked up each time.
     pub rows: u64,
 }
 
@@ -49,7 +49,7 @@ fn page() -> Bytes {
 }
 
 impl Query {
-    /// Runs it.
+    /// Executes the step.
     pub async fn run(&self, os: &Os) {
         let mut random = Random::new((self.seed ^ 0x005e_1ec7) + u64::from(os.copy()));
         let page = self.page.0.max(1);

@@ -1,4 +1,4 @@
-//! `cat FILE > /dev/null`: reads a file from start to end, one call behind the other.
+//! `cat FILE > /dev/null`: reads a file sequentially.
 
 use elevator::Span;
 use machine::kernel::Open;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::os::Os;
 use super::units::{Bytes, Delay, Meet, Name, Size};
 
-/// A file read from start to end.
+/// Reads a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Read {
@@ -16,27 +16,27 @@ pub struct Read {
     /// Bytes of a call.
     #[serde(default = "chunk")]
     pub chunk: Bytes,
-    /// Where it begins.
+    /// Start position.
     #[serde(default)]
     pub from: Size,
-    /// Bytes read; the rest of the file if not given.
+    /// Bytes read; by default to the end of the file.
     pub bytes: Option<Size>,
-    /// What is left out behind each call: a strided pattern.
+    /// Bytes skipped after each call, for strided patterns.
     #[serde(default)]
     pub skip: Bytes,
-    /// Computing after each call.
+    /// Processor time after each call.
     #[serde(default)]
     pub think: Delay,
-    /// Waits for the others at a barrier after every so many calls.
+    /// Calls between two waits at the barrier.
     pub meet_every: Option<u64>,
-    /// That barrier.
+    /// The barrier.
     pub meet: Option<Meet>,
-    /// Past the page cache.
+    /// Uses direct I/O.
     #[serde(default)]
     pub direct: bool,
 }
 
-/// What `cat` asks for at a time, in bytes.
+/// Bytes of a call of `cat`.
 pub(super) const CHUNK: u64 = 32 << 10;
 
 pub(super) fn chunk() -> Bytes {
@@ -44,7 +44,7 @@ pub(super) fn chunk() -> Bytes {
 }
 
 impl Read {
-    /// Runs it.
+    /// Executes the step.
     pub async fn run(&self, os: &Os) {
         let file = os.open(&self.file.of(os), Open { direct: self.direct, ..Open::default() }).await;
         let mut at = if self.from.0 == 0 { 0 } else { self.from.at(os.scale()) };
@@ -69,7 +69,7 @@ impl Read {
     }
 }
 
-/// Reads all of a file, as `cat` does, and computes for `think` per call.
+/// Reads a whole file as `cat` does, with `think` after each call.
 pub(super) async fn whole(os: &Os, path: &machine::kernel::Path, think: Span) {
     let file = os.open(path, Open::default()).await;
     while os.read(file, CHUNK).await == CHUNK {

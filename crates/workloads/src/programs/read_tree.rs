@@ -1,10 +1,9 @@
 //! Reading a source tree: `find | xargs cat`, `find -exec cat {} \;`, `grep -r`.
 //!
-//! The three differ in who asks. `xargs` hands a few hundred names to each `cat`, so that one process reads for a while;
-//! `-exec` starts a process for every file, which is what defeats anticipation by process; `grep` is one process that
-//! also computes. `find -type f` looks at every file's inode (it used what directories tell of a file's type since 2005
-//! only). `find` and `xargs` take turns, as the pipe between them holds one page of names: the inodes of a batch are read
-//! before its files are.
+//! The three differ in the reading processes. `xargs` passes a few hundred names to each `cat`, so that one process reads for
+//! a while; `-exec` starts a process for every file, which defeats anticipation by process; `grep` is one process that also
+//! computes. `find -type f` reads every file's inode (it uses file types from directories only since 2005). `find` and
+//! `xargs` alternate, because the pipe between them holds one page of names: the inodes of a batch are read before its files.
 
 use elevator::Span;
 use machine::kernel::Path;
@@ -15,46 +14,46 @@ use super::read;
 use super::units::{Delay, Name};
 use super::walk::{Entry, Walk};
 
-/// Who reads the files.
+/// The reading processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum By {
     /// `find -type f | xargs cat`: a process for as many files as fit on a command line of 20 KB.
     #[default]
     Xargs,
-    /// `find -type f -exec cat {} \;`: a process for each file, started when the last one has ended.
+    /// `find -type f -exec cat {} \;`: a process for each file, one after the other.
     Exec,
     /// `grep -r`: one process.
     Grep,
 }
 
-/// All files of a tree read.
+/// Reads all files of a tree.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReadTree {
     /// Its root.
     pub tree: Name,
-    /// Who reads.
+    /// The reading processes.
     #[serde(default)]
     pub by: By,
-    /// Time to start a process: fork, exec and the dynamic linker, from memory.
+    /// Time to start a process: fork, exec and the dynamic linker, cached.
     #[serde(default = "fork")]
     pub fork: Delay,
-    /// Computing for each 32 KB read and each file.
+    /// Processor time for each 32 KB and each file.
     #[serde(default)]
     pub think: Delay,
 }
 
-/// About what fork, exec and the dynamic linker cost a Pentium 4.
+/// About the cost of fork, exec and the dynamic linker on a Pentium 4.
 fn fork() -> Delay {
     Delay(Span::from_millis(1))
 }
 
-/// Bytes of a command line that `xargs` fills: findutils 4.1 took no more, however much the system allowed.
+/// Bytes of a command line that `xargs` builds: findutils 4.1 used no more, whatever the system's limit.
 const COMMAND_LINE: usize = 20 << 10;
 
 impl ReadTree {
-    /// Runs it.
+    /// Executes the step.
     pub async fn run(&self, os: &Os) {
         let mut walk = Walk::new(&self.tree.of(os));
         let (mut batch, mut length) = (Vec::new(), 0);

@@ -1,12 +1,12 @@
-//! An embedded database with a rollback journal, as SQLite has one unless told otherwise: each transaction inserts a row. What the
-//! pages that it changes held before goes to a journal, a file that is made for it, and is made durable; then the pages go to the
-//! table and are made durable; and with the removal of the journal the transaction is committed.
+//! An embedded database with a rollback journal, SQLite's default. Each transaction inserts a row: it copies the old content
+//! of the pages that it changes to a new journal file and syncs it, writes the pages to the table and syncs it, and commits
+//! by removing the journal.
 //!
-//! A row goes to the last page of the table while there is room. The first page, which holds the counter of changes, goes with each
-//! transaction, and the second, which stands for the tree above the rows, with each that needs a new page.
+//! A row goes to the last page of the table while there is room. The first page, with the change counter, is written by each
+//! transaction; the second, which represents the tree above the rows, by each that needs a new page.
 //!
-//! Source: SQLite's documents "Atomic Commit In SQLite" and "Database File Format", and the system calls of version 3.40, in our own
-//! words. Not modelled: locks, and looking whether somebody left a journal.
+//! Source: SQLite's documents "Atomic Commit In SQLite" and "Database File Format", and the system calls of version 3.40. Not
+//! modelled: locks, and the check for a hot journal.
 
 use machine::kernel::{Descriptor, Open, Path};
 use serde::Deserialize;
@@ -14,15 +14,15 @@ use serde::Deserialize;
 use super::os::Os;
 use super::units::{Bytes, Delay, Name};
 
-/// Bytes of the journal's header, a sector.
+/// Bytes of the journal's header: a sector.
 const HEADER: u64 = 512;
-/// Bytes around a page in the journal: its number before, its sum behind.
+/// Journal bytes around a page: its number and its checksum.
 const AROUND: u64 = 8;
-/// Bytes at the header's beginning that say how many pages follow; written when the pages are durable.
+/// Bytes of the header with the number of pages, written when the pages are durable.
 const COUNT: u64 = 12;
-/// Bytes that a row takes beside its own: its length, its number, where it lies.
+/// Bytes of a row beyond its content: length, number, cell pointer.
 const OF_A_ROW: u64 = 7;
-/// The page with the counter of changes, and the one above the rows.
+/// The page with the change counter, and the one above the rows.
 const FIRST: u64 = 0;
 const ABOVE: u64 = 1;
 
@@ -30,9 +30,9 @@ const ABOVE: u64 = 1;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Rollback {
-    /// The table; made if it is not there. Its journal lies beside it.
+    /// The table; created if absent. Its journal is in the same directory.
     pub table: Name,
-    /// For how long transactions are begun; shrinks with the scale.
+    /// Time in which transactions begin; reduced by the scale.
     pub lasts: Delay,
     /// Bytes of a row.
     #[serde(default = "row")]
@@ -40,7 +40,7 @@ pub struct Rollback {
     /// Bytes of a page.
     #[serde(default = "page")]
     pub page: Bytes,
-    /// Computing between two transactions.
+    /// Processor time between two transactions.
     #[serde(default)]
     pub think: Delay,
 }
@@ -53,24 +53,24 @@ fn page() -> Bytes {
     Bytes(4 << 10)
 }
 
-/// The table as it grows.
+/// The state of the table.
 struct Table {
     file: Descriptor,
     page: u64,
-    /// The page that rows go to,
+    /// The last page.
     last: u64,
-    /// and how many more it takes.
+    /// Rows that fit in it.
     room: u64,
 }
 
-/// What a transaction changes: pages that there were, and one behind the end.
+/// Pages that a transaction changes, and whether it appends one.
 struct Changed {
     old: [u64; 2],
     new: Option<u64>,
 }
 
 impl Rollback {
-    /// Runs it.
+    /// Executes the step.
     pub async fn run(&self, os: &Os) {
         let path = self.table.of(os);
         let end = os.now() + self.lasts.at(os.scale());
@@ -86,7 +86,7 @@ impl Rollback {
         os.close(table.file).await;
     }
 
-    /// The table, with a page above the rows if it is new.
+    /// Opens the table; a new table gets the page above the rows.
     async fn open(&self, os: &Os, path: &Path) -> Table {
         let page = self.page.0.max(1);
         let file = os.open(path, Open { create: true, ..Open::default() }).await;
@@ -100,7 +100,7 @@ impl Rollback {
 }
 
 impl Table {
-    /// One row more.
+    /// Inserts a row.
     fn insert(&mut self, rows: u64) -> Changed {
         if self.room > 0 {
             self.room -= 1;
@@ -128,7 +128,7 @@ impl Table {
         os.unlink(&name).await;
     }
 
-    /// Writes to the journal what those pages held that there were.
+    /// Writes the old content of changed pages to the journal.
     async fn keep(&self, os: &Os, journal: Descriptor, changed: &Changed) {
         os.write_at(journal, 0, HEADER).await;
         let kept = self.page + AROUND;
@@ -139,7 +139,7 @@ impl Table {
     }
 }
 
-/// The directory that a file is in.
+/// The directory of a file.
 fn above(path: &str) -> Path {
     match path.rsplit_once('/') {
         Some((directory, _)) if !directory.is_empty() => directory.into(),
@@ -152,18 +152,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_goes_to_the_last_page_until_that_is_full() {
+    fn rows_fill_the_last_page() {
         let mut table = Table { file: Descriptor(0), page: 4096, last: ABOVE, room: 0 };
         let changed: Vec<_> = (0..4).map(|_| table.insert(3)).map(|it| (it.old, it.new)).collect();
         assert_eq!(
             changed,
             [([0, 1], Some(2)), ([0, 2], None), ([0, 2], None), ([0, 1], Some(3))],
-            "the first page with each, the one above with a new one"
+            "the first page with each row, the page above with each new page"
         );
     }
 
     #[test]
-    fn a_journal_s_name_is_made_durable_in_its_directory() {
+    fn the_journal_directory_is_synced() {
         assert_eq!(
             [above("/rows"), above("/a/b/rows"), above("rows")].map(|it| it.to_string()),
             ["/", "/a/b", "/"]

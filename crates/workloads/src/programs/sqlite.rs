@@ -1,12 +1,11 @@
-//! An embedded database with a write-ahead log, as SQLite has one: each transaction appends the pages that it changed to the
-//! log and makes that durable; when so many pages have been changed, a checkpoint writes them to the table and makes the
-//! table durable.
+//! An embedded database with a write-ahead log, SQLite's WAL mode: each transaction appends the pages that it changed to the
+//! log and syncs it; after a number of changed pages a checkpoint writes them to the table and syncs the table.
 //!
-//! The checkpoint is a process of its own, so that transactions go on meanwhile, and so that what was agreed with those who
-//! wait for transactions was not agreed with it. As in SQLite, the log begins anew at the first transaction that finds all of
-//! it in the table; while transactions never pause, it grows.
+//! The checkpoint is a process of its own, so that transactions continue and the terms of the transactions' process do not
+//! apply to it. As in SQLite, the log restarts at the first transaction after a complete checkpoint; while transactions never
+//! pause, it grows.
 //!
-//! Source: SQLite's documents "Write-Ahead Logging" and "WAL-mode File Format", in our own words.
+//! Source: SQLite's documents "Write-Ahead Logging" and "WAL-mode File Format".
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -22,7 +21,7 @@ use super::units::{Bytes, Delay, Name};
 
 /// Bytes of the log's header.
 const HEADER: u64 = 32;
-/// Bytes before each page in the log.
+/// Bytes before each page of the log.
 const FRAME_HEADER: u64 = 24;
 
 /// Transactions of an embedded database.
@@ -31,23 +30,23 @@ const FRAME_HEADER: u64 = 24;
 pub struct Sqlite {
     /// The table.
     pub table: Name,
-    /// The log; made if it is not there.
+    /// The log; created if absent.
     pub log: Name,
-    /// For how long transactions are begun; shrinks with the scale.
+    /// Time in which transactions begin; reduced by the scale.
     pub lasts: Delay,
-    /// Pages that one changes, each anywhere in the table.
+    /// Random pages that a transaction changes.
     #[serde(default = "changes")]
     pub changes: u32,
     /// Bytes of a page.
     #[serde(default = "page")]
     pub page: Bytes,
-    /// Changed pages at which a checkpoint begins: `wal_autocheckpoint`.
+    /// Changed pages at which a checkpoint starts: `wal_autocheckpoint`.
     #[serde(default = "checkpoint")]
     pub checkpoint: u32,
-    /// Computing between two transactions.
+    /// Processor time between two transactions.
     #[serde(default)]
     pub think: Delay,
-    /// Of what is drawn; each copy of the process adds its number.
+    /// Seed; each copy of the process adds its number.
     #[serde(default)]
     pub seed: u64,
 }
@@ -64,19 +63,19 @@ fn checkpoint() -> u32 {
     1000
 }
 
-/// What transactions and checkpoints share.
+/// State shared by transactions and checkpoints.
 struct Shared {
     /// Pages that are newer in the log than in the table.
     changed: RefCell<BTreeSet<u64>>,
-    /// A checkpoint is under way.
+    /// A checkpoint is running.
     checkpointing: Cell<bool>,
     over: Cell<bool>,
-    /// Where a checkpoint waits for its turn.
+    /// The barrier at which the checkpoint process waits.
     turn: Barrier,
 }
 
 impl Sqlite {
-    /// Runs it.
+    /// Executes the step.
     pub async fn run(&self, os: &Os) {
         let shared = Rc::new(Shared {
             changed: RefCell::default(),
@@ -132,7 +131,7 @@ impl Sqlite {
         let table = os.open(&self.table.of(os), Open::default()).await;
         while !shared.over.get() {
             os.meet(shared.turn).await;
-            // In the order in which they lie in the table.
+            // In table order.
             let changed = shared.changed.take();
             for changed in &changed {
                 os.write_at(table, changed * page, page).await;

@@ -1,26 +1,25 @@
-//! A program that sorts more than fits into memory (`qsbench`): the kernel has to swap it out and in again.
+//! A program that sorts more data than fits in memory (`qsbench`), so the kernel has to swap.
 //!
-//! Quicksort goes over its array from both ends, then over halves of it, and so on: passes over ever smaller parts, each
-//! of which reads and writes what it passes.
+//! Quicksort passes over its array from both ends, then over halves of it, and so on; each pass reads and writes its part.
 
 use serde::Deserialize;
 
 use super::os::Os;
 use super::units::{Bytes, Delay, Size};
 
-/// A sort in memory of its own.
+/// A sort in anonymous memory.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct SwapStorm {
-    /// Bytes sorted.
+    /// Bytes to sort.
     pub bytes: Size,
-    /// A part of this size is sorted without looking at the rest again.
+    /// Parts of this size are sorted without further passes.
     #[serde(default = "least")]
     pub least: Bytes,
-    /// Bytes touched at a time.
+    /// Bytes accessed at a time.
     #[serde(default = "chunk")]
     pub chunk: Bytes,
-    /// Computing for each of those.
+    /// Processor time for each access.
     #[serde(default)]
     pub think: Delay,
 }
@@ -34,7 +33,7 @@ fn chunk() -> Bytes {
 }
 
 impl SwapStorm {
-    /// Runs it.
+    /// Executes the step.
     pub async fn run(&self, os: &Os) {
         let bytes = self.bytes.at(os.scale());
         self.pass(os, 0, bytes).await;
@@ -47,7 +46,7 @@ impl SwapStorm {
         }
     }
 
-    /// Partitions a part: from both ends to the middle.
+    /// Partitions a part, from both ends to the middle.
     async fn pass(&self, os: &Os, at: u64, bytes: u64) {
         let chunk = self.chunk.0.max(4096);
         let (mut low, mut high) = (at, at + bytes);

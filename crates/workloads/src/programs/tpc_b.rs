@@ -1,14 +1,14 @@
-//! A database server with clients that run TPC-B, as PostgreSQL and its pgbench do: pages are kept in memory of the server's
-//! own, a transaction is durable when its records in the write-ahead log are, and every so often a checkpoint writes all
-//! changed pages, spread over time, and then makes them durable at once. That last step is the fsync freeze.
+//! A database server with clients that run TPC-B, like PostgreSQL with pgbench: pages are cached in the server's own memory,
+//! a transaction is durable when its records in the write-ahead log are, and periodically a checkpoint writes all changed
+//! pages, spread over time, and then syncs them at once. The sync causes the fsync freeze.
 //!
-//! Clients are threads of the process, so that what was agreed with it holds for them; the checkpoint is a process of its own,
-//! with which nothing was agreed. Whoever finds somebody else writing the log waits for that, and may find that its own records
-//! went along (group commit). The table is read through the page cache at a page's first use.
+//! Clients are threads of the process, so its terms apply to them; the checkpoint is a process of its own without terms. A
+//! client that finds the log being written waits, and its records may be written along (group commit). Pages are read through
+//! the page cache at their first use.
 //!
-//! Not modelled: locks of rows, vacuuming, the growth of the history table, a background writer.
+//! Not modelled: row locks, vacuum, the growth of the history table, the background writer.
 //!
-//! Source: PostgreSQL's documentation, chapter "Reliability and the Write-Ahead Log", and that of pgbench, in our own words.
+//! Source: PostgreSQL's documentation, chapter "Reliability and the Write-Ahead Log", and that of pgbench.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -23,40 +23,39 @@ use serde::Deserialize;
 use super::os::Os;
 use super::units::{Bytes, Delay, Name};
 
-/// The table's first pages hold the branches and the tellers: every transaction changes one of them.
+/// First pages of the table, with branches and tellers: every transaction changes one of them.
 const HOT_PAGES: u64 = 16;
-/// A checkpoint that is ahead of its plan sleeps so long.
+/// Sleep of a checkpoint that is ahead of its schedule.
 const NAP: Span = Span::from_millis(100);
 
-/// Clients that run TPC-B against a server.
+/// Clients that run TPC-B on a server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct TpcB {
-    /// The accounts.
+    /// The accounts table.
     pub table: Name,
-    /// The log, a file that is written from start to end again and again.
+    /// The log, a file that is overwritten cyclically.
     pub log: Name,
-    /// For how long transactions are begun; shrinks with the scale.
+    /// Time in which transactions begin; reduced by the scale.
     pub lasts: Delay,
     /// Clients.
     #[serde(default = "clients")]
     pub clients: u32,
-    /// From one checkpoint's beginning to the next one's: `checkpoint_timeout`.
+    /// Time between the starts of two checkpoints: `checkpoint_timeout`.
     pub checkpoint_every: Delay,
-    /// How much of that a checkpoint takes to write, in percent: `checkpoint_completion_target`.
+    /// Share of that in which a checkpoint writes, in percent: `checkpoint_completion_target`.
     #[serde(default = "completion_percent")]
     pub completion_percent: u32,
-    /// Bytes of the records of a transaction that finds its pages in the log already: of three updates, an insert and a
-    /// commit unless told otherwise.
+    /// Log bytes of a transaction without page images; by default of three updates, an insert and a commit.
     #[serde(default = "records")]
     pub records: Bytes,
     /// Bytes of a page.
     #[serde(default = "page")]
     pub page: Bytes,
-    /// Computing between two transactions of a client.
+    /// Processor time between two transactions of a client.
     #[serde(default)]
     pub think: Delay,
-    /// Of what is drawn.
+    /// Seed.
     #[serde(default)]
     pub seed: u64,
 }
@@ -79,24 +78,24 @@ fn page() -> Bytes {
 
 /// The server's memory.
 struct Server {
-    /// Pages that have been read.
+    /// Cached pages.
     resident: BTreeSet<u64>,
     /// Pages that are newer than the table.
     changed: BTreeSet<u64>,
-    /// Pages whose whole image has been logged since the last checkpoint began (`full_page_writes`).
+    /// Pages whose image has been logged since the last checkpoint began (`full_page_writes`).
     imaged: BTreeSet<u64>,
-    /// Bytes of the log so far, and
+    /// Bytes logged.
     inserted: u64,
-    /// how many of them are durable.
+    /// Bytes logged durably.
     durable: u64,
-    /// Somebody writes the log.
+    /// A client is writing the log.
     writing: bool,
-    /// Clients that wait for that.
+    /// Clients that wait for it.
     waiting: VecDeque<Barrier>,
     clients_left: u32,
 }
 
-/// A client's hands: what it has open, and where it waits.
+/// A client's descriptors and barrier.
 struct Client {
     table: Descriptor,
     log: Descriptor,
@@ -105,7 +104,7 @@ struct Client {
 }
 
 impl TpcB {
-    /// Runs it.
+    /// Executes the step.
     pub async fn run(&self, os: &Os) {
         let server = Rc::new(RefCell::new(Server {
             resident: BTreeSet::new(),
@@ -155,7 +154,7 @@ impl TpcB {
         server.borrow_mut().clients_left -= 1;
     }
 
-    /// Returns when everything that has been logged by now is durable.
+    /// Returns when everything logged so far is durable.
     async fn commit(&self, os: &Os, server: &RefCell<Server>, client: &Client) {
         let page = self.page.0.max(1);
         let own = {
@@ -219,7 +218,7 @@ impl TpcB {
 }
 
 impl Server {
-    /// A page is changed; the first time after a checkpoint all of it is logged.
+    /// Changes a page; the first change after a checkpoint logs its image.
     fn change(&mut self, at: u64, page: u64) {
         self.changed.insert(at);
         if self.imaged.insert(at) {

@@ -1,4 +1,4 @@
-//! Words of a script: sizes and times with their units, names with their number.
+//! Units of scripts: sizes, times, counts, names.
 
 use std::fmt;
 
@@ -10,41 +10,41 @@ use serde::de::{Deserializer, Error, Visitor};
 
 use super::os::Os;
 
-/// Bytes that shrink with the scale of the experiment: what is kept on the disk and what is moved.
+/// Bytes that the scale reduces: file sizes and transferred data.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Size(pub u64);
 
 impl Size {
-    /// At this scale, in whole pages of 4 KB; at least one.
+    /// At a scale, in whole pages of 4 KB, at least one.
     #[must_use]
     pub fn at(self, scale: f64) -> u64 {
         if scale >= 1.0 { self.0 } else { ((self.0 as f64 * scale) as u64).next_multiple_of(4096).max(4096) }
     }
 }
 
-/// Bytes that stay as they are: of a call, of a small file.
+/// Bytes that the scale does not change: of a call, of a small file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Bytes(pub u64);
 
-/// A number of files or operations, which shrinks with the scale of the experiment.
+/// A number of files or operations, which the scale reduces.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub struct Count(pub u64);
 
 impl Count {
-    /// At this scale; at least one.
+    /// At a scale, at least one.
     #[must_use]
     pub fn at(self, scale: f64) -> u64 {
         if scale >= 1.0 { self.0 } else { ((self.0 as f64 * scale) as u64).max(1) }
     }
 }
 
-/// A length of time with its unit.
+/// A time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Delay(pub Span);
 
 impl Delay {
-    /// At this scale, for what goes on for a time.
+    /// At a scale, for durations.
     #[must_use]
     pub fn at(self, scale: f64) -> Span {
         if scale >= 1.0 { self.0 } else { Span::from_nanos((self.0.as_nanos() as f64 * scale) as u64) }
@@ -55,51 +55,51 @@ impl Delay {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Meet {
-    /// Its number, the same for everybody who takes part; below 65536.
+    /// Its number, the same for all members; below 65536.
     pub at: u16,
-    /// How many take part.
+    /// Number of members.
     pub members: u32,
 }
 
 impl Meet {
-    /// For the machine.
+    /// The machine's barrier.
     #[must_use]
     pub fn meeting(self) -> Barrier {
         Barrier { name: self.at.into(), members: self.members }
     }
 }
 
-/// A file's or directory's name from the root; `{n}` in it stands for the number of the process's copy.
+/// An absolute path; `{n}` is the copy's number.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Name(String);
 
 impl Name {
-    /// For the process that asks.
+    /// The path for the calling process.
     #[must_use]
     pub fn of(&self, os: &Os) -> Path {
         Path::from(self.numbered(os.copy()))
     }
 
-    /// For the copy of that number.
+    /// The path for a copy.
     #[must_use]
     pub fn numbered(&self, copy: u32) -> String {
         numbered(&self.0, copy)
     }
 
-    /// As it is written.
+    /// The text without replacement.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// `text` with the number of a copy in it.
+/// Replaces `{n}` by a copy's number.
 #[must_use]
 pub fn numbered(text: &str, copy: u32) -> String {
     text.replace("{n}", &copy.to_string())
 }
 
-/// `"64 KiB"`, `"2 GB"`, or a number of bytes.
+/// Parses `"64 KiB"`, `"2 GB"`, or a number of bytes.
 fn bytes(text: &str) -> Option<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -173,7 +173,7 @@ impl<'de> Deserialize<'de> for Name {
         let parts = || text[1..].split('/');
         if !text.starts_with('/') || (text.len() > 1 && parts().any(|part| matches!(part, "" | "." | ".."))) {
             return Err(D::Error::custom(format!(
-                "'{text}' is no name: names begin with '/' and have no empty parts, '.' or '..'"
+                "'{text}' is not a path: paths begin with '/' and have no empty components, '.' or '..'"
             )));
         }
         Ok(Self(text))

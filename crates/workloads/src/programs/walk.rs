@@ -1,10 +1,10 @@
-//! `find`: everything below a directory, in the order in which directories hold it, each before what lies below it.
+//! `find`: everything below a directory, in directory order, parents first.
 
 use machine::kernel::Path;
 
 use super::os::Os;
 
-/// Something that was found.
+/// An entry.
 pub(super) enum Entry {
     /// A directory.
     Directory(Path),
@@ -14,7 +14,7 @@ pub(super) enum Entry {
 
 /// A walk over a tree.
 pub(super) struct Walk {
-    /// Directories that are open: names of each that are still to be looked at, last one first.
+    /// Open directories with the names not visited yet, the last one first.
     open: Vec<(Path, Vec<Path>)>,
     root: Option<Path>,
 }
@@ -24,7 +24,7 @@ impl Walk {
         Self { open: Vec::new(), root: Some(Path::clone(root)) }
     }
 
-    /// The next thing found; the root itself is not.
+    /// The next entry; the root is not included.
     pub(super) async fn next(&mut self, os: &Os) -> Option<Entry> {
         if let Some(root) = self.root.take() {
             self.enter(os, root).await;

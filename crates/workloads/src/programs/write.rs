@@ -1,4 +1,4 @@
-//! `dd if=/dev/zero of=FILE`: writes a file from start to end; with `fsync`, `write-and-fsync -f`.
+//! `dd if=/dev/zero of=FILE`: writes a file sequentially; with `fsync`, `write-and-fsync -f`.
 
 use machine::kernel::{Open, Path};
 use serde::Deserialize;
@@ -6,32 +6,32 @@ use serde::Deserialize;
 use super::os::Os;
 use super::units::{Bytes, Delay, Name, Size};
 
-/// A file written from start to end.
+/// Writes a file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Write {
-    /// The file; made if it is not there.
+    /// The file; created if absent.
     pub file: Name,
     /// Bytes written.
     pub bytes: Size,
     /// Bytes of a call.
     #[serde(default = "chunk")]
     pub chunk: Bytes,
-    /// Throws away what the file held; otherwise it is written over (`conv=notrunc`).
+    /// Truncates the file first; otherwise overwrites it (`conv=notrunc`).
     #[serde(default)]
     pub truncate: bool,
-    /// Writes at the file's end.
+    /// Appends.
     #[serde(default)]
     pub append: bool,
-    /// Waits at the end until everything is durable.
+    /// Calls fsync at the end.
     #[serde(default)]
     pub fsync: bool,
-    /// Waits after every so many bytes until they are durable.
+    /// Bytes between two fsync calls.
     pub fsync_every: Option<Bytes>,
-    /// Computing after each call.
+    /// Processor time after each call.
     #[serde(default)]
     pub think: Delay,
-    /// Past the page cache.
+    /// Uses direct I/O.
     #[serde(default)]
     pub direct: bool,
 }
@@ -41,7 +41,7 @@ fn chunk() -> Bytes {
 }
 
 impl Write {
-    /// Runs it.
+    /// Executes the step.
     pub async fn run(&self, os: &Os) {
         let how = Open {
             create: true,
@@ -70,7 +70,7 @@ impl Write {
     }
 }
 
-/// Makes a file of this length, in calls of 4 KB as small files are written.
+/// Creates a file of this length in calls of 4 KB, as small files are written.
 pub(super) async fn small(os: &Os, path: &Path, bytes: u64) {
     let file = os.open(path, Open { create: true, truncate: true, ..Open::default() }).await;
     let mut left = bytes;

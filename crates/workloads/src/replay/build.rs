@@ -1,4 +1,4 @@
-//! From records to chains.
+//! Builds chains from records.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -15,38 +15,38 @@ use super::{After, Chain, Kind, Replay, Step};
 /// Names of the recorded processes.
 type Names<'a> = &'a dyn Fn(Pid) -> Option<String>;
 
-/// Gathers records into chains that wait for completions.
+/// Collects records into chains that wait for completions.
 #[derive(Default)]
 pub struct Closed {
     order: Order,
-    /// By process, in that order.
+    /// By process, in the order of `order`.
     waiting: Vec<Waiting>,
     writeback: Vec<Steps>,
     end: Sector,
 }
 
-/// Gathers records into chains that go by the clock.
+/// Collects records into chains of recorded times.
 #[derive(Default)]
 pub struct Open {
     order: Order,
-    /// By process, in that order.
+    /// By process, in the order of `order`.
     chains: Vec<Steps>,
     end: Sector,
 }
 
-/// Processes in order of first appearance, with their priorities.
+/// Processes in the order of their first record, with priorities.
 #[derive(Default)]
 struct Order {
-    /// When the first request was made: a run begins with it, also where the recording had been under way for hours.
+    /// Time of the first request: the run starts with it, whatever the recording's clock is.
     began: Option<Time>,
     processes: Vec<(Option<Pid>, Priority)>,
     numbers: BTreeMap<Option<Pid>, usize>,
-    /// Whose the latest record was.
+    /// The process of the last record.
     latest: usize,
 }
 
 impl Order {
-    /// The number of a record's process, and whether it is new.
+    /// The number of a record's process, and whether the process is new.
     #[inline]
     fn number(&mut self, record: &Record) -> (usize, bool) {
         match self.processes.get(self.latest) {
@@ -66,7 +66,7 @@ impl Order {
         (self.latest, new)
     }
 
-    /// When a record's request is to be made, since the run began.
+    /// The time of a record's request since the start of the run.
     fn at(&mut self, record: &Record) -> u64 {
         record.at.since(*self.began.get_or_insert(record.at)).as_nanos()
     }
@@ -84,16 +84,16 @@ fn who(pid: Option<Pid>, priority: Priority, names: Names<'_>) -> Submitter {
     Submitter { process: pid.map(|Pid(pid)| Process::single(pid)), priority, name }
 }
 
-/// A chain that grows, with what its process had seen complete.
+/// A growing chain and the completions of its process.
 #[derive(Default)]
 struct Waiting {
     steps: Steps,
-    /// Completions not yet passed by an issue: (when, the request's number), the first on top.
+    /// Completions not followed by a request yet: (time, request number), the earliest first.
     ahead: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
 impl Waiting {
-    /// What the next request, of this record, waits for; `at` is when it was made, since the run began.
+    /// The dependency of the next request; `at`: its time since the start of the run.
     fn after(&mut self, record: &Record, at: u64) -> After {
         let mut passed = None;
         while let Some(first) = self.ahead.peek_mut()
@@ -121,14 +121,14 @@ impl Step {
         Self { after, start: start.0, sectors: sectors.0, kind: Kind::pack(record.op, record.flags) }
     }
 
-    /// The sector behind its last.
+    /// The sector after its end.
     fn end(&self) -> Sector {
         Sector(self.start) + Sectors(self.sectors)
     }
 }
 
 impl Closed {
-    /// Adds the next record. Records come in order of issue.
+    /// Adds a record, in the order of issue.
     pub fn push(&mut self, record: &Record) {
         let (number, new) = self.order.number(record);
         let at = self.order.at(record);
@@ -148,7 +148,7 @@ impl Closed {
         steps.push(step);
     }
 
-    /// The workload.
+    /// Builds the workload.
     #[must_use]
     pub fn finish(self, name: &str, names: Names<'_>) -> Replay {
         let mut chains = Vec::new();
@@ -164,7 +164,7 @@ impl Closed {
 }
 
 impl Open {
-    /// Adds the next record. Records come in order of issue.
+    /// Adds a record, in the order of issue.
     pub fn push(&mut self, record: &Record) {
         let (number, new) = self.order.number(record);
         if new {
@@ -175,7 +175,7 @@ impl Open {
         self.chains[number].push(step);
     }
 
-    /// The workload.
+    /// Builds the workload.
     #[must_use]
     pub fn finish(self, name: &str, names: Names<'_>) -> Replay {
         let whos = self.order.whos(names).zip(self.chains);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_waits_for_the_latest_completion_its_process_had_seen() {
+    fn a_request_depends_on_the_latest_completion_before_it() {
         use After::{At, Completion, Together};
         assert_eq!(
             closed(&[read(5, 8, 0), read(10, 20, 8), read(11, 15, 16), read(22, 30, 24), read(40, 41, 32)]),
@@ -219,9 +219,9 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_that_no_issue_followed_at_once_is_not_forgotten() {
+    fn later_requests_depend_on_earlier_completions() {
         use After::{At, Completion, Together};
-        // The second goes out before anything completes, the third after the first completed.
+        // The second request is issued before any completion, the third after the first completion.
         assert_eq!(
             closed(&[read(0, 5, 0), read(1, 9, 8), read(6, 7, 16)]),
             [[At(0), Together, Completion(0, MS)]]
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn asynchronous_writes_keep_their_times_and_synchronous_ones_wait() {
+    fn asynchronous_writes_keep_recorded_times() {
         let mut writeback = read(3, 9, 100);
         writeback.op = Op::Write;
         let mut sync = writeback;
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_replay_knows_times_only() {
+    fn an_open_replay_uses_recorded_times() {
         let mut open = Open::default();
         open.push(&read(0, 1, 0));
         open.push(&read(2, 3, 8));

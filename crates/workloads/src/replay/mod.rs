@@ -1,15 +1,15 @@
-//! Recordings, run again.
+//! Replays of recordings.
 //!
-//! Replayed by its time stamps alone, a recording hides exactly what anticipation is about: a process that waits for its
-//! last request before it makes the next one. So a recording is turned into processes that do wait:
+//! A replay by time stamps hides what anticipation depends on: a process that waits for its last request before it issues the
+//! next one. So recordings become processes that wait:
 //!
-//! - A synchronous request (a read, a write that somebody waits for, a flush) depends on the latest completion that
-//!   its process had seen when it made it. The gap between the two is think time.
-//! - Requests of a process with no completion between them go out together.
-//! - Asynchronous writes are nobody's to wait for: they go out at their recorded times.
-//! - A run begins with the first request, whatever the recording's clock says then.
+//! - A synchronous request (a read, a synchronous write, a flush) depends on the latest completion of its process before it.
+//!   The time between the two is think time.
+//! - Requests of a process without a completion between them are issued together.
+//! - Asynchronous writes are issued at their recorded times.
+//! - The run starts with the first request.
 //!
-//! A recording without completions says nothing of dependencies; it can be replayed [open](Open) only.
+//! A recording without completions contains no dependencies and can only be replayed [open](Open).
 
 mod build;
 mod program;
@@ -27,7 +27,7 @@ pub use build::{Closed, Open};
 
 use steps::Steps;
 
-/// One request of a chain, and what it waits for.
+/// A request of a chain with its dependency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Step {
     after: After,
@@ -36,29 +36,29 @@ struct Step {
     kind: Kind,
 }
 
-/// What a request waits for.
+/// The dependency of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum After {
-    /// Nothing: it goes out together with the one before it.
+    /// None: it is issued with the previous request.
     Together,
     /// A time since the start of the run, in nanoseconds.
     At(u64),
-    /// The completion of the chain's request of that number, then so many nanoseconds of thinking.
+    /// The completion of the chain's request of this number, then think time in nanoseconds.
     Completion(u32, u64),
 }
 
-/// Operation and flags in a byte.
+/// Operation and flags, packed in a byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Kind(u8);
 
-/// The requests of one process that depend on each other.
+/// The requests of a process that depend on each other.
 #[derive(Clone, Debug)]
 struct Chain {
     who: Submitter,
     steps: Arc<Steps>,
 }
 
-/// A recording as processes.
+/// A recording as a workload.
 #[derive(Clone, Debug)]
 pub struct Replay {
     name: String,
@@ -68,7 +68,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Requests in it.
+    /// Number of requests.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.chains.iter().map(|chain| chain.steps.len()).sum()

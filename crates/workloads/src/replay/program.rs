@@ -12,15 +12,15 @@ struct Replaying {
     steps: Arc<Steps>,
     index: usize,
     phase: Phase,
-    /// The latest time that a step has named.
+    /// The latest time of a step.
     latest: u64,
 }
 
-/// What has been done of the present step.
+/// The progress of a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Fresh,
-    /// What it waits for has completed; then it thinks.
+    /// Its dependency has completed; the think time follows.
     Awaited(Io, Span),
     Ready(Io),
     Ending,
@@ -48,7 +48,7 @@ impl Program for Replaying {
 }
 
 impl Replaying {
-    /// The first thing that the next step does.
+    /// Begins the next step.
     fn begin(&mut self) -> Next {
         let Some(step) = self.steps.get(self.index, self.latest) else {
             self.phase = Phase::Ending;
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn operation_and_flags_survive_packing() {
+    fn packing_keeps_operation_and_flags() {
         for op in [Op::Read, Op::Write, Op::Discard, Op::Flush] {
             for bits in 0..32u8 {
                 let bit = |n: u8| bits >> n & 1 == 1;

@@ -1,8 +1,7 @@
-//! A chain's steps, twelve bytes each.
+//! The steps of a chain, packed into twelve bytes each.
 //!
-//! A recording is kept whole, and a long one is memory that is touched for the first time. So a step says its time as the
-//! distance from the one before, and what it waits for as how far back that is; the few that say more than fits stand in a list
-//! of their own.
+//! Whole recordings are kept in memory, so a step stores its time as a difference and its dependency as a distance. The few
+//! steps that do not fit are stored in a separate list.
 
 use super::{After, Kind, Step};
 
@@ -10,31 +9,31 @@ use super::{After, Kind, Step};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Steps {
     packed: Vec<Packed>,
-    /// Those that do not fit.
+    /// Steps that do not fit.
     large: Vec<Step>,
-    /// The time of the latest that has one.
+    /// The latest time of a step.
     latest: u64,
 }
 
-/// A step, in words of 32 bits: twelve bytes.
+/// A step in three words of 32 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Packed {
-    /// From the lowest bit: what it waits for, its kind, its length, how many steps before this one that is which it waits for,
-    /// its first sector; or the place among the large ones. The lower half first.
+    /// From the lowest bit: dependency, operation and flags, length, distance of the dependency, first sector; or the index
+    /// among the large steps. Lower half first.
     what: [u32; 2],
-    /// How long after the latest time in the chain, or how long it thinks, in nanoseconds.
+    /// Time since the latest time in the chain, or think time, in nanoseconds.
     time: u32,
 }
 
 const AFTER_BITS: u32 = 2;
 const KIND_BITS: u32 = 7;
-/// Requests of less than 2 MiB.
+/// Requests up to 2 MiB.
 const SECTORS_BITS: u32 = 12;
-/// One of the 63 before it: most drives' queues are no deeper.
+/// A dependency within 63 steps; most drives' queues are not deeper.
 const BACK_BITS: u32 = 6;
 const SECTORS_AT: u32 = AFTER_BITS + KIND_BITS;
 const BACK_AT: u32 = SECTORS_AT + SECTORS_BITS;
-/// What is left for the first sector reaches to 70 TB.
+/// The remaining bits hold a first sector up to 70 TB.
 const START_AT: u32 = BACK_AT + BACK_BITS;
 
 const TOGETHER: u64 = 0;
@@ -43,7 +42,7 @@ const COMPLETION: u64 = 2;
 const LARGE: u64 = 3;
 
 impl Packed {
-    /// The step, the `index`-th of its chain, after one at `latest`; nothing if it does not fit.
+    /// Packs the `index`-th step of a chain; `None` if it does not fit. `latest`: the latest time before it.
     fn new(step: &Step, index: usize, latest: u64) -> Option<Self> {
         let &Step { after, start, sectors, kind } = step;
         let (after, time, back) = match after {
@@ -69,17 +68,17 @@ impl Packed {
 }
 
 impl Steps {
-    /// How many.
+    /// Number of steps.
     pub(super) fn len(&self) -> usize {
         self.packed.len()
     }
 
-    /// Whether there are none.
+    /// Whether the chain is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.packed.is_empty()
     }
 
-    /// Adds one behind the others.
+    /// Appends a step.
     #[inline]
     pub(super) fn push(&mut self, step: Step) {
         let packed = Packed::new(&step, self.len(), self.latest).unwrap_or_else(|| {
@@ -92,7 +91,7 @@ impl Steps {
         }
     }
 
-    /// The `index`-th, if there are so many; `latest` is the time of the latest before it that has one, at first 0.
+    /// The `index`-th step; `latest`: the latest time of the steps before it, 0 at first.
     pub(super) fn get(&self, index: usize, latest: u64) -> Option<Step> {
         let &Packed { what: [lower, upper], time } = self.packed.get(index)?;
         let what = u64::from(upper) << 32 | u64::from(lower);
@@ -107,7 +106,7 @@ impl Steps {
         Some(Step { after, start: what >> START_AT, sectors: low(SECTORS_AT, SECTORS_BITS) as u32, kind })
     }
 
-    /// All of them.
+    /// All steps.
     #[cfg(test)]
     pub(super) fn iter(&self) -> impl Iterator<Item = Step> {
         let mut latest = 0;
@@ -126,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_told_as_they_were_pushed_however_large() {
+    fn packing_keeps_steps_of_any_size() {
         let bits = [0, SECTORS_BITS, 32, u64::BITS - START_AT, 60, BACK_BITS];
         let limits: Vec<u64> = bits.iter().flat_map(|&bits| [(1 << bits) - 1, 1 << bits]).collect();
         let mut pushed = Vec::new();

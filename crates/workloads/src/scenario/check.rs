@@ -1,4 +1,4 @@
-//! What can be known to go wrong before anything runs: names that nobody makes, barriers at which somebody waits for ever.
+//! Checks of a script before it runs: missing files, barriers that cannot open, limits.
 
 use std::collections::BTreeMap;
 
@@ -7,19 +7,19 @@ use super::step::Step;
 use crate::contents::Contents;
 use crate::programs::units::Name;
 
-/// A problem, and where in the text it is.
+/// A problem and its position in the text.
 pub(super) struct Problem {
     pub(super) at: usize,
     pub(super) field: String,
     pub(super) text: String,
 }
 
-/// Everything that steps do with names.
+/// Names that steps use.
 #[derive(Default)]
 struct Names {
     needed: Vec<String>,
     made: Vec<String>,
-    /// Directories below which anything may come to be.
+    /// Directories below which any name may be created.
     made_below: Vec<String>,
 }
 
@@ -84,7 +84,7 @@ impl Names {
     }
 }
 
-/// Calls `each` on a step and all that it holds.
+/// Calls `each` on a step and the steps inside it.
 fn walk<'a>(step: &'a Step, each: &mut dyn FnMut(&'a Step)) {
     each(step);
     for inner in step.inner() {
@@ -92,7 +92,7 @@ fn walk<'a>(step: &'a Step, each: &mut dyn FnMut(&'a Step)) {
     }
 }
 
-/// Every step of every copy of every process: where its line begins, whose it is.
+/// Calls `each` on every step of every copy of every process, with the position of its line.
 fn steps<'a>(page: &'a Page, each: &mut dyn FnMut(usize, &'a Process, u32, &'a Step)) {
     for process in &page.process {
         let process = process.get_ref();
@@ -104,7 +104,7 @@ fn steps<'a>(page: &'a Page, each: &mut dyn FnMut(usize, &'a Process, u32, &'a S
     }
 }
 
-/// Whether a process takes part in barriers.
+/// Whether a process waits at barriers.
 pub(super) fn meets(process: &Process) -> bool {
     let mut meets = false;
     process.steps.iter().for_each(|step| {
@@ -113,10 +113,10 @@ pub(super) fn meets(process: &Process) -> bool {
     meets
 }
 
-/// More machines than this are a slip of the pen.
+/// Limit against typing errors.
 const MOST_SERVERS: u32 = 64;
 
-/// The first problem there is.
+/// Returns the first problem.
 pub(super) fn check(page: &Page, contents: &Contents) -> Result<(), Problem> {
     if page.servers.is_some_and(|servers| !(1..=MOST_SERVERS).contains(&servers)) {
         let text = format!("from 1 to {MOST_SERVERS}");
@@ -142,7 +142,7 @@ fn partition(page: &Page) -> Result<(), Problem> {
 fn store(page: &Page) -> Result<(), Problem> {
     let Some(store) = &page.store else { return Ok(()) };
     let alone = page.process.is_empty() && page.on_disk.is_empty();
-    let mixed = "is instead of processes and of what lies on the disk; leave [[process]] and [[on-disk]] out";
+    let mixed = "replaces processes and initial content; remove [[process]] and [[on-disk]]";
     match store.get_ref().problem().or((!alone).then_some(mixed)) {
         None => Ok(()),
         Some(text) => {
@@ -151,7 +151,7 @@ fn store(page: &Page) -> Result<(), Problem> {
     }
 }
 
-/// How many processes or threads a step has at once.
+/// Number of processes or threads that a step starts.
 fn started(step: &Step) -> u32 {
     match step {
         Step::Daemon(daemon) => daemon.threads.max(daemon.programs),
@@ -170,22 +170,24 @@ fn processes(page: &Page) -> Result<(), Problem> {
             text,
         };
         if process.copies > super::MOST_COPIES {
-            return Err(problem(format!("at most {} copies", super::MOST_COPIES)));
+            return Err(problem(format!("has more than {} copies", super::MOST_COPIES)));
         }
         if process.copies > 1 && !process.name.contains("{n}") {
-            return Err(problem("has copies, so its name needs {n}, the number of each".to_owned()));
+            return Err(problem("has copies, so its name needs {n}, the copy's number".to_owned()));
         }
         let mut most = 0;
         for step in &process.steps {
             walk(step.get_ref(), &mut |step| most = started(step).max(most));
         }
         if most > super::MOST_COPIES {
-            let text =
-                format!("a step of it starts {most} processes or threads; at most {}", super::MOST_COPIES);
+            let text = format!(
+                "a step of it starts {most} processes or threads; at most {} are supported",
+                super::MOST_COPIES
+            );
             return Err(problem(text));
         }
         if process.priority.is_some_and(|priority| priority > 7) {
-            return Err(problem("priority is 0 (highest) to 7".to_owned()));
+            return Err(problem("priority must be 0 (highest) to 7".to_owned()));
         }
         let mut forever = false;
         for step in &process.steps {
@@ -193,13 +195,13 @@ fn processes(page: &Page) -> Result<(), Problem> {
         }
         if forever && !process.beside {
             return Err(problem(
-                "does something forever, so the run would not end; say beside = true".to_owned(),
+                "has a step without end, so the run would not end; set beside = true".to_owned(),
             ));
         }
     }
     if page.store.is_none() && page.process.iter().all(|process| process.get_ref().beside) {
         let at = page.process.first().map_or(0, |process| process.span().start);
-        let text = "every process runs beside the others, so nothing is measured and nothing would run";
+        let text = "every process has beside = true, so nothing is measured; remove it from one";
         return Err(Problem { at, field: "process".to_owned(), text: text.to_owned() });
     }
     Ok(())
@@ -220,7 +222,7 @@ fn names(page: &Page, contents: &Contents) -> Result<(), Problem> {
             let known = contents.has(&name) || all.made.contains(&name) || all.made_below.iter().any(below);
             if !known && problem.is_none() {
                 let text =
-                    format!("'{name}' is not on the disk, and no process makes it; add it as [[on-disk]]");
+                    format!("'{name}' is not on the disk, and no process creates it; add it as [[on-disk]]");
                 problem = Some(Problem { at, field: format!("process '{}'", process.name), text });
             }
         }
@@ -228,7 +230,7 @@ fn names(page: &Page, contents: &Contents) -> Result<(), Problem> {
     problem.map_or(Ok(()), Err)
 }
 
-/// A barrier with other members than processes that come to it keeps somebody for ever.
+/// Checks that each barrier has as many processes as members.
 fn meetings(page: &Page) -> Result<(), Problem> {
     struct Barrier<'a> {
         at: usize,
@@ -267,7 +269,7 @@ fn meetings(page: &Page) -> Result<(), Problem> {
                 at: barrier.at,
                 field: format!("process '{}'", barrier.process),
                 text: format!(
-                    "barrier {number} has {} members but only {visitors} processes come to it: they would wait for ever",
+                    "barrier {number} has {} members but only {visitors} processes reach it, so they would wait for ever",
                     barrier.members
                 ),
             });

@@ -1,4 +1,4 @@
-//! fio job files as scripts: buffered jobs run through the modelled page cache.
+//! fio job files as scripts, for the modelled kernel.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,7 @@ use crate::programs::fio::FioJob;
 use crate::programs::units::Delay;
 
 impl Scenario {
-    /// A job file's jobs. The files that they name, or have for themselves, are on the disk already, as fio lays them out
-    /// before it begins.
+    /// The jobs of a job file. Their files exist with full length, as fio creates them before it starts.
     #[must_use]
     pub fn of_jobs(jobs: &JobFile) -> Self {
         let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
@@ -46,7 +45,7 @@ impl Scenario {
     }
 }
 
-/// A job that waits for nobody.
+/// A process for a job that waits for no other job.
 fn alone(fio: FioJob) -> Spanned<Process> {
     let Job { name, priority, start_delay, .. } = fio.job.clone();
     process(&name, priority, start_delay, vec![Step::Fio(Box::new(fio))])
@@ -68,7 +67,7 @@ fn process(name: &str, priority: Priority, after: Span, steps: Vec<Step>) -> Spa
     Spanned::new(0..0, process)
 }
 
-/// The file that a job works on.
+/// The path of a job's file.
 fn file(job: &Job) -> String {
     format!("/{}", job.filename.trim_start_matches('/'))
 }

@@ -1,6 +1,6 @@
-//! Scripts: processes, what they do, and the disk that they find, as a page of TOML.
+//! Scripts in TOML: processes, their steps, and the initial content of the disk.
 //!
-//! The papers' experiments are such scripts as well ([`papers`]): whoever wants one a little different copies it.
+//! [`papers`] contains the papers' experiments as scripts.
 
 mod check;
 mod jobs;
@@ -26,19 +26,19 @@ use crate::programs::units::numbered;
 use page::{OnDisk, Partition};
 use place::Source;
 
-/// A script that can be run.
+/// A script.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// As it is written.
+    /// The parsed text.
     pub page: Page,
-    /// What lies on the disk.
+    /// Initial content of the disk.
     pub contents: Contents,
-    /// The scale: 1 is as written.
+    /// The scale; 1 is full size.
     pub scale: f64,
     source: Source,
 }
 
-/// A script is not what it should be.
+/// An error in a script.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{file}:{line}: {field}: {problem}")]
 pub struct ScriptError {
@@ -48,13 +48,13 @@ pub struct ScriptError {
     pub line: usize,
     /// The section or process.
     pub field: String,
-    /// What is wrong, and what to do.
+    /// The problem and its remedy.
     pub problem: String,
 }
 
 impl Scenario {
-    /// Reads a script. `file` stands in errors; `scale`, above 0 and at most 1, shrinks what lies on the disk, what is read
-    /// and written, numbers of operations, and memory with them.
+    /// Parses a script. `file` is the name in errors. `scale`, above 0 and at most 1, reduces file sizes, transferred data,
+    /// numbers of operations, and memory.
     ///
     /// # Errors
     /// With file, line and field.
@@ -81,7 +81,7 @@ impl Scenario {
         Ok(Self { page, contents, scale, source })
     }
 
-    /// The machine that the script runs on: `base` with the script's changes, its memory at the scale.
+    /// The machine of the script: `base` with the script's changes and scaled memory.
     #[must_use]
     pub fn machine(&self, base: &Description) -> Description {
         let mut machine = base.clone();
@@ -108,7 +108,7 @@ impl Scenario {
         machine
     }
 
-    /// The names of the processes that run beside what is measured; their children's names follow after a slash.
+    /// Names of the background processes; names of their children follow after a slash.
     #[must_use]
     pub fn beside(&self) -> Vec<String> {
         let processes =
@@ -116,13 +116,13 @@ impl Scenario {
         processes.flat_map(|process| (1..=process.copies).map(|copy| numbered(&process.name, copy))).collect()
     }
 
-    /// Machines over which it is spread.
+    /// Number of machines.
     #[must_use]
     pub fn servers(&self) -> u32 {
         self.page.servers.unwrap_or(1)
     }
 
-    /// Starts the processes on each of these machines; the session tells afterwards what they saw.
+    /// Starts the processes on each of these machines. The returned session collects their measurements.
     pub fn start_on(&self, machines: &mut [Machine]) -> Rc<Session> {
         let servers = machines.len() as u32;
         let session = Session::over(self.scale, self.contents.clone(), servers);
@@ -183,17 +183,17 @@ impl Scenario {
     }
 }
 
-/// A page cache that is left at the smallest scale.
+/// Smallest page cache at any scale.
 const LEAST_CACHE_MIB: u32 = 16;
 
-/// More of one process or item is a slip of the pen, and would take all memory there is.
+/// Limit against typing errors that would exhaust memory.
 const MOST_COPIES: u32 = 100_000;
-/// The same of the files of a set.
+/// The same for the files of a set.
 const MOST_FILES: u64 = 10_000_000;
 
 fn lay_out(item: &OnDisk, scale: f64, contents: &mut Contents) -> Result<(), &'static str> {
     if item.copies > MOST_COPIES || item.count.is_some_and(|count| count.0 > MOST_FILES) {
-        return Err("at most 100,000 copies, of at most ten million files each");
+        return Err("at most 100,000 copies of at most ten million files each are supported");
     }
     for copy in 1..=item.copies {
         contents
@@ -201,30 +201,30 @@ fn lay_out(item: &OnDisk, scale: f64, contents: &mut Contents) -> Result<(), &'s
         let seed = item.seed.wrapping_add(u64::from(copy));
         match (&item.file, &item.directory, &item.tree, &item.files) {
             (Some(name), None, None, None) => {
-                let bytes = item.bytes.ok_or("a file needs its length: bytes = \"100 MiB\"")?;
+                let bytes = item.bytes.ok_or("a file needs a length, such as bytes = \"100 MiB\"")?;
                 contents.file(&name.numbered(copy), bytes.at(scale));
             }
             (None, Some(name), None, None) => contents.directories(&name.numbered(copy)),
             (None, None, Some(name), None) => {
-                let like = item.like.ok_or("a tree needs a model: like = \"linux-2.4.19\"")?;
+                let like = item.like.ok_or("a tree needs a model, such as like = \"linux-2.4.19\"")?;
                 let files = ((like.files() as f64 * scale.min(1.0)) as u64).max(1);
                 place_root(contents, &name.numbered(copy));
                 contents.tree(&name.numbered(copy), files, seed);
             }
             (None, None, None, Some(name)) => {
-                let count = item.count.ok_or("a set of files needs count")?.at(scale);
+                let count = item.count.ok_or("a set of files needs `count`")?.at(scale);
                 let (least, most) = (item.least.0, item.most.0.max(item.least.0));
                 let directories = item.directories.clamp(1, count);
                 place_root(contents, &name.numbered(copy));
                 contents.set(&name.numbered(copy), Set { count, least, most, directories, seed });
             }
-            _ => return Err("exactly one of file, directory, tree and files"),
+            _ => return Err("exactly one of `file`, `directory`, `tree` and `files` is needed"),
         }
     }
     Ok(())
 }
 
-/// A tree's uppermost directory lies where it was placed, and what is below it where the allocator puts it.
+/// Places the root directory of a tree; the allocator places its contents.
 fn place_root(contents: &mut Contents, root: &str) {
     contents.directories(root);
     contents.place(None);

@@ -1,4 +1,4 @@
-//! A script as it is written: a page of TOML.
+//! The fields of a script.
 
 use std::collections::BTreeMap;
 
@@ -15,38 +15,38 @@ use crate::store::Store;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Page {
-    /// What it is about, in a line.
+    /// One line for reports.
     pub about: String,
-    /// The machine; see `dwell run --help` for those that are built in.
+    /// The machine: a built-in name or a file.
     pub machine: Option<String>,
-    /// The drive.
+    /// The drive: a built-in name or a file.
     pub drive: Option<String>,
-    /// Such drives as an array, as `dwell compare` has it.
+    /// An array of such drives, such as `raid5:5x64k`.
     pub array: Option<String>,
-    /// What is different from the machine's description.
+    /// Changes to the machine's description.
     #[serde(default)]
     pub change: Change,
-    /// What schedulers are told of the issuing processes.
+    /// Process identity as visible to schedulers.
     #[serde(default)]
     pub identity: Identity,
-    /// So many machines like this, each with this disk and these processes: the servers of a striped file system, of which
-    /// each holds its share. `{n}` and names are each server's own; in results the number of the server follows the name.
+    /// Number of machines like this, each with this disk and these processes: the servers of a striped file system. In
+    /// results the server's number follows each name.
     pub servers: Option<u32>,
-    /// Stops the run after so much virtual time.
+    /// Stops the run after this virtual time.
     pub at_most: Option<Delay>,
-    /// What lies on the disk.
+    /// Initial content of the disk.
     #[serde(default)]
     pub on_disk: Vec<Spanned<OnDisk>>,
     /// The processes.
     #[serde(default)]
     pub process: Vec<Spanned<Process>>,
-    /// A store on machines like this one, instead of processes.
+    /// A store on several machines, instead of processes.
     pub store: Option<Spanned<Store>>,
-    /// The experiment of a paper that this is.
+    /// The paper's experiment that the script reproduces.
     pub paper: Option<Paper>,
 }
 
-/// What is different from the machine's description.
+/// Changes to the machine's description.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Change {
@@ -54,38 +54,38 @@ pub struct Change {
     pub memory: Option<Spanned<Size>>,
     /// The largest read-ahead window.
     pub read_ahead: Option<Bytes>,
-    /// The requests that the drive is given at once.
+    /// Queue depth of the drive.
     pub depth: Option<u32>,
-    /// The part of the drive that the file system has, where it has not all of it.
+    /// The partition of the file system; by default the whole drive.
     pub partition: Option<Spanned<Partition>>,
-    /// The file system's layout, as a machine's description has it in `[file_system.layout]`.
+    /// The file system, as in `[file-system.layout]` of a machine.
     pub layout: Option<Spanned<machine::kernel::fs::Options>>,
 }
 
-/// A part of the drive, in whole MiB.
+/// A part of the drive in whole MiB.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Partition {
-    /// Where it begins.
+    /// Start.
     pub at: Bytes,
-    /// How long it is.
+    /// Length.
     pub bytes: Bytes,
 }
 
-/// What schedulers are told of the issuing processes.
+/// Process identity as visible to schedulers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Identity {
-    /// Who they are.
+    /// The real processes.
     #[default]
     Shown,
-    /// Nothing.
+    /// None.
     Hidden,
-    /// One and the same for everybody.
+    /// One process for all requests.
     Same,
 }
 
-/// Something on the disk: exactly one of `file`, `directory`, `tree` and `files`.
+/// Initial content: exactly one of `file`, `directory`, `tree` and `files`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct OnDisk {
@@ -93,34 +93,34 @@ pub struct OnDisk {
     pub file: Option<Name>,
     /// An empty directory.
     pub directory: Option<Name>,
-    /// A source tree, `like` one.
+    /// A source tree like the release in `like`.
     pub tree: Option<Name>,
-    /// A set of `count` files of `least` to `most` bytes, in so many `directories`.
+    /// A set of `count` files of `least` to `most` bytes in `directories` directories.
     pub files: Option<Name>,
     /// Length of a file.
     pub bytes: Option<Size>,
-    /// Which tree.
+    /// The release that a tree is like.
     pub like: Option<Like>,
     /// Files of a set.
     pub count: Option<Count>,
-    /// Least size in a set.
+    /// Smallest file of a set.
     #[serde(default)]
     pub least: Bytes,
-    /// Greatest size in a set.
+    /// Largest file of a set.
     #[serde(default)]
     pub most: Bytes,
     /// Directories of a set.
     #[serde(default = "one_hundred")]
     pub directories: u64,
-    /// How many of it; `{n}` in the name is the number of each.
+    /// Number of copies; `{n}` in the name is the copy's number.
     #[serde(default = "one")]
     pub copies: u32,
-    /// Where on the device it begins; wherever there is room if not given.
+    /// Position on the device; by default the allocator chooses it.
     pub at: Option<Bytes>,
-    /// From one copy's beginning to the next one's.
+    /// Distance between the copies' positions.
     #[serde(default)]
     pub apart: Bytes,
-    /// Of the sizes that are drawn.
+    /// Seed of the sizes.
     #[serde(default)]
     pub seed: u64,
 }
@@ -133,58 +133,58 @@ const fn one_hundred() -> u64 {
     100
 }
 
-/// A process, or several that are alike.
+/// A process, or several equal ones.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Process {
-    /// Its name; `{n}` in it is the number of the copy.
+    /// Its name; `{n}` is the copy's number.
     pub name: String,
-    /// How many of it.
+    /// Number of copies.
     #[serde(default = "one")]
     pub copies: u32,
-    /// Runs beside what is measured, and is stopped when that has ended.
+    /// Runs in the background and is stopped when all other processes have ended.
     #[serde(default)]
     pub beside: bool,
-    /// When it starts.
+    /// Delay of its start.
     #[serde(default)]
     pub after: Delay,
     /// Its I/O priority, 0 to 7.
     pub priority: Option<u8>,
-    /// Its I/O priority class, which job files alone say.
+    /// Its I/O priority class; set by job files only.
     #[serde(skip)]
     pub class: PriorityClass,
-    /// The virtual machine in which it runs: to the block layer, all processes of one are the same process.
+    /// Its virtual machine: processes of one guest are one process to the block layer.
     pub guest: Option<String>,
-    /// The most I/O that it may cause, in bytes a second; for policies that limit.
+    /// I/O limit in bytes a second, for policies that support limits.
     pub rate: Option<Bytes>,
-    /// How soon its fsync shall return; for policies that keep deadlines.
+    /// Deadline of its fsync calls, for policies that support deadlines.
     pub fsync_deadline: Option<Delay>,
-    /// What it does.
+    /// Its steps.
     pub steps: Vec<Spanned<Step>>,
 }
 
-/// Which experiment of a paper a script is, and how its published figures are to be compared.
+/// The experiment of a paper, and how to compare published figures.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Paper {
-    /// The paper, as `dwell reproduce` names it.
+    /// The paper's short name.
     pub name: String,
-    /// The experiment, as the table of published values names it.
+    /// The experiment's name in the table of published values.
     pub experiment: String,
-    /// The paper's word for a scheduler, and ours.
+    /// Schedulers by the paper's names.
     pub schedulers: BTreeMap<String, String>,
-    /// The paper's word for a figure, and what it is here.
+    /// Figures by the paper's names.
     pub figures: BTreeMap<String, Figure>,
-    /// The paper's own deviation between runs, in percent: smaller gaps say nothing of the order.
+    /// The paper's deviation between runs in percent; smaller differences do not rank schedulers.
     #[serde(default = "five")]
     pub deviation: f64,
-    /// The scale at which it is run unless another is asked for: below 1 where the paper's size takes too long.
+    /// Default scale; below 1 if the full size takes too long.
     #[serde(default = "whole")]
     pub scale: f64,
-    /// Drives on which it is run as well as on the script's, each by a word for it.
+    /// Additional drives, by a label.
     #[serde(default)]
     pub on: BTreeMap<String, String>,
-    /// What was chosen where the paper is silent.
+    /// Choices where the paper is silent.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -197,71 +197,70 @@ const fn five() -> f64 {
     5.0
 }
 
-/// Which of many.
+/// A percentile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Percentile {
     /// The median.
     P50,
-    /// 99 of a hundred.
+    /// The 99th percentile.
     P99,
-    /// 999 of a thousand.
+    /// The 99.9th percentile.
     P999,
-    /// All.
+    /// The maximum.
     Max,
 }
 
-/// Of what is weighed again and again.
+/// A statistic of samples over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Amount {
-    /// On average.
+    /// The mean.
     Mean,
-    /// The most.
+    /// The maximum.
     Max,
 }
 
-/// A figure of a run.
+/// A figure of a run. The first string is a prefix of process names, the last one the paper's name of another scheduler.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
-    /// Seconds from the first start to the last end of the processes whose names begin so.
+    /// Seconds from the first start to the last end of the processes.
     Time(String),
-    /// Seconds to the first end of those processes.
+    /// Seconds to the first end of a process.
     First(String),
-    /// 10^6 bytes a second that the device moved while they ran.
+    /// Device throughput while they ran, in 10^6 bytes a second.
     DiskRate(String),
-    /// 10^6 bytes a second that calls of those processes moved.
+    /// Throughput of their calls in 10^6 bytes a second.
     Rate(String),
-    /// How many times faster than under another scheduler those processes are: (processes, the paper's word for the other).
+    /// Speedup of their time over another scheduler.
     TimeOver(String, String),
-    /// The same in percent gained.
+    /// The speedup as a gain in percent.
     GainOver(String, String),
-    /// The time that they save against another scheduler, in percent of that.
+    /// Time saved against another scheduler, in percent.
     TimeSaved(String, String),
-    /// Their time over that under another scheduler.
+    /// Their time relative to another scheduler.
     TimeRelative(String, String),
-    /// Their rate over that under another scheduler.
+    /// Their throughput relative to another scheduler.
     RateRelative(String, String),
-    /// The longest, in seconds, that a call of those processes that reads took.
+    /// Longest read call in seconds.
     WorstRead(String),
-    /// The longest that a request of the device waited and was served, in seconds.
+    /// Longest time of a request in queue and device, in seconds.
     LongestRequest,
-    /// The longest, in seconds, that an fsync of those processes took.
+    /// Longest fsync in seconds.
     WorstSync(String),
-    /// The same under another scheduler over this one's.
+    /// Longest fsync under another scheduler relative to this one.
     WorstSyncOver(String, String),
-    /// So many of the transactions of those processes took no longer, in seconds.
+    /// A percentile of the transactions' durations in seconds.
     Transaction(String, Percentile),
-    /// The same under another scheduler over this one's.
+    /// The percentile under another scheduler relative to this one.
     TransactionOver(String, Percentile, String),
-    /// Transactions a second of those processes.
+    /// Transactions a second.
     Transactions(String),
-    /// What the hooks of a split policy took of all that the processor did in the kernel, in percent.
+    /// Share of the hooks in the kernel's processor time, in percent.
     HookShare,
-    /// 10^6 bytes that tags took.
+    /// Memory of cause tags in 10^6 bytes.
     TagMemory(Amount),
-    /// How far the processes' shares of what calls moved are from what they should be, on average, in percent of that:
-    /// each one's name and share.
+    /// Mean deviation of the processes' throughput from their goals, in percent of the goal: name and share of each.
     Deviation(BTreeMap<String, u32>),
 }

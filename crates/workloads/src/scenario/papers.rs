@@ -1,4 +1,4 @@
-//! The papers' experiments, as scripts.
+//! The papers' experiments as scripts.
 
 macro_rules! scripts {
     ($($name:literal),* $(,)?) => {
@@ -6,7 +6,7 @@ macro_rules! scripts {
     };
 }
 
-/// (paper and experiment, text) of each, in the order of the papers.
+/// (paper/experiment, text), in the order of the papers.
 pub const SCRIPTS: &[(&str, &str)] = scripts![
     "benchmarks-2003/parallel-streaming-reads",
     "benchmarks-2003/parallel-streaming-reads-8k-readahead",
@@ -99,8 +99,7 @@ pub const SCRIPTS: &[(&str, &str)] = scripts![
     "split/tag-memory",
 ];
 
-/// What `dwell reproduce ioanalyzer` runs on the machine, again and again under one scheduler and under the tuner; without
-/// figures of its own.
+/// Scripts for the reproduction of IOAnalyzer, which have no figures of their own.
 pub const IOANALYZER: &[(&str, &str)] = scripts![
     "ioanalyzer/tpc-h",
     "ioanalyzer/8s-4",
@@ -115,7 +114,7 @@ mod tests {
     use crate::scenario::Scenario;
 
     #[test]
-    fn every_script_can_be_read_and_says_which_experiment_it_is() {
+    fn every_script_is_valid_and_names_its_experiment() {
         for (name, text) in SCRIPTS {
             let scenario = Scenario::parse(name, text, 0.01).unwrap_or_else(|e| panic!("{e}"));
             let paper = scenario.page.paper.as_ref().unwrap_or_else(|| panic!("{name} has no [paper]"));

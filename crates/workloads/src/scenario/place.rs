@@ -1,4 +1,4 @@
-//! Where in its script something went wrong: what a run can tell is a process or a path; a line is what helps.
+//! Positions of failures in the script: a run reports a process or a path, an error message needs the line.
 
 use machine::Failure;
 use machine::kernel::BootError;
@@ -16,7 +16,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// The line, from 1, of a byte of the text.
+    /// The line, from 1, of a byte offset.
     pub(super) fn line(&self, at: usize) -> usize {
         self.text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count() + 1
     }
@@ -30,7 +30,7 @@ impl Source {
 }
 
 impl Scenario {
-    /// Why a run ended early, with the line of the step at which its process was.
+    /// Explains why a run ended early, with the line of the process's step.
     #[must_use]
     pub fn explain(&self, session: &Session, failure: &Failure) -> String {
         let step = |process: &String| session.step_of(process);
@@ -51,7 +51,7 @@ impl Scenario {
         self.source.said(at, &failure.to_string())
     }
 
-    /// Why its machine cannot start, with the line that asks for too much.
+    /// Explains why the machine cannot boot, with the line of the cause.
     #[must_use]
     pub fn explain_boot(&self, error: &BootError) -> String {
         let at = match error {

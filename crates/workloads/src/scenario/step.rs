@@ -1,4 +1,4 @@
-//! What a process of a script can do, a step a line.
+//! The steps of a process.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -48,46 +48,46 @@ pub enum Step {
     Sqlite(Sqlite),
     /// Transactions of a database server's clients, with checkpoints.
     TpcB(TpcB),
-    /// A scan of a table that looks rows up in others.
+    /// A table scan with look-ups in other tables.
     Query(Query),
-    /// A program that is started cold.
+    /// The cold start of a program.
     ColdStart(ColdStart),
-    /// A sort in more memory than there is.
+    /// A sort that needs swap.
     SwapStorm(SwapStorm),
-    /// Readers behind a daemon with a pool of threads.
+    /// Readers behind a daemon with a thread pool.
     Daemon(Daemon),
-    /// Drops a file's clean pages from memory.
+    /// Drops a file's clean pages.
     Forget(Name),
-    /// Waits until a file is durable.
+    /// `fsync` of a file.
     Fsync(Name),
-    /// Waits until everything is durable.
+    /// `sync`.
     Sync(Empty),
     /// Makes a directory.
     Mkdir(Name),
     /// Removes a file.
     Unlink(Name),
-    /// Gives a file another name: `[from, to]`.
+    /// Renames: `[from, to]`.
     Rename(Name, Name),
-    /// Looks a file up.
+    /// `stat` of a file.
     Stat(Name),
     /// Reads a directory.
     Readdir(Name),
-    /// Computes, or sleeps.
+    /// Computes or sleeps.
     Think(Delay),
-    /// Waits for the others at a barrier.
+    /// Waits at a barrier.
     Meet(Meet),
-    /// Steps, so many times.
+    /// Repeats steps.
     Repeat(Repeat),
-    /// Steps, until what is measured has ended; only for processes that run beside it.
+    /// Repeats steps until the run ends; only in background processes.
     Forever(Vec<Step>),
-    /// A process of its own for these steps, which runs beside this one.
+    /// A child process with these steps.
     Fork(Vec<Step>),
-    /// Waits until every process that it has forked has ended.
+    /// Waits for all children.
     Wait(Empty),
-    /// A job of fio's; scripts have no word for it.
+    /// A fio job; scripts cannot contain one.
     #[serde(skip)]
     Fio(Box<FioJob>),
-    /// Such jobs at the same time, each a process of its own, until they have ended.
+    /// fio jobs at the same time, one process each, until they have ended.
     #[serde(skip)]
     Jobs(Vec<FioJob>),
 }
@@ -97,21 +97,21 @@ pub enum Step {
 #[serde(deny_unknown_fields)]
 pub struct Empty {}
 
-/// Steps, several times.
+/// Repeated steps.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Repeat {
-    /// How often.
+    /// Number of repetitions.
     pub times: u64,
-    /// What.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 
-/// A step on its way; steps hold steps, so it has to be put aside.
+/// A boxed future, because steps contain steps.
 type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 impl Step {
-    /// Takes it.
+    /// Executes the step.
     pub fn run<'a>(&'a self, os: &'a Os) -> Running<'a> {
         Box::pin(async move {
             match self {
@@ -173,7 +173,7 @@ impl Step {
         })
     }
 
-    /// The barrier to which it comes, if any.
+    /// The barrier at which the step waits.
     #[must_use]
     pub const fn barrier(&self) -> Option<Meet> {
         match self {
@@ -183,7 +183,7 @@ impl Step {
         }
     }
 
-    /// The steps that it holds.
+    /// The steps inside the step.
     #[must_use]
     pub fn inner(&self) -> &[Self] {
         match self {
@@ -194,7 +194,7 @@ impl Step {
     }
 }
 
-/// Takes steps one after the other.
+/// Executes steps in order.
 async fn all(steps: &[Step], os: &Os) {
     for step in steps {
         step.run(os).await;

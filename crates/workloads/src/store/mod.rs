@@ -1,17 +1,16 @@
-//! A replicated append-only store, like HDFS: writers append blocks, each of which goes through a pipeline of datanodes
-//! that write it and pass it on.
+//! A replicated append-only store like HDFS: writers append blocks, each through a pipeline of datanodes that write it and
+//! forward it.
 //!
-//! Every datanode is a machine of its own. They share nothing but messages, and a message takes at least
-//! [`Store::latency`]; so each may run for so long without hearing of the others ([`Store::run`]).
+//! Every datanode is a machine of its own. Machines exchange only messages, which take at least [`Store::latency`], so each
+//! can run that long independently ([`Store::run`]).
 //!
-//! Modelled simply: a message takes the latency, and a packet its bytes over the bandwidth beside that, whatever else is on
-//! the way; names and places are known without asking; blocks lie on nodes drawn at random; nobody fails. A datanode writes a packet into a file
-//! of its own through its page cache, on the account of the tenant who sent it, passes it on before it writes it, and
-//! acknowledges it when it has written it. A block is not made durable when it is full.
+//! Simplifications: a message takes the latency, a packet additionally its transfer time, without contention; names and
+//! locations cost nothing; blocks lie on random nodes; no node fails. A datanode forwards a packet, writes it to a file
+//! through its page cache on the sender's account, and acknowledges it. Full blocks are not synced.
 //!
 //! # Sources
-//! Yang et al., *Split-Level I/O Scheduling*, SOSP 2015: HDFS, slides 36 and 49. The window, packets and pipeline are HDFS's,
-//! with packets of 1 MiB instead of 64 KB and as many of them as are 5 MB.
+//! Yang et al., *Split-Level I/O Scheduling*, SOSP 2015: HDFS, slides 36 and 49. Window, packets and pipeline are those of
+//! HDFS, with packets of 1 MiB instead of 64 KB and a window of 5 MB.
 
 mod pipeline;
 
@@ -38,53 +37,53 @@ use crate::programs::units::{Bytes, Delay};
 pub struct Store {
     /// Datanodes.
     pub nodes: u32,
-    /// How many of them hold a block.
+    /// Number of replicas of a block.
     pub replicas: u32,
     /// Bytes of a block.
     pub block: Bytes,
     /// Bytes of a packet.
     pub packet: Bytes,
-    /// Packets that a writer sends before the first of them is acknowledged.
+    /// Packets in flight of a writer.
     pub window: u32,
-    /// What a message takes, at least 100 microseconds.
+    /// Latency of a message, at least 100 us.
     pub latency: Delay,
-    /// Bytes a second between two nodes.
+    /// Bandwidth between two nodes in bytes a second.
     pub bandwidth: Bytes,
-    /// Of the places that are drawn.
+    /// Seed of block locations.
     #[serde(default)]
     pub seed: u64,
-    /// Who writes.
+    /// The writers.
     pub tenant: Vec<Tenant>,
 }
 
-/// Writers on one account.
+/// Writers of one account.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tenant {
     /// Its name.
     pub name: String,
-    /// How many.
+    /// Number of writers.
     pub writers: u32,
-    /// The most I/O that all of them may cause on a datanode, in bytes a second.
+    /// I/O limit of all of them on a datanode, in bytes a second.
     pub rate: Option<Bytes>,
 }
 
-/// A shorter latency would make machines stop for each other all the time.
+/// Shorter latencies would synchronise the machines too often.
 const LEAST_LATENCY: Span = Span::from_micros(100);
-/// How often a datanode looks whether a writer has come to it.
+/// Interval at which a datanode checks for a new writer.
 const REST: Span = Span::from_millis(10);
 
 impl Store {
-    /// What cannot work, if anything.
+    /// The first problem in the settings.
     pub(crate) fn problem(&self) -> Option<&'static str> {
         if self.replicas == 0 || self.replicas > self.nodes || self.nodes > 1_000 {
-            return Some("needs 1 to 1000 nodes, and at least one replica and no more than nodes");
+            return Some("needs 1 to 1000 nodes, and from one replica to as many as nodes");
         }
         if self.packet.0 == 0 || self.block.0 < self.packet.0 || self.window == 0 || self.bandwidth.0 == 0 {
             return Some("needs a packet, a block of at least one packet, a window and a bandwidth");
         }
         if self.latency.0 < LEAST_LATENCY {
-            return Some("needs a latency of at least 100 us: machines stop for each other that often");
+            return Some("needs a latency of at least 100 us");
         }
         if self.tenant.iter().map(|tenant| u64::from(tenant.writers)).sum::<u64>() > 1_000 {
             return Some("at most 1000 writers");
@@ -92,10 +91,10 @@ impl Store {
         None
     }
 
-    /// Runs it on these machines, one for each datanode, until this time; what the tenants' writers had acknowledged.
+    /// Runs the store on these machines, one for each datanode, until a time. Returns the acknowledged data of each tenant.
     ///
     /// # Errors
-    /// A machine's failure.
+    /// The failure of a machine.
     pub fn run(
         &self,
         machines: &mut [Machine],
@@ -116,7 +115,7 @@ impl Store {
         Ok(self.seen(&writers.borrow(), now))
     }
 
-    /// The writers, each with its first block on its way.
+    /// The writers with their first blocks.
     fn writers(&self) -> Vec<Pipeline> {
         let mut random = Random::new(self.seed ^ 0x4d5);
         let network = Network {
@@ -137,7 +136,7 @@ impl Store {
             .collect()
     }
 
-    /// A datanode: for every writer somebody who takes what it sends here.
+    /// Starts a datanode's processes, one for each writer.
     fn populate(&self, machine: &mut Machine, node: u32, writers: &Rc<RefCell<Vec<Pipeline>>>) {
         let session = Session::new(1.0, Contents::default());
         let accounts: Vec<_> = self.tenant.iter().map(|_| session.process()).collect();
@@ -166,7 +165,7 @@ impl Store {
     }
 }
 
-/// What a datanode runs for one writer.
+/// The process of a datanode for a writer.
 struct Taker {
     writers: Rc<RefCell<Vec<Pipeline>>>,
     writer: usize,

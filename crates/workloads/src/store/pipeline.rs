@@ -1,31 +1,31 @@
-//! One writer: a block on its way through its datanodes, packet by packet.
+//! A writer and the pipeline of its block.
 
 use std::collections::VecDeque;
 
 use elevator::Random;
 use elevator::{Span, Time};
 
-/// What a message takes.
+/// Transfer times.
 #[derive(Clone, Copy)]
 pub(super) struct Network {
     pub(super) latency: Span,
-    /// A packet's bytes over the bandwidth.
+    /// Transfer time of a packet.
     pub(super) packet: Span,
 }
 
 /// A datanode of the pipeline.
 struct Stage {
     node: u32,
-    /// When packets arrive that it has not taken yet.
+    /// Arrival times of packets not taken yet.
     arrives: VecDeque<Time>,
-    /// Packets that it has written.
+    /// Packets written.
     wrote: u64,
 }
 
 /// A writer and its block.
 pub(super) struct Pipeline {
     tenant: usize,
-    /// How many datanodes there are, and how many hold a block.
+    /// Number of datanodes, and of replicas.
     nodes: (u32, usize),
     /// Packets of a block.
     packets: u64,
@@ -34,11 +34,11 @@ pub(super) struct Pipeline {
     random: Random,
     block: u64,
     stages: Vec<Stage>,
-    /// Packets of the block that were sent.
+    /// Packets of the block sent.
     sent: u64,
-    /// When the last of them had left the writer.
+    /// When the writer had sent the last of them.
     left: Time,
-    /// Packets of the block that everybody has written.
+    /// Packets of the block written by all replicas.
     acked: u64,
     /// Packets of earlier blocks.
     done: u64,
@@ -75,18 +75,18 @@ impl Pipeline {
         self.tenant
     }
 
-    /// Packets that everybody who holds them has written.
+    /// Packets written by all replicas.
     pub(super) const fn acknowledged(&self) -> u64 {
         self.done + self.acked
     }
 
-    /// Which block a datanode takes, and as which one in the pipeline, if it does.
+    /// The block that a datanode receives and its stage in the pipeline.
     pub(super) fn stage(&self, node: u32) -> Option<(u64, usize)> {
         let stage = self.stages.iter().position(|stage| stage.node == node)?;
         Some((self.block, stage))
     }
 
-    /// A datanode takes the next packet, if that has arrived, and passes it on.
+    /// Takes the next packet of a stage, if it has arrived, and forwards it.
     pub(super) fn take(&mut self, stage: usize, now: Time) -> bool {
         let arrives = &mut self.stages[stage].arrives;
         if arrives.front().is_none_or(|&at| at > now) {
@@ -99,7 +99,7 @@ impl Pipeline {
         true
     }
 
-    /// A datanode has written a packet. When everybody has, the writer hears of it and sends another.
+    /// Counts a written packet. When all replicas have written it, the writer sends another.
     pub(super) fn wrote(&mut self, stage: usize, now: Time) {
         self.stages[stage].wrote += 1;
         let acked = self.stages.iter().map(|stage| stage.wrote).min().unwrap_or(0);
@@ -125,7 +125,7 @@ impl Pipeline {
         self.send(now);
     }
 
-    /// The writer sends what the window allows.
+    /// Sends packets up to the window.
     fn send(&mut self, now: Time) {
         while self.sent < self.packets && self.sent < self.acked + self.window {
             self.sent += 1;
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_goes_from_node_to_node_and_is_acknowledged_when_all_have_written_it() {
+    fn a_packet_is_acknowledged_when_all_replicas_have_written_it() {
         let network = Network { latency: Span::from_micros(100), packet: Span::from_micros(1000) };
         let mut writer = Pipeline::new(0, (3, 2), 2, 1, network, Random::new(1));
         assert!(!writer.take(0, at(1099)) && writer.take(0, at(1100)));

@@ -19,18 +19,18 @@ pub(super) struct Growth<'a> {
 }
 
 impl Growth<'_> {
-    /// Allocates all holes in `page..end`; `told` receives each new extent. On an error, earlier extents stay allocated.
+    /// Allocates all holes in `page..end`; `report` receives each new extent. On an error, earlier extents stay allocated.
     pub(super) fn fill(
         &mut self,
         page: u32,
         end: u32,
         recorder: &mut Recorder<'_>,
-        mut told: impl FnMut(FileExtent),
+        mut report: impl FnMut(FileExtent),
     ) -> Result<(), Errno> {
         let mut page = page;
         while let Some((hole, n)) = self.node.extents.next_hole(page, end) {
             let extent = self.one_extent(hole, n, recorder)?;
-            told(extent);
+            report(extent);
             page = extent.end();
         }
         Ok(())
@@ -161,13 +161,13 @@ impl Growth<'_> {
     /// Removes the mapping blocks that a file truncated at `page` does not need.
     fn cut_tree(&mut self, page: u32) -> Vec<u32> {
         let mut gone = Vec::new();
-        let tell = |at| gone.push(at);
+        let report = |at| gone.push(at);
         match self.style {
-            Style::Indirect => self.node.tree.retain(|name| tree::indirect_needed(name, page), tell),
+            Style::Indirect => self.node.tree.retain(|name| tree::indirect_needed(name, page), report),
             Style::Extents { inline, fanout } => {
                 let extents = self.node.extents.as_slice().len() as u32;
                 let needed: Vec<tree::Name> = tree::extent_blocks(extents, inline, fanout).collect();
-                self.node.tree.retain(|name| needed.contains(&name), tell);
+                self.node.tree.retain(|name| needed.contains(&name), report);
             }
         }
         gone

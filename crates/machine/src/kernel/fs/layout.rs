@@ -113,11 +113,11 @@ impl Layout {
         }
     }
 
-    /// Calls `tell` for every run of the file system's own blocks.
-    pub(super) fn own_blocks(&self, tell: &mut dyn FnMut(u32, u32)) {
+    /// Calls `report` for every run of the file system's own blocks.
+    pub(super) fn own_blocks(&self, report: &mut dyn FnMut(u32, u32)) {
         match self {
-            Self::Ext(groups) => groups.own_blocks(tell),
-            Self::Xfs(groups) => groups.own_blocks(tell),
+            Self::Ext(groups) => groups.own_blocks(report),
+            Self::Xfs(groups) => groups.own_blocks(report),
         }
     }
 

@@ -186,10 +186,10 @@ impl Groups {
         (it.start, it.end)
     }
 
-    pub(super) fn own_blocks(&self, tell: &mut dyn FnMut(u32, u32)) {
+    pub(super) fn own_blocks(&self, report: &mut dyn FnMut(u32, u32)) {
         for group in &self.groups {
-            tell(group.start, OWN);
-            group.chunks.keys().for_each(|&chunk| tell(chunk, self.chunk_blocks()));
+            report(group.start, OWN);
+            group.chunks.keys().for_each(|&chunk| report(chunk, self.chunk_blocks()));
         }
     }
 

@@ -74,7 +74,7 @@ pub struct Journal {
     looked_over: Option<(Tid, Option<Tid>)>,
     /// A new tail is being written to the superblock.
     tail_out: bool,
-    /// A task was told to wait; [`Action::Retry`] must follow.
+    /// A task waits; [`Action::Retry`] must follow.
     waiters: bool,
     actions: VecDeque<Action>,
 }

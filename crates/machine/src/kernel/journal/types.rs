@@ -53,7 +53,7 @@ pub enum Action {
         /// Its blocks that no later transaction contains.
         blocks: Vec<Block>,
     },
-    /// Tasks that were told to wait for a handle or a block may try again.
+    /// Tasks that wait for a handle or a block may try again.
     Retry,
 }
 

@@ -18,7 +18,7 @@ pub(in crate::kernel) struct Dirtiers {
     /// Writers that are throttled now.
     pub(in crate::kernel) held: u64,
     /// Pages written to the device up to the last estimate.
-    pub(in crate::kernel) own_io_finished: u64,
+    pub(in crate::kernel) counted: u64,
     /// Time of the last estimate.
     pub(in crate::kernel) at: Time,
     /// The estimate, in pages a second.

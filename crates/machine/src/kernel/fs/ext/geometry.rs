@@ -90,14 +90,14 @@ impl Geometry {
         1 + group * DESCRIPTOR_BYTES / BLOCK_BYTES as u32
     }
 
-    pub(super) fn own_blocks(&self, tell: &mut dyn FnMut(u32, u32)) {
+    pub(super) fn own_blocks(&self, report: &mut dyn FnMut(u32, u32)) {
         for (group, place) in (0..).zip(&self.places) {
             if has_superblock(group) {
-                tell(group * GROUP, self.descriptors);
+                report(group * GROUP, self.descriptors);
             }
-            tell(place.block_bitmap, 1);
-            tell(place.inode_bitmap, 1);
-            tell(place.inode_table, self.table_blocks());
+            report(place.block_bitmap, 1);
+            report(place.inode_bitmap, 1);
+            report(place.inode_table, self.table_blocks());
         }
     }
 

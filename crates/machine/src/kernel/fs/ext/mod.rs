@@ -197,8 +197,8 @@ impl Groups {
         group * GROUP + by % self.options.colours * (GROUP / self.options.colours)
     }
 
-    pub(super) fn own_blocks(&self, tell: &mut dyn FnMut(u32, u32)) {
-        self.geometry.own_blocks(tell);
+    pub(super) fn own_blocks(&self, report: &mut dyn FnMut(u32, u32)) {
+        self.geometry.own_blocks(report);
     }
 
     pub(super) fn check(&self, nodes: &dyn Fn(Inode) -> Option<bool>) -> Result<u64, Fault> {
