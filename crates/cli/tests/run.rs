@@ -186,6 +186,21 @@ fn a_buffered_job_file_runs_through_the_page_cache() {
 }
 
 #[test]
+fn a_job_file_runs_on_a_current_kernel_whose_threads_have_names() {
+    let path = std::env::temp_dir().join(format!("dwell-names-{}.fio", std::process::id()));
+    let page = path.with_extension("html");
+    std::fs::write(&path, "[w]\nrw=write\nbs=64k\nsize=4m\nend_fsync=1\n").expect("a file");
+    let output = dwell(&["run", &path.to_string_lossy(), "-s", "noop", "--report", &page.to_string_lossy()]);
+    let html = std::fs::read_to_string(&page);
+    let _ = std::fs::remove_file(&path);
+    let _ = std::fs::remove_file(&page);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let html = html.expect("a report");
+    assert!(html.contains("machine: linux-6") && html.contains("[journal]"));
+    assert!(!html.contains("task 4294967"), "a kernel thread without a name");
+}
+
+#[test]
 fn a_job_that_syncs_at_its_end_waits_for_the_disk() {
     let written = |end: &str| {
         let path = std::env::temp_dir().join(format!("dwell-end-{}-{}.fio", end.len(), std::process::id()));

@@ -111,3 +111,12 @@ fn a_partial_last_page_is_read_before_an_overwrite() {
         assert_eq!(reads(8192), reads(4096), "{}", machine.name);
     }
 }
+
+#[test]
+fn kernel_threads_have_names() {
+    let machine = Description::named("linux-6").expect("built in");
+    let bench = Bench::new(&machine, "noop", &Image::new());
+    let names = bench.machine.names();
+    let threads: Vec<&str> = names.range(FIRST_THREAD..).map(|(_, name)| name.as_str()).collect();
+    assert_eq!(threads, ["[flusher]", "[flusher-periodic]", "[journal]", "[split-writer]"]);
+}
