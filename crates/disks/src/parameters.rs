@@ -1,148 +1,150 @@
-//! What describes a rotating drive: plain data, in the units of data sheets and of DiskSim's parameter files.
+//! The parameters of a rotating drive, in the units of data sheets and of DiskSim's parameter files.
 //!
-//! Times are milliseconds in `f64` (fields end in `_ms`), as every published parameter set gives them; the drive
-//! turns them into whole picoseconds once, when it is built. Amounts of data are counts of 512-byte sectors.
-//! The fields keep the meaning that the DiskSim 4.0 reference manual (CMU-PDL-08-101) gives them; a drive that is not
-//! described by such a file starts from [`RotatingParameters::plain`].
+//! Times are milliseconds in `f64` (fields end in `_ms`), as in every published parameter set; building the drive
+//! converts them once to whole picoseconds. Amounts of data are counts of 512-byte sectors.
+//! The fields have the meaning that the DiskSim 4.0 reference manual (CMU-PDL-08-101) gives them. To describe a drive
+//! that has no such file, start from [`RotatingParameters::plain`].
 
 use serde::{Deserialize, Serialize};
 
-/// Longer than this, in milliseconds, nothing in a drive takes: an hour. Requests of thousands of sectors, each with a few such
-/// times, still fit the model's picoseconds.
+/// The largest time that a parameter may state, in milliseconds (one hour). Sums of several such times over requests
+/// of thousands of sectors still fit the model's picoseconds.
 pub(crate) const LONGEST_MS: f64 = 3_600_000.0;
-/// What a sector may take on the bus, in milliseconds: the slowest moves 51 KB a second.
+/// The largest time that one sector may take on the bus, in milliseconds; 10 ms are 51 KB/s.
 pub(crate) const SECTOR_MS_MAX: f64 = 10.0;
-/// By how much overheads may be scaled.
+/// The largest factor on overheads.
 pub(crate) const SCALE_MAX: f64 = 1000.0;
 
-/// A rotating drive, completely.
+/// All parameters of a rotating drive.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RotatingParameters {
-    /// What it is called.
+    /// The name of the drive.
     pub name: String,
-    /// Where its sectors are.
+    /// The mapping of sectors to tracks.
     pub layout: LayoutParameters,
-    /// How arm, heads and platters move.
+    /// Arm, heads and rotation.
     pub mechanics: MechanicsParameters,
-    /// The memory between medium and bus.
+    /// The buffer between medium and bus.
     #[serde(default)]
     pub buffer: BufferParameters,
-    /// What its electronics take.
+    /// Overheads of the electronics.
     #[serde(default)]
     pub overheads: OverheadParameters,
-    /// How data crosses the bus.
+    /// Data transfer over the bus.
     #[serde(default)]
     pub bus: BusParameters,
-    /// The queue inside the drive.
+    /// The command queue inside the drive.
     #[serde(default)]
     pub queue: QueueParameters,
-    /// Whether to repeat DiskSim or the drive where the two are known to differ.
+    /// Whether to reproduce DiskSim or measured drives where the two are known to differ.
     #[serde(default)]
     pub fidelity: Fidelity,
 }
 
-/// Where a model has a choice between what DiskSim computes and what drives are measured to do.
+/// Whether a model reproduces DiskSim or measured drives where the two are known to differ.
 ///
-/// As a drive, and not as DiskSim:
-/// - A read from the buffer takes a drive that rests the mean of its two hit overheads, if that is more than the one
-///   after what came before. Overheads are extracted from requests that follow each other at once, where part of the
-///   work after a read hides behind that read and its reading ahead. Drives with a write cache were measured between
-///   the two (the Barracuda by 250 µs of 514, the Cheetah 4LP by 185 of 241, the 9LP by up to 180 of 207, the DNES by
-///   16 of 39), the C3323A, which has none, at the one after a read (175 reads).
-/// - A write gathers the part of it that the write watermark says before it begins on the medium, unless the drive
-///   leaves the bus twice. DiskSim, for which the watermark counts only when a segment is full, begins at once, and
-///   gains up to 5 ms where the bus is slower than the medium. The drive does not: the C3323A's watermark is 1, and of
-///   its 270 writes of 28 to 63 sectors that follow a read none is faster than overhead, bus and medium one after the
-///   other by more than 0.85 ms.
-/// - With [`FastWrite::Sequential`], a write that extends nothing is no hit: its overhead is that of a miss, where that
-///   is larger.
-/// - With [`KeepRequested::PushOut`], data that was sent is given up at once: of 134 reads of data that had just been
-///   read, the three drives measured with that setting answered 25 from the buffer; the one that keeps it, all 41.
-///   A drive that reads to the end of the track at most, and has a segment for all of it, keeps the track.
-/// - A read that misses without a seek takes its command's decoding, which is a hit's overhead at least, before it begins.
-/// - The segment set aside for writes is.
-/// - The drive's own queue reckons from where the head is by now when it orders by positioning time, and remembers that it
-///   has turned when it orders both ways by sector.
-/// - Of commands that are equally near, the one that came first is next, not the one with the lowest sector.
-/// - All commands that have come in have the bus before the drive. In DiskSim the drive that has asked for it goes before the second.
-/// - A head that lands within the wanted sectors begins there, if the drive says it can and is off the bus.
-/// - Writes that go on one behind the other are one to the arm once they are in the buffer; one comes into the buffer whole, as
-///   soon as there is room, and not when its turn with the arm comes. DiskSim has each written on its own, a revolution later.
+/// [`Fidelity::Drive`] differs from DiskSim in the following:
+/// - A read from the buffer of an idle drive takes the mean of the two read-hit overheads if the mean exceeds the one
+///   that the previous request selects. Overheads are extracted from back-to-back requests, where part of the work
+///   after a read overlaps with that read and its read-ahead. Drives with a write cache were measured between the two
+///   overheads (the Barracuda by 250 µs of 514, the Cheetah 4LP by 185 of 241, the 9LP by up to 180 of 207, the DNES
+///   by 16 of 39); the C3323A, which has no write cache, at the overhead after a read (175 reads).
+/// - A write fills the buffer up to the write watermark before it starts on the medium, unless the drive disconnects
+///   twice. In DiskSim the watermark matters only when a segment is full, so a write starts at once, which saves up to
+///   5 ms where the bus is slower than the medium. Drives do not do this: the C3323A's watermark is 1, and none of its
+///   270 writes of 28 to 63 sectors that follow a read is faster by more than 0.85 ms than the sum of overhead, bus
+///   transfer and media transfer.
+/// - With [`FastWrite::Sequential`], a write that extends no earlier write is a miss, and takes the overhead of a miss
+///   where that is larger.
+/// - With [`KeepRequested::PushOut`], data is discarded as soon as it was sent: of 134 reads of data that had just been
+///   read, the three drives measured with that setting answered 25 from the buffer; the drive that keeps data answered
+///   all of its 41. A drive that reads ahead to the end of the track at most, and whose segment holds a whole track,
+///   keeps the track.
+/// - A read that misses without a seek decodes its command before it starts, which takes at least a hit's overhead.
+/// - The segment that is reserved for writes is used only for them.
+/// - The drive's own queue computes positioning time from the current position of the head, and remembers the
+///   direction of a two-way elevator.
+/// - Among equally near commands the earliest is served first, not the one with the lowest sector.
+/// - Commands that have arrived get the bus before the drive does. In DiskSim a drive that has asked for the bus gets
+///   it before the second command.
+/// - A head that settles within the requested sectors starts there, if the drive supports that and is off the bus.
+/// - Adjacent writes in the buffer are written in one media access. A write enters the buffer whole as soon as there is
+///   room, not when the arm gets to it. DiskSim writes each separately, one revolution later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fidelity {
-    /// Every answer as DiskSim 4.0 gives it, known errors included.
+    /// Results as DiskSim 4.0 computes them, known errors included.
     #[serde(rename = "disksim")]
     DiskSim,
-    /// As drives behave; each difference from DiskSim is stated where it is made.
+    /// Results as measured on drives; the code states every difference from DiskSim where it makes it.
     #[default]
     Drive,
 }
 
-/// Sectors on tracks on cylinders.
+/// The mapping of sectors to tracks and cylinders.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LayoutParameters {
-    /// Recorded surfaces, one head each; at least 1.
+    /// Recorded surfaces, each with one head; at least 1.
     pub surfaces: u32,
     /// Cylinders; at least 1.
     pub cylinders: u32,
-    /// How consecutive sectors go from track to track.
+    /// The order of tracks that consecutive sectors follow.
     #[serde(default)]
     pub mapping: Mapping,
-    /// Where spare sectors are kept.
+    /// The location of spare sectors.
     #[serde(default)]
     pub sparing: Sparing,
-    /// Cylinders that share spares, for [`Sparing::SectorsPerRange`]; at least 1.
+    /// Cylinders that share spares under [`Sparing::SectorsPerRange`]; at least 1.
     #[serde(default = "one_cylinder")]
     pub range_cylinders: u32,
-    /// The zones, in order of cylinders and of sectors. Gaps between them hold no data.
+    /// The zones in ascending order of cylinders and of sectors. Cylinders between zones hold no data.
     #[serde(default)]
     pub zones: Vec<ZoneParameters>,
-    /// Instead of zones: an index of runs.
+    /// An index of runs, which replaces `zones`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub indexed: Option<IndexedLayout>,
 }
 
-/// A layout told as an index of runs: DiskSim's `dm_layout_g4`, for drives that go over one surface for a stretch of
-/// cylinders before they turn to the next; its `dm_layout_g2` becomes one, with a run for each track. Places are counted in
-/// sectors, the slipped ones included.
+/// A layout given as an index of runs: DiskSim's `dm_layout_g4`, for drives that fill a range of cylinders on one
+/// surface before they continue on the next. DiskSim's `dm_layout_g2` is converted to this form with one run for each
+/// track. Positions are counted in sectors, slipped ones included.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IndexedLayout {
-    /// Sectors of data of the whole drive.
+    /// Data sectors of the whole drive.
     pub sectors: u64,
-    /// The kinds of tracks there are: how many sectors each has, 1 to 65535.
+    /// The track patterns: sectors per track, each 1 to 65535.
     pub patterns: Vec<u32>,
-    /// Lists of runs, each of which holds the places from 0 on without a gap; the last is the drive's.
+    /// Lists of runs. The runs of each list cover positions from 0 without gaps. The last list describes the drive.
     pub indexes: Vec<Vec<Run>>,
-    /// Defective places, skipped when sectors were numbered.
+    /// Defective positions, skipped when sectors were numbered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slips: Vec<Slip>,
 }
 
-/// The same track, or what another index holds, again and again.
+/// Repetitions of one track or of the content of another index.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// Its first place in its index.
+    /// Its first position in its index.
     pub first_sector: u64,
-    /// The cylinder that it begins on, counted from the one that what repeats its index begins on.
+    /// Its first cylinder, relative to the first cylinder of its index.
     pub first_cylinder: u32,
-    /// Where its first sector is, in revolutions from where the first of its index is.
+    /// The angle of its first sector, in revolutions, relative to the first sector of its index.
     pub angle: f64,
-    /// Sectors of what is repeated.
+    /// Sectors of one repetition.
     pub sectors: u64,
-    /// How many cylinders each time is beyond the one before.
+    /// Cylinders from one repetition to the next.
     pub cylinders: u32,
-    /// How much later each time begins than the one before, in revolutions.
+    /// Angle from one repetition to the next, in revolutions.
     pub angle_step: f64,
-    /// Sectors of the whole run. The last time may be cut short.
+    /// Sectors of the whole run. The last repetition may be incomplete.
     pub run_sectors: u64,
     /// Cylinders of the whole run; negative if it goes outwards.
     pub run_cylinders: i32,
-    /// What is repeated.
+    /// What it repeats.
     pub repeats: Repeated,
 }
 
@@ -150,58 +152,59 @@ pub struct Run {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Repeated {
-    /// A track.
+    /// One track.
     Track {
-        /// Its kind, by number from 0.
+        /// Index into [`IndexedLayout::patterns`], from 0.
         pattern: u32,
-        /// Its head.
+        /// Its head, from 0.
         head: u32,
     },
-    /// All that an index before this one holds, by number from 0.
+    /// The whole content of an earlier index: its number, from 0.
     Index(u32),
 }
 
-/// Places that were skipped.
+/// A range of skipped positions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Slip {
-    /// The first.
+    /// The first position.
     pub first: u64,
-    /// How many.
+    /// Number of positions.
     pub sectors: u64,
 }
 
-/// How consecutive sectors go from track to track.
+/// The order of tracks that consecutive sectors follow. Numbers in parentheses are DiskSim's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Mapping {
-    /// All heads of a cylinder in order, then the next cylinder from head 0 (DiskSim's 0).
+    /// All heads of a cylinder in ascending order, then head 0 of the next cylinder (0).
     #[default]
     Cylinder,
-    /// Heads down on odd cylinders counted from the zone's first, so that no cylinder switch is a head switch (1).
+    /// Heads in descending order on odd cylinders, counted from the zone's first cylinder; a cylinder switch then needs no
+    /// head switch (1).
     SerpentineByZone,
-    /// Heads down on odd cylinders of the drive (2).
+    /// Heads in descending order on odd cylinders of the drive (2).
     Serpentine,
 }
 
-/// Where spare sectors are kept and what a slipped sector uses up. The numbers are DiskSim's.
+/// The location of spare sectors, and what a slipped sector consumes. Numbers in parentheses are DiskSim's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Sparing {
     /// No spares (0).
     #[default]
     None,
-    /// Whole tracks at the end of a zone (1); slips and defects count tracks.
+    /// Whole tracks at the end of a zone (1); slips and defects are counted in tracks.
     Tracks,
     /// At the end of each cylinder (2).
     SectorsPerCylinder,
     /// At the end of each track (3).
     SectorsPerTrack,
-    /// At the end of each cylinder, slips not taken from them (4).
+    /// At the end of each cylinder; slips do not consume spares (4).
     SectorsPerCylinderSlipToEnd,
     /// At the front of each cylinder (5).
     SectorsPerCylinderAtFront,
-    /// At the front of each cylinder, slips not taken from them (6).
+    /// At the front of each cylinder; slips do not consume spares (6).
     SectorsPerCylinderAtFrontSlipToEnd,
     /// At the end of the drive (7).
     SectorsAtEnd,
@@ -209,39 +212,39 @@ pub enum Sparing {
     SectorsPerRange,
     /// At the end of each zone (9).
     SectorsPerZone,
-    /// At the end of each zone, slips not taken from them (10).
+    /// At the end of each zone; slips do not consume spares (10).
     SectorsPerZoneSlipToEnd,
 }
 
-/// A band of cylinders with equally many sectors on every track.
+/// A range of cylinders with the same number of sectors on every track.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneParameters {
     /// First cylinder.
     pub first_cylinder: u32,
-    /// Last cylinder, included.
+    /// Last cylinder, inclusive.
     pub last_cylinder: u32,
     /// Physical sectors on a track; at least 1.
     pub sectors_per_track: u32,
     /// Angle of the zone's first sector, in revolutions, 0 to 1.
     #[serde(default)]
     pub offset: Angle,
-    /// How much later each next track of a cylinder begins.
+    /// Angle from the start of one track to the start of the next track of the cylinder.
     #[serde(default)]
     pub track_skew: Angle,
-    /// How much later the next cylinder begins.
+    /// Angle from the last track of a cylinder to the first of the next.
     #[serde(default)]
     pub cylinder_skew: Angle,
-    /// Sectors at the zone's front which the drive keeps for itself.
+    /// Sectors at the start of the zone that the drive reserves.
     #[serde(default)]
     pub reserved_sectors: u32,
-    /// Spares per track, cylinder, range or zone, as the sparing scheme says; tracks for [`Sparing::Tracks`].
+    /// Spares per track, cylinder, range or zone, depending on the sparing scheme; tracks under [`Sparing::Tracks`].
     #[serde(default)]
     pub spares: u32,
-    /// Defective places skipped when sectors were numbered, counted in sectors (or tracks) from the zone's start.
+    /// Defects that were skipped when sectors were numbered, in sectors (or tracks) from the start of the zone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub slips: Vec<u32>,
-    /// Defective places found later, and where their data went, counted likewise.
+    /// Defects that were found later and the locations of their data, in the same unit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaps: Vec<Remap>,
 }
@@ -262,107 +265,107 @@ impl Default for Angle {
     }
 }
 
-/// A defect and its replacement, counted in sectors (or tracks) from the zone's start.
+/// A defect and its replacement, in sectors (or tracks) from the start of the zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remap {
-    /// The defective place.
+    /// The defective sector or track.
     pub from: u32,
-    /// Where its data is.
+    /// The location of its data.
     pub to: u32,
 }
 
-/// How arm, heads and platters move.
+/// Arm, heads and rotation.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MechanicsParameters {
-    /// What is modelled of an access.
+    /// The parts of an access that are modelled.
     #[serde(default)]
     pub access: AccessTime,
-    /// Time to move the arm, by distance.
+    /// Seek time by distance.
     pub seek: SeekCurve,
-    /// The same for a write, if that is not only longer by the settling.
+    /// Seek time of writes, if it is not the read seek time plus the write settling time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_seek: Option<SeekCurve>,
-    /// Added to a write's seek or head switch, to settle precisely; some published drives have it negative.
+    /// Settling time that a write adds to its seek or head switch; negative in some published parameter sets.
     #[serde(default)]
     pub write_settle_ms: f64,
-    /// Time to activate another head; runs beside a seek.
+    /// Time to activate another head; overlaps with a seek.
     pub head_switch_ms: f64,
     /// Revolutions per minute, 60 to 1,000,000.
     pub revolutions_per_minute: f64,
 }
 
-/// What is modelled of an access.
+/// The parts of an access that are modelled.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum AccessTime {
     /// Seek and rotation.
     #[default]
     SeekAndRotation,
-    /// Seek, and half a revolution for each access.
+    /// Seek, plus half a revolution for each access.
     AverageRotation,
-    /// A constant for each access, in milliseconds.
+    /// A constant time for each access, in milliseconds.
     #[serde(rename = "constant_ms")]
     Constant(f64),
 }
 
-/// Time to move the arm, by distance in cylinders. Distance 0 takes none.
+/// Seek time by distance in cylinders. Distance 0 takes no time.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum SeekCurve {
-    /// The same for any distance.
+    /// The same time for every distance.
     Constant {
-        /// That time.
+        /// The seek time.
         ms: f64,
     },
-    /// Straight lines through single-cylinder, average (a third of the cylinders) and full-stroke time.
+    /// Straight lines through the seek times of one cylinder, a third of the cylinders, and all cylinders.
     Linear {
-        /// One cylinder.
+        /// Seek time of one cylinder.
         single_ms: f64,
-        /// A third of the cylinders.
+        /// Seek time of a third of the cylinders.
         average_ms: f64,
-        /// All cylinders.
+        /// Seek time of all cylinders.
         full_ms: f64,
     },
-    /// Lee and Katz's curve `a*sqrt(d-1) + b*(d-1) + c` through the same three points.
+    /// Lee and Katz's curve `a*sqrt(d-1) + b*(d-1) + c`, fitted to three seek times.
     ThreePoint {
-        /// One cylinder.
+        /// Seek time of one cylinder.
         single_ms: f64,
-        /// Averaged over random seeks.
+        /// Mean over random seeks.
         average_ms: f64,
-        /// All cylinders.
+        /// Seek time of all cylinders.
         full_ms: f64,
     },
-    /// Ruemmler and Wilkes: a square root below `division` cylinders, a line from there.
+    /// Ruemmler and Wilkes's curve: a square root below `division` cylinders, a straight line from there.
     Hpl(HplSeek),
-    /// The same with measured times for the first ten distances.
+    /// The same curve with measured times for the ten shortest distances.
     HplWithFirstTen {
-        /// Beyond ten cylinders.
+        /// The curve beyond ten cylinders.
         hpl: HplSeek,
-        /// For 1 to 10 cylinders.
+        /// Seek times of 1 to 10 cylinders.
         first_ten_ms: [f64; 10],
     },
-    /// Measured points, distances rising; straight lines between and beyond.
+    /// Measured points in ascending order of distance; straight lines between and beyond them.
     Measured(Vec<SeekPoint>),
 }
 
-/// Ruemmler and Wilkes's seek equation.
+/// Ruemmler and Wilkes's seek curve.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HplSeek {
-    /// Distance from which the line holds.
+    /// The distance from which the straight line applies, in cylinders.
     #[serde(rename = "division_cylinders")]
     pub division: u32,
-    /// Constant of the square root part.
+    /// Constant term of the square-root part.
     pub root_constant_ms: f64,
     /// Factor of the square root.
     pub root_factor_ms: f64,
-    /// Constant of the line.
+    /// Constant term of the straight line.
     pub line_constant_ms: f64,
-    /// Factor of the line.
+    /// Slope of the straight line, per cylinder.
     pub line_factor_ms: f64,
-    /// One cylinder, if it is not on the curve.
+    /// Seek time of one cylinder, if it is not on the curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub single_ms: Option<f64>,
 }
@@ -371,93 +374,93 @@ pub struct HplSeek {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeekPoint {
-    /// Cylinders moved.
+    /// Distance in cylinders.
     #[serde(rename = "cylinders")]
     pub distance: u32,
-    /// Time taken.
+    /// Seek time.
     pub ms: f64,
 }
 
-/// The memory between medium and bus.
+/// The buffer between medium and bus.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BufferParameters {
-    /// Segments, each holding one run of sectors.
+    /// Number of segments; each holds one range of consecutive sectors.
     pub segments: u32,
-    /// How many of them may hold written data at a time; 1 to `segments`.
+    /// Segments that may hold written data at the same time; 1 to `segments`.
     pub write_segments: u32,
-    /// Sectors in a segment, at most.
+    /// Capacity of a segment in sectors.
     pub segment_sectors: u32,
-    /// Sectors in all segments together, which share them: each takes what it holds, and writes leave the length of one
-    /// segment to reads. 0: every segment has its own.
+    /// Capacity of all segments together in sectors, if they share their memory: each segment takes the space of its
+    /// content, and writes leave the capacity of one segment to reads. 0 if every segment has its own memory.
     pub memory_sectors: u32,
-    /// One segment is set aside for writes, and only it.
+    /// Whether one segment is reserved for writes and writes use no other.
     pub separate_write_segment: bool,
-    /// What survives a request in the buffer.
+    /// What stays in the buffer after a request.
     pub caching: Caching,
-    /// How far the drive reads on after a read.
+    /// The extent of read-ahead.
     pub read_ahead: ReadAhead,
-    /// Sectors read ahead before any other request is looked at.
+    /// Sectors that are read ahead before any other request is considered.
     pub read_ahead_min: u32,
-    /// Sectors read ahead at most.
+    /// Maximum number of sectors to read ahead.
     pub read_ahead_max: u32,
-    /// Whether read-ahead may push out what it follows.
+    /// Whether read-ahead may overwrite the requested sectors.
     pub keep_requested: KeepRequested,
-    /// A read wholly from the buffer makes an idle drive read ahead.
+    /// Whether a read served wholly from the buffer starts read-ahead on an idle drive.
     pub read_ahead_on_hit: bool,
-    /// A read wholly from the buffer takes the arm from what is being read ahead elsewhere, as DiskSim has it.
+    /// Whether a read served wholly from the buffer stops read-ahead elsewhere, as in DiskSim.
     pub hit_stops_read_ahead: bool,
-    /// Reading begins with whichever wanted sector comes first.
+    /// Whether reading starts with whichever requested sector passes the head first.
     pub immediate_read: bool,
-    /// Writing begins with whichever sector comes first.
+    /// Whether writing starts with whichever sector passes the head first.
     pub immediate_write: bool,
-    /// Which writes complete when they are in the buffer.
+    /// Which writes complete once they are in the buffer.
     pub fast_write: FastWrite,
-    /// Sequential writes may share a segment.
+    /// Whether sequential writes may share a segment.
     pub combine_writes: bool,
-    /// Reads may be answered from written data.
+    /// Whether reads may be served from written data.
     pub read_hits_on_writes: bool,
-    /// A read whose first sector is being read ahead counts as a partial hit.
+    /// Whether a read whose first sector is being read ahead counts as a partial hit.
     pub almost_read_hits: bool,
-    /// A read whose data is all in the buffer sends it while the arm works for another.
+    /// Whether a read whose data is all in the buffer is sent while the arm serves another request.
     pub sneaky_full_read_hits: bool,
-    /// A read whose first sectors are in the buffer sends those while the arm works for another.
+    /// Whether a read whose first sectors are in the buffer sends those while the arm serves another request.
     pub sneaky_partial_read_hits: bool,
-    /// The same, full or partial, of a read that waits, when its data has come into the buffer since.
+    /// The same for a waiting read whose data has entered the buffer since it arrived, wholly or in part.
     pub sneaky_intermediate_read_hits: bool,
-    /// A write sends its data into the buffer, if it has room, while the arm works for another. DiskSim's `Allow write
-    /// prebuffering`.
+    /// Whether a write transfers its data into the buffer, if there is room, while the arm serves another request.
+    /// DiskSim's `Allow write prebuffering`.
     pub prebuffer_writes: bool,
-    /// Reading ahead stops within a sector when something else waits, not at the sector's end.
+    /// Whether read-ahead stops within a sector when another request waits, instead of at the end of the sector.
     pub stop_in_sector: bool,
-    /// A write into the buffer ends reading ahead.
+    /// Whether a write into the buffer stops read-ahead.
     pub write_hit_stops_read_ahead: bool,
-    /// A partial hit's sectors go over the bus at once, whatever the watermark.
+    /// Whether the sectors of a partial hit are transferred at once, regardless of the watermark.
     pub transfer_partial_hit: bool,
-    /// A write waits for the bus again when no more than this part (0 to 1) of the room is still to be written.
+    /// A write asks for the bus again when at most this fraction (0 to 1) of the space is still to be written.
     pub write_watermark: f64,
-    /// A read waits for the bus until this part (0 to 1) of it is in the buffer.
+    /// A read asks for the bus when this fraction (0 to 1) of it is in the buffer.
     pub read_watermark: f64,
-    /// The watermarks are parts of the request, not of the segment.
+    /// Whether the watermarks are fractions of the request instead of the segment.
     pub watermark_of_request: bool,
 }
 
-/// What survives a request in the buffer.
+/// What stays in the buffer after a request. Numbers in parentheses are DiskSim's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Caching {
-    /// Nothing: it only matches speeds (DiskSim's 0).
+    /// Nothing; the buffer only matches speeds (0).
     None,
-    /// Whatever was last in each segment (1; DiskSim treats 2 the same).
+    /// The last content of each segment (1; DiskSim treats 2 the same).
     #[default]
     All,
 }
 
-/// How far the drive reads on after a read. DiskSim's `Buffer continuous read`, 0 to 4.
+/// The extent of read-ahead. DiskSim's `Buffer continuous read`, 0 to 4.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum ReadAhead {
-    /// Not at all (0).
+    /// No read-ahead (0).
     None,
     /// To the end of the track (1).
     Track,
@@ -466,15 +469,15 @@ pub enum ReadAhead {
     /// Until the segment is full (3).
     #[default]
     Segment,
-    /// To the end of the next track, once a read of the track before was seen (4).
+    /// To the end of the next track, after a read of the previous track was seen (4).
     TrackAhead,
 }
 
-/// Whether read-ahead may push out the sectors that were asked for. DiskSim's `Read-ahead over requested`.
+/// Whether read-ahead may overwrite the requested sectors. DiskSim's `Read-ahead over requested`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum KeepRequested {
-    /// It may once they were sent (1).
+    /// It may, once they were sent (1).
     #[default]
     PushOut,
     /// They stay (0).
@@ -483,26 +486,26 @@ pub enum KeepRequested {
     KeepAll,
 }
 
-/// Which writes complete when they are in the buffer.
+/// Which writes complete once they are in the buffer. Numbers in parentheses are DiskSim's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FastWrite {
-    /// None; each waits for the medium (0).
+    /// None; every write waits for the medium (0).
     None,
-    /// Those that extend the last one (1).
+    /// Those that extend the previous write (1).
     Sequential,
-    /// All that find room (2).
+    /// All that fit (2).
     #[default]
     All,
 }
 
-/// What the electronics take, in milliseconds, after a read and after a write where those differ.
+/// Overheads of the electronics, in milliseconds; after a read and after a write where those differ.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct OverheadParameters {
-    /// Before everything else, each request.
+    /// Each request, before everything else.
     pub request_ms: f64,
-    /// Factor on all of the following.
+    /// Factor on all following overheads.
     pub scale: f64,
     /// A read from the buffer.
     pub read_hit: AfterReadOrWrite,
@@ -516,116 +519,116 @@ pub struct OverheadParameters {
     pub read_completion_ms: f64,
     /// Completing a write.
     pub write_completion_ms: f64,
-    /// Preparing to move data over the bus.
+    /// Preparing a data transfer over the bus.
     pub data_preparation_ms: f64,
-    /// First reselection of the host.
+    /// First reselection of the host by a request.
     pub first_reselect_ms: f64,
-    /// Further ones.
+    /// Further reselections.
     pub other_reselect_ms: f64,
-    /// Leaving the bus, for a read.
+    /// Disconnecting from the bus in a read.
     pub read_disconnect: AfterReadOrWrite,
-    /// Leaving the bus, for a write.
+    /// Disconnecting from the bus in a write.
     pub write_disconnect_ms: f64,
-    /// A write leaves the bus a second time before its data moves, and what that takes.
+    /// A second disconnection of a write before its data moves, if the drive does that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_disconnect: Option<ExtraDisconnect>,
-    /// The least that the arm's move takes before a write that does not go on where the one before ended.
+    /// Minimum seek time of a write that does not continue the previous request.
     pub minimum_seek_delay_ms: f64,
 }
 
-/// A time that depends on what the request before was.
+/// A time that depends on the previous request.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AfterReadOrWrite {
-    /// After a read.
+    /// If it was a read.
     pub after_read_ms: f64,
-    /// After a write.
+    /// If it was a write.
     pub after_write_ms: f64,
 }
 
-/// DiskSim's "Extra write disconnect": HP drives of the 1990s left the bus twice in a write.
+/// DiskSim's "Extra write disconnect": HP drives of the 1990s disconnected twice in a write.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExtraDisconnect {
-    /// Command overhead instead of the usual one.
+    /// Command overhead that replaces the usual one.
     pub command_ms: f64,
     /// The first disconnection.
     pub disconnect_ms: f64,
-    /// Between the two.
+    /// Time between the two disconnections.
     pub between_ms: f64,
     /// The second disconnection.
     pub second_disconnect_ms: f64,
-    /// How much later the seek begins.
+    /// Delay of the seek.
     pub seek_delta_ms: f64,
 }
 
-/// How data crosses the bus.
+/// Data transfer over the bus.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct BusParameters {
-    /// One sector, as fast as the drive's side can.
+    /// Time of one sector at the speed of the drive.
     pub sector_ms: f64,
-    /// One sector read, as fast as the host's side can; the slower of the two counts.
+    /// Time of one sector read at the speed of the host; the slower of the two applies.
     pub host_read_sector_ms: f64,
-    /// One sector written, likewise.
+    /// Time of one sector written at the speed of the host.
     pub host_write_sector_ms: f64,
-    /// The bus is kept from a read's first sector to its last.
+    /// Whether the bus is held from the first to the last sector of a read.
     pub hold_for_read: bool,
-    /// The bus is kept from a write's first sector to its last.
+    /// Whether the bus is held from the first to the last sector of a write.
     pub hold_for_write: bool,
-    /// The bus is kept from command to completion.
+    /// Whether the bus is held from command to completion.
     pub never_disconnect: bool,
-    /// When the arm may move towards the next request.
+    /// When the arm may start to move for the next request.
     pub preseek: Preseek,
 }
 
-/// When the arm may move towards the next request. DiskSim's `Preseeking level`.
+/// When the arm may start to move for the next request. DiskSim's `Preseeking level`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Preseek {
-    /// Once the host has the completion (0).
+    /// When the host has received the completion (0).
     #[default]
     None,
-    /// Once the completion is on its way (1).
+    /// When the completion is being sent (1).
     AtCompletion,
-    /// Once the medium is done with (2).
+    /// When the media transfer has ended (2).
     AfterMedium,
 }
 
-/// The queue inside the drive.
+/// The command queue inside the drive.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct QueueParameters {
-    /// Commands it takes at once, 1 to 32.
+    /// Maximum number of commands, 1 to 32.
     pub depth: u32,
-    /// How it chooses among them.
+    /// The order in which it serves them.
     pub order: QueueOrder,
-    /// A flush may be one of several commands (SCSI). If not (ATA), a host sends it when the drive has nothing else, and
-    /// nothing beside it.
+    /// Whether a flush may be queued with other commands (SCSI). If not (ATA), a host sends a flush only when the drive has
+    /// no other command, and sends nothing until it completes.
     pub queued_flush: bool,
 }
 
-/// How the drive chooses among its commands.
+/// The order in which a drive serves its commands.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum QueueOrder {
-    /// As they came.
+    /// First come, first served.
     #[default]
     Fcfs,
-    /// Elevator, both ways, by sector.
+    /// Elevator in both directions, by sector.
     Look,
-    /// Elevator, upwards only, by sector.
+    /// Elevator in ascending direction only, by sector.
     CLook,
     /// Nearest sector first.
     Sstf,
-    /// Shortest positioning time first, less `ageing` times the time waited.
+    /// Shortest positioning time first, reduced by `ageing` times the waiting time.
     PositioningTime {
-        /// 0 is pure SPTF; 0.005 to 0.02 bounds waiting at little cost (Jacobson and Wilkes, 1991).
+        /// 0 is pure SPTF; 0.005 to 0.02 bounds waiting at low cost (Jacobson and Wilkes, 1991).
         ageing: f64,
     },
-    /// The same, but what the buffer answers takes no time: DiskSim's SPCTF.
+    /// The same, with a positioning time of 0 for requests that the buffer serves: DiskSim's SPCTF.
     PositioningTimeOrBuffer {
-        /// As above.
+        /// As for [`QueueOrder::PositioningTime`].
         ageing: f64,
     },
 }
@@ -635,7 +638,7 @@ fn one_cylinder() -> u32 {
 }
 
 impl RotatingParameters {
-    /// A drive of one head and one zone with nothing special: a start for a description of one's own.
+    /// A drive with one head and one zone and no special features, from which to derive a description.
     #[must_use]
     pub fn plain(name: &str, sectors_per_track: u32, cylinders: u32, surfaces: u32, rpm: f64) -> Self {
         Self {
@@ -677,7 +680,7 @@ impl LayoutParameters {
     }
 }
 
-/// One segment for everything, read-ahead until it is full, all writes fast.
+/// One segment, read-ahead until it is full, and all writes complete in the buffer.
 impl Default for BufferParameters {
     fn default() -> Self {
         Self {
@@ -713,7 +716,7 @@ impl Default for BufferParameters {
     }
 }
 
-/// None of them, unscaled.
+/// No overheads, and factor 1.
 impl Default for OverheadParameters {
     fn default() -> Self {
         let none = AfterReadOrWrite::default();
@@ -737,7 +740,7 @@ impl Default for OverheadParameters {
     }
 }
 
-/// One command at a time.
+/// One command at a time, first come, first served.
 impl Default for QueueParameters {
     fn default() -> Self {
         Self { depth: 1, order: QueueOrder::Fcfs, queued_flush: true }
