@@ -85,7 +85,7 @@ fn learned() -> State {
     let window =
         Window { start: Time::ZERO, length: Span::from_secs(5), accesses: (0..500).map(access).collect() };
     let performance = Performance { bandwidth: 30e6, ..Performance::default() };
-    let observed = Observed { scheduler: Some(SchedulerId(0)), performance, drained: None };
+    let observed = Observed { scheduler: Some(SchedulerId(0)), performance };
     (0..3).for_each(|_| drop(analyser.window(&window, &observed)));
     let cluster = |id, successors: &[_]| ClusterState {
         id,

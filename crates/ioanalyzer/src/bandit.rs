@@ -1,4 +1,4 @@
-//! The armed bandit: which scheduler to use for what is not recognised.
+//! The armed bandit, which chooses the scheduler for unrecognised windows.
 //!
 //! "A random pattern is detected by our algorithm when we have a miss. In that case, we use a technique called Armed-bandit
 //! where the scheduler is selected based on a dynamic probability (for example, NOOP 80%, DL 10%, CFQ 5% and AS 5%). This
@@ -6,20 +6,19 @@
 //! other ones to detect environment changes." (III-D)
 //!
 //! # Where it differs from the source
-//! The paper does not say how probabilities are updated. Here they move, by `bandit_rate` at each update, towards what the
-//! example shows: `bandit_best` for the scheduler with the best mean of its latest values, `bandit_second` for the second, the
-//! rest shared by the others. By rank and not in proportion, so that it works for every metric, also one that can be negative.
-//! With two schedulers the second gets all that the best does not. A scheduler of which nothing is known ranks first. Each
-//! probability starts equal and is always a mixture of numbers above zero, so none reaches zero.
+//! The paper does not say how probabilities are updated. Here each update moves them by `bandit_rate` towards the example's: `bandit_best` for
+//! the scheduler with the best mean of its latest values, `bandit_second` for the second, the rest shared by the others. Ranks instead of
+//! proportions work for every metric, also a negative one. With two schedulers the second gets the rest. An unknown scheduler ranks first.
+//! Probabilities start equal and are mixtures of positive numbers, so none reaches zero.
 //!
-//! Only windows that missed teach it: what a recognised pattern achieves says little about an unrecognised one.
+//! It learns only from misses: a recognised pattern says little about an unrecognised one.
 
 use crate::cluster::{SchedulerId, Values};
 use crate::metric::Better;
 use crate::parameters::Parameters;
 use crate::random::Random;
 
-/// The probabilities and what they follow.
+/// The probabilities, and the values that they follow.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bandit {
     probabilities: Vec<f64>,
@@ -27,15 +26,15 @@ pub struct Bandit {
 }
 
 impl Bandit {
-    /// For so many schedulers, all equally probable.
+    /// With equal probabilities for so many schedulers.
     #[must_use]
     pub fn new(schedulers: usize) -> Self {
         let equal = 1.0 / schedulers.max(1) as f64;
         Self { probabilities: vec![equal; schedulers], performance: vec![Values::default(); schedulers] }
     }
 
-    /// One that was saved. Nothing is below a millionth; scaled to sum to 1 if it does not, beyond rounding: else it stays as it was,
-    /// to the last bit.
+    /// A saved bandit. Each probability is at least a millionth; they are scaled to sum to 1 unless they already do up to rounding, so that a valid
+    /// state is restored to the bit.
     #[must_use]
     pub fn restored(probabilities: &[f64], performance: Vec<Values>) -> Self {
         const LEAST: f64 = 1e-6;
@@ -51,24 +50,24 @@ impl Bandit {
         &self.probabilities
     }
 
-    /// What was measured of each scheduler in windows that missed.
+    /// The values of each scheduler in windows that missed.
     #[must_use]
     pub fn performance(&self) -> &[Values] {
         &self.performance
     }
 
-    /// Forgets what was measured of a scheduler, which then counts as new.
+    /// Forgets the values of a scheduler, which then counts as new.
     pub fn forget(&mut self, scheduler: SchedulerId) {
         self.performance[scheduler.0] = Values::default();
     }
 
-    /// Whether nothing was measured yet.
+    /// Whether there are no values yet.
     #[must_use]
     pub fn knows_nothing(&self) -> bool {
         self.performance.iter().all(|values| values.count() == 0)
     }
 
-    /// The best of those of which something is known.
+    /// The best known scheduler.
     #[must_use]
     pub fn favourite(&self, better: Better) -> Option<SchedulerId> {
         let known = |index: &usize| self.performance[*index].count() > 0;
@@ -80,7 +79,7 @@ impl Bandit {
         SchedulerId(random.weighted(&self.probabilities))
     }
 
-    /// A window that missed went like this under that scheduler.
+    /// Adds the value of a window that missed.
     pub fn learn(&mut self, scheduler: SchedulerId, value: f64, better: Better, parameters: &Parameters) {
         let Some(values) = self.performance.get_mut(scheduler.0) else { return };
         values.add(value, parameters.values as usize, 0);
@@ -92,7 +91,7 @@ impl Bandit {
         }
     }
 
-    /// Schedulers, best first; of equals, and of those of which nothing is known, the first listed.
+    /// The schedulers by rank; unknown ones first, equal ones in the listed order.
     fn ranked(&self, better: Better) -> Vec<usize> {
         let merit = |index: &usize| {
             self.performance[*index].mean().map_or(f64::INFINITY, |mean| better.oriented(mean))
@@ -103,7 +102,7 @@ impl Bandit {
     }
 }
 
-/// The probability that a rank is given in the long run.
+/// The probability that a rank approaches.
 fn aim(rank: usize, schedulers: usize, parameters: &Parameters) -> f64 {
     let (best, second) = (parameters.bandit_best as f64 / 100.0, parameters.bandit_second as f64 / 100.0);
     match (rank, schedulers) {

@@ -1,34 +1,33 @@
-//! The "dynamic pattern probability chain": which clusters are to be expected next.
+//! The "dynamic pattern probability chain": the expected next clusters.
 //!
 //! "Once we have a match of a trace in a stored cluster, we store the found cluster id on the preceding cluster. We use this
 //! information to create a ranking of the most beneficial schedulers for the next expected workloads. [...] To create this
 //! ranking, we define a depth of d clusters and create a dynamic pattern probability chain." (III-A)
 //!
-//! A link's probability is its share of all that followed the cluster so far, and a chain's the product of its links'. A chain
-//! that ends before depth `d` stays where it ended: nothing else is known of the windows behind.
+//! A link's probability is its share of the cluster's successors, and a chain's the product of its links'. A chain that ends before depth `d` stays
+//! at its last cluster, because nothing else is known.
 
 use std::collections::BTreeMap;
 
 use crate::cluster::ClusterId;
 use crate::store::Store;
 
-/// Clusters followed at each step; less likely ones are left out and the rest scaled up. Keeps a step of a random workload,
-/// whose clusters are followed by anything, from growing with the store.
+/// The greatest number of clusters followed at each step; the rest is scaled up. Bounds a step of a random workload, in which any cluster may follow.
 const MOST_FOLLOWED: usize = 16;
 
-/// What may come.
+/// An expected cluster.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Expected {
-    /// A cluster.
+    /// The cluster.
     pub cluster: ClusterId,
-    /// How many of the next windows it is expected to be, over `d`: its weight, 0 to 1.
+    /// Its expected share of the next `d` windows, 0 to 1.
     pub weight: f64,
-    /// Its probability to be the very next window.
+    /// The probability that it is the next window.
     pub next: f64,
 }
 
-/// What is expected of the `d` windows after one that hit `from`, the most probable next one first. If nothing has followed it
-/// yet, `from` itself: "expecting that the next cluster would be similar to the current one" (III-E).
+/// The clusters expected in the `d` windows after `from`, the most probable next one first. Without successors, `from` itself: "expecting that
+/// the next cluster would be similar to the current one" (III-E).
 #[must_use]
 pub fn expected(store: &Store, from: ClusterId, d: u64) -> Vec<Expected> {
     let mut weights: BTreeMap<ClusterId, (f64, f64)> = BTreeMap::new();
@@ -86,7 +85,7 @@ mod tests {
 
     #[test]
     fn chains_multiply_their_links() {
-        // 0 is followed by 1 three times of four, else by 2; 1 by 0, always; 2 by nothing yet.
+        // 0 is followed by 1 three times of four, otherwise by 2; 1 always by 0; 2 by nothing yet.
         let store = store(3, &[(0, 1), (0, 1), (0, 1), (0, 2), (1, 0)]);
         let expected = expected(&store, ClusterId(0), 2);
         let rows: Vec<_> = expected.iter().map(|e| (e.cluster.0, e.weight, e.next)).collect();
@@ -94,13 +93,13 @@ mod tests {
     }
 
     #[test]
-    fn with_nothing_after_it_a_cluster_is_expected_to_go_on() {
+    fn without_successors_a_cluster_is_expected_again() {
         let rows = expected(&store(1, &[]), ClusterId(0), 2);
         assert_eq!(rows, [Expected { cluster: ClusterId(0), weight: 1.0, next: 1.0 }]);
     }
 
     #[test]
-    fn a_random_workload_does_not_grow_the_step() {
+    fn a_random_workload_has_a_bounded_step() {
         let links: Vec<(u64, u64)> = (1..200).map(|to| (0, to)).collect();
         let expected = expected(&store(200, &links), ClusterId(0), 1);
         assert_eq!(expected.len(), MOST_FOLLOWED);

@@ -1,4 +1,4 @@
-//! What is known of one recurring pattern.
+//! A cluster: what is known about a recurring pattern.
 
 use std::collections::VecDeque;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::reduction::CInfo;
 
-/// A cluster's name for good: never used again, also not across saved states.
+/// A cluster's number; never reused, also across saved states.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct ClusterId(pub u64);
 
-/// A scheduler, by its place in the list that the analyser was made with.
+/// A scheduler, by its index in the list of names.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct SchedulerId(pub usize);
 
@@ -19,18 +19,18 @@ pub struct SchedulerId(pub usize);
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Values {
     latest: VecDeque<f64>,
-    /// The cluster's hits when the latest came.
+    /// The cluster's hit count at the latest value.
     at_hit: u64,
 }
 
 impl Values {
-    /// Those, oldest first, the latest of which came at that hit.
+    /// Saved values, oldest first.
     #[must_use]
     pub fn restored(latest: Vec<f64>, at_hit: u64) -> Self {
         Self { latest: latest.into(), at_hit }
     }
 
-    /// Adds one; the oldest beyond `kept` go.
+    /// Adds a value; drops the oldest beyond `kept`.
     pub fn add(&mut self, value: f64, kept: usize, at_hit: u64) {
         self.latest.push_back(value);
         self.at_hit = at_hit;
@@ -39,64 +39,64 @@ impl Values {
         }
     }
 
-    /// How many there are.
+    /// The number of values.
     #[must_use]
     pub fn count(&self) -> usize {
         self.latest.len()
     }
 
-    /// Their mean, if there are any.
+    /// The mean, if there are any.
     #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (!self.latest.is_empty()).then(|| self.latest.iter().sum::<f64>() / self.latest.len() as f64)
     }
 
-    /// Oldest first.
+    /// The values, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = f64> {
         self.latest.iter().copied()
     }
 
-    /// The cluster's hits when the latest came.
+    /// The cluster's hit count at the latest value.
     #[must_use]
     pub const fn at_hit(&self) -> u64 {
         self.at_hit
     }
 }
 
-/// How often a cluster was followed by another.
+/// A link to a following cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Successor {
-    /// The other.
+    /// The following cluster.
     pub cluster: ClusterId,
     /// How often.
     pub count: u64,
 }
 
-/// A stored pattern: the window that made it, how it went under each scheduler, and what came after it.
+/// A stored pattern: the window that made it, the values of each scheduler, and its successors.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cluster {
-    /// Its name.
+    /// Its number.
     pub id: ClusterId,
     /// The window that made it.
     pub cinfo: CInfo,
-    /// Windows that were found similar, the first one included.
+    /// Windows that hit it, including the first.
     pub hits: u64,
     /// The number of the window that last hit it.
     pub used: u64,
-    /// For each scheduler what was measured.
+    /// The values of each scheduler.
     pub performance: Vec<Values>,
-    /// What followed it, in order of first appearance.
+    /// Its successors, in the order of their first occurrence.
     pub successors: Vec<Successor>,
 }
 
 impl Cluster {
-    /// The mean under a scheduler, if it was tried.
+    /// A scheduler's mean, if it was tried.
     #[must_use]
     pub fn mean(&self, scheduler: SchedulerId) -> Option<f64> {
         self.performance.get(scheduler.0)?.mean()
     }
 
-    /// Notes that `cluster` followed.
+    /// Counts a successor.
     pub fn followed_by(&mut self, cluster: ClusterId) {
         match self.successors.iter_mut().find(|successor| successor.cluster == cluster) {
             Some(successor) => successor.count += 1,
@@ -104,7 +104,7 @@ impl Cluster {
         }
     }
 
-    /// Schedulers of which not enough is known: never tried here, or not for `recheck` hits (0: that never matters).
+    /// The schedulers that were never tried, or not for `recheck` hits (0: no limit).
     pub fn untested(&self, recheck: u64) -> impl Iterator<Item = SchedulerId> {
         let stale = move |values: &Values| recheck > 0 && self.hits - values.at_hit.min(self.hits) >= recheck;
         let untested = move |(_, values): &(usize, &Values)| values.count() == 0 || stale(values);

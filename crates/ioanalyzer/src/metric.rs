@@ -1,25 +1,24 @@
-//! What is to be improved: a number for each window, and whether more or less of it is better.
+//! Metrics: a number for each window, and which direction is better.
 
 use std::collections::BTreeMap;
 
 use elevator::{Op, Sectors, Span};
 use serde::{Deserialize, Serialize};
 
-/// No metric's value is greater: nothing that is measured is, and the square of this, and sums of such squares, can still be reckoned with
-/// and saved.
+/// The greatest valid value: its square, and sums of such squares, are finite.
 pub const VALUE_MAX: f64 = 1e100;
 
-/// Whether more or less is better.
+/// Which direction is better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Better {
-    /// As of bandwidth.
+    /// Higher values, as for bandwidth.
     Higher,
-    /// As of latency.
+    /// Lower values, as for latency.
     Lower,
 }
 
 impl Better {
-    /// `value` with its sign turned where less is better, so that more always is.
+    /// `value`, negated if lower values are better, so that more is better.
     #[must_use]
     pub fn oriented(self, value: f64) -> f64 {
         match self {
@@ -29,49 +28,49 @@ impl Better {
     }
 }
 
-/// Which requests a latency is of.
+/// The requests of a latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Of {
     /// Reads.
     Reads,
     /// Writes.
     Writes,
-    /// Requests that somebody waits for: reads, and writes marked so.
+    /// Synchronous requests: reads, and writes with the flag.
     Synchronous,
 }
 
-/// What of many latencies counts.
+/// A statistic of latencies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Which {
-    /// Their mean.
+    /// The mean.
     Mean,
-    /// The one that 99 of 100 stay within.
+    /// The 99th percentile.
     P99,
 }
 
-/// What to improve.
+/// A metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Metric {
-    /// Bytes a second that the device completed: what the paper targets ("bandwidth on the system side").
+    /// Bytes per second of the device, the paper's target ("bandwidth on the system side").
     Bandwidth,
-    /// Requests a second that the device completed.
+    /// Requests per second of the device.
     Iops,
-    /// Latency, in seconds; less is better.
+    /// Latency in seconds.
     Latency(Which, Of),
-    /// Jain's index over the bytes each process got: 1 is equal shares, 1/n is one taking all.
+    /// Jain's index over the bytes of each process: 1 for equal shares, 1/n if one of n takes everything.
     Fairness,
-    /// The same over the bytes each control group got.
+    /// The same over the bytes of each control group.
     CgroupFairness,
-    /// Bytes a second that users got: the paper captures it "at system level and user level" (III-D).
+    /// Bytes per second of user programs: the paper captures it "at system level and user level" (III-D).
     UserBandwidth,
-    /// Bytes a second that users got beyond what the device gave: page cache hits (the paper's section V).
+    /// The same minus the device's: page cache hits (the paper's section V).
     UserMinusSystem,
-    /// A number from outside, and whether more of it is better.
+    /// A number from outside, and its better direction.
     External(Better),
 }
 
 impl Metric {
-    /// Whether more or less of it is better.
+    /// Which direction is better.
     #[must_use]
     pub const fn better(self) -> Better {
         match self {
@@ -81,13 +80,13 @@ impl Metric {
         }
     }
 
-    /// Whether it is an amount moved in a second, and so no more than what is asked for.
+    /// Whether it is an amount per second, which is limited by what is requested.
     #[must_use]
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::Bandwidth | Self::Iops | Self::UserBandwidth)
     }
 
-    /// Its value in a window; `None` if what it needs was not measured or did not occur, or is beyond [`VALUE_MAX`] either way.
+    /// Its value in a window; `None` if it was not measured, did not occur, or exceeds [`VALUE_MAX`].
     #[must_use]
     pub fn of(self, performance: &Performance) -> Option<f64> {
         let value = match self {
@@ -109,27 +108,27 @@ impl Metric {
     }
 }
 
-/// Latencies of one kind of request in a window, in seconds.
+/// Latencies of one type of request in a window, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Latency {
-    /// Their mean.
+    /// The mean.
     pub mean: f64,
     /// Their 99th percentile (nearest rank).
     pub p99: f64,
 }
 
-/// What a device did in a window under one scheduler, the paper's `P`.
+/// A device's performance in a window, the paper's `P`.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Performance {
-    /// Bytes a second completed by the device.
+    /// Bytes per second of the device.
     pub bandwidth: f64,
-    /// Requests a second completed by the device.
+    /// Requests per second of the device.
     pub iops: f64,
-    /// Latencies of [`Of::Reads`], [`Of::Writes`] and [`Of::Synchronous`], in that order, of those that occurred.
+    /// Latencies of [`Of::Reads`], [`Of::Writes`] and [`Of::Synchronous`], if they occurred.
     pub latencies: [Option<Latency>; 3],
-    /// Jain's index over the parties that got anything, if they are known: processes or control groups, as the metric asks.
+    /// Jain's index over the fairness units with any bytes, if known.
     pub fairness: Option<f64>,
-    /// Bytes a second that users read and wrote, if measured.
+    /// Bytes per second of user programs, if measured.
     pub user_bandwidth: Option<f64>,
     /// The number from outside, if there was one.
     pub external: Option<f64>,
@@ -138,19 +137,19 @@ pub struct Performance {
 /// One request that the device completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// What it did.
+    /// The operation.
     pub op: Op,
-    /// Whether somebody waited for it.
+    /// Whether it was synchronous.
     pub sync: bool,
-    /// How much it moved; of a discard, how much it names, which does not count as moved.
+    /// The length; a discard moves no data.
     pub size: Sectors,
     /// From its arrival above the scheduler to its completion.
     pub latency: Span,
-    /// Who is to be treated fairly: a process or a cgroup, by any number; `None` if unknown.
+    /// The fairness unit: the number of a process or control group, if known.
     pub party: Option<u64>,
 }
 
-/// Adds up completions to a window's [`Performance`].
+/// Sums completions up to a window's [`Performance`].
 #[derive(Clone, Default, Debug)]
 pub struct Tally {
     bytes: u64,
@@ -160,9 +159,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts one completion.
+    /// Adds a completion.
     pub fn add(&mut self, completion: Completion) {
-        // A discard names a stretch, and moves nothing.
+        // A discard moves no data.
         let bytes = match completion.op {
             Op::Read | Op::Write => completion.size.bytes(),
             Op::Discard | Op::Flush => 0,
@@ -183,7 +182,7 @@ impl Tally {
         }
     }
 
-    /// The window's performance, with nothing from users or outside; begins anew.
+    /// The window's performance, without the values of users and from outside; resets the sums.
     pub fn finish(&mut self, length: Span) -> Performance {
         let mut all = core::mem::take(self);
         let seconds = length.as_secs_f64().max(1e-9);
@@ -206,7 +205,7 @@ fn summary(nanos: &mut [u64]) -> Option<Latency> {
     Some(Latency { mean: total as f64 / nanos.len() as f64 / 1e9, p99 })
 }
 
-/// Jain's fairness index, (Σx)² / (n Σx²); `None` if nobody got anything.
+/// Jain's fairness index, (Σx)² / (n Σx²); `None` if all are zero.
 #[must_use]
 pub fn jain(shares: impl Iterator<Item = f64>) -> Option<f64> {
     let (n, sum, squares) =
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_no_data_is_no_bandwidth_and_nobodys_share() {
+    fn requests_without_data_count_for_no_unit() {
         let mut tally = Tally::default();
         let latency = Span::from_millis(1);
         let requests = [(Op::Read, 8, 1), (Op::Read, 8, 2), (Op::Flush, 0, 3), (Op::Discard, 1 << 30, 4)];
@@ -253,11 +252,11 @@ mod tests {
         }
         let performance = tally.finish(Span::from_secs(1));
         assert_eq!((performance.bandwidth, performance.iops), (8192.0, 4.0));
-        assert_eq!(performance.fairness, Some(1.0), "of the two who got anything");
+        assert_eq!(performance.fairness, Some(1.0), "of the two with any bytes");
     }
 
     #[test]
-    fn one_who_takes_all_is_unfair() {
+    fn taking_everything_is_unfair() {
         assert_eq!(jain([4.0, 0.0, 0.0, 0.0].into_iter()), Some(0.25));
         assert_eq!(jain([0.0].into_iter()), None);
     }

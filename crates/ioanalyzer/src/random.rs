@@ -1,4 +1,4 @@
-//! The only source of chance in this crate: a generator that the host seeds and hands in.
+//! The random generator, which the host seeds and passes in.
 
 /// `SplitMix64` (Steele, Lea, Flood, 2014): one word of state, so that it can be saved and goes on where it stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
@@ -22,7 +22,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Heads or tails.
+    /// A random bit.
     pub const fn coin(&mut self) -> bool {
         self.bits() >> 63 == 1
     }
@@ -37,8 +37,8 @@ impl Random {
         ((self.bits() as u128 * end as u128) >> 64) as u64
     }
 
-    /// An index drawn with these weights, which need not sum to 1; the last one that has a weight if rounding leaves
-    /// the draw behind all of them, 0 if none has.
+    /// An index drawn with these weights, which need not sum to 1. If rounding leaves the draw beyond all of them, the last with a weight; 0 if none
+    /// has one.
     pub fn weighted(&mut self, weights: &[f64]) -> usize {
         let mut left = self.unit() * weights.iter().sum::<f64>();
         let mut chosen = 0;

@@ -1,28 +1,27 @@
 //! "A ranking of the most beneficial schedulers for the next expected workloads" (III-A).
 //!
 //! A scheduler's score is the sum, over the expected clusters, of the mean of its latest values there times the cluster's
-//! weight. Where it was not tried in one of them, the mean of those that were stands in, so that what is not known counts
-//! neither for nor against it.
+//! weight. For a cluster in which it is untested, the mean of the tested ones is used, so that missing knowledge is neutral.
 
 use crate::chain::Expected;
 use crate::cluster::{Cluster, SchedulerId};
 use crate::metric::Better;
 use crate::store::Store;
 
-/// Schedulers with what they are expected to give.
+/// The expected value of each scheduler.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ranking {
     better: Better,
-    /// The metric's expected value; `None` if a scheduler was tried in none of the expected clusters.
+    /// The expected value; `None` if a scheduler is untested in all expected clusters.
     scores: Vec<Option<f64>>,
     /// Weight of the clusters in which each scheduler is the best.
     wins: Vec<f64>,
-    /// Fewest values that stand behind a score.
+    /// The least number of values behind a score in one cluster.
     evidence: Vec<usize>,
 }
 
 impl Ranking {
-    /// For these expectations.
+    /// For these expected clusters.
     #[must_use]
     pub fn of(store: &Store, expected: &[Expected], schedulers: usize, better: Better) -> Self {
         let mut ranking = Self {
@@ -64,27 +63,27 @@ impl Ranking {
         }
     }
 
-    /// The best one; of equals `current` if it is one of them, else the first listed.
+    /// The best scheduler; of equals `current` if it is among them, otherwise the first.
     #[must_use]
     pub fn best(&self, current: Option<SchedulerId>) -> Option<SchedulerId> {
         best_of(self.scores.iter().copied(), self.better, current.map(|id| id.0)).map(SchedulerId)
     }
 
-    /// The expected value of the metric under a scheduler.
+    /// The expected value under a scheduler.
     #[must_use]
     pub fn score(&self, scheduler: SchedulerId) -> Option<f64> {
         *self.scores.get(scheduler.0)?
     }
 
-    /// How much better `to` is expected to be than `from`, as a part of what `from` gives; below 0 if worse.
+    /// The expected gain of `to` over `from`, as a part of what `from` gives.
     #[must_use]
     pub fn gain(&self, from: SchedulerId, to: SchedulerId) -> Option<f64> {
         let (from, to) = (self.score(from)?, self.score(to)?);
         (from != 0.0).then(|| self.better.oriented(to - from) / from.abs())
     }
 
-    /// How sure it is that this is the best one, 0 to 1: the weight of the expected clusters in which it is, times n/(n+1)
-    /// for the n values behind it. A measure for people, not a probability.
+    /// A measure, not a probability, that this is the best scheduler, 0 to 1: the weight of the expected clusters in which it is, times n/(n+1) for the
+    /// n values behind that.
     #[must_use]
     pub fn confidence(&self, scheduler: SchedulerId) -> f64 {
         let Some(&evidence) = self.evidence.get(scheduler.0).filter(|&&n| n != usize::MAX) else {

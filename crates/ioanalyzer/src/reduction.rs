@@ -1,20 +1,20 @@
-//! From a window to the series that is compared, the paper's `CInfo`.
+//! The series of jumps that is compared, the paper's `CInfo`.
 
 use crate::parameters::Parameters;
 use crate::random::Random;
 use crate::window::{Access, Window};
 
-/// A window as it is compared and stored: how much was asked and how the position jumped.
+/// A window as it is compared and stored: the number of requests and the jumps between them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CInfo {
     /// Accesses in the window. All windows last `t`, so this stands for the paper's IOPS.
     pub requests: u64,
-    /// Sector jumps (Δ sector), backwards ones below 0: one a bucket, or one an access if the window was not reduced.
+    /// Sector jumps (Δ sector), negative backwards: one per bucket, or one per access without reduction.
     pub points: Vec<f64>,
 }
 
 impl CInfo {
-    /// Of a window, with the draws of `random`.
+    /// Reduces a window; `random` draws one extreme of each bucket.
     #[must_use]
     pub fn of(window: &Window, parameters: &Parameters, random: &mut Random) -> Self {
         let jumps = jumps(window);
@@ -25,8 +25,8 @@ impl CInfo {
         Self { requests: window.requests(), points }
     }
 
-    /// Whether `other` is near enough in number to be compared: "all CInfo ∈ stored that have a similar (±10%) number of
-    /// IOPS" (III-D), taken as within that part of *this* one.
+    /// Whether `other` has a similar number of requests: "all CInfo ∈ stored that have a similar (±10%) number of
+    /// IOPS" (III-D), relative to *this* one.
     #[must_use]
     pub fn has_similar_iops(&self, other: &Self, percent: u64) -> bool {
         let apart = u128::from(self.requests.abs_diff(other.requests));
@@ -34,7 +34,7 @@ impl CInfo {
     }
 }
 
-/// Each access but the first with its jump from the one before.
+/// Each access except the first, with its jump from the previous one.
 fn jumps(window: &Window) -> impl Iterator<Item = (&Access, f64)> {
     let mut before: Option<&Access> = None;
     window.placed().filter_map(move |access| {

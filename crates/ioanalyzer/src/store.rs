@@ -1,4 +1,4 @@
-//! The stored clusters: finding the similar one, adding, forgetting the least recently used.
+//! The stored clusters: search, insertion, eviction of the least recently used.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ use crate::reduction::CInfo;
 /// The nearest cluster of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Match {
-    /// Which.
+    /// The cluster.
     pub cluster: ClusterId,
     /// 1 - distance/maxdifference: 1 is equal.
     pub similarity: f64,
-    /// Their distance, in sectors summed over the warping.
+    /// The distance, in sectors summed over the warping path.
     pub distance: f64,
 }
 
@@ -37,7 +37,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// An empty one for so many schedulers.
+    /// An empty store for so many schedulers.
     #[must_use]
     pub fn new(parameters: Parameters, schedulers: usize) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Store {
         &self.clusters
     }
 
-    /// The cluster of that name, if it is still kept.
+    /// A cluster by its number, if it is still stored.
     #[must_use]
     pub fn get(&self, id: ClusterId) -> Option<&Cluster> {
         self.clusters.get(*self.slots.get(&id)?)
@@ -70,7 +70,7 @@ impl Store {
         self.clusters.get_mut(*self.slots.get(&id)?)
     }
 
-    /// The greatest difference between windows seen so far.
+    /// The greatest distance so far.
     #[must_use]
     pub const fn maxdifference(&self) -> f64 {
         self.maxdifference
@@ -78,7 +78,7 @@ impl Store {
 
     /// The nearest of the clusters with a similar number of requests: "we select always the cluster with minor differences".
     ///
-    /// maxdifference grows before it is divided by, so that the first two windows of all, unless equal, are not similar.
+    /// maxdifference grows before the division, so that the first two windows are not similar unless they are equal.
     pub fn nearest(&mut self, cinfo: &CInfo) -> Option<Match> {
         let nearest = match self.parameters.band_width() {
             None => self.nearest_fast(cinfo),
@@ -96,7 +96,7 @@ impl Store {
         found.similarity >= self.parameters.similarity as f64 / 100.0
     }
 
-    /// Slots of the clusters that `cinfo` is compared with.
+    /// The slots of the clusters that `cinfo` is compared with.
     fn candidates(&self, cinfo: &CInfo) -> Vec<usize> {
         let similar = |cluster: &Cluster| cinfo.has_similar_iops(&cluster.cinfo, self.parameters.iops_within);
         (0..self.clusters.len()).filter(|&slot| similar(&self.clusters[slot])).collect()
@@ -117,7 +117,7 @@ impl Store {
             let wanted = |slot: usize| slots.binary_search(&slot).is_ok();
             return nearest_banded(&mut banded, &query, &self.batches, wanted);
         }
-        // Few of many: bring them together, or most lanes would be computed for nothing.
+        // Few of many: collected, otherwise most lanes would be computed in vain.
         let singles: Vec<Vec<f32>> =
             slots.iter().map(|&slot| single(&self.clusters[slot].cinfo.points)).collect();
         let rows: Vec<&[f32]> = singles.iter().map(Vec::as_slice).collect();
@@ -126,7 +126,7 @@ impl Store {
             .map(|nearest| Nearest { index: slots[nearest.index], ..nearest })
     }
 
-    /// A new cluster, made by this window; the least recently used one goes if there are too many.
+    /// Adds a cluster for a window; evicts the least recently used one if there are too many.
     pub fn add(&mut self, cinfo: CInfo) -> ClusterId {
         let id = ClusterId(self.next_id);
         self.next_id += 1;
@@ -141,7 +141,7 @@ impl Store {
         id
     }
 
-    /// Notes that a window hit this cluster.
+    /// Counts a hit.
     pub fn hit(&mut self, id: ClusterId) {
         self.window += 1;
         let window = self.window;
@@ -151,7 +151,7 @@ impl Store {
         }
     }
 
-    /// Forgets what was measured under a scheduler.
+    /// Forgets the values of a scheduler.
     pub fn forget(&mut self, scheduler: SchedulerId) {
         for cluster in &mut self.clusters {
             cluster.performance[scheduler.0] = Values::default();
@@ -169,7 +169,7 @@ impl Store {
     }
 
     /// "a mechanism to limit the number of clusters (6000 in our evaluation) in the database and remove the old ones (following
-    /// an LRU algorithm)" (III-E). Links to the one that goes are forgotten with it.
+    /// an LRU algorithm)" (III-E). Links to the evicted cluster are removed.
     fn replace_oldest(&mut self, cluster: Cluster) {
         let oldest =
             (0..self.clusters.len()).min_by_key(|&slot| self.clusters[slot].used).expect("a cluster");
@@ -183,7 +183,7 @@ impl Store {
         self.clusters[oldest] = cluster;
     }
 
-    /// Puts a cluster's points beside their neighbours', where exact warping wants them.
+    /// Stores a cluster's points in the layout of exact warping.
     fn lay(&mut self, slot: usize, cinfo: &CInfo) {
         if self.parameters.band == 0 {
             return;

@@ -1,41 +1,41 @@
-//! Windows: what was asked of a device in `t` seconds, seen above the scheduler.
+//! Windows: the accesses to a device in `t` seconds, above the scheduler.
 
 use elevator::{Op, Sector, Sectors, Span, Time};
 
-/// One request as it was made, before any scheduler reordered or merged it.
+/// A request as submitted, before merging and scheduling.
 ///
 /// The paper traces "timestamp, sector position, operation (write or read), block size and physical device" (III-C); a
 /// window is of one device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// When it was made.
+    /// The time of submission.
     pub time: Time,
     /// Its first sector.
     pub position: Sector,
-    /// What it does.
+    /// The operation.
     pub op: Op,
-    /// How much.
+    /// The length.
     pub size: Sectors,
 }
 
-/// The accesses of `length` from `start` on, in the order in which they were made.
+/// The accesses within `length` from `start`, in the order of submission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// Its beginning.
+    /// The start.
     pub start: Time,
     /// The paper's `t`.
     pub length: Span,
-    /// What was asked. Flushes have no place: they are neither counted nor compared.
+    /// The accesses. Flushes have no sector and are neither counted nor compared.
     pub accesses: Vec<Access>,
 }
 
 impl Window {
-    /// Accesses that have a place.
+    /// The accesses with a sector.
     pub fn placed(&self) -> impl Iterator<Item = &Access> {
         self.accesses.iter().filter(|access| access.op != Op::Flush)
     }
 
-    /// How many accesses have a place.
+    /// The number of accesses with a sector.
     #[must_use]
     pub fn requests(&self) -> u64 {
         self.placed().count() as u64
@@ -47,13 +47,13 @@ impl Window {
         u128::from(self.requests()) * 1_000_000_000 > u128::from(self.length.as_nanos())
     }
 
-    /// Mean bytes of an access; 0 if there is none.
+    /// Mean size of an access in bytes; 0 if there is none.
     #[must_use]
     pub fn mean_size(&self) -> f64 {
         ratio(self.placed().map(|access| access.size.bytes() as f64).sum(), self.requests() as f64)
     }
 
-    /// How much of the bytes was read, 0 to 1; 1 if there are none.
+    /// The share of bytes that are read, 0 to 1; 1 if there are none.
     #[must_use]
     pub fn read_share(&self) -> f64 {
         let bytes = |read: bool| -> f64 {
@@ -66,7 +66,7 @@ impl Window {
         if read + written == 0.0 { 1.0 } else { read / (read + written) }
     }
 
-    /// How many of the accesses begin elsewhere than where the one before ended, 0 to 1.
+    /// The share of accesses that do not start at the end of the previous one, 0 to 1.
     #[must_use]
     pub fn random_share(&self) -> f64 {
         let placed: Vec<&Access> = self.placed().collect();
@@ -79,10 +79,9 @@ fn ratio(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part / whole }
 }
 
-/// Cuts a device's accesses into windows that follow one another without a gap.
+/// Cuts a device's accesses into consecutive windows.
 ///
-/// Windows in which nothing happened are not made. A clock that runs backwards does not break it: such an access belongs to
-/// the window at hand.
+/// Empty windows are omitted. An access with a time before the window, from a clock that runs backwards, belongs to the present window.
 #[derive(Clone, Debug)]
 pub struct Windows {
     length: Span,
@@ -90,7 +89,7 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// Windows of `length` (the paper's `t`), the first of which begins with the first access. A length of 0 counts as 1 ns.
+    /// Windows of `length` (the paper's `t`), starting with the first access. A length of 0 counts as 1 ns.
     #[must_use]
     pub fn of(length: Span) -> Self {
         Self { length: if length == Span::ZERO { Span::from_nanos(1) } else { length }, open: None }
@@ -105,7 +104,7 @@ impl Windows {
         ended
     }
 
-    /// Time went on to `now`; returns the window that ended, unless nothing was asked in it.
+    /// Advances the time to `now`; returns the window that ended, unless it is empty.
     pub fn until(&mut self, now: Time) -> Option<Window> {
         let open = self.open.as_mut()?;
         let passed = now.since(open.start).as_nanos() / self.length.as_nanos();

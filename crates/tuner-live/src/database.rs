@@ -278,8 +278,7 @@ mod tests {
         };
         let window = Window { start, length: Span::from_secs(5), accesses: (0..400).map(access).collect() };
         let performance = Performance { bandwidth: 1e6 / (n % 7 + 1) as f64, ..Performance::default() };
-        let observed =
-            Observed { scheduler: Some(SchedulerId((n % 2) as usize)), performance, drained: None };
+        let observed = Observed { scheduler: Some(SchedulerId((n % 2) as usize)), performance };
         analyser.window(&window, &observed);
     }
 

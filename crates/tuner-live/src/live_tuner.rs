@@ -1,10 +1,7 @@
 //! [`LiveTuner`]: observes a window, decides, switches and reports, window after window.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use elevator::Span;
 use elevator::text::counted;
+use std::collections::BTreeSet;
 use tuner::{
     Analyser, Decision, Load, Measured, Metric, Observed, SchedulerId, SignificanceTest, Verdict, Why,
 };
@@ -34,7 +31,6 @@ pub struct LiveTuner {
     status: Status,
     /// The scheduler that this tuner set last; at first the one that was in use.
     expected: String,
-    drained: Option<Duration>,
     outside: Outside,
     /// `None` where only the decider's own trials may measure.
     significance: Option<SignificanceTest>,
@@ -87,19 +83,8 @@ impl LiveTuner {
         let measures = analyser.allows_significance_test();
         let significance =
             measures.then(|| SignificanceTest::new(analyser.plain(), metric.better())).flatten();
-        let (drained, outside, rejected) = (None, Outside::new(command), BTreeSet::new());
-        Ok(Self {
-            analyser,
-            arms,
-            metric,
-            dry_run,
-            status,
-            expected,
-            drained,
-            outside,
-            significance,
-            rejected,
-        })
+        let (outside, rejected) = (Outside::new(command), BTreeSet::new());
+        Ok(Self { analyser, arms, metric, dry_run, status, expected, outside, significance, rejected })
     }
 
     /// What was learned.
@@ -130,17 +115,13 @@ impl LiveTuner {
         self.status.missed += seen.missed;
         let problem = self.outside.measure(self.metric, &mut seen);
         if seen.torn {
-            self.drained = None;
             return Ok(Self::line(
                 "window discarded: it lasted too long (the machine slept or was overloaded)".to_owned(),
             ));
         }
         self.status.value = self.metric.of(&seen.performance).filter(|_| seen.window.counts());
-        let observed = Observed {
-            scheduler: self.index(&current).map(SchedulerId),
-            performance: seen.performance,
-            drained: self.drained.take().map(|took| Span::from_nanos(took.as_nanos() as u64)),
-        };
+        let observed =
+            Observed { scheduler: self.index(&current).map(SchedulerId), performance: seen.performance };
         let ran = observed.scheduler;
         let measured = self.status.value.map(|value| match self.metric.is_rate() {
             true => Measured::rate(value, seen.busy),
@@ -215,7 +196,6 @@ impl LiveTuner {
     pub fn standby_window(&mut self, load: &Load) -> Result<Option<String>, Error> {
         self.begin()?;
         // Measurements of the window before do not belong to the next captured one.
-        self.drained = None;
         self.outside.forget();
         self.status.value = match self.metric {
             Metric::Bandwidth => Some(load.bandwidth),
@@ -282,7 +262,6 @@ impl LiveTuner {
                 self.status.switches += 1;
                 self.status.switching_seconds += took.as_secs_f64();
                 self.status.current.clone_from(&name);
-                self.drained = Some(took);
                 self.expected.clone_from(&name);
                 outcome.line += &format!("; the switch took {:.0} ms", took.as_secs_f64() * 1e3);
                 outcome.switched = Some(name);

@@ -69,7 +69,7 @@ fn main() {
             let repeated = [1_000_000 / requests, 1];
             for ((analyser, times), repeated) in ways.iter_mut().zip(&mut times).zip(repeated) {
                 let performance = Performance { bandwidth: 1e6, ..Performance::default() };
-                let observed = Observed { scheduler: Some(SchedulerId(0)), performance, drained: None };
+                let observed = Observed { scheduler: Some(SchedulerId(0)), performance };
                 let started = on_processor();
                 (0..repeated).for_each(|_| drop(analyser.window(&window, &observed)));
                 times.push((on_processor() - started) / repeated as f64);

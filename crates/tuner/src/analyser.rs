@@ -6,7 +6,6 @@
 //! 3. The [decider](Decider) learns from the window and chooses.
 //! 4. The [bound on regret](RegretBound), if it is in force, may reject the choice.
 
-use elevator::Span;
 use ioanalyzer::{
     Bandit, Input, IoAnalyzer, Metric, Parameters, Performance, Random, SchedulerId, Store, Window,
 };
@@ -26,8 +25,6 @@ pub struct Observed {
     pub scheduler: Option<SchedulerId>,
     /// How it went.
     pub performance: Performance,
-    /// For how long a switch at its beginning stopped the device, if there was one and it was measured.
-    pub drained: Option<Span>,
 }
 
 /// Learns a device's loads and chooses its scheduler.

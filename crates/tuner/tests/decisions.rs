@@ -160,7 +160,7 @@ fn an_unknown_scheduler_or_an_unmeasured_metric_teaches_nothing() {
 
 fn measured(bandwidth: f64) -> Observed {
     let performance = Performance { bandwidth, ..Performance::default() };
-    Observed { scheduler: None, performance, drained: None }
+    Observed { scheduler: None, performance }
 }
 
 #[test]

@@ -50,7 +50,7 @@ fn got(decider: DeciderName, seed: u64) -> f64 {
         sum += if number >= 480 { given / best } else { 0.0 };
         let bandwidth = given * 1e6 * (0.9 + 0.2 * noise.unit());
         let performance = Performance { bandwidth, ..Performance::default() };
-        let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+        let observed = Observed { scheduler: Some(scheduler), performance };
         let decision = analyser.window(&asked(load, scheduler.0, number), &observed);
         scheduler = decision.scheduler.unwrap_or(scheduler);
     }
@@ -81,8 +81,7 @@ fn rest(seed: u64) -> f64 {
         rest += u32::from(number >= 600 && load == 1);
         let given = if load == 0 { GIVEN[0][scheduler.0.min(2)] } else { 10.0 };
         let performance = Performance { bandwidth: given * 1e6, ..Performance::default() };
-        let drained = Some(Span::from_millis(100));
-        let observed = Observed { scheduler: Some(scheduler), performance, drained };
+        let observed = Observed { scheduler: Some(scheduler), performance };
         let decision = analyser.window(&asked(load, scheduler.0, number), &observed);
         ahead += if scheduler.0 == 2 { 1.0 } else { 0.4 };
         left -= 1;
@@ -114,7 +113,7 @@ fn part(given: fn(usize, u64, u64) -> f64, best: usize, windows: std::ops::Range
             most += given(best, 10, number) * 1e6;
         }
         let performance = Performance { bandwidth, ..Performance::default() };
-        let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+        let observed = Observed { scheduler: Some(scheduler), performance };
         let decision = analyser.window(&asked(1, scheduler.0, number), &observed);
         if decision.change {
             (scheduler, row) = (decision.scheduler.unwrap_or(scheduler), 0);
@@ -157,7 +156,7 @@ fn what_a_scheduler_makes_of_a_load_is_not_another_load() {
     for number in 0..800 {
         let bandwidth = [10e6, 20e6, 20e6, 12e6][scheduler.0];
         let performance = Performance { bandwidth, ..Performance::default() };
-        let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+        let observed = Observed { scheduler: Some(scheduler), performance };
         let decision = analyser.window(&asked(usize::from(scheduler.0 == 1), 0, number), &observed);
         switches += u32::from(decision.change);
         scheduler = decision.scheduler.unwrap_or(scheduler);
@@ -176,7 +175,7 @@ fn the_devices_table_speaks_while_nothing_is_known_and_says_who_is_tried_next() 
     let (mut scheduler, mut order) = (SchedulerId(0), Vec::new());
     for number in 0..12 {
         let performance = Performance { bandwidth: 1e6, ..Performance::default() };
-        let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+        let observed = Observed { scheduler: Some(scheduler), performance };
         let decision = analyser.window(&asked(0, 0, number), &observed);
         assert_eq!(matches!(decision.why, Why::APriori { .. }), number == 0, "{:?}", decision.why);
         scheduler = decision.scheduler.unwrap_or(scheduler);
@@ -190,7 +189,7 @@ fn kinds_are_merged_and_forgotten_by_hand() {
     let mut analyser = analyser(few_points(), 1);
     for number in 0..80 {
         let performance = Performance { bandwidth: 1e6, ..Performance::default() };
-        let observed = Observed { scheduler: Some(SchedulerId(0)), performance, drained: None };
+        let observed = Observed { scheduler: Some(SchedulerId(0)), performance };
         analyser.window(&asked((number / 40) as usize, 0, number), &observed);
     }
     let mut state = analyser.state();
@@ -213,7 +212,7 @@ fn what_is_restored_decides_as_what_was_saved() {
             let load = (number / 40 % 2) as usize;
             let performance =
                 Performance { bandwidth: GIVEN[load][scheduler.0] * 1e6, ..Performance::default() };
-            let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+            let observed = Observed { scheduler: Some(scheduler), performance };
             let decision = analyser.window(&asked(load, scheduler.0, number), &observed);
             scheduler = decision.scheduler.unwrap_or(scheduler);
             decision.line(analyser.schedulers())
@@ -265,7 +264,7 @@ fn what_is_known_of_schedulers_that_are_not_asked_for_is_kept() {
             let performance =
                 Performance { bandwidth: 1e6 * (number % 7 + 1) as f64, ..Performance::default() };
             let scheduler = Some(SchedulerId((number / 5 % arms) as usize));
-            analyser.window(&asked(load, 0, number), &Observed { scheduler, performance, drained: None });
+            analyser.window(&asked(load, 0, number), &Observed { scheduler, performance });
         }
     };
     let all = ["none", "mq-deadline", "kyber", "bfq"];
@@ -328,7 +327,7 @@ fn whatever_is_measured_leaves_a_state_that_can_be_taken_over() {
             let external = Some(if number % 3 == 0 { -most } else { most });
             let performance = Performance { external, ..Performance::default() };
             let scheduler = Some(SchedulerId((number / 5 % 2) as usize));
-            analyser.window(&asked(0, 0, number), &Observed { scheduler, performance, drained: None });
+            analyser.window(&asked(0, 0, number), &Observed { scheduler, performance });
         }
         assert_eq!(new().restore(analyser.state()), Ok(()), "{most}");
     }

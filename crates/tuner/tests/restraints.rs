@@ -78,7 +78,7 @@ fn a_trial_that_is_allowed_is_brought_to_its_end() {
         for number in 0..1500 {
             let external = Some(if switched { cold } else { 1.0 });
             let performance = Performance { external, ..Performance::default() };
-            let observed = Observed { scheduler: Some(scheduler), performance, drained: None };
+            let observed = Observed { scheduler: Some(scheduler), performance };
             let decision = analyser.window(&window(0, number), &observed);
             if let Why::Kind(served) = decision.why {
                 let ends_early = served.trial == 1 && decision.change;

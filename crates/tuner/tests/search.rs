@@ -39,7 +39,7 @@ fn end(decider: DeciderName, open: usize, seed: u64) -> f64 {
         let given = bandwidth(&analyser.schedulers()[arm.0]);
         late += if number >= 500 { given } else { 0.0 };
         let performance = Performance { bandwidth: given, ..Performance::default() };
-        let observed = Observed { scheduler: Some(arm), performance, drained: None };
+        let observed = Observed { scheduler: Some(arm), performance };
         arm = analyser.window(&window(0, number), &observed).scheduler.unwrap_or(arm);
     }
     late / 100.0 / 100e6

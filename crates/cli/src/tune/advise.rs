@@ -138,7 +138,7 @@ fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: S
     advice.random_share = mean(advice.random_share, seen.window.random_share());
     advice.windows += 1;
     let scheduler = known.now.map(SchedulerId);
-    let observed = Observed { scheduler, performance: seen.performance, drained: None };
+    let observed = Observed { scheduler, performance: seen.performance };
     let decision = analyser.window(&seen.window, &observed);
     advice.analysed += u32::from(decision.is_analysed());
     if let Some(of) = known_before(analyser, &decision, known) {
@@ -414,7 +414,7 @@ mod tests {
         let accesses = (0..500).map(access).collect();
         let window = Window { start: Time::ZERO, length: Span::from_secs(5), accesses };
         let performance = Performance { bandwidth, ..Performance::default() };
-        analyser.window(&window, &Observed { scheduler: Some(scheduler), performance, drained: None })
+        analyser.window(&window, &Observed { scheduler: Some(scheduler), performance })
     }
 
     #[test]

@@ -74,7 +74,6 @@ impl World {
         let observed = Observed {
             scheduler: Some(self.scheduler),
             performance: Performance { bandwidth, ..Performance::default() },
-            drained: None,
         };
         let decision = self.analyser.window(&window(pattern, self.number), &observed);
         self.number += 1;

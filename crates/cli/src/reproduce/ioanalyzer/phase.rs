@@ -216,7 +216,7 @@ impl Tuner {
             stopped += drained.map_or(0.0, Span::as_secs_f64);
             let counted = run.user_bandwidth(&mut user, self.t);
             performance.user_bandwidth = counted.or(Some(performance.bandwidth));
-            let change = self.decide(&window, performance, drained);
+            let change = self.decide(&window, performance);
             if change {
                 run.machine.switch(at, phase.scheduler(lab, &self.arm())?, SwitchMode::Drain);
                 switches += 1;
@@ -232,8 +232,8 @@ impl Tuner {
         self.analyser.schedulers()[self.scheduler.0].clone()
     }
 
-    fn decide(&mut self, window: &tuner::Window, performance: Performance, drained: Option<Span>) -> bool {
-        let observed = Observed { scheduler: Some(self.scheduler), performance, drained };
+    fn decide(&mut self, window: &tuner::Window, performance: Performance) -> bool {
+        let observed = Observed { scheduler: Some(self.scheduler), performance };
         let from = std::time::Instant::now();
         let decision = self.analyser.window(window, &observed);
         self.busy += from.elapsed();
