@@ -1,4 +1,4 @@
-//! The one trait of front ends: the ways in which a client or a kernel asks a device for something.
+//! The trait of front ends, by which clients and the kernel reach a device.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use crate::backend::Geometry;
 use crate::device::{Answer, Ask, Device, FrontIndex};
 use crate::poller::{Interest, Poller, Source};
 
-/// What a front end may do to the device while it is called.
+/// A front end's access to the device during a call.
 pub struct Host<'a> {
     pub(crate) device: &'a mut Device,
     pub(crate) poller: &'a Poller,
@@ -22,7 +22,7 @@ pub struct Host<'a> {
 }
 
 impl Host<'_> {
-    /// Asks for something; the answer comes by [`FrontEnd::answered`].
+    /// Submits an operation; [`FrontEnd::answered`] receives its result.
     pub fn submit(&mut self, ask: Ask) -> Accepted {
         self.device.submit(self.now, self.front, ask)
     }
@@ -32,13 +32,13 @@ impl Host<'_> {
         self.device
     }
 
-    /// What the device is like.
+    /// The device's properties.
     #[must_use]
     pub fn geometry(&mut self) -> Geometry {
         self.device.backend().geometry()
     }
 
-    /// A process is gone.
+    /// A process has ended.
     pub fn exited(&mut self, process: Process) {
         self.device.exited(self.now, process);
     }
@@ -51,7 +51,7 @@ impl Host<'_> {
         self.poller.add(fd, Source { front: self.front, number }, interest)
     }
 
-    /// Waits for something else on a descriptor.
+    /// Changes what is awaited on a descriptor.
     ///
     /// # Errors
     /// It was never watched.
@@ -59,7 +59,7 @@ impl Host<'_> {
         self.poller.modify(fd, Source { front: self.front, number }, interest)
     }
 
-    /// Waits for a descriptor no longer.
+    /// Stops waiting for a descriptor.
     ///
     /// # Errors
     /// It was never watched.
@@ -68,46 +68,46 @@ impl Host<'_> {
     }
 }
 
-/// A way in. It is called by the device's thread and must never make it wait.
+/// A front end. The device's thread calls it, so no method may block.
 pub trait FrontEnd {
-    /// Once, before anything else.
+    /// Called once, before any other method.
     ///
     /// # Errors
-    /// It cannot start; the server then does not.
+    /// The front end cannot start; the server then ends.
     fn start(&mut self, host: &mut Host<'_>) -> io::Result<()>;
 
-    /// Where clients may connect, once it has started, as it is written on a command line.
+    /// Addresses for clients after the start, as on a command line.
     fn addresses(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What was watched under `number` is ready.
+    /// The descriptor watched under `number` is ready.
     fn ready(&mut self, number: u32, host: &mut Host<'_>);
 
-    /// An operation ended.
+    /// An operation is complete.
     fn answered(&mut self, answer: Answer, host: &mut Host<'_>);
 
     /// The submitter that [`Accepted::Asleep`] put to sleep after the operation `cookie` may go on.
     fn woken(&mut self, cookie: u64, host: &mut Host<'_>);
 
-    /// Everything of this round was told: send what has gathered.
+    /// The round ends: send the gathered replies.
     fn flush(&mut self, host: &mut Host<'_>);
 
-    /// Take nothing more; what was accepted is finished.
+    /// Accept no more requests; accepted ones are completed.
     fn stop(&mut self, host: &mut Host<'_>);
 
-    /// Whether, after [`stop`](Self::stop), nothing is left to be done.
+    /// Whether, after [`stop`](Self::stop), no work is left.
     fn is_done(&self) -> bool;
 
-    /// When [`timer`](Self::timer) shall be called, if ever.
+    /// When to call [`timer`](Self::timer), if at all.
     fn due(&self) -> Option<Instant> {
         None
     }
 
-    /// The time named by [`due`](Self::due) has come.
+    /// The time of [`due`](Self::due) has been reached.
     fn timer(&mut self, _host: &mut Host<'_>) {}
 
-    /// Who is connected.
+    /// Connected clients.
     fn clients(&self) -> Vec<Client> {
         Vec::new()
     }

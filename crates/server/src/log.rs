@@ -1,4 +1,4 @@
-//! The decision log: what went to the device and why, written to a file while the device serves.
+//! The decision log: requests, dispatches and their reasons, written to a file while the device serves.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -9,11 +9,11 @@ use std::time::Duration;
 use elevator::queue::{Event, Fault};
 use elevator::{HoldReason, Op, Outcome, Reason, RequestId, Sector, Sectors, Span, Time};
 
-/// Entries between the device's thread and the writer: a third of a second at 200,000 a second. What does not fit is
-/// counted and left out; the device never waits for its log.
+/// Entries between the device's thread and the writer: a third of a second at 200,000 a second. Entries that do not fit are counted
+/// and discarded; the device never waits for its log.
 const RING: usize = 1 << 16;
 
-/// How often the writer looks. It is not woken: waking it would cost the device more than the entry.
+/// How often the writer polls. Waking it would cost the device more than the entry.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// One line.
@@ -34,11 +34,11 @@ struct Entry {
     what: What,
 }
 
-/// A log that is being written. Dropping it ends it, after everything heard so far was written.
+/// A log that is being written. After a drop, the writer writes the entries of the ring and ends.
 pub struct DecisionLog {
     entries: Option<SyncSender<Entry>>,
     lost: u64,
-    /// No entry is heard from then on.
+    /// Later entries are ignored.
     until: Time,
     writer: Option<JoinHandle<()>>,
 }
@@ -47,7 +47,7 @@ impl DecisionLog {
     /// Starts a log in an empty file, until `until`.
     ///
     /// # Errors
-    /// There is no thread to be had for it.
+    /// The system cannot start a thread.
     pub fn start(file: File, until: Time) -> io::Result<Self> {
         let (entries, ring) = sync_channel(RING);
         let writer =
@@ -55,23 +55,23 @@ impl DecisionLog {
         Ok(Self { entries: Some(entries), lost: 0, until, writer: Some(writer) })
     }
 
-    /// When its time is over.
+    /// The time of its end.
     #[must_use]
     pub const fn until(&self) -> Time {
         self.until
     }
 
-    /// Entries left out as the writer could not keep up.
+    /// Entries discarded because the writer could not keep up.
     #[must_use]
     pub const fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Ends the log and waits until everything heard was written.
+    /// Ends the log and waits until every entry is written.
     pub fn close(mut self) {
         self.entries = None;
         if let Some(writer) = self.writer.take() {
-            // It panics at nothing, and a log that broke off has said so itself.
+            // The writer does not panic, and has logged its own errors.
             let _ = writer.join();
         }
     }

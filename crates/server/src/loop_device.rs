@@ -23,12 +23,12 @@ const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4c82;
 const BLKROSET: libc::c_ulong = 0x125d;
 const BLKROGET: libc::c_ulong = 0x125e;
 
-/// It ends when nobody has it open; partitions are looked for; the file is used past the page cache.
+/// Detach at the last close; scan partitions; bypass the page cache.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_PARTSCAN: u32 = 8;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 
-/// How often another free device is looked for, as somebody else may take the one just found.
+/// Attempts to attach a free device: another process may take the one that was found.
 const TRIES: u32 = 16;
 
 /// `struct loop_info64`.
@@ -58,18 +58,18 @@ struct LoopConfig {
     reserved: [u64; 8],
 }
 
-/// Settings of a queue that outlive an attachment, in the order in which they are set and put back: a scheduler resets
-/// `nr_requests`, and Linux since 6.17 raises the read-ahead of a disk that turns to two of its largest requests whenever another
-/// limit is set (`blk_apply_bdi_limits`).
+/// Settings of a queue that outlive an attachment, in the order in which they are set and restored: a new scheduler resets
+/// `nr_requests`, and since Linux 6.17 a change of another limit raises the read-ahead of a rotational disk to two of its largest
+/// requests (`blk_apply_bdi_limits`).
 const OUTLIVING: [&str; 6] =
     ["scheduler", "rotational", "nr_requests", "max_sectors_kb", "read_ahead_kb", "wbt_lat_usec"];
 
-/// What was set of it before, to be restored: this outlives the attachment.
+/// Previous settings, to be restored: they outlive the attachment.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 struct Before {
-    /// Of its queue.
+    /// Attributes of the queue.
     attributes: Vec<(String, String)>,
-    /// By `blockdev --setro`.
+    /// As set by `blockdev --setro`.
     #[serde(default)]
     read_only: bool,
 }
@@ -78,7 +78,7 @@ struct Before {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LoopDevice {
     number: u32,
-    /// What it was attached to.
+    /// The file that it was attached to.
     file: PathBuf,
     before: Before,
 }
@@ -86,18 +86,18 @@ pub struct LoopDevice {
 /// How long a loop device stays attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lifetime {
-    /// Until it is asked to be detached, whoever uses it.
+    /// Until it is detached.
     UntilDetached,
-    /// Until nobody has it open: it goes with the process that attached it, however that ends.
+    /// Until the last close: it ends with the process that attached it, also after a kill.
     UntilClosed,
 }
 
-/// How the device's queue is set up.
+/// Settings of the device's queue.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueSettings {
-    /// Whether the disk beneath turns.
+    /// Whether the underlying disk is rotational.
     pub rotational: bool,
-    /// Requests under way at once, at least 4, which is the kernel's least.
+    /// Requests in flight at once; the kernel's minimum is 4.
     pub nr_requests: u32,
     /// Read-ahead in KiB.
     pub read_ahead_kb: u32,
@@ -120,7 +120,7 @@ impl LoopDevice {
     /// stays [`Lifetime::UntilClosed`].
     ///
     /// # Errors
-    /// There are no loop devices, none is free, or no leave to attach one (CAP_SYS_ADMIN).
+    /// There are no loop devices, none is free, or CAP_SYS_ADMIN is missing.
     pub fn attach(file: &Path, block_bytes: u32, lifetime: Lifetime) -> io::Result<(Self, File)> {
         let control = OpenOptions::new()
             .read(true)
@@ -142,7 +142,7 @@ impl LoopDevice {
             let open = device.open()?;
             match configure(&open, &backing, file, block_bytes, lifetime) {
                 Ok(()) => {
-                    // Only now, as a free one may become somebody else's at any moment.
+                    // Only now: another process may attach a free device at any moment.
                     device.note(&open);
                     if let Err(error) = set_read_only(&open, false) {
                         let _ = device.ask_to_detach();
@@ -156,7 +156,7 @@ impl LoopDevice {
         }
     }
 
-    /// All that are attached to something.
+    /// All attached loop devices.
     pub(crate) fn all() -> impl Iterator<Item = Self> {
         let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
         let numbers =
@@ -170,15 +170,15 @@ impl LoopDevice {
         Self::all().filter(|device| device.file == file).collect()
     }
 
-    /// What it was attached to when it was found.
+    /// The file that it was attached to when it was found.
     pub(crate) fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The file system and the number there of what it is attached to, which that file system is asked for.
+    /// Device number of the file system, and inode number, of the file that it is attached to.
     ///
     /// # Errors
-    /// It is gone, or there is no leave to look at it.
+    /// It is not attached, or permission is missing.
     pub(crate) fn backing_node(&self) -> io::Result<(u64, u64)> {
         // SAFETY: numbers and bytes, of which all zeroes are valid ones.
         let mut info: LoopInfo = unsafe { std::mem::zeroed() };
@@ -187,7 +187,7 @@ impl LoopDevice {
         Ok((info.device, info.inode))
     }
 
-    /// Remembers how it is set.
+    /// Records its settings.
     fn note(&mut self, open: &File) {
         let now = |name: &str| fs::read_to_string(self.sysfs().join("queue").join(name)).ok();
         let setting = |name: &str| Some((name.to_string(), chosen(now(name)?.trim()).to_string()));
@@ -209,24 +209,23 @@ impl LoopDevice {
         PathBuf::from(format!("/sys/block/loop{}", self.number))
     }
 
-    /// What the loop device of its number is attached to, if it is; once this one was detached, that may be somebody else's.
+    /// The file that the loop device of this number is attached to; after a detachment another process may have attached another file.
     #[must_use]
     pub fn backing_file(&self) -> Option<PathBuf> {
         let text = fs::read(self.sysfs().join("loop/backing_file")).ok()?;
         Some(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(&text)).into())
     }
 
-    /// Whether it still is what it was. A file whose mount is gone, with the namespace that it was in or out of sight, is shown
-    /// as a root: nobody else's file is.
+    /// Whether it is attached to the same file. The kernel shows a file whose mount is gone, or is in another namespace, as `/`: no other
+    /// file is shown so.
     pub(crate) fn is_attached(&self) -> bool {
         self.backing_file().is_some_and(|now| now == self.file || now == Path::new("/"))
     }
 
-    /// Sets its queue up. What cannot be set is told, not fatal: it changes speeds, not results.
+    /// Sets its queue up; returns what was refused, which changes speeds, not results.
     ///
-    /// Nothing shall schedule above it, an elevator as little as the kernel's throttling of writes (`wbt`), which bfq turns off as
-    /// well: a loop device begins with the 2 ms of a disk that does not turn, and behind those a disk that does is given one
-    /// write at a time.
+    /// The kernel must not schedule above it: neither an elevator nor writeback throttling (`wbt`), which bfq turns off as well. A loop
+    /// device starts with the 2 ms of a solid-state drive, with which a rotational disk receives one write at a time.
     pub fn set_up(&self, settings: QueueSettings) -> Vec<String> {
         let values: [String; OUTLIVING.len()] = [
             "none".to_owned(),
@@ -239,7 +238,7 @@ impl LoopDevice {
         let mut refused = Vec::new();
         for (name, value) in OUTLIVING.into_iter().zip(values) {
             let path = self.sysfs().join("queue").join(name);
-            // A kernel need not have everything.
+            // Some kernels lack some attributes.
             if fs::read_to_string(&path).is_err() {
                 continue;
             }
@@ -250,11 +249,10 @@ impl LoopDevice {
         refused
     }
 
-    /// Puts one of the kernel's elevators in, with its tunables (`("low_latency", "0")`). After [`set_up`](Self::set_up),
-    /// which shrinks what the driver takes at once and remembers the elevator that was there before.
+    /// Selects one of the kernel's elevators, with its tunables (`("low_latency", "0")`). Call it after [`set_up`](Self::set_up).
     ///
     /// # Errors
-    /// The kernel has no such elevator or tunable, or refuses the value.
+    /// The kernel has no such elevator or tunable, or rejects the value.
     pub fn set_elevator(&self, name: &str, tunables: &[(String, String)]) -> io::Result<()> {
         let queue = self.sysfs().join("queue");
         let told = |what: String| {
@@ -270,7 +268,7 @@ impl LoopDevice {
         })?;
         for (tunable, value) in tunables {
             let path = queue.join("iosched").join(tunable);
-            // A file that is not there cannot be made there either, which would be told as a lack of leave.
+            // Without `create`: sysfs reports a missing file as a missing permission otherwise.
             let written =
                 OpenOptions::new().write(true).open(path).and_then(|mut it| it.write_all(value.as_bytes()));
             written.map_err(told(format!("{name}'s {tunable} = {value}")))?;
@@ -287,10 +285,10 @@ impl LoopDevice {
         exclusive.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::BUSY))
     }
 
-    /// Asks for its detachment, which happens once nobody has it open.
+    /// Requests its detachment, which happens at the last close.
     ///
     /// # Errors
-    /// It is gone, or there is no leave.
+    /// It is not attached, or permission is missing.
     pub fn ask_to_detach(&self) -> io::Result<()> {
         match ioctl(self.open()?.as_raw_fd(), LOOP_CLR_FD, 0) {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => Ok(()),
@@ -298,7 +296,7 @@ impl LoopDevice {
         }
     }
 
-    /// Waits until it is detached, at most so long; whether it is, and perhaps somebody else's by now.
+    /// Waits until it is detached, at most for the given time; returns whether it is. Another process may have attached it again.
     #[must_use]
     pub fn wait_detached(&self, at_most: Duration) -> bool {
         const LOOK: Duration = Duration::from_millis(5);
@@ -313,15 +311,15 @@ impl LoopDevice {
         true
     }
 
-    /// Whether whoever would write to it gets an error at once.
+    /// Sets whether the kernel refuses writes to it.
     ///
     /// # Errors
-    /// It is gone, or there is no leave.
+    /// It is not attached, or permission is missing.
     pub(crate) fn set_read_only(&self, read_only: bool) -> io::Result<()> {
         set_read_only(&self.open()?, read_only)
     }
 
-    /// Puts back how it was set: the next user of this loop device expects no traces.
+    /// Restores the previous settings for the next user of this loop device.
     pub fn restore(&self) {
         let _ = self.set_read_only(self.before.read_only);
         for (name, value) in &self.before.attributes {
@@ -329,7 +327,7 @@ impl LoopDevice {
         }
     }
 
-    /// Where it, or a part of it, is mounted, in words.
+    /// Mount points of it and its partitions.
     pub(crate) fn mounts(&self) -> Vec<String> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let node = self.path().to_string_lossy().into_owned();
@@ -343,8 +341,8 @@ impl LoopDevice {
     }
 }
 
-/// Writes an attribute. The kernel ignores an `nr_requests` that it believes to have already, though the driver's tags may
-/// differ: another value first makes it believe otherwise.
+/// Writes an attribute. The kernel ignores an `nr_requests` equal to its present value, although the driver's tags may differ: so
+/// another value is written first.
 fn set(path: &Path, name: &str, value: &str) -> io::Result<()> {
     if name == "nr_requests"
         && let Ok(number) = value.parse::<u32>()
@@ -363,7 +361,7 @@ fn chosen(text: &str) -> &str {
     }
 }
 
-/// What `blockdev --setro` said stays with the number, whatever is attached there.
+/// The kernel keeps this setting with the device number, whatever is attached.
 fn set_read_only(device: &File, read_only: bool) -> io::Result<()> {
     let read_only = libc::c_int::from(read_only);
     ioctl(device.as_raw_fd(), BLKROSET, (&raw const read_only) as libc::c_ulong).map(drop)

@@ -1,4 +1,4 @@
-//! What a device's thread sleeps on.
+//! The set of descriptors that a device's thread waits for.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,15 +9,15 @@ use rustix::event::{EventfdFlags, Timespec, eventfd};
 
 use crate::device::FrontIndex;
 
-/// Events taken at once.
+/// Events a call.
 const EVENTS: usize = 64;
 
-/// What is ready: something of a front end, or of the device itself.
+/// A source of events: a front end's, or the device's own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Source {
-    /// Whose.
+    /// The front end.
     pub front: FrontIndex,
-    /// The front end's own number for it.
+    /// The front end's number for the descriptor.
     pub number: u32,
 }
 
@@ -31,12 +31,12 @@ impl Source {
     }
 }
 
-/// What a source is waited for.
+/// Events to wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Interest {
-    /// Something can be read.
+    /// Readable.
     pub read: bool,
-    /// Something can be written.
+    /// Writable.
     pub write: bool,
 }
 
@@ -52,7 +52,7 @@ impl Interest {
     }
 }
 
-/// A set of things to sleep on.
+/// A set of descriptors.
 pub struct Poller {
     epoll: OwnedFd,
     events: Vec<Event>,
@@ -67,7 +67,7 @@ impl Poller {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(EVENTS) })
     }
 
-    /// Adds a source. It leaves the set when its last descriptor is closed.
+    /// Adds a descriptor. The kernel removes it from the set when the last copy of the descriptor is closed.
     ///
     /// # Errors
     /// The descriptor cannot be polled.
@@ -75,26 +75,26 @@ impl Poller {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(source.pack()), interest.flags())?)
     }
 
-    /// Changes what a source is waited for.
+    /// Changes the events to wait for.
     ///
     /// # Errors
-    /// It was never added.
+    /// The descriptor is not in the set.
     pub fn modify(&self, fd: impl AsFd, source: Source, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(source.pack()), interest.flags())?)
     }
 
-    /// Takes a source out.
+    /// Removes a descriptor.
     ///
     /// # Errors
-    /// It was never added.
+    /// The descriptor is not in the set.
     pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
 
-    /// Sleeps until something is ready or the time is over; `None` sleeps without end.
+    /// Sleeps until a descriptor is ready or the timeout has passed; `None` has no timeout.
     ///
     /// # Errors
-    /// None that this process does not cause itself.
+    /// Only from a defect of this process.
     pub fn wait(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let timeout = timeout.map(|time| Timespec {
             tv_sec: time.as_secs().min(i64::MAX as u64) as i64,
@@ -108,7 +108,7 @@ impl Poller {
         }
     }
 
-    /// The `n`th source that the last wait found ready.
+    /// The `n`th source that was ready after the last wait.
     #[must_use]
     pub fn ready(&self, n: usize) -> Option<Source> {
         self.events.get(n).map(|event| Source::unpack(event.data.u64()))
@@ -120,7 +120,7 @@ impl Poller {
 pub struct Bell(OwnedFd);
 
 impl Bell {
-    /// A bell that nobody has rung.
+    /// A bell that has not rung.
     ///
     /// # Errors
     /// The system's limits.
@@ -130,11 +130,11 @@ impl Bell {
 
     /// Rings.
     pub fn ring(&self) {
-        // It can only fail when it has been rung 2^64 times unheard, and then it rings already.
+        // This fails only after 2^64 rings without a read, when the descriptor is readable anyway.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Heard; it is silent until the next ring.
+    /// Resets the bell until the next ring.
     pub fn silence(&self) {
         let _ = rustix::io::read(&self.0, &mut [0; 8]);
     }

@@ -1,4 +1,4 @@
-//! What a thread that must answer on time asks of the kernel. Each is tried; what is refused is reported.
+//! Real-time settings for a thread that must reply at given times. Each is optional; refusals are reported.
 
 use std::io;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use rustix::thread::{CapabilitySet, capabilities};
 /// Priority among the real-time threads: above ordinary work, below the kernel's own.
 const PRIORITY: i32 = 50;
 
-/// What a device's thread shall be.
+/// Real-time settings of a device's thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Punctuality {
-    /// How long before a due time sleeping ends and spinning begins. A wake-up takes some 50 µs on an idle virtual
-    /// machine, and longer beside other work; more spinning costs processor time in proportion to the request rate.
+    /// How long before a due time the thread polls instead of sleeping. A wake-up takes some 50 µs on an idle virtual machine,
+    /// longer under load; polling costs processor time in proportion to the request rate.
     pub spin: Duration,
-    /// Ask for `SCHED_FIFO` and locked memory.
+    /// Request `SCHED_FIFO` and locked memory.
     pub real_time: bool,
 }
 
@@ -26,7 +26,7 @@ impl Default for Punctuality {
     }
 }
 
-/// Makes the calling thread punctual; what was refused, in words.
+/// Applies the settings to the calling thread; returns what was refused, in words.
 pub fn apply(punctuality: Punctuality) -> Vec<String> {
     let mut refused = Vec::new();
     let mut note = |what: &str, result: io::Result<()>| {
@@ -42,14 +42,14 @@ pub fn apply(punctuality: Punctuality) -> Vec<String> {
     refused
 }
 
-/// Has the calling thread woken when it asked to be, not up to 50 µs later.
+/// Sets the timer slack of the calling thread to 1 ns; the default delays wake-ups by up to 50 µs.
 pub fn timer_slack() -> io::Result<()> {
     // SAFETY: changes an attribute of the calling thread; no memory is involved.
     let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1, 0, 0, 0) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Under a limit, whatever memory is wanted beyond it would be refused from then on: the server would break off.
+/// Without CAP_IPC_LOCK this is refused: allocations beyond `RLIMIT_MEMLOCK` would fail and end the server.
 fn lock_memory() -> io::Result<()> {
     let may = capabilities(None)?.effective.contains(CapabilitySet::IPC_LOCK);
     if !may && let Some(limit) = getrlimit(Resource::Memlock).current {
@@ -59,7 +59,7 @@ fn lock_memory() -> io::Result<()> {
 }
 
 fn fifo() -> io::Result<()> {
-    // `SCHED_RESET_ON_FORK`: threads that this one starts are ordinary again.
+    // `SCHED_RESET_ON_FORK`: threads that this one starts have the normal policy.
     let (policy, parameters) =
         (libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, libc::sched_param { sched_priority: PRIORITY });
     // SAFETY: the parameters are read during the call only; 0 is the calling thread.

@@ -38,12 +38,11 @@ pub type BackendFactory = Box<dyn FnOnce() -> Result<Box<dyn Backend>, ServeErro
 /// Makes an observer of the queue's events, given how the queue is set up.
 pub type ObserverFactory = Box<dyn FnOnce(&Options) -> Box<dyn Observer + Send> + Send>;
 
-/// How long a device's thread looks before it sleeps, unless told otherwise: an idle processor's wake-up on a virtual
-/// machine, which is what the client needs to hear the answer.
+/// Default time for which a device's thread polls before it sleeps: the wake-up of an idle processor on a virtual machine, which the
+/// client needs to receive a reply.
 const POLL: Duration = Duration::from_micros(50);
 
-/// How often it is looked for whether the block device that is served is still there, of which nobody is told who does not ask it
-/// for anything.
+/// How often the server checks that its block device is still there: the removal of an idle device is not reported.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A disk that answers nothing for so long has failed: SCSI's error recovery starts after 30 s.
@@ -51,25 +50,25 @@ const TEARDOWN_LIMIT: Duration = Duration::from_secs(30);
 
 /// What is served, and how.
 pub struct Configuration {
-    /// Where the data is.
+    /// Holds the data.
     pub backend: BackendFactory,
-    /// The scheduler to begin with, as users write it.
+    /// The first scheduler's specification.
     pub scheduler: String,
-    /// Makes schedulers from what users write.
+    /// Makes schedulers from their specifications.
     pub schedulers: SchedulerFactory,
-    /// The queue. Depth and cache are the back end's, whatever this says; a smaller depth is kept.
+    /// The queue. Cache and barriers are the back end's; the depth is the smaller of the two.
     pub options: Options,
-    /// How many times faster than natural the device's time goes.
+    /// How many times faster than real time the device's time passes.
     pub speed: u32,
-    /// The NBD front end, if it is wanted.
+    /// The NBD front end, if any.
     pub nbd: Option<NbdOptions>,
-    /// The FUSE front end and its loop device, if they are wanted.
+    /// The FUSE front end and its loop device, if any.
     pub attach: Option<AttachOptions>,
-    /// Tells who issues what comes through the attached device; without it nobody is known there.
+    /// Identifies the processes that issue requests to the attached device.
     pub identify: Option<IdentifyFactory>,
     /// The control socket.
     pub control: Option<PathBuf>,
-    /// How punctual an emulated drive shall be; other back ends answer when they can.
+    /// Punctuality of an emulated drive.
     pub punctuality: Punctuality,
     /// How long the device's thread looks for more before it sleeps, as long as that finds something; zero never looks.
     /// Single requests are spared the wake-up, some half of their way; a client that sends one after the other, each
@@ -85,7 +84,7 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// That back end under that scheduler, with no way in yet.
+    /// That back end under that scheduler, without a front end.
     #[must_use]
     pub fn new(
         backend: impl FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send + 'static,
@@ -111,16 +110,16 @@ impl Configuration {
     }
 }
 
-/// What a server did, from its start to its end.
+/// A server's final report.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// Its last state, lateness included.
     pub state: State,
-    /// What punctuality was refused, in words.
+    /// What the system refused, in words.
     pub refused: Vec<String>,
 }
 
-/// A server at work. Dropped, it ends as if it had been stopped.
+/// A running server. Dropping it stops it.
 pub struct Server {
     line: Line,
     stops: Receiver<Stop>,
@@ -138,16 +137,16 @@ pub struct Server {
     _control: Option<Socket>,
 }
 
-/// Why a server is to end.
+/// Why a server ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stop {
-    /// Somebody said so.
+    /// A signal or a control client requested it.
     Asked,
-    /// The device's thread has ended by itself.
+    /// The device's thread has ended.
     Ended,
 }
 
-/// Says that the device's thread has ended, however it does.
+/// Reports the end of the device's thread, a panic included.
 struct Ending(Sender<Stop>, Arc<Progress>);
 
 impl Drop for Ending {
@@ -157,7 +156,7 @@ impl Drop for Ending {
     }
 }
 
-/// What the device's thread says once it serves.
+/// What the device's thread reports once it serves.
 struct Serving {
     geometry: Geometry,
     medium: Option<Medium>,
@@ -169,18 +168,18 @@ struct Serving {
 /// signal gives up on whoever still uses the attached device. With TLS, SIGHUP reads the certificates again instead.
 ///
 /// # Errors
-/// The server could not start, or its thread broke.
+/// The server could not start, or its thread failed.
 pub fn run(configuration: Configuration) -> Result<Report, ServeError> {
     run_with(configuration, |_| ())
 }
 
-/// As [`run`], calling `started` once everything is up.
+/// As [`run`], and calls `started` once the server serves.
 ///
 /// # Errors
 /// As there.
 pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> Result<Report, ServeError> {
-    // Before anything is put up: a signal in between must find somebody who takes it down again.
-    let failed = |error| ServeError::io("hearing signals", error);
+    // Before anything is attached: a signal in between must take it down again.
+    let failed = |error| ServeError::io("handling signals", error);
     let hangups = if configuration.nbd.as_ref().is_some_and(|nbd| nbd.tls.is_some()) {
         Some(signals_of([libc::SIGHUP]).map_err(failed)?)
     } else {
@@ -217,7 +216,7 @@ fn signals_of(signals: impl IntoIterator<Item = libc::c_int>) -> io::Result<Unix
     Ok(heard)
 }
 
-/// Whether whoever started this process wanted it to ignore a signal, as `nohup` does.
+/// Whether this process was started with the signal ignored, as `nohup` does.
 pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     // SAFETY: all zeroes are a valid action, of which a pointer is good for the call.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -240,7 +239,7 @@ fn hear(mut signals: UnixStream, stop: &Sender<Stop>) {
 /// The configuration cannot be served, something is in use or not permitted. Nothing is left behind.
 pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     let failed = |source| ServeError::io("starting", source);
-    // Before any thread starts, so that all of them have it.
+    // Before any thread starts, so that all of them inherit it.
     let reserve = configuration.attach.is_some().then(resident::reserve);
     let mut fronts: Vec<Box<dyn FrontEnd + Send>> = Vec::new();
     let mut acceptor = None;
@@ -299,7 +298,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         })
         .map_err(failed)?;
     let Serving { geometry, medium, addresses, mut refused } = started.recv().unwrap_or_else(|_| {
-        Err(ServeError::Configuration("the device's thread broke while it started".into()))
+        Err(ServeError::Configuration("the device's thread panicked while it started".into()))
     })?;
     refused.extend(reserve.and_then(|reserve| reserve.warning));
     let mut server = Server {
@@ -320,7 +319,6 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     if let Some(attachment) = &mut server.attachment {
         let path = attachment.attach(&geometry)?;
         if let Some((make, sender)) = identify {
-            // Whoever does not listen has ended, which is told elsewhere.
             let _ = sender.send(make(&path)?);
         }
         server.attached = Some(path);
@@ -342,14 +340,14 @@ fn serve(
             if let Err(error) = privileges::restrict_device_thread() {
                 say!("warning: the device's thread keeps all capabilities: {error}");
             }
-            // Whoever waits for this may have given up; then the order to stop comes next.
+            // If the receiver is gone, an order to stop follows.
             let _ = ready.send(Ok(serving));
             thread.run()?;
             Ok(Box::new(thread.end()))
         }
         Err(error) => {
             let _ = ready.send(Err(error));
-            Err(io::Error::other("it never started"))
+            Err(io::Error::other("it did not start"))
         }
     }
 }
@@ -370,11 +368,11 @@ fn prepare(
     let observer = configuration.observer.map(|make| make(&options));
     let watch = Watch::new(observer);
     let keeps_time = backend.keeps_time();
-    // Only an answer that must not be early or late is worth a processor's undivided attention.
+    // Only replies at given times justify a real-time thread.
     let refused = if keeps_time {
         realtime::apply(configuration.punctuality)
     } else {
-        // Rests are a little longer without it, and nothing else depends on it.
+        // Best effort: nothing depends on it.
         let _ = realtime::timer_slack();
         Vec::new()
     };
@@ -401,18 +399,18 @@ fn prepare(
     Ok((thread, Serving { geometry, medium, addresses, refused }))
 }
 
-/// How long to look before sleeping, if it was said or not.
+/// How long to poll before sleeping, given the option.
 fn poll(said: Option<Duration>, backend: &dyn Backend) -> Duration {
-    // At the priority that a modelled drive asks for, a look would take the processor from whoever is to ask.
+    // At the real-time priority of an emulated drive's thread, polling would take the processor from the clients.
     if backend.keeps_time() {
         return Duration::ZERO;
     }
-    // Who is woken by a disk is soon awake for its client, and until then the kernel's workers may want this processor.
+    // A disk wakes the thread anyway, and until then the kernel's workers may need this processor.
     said.unwrap_or(if backend.wake_fd().is_some() { Duration::ZERO } else { POLL })
 }
 
 impl Server {
-    /// The block device, if one was attached, or the file, if only that was wanted.
+    /// The attached block device, or the FUSE file if only that was requested.
     #[must_use]
     pub fn attached(&self) -> Option<&Path> {
         self.attached.as_deref()
@@ -424,7 +422,7 @@ impl Server {
         self.attachment.as_ref().is_some_and(Attachment::is_resumed)
     }
 
-    /// Where NBD clients may connect, with the ports that were given where any would do.
+    /// The addresses for NBD clients, with the ports that the system chose.
     #[must_use]
     pub fn addresses(&self) -> &[String] {
         &self.addresses
@@ -436,13 +434,13 @@ impl Server {
         self.geometry
     }
 
-    /// What punctuality was refused, in words.
+    /// What the system refused, in words.
     #[must_use]
     pub fn refused(&self) -> &[String] {
         &self.refused
     }
 
-    /// The device now.
+    /// The device's present state.
     ///
     /// # Errors
     /// It has stopped.
@@ -450,22 +448,22 @@ impl Server {
         Ok(state(&*self.line.ask(Order::Show)?, self.line.speed))
     }
 
-    /// Waits until somebody asks it to stop, then takes everything down and reports. A block device that is served may be taken
-    /// away: then it says so and takes everything down by itself, as one that comes back is another one to the kernel.
+    /// Waits for a request to stop, then takes everything down and reports. It also ends when its block device is removed: the
+    /// device is a different one to the kernel when it returns.
     ///
     /// # Errors
-    /// The device's thread broke, or [`ServeError::Gone`].
+    /// The device's thread failed, or [`ServeError::Gone`].
     pub fn wait(mut self) -> Result<Report, ServeError> {
         let gone = self.wait_for_end();
         if let Some(node) = &gone {
-            // Taking down may have to wait for users.
-            say!("{}: is gone; its users get errors", node.display());
+            // The teardown may wait for users.
+            say!("{}: removed; its users get errors", node.display());
         }
         let report = self.take_down()?;
         gone.map_or(Ok(report), |node| Err(ServeError::Gone(node)))
     }
 
-    /// Until somebody asks it to stop, or what it serves is gone: then that.
+    /// Waits for a request to stop, or the removal of the served device, which is returned.
     fn wait_for_end(&self) -> Option<PathBuf> {
         let Some(Medium { node, sysfs }) = &self.medium else {
             let _ = self.stops.recv();
@@ -482,7 +480,7 @@ impl Server {
     /// Takes everything down and reports.
     ///
     /// # Errors
-    /// The device's thread broke.
+    /// The device's thread failed.
     pub fn stop(mut self) -> Result<Report, ServeError> {
         self.take_down()
     }
@@ -510,12 +508,12 @@ impl Server {
             });
         }
         let _ = self.line.order(Order::Stop);
-        let broke = |source| ServeError::io("the device's thread broke", source);
+        let failed = |source| ServeError::io("the device's thread failed", source);
         let mut stall = Stall::new(&progress, limit);
         while !self.thread.as_ref().is_none_or(JoinHandle::is_finished) && !stall.is_stalled(true) {
             thread::sleep(LOOK_FOR_END);
         }
-        let thread = self.thread.take().ok_or_else(|| broke(io::Error::other("it had ended before")))?;
+        let thread = self.thread.take().ok_or_else(|| failed(io::Error::other("it had ended before")))?;
         if !thread.is_finished() {
             match &mut self.attachment {
                 Some(attachment) if is_left => attachment.leave(),
@@ -528,12 +526,12 @@ impl Server {
                 format!("{lost} operations did not return from the disk ({})", progress.thread_state());
             return Err(ServeError::io("stopping", io::Error::new(io::ErrorKind::TimedOut, problem)));
         }
-        let served = thread.join().map_err(|_| broke(io::Error::other("it panicked")));
+        let served = thread.join().map_err(|_| failed(io::Error::other("it panicked")));
         if let (true, Some(attachment)) = (is_left, &mut self.attachment) {
             attachment.leave();
         }
         self.attachment = None;
-        let snapshot = served?.map_err(broke)?;
+        let snapshot = served?.map_err(failed)?;
         Ok(Report { state: state(&snapshot, self.line.speed), refused: std::mem::take(&mut self.refused) })
     }
 }

@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::rate_limit::RateLimit;
 use crate::spin_sleep::SpinSleep;
 
-/// The front end that is none: the thread's own sources.
+/// Stands for the thread's own sources instead of a front end.
 const OWN: FrontIndex = u8::MAX;
 
 /// Number of the bell among the thread's own sources.
@@ -29,8 +29,8 @@ const BELL: u32 = 0;
 /// Number of the back end among the thread's own sources.
 const BACKEND: u32 = 1;
 
-/// How long a round goes on with what follows from its answers before it looks who else has come. A back end that is done at
-/// once would be given the next step of one client's request after the other.
+/// How long a round continues with what follows from its replies before it checks for other events. Otherwise a back end that
+/// completes at once would keep the thread with one client's request.
 const ROUND: Duration = Duration::from_millis(1);
 
 /// How a thread waits.
@@ -38,20 +38,20 @@ const ROUND: Duration = Duration::from_millis(1);
 pub(crate) struct Waiting {
     /// For the back end's next event.
     pub(crate) spin_sleep: SpinSleep,
-    /// Whether it looks again and again after there was something to do, before it sleeps.
+    /// Polls after an event before it sleeps.
     pub(crate) busy_poll: BusyPoll,
     /// How long the back end may take for a request; `None` for as long as it likes.
     pub(crate) request_timeout: Option<Duration>,
 }
 
-/// Everything that a device's thread owns.
+/// What a device's thread owns.
 pub(crate) struct DeviceThread {
     clock: Clock,
     core: Core,
     bell: Arc<Bell>,
     orders: Receiver<Order>,
     waiting: Waiting,
-    /// The back end answers at times of its own, so how late it is means something.
+    /// The back end completes at given times, so replies can be late.
     keeps_time: bool,
     last_busy: Time,
     /// Messages about failed operations: a broken disk has thousands in a second.
@@ -91,7 +91,7 @@ impl DeviceThread {
         Ok(thread)
     }
 
-    /// Where clients may connect.
+    /// Addresses for clients.
     pub(crate) fn addresses(&self) -> Vec<String> {
         self.core.fronts.iter().flat_map(|front| front.addresses()).collect()
     }
@@ -107,7 +107,7 @@ impl DeviceThread {
         self.core.start(self.clock.now())
     }
 
-    /// Serves until it is told to stop and everything accepted is finished.
+    /// Serves until an order to stop has arrived and every accepted request is complete.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         self.progress.begin();
         while !self.core.is_done() {
@@ -116,7 +116,7 @@ impl DeviceThread {
         Ok(())
     }
 
-    /// What it was like at its end.
+    /// The final state.
     pub(crate) fn end(self) -> Snapshot {
         self.core.end(self.clock.now())
     }
@@ -188,7 +188,7 @@ impl DeviceThread {
         }
     }
 
-    /// How long nothing is to be done, as far as is known.
+    /// How long to sleep.
     fn timeout(&mut self) -> Option<Duration> {
         if self.core.device.has_new() {
             return Some(Duration::ZERO);
@@ -201,7 +201,7 @@ impl DeviceThread {
         let held = held.map(|at| self.clock.real(at.since(now)));
         let fronts = self.core.fronts.iter().filter_map(|front| front.due()).min();
         let fronts = fronts.map(|at| at.saturating_duration_since(Instant::now()));
-        // A front end that named a time has no use for what comes before it.
+        // Polling does not help a front end that waits for a point in time.
         if fronts.is_none() && self.waiting.busy_poll.polls(self.clock.real(now.since(self.last_busy))) {
             return Some(Duration::ZERO);
         }

@@ -1,4 +1,4 @@
-//! A device's accounts as Prometheus text, exposition format 0.0.4.
+//! A device's counters as Prometheus text, exposition format 0.0.4.
 
 use std::fmt::Write;
 

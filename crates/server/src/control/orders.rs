@@ -1,4 +1,4 @@
-//! What a device's thread is told by others, and how it obeys.
+//! Orders from other threads to a device's thread.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use crate::front::{Client, FrontEnd};
 use crate::log::DecisionLog;
 use crate::statistics::Statistics;
 
-/// Makes a scheduler from its name and tunables, as users write them.
+/// Makes a scheduler from its specification.
 pub type SchedulerFactory = Arc<dyn Fn(&str) -> Result<Box<dyn Scheduler>, String> + Send + Sync>;
 
-/// An order to a device's thread, and where to send what comes of it.
+/// An order to a device's thread, and where to send the result.
 pub(crate) enum Order {
     Show(Sender<Box<Snapshot>>),
     Switch {
@@ -29,7 +29,7 @@ pub(crate) enum Order {
         value: String,
         reply: Sender<Result<(), String>>,
     },
-    /// The file was made by whoever gives the order: to make one could wait for this very device.
+    /// The sender of the order creates the file: that may wait for the very device.
     Log {
         file: File,
         during: Span,
@@ -39,7 +39,7 @@ pub(crate) enum Order {
     Stop,
 }
 
-/// A device at one moment.
+/// A device's state at one moment.
 pub(crate) struct Snapshot {
     pub(crate) now: Time,
     pub(crate) scheduler: String,
@@ -86,7 +86,7 @@ impl Orders {
         self.unlogged.take()
     }
 
-    /// Obeys one. Whoever gave it may be gone by now; that is its affair.
+    /// Carries out an order. Its sender may be gone.
     pub(crate) fn handle(
         &mut self,
         order: Order,
@@ -109,7 +109,9 @@ impl Orders {
             }
             Order::EndLog(reply) => {
                 let log = device.queue().observer().log.take();
-                let _ = reply.send(log.map(|log| log.lost()).ok_or_else(|| "the log is not on".to_string()));
+                let _ = reply.send(
+                    log.map(|log| log.lost()).ok_or_else(|| "no decision log is being written".to_string()),
+                );
             }
             Order::Stop => {}
         }
@@ -178,7 +180,7 @@ fn tune(name: &str, value: &str, now: Time, device: &mut Device) -> Result<(), S
 fn log(file: File, until: Time, device: &mut Device) -> Result<(), String> {
     let watch = device.queue().observer();
     if watch.log.is_some() {
-        return Err("the log is on already".to_string());
+        return Err("a decision log is being written already".to_string());
     }
     watch.log = Some(DecisionLog::start(file, until).map_err(|error| error.to_string())?);
     Ok(())

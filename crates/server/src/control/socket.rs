@@ -29,30 +29,30 @@ use crate::server::Stop;
 /// Clients served at once; each has a thread.
 const CLIENTS: usize = 16;
 
-/// A client that says nothing for so long is let go.
+/// A client that is silent for so long is disconnected.
 const SILENCE: Duration = Duration::from_secs(600);
 
-/// How long it may say nothing even if others wait for its place.
+/// How long a client may be silent while others wait for its place.
 const TURN: Duration = Duration::from_secs(1);
 
 /// How long the device's thread may take for an order. It answers between two rounds, which take a millisecond. Shorter than the
 /// client's own patience, so that the client receives the message.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Clients that may wait to be let in.
+/// Connections that may wait to be accepted.
 const BACKLOG: i32 = 128;
 
-/// How long nobody is let in after the system refused to.
+/// Pause after the system refused to accept a connection.
 pub(crate) const REFUSED: Duration = Duration::from_millis(50);
 
-/// How orders reach the device's thread.
+/// Sends orders to the device's thread.
 #[derive(Clone)]
 pub(crate) struct Line {
     pub(crate) orders: Sender<Order>,
     pub(crate) bell: Arc<Bell>,
     pub(crate) speed: u32,
     pub(crate) progress: Arc<Progress>,
-    /// Where a client's order to stop goes: whoever started the server takes it down in the right order.
+    /// Receives a client's order to stop: the thread that started the server takes it down in the right order.
     pub(crate) stop: Sender<Stop>,
 }
 
@@ -63,7 +63,7 @@ impl Line {
         Ok(())
     }
 
-    /// Gives an order and waits for what comes of it.
+    /// Gives an order and waits for its result.
     pub(crate) fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> Order) -> Result<T, String> {
         let (reply, answer) = channel();
         self.order(order(reply))?;
@@ -79,13 +79,13 @@ impl Line {
     }
 }
 
-/// A control socket that is listened on until this is dropped.
+/// A control socket, until this is dropped.
 pub(crate) struct Socket {
     _file: SocketFile,
 }
 
 impl Socket {
-    /// Listens on a socket that only its owner may use.
+    /// Listens on a socket of mode 0600.
     pub(crate) fn listen(path: &Path, line: Line) -> io::Result<Self> {
         let (listener, file) = bind_private(path)?;
         thread::Builder::new().name("control".into()).spawn(move || accept(&listener, &line))?;
@@ -93,7 +93,7 @@ impl Socket {
     }
 }
 
-/// Where a socket of ours is, which is removed with this; not another server's, if somebody made room for that.
+/// The file of a socket, removed with this unless another server has replaced it.
 pub(crate) struct SocketFile {
     path: PathBuf,
     node: (u64, u64),
@@ -101,11 +101,11 @@ pub(crate) struct SocketFile {
     _directory: Option<MadeDirectory>,
 }
 
-/// A directory that was made for a socket, which is removed with this if nothing is left in it.
+/// A directory that was created for a socket, removed with this if it is empty.
 struct MadeDirectory(PathBuf);
 
 impl MadeDirectory {
-    /// For the owner alone; none if there is one, or none is named.
+    /// Creates it with mode 0700; none if it exists or the path has no directory.
     fn make_for(path: &Path) -> io::Result<Option<Self>> {
         let named = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let Some(missing) = named.filter(|parent| !parent.exists()) else { return Ok(None) };
@@ -128,12 +128,11 @@ impl Drop for SocketFile {
     }
 }
 
-/// Binds a unix socket of mode 0600. One that a dead server has left is replaced; a living one's is not. Its directory, which
-/// may be in a file system that is empty after each start of the machine, is made for its owner alone if it is not there, and
-/// removed at the end.
+/// Binds a unix socket of mode 0600. A dead server's socket is replaced, a living one's is not. The directory, which may be in a file
+/// system that is empty after a boot, is created with mode 0700 if it is absent, and removed at the end.
 pub(crate) fn bind_private(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     if path.as_os_str().is_empty() {
-        // The system would give it a name that is nobody's, so that everybody may connect.
+        // The system would bind an abstract name, to which every user may connect.
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a socket needs a path"));
     }
     let directory = MadeDirectory::make_for(path)?;
@@ -141,8 +140,7 @@ pub(crate) fn bind_private(path: &Path) -> io::Result<(UnixListener, SocketFile)
         make_room(path, found.file_type())?;
     }
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // What is bound gets the socket's own mode (Linux's `unix_bind_bsd`), so it is right from the first moment on; an umask would
-    // be every thread's.
+    // The file gets the socket's mode (Linux's `unix_bind_bsd`), so it is right from the start; a umask would apply to every thread.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     let file = SocketFile { path: path.to_path_buf(), node: node(path)?, _directory: directory };
@@ -154,10 +152,10 @@ pub(crate) fn bind_private(path: &Path) -> io::Result<(UnixListener, SocketFile)
 fn make_room(path: &Path, found: FileType) -> io::Result<()> {
     let in_use = |by| Err(io::Error::new(io::ErrorKind::AddrInUse, by));
     if !found.is_socket() {
-        return in_use("something that is no socket is there");
+        return in_use("a file that is not a socket is there");
     }
     match UnixStream::connect(path) {
-        // Only this says that nobody listens: who may not connect, or not so, cannot tell.
+        // Only this error means that no server listens.
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
         Ok(_) => in_use("another server listens there"),
         Err(error) => Err(error),
@@ -168,14 +166,14 @@ fn accept(listener: &UnixListener, line: &Line) {
     let (mut clients, turned_away) = (Clients::default(), RateLimit::default());
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
-            // Mostly for lack of descriptors, which passes.
+            // Usually a temporary lack of descriptors.
             thread::sleep(REFUSED);
             continue;
         };
         if !clients.has_room() && !clients.make_room() {
             let full = format!("all {CLIENTS} places are taken");
             turned_away.log((), format_args!("control: a client was turned away: {full}"));
-            // It has not been asked for anything yet: there is room for a line.
+            // Nothing has been sent to it yet, so there is room for a line.
             let _ = send(&stream, &Reply::Error(full));
             continue;
         }
@@ -184,14 +182,15 @@ fn accept(listener: &UnixListener, line: &Line) {
     }
 }
 
-/// Those who are served, to be found if others want their places.
+/// The connected clients.
 #[derive(Default)]
 struct Clients(Vec<Weak<Client>>);
 
-/// A client, which can be let go from outside while it asks for nothing.
+/// A client, which another thread can disconnect while it is idle.
 struct Client {
     stream: UnixStream,
-    /// Since when it has asked for nothing. Whoever takes this decides: its thread obeys it, or it is let go.
+    /// Start of its idleness. The thread that takes this value decides: the client's own thread serves a request, or another one
+    /// disconnects the client.
     idle: Mutex<Option<Instant>>,
 }
 
@@ -201,7 +200,7 @@ impl Clients {
         self.0.len() < CLIENTS
     }
 
-    /// Lets go the one that has been idle the longest, if it has had its [`TURN`]; whether there is room now.
+    /// Disconnects the client that has been idle the longest, at least for [`TURN`]; returns whether there is room.
     fn make_room(&mut self) -> bool {
         let clients = self.0.iter().filter_map(Weak::upgrade);
         let idle = clients.filter_map(|client| {
@@ -228,7 +227,7 @@ impl Client {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hangs up on it unless it has asked for something meanwhile; whether it did.
+    /// Disconnects it unless it has sent a request meanwhile; returns whether it did.
     fn let_go(&self) -> bool {
         self.idle().take().is_some() && self.stream.shutdown(Shutdown::Both).is_ok()
     }
@@ -298,7 +297,7 @@ fn switched(report: Option<SwitchReport>) -> SwitchState {
     }
 }
 
-/// What a policy told of itself, in JSON's words.
+/// An object of a policy, as JSON.
 fn item(item: &Item) -> ItemState {
     let fact = |&(name, fact): &(&str, Fact)| match fact {
         Fact::Count(count) => Some((name.to_string(), count.into())),
@@ -313,7 +312,7 @@ fn item(item: &Item) -> ItemState {
     ItemState { kind: item.kind.to_string(), number: item.number, facts }
 }
 
-/// A snapshot as clients see it.
+/// A snapshot, as clients receive it.
 pub(crate) fn state(snapshot: &Snapshot, speed: u32) -> State {
     let statistics = &snapshot.statistics;
     let operation = |op| {
@@ -403,7 +402,7 @@ mod tests {
         assert!(!path.exists(), "its owner takes it away");
         fs::write(&path, "kept").unwrap();
         let refused = bind_private(&path).err().map(|error| error.to_string()).unwrap_or_default();
-        assert!(refused.contains("no socket is there"), "{refused}");
+        assert!(refused.contains("not a socket is there"), "{refused}");
         fs::remove_file(&path).unwrap();
         // A logger's socket, say: it is alive, and no stream may be had of it.
         let other = std::os::unix::net::UnixDatagram::bind(&path).unwrap();

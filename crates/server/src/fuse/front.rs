@@ -1,4 +1,4 @@
-//! The kernel's requests to the one file, on the device's thread.
+//! The kernel's requests to the file, on the device's thread.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -17,14 +17,14 @@ use crate::front::{Client, FrontEnd, Host};
 use crate::identity::Identity;
 use crate::poller::Interest;
 
-/// Number of the connection among what this front end watches.
+/// Number under which this front end watches the connection.
 const CONNECTION: u32 = 0;
 
-/// Requests taken before the answers of others go out.
+/// Requests received in a row before replies are sent.
 const TURN: u32 = 64;
 
-/// Data up to this length is copied out of the memory that it was received in, which is kept for the next request;
-/// longer data keeps that memory.
+/// Up to this length, received data is copied, and the memory that it was received in is used for the next request; longer data keeps
+/// that memory.
 const COPIED: usize = 64 << 10;
 
 /// `FALLOC_FL_KEEP_SIZE`, `FALLOC_FL_PUNCH_HOLE`, `FALLOC_FL_ZERO_RANGE`.
@@ -32,7 +32,7 @@ const KEEP_SIZE: u32 = 1;
 const PUNCH_HOLE: u32 = 2;
 const ZERO_RANGE: u32 = 16;
 
-/// A request under way.
+/// A request without a reply.
 #[derive(Clone, Copy)]
 struct Pending {
     unique: u64,
@@ -53,26 +53,26 @@ pub(crate) struct Fuse {
     block_bytes: u64,
     rotational: bool,
     discards: bool,
-    /// Loop devices on the file are others' business.
+    /// Another part of the program attaches loop devices to the file.
     only_file: bool,
-    /// The file has been read: whoever attaches it has done so.
+    /// The file has been read, so the loop device is attached.
     attached: bool,
     /// A former process has served the connection.
     resumed: bool,
     shared: Arc<Shared>,
     pending: Vec<Option<Pending>>,
     free: Vec<u32>,
-    /// Where the next request is received.
+    /// Memory for the next request.
     receive: Option<Buffer>,
-    /// Memory of requests under way, and the most there may be with another one, in bytes.
+    /// Memory of requests without a reply, and its limit, in bytes.
     held: usize,
     most_held: usize,
     /// Requests stay in the kernel until some of that memory is free again.
     full: bool,
     initialised: bool,
-    /// The kernel shows its own workers only.
+    /// Identifies issuers: the kernel shows its workers only.
     identity: Identity,
-    /// The kernel has let go.
+    /// The kernel has ended the connection.
     ended: bool,
     stopped: bool,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Fuse {
 /// Options of a FUSE front end.
 pub(crate) struct FuseOptions {
     pub(crate) identity: Identity,
-    /// Loop devices on the file are others' business.
+    /// Another part of the program attaches loop devices to the file.
     pub(crate) only_file: bool,
     /// Bytes of memory that requests may take, unless one request takes more.
     pub(crate) most_held: usize,
@@ -89,7 +89,7 @@ pub(crate) struct FuseOptions {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What the front end and whoever attaches its file share.
+/// State that the front end shares with `attach`.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     /// The kernel has shown that it can send unanswered requests again.
@@ -140,7 +140,7 @@ impl Fuse {
         }
     }
 
-    /// Receives one request; whether there was one.
+    /// Receives one request; returns whether there was one.
     fn receive(&mut self, host: &mut Host<'_>) -> bool {
         if !self.has_room() {
             self.set_full(true, host);
@@ -216,18 +216,17 @@ impl Fuse {
         }
     }
 
-    /// Whether the loop driver shall not learn that a file may have holes, which it asks by `statfs`, and before it reads anything.
+    /// Whether to hide from the loop driver that the file may have holes. It calls `statfs` for that before it reads.
     ///
-    /// A disk that turns must write zeroes like anything else, in requests of ordinary length, which the kernel does by itself. To
-    /// refuse them one by one is too late: the driver then changes the limits of its queue, and Linux since 6.17 raises the
-    /// read-ahead of such a disk whenever they change. To take them, in steps even, holds everybody up: the driver waits for the
-    /// end of up to 4 GiB of them before it asks for anything else. Where what is served takes discards, as a thin volume on such disks
-    /// does, those are worth more than the read-ahead.
+    /// A rotational disk writes zeroes like other data, and the kernel does that in requests of ordinary length. Refusing each request for
+    /// zeroes is too late: the driver then changes the limits of its queue, and since Linux 6.17 each change raises the read-ahead of
+    /// such a disk. Accepting them blocks other requests: the driver waits for up to 4 GiB of zeroes before it starts anything else. If the
+    /// back end discards, as a thin volume does, discards are worth more than the read-ahead.
     const fn hides_holes(&self) -> bool {
         self.rotational && !self.discards && !self.only_file && !self.attached
     }
 
-    /// A write's data in memory of its own.
+    /// A write's data, in memory of its own.
     fn payload(&mut self, mut data: Buffer, bytes: usize, host: &mut Host<'_>) -> Buffer {
         if bytes > COPIED {
             data.set_len(bytes);
@@ -239,7 +238,7 @@ impl Fuse {
         buffer
     }
 
-    /// A read may reach beyond the end, as of any file.
+    /// A read may extend beyond the end of the file.
     fn read(&mut self, unique: u64, offset: u64, bytes: u32, host: &mut Host<'_>) {
         self.attached = true;
         let bytes = u64::from(bytes).min(self.bytes.saturating_sub(offset)).min(LARGEST as u64) as u32;
@@ -274,7 +273,7 @@ impl Fuse {
         }
         let (op, payload) = match mode & !KEEP_SIZE {
             PUNCH_HOLE => (Op::Discard, Payload::None),
-            // Only a loop device that others have attached, or set up anew, asks a disk that turns.
+            // A rotational disk receives this only from a loop device that another program has attached or changed.
             ZERO_RANGE if !self.rotational => (Op::Write, Payload::Zeroes),
             _ => return self.fail(unique, Errno::OPNOTSUPP),
         };
@@ -306,7 +305,7 @@ impl Fuse {
         let (start, sectors) = (Sector(offset / SECTOR_BYTES), Sectors((bytes / SECTOR_BYTES) as u32));
         let (process, flags) = self.identity.issuer(op, start, sectors);
         let ask = Ask { cookie: u64::from(index), op, start, sectors, flags, process, payload };
-        // The kernel bounds what it has under way; nobody here can be put to sleep.
+        // The kernel bounds its requests, so the front end ignores a request to wait.
         let _ = host.submit(ask);
     }
 
@@ -320,8 +319,7 @@ impl Fuse {
         self.send(&[IoSlice::new(&header)]);
     }
 
-    /// An answer is taken whole at once. One that is refused concerns a request that was interrupted or a connection that
-    /// has ended: nobody is left to be told.
+    /// The kernel takes a reply as a whole. It refuses the reply to an interrupted request or on an ended connection: both have no receiver.
     fn send(&mut self, slices: &[IoSlice<'_>]) {
         let _ = rustix::io::writev(&self.connection, slices);
     }
@@ -362,8 +360,7 @@ impl FrontEnd for Fuse {
         if let Payload::Data(buffer) = &mut answer.payload
             && buffer.len() > COPIED
         {
-            // The kernel pins every page that an answer is taken from, which costs more than a copy unless they are the
-            // same ones again and again.
+            // The kernel pins each page of a reply, which costs more than a copy unless the pages are reused.
             buffer.own();
         }
         match (answer.result, kind, &answer.payload) {

@@ -1,6 +1,6 @@
 //! The FUSE front end: a file system of exactly one file, which is the device.
 //!
-//! The mount's root is that file itself, so there is no directory, no name and nothing to look up. A loop device is then
+//! The mount's root is that file itself, so there are no directories, names or lookups. A loop device is then
 //! attached to it ([`attach`](crate::attach)).
 //!
 //! Source: `include/uapi/linux/fuse.h` and `Documentation/filesystems/fuse*.rst` of Linux.

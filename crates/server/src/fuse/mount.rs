@@ -1,4 +1,4 @@
-//! The mount: a connection to the kernel and the file on which it is seen.
+//! The mount: a connection to the kernel, and the file over which it is mounted.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -122,7 +122,7 @@ const PROBE: Duration = Duration::from_millis(300);
 /// Unmounts whatever is at `path` and removes the file beneath, whether its server lives or not.
 pub(crate) fn unmount(path: &Path) {
     if let Err(error) = rustix::mount::unmount(path, UnmountFlags::empty()) {
-        // In use, or its server is dead: out of sight now, and gone when its last user is.
+        // In use, or its server is dead: detached now, and unmounted after the last use.
         if error != Errno::INVAL {
             let _ = rustix::mount::unmount(path, UnmountFlags::DETACH);
         }

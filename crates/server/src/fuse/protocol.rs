@@ -1,10 +1,10 @@
-//! The bytes of FUSE, protocol 7.31 and its neighbours, as far as one file needs them. Pure functions.
+//! The FUSE protocol, version 7.31 and similar ones, as far as one file needs it. Pure functions.
 
 /// Length of a request's header.
 pub(super) const IN_HEADER: usize = 40;
 /// Length of a read's or write's arguments.
 pub(super) const IO_ARGUMENTS: usize = 40;
-/// What is read first of every request: reads and writes show there what they ask, and a write's data begins behind.
+/// Length of the part that is received apart: it has the arguments of reads and writes; a write's data follows.
 pub(super) const PREFIX: usize = IN_HEADER + IO_ARGUMENTS;
 /// Length of an answer's header.
 pub(super) const OUT_HEADER: usize = 16;
@@ -29,12 +29,12 @@ const HAS_RESEND: u32 = 1 << (39 - 32);
 const FOPEN_DIRECT_IO: u32 = 1;
 const FOPEN_PARALLEL_DIRECT_WRITES: u32 = 1 << 6;
 
-/// Requests that the kernel keeps under way at once; without this it would be 12.
+/// Requests that the kernel keeps in flight; its default is 12.
 const MAX_BACKGROUND: u16 = 256;
 
 const PAGE: u32 = 4096;
 
-/// What the kernel asks for.
+/// A request's operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Operation {
     Init {
@@ -63,7 +63,7 @@ pub(super) enum Operation {
     StatFs,
     Release,
     Destroy,
-    /// Nothing is answered: forgotten inodes, interrupted requests (ours never wait for anything but the disk).
+    /// No reply: forgotten inodes, interrupts (requests wait for the disk only, so they are not interrupted).
     Silent,
     Unknown,
 }
@@ -138,7 +138,7 @@ pub(super) fn resend() -> [u8; OUT_HEADER] {
     out_header(0, 0, -FUSE_NOTIFY_RESEND)
 }
 
-/// Fields put one behind the other.
+/// Concatenated fields.
 #[derive(Default)]
 struct Fields(Vec<u8>);
 
@@ -170,7 +170,7 @@ pub(super) fn init(minor: u32, flags: u32, max_write: u32) -> Vec<u8> {
     fields.0
 }
 
-/// How long the kernel may believe an attribute: nothing here ever changes.
+/// How long the kernel may cache attributes: they never change.
 const FOR_EVER: u64 = 1 << 30;
 
 /// The answer to `FUSE_GETATTR` and `FUSE_SETATTR`: a regular file of `bytes`, its owner's alone.

@@ -137,7 +137,7 @@ fn a_request_that_the_disk_does_not_answer_fails_and_its_sectors_stay_untouched_
     }
 }
 
-/// A regression: a server whose disk did not answer waited for ever when it was told to end, and with it the users of its device.
+/// A regression: after SIGTERM, a server whose disk did not answer waited for ever, and so did the users of its device.
 #[test]
 fn a_server_whose_disk_does_not_answer_is_taken_down_within_the_limit() {
     let Some(place) = Place::in_memory(&[]) else { return };
