@@ -72,7 +72,16 @@ fn keep_capabilities(kept: CapabilitySet) -> io::Result<()> {
     Ok(set_capabilities(None, sets)?)
 }
 
+/// The filter of system calls (seccomp) is not written for other architectures.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
+mod filter {
+    pub(super) fn install() -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// The filter of system calls (seccomp).
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64"))]
 mod filter {
     use std::io;
     use std::mem::offset_of;

@@ -84,6 +84,33 @@ fn peers_that_stop_in_the_middle_of_a_handshake_do_not_keep_out_holders_of_a_cer
     server.stop();
 }
 
+/// How long the server keeps a connection on which `next` is sent each second.
+fn kept(mut stream: TcpStream, first: &[u8], next: &[u8]) -> Duration {
+    let began = Instant::now();
+    stream.read_exact(&mut [0; 18]).unwrap();
+    stream.write_all(first).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    while !matches!(stream.read(&mut [0; 64]), Ok(0)) && began.elapsed() < Duration::from_secs(30) {
+        if !next.is_empty() && stream.write_all(next).is_err() {
+            break;
+        }
+    }
+    began.elapsed()
+}
+
+#[test]
+fn a_handshake_has_5_s_for_the_first_bytes_and_15_s_in_all() {
+    let directory = Directory::in_memory();
+    let (server, port, _) = serve_verifying(&directory, &[]);
+    let [silent, slow] = [(&b""[..], &b""[..]), (&[0, 0, 0, 3], b"I")].map(|(first, next)| {
+        let stream = tcp_from(1, port).unwrap();
+        thread::spawn(move || kept(stream, first, next).as_secs())
+    });
+    let (silent, slow) = (silent.join().unwrap(), slow.join().unwrap());
+    assert!((4..12).contains(&silent) && (14..25).contains(&slow), "{silent} s, {slow} s");
+    server.stop();
+}
+
 #[test]
 fn a_flood_of_tcp_connections_does_not_affect_the_unix_socket() {
     let directory = Directory::in_memory();
