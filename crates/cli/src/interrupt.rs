@@ -1,21 +1,14 @@
-//! Ctrl-C: once asks everything to stop early and print what it has, twice ends the program, unless it has something of the
-//! machine to put back.
+//! Ctrl-C: the first stops runs early, which then print what they have; the second ends the program, unless the command must restore
+//! settings of the machine.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+pub(crate) use evaluation::interrupt::requested;
 
-static REQUESTED: AtomicBool = AtomicBool::new(false);
-
-/// From now on, Ctrl-C is noticed instead of fatal; a second one is fatal where that leaves nothing behind (`twice_ends`).
+/// Installs the handler. `twice_ends`: a second Ctrl-C ends the program at once.
 pub(crate) fn listen(twice_ends: bool) {
-    // A second handler cannot be installed; whoever did it first listens for both.
+    // Fails only if a handler is installed already, which then does the same.
     let _ = ctrlc::set_handler(move || {
-        if REQUESTED.swap(true, Ordering::Relaxed) && twice_ends {
+        if evaluation::interrupt::request() && twice_ends {
             std::process::exit(crate::error::INTERRUPTED.into());
         }
     });
-}
-
-/// Whether somebody asked to stop.
-pub(crate) fn requested() -> bool {
-    REQUESTED.load(Ordering::Relaxed)
 }

@@ -13,6 +13,8 @@ use crate::waits::{WaitClock, Waited};
 /// A served request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Point {
+    /// Arrival in the queue, in nanoseconds.
+    pub arrived_ns: u64,
     /// Dispatch, in nanoseconds.
     pub from_ns: u64,
     /// Completion, in nanoseconds.
@@ -114,6 +116,7 @@ impl Observer for Recorder {
         }
         if let Event::Completed { request, dispatched, .. } = *event {
             timeline.points.push(Point {
+                arrived_ns: request.arrived.as_nanos(),
                 from_ns: dispatched.as_nanos(),
                 to_ns: now.as_nanos(),
                 sector: request.start.0,

@@ -11,12 +11,12 @@ use tuner_live::database::Database;
 use tuner_live::outside::Outside;
 use tuner_live::{Seen, in_words, system};
 
+use super::args::AdviseArguments;
 use super::does_not_fit;
 use super::setup::{self, Target};
-use crate::arguments::AdviseArguments;
 use crate::error::Error;
-use crate::format::object;
 use crate::interrupt;
+use evaluation::report::format::object;
 
 /// Smaller gains are not recommended.
 const WORTH_IT: f64 = 0.03;

@@ -10,7 +10,7 @@ use tuner_live::in_words;
 
 use super::patterns::{table, worth};
 use crate::error::Error;
-use crate::format::object;
+use evaluation::report::format::object;
 
 /// Classes of accesses shown in a list.
 pub(super) const NAMED: usize = 2;

@@ -1,11 +1,11 @@
 //! `dwell tune`: keeps a device under the scheduler that serves it best.
 
 mod advise;
+pub(crate) mod args;
 mod kinds;
 mod patterns;
 pub(crate) mod recognised;
 mod setup;
-pub(crate) mod space;
 
 use std::io::Write;
 use std::iter::once;
@@ -20,12 +20,12 @@ use tuner_live::settings_backup::{self, SettingsBackup};
 use tuner_live::status::{self, Status, StatusServer};
 use tuner_live::{Counters, LiveTuner, QueueSettings, Settings, Windower, system};
 
+use self::args::{RestraintName, TuneArguments};
 use self::setup::Target;
-use crate::arguments::{RestraintName, TuneArguments};
 use crate::error::Error;
-use crate::format::object;
-use crate::quantity::some_time;
-use crate::{interrupt, systemd};
+use crate::input::quantity::some_time;
+use crate::{interrupt, service_manager};
+use evaluation::report::format::object;
 
 pub(crate) use advise::run as advise;
 pub(crate) use patterns::run as patterns;
@@ -145,11 +145,11 @@ struct Run {
 
 impl Run {
     fn go_on(&mut self) -> Result<(), tuner_live::Error> {
-        systemd::tell(&[systemd::State::Ready]);
+        service_manager::notify(&[service_manager::State::Ready]);
         self.publish();
         let until = self.until;
         let mut going_on = || {
-            systemd::tell(&[systemd::State::Watchdog]);
+            service_manager::notify(&[service_manager::State::Watchdog]);
             !interrupt::requested() && until.is_none_or(|until| Instant::now() < until)
         };
         while let Some(line) = self.window(&mut going_on)? {
@@ -198,7 +198,7 @@ impl Run {
             );
         }
         self.shown.set(status.clone());
-        systemd::tell(&[systemd::State::Status(&status.latest)]);
+        service_manager::notify(&[service_manager::State::Status(&status.latest)]);
     }
 
     /// Saves what was learned. If nothing was, a sleeping disk is not woken.
@@ -215,7 +215,7 @@ impl Run {
     }
 
     fn end(&mut self) {
-        systemd::tell(&[systemd::State::Stopping]);
+        service_manager::notify(&[service_manager::State::Stopping]);
         if let Err(error) = self.save() {
             say!("lost what was learned since the last save: {error}");
         }
@@ -349,7 +349,7 @@ mod tests {
     use tuner::{Parameters, Random};
 
     use super::*;
-    use crate::arguments::{Arguments, Command};
+    use crate::commands::{Arguments, Command};
 
     #[test]
     fn seconds_become_dates() {

@@ -14,10 +14,10 @@ use tuner::{ClusterState, Metric, State};
 use tuner_live::database::{Database, Drive};
 use tuner_live::{QueueSettings, identity, in_words, learned, picture};
 
+use super::args::{PatternsArguments, PatternsCommand};
 use super::kinds;
-use crate::arguments::{PatternsArguments, PatternsCommand};
 use crate::error::Error;
-use crate::format::{bytes, number, object, time};
+use evaluation::report::format::{bytes, number, object, time};
 
 /// Width of a picture in a list, and alone, in characters.
 const NARROW: usize = 40;

@@ -7,81 +7,15 @@ use std::io::Write;
 use comfy_table::Table;
 use elevator::text::counted;
 use elevator::{Span, Time};
+use evaluation::windows::{Clusters, Cutter};
 use serde_json::{Value, json};
 use traces::Record;
-use tuner::{
-    Access, Analyser, CInfo, Metric, Observed, Parameters, Random, SchedulerId, State, Store, Why, Window,
-    Windows,
-};
+use tuner::{Analyser, Metric, Observed, Parameters, Random, SchedulerId, State, Why, Window};
 
 use super::kinds::{NAMED, asked};
 use super::patterns::table;
 use crate::error::Error;
-use crate::format::{object, percent, time};
-
-/// Cuts a recording into windows, and keeps those with more than one request a second, which the tuner analyses.
-pub(crate) struct Cutter(Windows);
-
-impl Cutter {
-    pub(crate) fn of(length: Span) -> Self {
-        Self(Windows::of(length))
-    }
-
-    /// The window that ended before this record.
-    pub(crate) fn push(&mut self, record: &Record) -> Option<Window> {
-        let (position, size) = (record.start(), record.sectors());
-        let access = Access { time: record.at, position, op: record.op, size };
-        self.0.push(access).filter(Window::counts)
-    }
-
-    /// The last one.
-    pub(crate) fn finish(self) -> Option<Window> {
-        self.0.finish().filter(Window::counts)
-    }
-}
-
-/// IOAnalyzer's clusters, and how many windows hit one.
-pub(crate) struct Clusters {
-    parameters: Parameters,
-    random: Random,
-    store: Store,
-    windows: u64,
-    hits: u64,
-}
-
-impl Clusters {
-    pub(crate) fn new(parameters: Parameters) -> Self {
-        let (random, store) = (Random::seeded(1), Store::new(parameters, 1));
-        Self { parameters, random, store, windows: 0, hits: 0 }
-    }
-
-    pub(crate) fn window(&mut self, window: &Window) {
-        let cinfo = CInfo::of(window, &self.parameters, &mut self.random);
-        self.windows += 1;
-        match self.store.nearest(&cinfo).filter(|nearest| self.store.is_hit(nearest)) {
-            Some(found) => {
-                self.store.hit(found.cluster);
-                self.hits += 1;
-            }
-            None => drop(self.store.add(cinfo)),
-        }
-    }
-
-    /// The number of clusters.
-    pub(crate) fn count(&self) -> usize {
-        self.store.clusters().len()
-    }
-
-    /// The number of windows.
-    pub(crate) const fn windows(&self) -> u64 {
-        self.windows
-    }
-
-    /// The part of the windows that hit one, from 0 to 1.
-    pub(crate) fn hit_ratio(&self) -> f64 {
-        self.hits as f64 / self.windows.max(1) as f64
-    }
-}
+use evaluation::report::format::{object, percent, time};
 
 /// The kinds of load in a recording, the time at which each first occurs, and the clusters.
 pub(crate) struct Recognised {

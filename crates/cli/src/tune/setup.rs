@@ -7,6 +7,7 @@ use capture::topology::{Layer, Scheduling, Stack};
 use capture::{Backend, Capture, Options};
 use elevator::Span;
 use elevator::text::did_you_mean;
+use evaluation::search_space;
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use tuner::{Analyser, Better, DeciderName, Metric, Of, Parameters, Random, Space, Which};
@@ -14,13 +15,12 @@ use tuner_live::arms::{Arms, KernelArms, ServedArms};
 use tuner_live::settings_backup::SettingsBackup;
 use tuner_live::{Cgroups, FairnessUnit, QueueSettings, ThreadGroups, Windower, identity, outside};
 
-use super::space;
-use crate::arguments::{DeciderArgument, MetricName, Watching};
-use crate::compare::{Host, specs};
-use crate::ctl::no_server;
+use super::args::{DeciderArgument, MetricName, Watching};
+use crate::commands::ctl::no_server;
+use crate::commands::profile;
 use crate::error::Error;
-use crate::quantity::span;
-use crate::{named, profile};
+use crate::input::quantity::span;
+use crate::input::scheduler_arg::{self, Host, specs};
 
 /// The device to tune.
 pub(super) struct Target {
@@ -112,7 +112,7 @@ pub(super) fn arms(
         wanted => wanted.to_vec(),
     };
     for name in &names {
-        named::of_one_device(catalogue, name)?;
+        scheduler_arg::for_one_device(catalogue, name)?;
     }
     let arms = ServedArms::new(socket, queue, names).map_err(|error| match error {
         tuner_live::Error::File { path, source } => no_server(&path, &source),
@@ -140,7 +140,8 @@ pub(super) fn spaces(
 fn of_policies(catalogue: Catalogue, names: &[String]) -> Vec<Space> {
     // `hz` belongs to the modelled kernel. `async_depth` reserves room for reads, which is the administrator's decision.
     let searched = |tunable: &str| !["hz", "async_depth"].contains(&tunable);
-    let space = |name: &String| space::of_policy(&named::spec(catalogue, name).ok()?, searched);
+    let space =
+        |name: &String| search_space::of_policy(&scheduler_arg::spec(catalogue, name).ok()?, searched);
     names.iter().filter_map(space).collect()
 }
 

@@ -168,7 +168,7 @@ fn runs_that_all_failed_are_a_failure() {
     let recording = directory.file("endless.dwell", ENDLESS);
     let output = dwell(&["compare", &recording, "-s", "noop", "-s", "look", "--quiet"]);
     assert_eq!(output.status.code(), Some(1), "{}", words(&output.stderr));
-    assert!(words(&output.stderr).contains("no run came to its end"), "{}", words(&output.stderr));
+    assert!(words(&output.stderr).contains("every run failed"), "{}", words(&output.stderr));
     assert!(words(&output.stdout).contains("noop (failed)"), "what there is, is printed");
 }
 

@@ -158,7 +158,7 @@ fn what_is_converted_reads_as_what_it_was() {
     let to = directory.path("converted.xls");
     fails(&["trace", "convert", &original, &to, "--to-format", "xls"], 2, &["fio, blkparse, disksim"]);
     let lie = directory.path("copy.bz2");
-    fails(&["trace", "convert", &original, &lie, "--to-format", "dwell"], 2, &[".bz2 is not written"]);
+    fails(&["trace", "convert", &original, &lie, "--to-format", "dwell"], 2, &["does not write .bz2"]);
     assert!(!Path::new(&lie).exists());
 }
 

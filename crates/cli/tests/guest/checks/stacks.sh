@@ -17,7 +17,7 @@ recorded() {
     local start size
     start=$(</sys/block/sda/sda2/start) size=$(</sys/block/sda/sda2/size)
     reads "$1"
-    dwell record "$1" --way "$2" --for 2s -o trace
+    dwell record "$1" --backend "$2" --for 2s -o trace
     awk -v first=$((start * 512)) -v end=$(((start + size) * 512)) '!/^#/ {
         all++
         if ($3 != "8,0" || $5 < first || $5 + $6 > end) print "elsewhere: " $0
@@ -154,7 +154,7 @@ here() {
     local number
     number=$(lsblk -ndo MAJ:MIN "$1" | tr -d ' ' | tr : ,)
     reads "$1"
-    dwell record "${@:3}" "$1" --way "$2" --for 2s -o trace
+    dwell record "${@:3}" "$1" --backend "$2" --for 2s -o trace
     awk -v number="$number" '!/^#/ {
         all++
         if ($3 == number && $2 > 0) right++

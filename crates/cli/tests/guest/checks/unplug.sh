@@ -52,7 +52,7 @@ pulled_from() {
 }
 
 recording() {
-    pulled_from dwell record /dev/sdb --way "$1" -o trace
+    pulled_from dwell record /dev/sdb --backend "$1" -o trace
     dwell trace info trace >info
     grep -E 'reads: [1-9]' info
 }

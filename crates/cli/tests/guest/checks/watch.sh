@@ -6,7 +6,7 @@ asked() { for first in 0 8000; do dd if=/dev/sda of=/dev/null bs=4k count=500 sk
 # records_of HOW COMMAND...: what that asks of sda.
 records_of() {
     local recorder
-    dwell record /dev/sda --way "$1" -o trace 2>said &
+    dwell record /dev/sda --backend "$1" -o trace 2>said &
     recorder=$!
     until_true grep -q recording said
     sleep 1
@@ -66,7 +66,7 @@ integrity() {
 confidentiality() {
     echo confidentiality >/sys/kernel/security/lockdown
     counted bpf
-    refused 5 "lockdown" dwell record /dev/sda --way tracefs --for 1s -o none
+    refused 5 "lockdown" dwell record /dev/sda --backend tracefs --for 1s -o none
     test ! -e none
 }
 

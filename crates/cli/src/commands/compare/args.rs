@@ -1,0 +1,69 @@
+//! The command line of `compare`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use crate::input::shared_args::{Output, Reading};
+
+/// Options of `dwell compare`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell compare io.ftrace.gz                         every scheduler, on a WD5000AAKS
+  dwell compare job.fio --scheduler deadline --scheduler 'stream(deadline){stream_time_slice=50ms}'
+  dwell compare 'par-read{think=200us}' --identity hidden --drive 'wd5000aaks{depth=1}'
+  dwell compare io.ftrace.gz --array raid0:5x64k -s 'stream(deadline)' -s 'array-stream(deadline)'
+  dwell compare job.fio --array 'raid5:8x256k{failed=2, slow=3, slowness=200, link=400}'
+  dwell compare io.ftrace.gz --scheduler cfq --explain decisions.txt")]
+pub(crate) struct CompareArguments {
+    /// A recording ('-' for standard input), a fio job file, or a built-in workload (par-read, ahead-read, multi-threads, chunk-reads, strided, kernel-read, tpc-e, tpc-h, tariffs) with settings in braces
+    pub(crate) workload: String,
+    /// The drive: built in, or a file (.toml, .diskspecs, .parv); see 'dwell drives'
+    #[arg(long, default_value = "wd5000aaks", env = "DWELL_DRIVE")]
+    pub(crate) drive: String,
+    /// Give schedulers the service times of this profile ('dwell profile'), not those of the drive's model
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// An array of such drives: level, members, stripe unit; in braces failed (a member), slow and slowness (a member, in percent of the time), link (MB/s of the controller), stripe_cache (stripes that RAID 5 keeps while a member is missing)
+    #[arg(long, value_name = "ARRAY")]
+    pub(crate) array: Option<String>,
+    /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line); repeatable. Default: all. On an array, each member has one
+    #[arg(long = "scheduler", short = 's', value_name = "NAME")]
+    pub(crate) schedulers: Vec<String>,
+    /// What schedulers know about the submitting processes
+    #[arg(long, value_enum, default_value_t = Identity::Shown)]
+    pub(crate) identity: Identity,
+    /// Commands in the drive at once; at most the drive's own depth
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) depth: Option<u32>,
+    /// Limit of queued requests per direction
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) nr_requests: u32,
+    /// Replay a recording by its time stamps instead of in closed loops
+    #[arg(long)]
+    pub(crate) open: bool,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Stop each run after this virtual time, e.g. 30s
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at_most: Option<String>,
+    /// Print the results of each process, under each scheduler
+    #[arg(long)]
+    pub(crate) processes: bool,
+    /// Print what each member of an array did, under each scheduler
+    #[arg(long, requires = "array")]
+    pub(crate) members: bool,
+    #[command(flatten)]
+    pub(crate) output: Output,
+}
+
+/// What schedulers know about the submitting processes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Identity {
+    /// What the recording contains
+    Shown,
+    /// Nothing, as behind a VM, an NBD server or a stacked device
+    Hidden,
+    /// All requests appear to come from one process, as in the stream paper
+    Same,
+}

@@ -1,0 +1,306 @@
+//! `dwell ctl`.
+
+use clap::{Args, Subcommand};
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+use std::path::PathBuf;
+
+use comfy_table::{Table, presets};
+use elevator::text::{counted, did_you_mean};
+use schedulers::registry::Catalogue;
+use serde_json::Value;
+use server::control::Client;
+use server::control::protocol::{ItemState, State};
+
+use crate::error::Error;
+use crate::input::quantity::some_time;
+use crate::input::scheduler_arg;
+use evaluation::report::format::{bytes, object, time};
+
+/// Options of `dwell ctl`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell ctl /run/dwell/disk.ctl show
+  dwell ctl /run/dwell/disk.ctl switch 'stream(deadline)'
+  dwell ctl /run/dwell/disk.ctl tune stream_time_slice 50ms")]
+pub(crate) struct CtlArguments {
+    /// The control socket of 'dwell serve --control'
+    pub(crate) socket: PathBuf,
+    #[command(subcommand)]
+    pub(crate) command: CtlCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum CtlCommand {
+    /// Print queue, latencies, scheduler with its streams or groups, and tunables
+    Show {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the state in Prometheus text format
+    Metrics,
+    /// Switch to another scheduler; queued requests move to it
+    Switch {
+        /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line)
+        scheduler: String,
+        /// Drain the queue first, as Linux does
+        #[arg(long)]
+        drain: bool,
+    },
+    /// Set a tunable of the scheduler
+    Tune {
+        /// Name of the tunable
+        tunable: String,
+        /// Value with its unit
+        value: String,
+    },
+    /// Write a decision log for a limited time
+    Log {
+        /// A new file
+        file: PathBuf,
+        /// Duration in the device's time, e.g. 10s; under 'serve --speed 10' that is one second
+        #[arg(long = "for", default_value = "10s")]
+        during: String,
+    },
+    /// Stop the server
+    Stop,
+}
+
+pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), Error> {
+    let socket: &Path = &arguments.socket;
+    let failed = |error: std::io::Error| no_server(socket, &error);
+    let mut client = Client::connect(socket).map_err(failed)?;
+    let mut out = std::io::stdout().lock();
+    match &arguments.command {
+        CtlCommand::Show { json } => {
+            let state = client.show().map_err(failed)?;
+            if *json {
+                writeln!(out, "{}", object(&state)?)?;
+            } else {
+                write!(out, "{}", in_words(&state))?;
+            }
+        }
+        CtlCommand::Metrics => write!(out, "{}", client.metrics().map_err(failed)?)?,
+        CtlCommand::Switch { scheduler, drain } => {
+            let scheduler = &scheduler_arg::full_name(catalogue, scheduler)?;
+            let cost = client.switch(scheduler, *drain).map_err(|error| refused(socket, &error))?;
+            if cost.draining {
+                writeln!(out, "{scheduler}: takes over when the queue is empty")?;
+            } else {
+                writeln!(
+                    out,
+                    "{scheduler}: {} moved, {} in the device meanwhile",
+                    counted(u64::from(cost.moved), "request"),
+                    cost.in_flight
+                )?;
+            }
+        }
+        CtlCommand::Tune { tunable, value } => {
+            client.tune(tunable, value).map_err(|error| match refused(socket, &error) {
+                Error::Usage(words) => {
+                    let hint = nearest_tunable(&mut client, tunable);
+                    Error::Usage(format!("{words}{}", hint.unwrap_or_default()))
+                }
+                other => other,
+            })?;
+        }
+        CtlCommand::Log { file, during } => {
+            let file = std::path::absolute(file).map_err(|e| Error::file(file.display(), &e))?;
+            client.log(file, some_time("--for", during)?).map_err(failed)?;
+        }
+        CtlCommand::Stop => client.stop().map_err(failed)?,
+    }
+    Ok(())
+}
+
+/// What was asked for cannot be, as the server says; or there is no server to say so.
+fn refused(socket: &Path, error: &std::io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::Other => Error::Usage(error.to_string()),
+        _ => no_server(socket, error),
+    }
+}
+
+/// What is wrong with a server's socket, or with what the server was asked for.
+pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
+    let socket = socket.display();
+    match error.kind() {
+        ErrorKind::PermissionDenied => Error::Permission(format!("{socket}: {error}")),
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => Error::Failed(format!(
+            "{socket}: no server listens there ({error}); 'dwell serve --control {socket}' makes one"
+        )),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => Error::Failed(
+            format!("{socket}: it hung up ({error}): its server has ended, or it is no control socket"),
+        ),
+        _ => Error::Failed(format!("{socket}: {error}")),
+    }
+}
+
+/// The scheduler's tunable that was meant, in words, if it has none of that name.
+fn nearest_tunable(client: &mut Client, name: &str) -> Option<String> {
+    let state = client.show().ok()?;
+    let names: Vec<&str> = state.tunables.iter().map(|tunable| tunable.name.as_str()).collect();
+    if names.contains(&name) {
+        return None;
+    }
+    Some(match did_you_mean(name, names.iter().copied()) {
+        _ if names.is_empty() => "; it has none".to_owned(),
+        none if none.is_empty() => format!("; it has {}", names.join(", ")),
+        hint => hint,
+    })
+}
+
+fn in_words(state: &State) -> String {
+    let mut text = format!(
+        "{}, depth {}\nscheduler: {}\n{} queued, {} in the device, {} unfinished; {} dispatched, {} deliberate waits, head at sector {}\n",
+        device(state),
+        state.depth,
+        scheduler(state),
+        state.queued,
+        state.in_flight,
+        state.unfinished,
+        state.dispatched,
+        state.holds,
+        state.head_sector,
+    );
+    if let Some(fault) = &state.last_scheduler_fault {
+        text += &format!("scheduler faults: {}; the latest: {fault}\n", state.scheduler_faults);
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
+        "operation",
+        "done",
+        "failed",
+        "mean",
+        "p50",
+        "p99",
+        "longest",
+    ]);
+    for (name, operation) in &state.operations {
+        let latency = &operation.latency;
+        table.add_row([
+            name.clone(),
+            operation.done.to_string(),
+            operation.failed.to_string(),
+            time(latency.mean_ns),
+            time(latency.p50_ns),
+            time(latency.p99_ns),
+            time(latency.max_ns),
+        ]);
+    }
+    text += &format!("{table}\n");
+    for kind in kinds(&state.items) {
+        text += &format!("{}\n", table_of(&kind));
+    }
+    for tunable in &state.tunables {
+        text += &format!("  {} = {}\n", tunable.name, tunable.value);
+    }
+    text
+}
+
+/// What is served, and how fast its time goes, by which everything else is told.
+pub(crate) fn device(state: &State) -> String {
+    let size = bytes(state.capacity_sectors * 512);
+    let speed = (state.speed > 1).then(|| format!(", {} times as fast as natural", state.speed));
+    format!("{}, {size}{}", state.backend, speed.unwrap_or_default())
+}
+
+/// The scheduler, and whether it still waits for the queue to drain.
+pub(crate) fn scheduler(state: &State) -> String {
+    let waits = |ns| format!(", once the queue has drained, which it does since {}", time(ns));
+    format!("{}{}", state.scheduler, state.draining_ns.map(waits).unwrap_or_default())
+}
+
+/// What the scheduler keeps, by kind.
+fn kinds(items: &[ItemState]) -> Vec<Vec<&ItemState>> {
+    let mut kinds: Vec<Vec<&ItemState>> = Vec::new();
+    for item in items {
+        match kinds.iter_mut().find(|kind| kind[0].kind == item.kind) {
+            Some(kind) => kind.push(item),
+            None => kinds.push(vec![item]),
+        }
+    }
+    kinds
+}
+
+/// Items of one kind; what does not apply to one is empty.
+fn table_of(items: &[&ItemState]) -> Table {
+    let mut names: Vec<&String> = Vec::new();
+    for name in items.iter().flat_map(|item| item.facts.keys()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let heads = names.iter().map(|name| without_unit(name).replace('_', " "));
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED);
+    table.set_header(items.first().map(|item| item.kind.clone()).into_iter().chain(heads));
+    for item in items {
+        let cells = names.iter().map(|name| item.facts.get(*name).map(|fact| fact_in_words(name, fact)));
+        let number = std::iter::once(item.number.to_string());
+        table.add_row(number.chain(cells.map(Option::unwrap_or_default)));
+    }
+    table
+}
+
+pub(crate) fn without_unit(name: &str) -> &str {
+    ["_ns", "_sector", "_percent"].iter().find_map(|unit| name.strip_suffix(unit)).unwrap_or(name)
+}
+
+/// A fact with its unit.
+pub(crate) fn fact_in_words(name: &str, fact: &Value) -> String {
+    match fact {
+        Value::Bool(true) => "yes".to_owned(),
+        Value::Bool(false) => "no".to_owned(),
+        Value::String(word) => word.clone(),
+        Value::Number(number) if name.ends_with("_ns") => time(number.as_u64().unwrap_or(0)),
+        Value::Number(number) if name.ends_with("_percent") => format!("{number}%"),
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use server::control::protocol::OperationState;
+
+    fn item(number: u64, facts: &Value) -> ItemState {
+        ItemState { kind: "stream".to_owned(), number, facts: facts.as_object().unwrap().clone() }
+    }
+
+    /// As the server ends while `top` looks, or as an NBD socket does when it is asked.
+    #[test]
+    fn who_hangs_up_is_not_told_as_a_broken_pipe_alone() {
+        for kind in [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof] {
+            let told = no_server(Path::new("/run/dwell/sdb.sock"), &kind.into()).to_string();
+            assert!(told.contains("has ended, or it is no control socket"), "{told}");
+        }
+    }
+
+    #[test]
+    fn what_failed_is_told_beside_what_was_done() {
+        let latency = server::TimesSummary { count: 24, ..Default::default() };
+        let write = OperationState { done: 3, failed: 21, latency, ..Default::default() };
+        let operations = [("write".to_owned(), write)].into();
+        let text = in_words(&State { operations, ..State::default() });
+        let heads = text.lines().find(|line| line.contains("operation")).expect("a head");
+        assert!(heads.contains("done") && heads.contains("failed"), "{text}");
+        let line = text.lines().find(|line| line.contains("write")).expect("a line for it");
+        let cells: Vec<&str> = line.split(['│', '┆']).map(str::trim).collect();
+        assert_eq!(&cells[1..4], ["write", "3", "21"], "{text}");
+    }
+
+    #[test]
+    fn items_of_one_kind_make_one_table_with_units_and_empty_places() {
+        let served = item(0, &json!({"role": "served", "position_sector": 77, "slice_left_ns": 1_500_000}));
+        let other = item(1, &json!({"role": "parent-to-be", "position_sector": 88}));
+        let kinds = kinds(&[served.clone(), other.clone()]).len();
+        let text = table_of(&[&served, &other]).to_string();
+        assert_eq!(kinds, 1);
+        for part in ["stream", "slice left", "1.50 ms", "parent-to-be", "88"] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+    }
+}

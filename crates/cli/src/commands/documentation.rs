@@ -1,0 +1,118 @@
+//! Every `dwell` command in the documentation must be a valid command line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::error::ErrorKind;
+
+use super::help::command;
+
+/// The Markdown files of the repository's root and of `docs`.
+fn pages() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = Vec::new();
+    let mut folders = vec![root.join("docs"), root.join("recordings")];
+    let files = |folder: &Path| -> Vec<PathBuf> {
+        let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        entries.map(|entry| entry.unwrap().path()).collect()
+    };
+    pages.extend(files(&root).into_iter().filter(|path| path.is_file()));
+    while let Some(folder) = folders.pop() {
+        for path in files(&folder) {
+            if path.is_dir() { folders.push(path) } else { pages.push(path) }
+        }
+    }
+    // The links of the book's summary are relative to the book (docs/site/build); mdbook checks them.
+    pages.retain(|path| {
+        path.extension().is_some_and(|extension| extension == "md") && !path.ends_with("SUMMARY.md")
+    });
+    pages.sort();
+    pages
+}
+
+/// The commands of a page: lines of code blocks that start with `dwell`, with their continuation lines.
+fn commands(page: &str) -> Vec<String> {
+    let mut commands = Vec::new();
+    let (mut fenced, mut lines) = (false, page.lines());
+    while let Some(line) = lines.next() {
+        fenced ^= line.starts_with("```");
+        let code = if fenced { Some(line) } else { line.strip_prefix("    ") };
+        let Some(code) =
+            code.map(|code| code.trim_start().trim_start_matches("$ ").trim_start_matches("sudo "))
+        else {
+            continue;
+        };
+        if !code.starts_with("dwell ") {
+            continue;
+        }
+        let mut code = code.to_owned();
+        while let Some(joined) = code.strip_suffix('\\') {
+            code = format!("{joined} {}", lines.next().unwrap_or_default().trim());
+        }
+        commands.push(code);
+    }
+    commands
+}
+
+/// The words of a command as a shell splits them, up to a comment, pipe, redirection or further command.
+fn words(command: &str) -> Vec<String> {
+    let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
+    for c in command.chars() {
+        match (quote, c) {
+            (Some(open), _) if c == open => quote = None,
+            (None, '\'' | '"') => {
+                quote = Some(c);
+                word.get_or_insert_default();
+            }
+            (None, '#') if word.is_none() => break,
+            (None, '|' | '>' | '<' | ';' | '&') => break,
+            (None, _) if c.is_whitespace() => words.extend(word.take()),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    words
+}
+
+#[test]
+fn commands_in_the_documentation_are_valid() {
+    let (mut checked, mut wrong) = (0, Vec::new());
+    for page in pages() {
+        for text in commands(&fs::read_to_string(&page).unwrap()) {
+            checked += 1;
+            match command().try_get_matches_from(words(&text)) {
+                Err(error) if !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+                    let first = error.to_string().lines().next().unwrap_or_default().to_owned();
+                    wrong.push(format!("{}: {text}\n    {first}", page.display()));
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(checked > 40, "only {checked} commands were found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn links_between_pages_lead_to_a_file() {
+    let mut wrong = Vec::new();
+    for page in pages() {
+        let text = fs::read_to_string(&page).unwrap();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            let path = link.split('#').next().unwrap_or_default();
+            let outside = path.is_empty() || link.contains("://") || link.contains(char::is_whitespace);
+            if !outside && !page.parent().unwrap().join(path).exists() {
+                wrong.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_command_is_split_as_by_a_shell() {
+    let text = "dwell compare 'par-read{think=200us}' -s \"a b\" --json # comment";
+    assert_eq!(words(text), ["dwell", "compare", "par-read{think=200us}", "-s", "a b", "--json"]);
+    assert_eq!(words("dwell man | man -l -"), ["dwell", "man"]);
+    assert_eq!(commands("text\n\n    dwell a \\\n        b\n\n    other\n"), ["dwell a  b"]);
+}

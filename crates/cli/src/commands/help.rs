@@ -1,0 +1,92 @@
+//! The help of the program: commands grouped by purpose. `dwell` without arguments prints a short form with two examples.
+
+use std::fmt::Write as _;
+
+use clap::{CommandFactory, FromArgMatches};
+
+use super::Arguments;
+
+/// Commands by purpose. Commands that are in no group come last in `--help`.
+const GROUPS: [(&str, &[&str]); 3] = [
+    ("Operate a device", &["advise", "tune", "patterns", "serve", "ctl", "top", "record", "profile"]),
+    ("Study a workload", &["compare", "run", "trace", "schedulers", "drives"]),
+    ("Reproduce and compare", &["reproduce", "duel"]),
+];
+
+const EXAMPLES: &str = "Examples:
+  dwell compare par-read --at-most 20s     compare every scheduler on a modelled disk
+  dwell advise /dev/sda                    watch a device and recommend a scheduler";
+
+const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failed, 2 usage, 4 kernel feature missing, 5 permission, 6 bad input, 7 overruled, \
+    130 interrupted";
+
+/// Parses the process's arguments. Prints help or an error and exits if there is nothing to run.
+pub(crate) fn parse() -> Arguments {
+    if std::env::args_os().len() <= 1 {
+        say!("{}", short());
+        std::process::exit(2);
+    }
+    let matches = command().get_matches();
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// The command line with its grouped help.
+pub(crate) fn command() -> clap::Command {
+    let command = Arguments::command();
+    let groups = groups(&command);
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{groups}\nOptions:\n{{options}}\n\n{EXAMPLES}\n\n{EXIT_CODES}\n"
+    );
+    command.help_template(template)
+}
+
+/// Each group's commands with their one-line descriptions.
+fn groups(command: &clap::Command) -> String {
+    let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+    let others = command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(clap::Command::get_name);
+    let others: Vec<&str> = others.filter(|name| !grouped.contains(name)).collect();
+    let mut text = String::new();
+    for (title, names) in GROUPS.iter().copied().chain([("Other", others.as_slice())]) {
+        let _ = writeln!(text, "{title}:");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let _ = writeln!(text, "  {name:<12} {}", about.map(ToString::to_string).unwrap_or_default());
+        }
+        text.push('\n');
+    }
+    let _ = writeln!(text, "  'dwell help COMMAND' or 'dwell COMMAND --help' explains a command.");
+    text
+}
+
+/// The help of `dwell` without arguments.
+fn short() -> String {
+    let mut text = format!("dwell {}: I/O schedulers for Linux block devices\n\n", env!("CARGO_PKG_VERSION"));
+    for (title, names) in GROUPS {
+        let _ = writeln!(text, "{:<24}{}", format!("{title}:"), names.join(", "));
+    }
+    let _ = write!(
+        text,
+        "\n{EXAMPLES}\n\n'dwell --help' describes the commands, 'dwell COMMAND --help' one of them."
+    );
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_the_help_once() {
+        let command = command();
+        let help = groups(&command);
+        for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+            let lines = help.lines().filter(|line| line.split_whitespace().next() == Some(sub.get_name()));
+            assert_eq!(lines.count(), 1, "{}", sub.get_name());
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        command().debug_assert();
+    }
+}

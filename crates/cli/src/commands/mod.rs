@@ -1,0 +1,129 @@
+//! The commands: each file or folder has the command line of one command and what it does.
+
+pub(crate) mod compare;
+mod completions;
+pub(crate) mod ctl;
+#[cfg(test)]
+mod documentation;
+mod drives;
+mod duel;
+mod help;
+pub(crate) mod profile;
+mod record;
+mod reproduce;
+mod run;
+mod schedulers;
+mod serve;
+mod top;
+mod trace;
+
+use std::process::ExitCode;
+
+use ::schedulers::registry::Catalogue;
+use clap::{Parser, Subcommand};
+use schedulers::SchedulersArguments;
+
+pub(crate) use help::parse;
+
+use crate::error::Error;
+use crate::interrupt;
+use crate::tune;
+use crate::tune::args::{AdviseArguments, PatternsArguments, TuneArguments};
+use compare::args::CompareArguments;
+use completions::{CompletionsArguments, ManArguments};
+use ctl::CtlArguments;
+use drives::DrivesArguments;
+use duel::DuelArguments;
+use profile::ProfileArguments;
+use record::RecordArguments;
+use reproduce::ReproduceArguments;
+use run::args::RunArguments;
+use serve::ServeArguments;
+use top::TopArguments;
+use trace::TraceArguments;
+
+/// I/O schedulers for Linux block devices: compare them on a model, run them on a device, keep a device on the best one.
+#[derive(Parser, Debug)]
+#[command(name = "dwell", version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run one workload under many schedulers on a modelled drive and compare the results
+    Compare(CompareArguments),
+    /// Run a script of processes and system calls, or a fio job file, on a modelled machine
+    Run(RunArguments),
+    /// List, print and validate modelled drives
+    Drives(DrivesArguments),
+    /// List schedulers, or print one with its tunables
+    Schedulers(SchedulersArguments),
+    /// Record the requests of a live device: what, when and by which process; no data
+    Record(RecordArguments),
+    /// Measure a device: service time by distance, throughput by scheduler; reads only
+    Profile(ProfileArguments),
+    /// Inspect or convert recordings
+    Trace(TraceArguments),
+    /// Run a paper's experiments and print the published value beside each result
+    Reproduce(ReproduceArguments),
+    /// Serve a disk, a file or an emulated drive as a block device with a scheduler in front
+    Serve(ServeArguments),
+    /// Inspect and control a served device
+    Ctl(CtlArguments),
+    /// Show a served device live: head, rates, waits, latencies, streams
+    Top(TopArguments),
+    /// Compare the kernel's schedulers with ours using real programs on an emulated drive; needs root
+    Duel(DuelArguments),
+    /// A helper process of a duel
+    #[command(hide = true)]
+    DuelHelper {
+        /// Its role, as written by the duel
+        role: String,
+    },
+    /// Watch a device and recommend a scheduler; changes nothing
+    Advise(AdviseArguments),
+    /// Keep a device on its best scheduler; restore all settings on exit
+    Tune(TuneArguments),
+    /// Inspect and edit what the tuner learned
+    Patterns(PatternsArguments),
+    /// Print a completion script for a shell
+    Completions(CompletionsArguments),
+    /// Print the manual page of the program or of a command
+    Man(ManArguments),
+}
+
+/// Runs a command. Helper processes of a duel choose their own exit code.
+pub(crate) fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<ExitCode, Error> {
+    if let Command::DuelHelper { role } = &arguments.command {
+        return Ok(ExitCode::from(evaluation::duel::run_helper(role)));
+    }
+    match &arguments.command {
+        // The server installs its own handler: the second signal disconnects clients and still removes the device.
+        Command::Serve(_) => {}
+        Command::Record(_) | Command::Profile(_) | Command::Tune(_) => interrupt::listen(false),
+        _ => interrupt::listen(true),
+    }
+    match &arguments.command {
+        Command::Compare(arguments) => compare::run(arguments, catalogue),
+        Command::Run(arguments) => run::run(arguments, catalogue),
+        Command::Drives(arguments) => drives::run(arguments),
+        Command::Schedulers(arguments) => schedulers::run(arguments, catalogue),
+        Command::Record(arguments) => record::run(arguments),
+        Command::Profile(arguments) => profile::run(arguments),
+        Command::Trace(arguments) => trace::run(arguments),
+        Command::Reproduce(arguments) => reproduce::run(arguments),
+        Command::Serve(arguments) => serve::run(arguments, catalogue),
+        Command::Ctl(arguments) => ctl::run(arguments, catalogue),
+        Command::Top(arguments) => top::run(arguments),
+        Command::Duel(arguments) => duel::run(arguments, catalogue),
+        Command::DuelHelper { .. } => unreachable!("handled above"),
+        Command::Advise(arguments) => tune::advise(arguments, catalogue),
+        Command::Tune(arguments) => tune::run(arguments, catalogue),
+        Command::Patterns(arguments) => tune::patterns(arguments),
+        Command::Completions(arguments) => completions::completions(arguments),
+        Command::Man(arguments) => completions::man(arguments),
+    }?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,119 @@
+//! `dwell profile`, and its files read.
+
+use clap::Args;
+use std::io::{self, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use capture::profile::{Load, Plan, Profile};
+use comfy_table::{Table, presets};
+use elevator::text::whole;
+use tuner_live::{QueueSettings, settings_backup};
+
+use crate::device_capture;
+use crate::error::Error;
+use crate::input::quantity::some_time;
+use crate::interrupt;
+use crate::output_file::{can_be_written, created};
+use evaluation::report::format::{bytes, time};
+use evaluation::text_file;
+
+/// Options of `dwell profile`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell profile /dev/sdb -o sdb.toml
+  dwell serve /dev/sdb --profile sdb.toml --scheduler 'stream(deadline)' --attach")]
+pub(crate) struct ProfileArguments {
+    /// The device. Partitions, loop devices, dm and md are followed down to the device that schedules, or to the array members that do
+    pub(crate) device: PathBuf,
+    /// The file to write (TOML; '-' for standard output)
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Measure only the active scheduler; switch nothing
+    #[arg(long)]
+    pub(crate) no_switch: bool,
+    /// How long to measure each scheduler at each request size
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub(crate) each: String,
+    /// Processes that read at the same time
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) readers: u32,
+    /// Measure this device itself, not the device below it that schedules
+    #[arg(long)]
+    pub(crate) here: bool,
+    /// Switch schedulers even if the device is mounted or open
+    #[arg(long)]
+    pub(crate) even_if_used: bool,
+}
+
+pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
+    let each = some_time("--each", &arguments.each)?.max(Duration::from_millis(1));
+    let scheduling = device_capture::scheduling_of(&arguments.device, arguments.here)?;
+    let to_file = arguments.output != Path::new("-");
+    if to_file {
+        can_be_written(&arguments.output)?;
+    }
+    let load = Load { readers: arguments.readers, each, ..Load::default() };
+    // A tuner would switch what is measured, and take the switches here for somebody's, where there is anything to switch.
+    let switched = scheduling.queues.iter().filter(|_| scheduling.offers_a_choice());
+    let backups = Path::new(settings_backup::DIRECTORY);
+    settings_backup::restore_leftovers(backups, Path::new("/sys/block"))
+        .iter()
+        .for_each(|line| say!("{line}"));
+    let claims = switched.map(|layer| QueueSettings::of(&layer.name).claim());
+    let _claims = claims.collect::<Result<Vec<_>, _>>()?;
+    let plan = Plan { switch: !arguments.no_switch, even_if_used: arguments.even_if_used, load };
+    let mut say = |what: &str| say!("{}: {what}", scheduling.above.name);
+    let profile = Profile::measure(&scheduling, &plan, &mut say, &interrupt::requested)?;
+    let text = profile.to_toml().map_err(Error::Failed)?;
+    let written = created(&arguments.output)?.write_all(text.as_bytes());
+    written.map_err(|e| Error::written(arguments.output.display(), &e))?;
+    // Whoever reads the profile from a pipe reads TOML.
+    if to_file {
+        writeln!(io::stdout(), "{}", in_words(&profile))?;
+    } else {
+        say!("{}", in_words(&profile));
+    }
+    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// Reads a profile's file.
+pub(crate) fn read(path: &Path) -> Result<Profile, Error> {
+    // A pipe with a name may never be written, and a device never end.
+    let kind = path.symlink_metadata().map_err(|error| Error::file(path.display(), &error))?.file_type();
+    if kind.is_fifo() || kind.is_char_device() || kind.is_block_device() {
+        return Err(Error::Usage(format!(
+            "{}: is no file; name one that 'dwell profile' has made",
+            path.display()
+        )));
+    }
+    let text = text_file::read(path, "profile")?;
+    Profile::from_toml(&text).map_err(|problem| Error::Input(format!("{}: {problem}", path.display())))
+}
+
+fn in_words(profile: &Profile) -> String {
+    let mut text = format!("{}, {}\n", profile.device, bytes(profile.capacity));
+    let points = &profile.service_time.points;
+    if let (Some(near), Some(far)) = (points.first(), points.last()) {
+        text += &format!("service time: {} in sequence, {} across the device\n", time(near.1), time(far.1));
+    }
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
+        "scheduler",
+        "reads",
+        "throughput by request size",
+    ]);
+    for throughput in &profile.throughput {
+        for curve in &throughput.curves {
+            let kind = if curve.kind.random == Some(true) { "random" } else { "sequential" };
+            let points = curve
+                .points
+                .iter()
+                .map(|&(size, rate)| format!("{}: {}/s", whole(size as u64), bytes(rate as u64)));
+            table.add_row([&throughput.scheduler, kind, &points.collect::<Vec<_>>().join(", ")]);
+        }
+    }
+    text + &table.to_string()
+}

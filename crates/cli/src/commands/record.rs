@@ -1,0 +1,108 @@
+//! `dwell record`.
+
+use clap::{Args, ValueEnum};
+use std::io::BufWriter;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use capture::{Backend, Batch, Options, Recorder, Source};
+use elevator::text::counted;
+use traces::write::Written;
+
+use crate::device_capture;
+use crate::error::Error;
+use crate::input::quantity::some_time;
+use crate::interrupt;
+use crate::output_file::{can_be_compressed, sink};
+
+/// Options of `dwell record`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell record /dev/sda -o io.trace.zst --for 60s
+  dwell compare io.trace.zst")]
+pub(crate) struct RecordArguments {
+    /// The device. Partitions, loop devices, dm and md are followed down to the device that schedules; an array whose members all schedule is recorded itself
+    pub(crate) device: PathBuf,
+    /// The file to write ('-' for standard output); .gz and .zst are compressed
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// Duration; without it, record until Ctrl-C
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) during: Option<String>,
+    /// Record this device itself, not the device below it that schedules
+    #[arg(long)]
+    pub(crate) here: bool,
+    /// Record at most this many requests per second and processor, in bursts; 0 for all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) rate_max: u32,
+    /// How to observe the device; default: BPF, or tracefs where BPF is not allowed
+    #[arg(long, alias = "way", value_enum)]
+    pub(crate) backend: Option<BackendName>,
+}
+
+/// How a live device is observed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum BackendName {
+    /// A BPF program at the block layer's tracepoints
+    Bpf,
+    /// The kernel's tracer, as text
+    Tracefs,
+}
+
+impl From<BackendName> for Backend {
+    fn from(name: BackendName) -> Self {
+        match name {
+            BackendName::Bpf => Self::Bpf,
+            BackendName::Tracefs => Self::Tracefs,
+        }
+    }
+}
+
+/// How often what was reported is fetched, if it is not much. Also how fast Ctrl-C is heard.
+const ROUND: Duration = Duration::from_millis(200);
+/// How long the last ones may take to come back.
+const LAST: Duration = Duration::from_millis(500);
+
+pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
+    let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
+    can_be_compressed(&arguments.output)?;
+    let scheduling = device_capture::scheduling_of(&arguments.device, arguments.here)?;
+    let layer = &scheduling.above;
+    let rate_max = (arguments.rate_max > 0).then_some(arguments.rate_max);
+    let backend = arguments.backend.map(Into::into);
+    let ring_bytes = 16 << 20;
+    let options = Options { completions: true, rate_max, ring_bytes, backend, ..Options::default() };
+    let output = arguments.output.display();
+    let mut capture = device_capture::look(layer, &options)?;
+    let mut sink = sink(&arguments.output)?;
+    capture::lower_priority();
+    let (origin, begun) = (capture::now(), Instant::now());
+    let scheduler = scheduling.scheduler();
+    let by = if capture.backend() == Backend::Bpf { "BPF" } else { "tracefs" };
+    let comment = format!("{} under {scheduler}, by {by}", layer.name);
+    let failed = |error: std::io::Error| Error::written(&output, &error);
+    let mut recorder =
+        Recorder::new(BufWriter::new(&mut sink), layer.number, origin, &comment, true).map_err(failed)?;
+    say!("recording {comment} to {output}; Ctrl-C ends it");
+    let mut batch = Batch::default();
+    let is_over = || interrupt::requested() || during.is_some_and(|during| begun.elapsed() >= during);
+    let mut outcome = Ok(());
+    while !is_over() && outcome.is_ok() {
+        let left = during.map_or(ROUND, |during| during.saturating_sub(begun.elapsed()));
+        outcome = capture.take(&mut batch, left.min(ROUND).max(Duration::from_millis(1)));
+        recorder.take(&batch).map_err(failed)?;
+        batch.clear();
+    }
+    if outcome.is_ok() {
+        // What has come back meanwhile is told; what has arrived belongs to nobody.
+        outcome = capture.take(&mut batch, LAST.min(ROUND));
+        batch.arrivals.clear();
+        recorder.take(&batch).map_err(failed)?;
+    }
+    let missing = device_capture::missing(&capture)?;
+    let Written { written, .. } = recorder.finish(missing.as_deref()).map_err(failed)?;
+    sink.finish().map_err(failed)?;
+    say!("{output}: {} in {:.1} s", counted(written, "request"), begun.elapsed().as_secs_f64());
+    missing.iter().for_each(|text| say!("{output}: {text}"));
+    outcome.map_err(Error::from)
+}

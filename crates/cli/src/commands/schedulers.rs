@@ -1,0 +1,109 @@
+//! `dwell schedulers`.
+
+use clap::Args;
+use std::io::Write;
+
+use comfy_table::{Table, presets};
+use schedulers::registry::Catalogue;
+use schedulers::{Listing, Spec};
+use serde_json::json;
+
+use crate::error::Error;
+use evaluation::report::format::object;
+
+/// Options of `dwell schedulers`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell schedulers
+  dwell schedulers 'stream(deadline)'")]
+pub(crate) struct SchedulersArguments {
+    /// Print this scheduler with its tunables; for stream(deadline), those of both
+    pub(crate) name: Option<String>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+pub(crate) fn run(arguments: &SchedulersArguments, catalogue: Catalogue) -> Result<(), Error> {
+    let specs: Vec<Spec> = match &arguments.name {
+        None => catalogue.all().map(Spec::of).collect(),
+        Some(name) => find(catalogue, name)?,
+    };
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        let all: Vec<_> = specs.iter().map(described).collect();
+        writeln!(out, "{}", object(&json!({"schedulers": all}))?)?;
+    } else if arguments.name.is_some() {
+        let pages: Vec<String> = specs.iter().map(page).collect();
+        writeln!(out, "{}", pages.join("\n\n"))?;
+    } else {
+        writeln!(out, "{}", table(specs.iter().map(Spec::listing)))?;
+    }
+    Ok(())
+}
+
+/// What `name` names: `stream(deadline)`, as results have it, is two.
+fn find(catalogue: Catalogue, name: &str) -> Result<Vec<Spec>, Error> {
+    let spec = Spec::parse_in(catalogue, name).map_err(|error| Error::Usage(error.to_string()))?;
+    // What a framework wraps where nothing is said is not what was asked for.
+    let asked = if name.contains('(') { usize::MAX } else { 1 };
+    Ok(std::iter::successors(Some(&spec), |spec| spec.inside()).take(asked).cloned().collect())
+}
+
+fn table(listings: impl Iterator<Item = &'static Listing>) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["scheduler", "what it does"]);
+    for listing in listings {
+        let name = listing.full_name();
+        let wraps = if listing.is_wrapper() { "(...)" } else { "" };
+        let also = if listing.plain && name != listing.name {
+            format!("\nalso: {}", listing.name)
+        } else {
+            String::new()
+        };
+        let needs = needs(listing).map(|needs| format!("\nneeds {needs}")).unwrap_or_default();
+        table.add_row([format!("{name}{wraps}{also}"), format!("{}{needs}", listing.about)]);
+    }
+    table.to_string()
+}
+
+/// What there must be for a scheduler to run, beside a disk.
+fn needs(listing: &Listing) -> Option<&'static str> {
+    match () {
+        () if listing.needs_array() => Some("an array"),
+        () if listing.split => Some("a modelled machine"),
+        () => None,
+    }
+}
+
+/// One scheduler with its tunables, at the values that it is given.
+fn page(spec: &Spec) -> String {
+    let listing = spec.listing();
+    let mut text = format!("{}: {}\nsource: {}\n", listing.full_name(), listing.about, listing.source);
+    for tunable in listing.tunables {
+        let value = spec.value(tunable);
+        let default =
+            if value == tunable.default { String::new() } else { format!("default {}, ", tunable.default) };
+        text += &format!(
+            "\n  {} = {value}  ({default}from {} to {})\n     {}\n",
+            tunable.name,
+            tunable.min,
+            tunable.max,
+            tunable.doc.trim()
+        );
+    }
+    text.trim_end().to_owned()
+}
+
+fn described(spec: &Spec) -> serde_json::Value {
+    let listing = spec.listing();
+    let tunables: Vec<_> = listing
+        .tunables
+        .iter()
+        .map(|t| json!({"name": t.name, "value": spec.value(t).to_string(), "default": t.default.to_string(), "min": t.min.to_string(), "max": t.max.to_string(), "doc": t.doc.trim()}))
+        .collect();
+    json!({
+        "name": listing.full_name(), "plain": listing.plain.then_some(listing.name), "about": listing.about,
+        "source": listing.source, "wraps": listing.is_wrapper(), "needs": needs(listing), "tunables": tunables,
+    })
+}

@@ -1,0 +1,387 @@
+//! `dwell serve`.
+
+use clap::{Args, ValueEnum};
+use std::io::Write;
+use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use disks::{Drive, Truncated};
+use elevator::queue::{Barriers, Limits, Supervision};
+use elevator::text::counted;
+use elevator::{SECTOR_BYTES, Scheduler, Sector, Span};
+use schedulers::Environment;
+use schedulers::registry::Catalogue;
+use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nature, Nothing};
+use server::control::SchedulerFactory;
+use server::control::protocol::State;
+use server::nbd::{Address, TlsFiles};
+use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, TimesSummary, supervisor};
+
+use super::profile;
+use crate::device_capture::node_meant;
+use crate::error::Error;
+use crate::input::quantity::{size, span};
+use crate::input::scheduler_arg;
+use crate::{identity, service_manager};
+use evaluation::device::Device;
+use evaluation::report::format::{bytes, object, time};
+
+/// Options of `dwell serve`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell serve --drive wd5000aaks --size 500G --scheduler 'stream(deadline)' --attach
+  dwell serve /dev/sdb --scheduler cooperative --nbd unix:/run/dwell/sdb.sock --control /run/dwell/sdb.ctl")]
+pub(crate) struct ServeArguments {
+    /// The file or block device to serve; with --drive, the store of the emulated drive's data
+    pub(crate) path: Option<PathBuf>,
+    /// Open the file or block device without write access; writes fail (NBD: EPERM)
+    #[arg(long, requires = "path")]
+    pub(crate) read_only: bool,
+    /// Emulate this drive in real time; see 'dwell drives'
+    #[arg(long)]
+    pub(crate) drive: Option<String>,
+    /// Size of the device: 500G is 500 * 10^9 bytes, 500GiB is 500 * 2^30
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) size: Option<String>,
+    /// Serve from memory
+    #[arg(long, conflicts_with_all = ["path", "drive"], requires = "size")]
+    pub(crate) memory: bool,
+    /// Keep no data of an emulated drive: reads return zeroes
+    #[arg(long, requires = "drive", conflicts_with_all = ["path", "memory"])]
+    pub(crate) discard_data: bool,
+    /// Give schedulers the service times of this profile ('dwell profile')
+    #[arg(long, value_name = "FILE")]
+    pub(crate) profile: Option<PathBuf>,
+    /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line)
+    #[arg(long, short, default_value = "stream(deadline)")]
+    pub(crate) scheduler: String,
+    /// Requests in the backing device at once
+    #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) depth: u32,
+    /// Speed of an emulated drive, as a multiple of real time
+    #[arg(long, default_value_t = 1, requires = "drive", conflicts_with = "memory", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) speed: u32,
+    /// Attach as a loop device through FUSE; needs root
+    #[arg(long)]
+    pub(crate) attach: bool,
+    /// How to find the process of a request that comes through the attached device; default: not at all
+    #[arg(long, value_enum, value_name = "METHOD", requires = "attach")]
+    pub(crate) identify: Option<IdentifyBy>,
+    /// Serve the NBD protocol at unix:PATH or tcp:ADDRESS:PORT; repeatable
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) nbd: Vec<String>,
+    /// Directory with server-cert.pem and server-key.pem: use TLS on TCP. Required for addresses other than loopback; unix sockets
+    /// never use TLS
+    #[arg(long, value_name = "DIRECTORY", requires = "nbd")]
+    pub(crate) tls: Option<PathBuf>,
+    /// Admit only clients with a certificate of an authority in the directory's ca-cert.pem. Without it, every client that reaches
+    /// the address may read and write
+    #[arg(long, requires = "tls")]
+    pub(crate) tls_verify_peer: bool,
+    /// Concurrent NBD clients through unix sockets, and as many through TCP; each may use 40 MiB of memory
+    #[arg(long, value_name = "NUMBER", default_value_t = 16, requires = "nbd", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) connections: u16,
+    /// Concurrent NBD clients from one IP address (of IPv6, one /64 network); default: three quarters of --connections
+    #[arg(long, value_name = "NUMBER", requires = "nbd", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) connections_per_address: Option<u16>,
+    /// Control socket for dwell ctl, top and tune
+    #[arg(long, value_name = "PATH")]
+    pub(crate) control: Option<PathBuf>,
+    /// Poll this long for further work before sleeping, as long as polling finds some: lower latency for single requests, more CPU
+    /// time. 0ns disables polling (the default in front of a disk); the default in front of memory is 50us. Never used in front of
+    /// an emulated drive
+    #[arg(long, value_name = "TIME", conflicts_with = "drive")]
+    pub(crate) poll: Option<String>,
+    /// A scheduler that holds back every request of an idle device for this long is faulty: noop replaces it. Must be longer than any
+    /// wait that a tunable of the scheduler permits; 0ns never replaces
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub(crate) longest_hold: String,
+    /// A scheduler is faulty if it has not dispatched a request of this age, has dispatched 10,000 others meanwhile, and has exceeded
+    /// twice the waiting bound that it promises, if it promises any; 0ns never replaces
+    #[arg(long, value_name = "TIME", default_value = "120s")]
+    pub(crate) oldest_request: String,
+    /// Fail a request with an I/O error when the disk has not answered it for this long; 0s never does. What the disk still has keeps
+    /// its memory, and writes to the same sectors fail until it answers
+    #[arg(long, value_name = "TIME", default_value = "120s")]
+    pub(crate) request_timeout: String,
+    /// Serve a device even if it is mounted or open; must be given twice
+    #[arg(long, action = clap::ArgAction::Count)]
+    pub(crate) even_if_used: u8,
+    /// Print the final report as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// How processes are identified.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum IdentifyBy {
+    /// A BPF program observes the submitters of the loop device
+    Bpf,
+}
+
+pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
+    if arguments.attach && source(arguments).is_some() && supervisor::is_needed() {
+        std::process::exit(supervisor::supervise(&AttachOptions::default().runtime)?);
+    }
+    let asked = arguments.size.as_deref().map(size).transpose()?;
+    let configuration = configuration(arguments, asked, catalogue)?;
+    let scheduler = scheduler_arg::spec(catalogue, &configuration.scheduler)?;
+    let report = server::run_with(configuration, |server| {
+        // Whoever wanted to know may have gone: others are served all the same.
+        let mut out = std::io::stdout().lock();
+        if let (Some(path), false) = (server.attached(), server.is_resumed()) {
+            let _ = writeln!(out, "{}", path.display());
+        }
+        for address in server.addresses() {
+            let _ = writeln!(out, "{address}");
+        }
+        server.refused().iter().for_each(|what| say!("not granted: {what}"));
+        // Files and devices of such a size are refused.
+        if asked.is_some_and(|size| size % SECTOR_BYTES > 0) {
+            let served = server.geometry().capacity.bytes();
+            say!("--size is no whole number of sectors: {served} bytes are served");
+        }
+        // A drive that queues fewer than were asked for is given as many as it queues.
+        let depth = arguments.depth.min(server.geometry().depth).max(1);
+        let at_once = counted(u64::from(depth), "request");
+        let serving = format!("serving {} under {scheduler}, at most {at_once} at once", what(arguments));
+        say!("{serving}; Ctrl-C ends it");
+        service_manager::notify(&[service_manager::State::Ready, service_manager::State::Status(&serving)]);
+    })
+    .map_err(|error| failed(&error))?;
+    print(arguments, &report)
+}
+
+fn failed(error: &ServeError) -> Error {
+    match error {
+        ServeError::Configuration(_) => Error::Usage(error.to_string()),
+        ServeError::Refused { .. } => Error::Permission(error.to_string()),
+        ServeError::Unfit { path, .. } => Error::Input(error.to_string() + &node_meant(path)),
+        ServeError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            Error::Permission(error.to_string())
+        }
+        _ => Error::Failed(error.to_string()),
+    }
+}
+
+fn what(arguments: &ServeArguments) -> String {
+    match (&arguments.drive, &arguments.path) {
+        (Some(drive), None) => format!("an emulated {drive}"),
+        (Some(drive), Some(path)) => format!("an emulated {drive} over {}", path.display()),
+        (None, Some(path)) => path.display().to_string(),
+        (None, None) => "memory".to_owned(),
+    }
+}
+
+fn configuration(
+    arguments: &ServeArguments,
+    size: Option<u64>,
+    catalogue: Catalogue,
+) -> Result<Configuration, Error> {
+    if !arguments.attach && arguments.nbd.is_empty() {
+        return Err(Error::Usage("nobody could reach it: give --attach, --nbd, or both".to_owned()));
+    }
+    if size.is_some_and(|size| size < SECTOR_BYTES) {
+        return Err(Error::Usage(format!(
+            "--size: a device has at least one sector of {SECTOR_BYTES} bytes"
+        )));
+    }
+    let device = arguments.drive.as_deref().map(Device::open).transpose()?;
+    device.iter().flat_map(Device::notes).for_each(|note| say!("{note}"));
+    let environment = environment(arguments, device.as_ref())?;
+    let factory = schedulers(catalogue, environment);
+    let scheduler = scheduler_arg::full_name(catalogue, &arguments.scheduler)?;
+    scheduler_arg::for_one_device(catalogue, &scheduler)?;
+    let backend = match device {
+        Some(device) => emulated(arguments, &device, size)?,
+        None => plain(arguments, size)?,
+    };
+    let mut configuration = Configuration::new(backend, &scheduler, factory);
+    configuration.options.depth = arguments.depth;
+    configuration.options.supervision = Supervision {
+        longest_hold: limit("--longest-hold", &arguments.longest_hold)?,
+        oldest: limit("--oldest-request", &arguments.oldest_request)?,
+        ..Supervision::default()
+    };
+    configuration.speed = arguments.speed;
+    configuration.poll = arguments.poll.as_deref().map(|text| span("--poll", text)).transpose()?;
+    let limit = span("--request-timeout", &arguments.request_timeout)?;
+    configuration.request_timeout = (!limit.is_zero()).then_some(limit);
+    configuration.control.clone_from(&arguments.control);
+    configuration.attach =
+        arguments.attach.then(|| AttachOptions { source: source(arguments), ..AttachOptions::default() });
+    configuration.identify = arguments.identify.map(|IdentifyBy::Bpf| identity::by_bpf());
+    configuration.nbd = nbd(arguments)?;
+    Ok(configuration)
+}
+
+/// The file or device that keeps the data when this process dies.
+fn source(arguments: &ServeArguments) -> Option<PathBuf> {
+    arguments.path.clone().filter(|_| !arguments.discard_data)
+}
+
+/// A time limit; zero is none.
+fn limit(option: &str, text: &str) -> Result<Option<Span>, Error> {
+    let limit = span(option, text)?;
+    Ok((!limit.is_zero()).then(|| Span::from_nanos(limit.as_nanos() as u64)))
+}
+
+type BackendMaker = Box<dyn FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send>;
+
+fn plain(arguments: &ServeArguments, size: Option<u64>) -> Result<BackendMaker, Error> {
+    let depth = arguments.depth;
+    match (&arguments.path, arguments.memory, size) {
+        (Some(path), false, size) => {
+            let options = FileOptions { depth, size, ..claimed(arguments, path) };
+            Ok(Box::new(move || Ok(Box::new(FileBackend::open(options)?) as Box<dyn Backend>)))
+        }
+        (None, true, Some(size)) if size > Memory::MOST => Err(Error::Usage(format!(
+            "--size {} does not fit: at most {} are served from memory",
+            bytes(size),
+            bytes(Memory::MOST)
+        ))),
+        (None, true, Some(size)) => {
+            Ok(Box::new(move || Ok(Box::new(Memory::new(size, depth)) as Box<dyn Backend>)))
+        }
+        _ => Err(Error::Usage(
+            "say what to serve: a file or device, --drive, or --memory with --size".to_owned(),
+        )),
+    }
+}
+
+/// The model in real time in front of a sparse file, or of nothing.
+fn emulated(arguments: &ServeArguments, device: &Device, size: Option<u64>) -> Result<BackendMaker, Error> {
+    let drive = device.build();
+    let whole = drive.capacity().bytes();
+    let size = size.unwrap_or(whole);
+    if size > whole {
+        let name = arguments.drive.as_deref().unwrap_or_default();
+        return Err(Error::Usage(format!(
+            "--size {} does not fit: {name} has {}",
+            bytes(size),
+            bytes(whole)
+        )));
+    }
+    let drive = Truncated::new(drive, Sector(size / 512));
+    let (size, depth, nature) = (drive.capacity().bytes(), drive.depth(), nature(device));
+    // The store goes through the page cache: it must be faster than any disk.
+    let store = |path| FileOptions { direct: false, depth, size: Some(size), ..claimed(arguments, path) };
+    let file = arguments.path.as_deref().map(store);
+    let nothing = arguments.discard_data;
+    Ok(Box::new(move || {
+        let store: Box<dyn Backend> = match file {
+            _ if nothing => Box::new(Nothing::new(size, depth)),
+            Some(options) => Box::new(FileBackend::open(options)?),
+            None => Box::new(Memory::new(size, depth)),
+        };
+        Ok(Box::new(Emulated::new(Box::new(drive), store, nature)?) as Box<dyn Backend>)
+    }))
+}
+
+/// What a host is told of a drive that is emulated.
+pub(crate) fn nature(device: &Device) -> Nature {
+    let (rotational, barriers) = (device.rotational(), device.barriers(Barriers::Completed));
+    Nature { rotational, barriers, ..Nature::default() }
+}
+
+/// That file or device, which may be in use if that was said twice.
+fn claimed(arguments: &ServeArguments, path: &Path) -> FileOptions {
+    let read_only = arguments.read_only;
+    FileOptions { even_if_used: arguments.even_if_used >= 2, read_only, ..FileOptions::new(path) }
+}
+
+/// What schedulers are told: what was measured on the device itself, else what its model says.
+fn environment(arguments: &ServeArguments, device: Option<&Device>) -> Result<Environment, Error> {
+    let mut environment =
+        device.map_or_else(Environment::default, |device| device.environment(&Limits::default()));
+    if let Some(path) = &arguments.profile {
+        let profile = profile::read(path)?;
+        environment.service_times = profile.service_curve();
+        environment.rotational = profile.rotational;
+    }
+    Ok(environment)
+}
+
+/// Makes schedulers by name for a device that is served.
+pub(crate) fn schedulers(catalogue: Catalogue, environment: Environment) -> SchedulerFactory {
+    Arc::new(move |name| {
+        let spec = scheduler_arg::for_one_device(catalogue, name).map_err(|error| error.to_string())?;
+        let scheduler = spec.build(&environment).map_err(|error| error.to_string())?;
+        Ok(scheduler as Box<dyn Scheduler>)
+    })
+}
+
+fn nbd(arguments: &ServeArguments) -> Result<Option<NbdOptions>, Error> {
+    if arguments.nbd.is_empty() {
+        return Ok(None);
+    }
+    let addresses =
+        arguments.nbd.iter().map(|text| text.parse().map_err(|e| Error::Usage(format!("--nbd {text}: {e}"))));
+    let tls = arguments.tls.as_ref().map(|directory| TlsFiles {
+        certificates: directory.join("server-cert.pem"),
+        key: directory.join("server-key.pem"),
+        client_authorities: arguments.tls_verify_peer.then(|| directory.join("ca-cert.pem")),
+    });
+    let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+    let is_control = |address: &Address| matches!(address, Address::Unix(path) if arguments.control.as_ref() == Some(path));
+    if addresses.iter().any(is_control) {
+        return Err(Error::Usage(
+            "--nbd and --control name the same socket; each has one of its own".to_owned(),
+        ));
+    }
+    Ok(Some(NbdOptions {
+        addresses,
+        tls,
+        connections: arguments.connections,
+        connections_per_address: arguments.connections_per_address,
+        ..NbdOptions::default()
+    }))
+}
+
+fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
+    if arguments.json {
+        return Ok(writeln!(std::io::stdout(), "{}", object(report)?)?);
+    }
+    let state = &report.state;
+    say!("{}", in_words(state));
+    if arguments.drive.is_some() {
+        let TimesSummary { count, p50_ns, p99_ns, max_ns, .. } = state.lateness;
+        say!(
+            "answers late by {} (median), {} (p99), {} (longest) over {count}",
+            time(p50_ns),
+            time(p99_ns),
+            time(max_ns)
+        );
+    }
+    Ok(())
+}
+
+/// What there was to do, and what could not be done.
+fn in_words(state: &State) -> String {
+    let failed: u64 = state.operations.values().map(|operation| operation.failed).sum();
+    let failures = (failed > 0).then(|| format!(", {} failed", counted(failed, "operation")));
+    format!(
+        "{} went to the device, {}{}",
+        counted(state.dispatched, "request"),
+        counted(state.holds, "deliberate wait"),
+        failures.unwrap_or_default()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use server::control::protocol::OperationState;
+
+    #[test]
+    fn what_failed_is_told_at_the_end_if_anything_did() {
+        let told = |failed| {
+            let operation = OperationState { done: 3, failed, ..Default::default() };
+            let operations = ["flush", "write"].map(|name| (name.to_owned(), operation)).into();
+            in_words(&State { dispatched: 27, operations, ..State::default() })
+        };
+        assert_eq!(told(0), "27 requests went to the device, 0 deliberate waits");
+        assert_eq!(told(12), "27 requests went to the device, 0 deliberate waits, 24 operations failed");
+    }
+}

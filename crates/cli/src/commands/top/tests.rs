@@ -1,0 +1,111 @@
+//! What is drawn, without a terminal.
+
+use serde_json::{Value, json};
+use server::control::protocol::State;
+
+use super::*;
+
+fn state(time_ns: u64, reads: u64, head: u64) -> State {
+    let times = json!({"count": 1, "mean_ns": 5, "p50_ns": 2_000_000, "p90_ns": 5, "p99_ns": 9_000_000, "p999_ns": 5, "max_ns": 40_000_000});
+    let operation =
+        json!({"done": reads, "failed": 0, "bytes": reads * 4096, "latency": times, "wait": times});
+    let item = json!({"kind": "stream", "number": 3, "facts": {"role": "served", "position_sector": 77}});
+    let state: Value = json!({
+        "time_ns": time_ns, "speed": 1, "scheduler": "stream(deadline)", "tunables": [], "items": [item],
+        "backend": "an emulated drive", "capacity_sectors": 1_000_000, "depth": 31, "queued": 5, "in_flight": 2,
+        "unfinished": 7, "head_sector": head, "dispatched": reads, "holds": reads / 2, "salvaged": 0,
+        "operations": {"read": operation}, "processes": {"42": {"operations": reads, "read_bytes": reads * 4096, "written_bytes": 0}},
+        "clients": [], "lateness": times, "switches": 0, "last_switch": null, "draining_ns": null, "log_lost": null
+    });
+    serde_json::from_value(state).expect("a state as the server sends it")
+}
+
+/// An operation that failed moved nothing, however soon it was answered.
+#[test]
+fn what_failed_is_told_beside_what_was_done_and_no_part_of_it() {
+    let mut failing = state(500_000_000, 100, 0);
+    failing.operations.get_mut("read").unwrap().failed = 300;
+    let mut history = History::new(state(0, 0, 0));
+    history.hear(failing);
+    history.picture();
+    let picture = text(&history).unwrap();
+    let line = picture.lines().find(|line| line.contains("│read")).unwrap();
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(&cells[..4], ["│read", "200", "0.82", "300"], "{picture}");
+}
+
+fn drawn(heads: &[u64]) -> String {
+    let mut history = History::new(state(0, 0, heads[0]));
+    for &head in heads {
+        history.hear(state(500_000_000, 100, head));
+    }
+    history.picture();
+    text(&history).unwrap()
+}
+
+#[test]
+fn rates_are_of_the_time_between_two_pictures() {
+    let picture = drawn(&[0]);
+    // 100 reads in half a second.
+    for part in [
+        "stream(deadline)",
+        "5 queued, 2 of 31 in the device",
+        "200 dispatched/s",
+        "0.82",
+        "9.00 ms",
+        "40.0 ms",
+    ] {
+        assert!(picture.contains(part), "{part} is not in\n{picture}");
+    }
+}
+
+#[test]
+fn a_scheduler_that_waits_for_the_queue_to_drain_is_said_to() {
+    let waiting = State { draining_ns: Some(7_000_000), ..state(0, 0, 0) };
+    assert_eq!(crate::commands::ctl::scheduler(&state(0, 0, 0)), "stream(deadline)");
+    let picture = text(&History::new(waiting)).unwrap();
+    assert!(picture.starts_with("stream(deadline), once the queue has drained"), "{picture}");
+    assert!(picture.contains("since 7.00 ms"), "{picture}");
+}
+
+/// A second of the rates and latencies beside it is a tenth of one in the room.
+#[test]
+fn that_a_devices_time_goes_faster_is_said() {
+    let fast = text(&History::new(State { speed: 10, ..state(0, 0, 0) })).unwrap();
+    assert!(fast.contains("10 times as fast as natural") && !drawn(&[0]).contains("natural"), "{fast}");
+}
+
+#[test]
+fn only_what_keeps_a_time_is_late() {
+    let punctual = text(&History::new(State { lateness: Default::default(), ..state(0, 0, 0) })).unwrap();
+    assert!(
+        drawn(&[0]).contains("answers late by 2.00 ms") && !punctual.contains("answers late"),
+        "{punctual}"
+    );
+}
+
+#[test]
+fn processes_and_streams_have_their_lines() {
+    let picture = drawn(&[0]);
+    assert!(picture.lines().any(|line| line.contains("42") && line.contains("200")), "{picture}");
+    assert!(picture.lines().any(|line| line.contains("served") && line.contains("77")), "{picture}");
+}
+
+#[test]
+fn the_newest_place_of_the_head_is_the_full_mark_below_the_others() {
+    let picture = drawn(&[0, 999_999]);
+    let row = |mark: char| picture.lines().position(|line| line.contains(mark)).expect("it is drawn");
+    let column = |mark: char| picture.lines().find_map(|line| line.chars().position(|c| c == mark)).unwrap();
+    assert!(row('▒') < row('█'), "{picture}");
+    assert_eq!(column('▒'), 1, "sector 0 is at the left");
+    assert_eq!(column('█'), usize::from(WIDTH) - 2, "the last sector is at the right");
+}
+
+#[test]
+fn a_window_too_small_for_anything_is_no_reason_to_panic() {
+    let history = History::new(state(0, 0, 5));
+    for (width, height) in [(1, 1), (3, 9), (200, 3), (0, 0)] {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| screen::draw(&history, frame)).unwrap();
+    }
+}

@@ -1,0 +1,286 @@
+//! `dwell trace`: inspect and convert recordings.
+
+use clap::{Args, Subcommand};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::path::PathBuf;
+
+use comfy_table::{Table, presets};
+use elevator::Span;
+use elevator::text::counted;
+use serde_json::json;
+use traces::write::{BlkparseWriter, DiskSimWriter, DwellWriter, FioWriter, Written};
+use traces::{Info, Record, Recording};
+
+use crate::error::Error;
+use crate::input::quantity::some_time;
+use crate::input::shared_args::Reading;
+use crate::input::workload::{next_record, open_recording, options};
+use crate::interrupt;
+use crate::output_file::{can_be_compressed, sink};
+use crate::tune::recognised::Recognised;
+use evaluation::report::format::{bytes, number, object, percent, time};
+
+/// Options of `dwell trace`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell trace info recordings/pgbench.ftrace.gz
+  dwell trace convert recordings/pgbench.ftrace.gz pgbench.trace.zst --to-format dwell")]
+pub(crate) struct TraceArguments {
+    #[command(subcommand)]
+    pub(crate) command: TraceCommand,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum TraceCommand {
+    /// Print what a recording contains
+    Info {
+        /// The recording ('-' for standard input)
+        file: PathBuf,
+        #[command(flatten)]
+        reading: Reading,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the kinds of load and clusters of windows that the tuner recognises in a recording
+    Patterns {
+        /// The recording ('-' for standard input)
+        file: PathBuf,
+        /// Length of a window
+        #[arg(long, value_name = "TIME", default_value = "5s")]
+        window: String,
+        #[command(flatten)]
+        reading: Reading,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a recording in another format
+    Convert {
+        /// The recording ('-' for standard input)
+        from: PathBuf,
+        /// The file to write ('-' for standard output); .gz and .zst are compressed
+        to: PathBuf,
+        /// dwell, fio, blkparse or disksim
+        #[arg(long, value_name = "FORMAT")]
+        to_format: String,
+        #[command(flatten)]
+        reading: Reading,
+    },
+}
+
+pub(crate) fn run(arguments: &TraceArguments) -> Result<(), Error> {
+    match &arguments.command {
+        TraceCommand::Info { file, reading, json } => info(file, reading, *json),
+        TraceCommand::Patterns { file, window, reading, json } => patterns(file, window, reading, *json),
+        TraceCommand::Convert { from, to, to_format, reading } => convert(from, to, to_format, reading),
+    }
+}
+
+fn open(path: &Path, reading: &Reading) -> Result<Recording, Error> {
+    open_recording(path, &options(reading, None)?)
+}
+
+fn info(path: &Path, reading: &Reading, as_json: bool) -> Result<(), Error> {
+    let mut recording = open(path, reading)?;
+    let mut gatherer = Info::gatherer();
+    until_stopped(&mut recording, |record, _| {
+        gatherer.add(record);
+        Ok(())
+    })?;
+    let info = gatherer.finish(&recording);
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        writeln!(out, "{}", object(&json!({"file": path.display().to_string(), "info": info}))?)?;
+    } else {
+        writeln!(out, "{}: {}", path.display(), in_words(&info))?;
+    }
+    whole()
+}
+
+fn patterns(path: &Path, window: &str, reading: &Reading, as_json: bool) -> Result<(), Error> {
+    let mut recognised = Recognised::new(Span::from_nanos(some_time("--window", window)?.as_nanos() as u64))?;
+    let mut recording = open(path, reading)?;
+    until_stopped(&mut recording, |record, _| {
+        recognised.push(record);
+        Ok(())
+    })?;
+    recognised.print(&path.display().to_string(), as_json)?;
+    whole()
+}
+
+/// Takes every record until the end of the recording or Ctrl-C.
+fn until_stopped(
+    recording: &mut Recording,
+    mut take: impl FnMut(&Record, &Recording) -> Result<(), Error>,
+) -> Result<(), Error> {
+    loop {
+        match next_record(recording) {
+            Ok(Some(record)) => take(&record, recording)?,
+            Ok(None) | Err(Error::Interrupted) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// An error if Ctrl-C made the output incomplete.
+fn whole() -> Result<(), Error> {
+    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+fn in_words(info: &Info) -> String {
+    let mut text = format!("{}\n", info.interpretation);
+    if let Some(doubt) = info.interpretation.doubt() {
+        text += &format!("  {doubt}\n");
+    }
+    for (what, amount) in [("reads", info.reads), ("writes", info.writes), ("discards", info.discards)] {
+        text += &format!("  {what}: {}, {}\n", counted(amount.requests, "request"), bytes(amount.bytes));
+    }
+    text += &format!(
+        "  flushes: {}\n  sequential: {} of requests{}\n  read-ahead: {} of reads; synchronous: {} of writes\n  reaches to {}\n",
+        info.flushes,
+        percent(info.sequential),
+        info.sequential_per_process
+            .map_or(String::new(), |share| format!(", {} within their process", percent(share))),
+        percent(info.read_ahead),
+        percent(info.sync_writes),
+        bytes(info.end_bytes),
+    );
+    if let Some(latency) = &info.latency {
+        text += &format!(
+            "  latency: mean {} over {}\n",
+            time(latency.mean_ns as u64),
+            counted(latency.requests, "request")
+        );
+    }
+    text += &sizes(info);
+    for process in info.processes.iter().take(12) {
+        let name = process.name.as_deref().unwrap_or("unnamed");
+        text +=
+            &format!("  process {} ({name}): {}\n", process.pid, counted(process.total.requests, "request"));
+    }
+    for line in info.skips.to_string().lines() {
+        text += &format!("  {line}\n");
+    }
+    text.trim_end().to_owned()
+}
+
+fn sizes(info: &Info) -> String {
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["size up to", "reads", "writes"]);
+    for row in &info.sizes {
+        table.add_row([number(row.up_to_bytes as f64) + " B", row.reads.to_string(), row.writes.to_string()]);
+    }
+    format!("{table}\n")
+}
+
+/// Formats that Dwell writes.
+const WRITTEN: [&str; 4] = ["dwell", "fio", "blkparse", "disksim"];
+
+fn unknown(format: &str) -> Error {
+    Error::Usage(format!("Dwell does not write '{format}'; it writes {}", WRITTEN.join(", ")))
+}
+
+/// The writer of a format.
+enum Writer<W: Write> {
+    Dwell(DwellWriter<W>),
+    Fio(FioWriter<W>),
+    Blkparse(BlkparseWriter<W>),
+    DiskSim(DiskSimWriter<W>),
+}
+
+impl<W: Write> Writer<W> {
+    fn new(format: &str, sink: W, recording: &Recording) -> Result<Self, Error> {
+        Ok(match format {
+            "dwell" => {
+                let comment = format!("converted from {}", recording.interpretation().format);
+                let devices = recording.devices().iter().map(|device| &device.name);
+                Self::Dwell(DwellWriter::new(sink, devices, &comment)?)
+            }
+            "fio" => Self::Fio(FioWriter::new(sink, recording.devices())?),
+            "blkparse" => Self::Blkparse(BlkparseWriter::new(sink, recording.devices())),
+            "disksim" => Self::DiskSim(DiskSimWriter::new(sink)),
+            _ => return Err(unknown(format)),
+        })
+    }
+
+    fn write(&mut self, record: &Record, recording: &Recording) -> std::io::Result<()> {
+        match self {
+            Self::Dwell(writer) => {
+                let name = record.process.and_then(|pid| recording.process_name(pid));
+                writer.write(record, name.as_deref())
+            }
+            Self::Fio(writer) => writer.write(record),
+            Self::Blkparse(writer) => {
+                let name = record.process.and_then(|pid| recording.process_name(pid));
+                writer.write(record, name.as_deref())
+            }
+            Self::DiskSim(writer) => writer.write(record),
+        }
+    }
+
+    /// Adds devices that the recording has named since.
+    fn meet(&mut self, recording: &Recording) {
+        match self {
+            Self::Dwell(writer) => writer.meet(recording.devices().iter().map(|device| &device.name)),
+            Self::Fio(writer) => writer.meet(recording.devices()),
+            Self::Blkparse(writer) => writer.meet(recording.devices()),
+            Self::DiskSim(_) => {}
+        }
+    }
+
+    fn finish(self) -> std::io::Result<Written> {
+        match self {
+            Self::Dwell(writer) => writer.finish(),
+            Self::Fio(writer) => writer.finish(),
+            Self::Blkparse(writer) => writer.finish(),
+            Self::DiskSim(writer) => writer.finish(),
+        }
+    }
+}
+
+/// Checks before the output file is truncated.
+fn check(from: &Path, to: &Path, format: &str) -> Result<(), Error> {
+    if !WRITTEN.contains(&format) {
+        return Err(unknown(format));
+    }
+    can_be_compressed(to)?;
+    match (from.canonicalize(), to.canonicalize()) {
+        (Ok(source), Ok(target)) if source == target && target.is_file() => {
+            Err(Error::Usage(format!("'{}' is the recording itself; write to another file", to.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<(), Error> {
+    check(from, to, format)?;
+    let mut recording = open(from, reading)?;
+    // The first record is read before the file is created, so that an unreadable recording leaves no file.
+    let first = next_record(&mut recording)?;
+    let mut sink = sink(to)?;
+    let mut writer = Writer::new(format, BufWriter::new(&mut sink), &recording)?;
+    if let Some(first) = &first {
+        writer.write(first, &recording)?;
+    }
+    let mut devices = recording.devices().len();
+    until_stopped(&mut recording, |record, recording| {
+        if recording.devices().len() > devices {
+            devices = recording.devices().len();
+            writer.meet(recording);
+        }
+        Ok(writer.write(record, recording)?)
+    })?;
+    let Written { written, left_out, rounded } = writer.finish()?;
+    sink.finish()?;
+    say!("{}: {}", from.display(), recording.interpretation());
+    say!(
+        "{} written, {left_out} left out because {format} cannot express them, {rounded} rounded",
+        counted(written, "request")
+    );
+    for line in recording.skips().to_string().lines() {
+        say!("{}: {line}", from.display());
+    }
+    whole()
+}

@@ -1,0 +1,6 @@
+//! What the command line names: workloads, schedulers, quantities.
+
+pub(crate) mod quantity;
+pub(crate) mod scheduler_arg;
+pub(crate) mod shared_args;
+pub(crate) mod workload;

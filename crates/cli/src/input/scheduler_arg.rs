@@ -1,0 +1,172 @@
+//! Schedulers on the command line: `stream(deadline){stream_time_slice=50ms}`, or a TOML file with the same content.
+
+use std::collections::BTreeMap;
+
+use elevator::Value;
+use evaluation::text_file;
+use schedulers::Spec;
+use schedulers::registry::Catalogue;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Error;
+
+/// The scheduler that `text` names.
+pub(crate) fn spec(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
+    if is_page(text) {
+        let page = text_file::read(text, "scheduler file")?;
+        return scheduler_page(catalogue, text, &page);
+    }
+    Spec::parse_in(catalogue, text).map_err(|error| Error::Usage(error.to_string()))
+}
+
+/// Rejects a scheduler with a part above the block layer.
+pub(crate) fn without_split_hooks(spec: Spec) -> Result<Spec, Error> {
+    let hint = "the modelled machine of 'dwell run' has them";
+    spec.at_the_block().map_err(|error| Error::Usage(format!("{}; {hint}", error.kind)))
+}
+
+/// The scheduler that `text` names. Rejects schedulers that need an array or a modelled machine.
+pub(crate) fn for_one_device(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
+    let spec = without_split_hooks(spec(catalogue, text)?)?;
+    if spec.listing().needs_array() {
+        return Err(Error::Usage(format!(
+            "{spec} coordinates the members of an array, and this is a single device; use stream(...)"
+        )));
+    }
+    Ok(spec)
+}
+
+/// The scheduler of a TOML file: `scheduler = "stream(deadline)"`, and one line for each tunable of it or of the wrapped policy.
+/// `file` is the name in errors.
+///
+/// # Errors
+/// [`Error::Input`] with the line.
+pub fn scheduler_page(catalogue: Catalogue, file: &str, page: &str) -> Result<Spec, Error> {
+    let line = |at: usize| 1 + page.bytes().take(at).filter(|&byte| byte == b'\n').count();
+    let wrong = |at: usize, problem: &str| Error::Input(format!("{file}:{}: {problem}", line(at)));
+    let table = DeTable::parse(page)
+        .map_err(|error| wrong(error.span().map_or(0, |span| span.start), error.message()))?;
+    let table = table.get_ref();
+    let needed = "expected a line such as scheduler = \"stream(deadline)\"";
+    let name = table.get("scheduler").ok_or_else(|| wrong(0, needed))?;
+    let DeValue::String(named) = name.get_ref() else { return Err(wrong(name.span().start, needed)) };
+    let mut spec =
+        Spec::parse_in(catalogue, named).map_err(|error| wrong(name.span().start, &error.to_string()))?;
+    for (key, value) in table.iter().filter(|(key, _)| key.get_ref() != "scheduler") {
+        let text = match value.get_ref() {
+            DeValue::String(text) => text.as_ref(),
+            _ => &page[value.span()],
+        };
+        let set = spec.with_tunable(key.get_ref(), text);
+        spec = set.map_err(|error| wrong(key.span().start, &error.kind.to_string()))?;
+    }
+    Ok(spec)
+}
+
+/// The full name with settings, for a server that cannot read the TOML file.
+pub(crate) fn full_name(catalogue: Catalogue, text: &str) -> Result<String, Error> {
+    if is_page(text) { spec(catalogue, text).map(|spec| spec.to_string()) } else { Ok(text.to_owned()) }
+}
+
+/// Where schedulers run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Host {
+    /// In front of one device.
+    Disk,
+    /// In front of the members of an array.
+    Array,
+    /// On a machine with system calls and a page cache.
+    Machine,
+}
+
+/// The schedulers with these names; without names, all that fit the host.
+pub(crate) fn specs(catalogue: Catalogue, names: &[String], host: Host) -> Result<Vec<Spec>, Error> {
+    let on_array = host == Host::Array;
+    if names.is_empty() {
+        let fits = catalogue.all().filter(|listing| !listing.split && (on_array || !listing.needs_array()));
+        return Ok(fits.map(Spec::of).collect());
+    }
+    let checked = |name| {
+        let spec = spec(catalogue, name)?;
+        let spec = if host == Host::Disk { without_split_hooks(spec)? } else { spec };
+        if on_array && spec.is_split() {
+            return Err(Error::Usage(format!(
+                "{spec} also schedules system calls and the page cache, in front of one queue, and an array has a queue \
+                 for each member; leave --array out, or choose one that works at the block alone"
+            )));
+        }
+        if spec.listing().needs_array() && !on_array {
+            return Err(Error::Usage(format!(
+                "{spec} coordinates the members of an array; add --array, or use stream(...)"
+            )));
+        }
+        Ok(spec)
+    };
+    names.iter().map(|name: &String| checked(name)).collect()
+}
+
+/// The HZ values of schedulers that count time in jiffies, in one line.
+pub(crate) fn ticks(specs: &[Spec]) -> Option<String> {
+    let mut by_rate: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    for spec in specs {
+        if let Some(Value::Count(hz)) = spec.listing().tunable("hz").map(|hz| spec.value(hz)) {
+            by_rate.entry(hz).or_default().push(spec.to_string());
+        }
+    }
+    let rates = by_rate.into_iter().map(|(hz, names)| format!("{hz} for {}", names.join(", ")));
+    let rates = rates.collect::<Vec<_>>().join("; ");
+    (!rates.is_empty()).then(|| format!("ticks a second (HZ): {rates}"))
+}
+
+fn is_page(text: &str) -> bool {
+    text.ends_with(".toml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(page: &str) -> Result<String, String> {
+        let spec = scheduler_page(Catalogue::default(), "s.toml", page);
+        spec.map(|spec| spec.to_string()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_toml_file_is_equivalent_to_braces() {
+        let page = "# slow\nscheduler = \"stream(deadline)\"\nstream_time_slice = \"50ms\"\nfifo_batch = 8\n\
+                    wait_after_writes = true\n";
+        let full = "stream(deadline-2.6.32{fifo_batch=8}){stream_time_slice=50ms, wait_after_writes=on}";
+        assert_eq!(read(page).unwrap(), full);
+        assert_eq!(Spec::parse(full).unwrap().to_string(), full);
+    }
+
+    #[test]
+    fn errors_in_a_toml_file_have_its_line() {
+        for (page, expected) in [
+            ("", "s.toml:1: expected a line such as"),
+            ("scheduler = 3\n", "s.toml:1: expected a line such as"),
+            (
+                "\nscheduler = \"dedline\"\n",
+                "s.toml:2: no scheduler is called 'dedline'; did you mean 'deadline'?",
+            ),
+            (
+                "scheduler = \"deadline\"\nfifo_bach = 8\n",
+                "s.toml:2: 'deadline-2.6.32' has no tunable 'fifo_bach'",
+            ),
+            (
+                "scheduler = \"deadline\"\n\nread_expire = 8\n",
+                "s.toml:3: 'read_expire': expected a length of time",
+            ),
+            ("scheduler = \"deadline\"\nx =\n", "s.toml:2: "),
+        ] {
+            let error = read(page).unwrap_err();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_fuzzing_seed_is_valid() {
+        let seed = include_str!("../../../../fuzz/seeds/scheduler_page/slow.toml");
+        assert_eq!(read(seed).unwrap(), "stream(deadline-2.6.32{fifo_batch=8}){stream_time_slice=50ms}");
+    }
+}

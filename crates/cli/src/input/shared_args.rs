@@ -1,0 +1,74 @@
+//! Options that several commands share.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// Options for reading a recording.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct Reading {
+    /// Format of the recording; default: detected
+    #[arg(long, value_name = "NAME")]
+    pub(crate) format: Option<String>,
+    /// The device to read from a recording of several; 'all' merges them
+    #[arg(long, value_name = "NAME")]
+    pub(crate) device: Option<String>,
+    /// Unit of the recording's time stamps (s, ms, us, 100ns, ns), if the format does not define it
+    #[arg(long, value_name = "UNIT")]
+    pub(crate) unit: Option<String>,
+    /// Reject a recording with unreadable lines instead of skipping them
+    #[arg(long)]
+    pub(crate) strict: bool,
+}
+
+impl Reading {
+    /// The first of these options on the command line.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        [
+            ("--format", self.format.is_some()),
+            ("--device", self.device.is_some()),
+            ("--unit", self.unit.is_some()),
+            ("--strict", self.strict),
+        ]
+        .into_iter()
+        .find_map(|(option, given)| given.then_some(option))
+    }
+}
+
+/// Options for the results of several schedulers.
+#[derive(Args, Debug)]
+pub(crate) struct Output {
+    /// Write a report: one HTML file that opens offline
+    #[arg(long, value_name = "FILE")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write every decision with its reason to a file ('-' for standard output, which sends tables to standard error)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) explain: Option<PathBuf>,
+    /// Format of the decision log
+    #[arg(long, value_enum, default_value_t = ExplainFormatName::Text, requires = "explain")]
+    pub(crate) explain_format: ExplainFormatName,
+    /// Print one JSON object instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print no progress and no notes, except for skipped parts of a recording
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// The format of a decision log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ExplainFormatName {
+    /// One line of text per decision
+    Text,
+    /// One JSON object per line
+    Jsonl,
+}
+
+/// A scale: the factor for data, operations and memory.
+///
+/// # Errors
+/// Anything but a number above 0 and at most 1.
+pub(crate) fn scale(text: &str) -> Result<f64, String> {
+    let scale: f64 = text.parse().map_err(|_| format!("'{text}' is not a number"))?;
+    if scale > 0.0 && scale <= 1.0 { Ok(scale) } else { Err("a scale is above 0 and at most 1".to_owned()) }
+}

@@ -1,0 +1,231 @@
+//! What is to be run: a recording, a fio job file, or a built-in workload.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use elevator::text::did_you_mean;
+use elevator::{SECTOR_BYTES, Sector};
+use traces::{DeviceChoice, Format, Options, Record, Recording, TimeUnit};
+use workloads::builtin::Builtin;
+use workloads::fio::JobFile;
+use workloads::replay::{Closed, Open, Replay};
+use workloads::{Settings, Workload};
+
+use crate::error::Error;
+use crate::input::shared_args::Reading;
+use crate::interrupt;
+use evaluation::text_file;
+
+/// What stands for standard input where a recording's file is asked for.
+const STANDARD_INPUT: &str = "-";
+
+/// A workload, and what must be said about how it was understood.
+pub(crate) struct Opened {
+    pub(crate) workload: Box<dyn Workload>,
+    pub(crate) said: Vec<String>,
+    /// What of it is missing.
+    pub(crate) missing: Vec<String>,
+}
+
+/// Opens what `text` names. `open` replays a recording by its time stamps; `capacity` is the drive's.
+pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) -> Result<Opened, Error> {
+    // A pipe is as good as a file; a folder is told to be one, unless it has a built-in workload's name.
+    let (opened, is_recording) = match std::fs::metadata(text) {
+        _ if text == STANDARD_INPUT => (recording(text, reading, open, capacity)?, true),
+        Ok(about) if about.is_dir() && Builtin::named(text).is_some() => (builtin(text)?, false),
+        Ok(_) if text.ends_with(".toml") => {
+            return Err(Error::Usage(format!("{text}: 'dwell run' runs scripts")));
+        }
+        Ok(about) if about.is_file() && is_job_file(text, &head(text).unwrap_or_default()) => {
+            (job_file(text)?, false)
+        }
+        Ok(_) => (recording(text, reading, open, capacity)?, true),
+        Err(_) => (builtin(text)?, false),
+    };
+    if let Some(option) = reading.given().or(open.then_some("--open")).filter(|_| !is_recording) {
+        return Err(Error::Usage(format!(
+            "{option} says how a recording is read, and {text} is none; leave it out"
+        )));
+    }
+    let end = opened.workload.end();
+    if end > capacity {
+        return Err(Error::Usage(format!(
+            "{text} reaches to sector {end}, but the drive ends at {capacity}; choose a larger drive or a smaller workload"
+        )));
+    }
+    Ok(opened)
+}
+
+/// Whether `name`, which begins with `head`, is a job file of fio's: by how it begins, or else by its name, which an
+/// iolog may have as well.
+pub(crate) fn is_job_file(name: &str, head: &[u8]) -> bool {
+    JobFile::begins(head) || name.ends_with(".fio") && !head.starts_with(b"fio version ")
+}
+
+/// How a file begins; comments may come first.
+fn head(name: &str) -> std::io::Result<Vec<u8>> {
+    const HEAD_BYTES: u64 = 64 * 1024;
+    let mut head = Vec::new();
+    File::open(name)?.take(HEAD_BYTES).read_to_end(&mut head)?;
+    Ok(head)
+}
+
+/// What is said of a recording where a program's script is asked for, if `name` is one.
+pub(crate) fn no_script(name: &str) -> Option<Error> {
+    let file = File::open(name).ok().filter(|_| Path::new(name).is_file())?;
+    let mut recording = traces::open(name, Box::new(file), &Options::default()).ok()?;
+    recording.next()?.ok()?;
+    let format = recording.interpretation().format;
+    Some(Error::Input(format!(
+        "{name}: it is a recording ({format}) and no script; 'dwell compare' replays it"
+    )))
+}
+
+fn job_file(path: &str) -> Result<Opened, Error> {
+    let text = text_file::read(path, "job file")?;
+    let jobs = JobFile::parse(path, &text).map_err(|e| Error::Input(e.to_string()))?;
+    let said = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
+    Ok(Opened { workload: Box::new(jobs), said, missing: Vec::new() })
+}
+
+fn builtin(text: &str) -> Result<Opened, Error> {
+    let (name, settings) = name_and_settings(text)?;
+    let Some(builtin) = Builtin::named(name) else {
+        let names: Vec<&str> = Builtin::ALL.iter().map(|builtin| builtin.name).collect();
+        let hint = did_you_mean(name, names.iter().copied());
+        return Err(Error::Usage(format!(
+            "'{text}' is no file, and no built-in workload; built in are {}{hint}",
+            names.join(", ")
+        )));
+    };
+    let workload = builtin.build(&settings).map_err(|e| Error::Usage(e.to_string()))?;
+    Ok(Opened { workload, said: Vec::new(), missing: Vec::new() })
+}
+
+/// `name{key=value, key=value}` taken apart.
+fn name_and_settings(text: &str) -> Result<(&str, Settings), Error> {
+    let Some((name, rest)) = text.split_once('{') else { return Ok((text, Settings::new())) };
+    let body =
+        rest.strip_suffix('}').ok_or_else(|| Error::Usage(format!("'{text}': settings end with '}}'")))?;
+    let settings = body.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let settings = settings.map(|part| match part.split_once('=') {
+        Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        None => Err(Error::Usage(format!("'{part}' in '{text}': a setting is written name=value"))),
+    });
+    Ok((name, settings.collect::<Result<_, _>>()?))
+}
+
+/// How a recording is to be read, from the command line.
+pub(crate) fn options(reading: &Reading, capacity: Option<Sector>) -> Result<Options, Error> {
+    let unit = match &reading.unit {
+        None => None,
+        Some(name) => Some(TimeUnit::from_short(name).ok_or_else(|| {
+            Error::Usage(format!("'{name}' is no unit of time; units are s, ms, us, 100ns, ns"))
+        })?),
+    };
+    let format = match &reading.format {
+        None => None,
+        Some(name) => Some(Format::from_name(name).ok_or_else(|| {
+            let known: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+            let hint = did_you_mean(name, known.iter().copied());
+            Error::Usage(format!(
+                "'{name}' is no format that is read; formats are {}{hint}",
+                known.join(", ")
+            ))
+        })?),
+    };
+    let device = match reading.device.as_deref() {
+        None => DeviceChoice::Single,
+        Some("all") => DeviceChoice::All,
+        Some(name) => DeviceChoice::Named(name.to_owned()),
+    };
+    let capacity = capacity.map(|sector| sector.0.saturating_mul(SECTOR_BYTES));
+    Ok(Options { format, device, capacity, unit, strict: reading.strict, ..Options::default() })
+}
+
+/// Opens a recording's file, or standard input.
+pub(crate) fn open_recording(path: &Path, options: &Options) -> Result<Recording, Error> {
+    let name = path.to_string_lossy();
+    let source: Box<dyn Read> =
+        if name == STANDARD_INPUT { Box::new(std::io::stdin()) } else { Box::new(open_file(path, &name)?) };
+    traces::open(&name, source, options).map_err(|e| unreadable(&e))
+}
+
+fn open_file(path: &Path, name: &str) -> Result<File, Error> {
+    let file = File::open(path).map_err(|e| Error::file(name, &e))?;
+    if file.metadata().is_ok_and(|about| about.is_dir()) {
+        return Err(Error::Input(format!("'{name}' is a folder; name a recording in it")));
+    }
+    Ok(file)
+}
+
+/// The recording's next record; an error if it cannot be read, or if somebody asked to stop.
+pub(crate) fn next_record(recording: &mut Recording) -> Result<Option<Record>, Error> {
+    if interrupt::requested() {
+        return Err(Error::Interrupted);
+    }
+    recording.next().transpose().map_err(|e| unreadable(&e))
+}
+
+/// A recording's error, with the options that avoid it.
+fn unreadable(error: &traces::Error) -> Error {
+    Error::Input(match error.kind() {
+        traces::ErrorKind::Device => format!("{error} (--device NAME, --device all)"),
+        traces::ErrorKind::Format => format!("{error} (--format NAME)"),
+        _ => error.to_string(),
+    })
+}
+
+fn recording(path: &str, reading: &Reading, open: bool, capacity: Sector) -> Result<Opened, Error> {
+    let mut recording = open_recording(Path::new(path), &options(reading, Some(capacity))?)?;
+    let (replay, mut said) =
+        if open { (at_times(path, &mut recording)?, Vec::new()) } else { in_loops(path, &mut recording)? };
+    if replay.requests() == 0 {
+        let skips = recording.skips().to_string().replace('\n', "; ");
+        let skips = if skips.is_empty() { skips } else { format!(": {skips}") };
+        return Err(Error::Input(format!("{path}: holds no request that could be replayed{skips}")));
+    }
+    let interpretation = recording.interpretation();
+    said.insert(0, format!("{path}: {interpretation}"));
+    said.extend(interpretation.doubt());
+    let devices = recording.devices().iter().filter(|device| device.requests > 0).count();
+    if reading.device.as_deref() == Some("all") && devices > 1 {
+        said.push(format!("{path}: its {devices} devices are replayed on one, each at its own addresses"));
+    }
+    let (faults, oddities): (Vec<_>, Vec<_>) =
+        recording.skips().lines().partition(|(oddity, _)| oddity.is_fault());
+    let lines = |of: Vec<(_, String)>| of.into_iter().map(|(_, line)| format!("{path}: {line}"));
+    said.extend(lines(oddities));
+    Ok(Opened { workload: Box::new(replay), said, missing: lines(faults).collect() })
+}
+
+fn at_times(path: &str, recording: &mut Recording) -> Result<Replay, Error> {
+    let mut open = Open::default();
+    while let Some(record) = next_record(recording)? {
+        open.push(&record);
+    }
+    Ok(open.finish(path, &|pid| recording.process_name(pid)))
+}
+
+/// Closed loops, or a word about why not: without completions nobody can tell who waited for what.
+fn in_loops(path: &str, recording: &mut Recording) -> Result<(Replay, Vec<String>), Error> {
+    let (mut closed, mut open) = (Closed::default(), Open::default());
+    let mut completions = false;
+    while let Some(record) = next_record(recording)? {
+        if record.completed.is_some() && !completions {
+            completions = true;
+            open = Open::default();
+        }
+        if !completions {
+            open.push(&record);
+        }
+        closed.push(&record);
+    }
+    let names = |pid| recording.process_name(pid);
+    if completions {
+        return Ok((closed.finish(path, &names), Vec::new()));
+    }
+    let word = "it holds no completions, so nobody can tell who waited for what: replayed by its time stamps, as with --open";
+    Ok((open.finish(path, &names), vec![format!("{path}: {word}")]))
+}

@@ -1,0 +1,114 @@
+//! Output files: checks before a long run, and compression.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use traces::write::{Compressed, not_written};
+
+use crate::error::Error;
+use crate::interrupt;
+
+/// Rejects a block device as an output file, because the output would overwrite it.
+pub(crate) fn is_no_device(path: &Path) -> Result<(), Error> {
+    match path.metadata() {
+        Ok(found) if found.file_type().is_block_device() => Err(Error::Usage(format!(
+            "{}: is a block device, which the output would overwrite; name a file",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Checks before a long run that the file can be written. Does not change the file.
+pub(crate) fn can_be_written(path: &Path) -> Result<(), Error> {
+    is_no_device(path)?;
+    let found = path.metadata().ok();
+    // Opening and closing a pipe would signal the end of data to its reader.
+    if found.as_ref().is_some_and(|found| !found.is_file() && !found.is_dir()) {
+        return Ok(());
+    }
+    let tried = OpenOptions::new().append(true).create(true).open(path);
+    tried.map_err(|error| Error::written(path.display(), &error))?;
+    if found.is_none() {
+        // This check created the file.
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// An output file that compresses by its extension, or standard output.
+pub(crate) fn sink(to: &Path) -> Result<Compressed<Box<dyn Write>>, Error> {
+    Ok(Compressed::new(&to.to_string_lossy(), created(to)?))
+}
+
+/// A new or truncated output file, or standard output.
+pub(crate) fn created(to: &Path) -> Result<Box<dyn Write>, Error> {
+    is_no_device(to)?;
+    Ok(if to == Path::new("-") {
+        Box::new(std::io::stdout().lock())
+    } else {
+        let _reader = await_reader(to)?;
+        Box::new(File::create(to).map_err(|e| Error::written(to.display(), &e))?)
+    })
+}
+
+/// Waits until a named pipe has a reader, or until Ctrl-C. Opening the pipe directly would block and ignore Ctrl-C.
+fn await_reader(to: &Path) -> Result<Option<OwnedFd>, Error> {
+    if !to.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
+        return Ok(None);
+    }
+    loop {
+        match rustix::fs::open(to, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty()) {
+            Ok(pipe) => return Ok(Some(pipe)),
+            Err(Errno::NXIO) if interrupt::requested() => return Err(Error::Interrupted),
+            Err(Errno::NXIO) => std::thread::sleep(Duration::from_millis(50)),
+            Err(error) => return Err(Error::written(to.display(), &error.into())),
+        }
+    }
+}
+
+/// Rejects an extension of a compression that Dwell does not write.
+pub(crate) fn can_be_compressed(to: &Path) -> Result<(), Error> {
+    let to = to.to_string_lossy();
+    not_written(&to).map_or(Ok(()), |extension| {
+        let problem = format!("'{to}': Dwell does not write .{extension}; use .gz, .zst or no compression");
+        Err(Error::Usage(problem))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn output_to_a_block_device_is_rejected() {
+        let nodes = std::fs::read_dir("/dev").unwrap().flatten().map(|entry| entry.path());
+        let is_device = |path: &std::path::PathBuf| {
+            path.metadata().is_ok_and(|found| found.file_type().is_block_device())
+        };
+        let Some(device) = nodes.into_iter().find(is_device) else {
+            return eprintln!("SKIPPED: there is no block device in /dev");
+        };
+        let refused = |result| matches!(result, Err(Error::Usage(_)));
+        assert!(refused(is_no_device(&device)) && refused(can_be_written(&device)));
+        assert!(is_no_device(Path::new("/dev/null")).is_ok());
+    }
+
+    #[test]
+    fn the_write_check_does_not_change_the_file() {
+        let path = std::env::temp_dir().join(format!("dwell-written-{}", std::process::id()));
+        assert!(can_be_written(&path).is_ok() && !path.exists());
+        std::fs::write(&path, "kept").unwrap();
+        assert!(can_be_written(&path).is_ok());
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "kept");
+        assert!(matches!(can_be_written(&path.join("below")), Err(Error::Failed(_))));
+        std::fs::remove_file(path).unwrap();
+        assert!(matches!(can_be_written(&std::env::temp_dir()), Err(Error::Failed(_))));
+    }
+}

@@ -1,0 +1,273 @@
+//! `--report`: one HTML file that opens offline, with the table, the latency distributions, and for two schedulers side by side the
+//! head's position, throughput, commands in the drive, latency and seeks over time.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use ::machine::{Point, Timeline};
+use evaluation::report::chart::{Chart, Mark, colour};
+use evaluation::report::page::{Page, escape};
+use evaluation::runs::Run;
+
+use super::columns;
+use super::machine;
+use super::output::Comparison;
+use super::why::why;
+
+/// The whole report.
+pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
+    let mut page = Page::new(&format!("{} on {}", comparison.workload, comparison.drive));
+    comparison.notes().iter().for_each(|note| page.note(note));
+    results(&mut page, runs);
+    page.note(columns::MEANING);
+    page.write(format_args!(
+        "<h2>Latency</h2><p>Share of requests that completed within a time. Click a name to hide its line.</p>"
+    ));
+    for (index, what) in ["reads", "writes"].into_iter().enumerate() {
+        if runs.iter().any(|run| !run.distributions[index].is_empty()) {
+            page.chart(&distribution(runs, index, what));
+        }
+    }
+    if let Some(run) = runs.iter().find(|run| !run.timeline.points.is_empty()) {
+        page.write(format_args!("<h2>Request sizes</h2>"));
+        page.chart(&sizes(&run.timeline));
+    }
+    page.write(format_args!("<h2>Two schedulers side by side</h2>"));
+    page.note(HEAD);
+    let names: Vec<&str> = runs.iter().map(|run| run.scheduler.as_str()).collect();
+    page.choices(&names);
+    for run in runs {
+        page.choice(&run.scheduler);
+        page.write(format_args!("{}", summary(run)));
+        page.chart(&head(&run.timeline, &run.names));
+        over_time(&run.timeline).iter().for_each(|chart| page.chart(chart));
+        match &run.outcome {
+            Some(outcome) => machine::sections(&mut page, outcome),
+            None => processes(&mut page, run),
+        }
+        page.end_choice();
+    }
+    page.end_choices();
+    page.end("; all results are those of the modelled machine.")
+}
+
+/// Rows of the table of processes.
+const PROCESSES: usize = 200;
+
+fn processes(page: &mut Page, run: &Run) {
+    let (rows, left_out) = columns::processes(run, PROCESSES);
+    page.write(format_args!("<h4>Processes</h4>"));
+    page.table(&columns::PROCESS_HEADS.map(str::to_owned), rows.into_iter().map(|row| ("", row)));
+    if left_out > 0 {
+        page.note(&format!("and {left_out} more"));
+    }
+}
+
+/// Processes with a colour of their own.
+const NAMES: usize = 32;
+/// The colour of all other processes.
+const OTHERS: &str = "#bbbbbb";
+
+const HEAD: &str = "In the first chart, each mark is a request at its position on the disk when the device completed it, in the colour of \
+    its process; grey bands are deliberate waits of an idle device.";
+
+fn results(page: &mut Page, runs: &[&Run]) {
+    let best = columns::best(runs);
+    let limit = runs.first().and_then(|run| columns::limit(run, best)).map(|cells| ("limit", cells));
+    let class = |index: usize| if index == 0 { "best" } else { "" };
+    let rows = runs.iter().enumerate().map(|(index, run)| (class(index), columns::cells(run, best)));
+    page.table(&columns::HEADS.map(str::to_owned), limit.into_iter().chain(rows));
+}
+
+fn distribution(runs: &[&Run], index: usize, what: &str) -> Chart {
+    let mut chart = Chart::new(&format!("latency of {what}, ms"), "requests done, %", 380).log_x();
+    for (n, run) in runs.iter().enumerate().filter(|(_, run)| !run.distributions[index].is_empty()) {
+        let points = run.distributions[index].iter().map(|&(ns, share)| (ns as f64 / 1e6, share * 100.0));
+        chart.add(&run.scheduler, colour(n), Mark::Line, points.collect());
+    }
+    chart
+}
+
+/// Requests by size, in powers of two.
+fn sizes(timeline: &Timeline) -> Chart {
+    let mut chart = Chart::new("request size, KiB", "requests", 220).log_x();
+    for (n, (name, write)) in [("reads", false), ("writes", true)].into_iter().enumerate() {
+        let mut counts = BTreeMap::<u32, u32>::new();
+        for point in timeline.points.iter().filter(|point| point.write == write) {
+            *counts.entry(point.sectors.max(1).next_power_of_two()).or_default() += 1;
+        }
+        let steps = counts.into_iter().flat_map(|(sectors, count)| {
+            let (kib, count) = (f64::from(sectors) / 2.0, f64::from(count));
+            [(kib / 2.0, 0.0), (kib / 2.0, count), (kib, count), (kib, 0.0)]
+        });
+        let steps: Vec<_> = steps.collect();
+        if !steps.is_empty() {
+            chart.add(name, colour(n), Mark::Line, steps);
+        }
+    }
+    chart
+}
+
+/// What the scheduler did, and which part of it the charts show.
+fn summary(run: &Run) -> String {
+    let kept = if run.timeline.truncated {
+        format!(" The charts show the first {} requests.", run.timeline.points.len())
+    } else {
+        String::new()
+    };
+    format!("<p>{}{kept}</p>", escape(&why(run)))
+}
+
+/// Completed requests: time in seconds, position in 10^9 bytes.
+type Marks = Vec<(f64, f64)>;
+
+fn mark(point: &Point) -> (f64, f64) {
+    (point.to_ns as f64 / 1e9, (point.sector * 512) as f64 / 1e9)
+}
+
+/// The marks of each process, reads and writes. `names` are those of tasks.
+fn marks(timeline: &Timeline, names: &BTreeMap<u32, String>) -> BTreeMap<String, [Marks; 2]> {
+    let unnamed = |task| if task == 0 { "unknown".to_owned() } else { format!("task {task}") };
+    let mut marks: BTreeMap<String, [Marks; 2]> = BTreeMap::new();
+    for point in &timeline.points {
+        let name = names.get(&point.task).cloned().unwrap_or_else(|| unnamed(point.task));
+        marks.entry(name).or_default()[usize::from(point.write)].push(mark(point));
+    }
+    marks
+}
+
+/// Position of the head over time: the busiest processes in colours of their own, the same in every scheduler's chart, and all
+/// others together.
+fn head(timeline: &Timeline, names: &BTreeMap<u32, String>) -> Chart {
+    let mut chart = Chart::new("time, s", "position, 10^9 bytes", 460);
+    let waits = timeline.waits.iter().map(|wait| (wait.from_ns as f64 / 1e9, wait.to_ns as f64 / 1e9));
+    chart.shade(waits.collect());
+    let mut marks: Vec<(String, [Marks; 2])> = marks(timeline, names).into_iter().collect();
+    marks.sort_by_key(|(_, [reads, writes])| Reverse(reads.len() + writes.len()));
+    let others = marks.split_off(marks.len().min(NAMES));
+    marks.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let mut known: Vec<&String> = names.values().collect();
+    known.sort_unstable();
+    known.dedup();
+    let mut draw = |name: &str, colour: &str, [reads, writes]: [Marks; 2]| {
+        let writes = (format!("{name} (writes)"), Mark::Dashes, writes);
+        for (name, kind, points) in [(name.to_owned(), Mark::Dots, reads), writes] {
+            if !points.is_empty() {
+                chart.add(&name, colour.to_owned(), kind, points);
+            }
+        }
+    };
+    for (name, marks) in marks {
+        let index = known.binary_search(&&name).unwrap_or_else(|index| known.len() + index);
+        draw(&name, &colour(index), marks);
+    }
+    let count = others.len();
+    let together = others.into_iter().fold(<[Marks; 2]>::default(), |mut all, (_, marks)| {
+        all.iter_mut().zip(marks).for_each(|(all, marks)| all.extend(marks));
+        all
+    });
+    draw(&format!("{count} others"), OTHERS, together);
+    chart
+}
+
+/// Parts of the time in the charts below the head's.
+const BINS: usize = 200;
+
+/// The requests that completed in one part of the time.
+#[derive(Clone, Default)]
+struct Bin {
+    bytes: u64,
+    seeks: u32,
+    /// Sum of the times in the drive: divided by the length of the bin, the mean number of commands in the drive.
+    busy_ns: u64,
+    latencies_ns: Vec<u64>,
+}
+
+/// A line over time: its name, and its value in a bin.
+type Line<'a> = (&'a str, &'a dyn Fn(&Bin) -> Option<f64>);
+
+/// Throughput, commands in the drive, latency percentiles and seeks over time.
+fn over_time(timeline: &Timeline) -> [Chart; 4] {
+    let end_ns = timeline.points.iter().map(|point| point.to_ns).max().unwrap_or(0).max(1);
+    let width_ns = end_ns.div_ceil(BINS as u64);
+    let mut bins = vec![Bin::default(); BINS];
+    let mut next = None;
+    for point in &timeline.points {
+        let bin = &mut bins[((point.to_ns / width_ns) as usize).min(BINS - 1)];
+        bin.bytes += u64::from(point.sectors) * 512;
+        bin.seeks += u32::from(next.is_some_and(|next| next != point.sector));
+        bin.busy_ns += point.to_ns - point.from_ns;
+        bin.latencies_ns.push(point.to_ns - point.arrived_ns);
+        next = Some(point.sector + u64::from(point.sectors));
+    }
+    bins.iter_mut().for_each(|bin| bin.latencies_ns.sort_unstable());
+    let seconds = width_ns as f64 / 1e9;
+    let percentile = |bin: &Bin, percent: usize| {
+        let last = bin.latencies_ns.len().checked_sub(1)?;
+        Some(bin.latencies_ns[last * percent / 100] as f64 / 1e6)
+    };
+    let chart = |unit: &str, lines: &[Line<'_>]| {
+        let mut chart = Chart::new("time, s", unit, 170);
+        for (n, (name, value)) in lines.iter().enumerate() {
+            let points = bins.iter().enumerate();
+            let points = points.filter_map(|(n, bin)| Some((n as f64 * seconds, value(bin)?))).collect();
+            chart.add(name, colour(n), Mark::Line, points);
+        }
+        chart
+    };
+    [
+        chart("MB/s", &[("throughput", &|bin| Some(bin.bytes as f64 / 1e6 / seconds))]),
+        chart("commands", &[("commands in the drive", &|bin| Some(bin.busy_ns as f64 / width_ns as f64))]),
+        chart(
+            "ms",
+            &[
+                ("median latency", &|bin| percentile(bin, 50)),
+                ("99th percentile", &|bin| percentile(bin, 99)),
+            ],
+        ),
+        chart("seeks/s", &[("seeks", &|bin| Some(f64::from(bin.seeks) / seconds))]),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One request of each of `tasks` tasks. Tasks with an even number belong to one process.
+    fn drawn(tasks: u32) -> Vec<(String, usize)> {
+        let point =
+            |task| Point { arrived_ns: 0, from_ns: 0, to_ns: 1, sector: 8, sectors: 8, write: false, task };
+        let points = (1..=tasks).map(point).collect();
+        let name = |task: u32| if task.is_multiple_of(2) { "make".to_owned() } else { format!("cc-{task}") };
+        let names = (1..=tasks).map(|task| (task, name(task))).collect();
+        let chart = head(&Timeline { points, ..Timeline::default() }, &names);
+        chart.contents().into_iter().map(|(name, points)| (name.to_owned(), points)).collect()
+    }
+
+    #[test]
+    fn the_chart_of_many_processes_names_the_busiest() {
+        let few = drawn(7);
+        assert_eq!(few.len(), 5, "{few:?}");
+        assert!(few.contains(&("make".to_owned(), 3)), "{few:?}");
+        let many = drawn(2000);
+        assert_eq!(many.len(), NAMES + 1);
+        assert!(many.contains(&("make".to_owned(), 1000)));
+        assert_eq!(many.last(), Some(&("969 others".to_owned(), 1000 + 1 - NAMES)));
+    }
+
+    #[test]
+    fn charts_over_time_cover_all_requests() {
+        let point = |n: u64| Point {
+            arrived_ns: n * 1_000_000,
+            from_ns: n * 1_000_000 + 500_000,
+            to_ns: (n + 1) * 1_000_000,
+            sector: n * 8 + n / 100,
+            sectors: 8,
+            write: false,
+            task: 1,
+        };
+        let timeline = Timeline { points: (0..1000).map(point).collect(), ..Timeline::default() };
+        let charts = over_time(&timeline);
+        assert!(charts.iter().all(|chart| chart.contents().iter().all(|(_, points)| *points == BINS)));
+    }
+}

@@ -1,0 +1,107 @@
+//! Results of a machine with a kernel: each process's system calls, and the kernel over time.
+
+use comfy_table::{CellAlignment, Table, presets};
+
+use evaluation::report::chart::{Chart, Mark, colour};
+use evaluation::report::format::{bytes, time};
+use evaluation::report::page::{Page, escape};
+use evaluation::run_setup::{Moment, Outcome};
+use evaluation::runs::Run;
+
+const HEADS: [&str; 9] =
+    ["process", "from", "time", "read", "written", "read calls", "worst read", "worst write", "worst fsync"];
+
+fn rows(outcome: &Outcome) -> Vec<[String; 9]> {
+    let worst = |ns: u64| if ns == 0 { String::new() } else { time(ns) };
+    let row = |(name, seen): (&String, &workloads::programs::diary::Seen)| {
+        [
+            name.clone(),
+            time(seen.from_ns),
+            if seen.ended == 0 { "not finished".to_owned() } else { time(seen.to_ns - seen.from_ns) },
+            bytes(seen.read_bytes),
+            bytes(seen.written_bytes),
+            seen.reads.to_string(),
+            worst(seen.worst_read_ns),
+            worst(seen.worst_write_ns),
+            worst(seen.worst_sync_ns),
+        ]
+    };
+    outcome.seen.iter().map(row).collect()
+}
+
+/// Each process's results under one scheduler, as a table.
+pub(crate) fn processes(run: &Run) -> String {
+    let Some(outcome) = &run.outcome else { return String::new() };
+    let mut table = Table::new();
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(HEADS);
+    table.add_rows(rows(outcome));
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let transactions: String = transactions(outcome).map(|line| format!("\n{line}")).collect();
+    format!("{}\n{table}{transactions}", run.scheduler)
+}
+
+/// Transaction latency, one line for each process with transactions.
+fn transactions(outcome: &Outcome) -> impl Iterator<Item = String> {
+    outcome.transactions.iter().map(|(name, all)| {
+        format!(
+            "{name}: {} transactions, median {}, 99% {}, 99.9% {}, longest {}",
+            all.count,
+            time(all.p50_ns),
+            time(all.p99_ns),
+            time(all.p999_ns),
+            time(all.max_ns)
+        )
+    })
+}
+
+/// Adds the same and the kernel over time to the report.
+pub(super) fn sections(page: &mut Page, outcome: &Outcome) {
+    page.write(format_args!("<h4>Processes</h4>"));
+    page.table(&HEADS.map(str::to_owned), rows(outcome).into_iter().map(|row| ("", row.to_vec())));
+    transactions(outcome).for_each(|line| page.write(format_args!("<p>{}</p>", escape(&line))));
+    page.write(format_args!("<h4>The machine over time</h4>"));
+    if let Some(failure) = &outcome.failure {
+        page.write(format_args!("<p>{}</p>", escape(failure)));
+    }
+    page.chart(&device(outcome));
+    page.chart(&kernel(outcome));
+}
+
+/// The device's throughput, as `vmstat` prints it (bi and bo).
+fn device(outcome: &Outcome) -> Chart {
+    let vmstat = &outcome.vmstat;
+    let mut chart = Chart::new("time, s", "device, MB/s", 260);
+    for (n, (name, bins)) in [("read", &vmstat.read), ("written", &vmstat.written)].into_iter().enumerate() {
+        let step = bins.len().div_ceil(600).max(5);
+        let width = vmstat.bin_ns as f64 / 1e9 * step as f64;
+        let rates = bins.chunks(step).map(|chunk| chunk.iter().sum::<u64>() as f64 / 1e6 / width);
+        let points = rates.enumerate().map(|(n, rate)| (n as f64 * width, rate)).collect();
+        chart.add(name, colour(n), Mark::Line, points);
+    }
+    chart
+}
+
+/// A line of the kernel's chart: its name, and its value at a moment.
+type Line = (&'static str, fn(&Moment) -> f64);
+
+const PAGE_MB: f64 = 4096.0 / 1e6;
+
+/// Dirty memory, read-ahead, transactions and throttled writers.
+fn kernel(outcome: &Outcome) -> Chart {
+    let lines: [Line; 6] = [
+        ("dirty, MB", |at| at.dirty_pages as f64 * PAGE_MB),
+        ("in writeback, MB", |at| at.writeback_pages as f64 * PAGE_MB),
+        ("throttled writers", |at| at.throttled as f64),
+        ("read-ahead hits, MB/s", |at| at.read_ahead_hits as f64 * PAGE_MB),
+        ("misses, MB/s", |at| at.misses as f64 * PAGE_MB),
+        ("transactions committed", |at| at.commits as f64),
+    ];
+    let mut chart = Chart::new("time, s", "kernel", 260);
+    for (n, (name, value)) in lines.into_iter().enumerate() {
+        let points = outcome.kernel.iter().map(|moment| (moment.at_ns as f64 / 1e9, value(moment))).collect();
+        chart.add(name, colour(n), Mark::Line, points);
+    }
+    chart
+}

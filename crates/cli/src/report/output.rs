@@ -1,0 +1,193 @@
+//! What `compare` and `run` print and write.
+
+use std::fs::File;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use elevator::queue::{Identity, Options};
+use evaluation::explain::{ExplainFormat, Explaining};
+use evaluation::runs::Run;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::html::html;
+use crate::error::Error;
+use crate::input::shared_args::{ExplainFormatName, Output};
+use crate::interrupt;
+use crate::output_file::can_be_written;
+
+/// Requests in the chart of the head.
+const PICTURE: usize = 10_000;
+
+/// The description of a comparison, without its results.
+pub(crate) struct Comparison {
+    /// The workload in one line.
+    pub(crate) workload: String,
+    /// The device in one line.
+    pub(crate) drive: String,
+    /// The queue in one line.
+    pub(crate) queue: String,
+    /// Remarks.
+    pub(crate) said: Vec<String>,
+    /// Parts of the workload that are not in the results; printed even with --quiet.
+    pub(crate) missing: Vec<String>,
+}
+
+impl Comparison {
+    /// Remarks and missing parts.
+    pub(crate) fn remarks(&self) -> impl Iterator<Item = &String> {
+        self.said.iter().chain(&self.missing)
+    }
+
+    /// All lines above the results.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let mut notes = vec![format!("drive: {}", self.drive), format!("queue: {}", self.queue)];
+        notes.extend(self.remarks().cloned());
+        notes
+    }
+}
+
+impl Output {
+    /// Requests to keep for the report's chart of the head.
+    pub(crate) const fn picture(&self) -> usize {
+        if self.report.is_some() { PICTURE } else { 0 }
+    }
+
+    /// A progress bar for this number of runs, on a terminal.
+    pub(crate) fn bar(&self, runs: usize) -> ProgressBar {
+        let shown = !self.quiet && std::io::stderr().is_terminal();
+        let bar = if shown { ProgressBar::new(runs as u64) } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)") {
+            bar.set_style(style);
+        }
+        bar
+    }
+
+    /// Whether standard output is the decision log's alone, because a program may read it.
+    fn explains_to_stdout(&self) -> bool {
+        self.explain.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Prints a table on standard output, or on standard error if standard output is the decision log's.
+    pub(crate) fn print(&self, table: &str) -> Result<(), Error> {
+        if !self.explains_to_stdout() {
+            writeln!(std::io::stdout().lock(), "{table}")?;
+        } else if !self.quiet {
+            say!("{table}");
+        }
+        Ok(())
+    }
+
+    /// Maximum width of a table, if there is one.
+    pub(crate) fn width(&self) -> Option<usize> {
+        if self.explains_to_stdout() { width(std::io::stderr()) } else { width(std::io::stdout()) }
+    }
+
+    /// Checks that the report and the decision log can be written.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.json && self.explains_to_stdout() {
+            let problem =
+                "--json uses standard output for one object; write the log to a file with --explain FILE";
+            return Err(Error::Usage(problem.to_owned()));
+        }
+        let explain = self.explain.as_deref().filter(|path| *path != Path::new("-"));
+        self.report.as_deref().into_iter().chain(explain).try_for_each(can_be_written)
+    }
+
+    /// How to log decisions, if wanted.
+    pub(crate) fn explaining(&self) -> Option<Explaining> {
+        let path = self.explain.as_deref()?;
+        // The temporary files go to the file system of the log, which should have room for them; a pipe or terminal has none.
+        let is_file = !self.explains_to_stdout() && path.metadata().map_or(true, |found| found.is_file());
+        let folder = path.parent().filter(|_| is_file).map_or_else(std::env::temp_dir, Path::to_owned);
+        Some(Explaining { format: self.explain_format.into(), folder })
+    }
+
+    /// Prints the description before the runs.
+    pub(crate) fn say(&self, comparison: &Comparison) {
+        if self.quiet {
+            comparison.missing.iter().for_each(|line| say!("{line}"));
+            return;
+        }
+        say!("{}", comparison.workload);
+        comparison.notes().iter().for_each(|note| say!("{note}"));
+    }
+
+    /// Prints failures, and writes the report and the decision log.
+    pub(crate) fn write(&self, comparison: &Comparison, runs: &[Run], ranked: &[&Run]) -> Result<(), Error> {
+        for run in runs {
+            if let Some(failure) = &run.failure {
+                say!("{}: {failure}", run.scheduler);
+            }
+        }
+        if let Some(path) = &self.report {
+            std::fs::write(path, html(comparison, ranked)).map_err(|e| Error::written(path.display(), &e))?;
+            if !self.quiet {
+                say!("report: {}", path.display());
+            }
+        }
+        let titled = runs.len() > 1 && self.explain_format == ExplainFormatName::Text;
+        self.explain.as_deref().map_or(Ok(()), |path| explain_to(path, runs, titled))
+    }
+}
+
+/// Writes the decision log of each run, below the scheduler's name if `titled`.
+fn explain_to(path: &Path, runs: &[Run], titled: bool) -> Result<(), Error> {
+    let failed = |error: &std::io::Error| match error.kind() {
+        ErrorKind::BrokenPipe => Error::Pipe,
+        _ => Error::written(path.display(), error),
+    };
+    let mut out: Box<dyn Write> = if path == Path::new("-") {
+        Box::new(std::io::stdout().lock())
+    } else {
+        Box::new(File::create(path).map_err(|e| failed(&e))?)
+    };
+    for run in runs {
+        if titled {
+            writeln!(out, "# {}", run.scheduler).map_err(|e| failed(&e))?;
+        }
+        run.explanation.copy_to(&mut *out).map_err(|e| failed(&e))?;
+    }
+    Ok(())
+}
+
+/// The error to end with after the results: an interruption, or no run succeeded.
+pub(crate) fn ended(workload: &str, runs: &[Run]) -> Result<(), Error> {
+    if interrupt::requested() {
+        return Err(Error::Interrupted);
+    }
+    if runs.iter().all(|run| run.failure.is_some()) {
+        return Err(Error::Failed(format!("{workload}: every run failed; see the messages above")));
+    }
+    Ok(())
+}
+
+/// A queue in one line.
+pub(crate) fn describe(options: &Options) -> String {
+    let identity = match options.identity {
+        Identity::Shown => "processes shown",
+        Identity::Hidden => "processes hidden",
+        Identity::Same => "all requests from one process",
+    };
+    format!(
+        "depth {}, {} requests a direction, merges up to {} KiB, {identity}",
+        options.depth,
+        options.limits.nr_requests,
+        options.max_sectors.bytes() >> 10
+    )
+}
+
+/// Columns of the terminal; `None` for a file or a pipe.
+fn width(of: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(of).ok()?;
+    Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
+}
+
+impl From<ExplainFormatName> for ExplainFormat {
+    fn from(name: ExplainFormatName) -> Self {
+        match name {
+            ExplainFormatName::Text => Self::Text,
+            ExplainFormatName::Jsonl => Self::Jsonl,
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! Experiments: one workload under many schedulers on a modelled machine, the papers' experiments, and the duel against the kernel's
+//! schedulers. The program `dwell` parses a command line and calls this crate.
+//!
+//! | modules | contents |
+//! |---|---|
+//! | [`device`] | the modelled drive or array that a name or file describes |
+//! | [`machine_setup`], [`runs`] | a modelled machine on that device; one workload under many schedulers |
+//! | [`run_setup`] | a script with its machine and device (`dwell run` and the papers' scripts) |
+//! | [`explain`], [`spool`] | decision logs |
+//! | [`papers`] | the papers' experiments, with the published value beside each result |
+//! | [`duel`] | real programs on an emulated drive under the kernel's schedulers and ours |
+//! | [`windows`], [`search_space`] | what recordings and policies give the tuner |
+//! | [`report`] | HTML pages, charts and number formats that all reports share |
+
+#![warn(clippy::print_stderr)]
+
+#[macro_use(say)]
+extern crate server;
+
+pub mod device;
+pub mod duel;
+mod error;
+pub mod explain;
+pub mod interrupt;
+pub mod machine_setup;
+pub mod papers;
+pub mod report;
+pub mod run_setup;
+pub mod runs;
+pub mod search_space;
+pub mod spool;
+pub mod text_file;
+pub mod windows;
+
+pub use error::Error;

@@ -1,0 +1,58 @@
+//! What the tuner itself costs: processor time and memory against the number of buckets, beside the paper's formulas.
+
+use tuner::{DeciderName, Parameters};
+
+use super::phase::Lab;
+use super::training::{Tuning, trained};
+use super::{DEPTH, DRIVE, evaluation};
+use crate::error::Error;
+use crate::papers::Row;
+
+/// Bucket counts measured.
+const BUCKETS: [u64; 4] = [100, 500, 1000, 4000];
+
+/// "CPU cost [...] is quadratic respect to the size of the bucket": percent of a processor.
+fn published_cpu(buckets: f64) -> f64 {
+    2.008e-7 * buckets * buckets + 8.621e-4 * buckets + 0.25
+}
+
+/// "memory cost is (BucketSize x 8B + 20 * numSchedulers x 4B) x numClusters Bytes".
+fn published_memory(buckets: f64, schedulers: f64, clusters: f64) -> f64 {
+    (buckets * 8.0 + 20.0 * schedulers * 4.0) * clusters
+}
+
+pub(super) fn cost(scale: f64) -> Result<Vec<Row>, Error> {
+    let lab = Lab::new(DRIVE, DEPTH)?;
+    let benchmark = evaluation::mixed(scale);
+    let mut rows = Vec::new();
+    for x in BUCKETS {
+        let parameters = Parameters { x, ..Parameters::default() };
+        let outcome = trained(
+            &lab,
+            &*benchmark,
+            Tuning { parameters, decider: DeciderName::IoAnalyzer, ..Tuning::of(4) },
+        )?;
+        let published = published_cpu(x as f64);
+        rows.push(Row::within(
+            "cost",
+            format!("{x} buckets, {} clusters: processor time", outcome.clusters),
+            &format!("{published:.2}%"),
+            outcome.cpu * 100.0,
+            "%",
+            0.0..=published,
+        ));
+        let clusters = outcome.clusters.max(1) as f64;
+        rows.push(Row::within(
+            "cost",
+            format!("{x} buckets: bytes kept, over the paper's formula"),
+            "1",
+            outcome.memory as f64 / published_memory(x as f64, 4.0, clusters),
+            "x",
+            0.0..=1.5,
+        ));
+    }
+    let preset = trained(&lab, &*benchmark, Tuning::of(4))?;
+    let figure = "as preset, by kinds of load: processor time".to_owned();
+    rows.push(Row::reported("cost", figure, "not in it", preset.cpu * 100.0, "%"));
+    Ok(rows)
+}

@@ -1,0 +1,267 @@
+//! Fixed schedulers beside the tuner, from its first run of a benchmark to its last.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use elevator::Span;
+use schedulers::Spec;
+use tuner::{Analyser, DeciderName, Metric, Parameters, Random, RegretBound, SchedulerId, Space, State};
+
+use super::phase::{FIXED, Lab, Phase, Ran, Tuner, fixed};
+use crate::error::Error;
+use crate::search_space::of_policy;
+
+/// A benchmark: the phases of its n-th run, in order.
+pub(super) type Benchmark = dyn Fn(u64) -> Result<Vec<Phase>, Error> + Sync;
+
+/// What every scheduler made of a benchmark.
+pub(super) struct Outcome {
+    /// Mean seconds of each phase, by scheduler.
+    pub(super) fixed: [Vec<f64>; 4],
+    /// Mean bandwidth of the device, by scheduler, over all phases.
+    pub(super) bandwidth: [f64; 4],
+    /// Each run under the tuner: its phases.
+    pub(super) tuned: Vec<Vec<Ran>>,
+    /// Processor time of the tuner over the virtual time that it watched.
+    pub(super) cpu: f64,
+    /// Clusters at the end, and the bytes of their points and values.
+    pub(super) clusters: usize,
+    pub(super) memory: usize,
+}
+
+/// How the tuner is set.
+#[derive(Clone, Copy)]
+pub(super) struct Tuning {
+    pub(super) metric: Metric,
+    pub(super) parameters: Parameters,
+    pub(super) runs: u64,
+    /// The first run's number.
+    pub(super) from: u64,
+    /// Runs that fixed schedulers are measured over: the first of those that the tuner gets; 1 where all are the same.
+    pub(super) fixed_runs: u64,
+    pub(super) seed: u64,
+    pub(super) decider: DeciderName,
+    /// Whether the bound on regret is in force.
+    pub(super) regret: bool,
+    /// How many arms stand for settings that are searched.
+    pub(super) search: usize,
+}
+
+impl Tuning {
+    /// As preset, for so many runs.
+    pub(super) fn of(runs: u64) -> Self {
+        Self {
+            metric: Metric::Bandwidth,
+            parameters: Parameters::default(),
+            runs,
+            from: 0,
+            fixed_runs: 1,
+            seed: 1,
+            decider: DeciderName::Kinds,
+            regret: false,
+            search: 0,
+        }
+    }
+}
+
+impl Tuning {
+    /// With windows that are shortened with what the phases take, down to half a second, so that a phase has as many of them as at
+    /// the paper's size; what a switch costs is not, so it weighs more than it would.
+    pub(super) fn scaled(runs: u64, scale: f64) -> Self {
+        let t = Span::from_millis(((5000.0 * scale) as u64).clamp(500, 5000));
+        Self { parameters: Parameters { t, ..Parameters::default() }, ..Self::of(runs) }
+    }
+}
+
+/// Runs it all.
+pub(super) fn measure(lab: &Lab, benchmark: &Benchmark, tuning: Tuning) -> Result<Outcome, Error> {
+    let fixed_runs = in_parallel(FIXED.len(), |scheduler| {
+        let scheduler = SchedulerId(scheduler);
+        let mut runs = Vec::new();
+        for n in 0..tuning.fixed_runs {
+            let phases = benchmark(n)?;
+            runs.push(phases.iter().map(|p| fixed(lab, p, scheduler)).collect::<Result<Vec<Ran>, _>>()?);
+        }
+        Ok(runs)
+    })?;
+    let mean = |runs: &Vec<Vec<Ran>>, phase: usize| {
+        runs.iter().map(|run| run[phase].seconds).sum::<f64>() / runs.len() as f64
+    };
+    let of = |runs: &Vec<Vec<Ran>>| (0..runs[0].len()).map(|phase| mean(runs, phase)).collect();
+    let mut outcome = trained(lab, benchmark, tuning)?;
+    outcome.fixed = std::array::from_fn(|i| of(&fixed_runs[i]));
+    outcome.bandwidth = std::array::from_fn(|i| {
+        let all = fixed_runs[i].iter().flatten();
+        let (bytes, seconds) =
+            all.fold((0.0, 0.0), |sum, ran| (sum.0 + ran.bandwidth * ran.seconds, sum.1 + ran.seconds));
+        bytes / seconds
+    });
+    Ok(outcome)
+}
+
+/// Only the tuner.
+pub(super) fn trained(lab: &Lab, benchmark: &Benchmark, tuning: Tuning) -> Result<Outcome, Error> {
+    Ok(train(lab, benchmark, tuning, None)?.0)
+}
+
+/// The same, from what another machine's tuner has learned, if any; also what this one has learned in the end.
+pub(super) fn train(
+    lab: &Lab,
+    benchmark: &Benchmark,
+    tuning: Tuning,
+    before: Option<State>,
+) -> Result<(Outcome, State), Error> {
+    let mut analyser = analyser(lab, tuning).map_err(Error::Failed)?;
+    if let Some(state) = before {
+        analyser.restore(state).map_err(Error::Failed)?;
+    }
+    let mut tuner = Tuner::new(analyser, tuning.parameters.t);
+    let mut tuned = Vec::new();
+    for n in tuning.from..tuning.from + tuning.runs {
+        tuned.push(benchmark(n)?.iter().map(|phase| tuner.run(lab, phase)).collect::<Result<_, _>>()?);
+    }
+    let store = tuner.analyser.store();
+    let outcome = Outcome {
+        fixed: Default::default(),
+        bandwidth: [0.0; 4],
+        tuned,
+        cpu: tuner.busy.as_secs_f64() / tuner.before.as_secs_f64().max(1e-9),
+        clusters: store.clusters().len(),
+        memory: store.clusters().iter().map(memory).sum(),
+    };
+    Ok((outcome, tuner.analyser.state()))
+}
+
+fn analyser(lab: &Lab, tuning: Tuning) -> Result<Analyser, String> {
+    let random = Random::seeded(tuning.seed);
+    let analyser =
+        Analyser::new(lab.names(), tuning.metric, tuning.parameters, random)?.with_decider(tuning.decider);
+    let analyser = match tuning.search {
+        0 => analyser,
+        open => analyser.with_search(spaces(), open)?,
+    };
+    Ok(if tuning.regret {
+        analyser.with_regret_bound(RegretBound::new(FIXED.len() + tuning.search, tuning.metric.better()))
+    } else {
+        analyser
+    })
+}
+
+/// What is searched: how long CFQ and AS wait, how long turns and batches are.
+const SEARCHED: [&str; 6] =
+    ["slice_idle", "slice_sync", "antic_expire", "read_batch_expire", "fifo_batch", "read_expire"];
+
+fn spaces() -> Vec<Space> {
+    let specs = FIXED.iter().filter_map(|name| Spec::parse(name).ok());
+    specs.filter_map(|spec| of_policy(&spec, |tunable| SEARCHED.contains(&tunable))).collect()
+}
+
+/// Bytes of a cluster's points and values.
+fn memory(cluster: &tuner::Cluster) -> usize {
+    let values: usize = cluster.performance.iter().map(tuner::Values::count).sum();
+    (cluster.cinfo.points.len() + values) * size_of::<f64>()
+}
+
+/// `work` for each of so many, on as many threads as there are cores; results stand in their order.
+pub(super) fn in_parallel<T: Send>(
+    count: usize,
+    work: impl Fn(usize) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    let next = AtomicUsize::new(0);
+    let slots: Vec<Mutex<Option<Result<T, Error>>>> = (0..count).map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(slot) = slots.get(index) else { break };
+            let done = work(index);
+            *slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(done);
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
+    std::thread::scope(|scope| {
+        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    slots
+        .into_iter()
+        .filter_map(|slot| slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+        .collect()
+}
+
+impl Outcome {
+    /// Seconds of the whole benchmark under each fixed scheduler.
+    pub(super) fn fixed_seconds(&self) -> [f64; 4] {
+        std::array::from_fn(|i| self.fixed[i].iter().sum())
+    }
+
+    /// The place in [`FIXED`] of the fastest one.
+    pub(super) fn best(&self) -> usize {
+        let seconds = self.fixed_seconds();
+        (0..4).min_by(|&a, &b| seconds[a].total_cmp(&seconds[b])).unwrap_or_default()
+    }
+
+    /// Its seconds.
+    pub(super) fn best_seconds(&self) -> f64 {
+        self.fixed_seconds()[self.best()]
+    }
+
+    /// Seconds of the n-th run under the tuner.
+    pub(super) fn tuned_seconds(&self, n: usize) -> f64 {
+        self.tuned[n].iter().map(|ran| ran.seconds).sum()
+    }
+
+    /// Mean seconds of the last third of the runs under the tuner: trained.
+    pub(super) fn trained_seconds(&self) -> f64 {
+        let last = self.last_third();
+        last.clone().map(|n| self.tuned_seconds(n)).sum::<f64>() / last.len() as f64
+    }
+
+    /// Mean seconds of all runs, from the first one on: what learning cost is in it.
+    pub(super) fn mean_seconds(&self) -> f64 {
+        (0..self.tuned.len()).map(|n| self.tuned_seconds(n)).sum::<f64>() / self.tuned.len() as f64
+    }
+
+    /// Seconds for which a switch stopped the device, on average.
+    pub(super) fn drain(&self) -> f64 {
+        let all = self.tuned.iter().flatten();
+        let (stopped, switches) = all.fold((0.0, 0), |sum, ran| (sum.0 + ran.stopped, sum.1 + ran.switches));
+        stopped / f64::from(switches.max(1))
+    }
+
+    /// The same of one phase.
+    pub(super) fn trained_phase(&self, phase: usize) -> f64 {
+        let last = self.last_third();
+        last.clone().map(|n| self.tuned[n][phase].seconds).sum::<f64>() / last.len() as f64
+    }
+
+    fn last_third(&self) -> std::ops::Range<usize> {
+        let runs = self.tuned.len();
+        runs - runs.div_ceil(3)..runs
+    }
+
+    /// The first run from which on none was slower than the second best fixed scheduler, counted from 1: "Results are gathered
+    /// when they are stable, this is when they do not go down the second best scheduler". `None` if the last one was.
+    pub(super) fn steady_from(&self) -> Option<usize> {
+        let mut seconds = self.fixed_seconds();
+        seconds.sort_by(f64::total_cmp);
+        let slow = (0..self.tuned.len()).rev().find(|&n| self.tuned_seconds(n) > seconds[1]);
+        let from = slow.map_or(1, |n| n + 2);
+        (from <= self.tuned.len()).then_some(from)
+    }
+
+    /// Switches of the last run.
+    pub(super) fn switches(&self) -> u32 {
+        self.tuned.last().map_or(0, |run| run.iter().map(|ran| ran.switches).sum())
+    }
+
+    /// Windows of a phase in one of the last runs, on average.
+    pub(super) fn windows_of(&self, phase: usize) -> f64 {
+        let last = self.last_third();
+        last.clone().map(|n| f64::from(self.tuned[n][phase].windows)).sum::<f64>() / last.len() as f64
+    }
+
+    /// Windows that the tuner saw.
+    pub(super) fn windows(&self) -> u32 {
+        self.tuned.iter().flatten().map(|ran| ran.windows).sum()
+    }
+}

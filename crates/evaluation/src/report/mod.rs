@@ -1,0 +1,5 @@
+//! What all reports share: HTML pages, charts, and numbers with their units.
+
+pub mod chart;
+pub mod format;
+pub mod page;

@@ -1,0 +1,137 @@
+//! An HTML report: one file that opens offline, in light and dark, on small screens and on paper. Charts are drawn by this program
+//! (`chart`); a short script only hides series, selects the schedulers to show, and saves charts and tables as files. Without the
+//! script, everything is visible.
+
+use std::fmt::Write as _;
+
+use super::chart::Chart;
+
+/// A page under construction.
+pub struct Page {
+    html: String,
+}
+
+impl Page {
+    /// An empty page with this title.
+    #[must_use]
+    pub fn new(title: &str) -> Self {
+        let title = escape(title);
+        let html = format!(
+            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+             <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>"
+        );
+        Self { html }
+    }
+
+    /// Adds a remark.
+    pub fn note(&mut self, text: &str) {
+        self.write(format_args!("<p class=note>{}</p>", escape(text)));
+    }
+
+    /// Adds markup.
+    pub fn write(&mut self, markup: std::fmt::Arguments<'_>) {
+        // Writing to a String cannot fail.
+        let _ = self.html.write_fmt(markup);
+    }
+
+    /// Adds a table: headings, and rows with a CSS class each.
+    pub fn table<'a>(&mut self, heads: &[String], rows: impl IntoIterator<Item = (&'a str, Vec<String>)>) {
+        self.html.push_str("<figure><div class=scroll><table>");
+        self.row("", "th", heads);
+        for (class, cells) in rows {
+            self.row(class, "td", &cells);
+        }
+        self.html.push_str("</table></div></figure>");
+    }
+
+    fn row(&mut self, class: &str, cell: &str, cells: &[String]) {
+        self.write(format_args!("<tr class=\"{class}\">"));
+        for text in cells {
+            self.write(format_args!("<{cell}>{}</{cell}>", escape(text)));
+        }
+        self.html.push_str("</tr>");
+    }
+
+    /// Adds a chart.
+    pub fn chart(&mut self, chart: &Chart) {
+        self.svg(&chart.svg());
+    }
+
+    /// Adds an SVG element.
+    pub fn svg(&mut self, svg: &str) {
+        self.write(format_args!("<figure>{svg}</figure>"));
+    }
+
+    /// Starts the part in which the reader selects two of `names` to see side by side. Each name needs one [`Page::choice`].
+    pub fn choices(&mut self, names: &[&str]) {
+        self.html.push_str("<p class=pick>");
+        for (n, of) in ["Show", "beside"].into_iter().enumerate() {
+            self.write(format_args!("<label>{of} <select class=pick id=pick{n}>"));
+            for (index, name) in names.iter().enumerate() {
+                self.write(format_args!("<option value={index}>{}</option>", escape(name)));
+            }
+            self.html.push_str("</select></label> ");
+        }
+        self.html.push_str("</p><div class=choices>");
+    }
+
+    /// Starts what the page shows for the next name.
+    pub fn choice(&mut self, name: &str) {
+        self.write(format_args!("<section class=choice><h3>{}</h3>", escape(name)));
+    }
+
+    /// Ends a [`Page::choice`].
+    pub fn end_choice(&mut self) {
+        self.html.push_str("</section>");
+    }
+
+    /// Ends the [`Page::choices`].
+    pub fn end_choices(&mut self) {
+        self.html.push_str("</div>");
+    }
+
+    /// The whole page; `last` continues its last line.
+    #[must_use]
+    pub fn end(mut self, last: &str) -> String {
+        self.write(format_args!(
+            "<footer>dwell {}{}</footer><script>{SCRIPT}</script></body></html>",
+            env!("CARGO_PKG_VERSION"),
+            escape(last)
+        ));
+        self.html
+    }
+}
+
+const STYLE: &str = ":root{color-scheme:light dark;--fg:#1c1c1c;--bg:#fff;--dim:#666;--line:#8884}\
+    @media(prefers-color-scheme:dark){:root{--fg:#e4e4e4;--bg:#16181c;--dim:#999}}\
+    body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:84rem;padding:0 1rem;color:var(--fg);background:var(--bg)}\
+    h1{font-size:1.35rem}h2{font-size:1.1rem;margin-top:2.2rem}figure{margin:.6rem 0;position:relative}\
+    table{border-collapse:collapse;font-variant-numeric:tabular-nums;width:100%;font-size:.85rem}\
+    th,td{padding:.22rem .5rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}\
+    th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--bg)}\
+    tr.limit{font-style:italic}tr.best td{font-weight:600}.note,footer{color:var(--dim);overflow-wrap:anywhere}.scroll{overflow-x:auto}\
+    footer{margin-top:3rem;font-size:.8rem}select{font:inherit;padding:.2rem;max-width:100%}\
+    svg.chart{width:100%;height:auto;color:var(--fg)}.key{cursor:pointer}.off{opacity:.25}path.off{display:none}\
+    .save{position:absolute;right:0;top:-1.1rem;font-size:.75rem}.save button{font:inherit;border:0;background:none;color:var(--dim);cursor:pointer}\
+    .choices{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:0 2rem}section.choice{min-width:0}\
+    @media(max-width:40rem){svg.chart{font-size:24px}svg.chart .grid{stroke-width:2}}\
+    @media print{body{max-width:none;margin:0}.pick,.save{display:none}figure,tr{break-inside:avoid}}";
+
+const SCRIPT: &str = "const all=(q,e=document)=>[...e.querySelectorAll(q)];\
+    all('.key').forEach(k=>k.addEventListener('click',()=>{const off=k.classList.toggle('off');\
+    all('path.series',k.closest('svg')).filter(s=>s.dataset.name==k.dataset.name).forEach(s=>s.classList.toggle('off',off))}));\
+    const sections=all('section.choice'),picks=all('select.pick');\
+    function show(){const at=picks.map(p=>+p.value);sections.forEach((s,i)=>{s.hidden=!at.includes(i);s.style.order=at.indexOf(i)})}\
+    if(picks.length){picks[1].value=Math.max(0,sections.length-1);picks.forEach(p=>p.addEventListener('change',show));show();\
+    addEventListener('beforeprint',()=>sections.forEach(s=>s.hidden=false));addEventListener('afterprint',show)}\
+    function save(name,type,text){const a=document.createElement('a');a.href=URL.createObjectURL(new Blob([text],{type}));a.download=name;a.click()}\
+    const csv=t=>all('tr',t).map(r=>all('th,td',r).map(c=>'\"'+c.textContent.replaceAll('\"','\"\"')+'\"').join(',')).join('\\n')+'\\n';\
+    all('figure').forEach((f,i)=>{const s=f.querySelector('svg'),t=f.querySelector('table'),d=document.createElement('div'),b=document.createElement('button');\
+    d.className='save';b.textContent=s?'SVG':'CSV';b.title='save as a file';d.append(b);f.append(d);\
+    b.addEventListener('click',()=>s?save('dwell-'+i+'.svg','image/svg+xml',s.outerHTML):save('dwell-'+i+'.csv','text/csv',csv(t)))})";
+
+/// Text as HTML.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,114 @@
+//! Temporary storage for the log of a run. Runs are parallel; their logs are printed one after the other.
+
+use std::fs::{File, OpenOptions, remove_file};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Bytes kept in memory. The log of a million requests has a gigabyte.
+const KEPT: usize = 1 << 20;
+
+/// Bytes in order: the latest in memory, earlier ones in an unlinked file.
+#[derive(Default)]
+pub struct Spool {
+    kept: Vec<u8>,
+    file: Option<File>,
+    folder: PathBuf,
+    /// The first failure. Writers do not see it, because the run is useful without its log.
+    failed: Option<io::Error>,
+}
+
+impl Spool {
+    /// An empty spool. Its file is in `folder`, or in the temporary directory if `folder` is not writable.
+    #[must_use]
+    pub fn new(folder: &Path) -> Self {
+        Self { folder: folder.to_owned(), ..Self::default() }
+    }
+
+    fn spill(&mut self) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(unnamed(&self.folder).or_else(|_| unnamed(&std::env::temp_dir()))?),
+        };
+        file.write_all(&self.kept)?;
+        self.kept.clear();
+        Ok(())
+    }
+
+    /// Writes everything to `out`.
+    ///
+    /// # Errors
+    /// `out` fails, or the spool's own file failed earlier.
+    pub fn copy_to(&self, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(failed) = &self.failed {
+            return Err(io::Error::new(failed.kind(), failed.to_string()));
+        }
+        if let Some(mut file) = self.file.as_ref() {
+            file.seek(SeekFrom::Start(0))?;
+            io::copy(&mut file, out)?;
+        }
+        out.write_all(&self.kept)
+    }
+}
+
+impl Write for Spool {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.failed.is_none() && self.kept.len() + bytes.len() > KEPT {
+            self.failed = self.spill().err();
+        }
+        if self.failed.is_none() {
+            self.kept.extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// An unlinked file.
+fn unnamed(folder: &Path) -> io::Result<File> {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let path = folder.join(format!(".dwell-{}-{number}", std::process::id()));
+    let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    remove_file(&path)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_bytes_than_the_memory_limit_are_returned_unchanged() {
+        let folder = std::env::temp_dir().join(format!("dwell-spool-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut spool = Spool::new(&folder);
+        let mut all = Vec::new();
+        for n in 0..400_000 {
+            let line = format!("line {n}\n");
+            spool.write_all(line.as_bytes()).unwrap();
+            all.extend_from_slice(line.as_bytes());
+        }
+        assert!(all.len() > 2 * KEPT && spool.kept.capacity() <= 2 * KEPT);
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0, "the folder must be empty");
+        for _ in 0..2 {
+            let mut copy = Vec::new();
+            spool.copy_to(&mut copy).unwrap();
+            assert!(copy == all);
+        }
+        std::fs::remove_dir(folder).unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_is_reported_by_copy_to() {
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut spool = Spool { file: Some(full), ..Spool::default() };
+        for _ in 0..3 {
+            spool.write_all(&vec![0; KEPT]).unwrap();
+        }
+        assert_eq!(spool.copy_to(&mut Vec::new()).unwrap_err().kind(), io::ErrorKind::StorageFull);
+    }
+}
