@@ -106,6 +106,6 @@ fn best(number: Number, options: &Options) -> Result<Found, Error> {
 fn limits(options: &Options) -> Vec<String> {
     let rate =
         options.rate_max.map(|_| "tracefs reports everything: no rate above which requests are left out");
-    let exits = options.exits.then_some("tracefs does not tell when tasks end");
+    let exits = options.exits.then_some("tracefs does not report the end of tasks");
     rate.into_iter().chain(exits).map(str::to_owned).collect()
 }

@@ -53,7 +53,7 @@ impl<S: Source> Issuers<S> {
     ///
     /// # Errors
     /// The source's.
-    pub fn hear(&mut self) -> Result<(), Error> {
+    pub fn update(&mut self) -> Result<(), Error> {
         self.batch.clear();
         self.source.take(&mut self.batch, Duration::ZERO)?;
         let Self { batch, under_way, exited, .. } = self;
@@ -159,7 +159,7 @@ mod tests {
     fn a_request_joins_the_submissions_that_it_was_merged_of_or_is_a_part_of() {
         let arrivals = vec![arrival(1, 0, 8), arrival(1, 8, 8), arrival(2, 16, 256)];
         let mut issuers = issuers([Batch { arrivals, ..Batch::default() }]);
-        issuers.hear().unwrap();
+        issuers.update().unwrap();
         assert_eq!(task(&issuers, 0, 16), Some(1), "merged");
         assert_eq!((task(&issuers, 16, 128), task(&issuers, 144, 128)), (Some(2), Some(2)), "split");
         assert!(issuers.issuer(Op::Read, Sector(0), Sectors(8)).unwrap().flags.ahead);
@@ -170,7 +170,7 @@ mod tests {
         let arrivals = vec![arrival(1, 0, 8), arrival(2, 8, 8), arrival(3, 100, 8)];
         let mut issuers = issuers([Batch { arrivals, ..Batch::default() }]);
         assert_eq!(task(&issuers, 0, 8), None, "nothing was heard");
-        issuers.hear().unwrap();
+        issuers.update().unwrap();
         assert_eq!(task(&issuers, 0, 16), None, "of two");
         assert_eq!(task(&issuers, 96, 12), None, "begins before what is known");
         assert_eq!(task(&issuers, 100, 16), None, "ends behind what is known");
@@ -184,9 +184,9 @@ mod tests {
         let first = Batch { arrivals: vec![old], ..Batch::default() };
         let then = Batch { arrivals: vec![new], completed: vec![done], exited: vec![Process::single(1)] };
         let mut issuers = issuers([first, then]);
-        issuers.hear().unwrap();
+        issuers.update().unwrap();
         assert_eq!(task(&issuers, 0, 8), Some(1));
-        issuers.hear().unwrap();
+        issuers.update().unwrap();
         assert_eq!(task(&issuers, 0, 8), Some(2));
         assert_eq!((issuers.exited(), issuers.exited()), (Some(Process::single(1)), None));
     }
@@ -197,7 +197,7 @@ mod tests {
         let source = Fake::new([Batch { arrivals: vec![late], ..Batch::default() }]);
         for source in [source.clone().missing(0, 1), source.clone().missing(1, 0), source.missing_ends(1)] {
             let mut issuers = Issuers::new(source);
-            issuers.hear().unwrap();
+            issuers.update().unwrap();
             assert_eq!(task(&issuers, 0, 8), None);
         }
     }

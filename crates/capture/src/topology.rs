@@ -1,11 +1,9 @@
-//! Where a device's requests are scheduled: down through partitions, loop devices, device mapper and RAID, as sysfs has
-//! them.
+//! The stack of a device in sysfs (partitions, loop devices, device mapper, RAID), and the queue that schedules its requests.
 //!
-//! A program asks the device that it opened; the queue in which its requests are put in order may be several devices further down.
-//! The walk ends at the first device with a scheduler that is not `none`, or at multipath, which goes past the queues below it, and
-//! otherwise at the lowest that offers a choice. Ways that part and meet again are one: a thin volume stands on its pool's data and
-//! on what the pool notes about them, both on one disk. Where they do not meet, as under RAID, each has a queue of its own; disks
-//! that are alike are taken together, as what is asked of one of them follows from what the array is asked.
+//! The queue that orders a device's requests may be several devices further down. The walk ends at the first device with a scheduler other than
+//! `none`, at multipath, which bypasses the queues below it, or at the lowest device that offers a choice. Branches that join again are one: a thin
+//! volume uses its pool's data and metadata, both on one disk. Branches that do not join, as under RAID, each have a queue; alike disks are treated
+//! together, because the requests to the array determine theirs.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -14,20 +12,20 @@ use std::path::{Path, PathBuf};
 use crate::error::Error;
 use crate::number::{Number, number_in, number_of};
 
-/// What a device is.
+/// The type of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A disk, as far as this system can see.
+    /// A disk, as far as this system can detect.
     Disk,
-    /// A disk that the host of this virtual machine made (virtio).
+    /// A virtual disk (virtio).
     Virtual,
     /// An NVMe drive.
     Nvme,
-    /// A part of a disk.
+    /// A partition.
     Partition,
-    /// A file or another device seen as a device.
+    /// A loop device.
     Loop,
-    /// Of the device mapper: LVM, encryption, multipath.
+    /// A device mapper target: LVM, encryption, multipath.
     Mapped,
     /// RAID by md.
     Raid,
@@ -38,16 +36,15 @@ pub enum Kind {
 pub struct Layer {
     /// Its name, as in `/sys/block`.
     pub name: String,
-    /// Its number.
+    /// Its major and minor number.
     pub number: Number,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
-    /// The scheduler of its queue; `None` for partitions, which have no queue, and, on newer kernels (seen on 6.12), for devices
-    /// that hand on what they are asked: device mapper, RAID.
+    /// The scheduler of its queue; `None` for partitions, and on newer kernels (seen on 6.12) for device mapper and RAID, which pass requests on.
     pub scheduler: Option<String>,
     /// The schedulers that its queue offers.
     pub available: Vec<String>,
-    /// Whether it says that it has a head to move.
+    /// Whether it reports to be rotational.
     pub rotational: bool,
 }
 
@@ -58,25 +55,25 @@ impl Layer {
         node_of(&self.name)
     }
 
-    /// Whether its queue has a scheduler at work.
+    /// Whether its queue has an active scheduler.
     #[must_use]
     pub fn schedules(&self) -> bool {
         self.scheduler.as_deref().is_some_and(|scheduler| scheduler != "none")
     }
 
-    /// Whether its queue has schedulers to choose from.
+    /// Whether its queue offers a choice of schedulers.
     #[must_use]
     pub fn offers_a_choice(&self) -> bool {
         self.available.len() > 1
     }
 
-    /// Whether no queue below it puts anything in order: it schedules, or is device mapper by requests (multipath), of which alone a
-    /// choice is offered, and which hands them to drivers past the queues of its paths, whatever those have.
+    /// Whether no queue below it orders requests: it has an active scheduler, or is request-based device mapper (multipath), which bypasses the
+    /// queues of its paths; of device mapper, only that offers a choice.
     fn decides(&self) -> bool {
         self.schedules() || (self.kind == Kind::Mapped && self.offers_a_choice())
     }
 
-    /// Whether it is of the same kind with the same choice. Older kernels (seen on 6.1) list `none` first or last, by what is in use.
+    /// Whether it has the same type and choice of schedulers. Older kernels (seen on 6.1) list `none` first or last, depending on the active one.
     fn is_like(&self, other: &Self) -> bool {
         let has = |name: &String| other.available.contains(name);
         (self.kind, self.rotational, self.available.len())
@@ -85,17 +82,17 @@ impl Layer {
     }
 }
 
-/// Where what a device is asked is put in order.
+/// The queues that order a device's requests.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scheduling {
-    /// Where all of it is seen, before it is put in order: the device of the queue, or the lowest above all queues.
+    /// The device at which all requests arrive before they are ordered: that of the queue, or the lowest one above all queues.
     pub above: Layer,
-    /// The devices whose queues put it in order, or could; never empty, and alike if they are several.
+    /// The devices whose queues order the requests, or could; never empty, and alike if several.
     pub queues: Vec<Layer>,
 }
 
 impl Scheduling {
-    /// By a device's own queue, whether there is a choice or not.
+    /// A device's own queue, with or without a choice.
     #[must_use]
     pub fn by(layer: &Layer) -> Self {
         Self { above: layer.clone(), queues: vec![layer.clone()] }
@@ -107,7 +104,7 @@ impl Scheduling {
         self.queues.iter().all(Layer::offers_a_choice)
     }
 
-    /// The scheduler in use, `none` where there is no queue; of several all that are.
+    /// The active scheduler, `none` without a queue; all of them for several queues.
     #[must_use]
     pub fn scheduler(&self) -> String {
         let active = |layer: &Layer| layer.scheduler.clone().unwrap_or_else(|| "none".to_owned());
@@ -121,7 +118,7 @@ impl Scheduling {
     }
 }
 
-/// What several devices have each, in one phrase: `bfq` if all have it, else `bfq (sda, sdb), none (sdc)`.
+/// The values of several devices as text: `bfq` if all are equal, otherwise `bfq (sda, sdb), none (sdc)`.
 pub fn together<'a>(each: impl IntoIterator<Item = (&'a str, String)>) -> String {
     let mut by_value: Vec<(String, Vec<&str>)> = Vec::new();
     for (name, value) in each {
@@ -142,31 +139,31 @@ pub fn together<'a>(each: impl IntoIterator<Item = (&'a str, String)>) -> String
 /// A device and what lies below it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stack {
-    /// From the device that was named downwards; never empty.
+    /// From the named device downwards; never empty.
     layers: Vec<Layer>,
-    /// Where the lowest of them stands on several that do not meet again: these, each with what lies below it.
+    /// The branches below the lowest of them, if they do not join again.
     branches: Vec<Self>,
 }
 
 impl Stack {
-    /// Of a device's node, on this system.
+    /// The stack of a device node.
     ///
     /// # Errors
-    /// It is no block device, or the kernel says nothing of it.
+    /// It is no block device, or the kernel does not list it.
     pub fn of(node: &Path) -> Result<Self, Error> {
         let number = number_of(node)?;
         Self::below(Path::new("/sys"), number, &home)
     }
 
-    /// Of a device by its name in `/sys/block`, on this system.
+    /// The stack of a device by its name in `/sys/block`.
     ///
     /// # Errors
-    /// As [`of`](Self::of) its node.
+    /// As [`of`](Self::of).
     pub fn named(name: &str) -> Result<Self, Error> {
         Self::of(&node_of(name))
     }
 
-    /// The same of a tree like `/sys`. `home` tells the device that a file lies on, or is.
+    /// The same in a tree like `/sys`. `home` returns the device that holds a file, or that the file is.
     ///
     /// # Errors
     /// The tree has no such device.
@@ -182,7 +179,7 @@ impl Stack {
         Ok(stack)
     }
 
-    /// As [`below`](Self::below), under devices of these numbers: a circle ends at one of them.
+    /// As [`below`](Self::below), under devices with these numbers: a cycle ends at one of them.
     fn under(sysfs: &Path, number: Number, home: &dyn Fn(&Path) -> Option<Number>, above: &[Number]) -> Self {
         let (mut layers, mut passed) = (Vec::new(), above.to_vec());
         let mut next = vec![number];
@@ -209,30 +206,30 @@ impl Stack {
         }
     }
 
-    /// From the device that was named downwards.
+    /// From the named device downwards.
     #[must_use]
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    /// The device that was named; of a partition the disk that it is a part of, of which is reported what its partitions are asked.
+    /// The named device, or the disk of a named partition, for which the partition's requests are reported.
     #[must_use]
     pub fn itself(&self) -> &Layer {
         let whole = self.layers.iter().find(|layer| layer.kind != Kind::Partition);
         whole.unwrap_or(&self.layers[0])
     }
 
-    /// Whether it is, or stands on, the device of this number.
+    /// Whether it is, or uses, the device with this number.
     #[must_use]
     pub fn contains(&self, number: Number) -> bool {
         self.layers.iter().any(|layer| layer.number == number)
             || self.branches.iter().any(|branch| branch.contains(number))
     }
 
-    /// The queue that puts in order what the device is asked, or could; of an array one for each member.
+    /// The queue that orders the device's requests, or could; for an array one per member.
     ///
     /// # Errors
-    /// None does in the stack; or it stands on devices that are not alike, one of which must be named.
+    /// No queue in the stack does, or it uses several different devices.
     pub fn scheduling(&self) -> Result<Scheduling, Error> {
         let queues: Vec<Layer> = self.queues().into_iter().cloned().collect();
         let (Some(top), Some(lowest)) = (self.layers.first(), self.layers.last()) else {
@@ -245,7 +242,7 @@ impl Stack {
             return Ok(Scheduling::by(first));
         }
         let below: Vec<Result<Scheduling, Error>> = self.branches.iter().map(Self::scheduling).collect();
-        // A branch without a queue is like none that has one.
+        // A branch without a queue differs from each branch with one.
         if below.iter().all(Result::is_ok) && queues.iter().all(|queue| queue.is_like(first)) {
             return Ok(Scheduling { above: lowest.clone(), queues });
         }
@@ -257,7 +254,7 @@ impl Stack {
         Err(Error::device(top.node(), format!("uses several different devices; name one of {names}")))
     }
 
-    /// The layers that put requests in order, or could: the first that does, or else the lowest that offers a choice; each once.
+    /// The layers that order requests, or could: the first that does, otherwise the lowest that offers a choice; each once.
     fn queues(&self) -> Vec<&Layer> {
         if let Some(layer) = self.layers.iter().find(|layer| layer.decides()) {
             return vec![layer];
@@ -274,13 +271,13 @@ impl Stack {
         queues
     }
 
-    /// Why a choice of scheduler may not matter here, in words.
+    /// Why the choice of a scheduler may not matter, as text.
     #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let Ok(scheduling) = self.scheduling() else { return Vec::new() };
         let names = scheduling.names();
         let mut doubts = Vec::new();
-        // They are of one kind.
+        // They have one type.
         match scheduling.queues[0].kind {
             Kind::Virtual => doubts.push(format!(
                 "{names}: a virtual machine's disk, whose host schedules below, and sees one process where here are many"
@@ -298,7 +295,7 @@ impl Stack {
         doubts
     }
 
-    /// The way down, for people: `sda1 > sda (bfq)`; `md0 > {sda (bfq), sdb (bfq)}`.
+    /// The stack as text: `sda1 > sda (bfq)`; `md0 > {sda (bfq), sdb (bfq)}`.
     #[must_use]
     pub fn describe(&self) -> String {
         let layers = self.layers.iter().map(|layer| match &layer.scheduler {
@@ -311,7 +308,7 @@ impl Stack {
     }
 }
 
-/// What lies below the place at which all these ways down meet, if they do and no queue schedules before.
+/// The stack below the device at which all branches join, if they do before a queue schedules.
 fn meeting(ways: &[Stack]) -> Option<Stack> {
     let (first, others) = ways.split_first()?;
     let shared = |layer: &&Layer| others.iter().all(|way| way.layers.contains(*layer));
@@ -330,7 +327,7 @@ fn place(sysfs: &Path, (major, minor): Number) -> PathBuf {
     sysfs.join(format!("dev/block/{major}:{minor}"))
 }
 
-/// The device that a file lies on, or that it is.
+/// The device that holds a file, or that the file is.
 fn home(file: &Path) -> Option<Number> {
     let metadata = fs::metadata(file).ok()?;
     let is_device = metadata.file_type().is_block_device();
@@ -368,7 +365,7 @@ fn kind(directory: &Path, name: &str) -> Kind {
     }
 }
 
-/// `none [mq-deadline] bfq` taken apart: the one in brackets, and all.
+/// Parses `none [mq-deadline] bfq`: the one in brackets, and all.
 #[must_use]
 pub fn schedulers(text: &str) -> (Option<String>, Vec<String>) {
     let mut active = None;
@@ -379,17 +376,17 @@ pub fn schedulers(text: &str) -> (Option<String>, Vec<String>) {
         }
     });
     let names: Vec<String> = names.collect();
-    // A queue that offers one alone shows it without brackets.
+    // A queue with a single one shows it without brackets.
     (active.or_else(|| names.first().filter(|_| names.len() == 1).cloned()), names)
 }
 
-/// The devices right below.
+/// The devices directly below.
 fn lower(directory: &Path, kind: Kind, home: &dyn Fn(&Path) -> Option<Number>) -> Vec<Number> {
     match kind {
         Kind::Partition => directory.parent().and_then(number_in).into_iter().collect(),
         Kind::Loop => {
             let file = read(directory.join("loop/backing_file"));
-            // Major 0 is a file system without a device of its own: memory, FUSE, a network.
+            // Major 0 is a file system without a device: memory, FUSE, network.
             file.and_then(|file| home(Path::new(&file))).filter(|number| number.0 != 0).into_iter().collect()
         }
         _ => {
@@ -561,7 +558,7 @@ mod tests {
         assert_eq!([names((253, 0)), names((253, 1)), names((253, 2))], ["dm-0", "dm-1", "dm-0, dm-1"]);
     }
 
-    /// As `lsblk` shows LVM's: home > pool-tpool > pool_tdata and pool_tmeta > sda2, and a volume that was made larger.
+    /// As `lsblk` shows LVM: home > pool-tpool > pool_tdata and pool_tmeta > sda2, and an extended volume.
     #[test]
     fn ways_that_meet_again_are_one() {
         let tree = Tree::new("meeting");
@@ -600,7 +597,7 @@ mod tests {
         tree.device("virtual/block/dm-2", (253, 2), &[("dm/name", "whole")], &lower);
         let whole = tree.stack((253, 2)).scheduling().unwrap();
         assert_eq!((&*whole.above.name, &*whole.names()), ("md0", "sda, sdb"));
-        // One of the two is scheduled before they meet.
+        // One of the two is scheduled before they join.
         tree.device("virtual/block/loop0", (7, 0), &[BFQ, ("loop/backing_file", "/on/sda1/image")], &[]);
         tree.device("ata1/block/sda/sda1", (8, 1), &[("partition", "1")], &[]);
         let own = ["virtual/block/loop0", "ata1/block/sda"];

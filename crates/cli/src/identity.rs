@@ -28,7 +28,7 @@ struct Joined(Option<Issuers<Capture>>);
 impl Identify for Joined {
     fn issuer(&mut self, op: Op, start: Sector, sectors: Sectors) -> Option<(Process, Flags)> {
         let issuers = self.0.as_mut()?;
-        if let Err(error) = issuers.hear() {
+        if let Err(error) = issuers.update() {
             say!("--identify bpf: {error}; from now on processes are unknown");
             self.0 = None;
             return None;

@@ -97,7 +97,7 @@ use() {
 }
 
 # The five programs, each for as long as it is given. By bandwidth stream(deadline) is best for readers far apart and for greps, and
-# worst for reads beside a stream of writes; the two others tell nobody apart. Of the kernel's, bfq{low_latency=0} is best for readers that
+# worst for reads beside a stream of writes; the two others treat all processes alike. Of the kernel's, bfq{low_latency=0} is best for readers that
 # start under it.
 raw="--filename=$loop --allow_mounted_write=1 --direct=1 --ioengine=psync --time_based --runtime=$phase"
 readers() { for i in 0 1 2 3; do service $i fio $raw --name=r --rw=read --bs=4k --offset=$((90 + 50 * i))g --size=8g >/dev/null & done; wait; }
@@ -183,10 +183,10 @@ grep -oE 'the switch took [0-9]+ ms' "$work/decisions" | awk '{ print $4 }' | so
     END { if (NR) printf "a switch takes %.0f ms, median %d, at most %d; %d of them\n", sum / NR, took[int((NR + 1) / 2)], took[NR], NR }'
 echo "windows by what was decided:"
 grep -oE '(switch to|stay with) [^:]+|measuring|using none|leave it|lasted too long' "$work/decisions" | sort | uniq -c | sort -rn
-[ "$back" = "$was" ] && echo "put back: yes" || echo "put back: NO, $back"
+[ "$back" = "$was" ] && echo "restored: yes" || echo "restored: NO, $back"
 [ -n "${KEEP:-}" ] && cp "$work/decisions" "$work/summary" "$work/table" "$KEEP/"
 
-# Settings of the schedulers and the queue as further arms, which are put back as well.
+# Settings of the schedulers and the queue as further arms, which are restored as well.
 [ "$search" -gt 0 ] && [ -n "${OWN:-}" ] && echo "SKIPPED: settings are searched of the kernel's schedulers only" && search=0
 if [ "$search" -gt 0 ]; then
     echo none >"$queue/scheduler"
@@ -199,7 +199,7 @@ if [ "$search" -gt 0 ]; then
     echo "settings searched:"
     grep -oE '(switch to|stay with) [^:]*\{[^}]*\}' "$work/search" | sort | uniq -c | sort -rn | head -n 20
     grep 'windows,' "$work/search-summary" | tail -n1
-    [ "$(settings)" = "$was" ] && echo "put back: yes" || echo "put back: NO, $(settings) instead of $was"
+    [ "$(settings)" = "$was" ] && echo "restored: yes" || echo "restored: NO, $(settings) instead of $was"
     [ -n "${KEEP:-}" ] && cp "$work/search" "$work/search-summary" "$KEEP/"
 fi
 [ "$measure" = 0 ] && exit 0

@@ -467,7 +467,7 @@ mod tests {
         let tree = Tree::new("arms-refused");
         let [a, b, c] = ["sda", "sdb", "sdc"].map(|name| tree.queue(name));
         c.set("scheduler", "none").unwrap();
-        // Nobody may write to this one.
+        // Writes to this one fail.
         fs::remove_file(b.file("scheduler")).unwrap();
         std::os::unix::fs::symlink("/proc/sys/kernel/ostype", b.file("scheduler")).unwrap();
         let names = ["bfq", "none"].map(str::to_owned);
@@ -553,7 +553,7 @@ mod tests {
         let names = ["bfq{read_ahead_kb=64}", "none"].map(str::to_owned);
         let mut arms = KernelArms::new(queues.to_vec(), &names).unwrap();
         arms.switch(0).unwrap();
-        // Reads as what was set, and nobody may write to it.
+        // Reads as the set value, and writes to it fail.
         let file = a.file("read_ahead_kb");
         fs::remove_file(&file).unwrap();
         std::os::unix::fs::symlink("/proc/sys/kernel/ostype", &file).unwrap();

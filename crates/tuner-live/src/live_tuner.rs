@@ -223,7 +223,7 @@ impl LiveTuner {
         Ok(current)
     }
 
-    /// Whether the choice matters, after this window. A dry run never measures another arm, so it cannot tell.
+    /// Adds this window to the significance test. A dry run never measures another arm, so it has no test.
     fn matters(&mut self, measured: Option<Measured>, ran: Option<SchedulerId>, load: &Load) -> Verdict {
         let Some(significance) = self.significance.as_mut().filter(|_| !self.dry_run) else {
             return Verdict::Matters;

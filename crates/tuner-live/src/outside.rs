@@ -81,7 +81,7 @@ pub fn user_bytes(proc: &Path) -> Result<u64, Error> {
         let text = match fs::read_to_string(&file) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::PermissionDenied && !may_ask_all() => {
-                let why = "is refused; to count what all programs read and wrote takes CAP_SYS_PTRACE";
+                let why = "is not readable; counting the bytes of all programs needs CAP_SYS_PTRACE";
                 return Err(Error::file(&file, io::Error::new(error.kind(), why)));
             }
             // It has ended or is unreadable.
@@ -93,7 +93,7 @@ pub fn user_bytes(proc: &Path) -> Result<u64, Error> {
         };
         *sum.get_or_insert(0) += text.lines().filter_map(field).sum::<u64>();
     }
-    let why = "tells of no program what it read and wrote (CONFIG_TASK_IO_ACCOUNTING)";
+    let why = "does not count bytes per process (CONFIG_TASK_IO_ACCOUNTING)";
     sum.ok_or_else(|| Error::file(proc, io::Error::new(ErrorKind::Unsupported, why)))
 }
 
@@ -251,6 +251,6 @@ mod tests {
             assert!(from.elapsed() < Duration::from_secs(6), "what was ended goes on");
         }
         let long = number("echo 7; head -c 200000 /dev/zero | tr '\\0' ' '", patience);
-        assert_eq!(long, Ok(7.0), "whoever prints much does not wait for somebody to read it");
+        assert_eq!(long, Ok(7.0), "a long output does not block");
     }
 }

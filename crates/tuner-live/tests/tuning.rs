@@ -35,7 +35,7 @@ impl Drop for Tree {
     }
 }
 
-/// Arms that remember what was done, and refuse one of them.
+/// Arms that record switches; one of them is rejected.
 #[derive(Clone, Default)]
 struct Made(Rc<RefCell<Vec<usize>>>, Vec<String>);
 
@@ -93,7 +93,7 @@ fn made(names: &[&str]) -> Made {
     Made(Rc::default(), names.iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// One stream, with that bandwidth.
+/// A window of one sequential stream with that bandwidth.
 fn seen(n: u64, bandwidth: f64) -> Seen {
     let start = Time::ZERO + Span::from_secs(5 * n);
     let access = |i: u64| Access {
@@ -114,7 +114,7 @@ fn windows(tuner: &mut LiveTuner, arms: &Made, bandwidth: &[f64], count: u64) ->
 }
 
 #[test]
-fn it_tries_what_there_is_and_stays_with_the_best() {
+fn every_arm_is_tried_and_the_best_one_kept() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
     let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
     let outcomes = windows(&mut tuner, &arms, &[50e6, 80e6, 60e6], 40);
@@ -150,7 +150,7 @@ fn the_significance_test_runs_only_beside_kinds_without_a_bound_on_regret() {
 }
 
 #[test]
-fn where_nothing_beats_none_it_comes_to_rest_at_none() {
+fn without_a_better_arm_it_goes_to_standby_under_none() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
     let command = "awk 'BEGIN { srand(); print 100 + rand() }'";
     let metric = Metric::External(Better::Higher);
@@ -180,22 +180,22 @@ fn a_dry_run_changes_nothing() {
     assert_eq!(tuner.status().switches, 0);
 }
 
-/// Nothing is tried in a dry run, so nothing is ever tried again.
+/// A dry run tries nothing, so nothing is tried again.
 #[test]
-fn a_dry_run_says_tried_of_what_was_not() {
+fn a_dry_run_proposes_a_first_trial_repeatedly() {
     for dry_run in [true, false] {
         let arms = made(&["mq-deadline", "kyber", "bfq"]);
         let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(dry_run, None));
-        let said = windows(&mut tuner, &arms, &[50e6; 3], 40);
+        let lines = windows(&mut tuner, &arms, &[50e6; 3], 40);
         let again = |outcome: &&Outcome| outcome.line.contains("tried again for loads of kind 0");
         let tried = |outcome: &&Outcome| outcome.line.contains(": tried for loads of kind 0");
-        assert!(said.iter().any(|outcome| tried(&outcome)));
-        assert_eq!(said.iter().any(|outcome| again(&outcome)), !dry_run);
+        assert!(lines.iter().any(|outcome| tried(&outcome)));
+        assert_eq!(lines.iter().any(|outcome| again(&outcome)), !dry_run);
     }
 }
 
 #[test]
-fn somebody_elses_change_is_theirs() {
+fn another_processs_switch_ends_it() {
     let tree = Tree::new("foreign");
     let arms = KernelArms::new(vec![tree.queue()], &[]).unwrap();
     let mut tuner = tuner(Box::new(arms), Metric::Bandwidth, settings(true, None));
@@ -206,7 +206,7 @@ fn somebody_elses_change_is_theirs() {
 }
 
 #[test]
-fn a_device_that_vanishes_ends_it() {
+fn a_removed_device_ends_it() {
     let tree = Tree::new("gone");
     let arms = KernelArms::new(vec![tree.queue()], &[]).unwrap();
     let mut tuner = tuner(Box::new(arms), Metric::Bandwidth, settings(false, None));
@@ -215,7 +215,7 @@ fn a_device_that_vanishes_ends_it() {
 }
 
 #[test]
-fn a_refused_scheduler_is_said_and_the_device_stays_as_it_is() {
+fn a_rejected_scheduler_is_reported_and_nothing_changes() {
     let arms = made(&["mq-deadline", "refused"]);
     let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
     let outcomes = windows(&mut tuner, &arms, &[50e6, 0.0], 10);
@@ -223,9 +223,9 @@ fn a_refused_scheduler_is_said_and_the_device_stays_as_it_is() {
     assert!(arms.0.borrow().is_empty() && tuner.status().current == "mq-deadline");
 }
 
-/// What is learned of a scheduler is kept for the drive's next day.
+/// A wrong lesson would be stored for the drive.
 #[test]
-fn a_device_that_is_pulled_out_during_a_switch_teaches_nothing_of_the_scheduler() {
+fn a_device_removed_during_a_switch_says_nothing_about_the_scheduler() {
     let arms = made(&["mq-deadline", "gone"]);
     let mut tuner = tuner(Box::new(arms), Metric::Bandwidth, settings(false, None));
     let ended = (0..10).find_map(|n| tuner.window(seen(n, 50e6)).err());
@@ -234,9 +234,9 @@ fn a_device_that_is_pulled_out_during_a_switch_teaches_nothing_of_the_scheduler(
     assert_eq!(expected.unwrap()[1], None);
 }
 
-/// An arm of a queue may be the plain scheduler with a setting that it does not have.
+/// An arm may have a setting that its scheduler lacks.
 #[test]
-fn an_arm_that_is_refused_does_not_keep_the_others_from_being_chosen() {
+fn a_rejected_arm_does_not_prevent_the_others() {
     for decider in [DeciderName::Kinds, DeciderName::IoAnalyzer] {
         let arms = made(&["mq-deadline", "refused", "bfq"]);
         let parameters = Parameters::default();
@@ -247,14 +247,14 @@ fn an_arm_that_is_refused_does_not_keep_the_others_from_being_chosen() {
         let mut tuner =
             LiveTuner::new("sda", analyser, all, Metric::Bandwidth, settings(false, None)).unwrap();
         let outcomes = windows(&mut tuner, &arms, &[50e6, 0.0, 90e6], 100);
-        let said = outcomes.iter().filter(|outcome| outcome.line.contains("rejected '")).count();
-        assert_eq!(tuner.status().current, "bfq", "{decider}, rejected {said} times");
-        assert_eq!(said, 1, "{decider}");
+        let lines = outcomes.iter().filter(|outcome| outcome.line.contains("rejected '")).count();
+        assert_eq!(tuner.status().current, "bfq", "{decider}, rejected {lines} times");
+        assert_eq!(lines, 1, "{decider}");
     }
 }
 
 #[test]
-fn whoever_is_none_of_the_arms_is_not_kept_for_ever() {
+fn a_scheduler_that_is_no_arm_is_replaced() {
     let tree = Tree::new("none-of-them");
     let names = ["bfq", "none"].map(|name| format!("{name}{{}}"));
     let arms = KernelArms::new(vec![tree.queue()], &names).unwrap();
@@ -263,9 +263,9 @@ fn whoever_is_none_of_the_arms_is_not_kept_for_ever() {
     assert_eq!(tree.queue().get("scheduler").unwrap(), "bfq");
 }
 
-/// Each try stops the queue; and who is asked to choose among what cannot be set has nothing to do.
+/// Each attempt stops the queue for nothing.
 #[test]
-fn where_no_arm_can_be_set_it_ends() {
+fn without_a_settable_arm_it_ends() {
     let tree = Tree::new("no-arm");
     let names = ["bfq{nosuch=1}", "none{nosuch=1}"].map(str::to_owned);
     let arms = KernelArms::new(vec![tree.queue()], &names).unwrap();
@@ -278,7 +278,7 @@ fn where_no_arm_can_be_set_it_ends() {
 }
 
 #[test]
-fn a_command_that_fails_and_a_torn_window_are_said() {
+fn a_failed_command_and_a_discarded_window_are_reported() {
     let arms = made(&["mq-deadline", "bfq"]);
     let metric = Metric::External(Better::Lower);
     let mut tuner = tuner(Box::new(arms.clone()), metric, settings(false, Some("exit 7")));
@@ -288,9 +288,9 @@ fn a_command_that_fails_and_a_torn_window_are_said() {
     assert!(torn.line.contains("too long") && torn.decision.is_none());
 }
 
-/// Memory behind a loop device: a pattern that is known again at once, and schedulers that cost a little or nothing.
+/// Memory behind a loop device: a recurring pattern, and schedulers that cost little or nothing.
 #[test]
-fn on_a_device_where_nothing_matters_it_rests_soon_and_costs_nothing() {
+fn where_the_choice_does_not_matter_standby_comes_soon_and_costs_nothing() {
     for noise in [0.02, 0.2] {
         let arms = made(&["mq-deadline", "none", "kyber", "bfq"]);
         let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
@@ -315,13 +315,13 @@ fn on_a_device_where_nothing_matters_it_rests_soon_and_costs_nothing() {
     }
 }
 
-/// A window on a device that would give so much if it always had something to do, of which it is asked for so much.
+/// A window on a device of this speed with this demand.
 fn asked_for(n: u64, demand: f64, speed: f64) -> Seen {
     Seen { busy: (demand / speed).min(1.0), ..seen(n, demand.min(speed)) }
 }
 
-/// Windows of a load that asks for so much in each, whoever serves, on a device where nothing is better than `none`, which is in use; after
-/// how many it came to rest, and after how many switches. `left` says how much of its speed the rest of the machine leaves it.
+/// Runs a load with this demand per window on a device where no arm is better than `none`; returns the windows and switches until standby. `left` is
+/// the share of the speed that the rest of the machine leaves.
 fn found_out(demand: impl FnMut(u64) -> f64, mut left: impl FnMut() -> f64) -> (u64, u64) {
     let arms = made(&["none", "mq-deadline", "kyber", "bfq"]);
     let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
@@ -336,7 +336,7 @@ fn found_out(demand: impl FnMut(u64) -> f64, mut left: impl FnMut() -> f64) -> (
 }
 
 #[test]
-fn a_load_that_begins_in_the_middle_of_a_window_is_no_schedulers_merit() {
+fn a_load_that_starts_within_a_window_is_no_gain() {
     for demand in [8e6_f64, 100e6, 900e6] {
         let (windows, switches) =
             found_out(|n| if n == 0 { 0.3 * demand.min(300e6) } else { demand }, || 1.0);
@@ -345,7 +345,7 @@ fn a_load_that_begins_in_the_middle_of_a_window_is_no_schedulers_merit() {
 }
 
 #[test]
-fn bursts_are_no_schedulers_merit() {
+fn bursts_are_no_gain() {
     for seed in 0..20 {
         let mut random = Random::seeded(seed);
         let (windows, _) = found_out(|_| 300e6 * random.unit() * random.unit(), || 1.0);
@@ -353,9 +353,9 @@ fn bursts_are_no_schedulers_merit() {
     }
 }
 
-/// Something else has the machine in all windows of `none` that are measured, and then nothing matters any more.
+/// Another process disturbs all measured windows of `none`, and then the choice no longer matters.
 #[test]
-fn where_nothing_is_gained_after_all_it_comes_to_rest() {
+fn without_a_lasting_gain_it_goes_to_standby() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
     let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
     windows(&mut tuner, &arms, &[100e6, 300e6, 290e6], 8);
@@ -367,7 +367,7 @@ fn where_nothing_is_gained_after_all_it_comes_to_rest() {
 }
 
 #[test]
-fn a_throttled_load_is_served_as_well_by_all_however_fast_a_busy_machine_does_it() {
+fn a_throttled_load_gains_nothing_on_a_busy_machine() {
     for seed in 0..20 {
         let mut random = Random::seeded(seed);
         let (windows, _) = found_out(|_| 40e6, || 0.15 + 0.85 * random.unit());
@@ -378,9 +378,9 @@ fn a_throttled_load_is_served_as_well_by_all_however_fast_a_busy_machine_does_it
     }
 }
 
-/// Programs think for two fifths of the time, and are twice as fast if they are answered in no time.
+/// Programs compute for two fifths of the time, and are twice as fast with a fast device.
 #[test]
-fn programs_that_think_between_answers_are_helped_by_a_scheduler() {
+fn programs_that_compute_between_requests_can_gain() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
     let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
     for n in 0..60 {
@@ -393,7 +393,7 @@ fn programs_that_think_between_answers_are_helped_by_a_scheduler() {
     assert!(!tuner.is_on_standby());
 }
 
-/// Until it is at rest, on a device where nothing matters.
+/// A tuner on standby.
 fn resting() -> (LiveTuner, Made) {
     let arms = made(&["none", "mq-deadline", "bfq"]);
     let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
@@ -405,7 +405,7 @@ fn resting() -> (LiveTuner, Made) {
 }
 
 #[test]
-fn at_rest_it_looks_away_until_something_else_is_asked() {
+fn standby_ends_with_another_load() {
     let (mut tuner, arms) = resting();
     let small =
         Load { iops: 9000.0, bandwidth: 36e6, size: 4096.0, reads: 1.0, in_flight: 2.0, latency: 2e-4 };
@@ -414,18 +414,21 @@ fn at_rest_it_looks_away_until_something_else_is_asked() {
     }
     assert_eq!(tuner.status().value, Some(36e6), "the kernel counts that, too");
     let scattered = Load { iops: 120.0, in_flight: 12.0, latency: 0.1, ..small };
-    let said: Vec<_> = (0..3).map(|_| tuner.standby_window(&scattered).unwrap()).collect();
-    let why = said[2].as_deref().unwrap_or_default();
-    assert!(said[..2] == [None, None] && why.contains("12.0 requests in flight instead of 2.0"), "{said:?}");
+    let lines: Vec<_> = (0..3).map(|_| tuner.standby_window(&scattered).unwrap()).collect();
+    let why = lines[2].as_deref().unwrap_or_default();
+    assert!(
+        lines[..2] == [None, None] && why.contains("12.0 requests in flight instead of 2.0"),
+        "{lines:?}"
+    );
     assert!(!tuner.is_on_standby());
     // Now it is a disk. What was believed of the same pattern, twenty values an arm, has to go first.
     windows(&mut tuner, &arms, &[1e6, 1e6, 5e6], 120);
     assert_eq!((tuner.status().current.as_str(), tuner.is_on_standby()), ("bfq", false));
 }
 
-/// Bytes are of programs since the last look, which may be long ago.
+/// Programs' bytes count since the last reading, which may be long ago.
 #[test]
-fn what_programs_read_while_nobody_looked_is_no_windows() {
+fn bytes_on_standby_belong_to_no_window() {
     let arms = made(&["none", "bfq"]);
     let mut tuner = tuner(Box::new(arms), Metric::UserBandwidth, settings(false, None));
     let mut value = |n| {
@@ -438,23 +441,23 @@ fn what_programs_read_while_nobody_looked_is_no_windows() {
 }
 
 #[test]
-fn at_rest_somebody_elses_change_is_seen_as_well() {
+fn another_processs_switch_on_standby_ends_it() {
     let (mut tuner, arms) = resting();
     arms.0.borrow_mut().push(2);
     assert!(matches!(tuner.standby_window(&Load::default()), Err(Error::Foreign { .. })));
 }
 
 #[test]
-fn a_dry_run_never_rests() {
+fn a_dry_run_never_goes_to_standby() {
     let arms = made(&["none", "mq-deadline"]);
     let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(true, None));
     windows(&mut tuner, &arms, &[300e6, 300e6], 60);
     assert!(!tuner.is_on_standby());
 }
 
-/// A disk: the analyser has the word after two turns of all arms.
+/// On a disk the decider chooses after two blocks.
 #[test]
-fn on_a_disk_finding_out_that_it_matters_takes_two_turns() {
+fn on_a_disk_the_test_takes_two_blocks() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
     let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
     let outcomes = windows(&mut tuner, &arms, &[30e6, 35e6, 90e6], 40);

@@ -47,7 +47,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// Keeps the present scheduler, as the window says nothing.
+    /// Keeps the present scheduler.
     #[must_use]
     pub const fn keep(why: Why) -> Self {
         Self {

@@ -78,7 +78,7 @@ struct Searched {
     space: Space,
     optimisers: Vec<TpeOptimizer<DefaultEstimatorBuilder>>,
     /// The number of scores so far.
-    told: u64,
+    scores: u64,
 }
 
 impl Searched {
@@ -92,7 +92,7 @@ impl Searched {
             Ok(TpeOptimizer::new(tpe::parzen_estimator(), range))
         };
         let optimisers = space.ladders.iter().map(optimiser).collect::<Result<_, String>>()?;
-        Ok(Self { space, optimisers, told: 0 })
+        Ok(Self { space, optimisers, scores: 0 })
     }
 
     fn propose(&mut self, random: &mut Random) -> Option<Vec<usize>> {
@@ -111,7 +111,7 @@ impl Searched {
 
     /// The optimiser wants little: a loss.
     fn tell(&mut self, places: &[usize], gain: f64) {
-        self.told += 1;
+        self.scores += 1;
         for (optimiser, &place) in self.optimisers.iter_mut().zip(places) {
             // The middle of the step that was taken. It refuses only what is outside of its range, or no number.
             let _ = optimiser.tell(place as f64 + 0.5, -gain);
@@ -241,7 +241,7 @@ impl Search {
         let searched = &mut self.searched[space];
         let known =
             |places: &Vec<usize>| self.open.iter().any(|open| open.space == space && open.places == *places);
-        let asks = if searched.told < STARTUP { 0 } else { ASKED };
+        let asks = if searched.scores < STARTUP { 0 } else { ASKED };
         let asked = (0..asks).find_map(|_| searched.propose(random).filter(|places| !known(places)));
         let drawn = || (0..DRAWN).map(|_| searched.draw(random)).find(|places| !known(places));
         let places = asked.or_else(drawn)?;
@@ -374,7 +374,7 @@ mod tests {
             search.measured(Some(SchedulerId(0)));
             assert_eq!(search.next(None, &known, Better::Higher, &mut random), None, "all six are open");
         }
-        assert_eq!(search.searched[0].told, 1);
+        assert_eq!(search.searched[0].scores, 1);
     }
 
     #[test]

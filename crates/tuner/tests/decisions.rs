@@ -6,7 +6,7 @@ use tuner::selector::{Curve, Kind, Table};
 use tuner::{DeciderName, Metric, Observed, Parameters, Performance, Random, SchedulerId, State, Why};
 use world::{BANDWIDTH, World, analyser, best, paper, window};
 
-/// Recorded decisions are compared as text. To record them anew: `BLESS=1 cargo test -p dwell-tuner --test decisions`.
+/// Compares a decision log. To record it: `BLESS=1 cargo test -p dwell-tuner --test decisions`.
 #[test]
 fn golden_decisions() {
     let mut world = World::new(paper(Parameters::default(), 1));
@@ -127,7 +127,7 @@ fn maxdifference_only_grows() {
 }
 
 #[test]
-fn too_little_is_left_alone() {
+fn an_idle_window_keeps_the_scheduler() {
     let mut analyser = paper(Parameters::default(), 9);
     let mut few = window(0, 0);
     few.accesses.truncate(5);
@@ -164,7 +164,7 @@ fn measured(bandwidth: f64) -> Observed {
 }
 
 #[test]
-fn a_change_of_the_world_is_noticed() {
+fn a_change_of_the_device_is_noticed() {
     let mut world = World::new(paper(Parameters { recheck: 20, ..Parameters::default() }, 11));
     world.bandwidth = |_, scheduler, number| {
         if (scheduler == 2) == (number < 200) { 100e6 } else { 60e6 + scheduler as f64 }
@@ -176,7 +176,7 @@ fn a_change_of_the_world_is_noticed() {
 }
 
 #[test]
-fn the_devices_table_speaks_while_nothing_is_known() {
+fn the_table_decides_while_nothing_is_known() {
     let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
     let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() };
     let mut world = World::new(paper(Parameters::default(), 12).with_a_priori(table));
@@ -190,7 +190,7 @@ fn the_devices_table_speaks_while_nothing_is_known() {
 
 /// One access of seven is a write, and `dwell profile` measures reads alone.
 #[test]
-fn the_devices_table_speaks_of_a_load_with_some_writes() {
+fn the_table_decides_for_a_load_with_some_writes() {
     let of_reads = |random, t| Curve {
         kind: Kind { reads: Some(true), random: Some(random) },
         points: vec![(4096.0, t), (65536.0, 2.0 * t)],
@@ -222,9 +222,8 @@ fn a_saved_state_goes_on_as_if_never_stopped() {
     }
 }
 
-/// What was decided and refused before belongs to what was known before.
 #[test]
-fn whoever_is_restored_goes_on_as_if_it_was_new() {
+fn a_restored_analyser_has_no_memory_of_its_own() {
     let parameters = Parameters::default();
     let mut learned = World::new(paper(parameters, 13));
     (0..4).for_each(|number| drop(learned.step(number % 2)));
@@ -243,7 +242,7 @@ fn whoever_is_restored_goes_on_as_if_it_was_new() {
 }
 
 #[test]
-fn a_state_that_does_not_fit_is_refused_or_taken_in_part() {
+fn a_state_that_does_not_fit_is_rejected_or_restored_in_part() {
     let mut world = World::new(paper(Parameters::default(), 14));
     (0..40).for_each(|number| drop(world.step(number % 3)));
     let state = world.analyser.state();
@@ -280,7 +279,7 @@ fn a_state_that_does_not_fit_is_refused_or_taken_in_part() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_errors() {
     let new = |names: &[&str], parameters| {
         let names = names.iter().map(|name| (*name).to_string()).collect();
         tuner::Analyser::new(names, Metric::Iops, parameters, Random::seeded(0)).err().unwrap()

@@ -10,7 +10,7 @@ use tuner::{
 };
 use world::{T, analyser};
 
-/// What a scheduler makes of readers in sequence (0) or of reads anywhere (1): how many, and in which order.
+/// Sequential readers (0) or random reads (1) as they arrive under a scheduler.
 fn asked(load: usize, scheduler: usize, number: u64) -> Window {
     let start = Time::ZERO + T * number;
     let mut chance = Random::seeded(number * 7 + 1);
@@ -38,7 +38,7 @@ fn few_points() -> Parameters {
     Parameters { x: 100, ..Parameters::default() }
 }
 
-/// Forty windows of the one load, forty of the other, in turn: the part of the best that the last 320 of 800 got.
+/// Two loads alternate every forty windows; returns the part of the best value that the last 320 of 800 windows had.
 fn got(decider: DeciderName, seed: u64) -> f64 {
     let (mut analyser, mut scheduler) = (analyser(few_points(), seed).with_decider(decider), SchedulerId(0));
     let mut noise = Random::seeded(seed);
@@ -58,7 +58,7 @@ fn got(decider: DeciderName, seed: u64) -> f64 {
 }
 
 #[test]
-fn loads_in_turn_are_served_by_their_best_though_schedulers_change_their_patterns() {
+fn alternating_loads_get_their_best_schedulers() {
     for seed in 1..=3 {
         let (paper, kinds) = (got(DeciderName::IoAnalyzer, seed), got(DeciderName::Kinds, seed));
         println!("seed {seed}: {paper:.3} of the best in the paper's way, {kinds:.3} by kinds");
@@ -67,8 +67,8 @@ fn loads_in_turn_are_served_by_their_best_though_schedulers_change_their_pattern
     }
 }
 
-/// Two schedulers serve readers equally well, window by window; but under the first they are done soon, and a slow rest is left.
-/// Returns the part of windows that was that rest, over the last half.
+/// Two schedulers serve readers equally well in each window, but under one they end early and leave a slow rest.
+/// Returns the share of that rest in the second half.
 fn rest(seed: u64) -> f64 {
     let mut analyser = analyser(few_points(), seed);
     let mut scheduler = SchedulerId(2);
@@ -91,7 +91,7 @@ fn rest(seed: u64) -> f64 {
 }
 
 #[test]
-fn of_equals_the_one_wins_after_which_it_goes_on_well() {
+fn of_equal_schedulers_the_one_with_the_better_effect_wins() {
     for seed in 1..=3 {
         let rest = rest(seed);
         println!("seed {seed}: {:.0}% of the windows were the rest", rest * 100.0);
@@ -99,8 +99,8 @@ fn of_equals_the_one_wins_after_which_it_goes_on_well() {
     }
 }
 
-/// The part of the best scheduler's bytes that came in these windows of one load, where each window gives what `given` says of the
-/// scheduler, for how many windows in a row it has been in use, and the window's number.
+/// The part of the best scheduler's bytes in these windows of one load. `given` returns a window's value for the scheduler, the windows in a row
+/// under it, and the window's number.
 fn part(given: fn(usize, u64, u64) -> f64, best: usize, windows: std::ops::Range<u64>, seed: u64) -> f64 {
     let (mut analyser, mut scheduler, mut row) = (analyser(few_points(), seed), SchedulerId(0), 0);
     let mut noise = Random::seeded(seed);
@@ -131,7 +131,7 @@ fn nearly_all_of_the_best_comes(given: fn(usize, u64, u64) -> f64, windows: std:
 }
 
 #[test]
-fn a_trial_on_a_poor_moment_is_not_held_against_its_scheduler() {
+fn a_trial_in_a_poor_phase_is_not_held_against_its_scheduler() {
     // For a while, when all are tried for the first time, little is asked for.
     let given = |scheduler: usize, _, number: u64| {
         let load = if (3..20).contains(&number) { 1.0 } else { 20.0 };
@@ -141,7 +141,7 @@ fn a_trial_on_a_poor_moment_is_not_held_against_its_scheduler() {
 }
 
 #[test]
-fn what_runs_empty_in_the_first_window_after_a_switch_is_not_the_schedulers() {
+fn the_first_window_after_a_switch_does_not_count() {
     let given = |scheduler: usize, row: u64, _| {
         if scheduler < 2 && row == 1 { 90.0 } else { [2.0, 3.0, 45.0, 44.0][scheduler] }
     };
@@ -149,7 +149,7 @@ fn what_runs_empty_in_the_first_window_after_a_switch_is_not_the_schedulers() {
 }
 
 #[test]
-fn what_a_scheduler_makes_of_a_load_is_not_another_load() {
+fn the_effect_of_a_scheduler_is_no_other_load() {
     // Two of four give the same, of which one makes readers in sequence and the other reads anywhere.
     let (mut analyser, mut scheduler) = (analyser(few_points(), 1), SchedulerId(0));
     let mut switches = 0;
@@ -161,14 +161,14 @@ fn what_a_scheduler_makes_of_a_load_is_not_another_load() {
         switches += u32::from(decision.change);
         scheduler = decision.scheduler.unwrap_or(scheduler);
     }
-    assert!(analyser.store().clusters().is_empty(), "nobody asked what clusters know");
+    assert!(analyser.store().clusters().is_empty(), "no decider uses clusters");
     println!("{switches} switches in 800 windows");
     // By turns and trials; without the kinds being made one it was 777.
     assert!(switches < 100, "to and fro between two favourites: {switches}");
 }
 
 #[test]
-fn the_devices_table_speaks_while_nothing_is_known_and_says_who_is_tried_next() {
+fn the_table_decides_first_and_orders_the_trials() {
     let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
     let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() };
     let mut analyser = analyser(few_points(), 1).with_a_priori(table);
@@ -205,7 +205,7 @@ fn kinds_are_merged_and_forgotten_by_hand() {
 }
 
 #[test]
-fn what_is_restored_decides_as_what_was_saved() {
+fn a_restored_state_decides_like_the_saved_one() {
     let run = |analyser: &mut Analyser, numbers: std::ops::Range<u64>| -> Vec<String> {
         let mut scheduler = SchedulerId(1);
         let line = |number: u64| {
@@ -250,9 +250,9 @@ fn what_is_restored_decides_as_what_was_saved() {
     }
 }
 
-/// Whoever asks for fewer schedulers for once, or for others, has not said that what is known of the rest is wrong.
+/// Choosing among other schedulers for once does not make the knowledge about the rest wrong.
 #[test]
-fn what_is_known_of_schedulers_that_are_not_asked_for_is_kept() {
+fn knowledge_about_absent_schedulers_is_kept() {
     let of = |names: &[&str], decider| {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         let analyser = Analyser::new(names, Metric::Bandwidth, few_points(), Random::seeded(1)).unwrap();
@@ -315,9 +315,9 @@ fn what_is_known_of_schedulers_that_are_not_asked_for_is_kept() {
     }
 }
 
-/// A user's command may print any number.
+/// A command may print any number.
 #[test]
-fn whatever_is_measured_leaves_a_state_that_can_be_taken_over() {
+fn a_state_of_extreme_values_can_be_restored() {
     let names = || ["one", "other"].map(str::to_owned).to_vec();
     let metric = Metric::External(Better::Higher);
     let new = || Analyser::new(names(), metric, few_points(), Random::seeded(1)).unwrap();

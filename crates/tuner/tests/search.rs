@@ -55,14 +55,14 @@ fn settings_that_are_better_are_found_and_kept() {
 }
 
 #[test]
-fn they_are_found_by_kinds_of_load_too() {
+fn the_search_works_with_kinds_too() {
     let found: Vec<f64> = (1..=5).map(|seed| end(DeciderName::Kinds, 2, seed)).collect();
     println!("by kinds, over the best plain scheduler: {found:.3?}");
     assert!(found.iter().all(|&part| part > 1.0) && found.iter().sum::<f64>() > 5.5, "{found:?}");
 }
 
 #[test]
-fn what_was_found_goes_with_the_state() {
+fn open_arms_are_saved_and_restored() {
     let mut first = analyser(Parameters::default(), 1).with_search(spaces(), 2).unwrap();
     let state = first.state();
     let names = first.schedulers().to_vec();
