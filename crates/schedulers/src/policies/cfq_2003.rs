@@ -36,9 +36,9 @@ use crate::listing::{Listing, Make};
 use crate::parts::process_rounds::ProcessRounds;
 
 tunables! {
-    /// What can be tuned. A constant in the source.
+    /// Tunables. The value is a constant in the source.
     pub struct Tunables {
-        /// Requests that go to the device together, at least; a round is never cut short. Larger: fewer seeks, less fair.
+        /// The least number of requests dispatched together; a round is never cut short. Larger: fewer seeks, less fair.
         quantum: Count = 8, 1, 1_000_000;
     }
 }

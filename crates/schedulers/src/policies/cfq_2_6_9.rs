@@ -41,26 +41,26 @@ use crate::listing::{Environment, Listing, Make};
 use crate::parts::process_rounds::ProcessRounds;
 
 tunables! {
-    /// What can be tuned. Names and defaults are Linux's.
+    /// Tunables. Names and defaults are Linux's.
     pub struct Tunables {
-        /// Requests that go to the device together, at least; a round is never cut short. Larger: fewer seeks, less fair.
+        /// The least number of requests dispatched together; a round is never cut short. Larger: fewer seeks, less fair.
         quantum: Count = 4, 1, 1_000_000;
-        /// Requests of the whole queue that are shared out to nobody. Larger: smaller shares.
+        /// Requests of the whole queue that are not shared out. Larger: smaller shares.
         queued: Count = 8, 1, 8_192;
     }
 }
 
-/// What the source makes of the queue's limit, since it limits processes instead.
+/// The source's request limit: it limits processes instead of the queue.
 const NR_REQUESTS: u64 = 8_192;
 
-/// No process has to make do with less.
+/// The least share of a process.
 const LEAST_SHARE: u64 = 3;
 
 /// CFQ of 2.6.9.
 pub struct Cfq2_6_9 {
     tunables: Tunables,
     rounds: ProcessRounds,
-    /// The queue's own limit for one direction: the most that one process may queue.
+    /// The queue's request limit for one direction: the most that one process may queue.
     max_queued: u64,
 }
 
@@ -90,7 +90,7 @@ impl Cfq2_6_9 {
         }
     }
 
-    /// How many requests of a kind a process may queue.
+    /// The number of requests of each kind that a process may queue.
     fn share(&self) -> u64 {
         let each = NR_REQUESTS.saturating_sub(self.tunables.queued) / self.rounds.busy_queues().max(1);
         each.min(self.max_queued).max(LEAST_SHARE)
@@ -126,7 +126,7 @@ impl Scheduler for Cfq2_6_9 {
         }
     }
 
-    /// A submission at the back of any process's request, at the front of the same process's.
+    /// A submission may join at the back of any process's request, and at the front of one of its own process.
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
         let own = side == Side::Back || self.rounds.is_of(request, key(addition.process));
         own && self.rounds.may_grow(request, addition)

@@ -63,7 +63,7 @@ impl Scheduler for Noop {
         self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
     }
 
-    /// Everything that came before is served before; nothing that came later is.
+    /// Every earlier request is dispatched before, and no later one.
     fn longest_wait(&self, load: Load) -> Option<Span> {
         Some(load.service * u64::from(load.requests))
     }

@@ -4,26 +4,26 @@ use super::Timing;
 use super::lists::Kind;
 use crate::parts::jiffies::{Jiffies, Retelling};
 
-/// The batch that runs, and how many writes one may have.
+/// The running batch, and the number of writes that a batch may have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Batches {
     kind: Kind,
     /// The old kind's requests are still in the device.
     changed: bool,
-    /// Its first read has not completed; only then its clock starts.
+    /// Its first read has not completed; its clock starts then.
     new: bool,
-    /// When the batch is over.
+    /// The end of the batch.
     expires: Jiffies,
-    /// Writes in a batch: tuned so that they take about `write_batch_expire`.
+    /// Writes in a batch, adapted so that they take about `write_batch_expire`.
     write_batch_count: u64,
     /// Writes left in this one.
     current_write_count: u64,
-    /// The write batch ran out of writes, or of reads to go on with: how long it took says nothing.
+    /// The write batch ran out of writes, or reads ran out: its duration is not measured.
     write_batch_idled: bool,
 }
 
 impl Batches {
-    /// A read batch. The count of writes is a guess: ten ticks each.
+    /// A read batch. The initial number of writes assumes ten ticks each.
     pub(crate) fn new(timing: &Timing) -> Self {
         Self {
             kind: Kind::Sync,
@@ -36,50 +36,50 @@ impl Batches {
         }
     }
 
-    /// Ticks are of another length.
+    /// The tick length changed.
     pub(crate) const fn retell(&mut self, anew: Retelling) {
         anew.apply(&mut self.expires);
     }
 
-    /// What the batch is of.
+    /// The kind of the batch.
     pub(crate) const fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Whether the device has to be drained first.
+    /// Whether the device must be drained first.
     pub(crate) const fn is_changing(&self) -> bool {
         self.changed
     }
 
-    /// Whether the batch is over, if the other kind has work. Reads go by time, writes by time or number.
+    /// Whether the batch is over, if the other kind has requests. Reads are limited by time, writes by time or number.
     pub(crate) const fn is_expired(&self, now: Jiffies) -> bool {
         let out_of_writes = matches!(self.kind, Kind::Async) && self.current_write_count == 0;
         !self.changed && !self.new && (now > self.expires || out_of_writes)
     }
 
-    /// Before each decision: a write batch that nobody contends for cannot be timed.
+    /// Called before each decision: a write batch without competing reads is not timed.
     pub(crate) const fn note_idleness(&mut self, reads: bool, writes: bool) {
         if matches!(self.kind, Kind::Async) && !reads && (self.current_write_count == 0 || !writes) {
             self.write_batch_idled = true;
         }
     }
 
-    /// A read is sent and no write waits: the batch's time starts over.
+    /// A read is dispatched and no write waits: the batch's time starts again.
     pub(crate) const fn uncontended_read(&mut self, now: Jiffies, timing: &Timing) {
         self.expires = now + timing.read_batch_expire;
     }
 
-    /// Reads from now on.
+    /// Changes to reads.
     pub(crate) const fn switch_to_reads(&mut self) {
         self.changed |= matches!(self.kind, Kind::Async);
         self.kind = Kind::Sync;
     }
 
-    /// Writes from now on.
+    /// Changes to writes.
     pub(crate) const fn switch_to_writes(&mut self) {
         if matches!(self.kind, Kind::Sync) {
             self.changed = true;
-            // The queue may have run out of reads before the batch's first one came back.
+            // The queue may have run out of reads before the batch's first one completed.
             self.new = false;
         }
         self.kind = Kind::Async;
@@ -87,8 +87,8 @@ impl Batches {
         self.write_batch_idled = false;
     }
 
-    /// The device has nothing of the old kind any more. A write batch's clock starts now; a read batch's with the first
-    /// read that completes, since the device may still be busy with writes that it has cached.
+    /// The device has no request of the old kind any more. A write batch's clock starts now. A read batch's starts with the
+    /// first completed read, because the device may still be busy with cached writes.
     pub(crate) const fn drained(&mut self, now: Jiffies, timing: &Timing) {
         if self.changed {
             self.changed = false;
@@ -99,7 +99,7 @@ impl Batches {
         }
     }
 
-    /// A write goes to the device.
+    /// A write is dispatched.
     pub(crate) const fn sent_write(&mut self) {
         self.current_write_count = self.current_write_count.saturating_sub(1);
     }
@@ -113,7 +113,7 @@ impl Batches {
         }
     }
 
-    /// Fits the number of writes in a batch to the time that the last one took.
+    /// Adapts the number of writes in a batch to the duration of the last one.
     const fn tune(&mut self, now: Jiffies, timing: &Timing) {
         let batch = timing.write_batch_expire;
         let write_time = (now + batch).saturating_sub(self.expires);
@@ -143,7 +143,8 @@ mod tests {
         antic_expire: 6,
     };
 
-    /// A write batch of `sent` writes that took `ticks` until the first read came back; how many the next may have.
+    /// The number of writes for the next batch, after a batch of `sent` writes that took `ticks` until the first read
+    /// completed.
     fn after(count: u64, sent: u64, ticks: u64, idled: bool) -> u64 {
         let mut b = Batches { write_batch_count: count, ..Batches::new(&TIMING) };
         b.switch_to_writes();

@@ -9,45 +9,45 @@ use crate::parts::averages::{NewcomersMean, ONE, Probability, SeekDistance, Thin
 use crate::parts::jiffies::{Jiffies, Ticks};
 use crate::parts::processes::{Processes, Slot};
 
-/// What is remembered of a process (`as_io_context`).
+/// The history of a process (`as_io_context`).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct History {
-    /// It has asked for something synchronous (`AS_TASK_IOSTARTED`).
+    /// A synchronous request was inserted (`AS_TASK_IOSTARTED`).
     started: bool,
-    /// It has got something synchronous (`AS_TASK_IORUNNING`).
+    /// A synchronous request completed (`AS_TASK_IORUNNING`).
     io_running: bool,
     pub(crate) ttime: ThinkTime,
     pub(crate) seek: SeekDistance,
     pub(crate) nr_queued: u32,
     last_end_request: Jiffies,
     last_request_pos: Sector,
-    /// The group that it belongs to, and its number among all processes ever seen; kept for the cooperative scheduler.
+    /// Its group, and its serial number among all processes; used by the cooperative scheduler.
     pub(crate) group: Option<GroupId>,
     pub(crate) serial: u64,
 }
 
-/// What is expected of processes of which nothing is known.
+/// Averages over new processes, used for processes without a history.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Newcomers {
-    /// How likely a process ends, or keeps silent, after its first request.
+    /// The probability that a process ends, or falls silent, after its first request.
     pub(crate) exit_prob: Probability,
-    /// How likely nobody goes on where a process ended.
+    /// The probability that no process continues where one ended.
     pub(crate) exit_no_coop: Probability,
     pub(crate) ttime: NewcomersMean,
     pub(crate) seek: NewcomersMean,
 }
 
 impl Newcomers {
-    /// What the think time of a process, or of the newcomers if it has none, promises: to wait or not.
+    /// The reason against waiting by the think time of new processes.
     pub(crate) fn too_thoughtful(&self, antic_expire: Jiffies) -> Option<Break> {
         (self.ttime.mean() > antic_expire).then_some(Break::NewcomersThink)
     }
 }
 
-/// Think times count up to this (`MAX_THINKTIME`, HZ/50): longer ones would not decay fast enough.
+/// Think times are limited to this (`MAX_THINKTIME`, HZ/50): longer ones would not decay fast enough.
 const MAX_THINKTIME: elevator::Span = elevator::Span::from_millis(20);
 
-/// A process that was not heard of for this long may be forgotten; the kernel keeps its history until it ends.
+/// A process unused for this long may be evicted; the kernel keeps its history until it ends.
 const STALE: elevator::Span = elevator::Span::from_secs(60);
 
 /// The close window of 2.6.9: 32 KiB, doubled with each millisecond of waiting beyond the first.
@@ -56,7 +56,7 @@ const CLOSE_2_6_9: u64 = 64;
 /// The close window of 2.6.32: 4 MiB, doubled with each tick of waiting.
 const CLOSE_2_6_32: u64 = 8192;
 
-/// Beyond this wait anything is close enough.
+/// After this wait every request is close enough.
 const CLOSE_LIMIT: elevator::Span = elevator::Span::from_millis(20);
 
 /// Whether `next` lies within `delta` sectors ahead of `last`, or half as many behind it.
@@ -64,17 +64,17 @@ pub(crate) const fn in_window(last: Sector, next: Sector, delta: u64) -> bool {
     last.0 <= next.0.saturating_add(delta / 2) && next.0 <= last.0.saturating_add(delta)
 }
 
-/// `window << steps`, or everything.
+/// `window << steps`, saturating.
 const fn widened(window: u64, steps: u64) -> u64 {
     if steps < window.leading_zeros() as u64 { window << steps } else { u64::MAX }
 }
 
-/// Whether `next` lies in a window around `last` that widens as the wait goes on: `window` doubled `steps` times.
+/// Whether `next` lies in a window around `last` of `window` sectors, doubled `steps` times.
 pub(crate) const fn is_close(last: Sector, next: Sector, window: u64, steps: u64) -> bool {
     in_window(last, next, widened(window, steps))
 }
 
-/// The judgement of the versions that know processes only.
+/// The judgement of the versions without groups.
 pub(crate) struct ByProcess {
     version: Version,
     pub(crate) ticks: Ticks,
@@ -112,7 +112,7 @@ impl ByProcess {
         self.processes.is_running(slot)
     }
 
-    /// Whether the process with that number, which had that slot, has not ended.
+    /// Whether the process with that serial number, which had that slot, has not ended.
     pub(crate) fn is_alive(&self, slot: Slot, serial: u64) -> bool {
         self.processes[slot].serial == serial && self.processes.is_running(slot)
     }
@@ -128,12 +128,12 @@ impl ByProcess {
         slot
     }
 
-    /// The longest think time that counts, in ticks.
+    /// The limit on think times, in ticks.
     pub(crate) const fn max_thinktime(&self) -> Jiffies {
         self.ticks.of(MAX_THINKTIME).saturating_sub(1)
     }
 
-    /// A synchronous request at `start` enters a process's history (`as_update_iohist`).
+    /// Adds a synchronous request at `start` to a process's history (`as_update_iohist`).
     fn update_iohist(&mut self, slot: Slot, now: Jiffies, start: Sector, end: Sector) {
         let history = self.processes[slot];
         if history.started || history.io_running {
@@ -164,25 +164,25 @@ impl ByProcess {
         history.seek.add(sectors);
     }
 
-    /// The awaited process has ended, or let the time pass: if it was a newcomer, others may do the same.
+    /// The awaited process has ended, or the time is over: if it was new, this counts for other new processes.
     pub(crate) fn note_exit(&mut self, slot: Slot) {
         if self.processes[slot].ttime.is_empty() {
             self.newcomers.exit_prob.up();
         }
     }
 
-    /// How far the process's next request is expected to be.
+    /// The expected seek distance of the process's next request.
     pub(crate) fn expected_seek(&self, slot: Slot) -> u64 {
         let seek = self.processes[slot].seek;
         if seek.is_empty() { self.newcomers.seek.mean() } else { seek.mean() }
     }
 
-    /// A close request of another process: its think time counts from here.
+    /// A close request of another process arrived: the think time is counted from here.
     pub(crate) fn restart_thinking(&mut self, slot: Slot, now: Jiffies) {
         self.processes[slot].last_end_request = now;
     }
 
-    /// The window of 2.6.9 (`as_close_req` in 1.8).
+    /// The window of 2.6.9 (`as_close_req`).
     fn is_close_2_6_9(&self, s: &Situation, request: &Queued) -> bool {
         let ms = self.ticks.span(s.delay()).as_nanos() / 1_000_000;
         let limit = CLOSE_LIMIT.as_nanos() / 1_000_000;
@@ -197,7 +197,7 @@ impl ByProcess {
             || self.expected_seek(s.awaited.process) > s.last_sector.distance(request.start)
     }
 
-    /// 1.8, in the order of the source.
+    /// The rules of 2.6.9, in the order of the source.
     fn can_break_2_6_9(&mut self, s: &Situation, request: Option<&Queued>) -> Option<Break> {
         let awaited = s.awaited.process;
         if !self.processes.is_running(awaited) {
@@ -226,7 +226,7 @@ impl ByProcess {
         (self.expected_seek(awaited) > distance).then_some(Break::ShorterSeek)
     }
 
-    /// 1.5, rules 4 to 10.
+    /// The rules from "something is queued" on.
     fn can_break_2_6_32(&mut self, s: &Situation, request: Option<&Queued>) -> Option<Break> {
         let awaited = s.awaited.process;
         if self.processes[awaited].nr_queued > 0 {
@@ -250,7 +250,7 @@ impl ByProcess {
         self.thinks_too_long_2_6_32(awaited, s)
     }
 
-    /// 1.5, rules 8 and 9.
+    /// The rules about new processes and think times.
     fn thinks_too_long_2_6_32(&self, awaited: Slot, s: &Situation) -> Option<Break> {
         let ttime = self.processes[awaited].ttime;
         if !ttime.is_empty() {
@@ -298,7 +298,7 @@ impl Judgement for ByProcess {
         }
     }
 
-    /// An I/O context ends with the task that it was made for; others that share it just leave.
+    /// An I/O context ends with the task that it was created for; other tasks that share it only leave it.
     fn exited(&mut self, process: Process) {
         if self.version == Version::V2_6_9 || process.context == process.task {
             self.processes.end(self.key(process));

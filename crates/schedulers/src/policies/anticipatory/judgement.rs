@@ -8,28 +8,28 @@ use super::lists::Kind;
 use crate::parts::jiffies::Jiffies;
 use crate::parts::processes::Slot;
 
-/// A group of processes, as the cooperative scheduler knows them.
+/// A group of processes of the cooperative scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GroupId {
-    /// Its place in the table.
+    /// Its index in the table.
     pub(crate) place: u32,
-    /// Which of the groups that had that place.
+    /// The number of earlier groups at this index.
     pub(crate) generation: u32,
 }
 
-/// Who issued a request.
+/// The issuer of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Requester {
     /// The process.
     pub(crate) process: Slot,
-    /// The group that the request belongs to, where there are groups.
+    /// The group of the request, in a version with groups.
     pub(crate) group: Option<GroupId>,
 }
 
 /// A queued request as a judgement sees it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queued {
-    /// Who issued it, if that is known.
+    /// The issuer, if known.
     pub(crate) requester: Option<Requester>,
     /// Its kind.
     pub(crate) kind: Kind,
@@ -46,25 +46,25 @@ impl Queued {
     }
 }
 
-/// What is waited for, or would be.
+/// The state of a wait, or of a possible one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Situation {
     /// The time.
     pub(crate) now: Jiffies,
-    /// Who is expected to ask next.
+    /// The process that is expected to issue the next request.
     pub(crate) awaited: Requester,
     /// Whether the wait has begun (states `WAIT_REQ`, `WAIT_NEXT`).
     pub(crate) waiting: bool,
-    /// When the request after which to wait completed, if it has (`antic_start`, `ioc_finished`).
+    /// When the awaited process's request completed, if it has (`antic_start`, `ioc_finished`).
     pub(crate) since: Option<Jiffies>,
-    /// Where the latest read ended.
+    /// The end of the latest read.
     pub(crate) last_sector: Sector,
-    /// How long to wait at most.
+    /// The longest wait.
     pub(crate) antic_expire: Jiffies,
 }
 
 impl Situation {
-    /// How long the wait has lasted.
+    /// The duration of the wait so far.
     pub(crate) fn delay(&self) -> Jiffies {
         match self.since {
             Some(since) if self.waiting => self.now.saturating_sub(since),
@@ -72,70 +72,70 @@ impl Situation {
         }
     }
 
-    /// Whether there is no time left.
+    /// Whether the time is over.
     pub(crate) fn is_over(&self) -> bool {
         self.since.is_some_and(|since| self.now.saturating_sub(since) >= self.antic_expire)
     }
 }
 
-/// Why not to wait, or to wait no longer.
+/// A reason against waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Break {
     /// The request comes from the awaited process.
     SameProcess,
     /// It comes from the awaited group.
     SameGroup,
-    /// The time is up.
+    /// The time is over.
     TimeOver,
     /// The awaited process has ended.
     Exited,
     /// It has a request queued.
     HasQueued,
-    /// The request is as close as one could hope for.
+    /// The request is close.
     Close,
-    /// Nothing is known of the process, and newcomers think too long.
+    /// The process has no history, and new processes think too long.
     NewcomersThink,
-    /// Nothing is known of the process, and newcomers tend to end after one request.
+    /// The process has no history, and new processes tend to end after one request.
     NewcomersExit,
-    /// It, or its group, thinks too long.
+    /// The process, or its group, thinks too long.
     ThinksTooLong,
-    /// The request is closer than the process's seeks usually are.
+    /// The request is nearer than the process's mean seek distance.
     ShorterSeek,
 }
 
-/// What a version remembers of who issues requests, and how it decides about waiting.
+/// The histories of a version, and its decision about waiting.
 pub(crate) trait Judgement {
-    /// A request was inserted. Who issued it is held on to until [`gone`](Self::gone).
+    /// A request was inserted. Its issuer is referenced until [`gone`](Self::gone).
     fn arrived(&mut self, now: Jiffies, request: &Request) -> Option<Requester>;
 
-    /// It is not queued any more: dispatched, or absorbed by another.
+    /// The request left the queue: dispatched, or absorbed.
     fn left_queue(&mut self, requester: Requester, kind: Kind);
 
-    /// It completed.
+    /// The request completed.
     fn completed(&mut self, now: Jiffies, requester: Requester, kind: Kind);
 
-    /// It has ended.
+    /// The request ended.
     fn gone(&mut self, requester: Requester);
 
-    /// This one is awaited now, or nobody.
+    /// The awaited process changes.
     fn awaits(&mut self, was: Option<Requester>, is: Option<Requester>);
 
     /// A process has ended.
     fn exited(&mut self, process: Process);
 
-    /// Whether to stop waiting, now that `request` is the next one, or to not even begin.
+    /// The reason to stop waiting, or not to begin, when `request` is the next one.
     fn can_break(&mut self, situation: &Situation, request: Option<&Queued>) -> Option<Break>;
 
-    /// The time was up.
+    /// The time is over.
     fn timed_out(&mut self, now: Jiffies, awaited: Requester);
 
-    /// Whether the wait could end with a request of that process.
+    /// Whether a request of that process could end the wait.
     fn is_awaited(&self, awaited: Requester, process: Process) -> bool;
 
-    /// What a wait for it is called.
+    /// The reason to state for the wait.
     fn hold_reason(&self, awaited: Requester) -> HoldReason;
 
-    /// What there is to tell people who look; `awaited` is who is waited for now.
+    /// The state for display; `awaited` is the process waited for at present.
     fn inspect(&self, _now: Jiffies, _awaited: Option<Requester>) -> Vec<Item> {
         Vec::new()
     }

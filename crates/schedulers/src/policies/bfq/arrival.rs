@@ -1,4 +1,4 @@
-//! The way in: from a request to its queue, and what its coming says about its process.
+//! Arrival: the queue of a request, and what the request shows about its process.
 
 use elevator::{Admission, Priority, PriorityClass, Process, Request, Span, Time};
 
@@ -8,30 +8,30 @@ use super::queue::QueueId;
 use super::service::Entity;
 use super::{Bfq, LEVELS, passed, weight_raising};
 
-/// Sectors from the end of the last request that make the next one a seek;
+/// Sectors from the end of the last request from which the next one is a seek;
 const SEEK: u64 = 800;
-/// unless, on solid state, it is at least as large as this.
+/// except, on a solid-state device, if it is at least this large.
 const LARGE: u64 = 64;
-/// A request of fewer sectors may get company yet: it does not end the wait for the queue, if idling pays.
+/// A smaller request may still be merged: it does not end the wait for the queue, if idling pays.
 const SMALL: u32 = 32;
-/// How far back a process's intensity is observed.
+/// The period over which a process's intensity is observed.
 const IO_WINDOW: Span = Span::from_millis(200);
-/// A queue that was not waited for goes on if its next request comes within so many times `slice_idle`.
+/// A queue that was not waited for resumes its budget if its next request arrives within this multiple of `slice_idle`.
 const IN_TIME_SLICES: u64 = 3;
 
-/// Weight of a level: 80 of the highest, 10 of the lowest.
+/// The weight of a level: 80 for the highest, 10 for the lowest.
 fn weight_of(level: u8) -> u32 {
     (LEVELS as u32 - u32::from(level).min(LEVELS as u32 - 1)) * 10
 }
 
-/// Everybody in the idle class has the lowest level.
+/// The idle class has the lowest level.
 fn level_of(priority: Priority) -> u8 {
     let lowest = LEVELS as u8 - 1;
     if priority.class == PriorityClass::Idle { lowest } else { priority.level.min(lowest) }
 }
 
 impl Bfq {
-    /// The queue that such requests of the process go to, if there is one already.
+    /// The queue for such requests of the process, if it exists.
     pub(super) fn queue_of(&self, context: ContextId, sync: bool) -> Option<QueueId> {
         let context = &self.contexts[context];
         if sync { context.sync } else { context.asynchronous }
@@ -54,8 +54,8 @@ impl Bfq {
         self.after_arrival(now, id, request);
     }
 
-    /// The process has another priority than before: its synchronous queue follows when it is next put in order; its
-    /// asynchronous requests go to another queue from now on.
+    /// The process's priority changed: its synchronous queue takes it on when it is next put in order; its asynchronous
+    /// requests go to another queue from now on.
     fn check_priority(&mut self, now: Time, context: ContextId, priority: Priority) {
         if self.contexts[context].priority == priority {
             return;
@@ -78,7 +78,7 @@ impl Bfq {
         entity.changed = true;
     }
 
-    /// The process's queue, made if need be, and split from those of others if they do not cooperate any more.
+    /// The process's queue, created if needed, and split from a shared one if the processes no longer cooperate.
     fn queue_for(&mut self, now: Time, context: ContextId, sync: bool) -> QueueId {
         let Some(id) = self.queue_of(context, sync) else {
             let id = self.new_queue(now, context, sync, false);
@@ -111,8 +111,8 @@ impl Bfq {
         id
     }
 
-    /// The waker that a queue keeps when it is split, unless that is one which it was to be merged with and which only
-    /// this process uses, or one that nobody uses.
+    /// The waker that a queue keeps after a split, unless that is the queue it was to be merged with and only this process
+    /// uses it, or a queue without users.
     fn waker_after_split(&self, id: QueueId) -> Option<Handle> {
         let waker = self.queues[id].waker;
         let by = self.queues.resolve(waker).filter(|&by| self.queues[by].processes > 0)?;
@@ -126,7 +126,7 @@ impl Bfq {
         waker
     }
 
-    /// A queue that one process uses is that process's own; asynchronous queues are nobody's.
+    /// A queue that one process uses belongs to that process; asynchronous queues belong to none.
     fn own(&mut self, id: QueueId, context: ContextId) -> bool {
         let queue = &mut self.queues[id];
         let own = queue.processes == 1 && queue.merges_into.is_none();
@@ -149,7 +149,7 @@ impl Bfq {
         id
     }
 
-    /// A queue made by splitting is no new one.
+    /// A queue created by a split is not new.
     fn rejoin_burst(&mut self, now: Time, id: QueueId, context: ContextId) {
         let saved = self.contexts[context].saved;
         if saved.in_large_burst || (saved.was_in_burst_list && self.is_burst_large()) {
@@ -191,7 +191,7 @@ impl Bfq {
         id
     }
 
-    /// To the queue that this one is merged with, if any.
+    /// The queue that this one is merged with, if any.
     fn redirect(&mut self, now: Time, id: QueueId, request: &Request, context: ContextId) -> QueueId {
         let Some(into) = self.find_cooperator(now, id, request, context) else { return id };
         self.queues[into].allocated += 1;
@@ -213,7 +213,7 @@ impl Bfq {
         }
     }
 
-    /// What the request says of its process: how long it thought, how far it jumped.
+    /// Updates the process's think time and seek history.
     fn observe(&mut self, now: Time, id: QueueId, request: &Request) {
         let slice = self.tunables.slice_idle;
         let busy = self.service.get(id).busy;
@@ -244,7 +244,7 @@ impl Bfq {
         }
     }
 
-    /// Puts the request in its queue, and the queue in order.
+    /// Inserts the request into its queue, and the queue into the order.
     fn add(&mut self, now: Time, id: QueueId, request: &Request, context: ContextId) {
         let sync = request.is_sync();
         if self.queues[id].sync && self.contexts[context].requests <= 1 {
@@ -273,7 +273,7 @@ impl Bfq {
         }
     }
 
-    /// Whether the process keeps the device busy: has the queue been empty for less than a fifth of the time?
+    /// Whether the process keeps the device busy: its queue was empty for less than a fifth of the time.
     fn observe_intensity(&mut self, now: Time, id: QueueId) {
         let queue = &mut self.queues[id];
         let total = now.since(queue.io_start);
@@ -290,8 +290,8 @@ impl Bfq {
         }
     }
 
-    /// An empty queue has a request now. It may preempt the queue in service: if it lost its turn for no fault of its own,
-    /// if its class or weight is higher, or if there is no more reason to wait for the one in service. Whether it is
+    /// An empty queue got a request. It may preempt the queue in service: if it did not lose its turn by its own fault, if
+    /// its class or weight is higher, or if waiting for the queue in service no longer pays. Returns whether it is
     /// interactive.
     fn turn_busy(&mut self, now: Time, id: QueueId, context: ContextId) -> bool {
         let in_time = now <= self.queues[id].last_completion + self.tunables.slice_idle * IN_TIME_SLICES;
@@ -319,7 +319,7 @@ impl Bfq {
             || !self.better_to_idle(current)
     }
 
-    /// The wait for the queue in service is over, unless its request is small and may get company before the device asks.
+    /// The wait for the queue in service is over, unless its request is small and may be merged before the next dispatch.
     fn after_arrival(&mut self, now: Time, id: QueueId, request: &Request) {
         self.queues[id].last_end = request.end();
         if self.in_service() != Some(id) || !self.queues[id].waits {
@@ -339,7 +339,7 @@ impl Bfq {
 
     /// A process ended: its queues lose it.
     pub(super) fn end_process(&mut self, now: Time, process: Process) {
-        // A context that several threads share ends with the thread whose number it bears.
+        // A context that several threads share ends with the thread whose number it has.
         let context = self.contexts.find(Some(process)).filter(|_| process.context == process.task);
         let Some(context) = context else { return };
         self.forget_stable_merge(context);
@@ -362,8 +362,8 @@ impl Bfq {
         self.contexts.end(process);
     }
 
-    /// Asynchronous requests may fill half of the queue, or 3/16 while somebody is raised; and nobody may fill more than
-    /// his share by weight of what is open to him. Those who are kept out are passed by those who are not.
+    /// Asynchronous requests may fill half of the queue, or 3/16 while a queue is raised; and each queue only its share by
+    /// weight of that. While some are refused, the others may exceed the limit.
     pub(super) fn leave(&self, process: Option<Process>, sync: bool) -> Admission {
         let sixteenths = match (sync, self.raised_busy > 0) {
             (true, _) => 16,

@@ -7,14 +7,14 @@ use super::queue::QueueId;
 use super::{Bfq, NO_REQUEST};
 use crate::parts::sorted::Key;
 
-/// Reads and writes of a queue that is neither synchronous nor raised are charged so many times their size, lest they
-/// take throughput from those for whom somebody waits.
+/// The charge for requests of a queue that is neither synchronous nor raised, as a multiple of their size, so that they do
+/// not take throughput from queues for which a process waits.
 const ASYNC_CHARGE: u64 = 3;
 
-/// What is remembered of a request.
+/// The state of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
-    /// Its serial number, to tell it from those that bore its id before.
+    /// Its serial number, which distinguishes it from earlier requests with its id.
     serial: u64,
     pub(super) queue: QueueId,
     pub(super) context: ContextId,
@@ -24,7 +24,7 @@ pub(super) struct Entry {
     due: Time,
     pub(super) sync: bool,
     meta: bool,
-    /// It waits to be dispatched.
+    /// It is queued.
     pub(super) queued: bool,
 }
 
@@ -72,7 +72,7 @@ impl Bfq {
         self.requests.set(request.id, entry);
     }
 
-    /// Puts a remembered request among its queue's others. Whether it is the next one now.
+    /// Inserts a request among its queue's others; returns whether it is the next one now.
     pub(super) fn add_to_backlog(&mut self, id: RequestId) -> bool {
         let entry = self.requests[id];
         let queue = &mut self.queues[entry.queue];
@@ -111,7 +111,7 @@ impl Bfq {
         }
     }
 
-    /// The queue has no more requests. One that is not in service has nothing to wait for.
+    /// The queue has no more requests. Out of service, there is nothing to wait for.
     fn emptied(&mut self, now: Time, queue: QueueId) {
         self.unposition(queue);
         if self.service.get(queue).busy && self.in_service() != Some(queue) {
@@ -122,7 +122,7 @@ impl Bfq {
         }
     }
 
-    /// Which is to follow `last`, a request of the queue: the oldest if it is due, else the nearest. Whether it was due.
+    /// The successor of `last`, a request of the queue: the oldest if it is due, else the nearest; and whether it was due.
     fn find_next(&mut self, now: Time, queue: QueueId, last: RequestId) -> (Option<RequestId>, bool) {
         if let Some(due) = self.due(now, queue, last) {
             return (Some(due), true);
@@ -134,7 +134,7 @@ impl Bfq {
         (self.nearer(behind, before, entry.start), false)
     }
 
-    /// The queue's oldest request, if it is due; asked once in each slot of service.
+    /// The queue's oldest request, if it is due; checked once per slot.
     fn due(&mut self, now: Time, queue: QueueId, last: RequestId) -> Option<RequestId> {
         let state = &mut self.queues[queue];
         if core::mem::replace(&mut state.fifo_checked, true) {
@@ -143,8 +143,8 @@ impl Bfq {
         state.fifo.front().filter(|&oldest| oldest != last && self.requests[oldest].due <= now)
     }
 
-    /// Which of two requests is better served by a head at `from`. Somebody waits for it, it is metadata, it is nearer; of
-    /// two that are equally near, the one ahead; of two that are too far behind, the one farther behind.
+    /// The better of two requests for a head at `from`: synchronous, metadata, nearer; of two equally near, the one ahead; of
+    /// two too far behind, the farther one.
     fn nearer(&self, one: Option<RequestId>, other: Option<RequestId>, from: Sector) -> Option<RequestId> {
         let (Some(a), Some(b)) = (one, other) else { return one.or(other) };
         let (first, second) = (&self.requests[a], &self.requests[b]);
@@ -163,7 +163,7 @@ impl Bfq {
         Some(if first_wins { a } else { b })
     }
 
-    /// How far it is from `from` to `to`, a way back counting more; `None` if it is too far back to compete.
+    /// The distance from `from` to `to`, where backward counts more; `None` if it is too far back.
     fn distance(&self, to: Sector, from: Sector) -> Option<u64> {
         let far = to.distance(from);
         match to >= from {
@@ -173,7 +173,7 @@ impl Bfq {
         }
     }
 
-    /// What serving a request costs its queue.
+    /// The charge for a request.
     pub(super) fn charge(&self, id: RequestId) -> u64 {
         let entry = &self.requests[id];
         let raised = self.service.get(entry.queue).raising > 1;
@@ -190,8 +190,8 @@ impl Bfq {
         next.is_some_and(|next| self.charge(next) as i64 <= self.service.get(queue).budget_left())
     }
 
-    /// Another request is next: the budget must suffice for it at least, or the queue would have to be chosen twice to get
-    /// it served. The budget of the queue in service stays what it was.
+    /// The next request changed: the budget must suffice at least for it, or the queue would have to be selected twice. The
+    /// budget of the queue in service does not change.
     pub(super) fn updated_next(&mut self, now: Time, queue: QueueId) {
         let Some(next) = self.queues[queue].next else { return };
         if self.in_service() == Some(queue) {
@@ -217,8 +217,8 @@ impl Bfq {
         }
     }
 
-    /// Its first sector is another one now. Only if it passed the request before it is it compared with the next one again,
-    /// as in the source.
+    /// Its first sector changed. It is compared with the next request only if it passed the request before it, as in the
+    /// source.
     fn grew_forward(&mut self, now: Time, request: &Request, queue: QueueId) {
         let old_key = self.requests[request.id].key();
         self.requests[request.id].start = request.start;
@@ -241,7 +241,7 @@ impl Bfq {
         }
     }
 
-    /// One queued request absorbed another one, perhaps of another queue. If of its own, it takes over the other's age.
+    /// A queued request absorbed another one, possibly of another queue. Within one queue it takes over the other's age.
     fn swallow(&mut self, now: Time, id: RequestId, other: RequestId) {
         let (entry, absorbed) = (self.requests[id], self.requests[other]);
         if entry.queue == absorbed.queue && absorbed.due < entry.due {
@@ -258,7 +258,7 @@ impl Bfq {
         self.request_ended(other);
     }
 
-    /// A request is gone: merged into another, or done.
+    /// A request ended: merged into another, or completed.
     pub(super) fn request_ended(&mut self, id: RequestId) {
         let Entry { queue, context, sync, .. } = self.requests[id];
         self.requests[id].queue = QueueId(NO_REQUEST.0);
@@ -269,7 +269,7 @@ impl Bfq {
         self.free_if_unused(queue);
     }
 
-    /// Whether `id` was sent by this scheduler and is not done.
+    /// Whether this scheduler dispatched `id` and it has not completed.
     pub(super) fn is_known(&self, id: RequestId) -> bool {
         self.requests.get(id).is_some_and(|entry| entry.queue != QueueId(NO_REQUEST.0))
     }

@@ -1,4 +1,4 @@
-//! The end of a queue's slot: what it is charged, and what budget it gets next.
+//! The end of a queue's slot: its charge, and the queue's next budget.
 
 use elevator::{Span, Time};
 
@@ -11,25 +11,25 @@ const TICKS: Ticks = Ticks::of_hz(250);
 
 /// The largest budget, in sectors, until the device's rate is known: 8 MiB.
 pub(super) const DEFAULT: u64 = 16 * 1024;
-/// Budgets assigned (in the sense of a decaying count that tends to 256) before the measured rate is trusted.
+/// The decaying count of assigned budgets (limit 256) from which the measured rate is used.
 const ASSIGNED_MIN: u32 = 194;
-/// A slot shorter than this tells nothing of a process's speed,
+/// A slot shorter than this says nothing about a process's speed,
 const SLOT_SHORT: Span = Span::from_millis(1);
 /// one longer than this does.
 const SLOT_LONG: Span = Span::from_millis(20);
-/// What a short slot counts for on a disk: a seek. (The default of `slice_idle`, whatever that is set to.)
+/// The assumed duration of a short slot on a disk: a seek (the default of `slice_idle`).
 const SEEK: Span = Span::from_millis(8);
-/// The same where nothing moves.
+/// The same without a head.
 pub(super) const THINK_MIN: Span = Span::from_millis(2);
 
-/// Why a queue's slot ended.
+/// The reason for the end of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Expiry {
-    /// It was waited for in vain.
+    /// The wait for it was in vain.
     TooIdle,
-    /// It took too long.
+    /// Its time is over.
     Timeout,
-    /// Its next request does not fit into what is left of the budget.
+    /// Its next request exceeds the rest of its budget.
     Exhausted,
     /// It ran empty and was not waited for.
     NoMoreRequests,
@@ -38,7 +38,7 @@ pub(super) enum Expiry {
 }
 
 impl Bfq {
-    /// Sectors of the largest budget, as far as it is to be trusted.
+    /// The largest budget in sectors, as far as the rate is known.
     pub(super) const fn trusted_max_budget(&self) -> u64 {
         if self.budgets_assigned < ASSIGNED_MIN { DEFAULT } else { self.max_budget }
     }
@@ -59,7 +59,7 @@ impl Bfq {
         TICKS.span(TICKS.of(self.tunables.timeout_sync))
     }
 
-    /// Gives a queue that has just been chosen its time.
+    /// Sets the time of a queue that was just selected.
     pub(super) fn begin_slot(&mut self, now: Time, id: QueueId) {
         self.queues[id].fifo_checked = false;
         self.budgets_assigned = (self.budgets_assigned * 7 + 256) / 8;
@@ -77,7 +77,7 @@ impl Bfq {
         self.queues[id].budget_timeout.is_none_or(|timeout| timeout <= now)
     }
 
-    /// Whether the slot may end for that: not while the queue is waited for, unless it is slow.
+    /// Whether the slot may end for that: not while the device waits for the queue, unless the queue is slow.
     pub(super) fn may_time_out(&self, now: Time, id: QueueId) -> bool {
         (!self.queues[id].waits || self.has_third_left(id)) && self.is_timed_out(now, id)
     }
@@ -87,7 +87,7 @@ impl Bfq {
         entity.budget_left() >= (entity.budget / 3) as i64
     }
 
-    /// Ends the slot of the queue in service. `idled`: the time since the device was left idle for it does not count.
+    /// Ends the slot of the queue in service. `idled`: the time since the device was left idle for it is not counted.
     pub(super) fn expire(&mut self, now: Time, id: QueueId, idled: bool, why: Expiry) {
         let (slow, time) = self.judge_speed(now, id, idled);
         let raised = self.service.get(id).raising > 1;
@@ -101,15 +101,15 @@ impl Bfq {
         let goes_on_unattended =
             !self.service.get(id).busy && !matches!(why, Expiry::Timeout | Expiry::Exhausted);
         if goes_on_unattended {
-            // Its service is kept: if its next request comes soon, it goes on with what is left of this budget.
+            // Its service is kept: if its next request comes soon, it continues with the rest of this budget.
             self.queues[id].waits_unattended = true;
         } else {
             self.service.get_mut(id).service = 0;
         }
     }
 
-    /// Whether the queue used its slot slowly, and how long the slot was. Slow is less than half of what the device could
-    /// do; of a short slot it is hard to say, so what counts is whether it seeks.
+    /// Whether the queue used its slot slowly, and the slot's length. Slow is less than half of the device's rate; for a
+    /// short slot, whether the queue seeks decides.
     fn judge_speed(&self, now: Time, id: QueueId, idled: bool) -> (bool, Span) {
         let queue = &self.queues[id];
         if !queue.sync {
@@ -127,8 +127,8 @@ impl Bfq {
         (slow, time)
     }
 
-    /// Charges a slow queue as if it had been fast all the time that it took: seekers get fair shares of time, not of
-    /// sectors, or they would ruin everybody.
+    /// Charges a slow queue as if it had been fast for its whole slot: seeky queues get fair shares of time, not of sectors,
+    /// or they would ruin throughput for all.
     fn charge_time(&mut self, now: Time, id: QueueId, time: Span) {
         let timeout = self.slot().as_nanos() / 1_000_000;
         let time = (time.as_nanos() / 1_000_000).min(timeout);
@@ -152,7 +152,7 @@ impl Bfq {
         self.service.served(id, sectors);
     }
 
-    /// Sets the queue's next budget by what it made of this one.
+    /// Sets the queue's next budget by its use of this one.
     fn next_budget(&mut self, id: QueueId, why: Expiry) {
         let Some(budget) = self.earned_budget(id, why) else { return };
         let trusted = self.budgets_assigned >= ASSIGNED_MIN && self.tunables.max_budget == 0;
@@ -164,8 +164,8 @@ impl Bfq {
         }
     }
 
-    /// Asynchronous queues get all there is (they pay more), raised ones little and often. Of the others, those that had
-    /// no time or too little budget get more, and those that did not need it get less.
+    /// Asynchronous queues get the largest budget (they are charged more), raised ones small budgets often. Others get more
+    /// if time or budget was short, and less if it was not needed.
     fn earned_budget(&self, id: QueueId, why: Expiry) -> Option<u64> {
         let (queue, entity) = (&self.queues[id], self.service.get(id));
         let (min, max, had) = (self.min_budget(), self.max_budget, queue.max_budget);
@@ -185,8 +185,8 @@ impl Bfq {
         }
     }
 
-    /// Puts the queue back in order, or out of it if it is empty. One that was preempted while it was waited for stays in
-    /// order, empty as it is, if its share depends on that.
+    /// Puts the queue back in order, or removes it if it is empty. A queue preempted while the device waited for it stays in
+    /// order although empty, if its share depends on that.
     pub(super) fn leave_service(&mut self, now: Time, id: QueueId, why: Expiry) {
         let must_stay = why == Expiry::Preempted && self.needs_idling(id);
         let queue = &mut self.queues[id];
@@ -219,7 +219,7 @@ impl Bfq {
         self.note_woken(id);
     }
 
-    /// The queue has no requests, and the device is not kept idle for it.
+    /// The queue has no requests, and the device does not idle for it.
     pub(super) fn not_busy(&mut self, now: Time, id: QueueId, expiration: bool) {
         self.service.set_busy(id, false);
         self.raised_busy -= u32::from(self.service.get(id).raising > 1);
@@ -229,8 +229,8 @@ impl Bfq {
         }
     }
 
-    /// What a queue that turns busy may be served. One that was not waited for but came back soon goes on with what it had
-    /// left, and may preempt: it lost its turn through no fault of its own.
+    /// The budget of a queue that becomes busy. A queue that was not waited for but returned soon continues with its rest,
+    /// and may preempt: it did not lose its turn by its own fault.
     pub(super) fn budget_for_activation(&mut self, id: QueueId, in_time: bool) -> bool {
         let queue = &self.queues[id];
         let left = self.service.get(id).budget_left();

@@ -1,5 +1,5 @@
-//! Bursts of new queues: eight within 180 ms of each other are a crowd with one task (a boot, a parallel build), whom
-//! throughput serves better than privileges for each.
+//! Bursts of new queues: eight within 180 ms of each other belong to one task (a boot, a parallel build), which gains more
+//! from throughput than from raised weights.
 
 use alloc::vec::Vec;
 
@@ -9,14 +9,14 @@ use super::Bfq;
 use super::queue::Handle;
 use super::queue::QueueId;
 
-/// Queues that make a burst a large one.
+/// Queues from which a burst is large.
 const LARGE: u32 = 8;
-/// From one to the next.
+/// The longest gap between two.
 pub(super) const INTERVAL: Span = Span::from_millis(180);
 /// A queue just split from others is not a new one.
 const JUST_SPLIT: Span = Span::from_millis(10);
 
-/// The burst that is going on.
+/// The present burst.
 #[derive(Default)]
 pub(super) struct Burst {
     latest: Time,
@@ -26,7 +26,7 @@ pub(super) struct Burst {
 }
 
 impl Bfq {
-    /// A queue was created that has not had a request yet.
+    /// A queue was created and has had no request yet.
     pub(super) fn consider_burst(&mut self, now: Time, id: QueueId) {
         let goes_on = self.burst.size > 0 || self.service.busy() == 0;
         if self.queues[id].just_created && goes_on {

@@ -1,4 +1,4 @@
-//! I/O contexts: from which process a request comes, and into which queue it therefore goes.
+//! I/O contexts: the process of a request, and therefore its queue.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
@@ -13,7 +13,7 @@ use super::queue::{Injection, Raising, ThinkTime};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct ContextId(pub(super) u32);
 
-/// What a queue was like when it was merged with another, to go on from if they are split again.
+/// The state of a queue when it was merged with another, to resume after a split.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Saved {
     pub(super) weight: u32,
@@ -29,7 +29,7 @@ pub(super) struct Saved {
     pub(super) injection: Injection,
 }
 
-/// What is known of one process, or of all those that share a context.
+/// The state of one process, or of all that share a context.
 #[derive(Default)]
 pub(super) struct Context {
     pub(super) priority: Priority,
@@ -38,14 +38,14 @@ pub(super) struct Context {
     /// Requests queued or dispatched.
     pub(super) requests: u32,
     pub(super) saved: Saved,
-    /// The queue, created shortly before its own, that its own may be merged with for good.
+    /// The queue, created shortly before its own, that its own may be merged with permanently.
     pub(super) stable_merge: Option<QueueId>,
-    /// Merged for good: never split again.
+    /// Merged permanently: never split again.
     pub(super) stably_merged: bool,
     gone: bool,
 }
 
-/// Every context. Processes that the host does not know share one, as everything from a loop device's worker does.
+/// All contexts. Processes unknown to the host share one, as all requests of a loop device's worker do.
 #[derive(Default)]
 pub(super) struct Contexts {
     slots: Vec<Context>,
@@ -62,7 +62,7 @@ impl Contexts {
         }
     }
 
-    /// The context of a process, made if need be.
+    /// The context of a process, created if needed.
     pub(super) fn find_or_add(&mut self, process: Option<Process>, priority: Priority) -> ContextId {
         if let Some(id) = self.find(process) {
             return id;
@@ -85,7 +85,7 @@ impl Contexts {
         id
     }
 
-    /// The process ended. Its requests may still be on their way.
+    /// The process ended. Its requests may still be queued.
     pub(super) fn end(&mut self, process: Process) {
         if let Some(id) = self.known.remove(&process.context) {
             self[id].gone = true;

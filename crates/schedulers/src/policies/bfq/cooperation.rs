@@ -1,11 +1,10 @@
-//! Queues of processes that read the same places become one, and are split again when they do so no more.
+//! Queues of processes that read the same region are merged, and split when they no longer do.
 //!
-//! Merging is a redirection: the process whose request lies close to another queue's sends its requests there from now on.
-//! It happens in the first 100 ms of a queue only, since later on closeness is mostly chance. Queues created within 180 ms
-//! of each other with the same priority are taken for one task's; after 600 ms they are merged for good, unless keeping the
-//! device idle for the queue pays: then it is better left alone. (While any queue is raised, that never pays, which is how
-//! several sequential readers that start together at the default weight come to share one queue, and the disk's head has to
-//! run between them.)
+//! A merge is a redirection: a process whose request lies close to another queue's sends its requests there from now on. It
+//! happens only in the first 100 ms of a queue; later, closeness is mostly chance. Queues created within 180 ms of each other
+//! with the same priority are assumed to belong to one task; after 600 ms they are merged permanently, unless idling for the
+//! queue pays. (While a queue is raised it never does. Several sequential readers that start together at the default weight
+//! therefore share one queue, and the head moves between them.)
 
 use elevator::{PriorityClass, Request, Sector, Span, Time};
 
@@ -15,13 +14,13 @@ use super::queue::QueueId;
 use super::queue::Raising;
 use super::{Bfq, burst, passed};
 
-/// How long a queue may be merged after its first service.
+/// How long after its first service a queue may be merged.
 const MERGE_TIME: Span = Span::from_millis(100);
-/// Sectors between the close.
+/// The greatest distance in sectors of close requests.
 const CLOSE: u64 = 8 * 1024;
-/// Queues created farther apart than this are never merged for good.
+/// Queues created farther apart than this are never merged permanently.
 const STABLE_TOGETHER: Span = Span::from_millis(600);
-/// How old a queue must be for that.
+/// The age at which a queue is merged permanently.
 const STABLE_AGE: Span = Span::from_millis(600);
 
 impl Bfq {
@@ -30,7 +29,7 @@ impl Bfq {
         queue.service_since_backlogged > 0 && queue.first_io + MERGE_TIME < now
     }
 
-    /// Puts the queue where its next request lies, in the index of those that may find cooperators.
+    /// Inserts the queue at its next request's position into the index of possible cooperators.
     pub(super) fn reposition(&mut self, now: Time, id: QueueId) {
         self.unposition(id);
         let idle_class = self.service.get(id).class == PriorityClass::Idle;
@@ -68,7 +67,7 @@ impl Bfq {
         alike && suited(id) && suited(other) && !self.too_late_to_merge(now, other)
     }
 
-    /// Where requests of this process go that would go to `id`: to the queue that it is to be merged with, if there is one.
+    /// The queue for requests of this process that would go to `id`: the queue to merge with, if there is one.
     pub(super) fn find_cooperator(
         &mut self,
         now: Time,
@@ -109,8 +108,7 @@ impl Bfq {
         id
     }
 
-    /// Arranges that the processes of `id` move on to `other`, or to where that one's move. They are counted there from
-    /// now on.
+    /// Redirects the processes of `id` to `other`, or to that queue's own target, and counts them there.
     fn arrange_merge(&mut self, id: QueueId, other: QueueId) -> Option<QueueId> {
         if self.queues[other].processes == 0 {
             return None;
@@ -169,7 +167,7 @@ impl Bfq {
         self.set_factor(id, 1);
     }
 
-    /// What a queue was like before it was shared, kept with its process.
+    /// Stores the state of a queue before it is shared, with its process.
     fn save_state(&mut self, now: Time, id: QueueId) {
         let queue = &self.queues[id];
         let Some(owner) = queue.owner else { return };
@@ -188,7 +186,7 @@ impl Bfq {
             injection: queue.injection,
         };
         if unborn {
-            // It would have been raised, had it lived to see its first request.
+            // It would have been raised, had it existed at its first request.
             let (factor, why, lasts) = self.factor_at_creation();
             let service = self.contexts[owner].saved.raising.service;
             saved.factor = factor;
@@ -212,8 +210,7 @@ impl Bfq {
         self.resume_raising(now, id, saved.factor);
     }
 
-    /// The process's queue has been shared by processes that do not cooperate: whether the process keeps it, being the last
-    /// one.
+    /// The queue was shared by processes that do not cooperate; returns whether the process keeps it as its last user.
     pub(super) fn split(&mut self, now: Time, id: QueueId, context: ContextId) -> bool {
         let queue = &mut self.queues[id];
         if queue.processes == 1 && queue.merges_into.is_none() {
@@ -237,7 +234,7 @@ impl Bfq {
         }
     }
 
-    /// One process less sends its requests to the queue.
+    /// One process fewer uses the queue.
     pub(super) fn release(&mut self, now: Time, id: QueueId) {
         let empty = self.queues[id].is_empty();
         if self.service.get(id).busy && empty && self.in_service() != Some(id) {
@@ -250,7 +247,7 @@ impl Bfq {
         self.free_if_unused(id);
     }
 
-    /// A queue was created: is it one of several of the same task? The answer is the queue to use.
+    /// A queue was created: merges it with others of the same task, and returns the queue to use.
     pub(super) fn consider_stable_merge(&mut self, now: Time, id: QueueId, context: ContextId) -> QueueId {
         let handle = Some(self.queues.handle(id));
         let Some(last) = self.queues.resolve(self.last_created).filter(|&last| self.is_of_a_kind(id, last))
@@ -297,7 +294,7 @@ impl Bfq {
             && passed(now, Some(queue.created), STABLE_AGE)
     }
 
-    /// Decides on a merge for good that was put off.
+    /// Executes a permanent merge that was deferred.
     fn merge_stably(&mut self, id: QueueId, context: ContextId) -> Option<QueueId> {
         let other = self.contexts[context].stable_merge?;
         let wanted =

@@ -1,4 +1,4 @@
-//! The way out: which queue is served, and what a completion brings.
+//! Dispatch and completion: the queue to serve, and the effects of a completion.
 
 use elevator::{Decision, Hold, HoldReason, PriorityClass, Reason, Request, RequestId, Time, View, Wake};
 
@@ -7,11 +7,11 @@ use super::budget::Expiry;
 use super::queue::QueueId;
 use super::rate::Dispatched;
 
-/// More requests at once than this tell that the device queues,
+/// More requests at once than this show that the device queues,
 const QUEUES_MIN: u32 = 3;
-/// judged over so many completions.
+/// evaluated over this many completions.
 const QUEUES_SAMPLES: u32 = 32;
-/// Sectors between requests that are a seek; the device's rate is judged by those that are none.
+/// Sectors between requests from which it is a seek; the device's rate is measured without seeks.
 const SEEK: u64 = 800;
 
 impl Bfq {
@@ -30,7 +30,7 @@ impl Bfq {
         Decision::Dispatch { id, reason }
     }
 
-    /// The queue to serve; none if the device is to wait for the one in service.
+    /// The queue to serve; none if the device waits for the one in service.
     fn select(&mut self, now: Time) -> Option<(QueueId, Reason)> {
         if let Some(id) = self.in_service()
             && self.may_time_out(now, id)
@@ -67,7 +67,7 @@ impl Bfq {
         Some(id)
     }
 
-    /// What was waited for has come.
+    /// The awaited request has arrived.
     fn end_wait(&mut self, id: QueueId) -> Option<Reason> {
         let came = core::mem::take(&mut self.queues[id].anticipated);
         let waited = self.queues[id].waits;
@@ -117,7 +117,7 @@ impl Bfq {
         }
     }
 
-    /// A request of this scheduler is done, well or not.
+    /// A request of this scheduler ended, successfully or not.
     pub(super) fn complete(&mut self, now: Time, request: RequestId) {
         if !self.is_known(request) {
             return;
@@ -146,7 +146,7 @@ impl Bfq {
         self.request_ended(request);
     }
 
-    /// The queue in service: is it to be waited for, or is its slot over?
+    /// Whether to wait for the queue in service, or to end its slot.
     fn after_completion(&mut self, now: Time, id: QueueId) {
         if self.must_idle(id) {
             if self.queues[id].dispatched == 0 {
@@ -160,8 +160,7 @@ impl Bfq {
         }
     }
 
-    /// Whether the device takes more than one request at a time and can be expected to make something of it. Once it has
-    /// shown that it does, that is settled.
+    /// Whether the device takes several requests at a time and uses them. Once shown, this is final.
     fn judge_queueing(&mut self) {
         self.driver.in_flight_max = self.driver.in_flight_max.max(self.driver.in_flight);
         if self.driver.queues == Some(true) || self.driver.in_flight + self.queued <= QUEUES_MIN {

@@ -1,4 +1,4 @@
-//! Whether to keep the device idle for the queue in service, and for how long.
+//! Whether the device idles for the queue in service, and for how long.
 
 use alloc::vec::Vec;
 
@@ -8,14 +8,14 @@ use super::Bfq;
 use super::budget::{Expiry, THINK_MIN};
 use super::queue::QueueId;
 
-/// Raised queues are waited for at least so long.
+/// The least wait for a raised queue.
 const RAISED_MIN: Span = Span::from_millis(20);
-/// So many requests of others in the device delay a raised queue's next one noticeably.
+/// The number of other queues' requests in the device that delay a raised queue's next one noticeably.
 const OTHERS_IN_FLIGHT: u32 = 4;
 
 impl Bfq {
-    /// Idling gives throughput: on a disk, for a process that reads on and on; on a disk that takes one request at a time,
-    /// for everybody. Not while raised queues are busy: the fewer requests others get served, the fewer tags they hold.
+    /// Idling gains throughput: on a disk, for a sequential process; on a disk that takes one request at a time, for all. Not
+    /// while raised queues are busy: with fewer requests of others served, fewer tags are taken.
     pub(super) fn idling_pays(&self, id: QueueId) -> bool {
         let queue = &self.queues[id];
         let sequential = !queue.is_seeky() && queue.io_bound && queue.thinks_briefly;
@@ -27,8 +27,8 @@ impl Bfq {
         queue.processes > 0 && pays && self.raised_busy == 0
     }
 
-    /// Without idling the queue would lose its share: it is raised and others are not or have many requests in the device,
-    /// or shares differ, or it is the only one, and somebody else's crowd must not come before its next request.
+    /// Without idling the queue would lose its share: it is raised and others are not or have many requests in the device, or
+    /// shares differ, or it is alone, and a burst of others must not delay its next request.
     pub(super) fn needs_idling(&self, id: QueueId) -> bool {
         let queue = &self.queues[id];
         if queue.processes == 0 {
@@ -50,12 +50,12 @@ impl Bfq {
         !never && (self.idling_pays(id) || self.needs_idling(id))
     }
 
-    /// It is empty, but the device is to be kept for it.
+    /// It is empty, but the device idles for it.
     pub(super) fn must_idle(&self, id: QueueId) -> bool {
         self.queues[id].is_empty() && self.better_to_idle(id)
     }
 
-    /// Keeps the device idle from now on. Briefly for a seeker, whose next request gains nothing by it.
+    /// Idles from now on. Briefly for a seeky queue, whose next request gains nothing.
     pub(super) fn begin_idling(&mut self, now: Time, id: QueueId) {
         let raised = self.service.get(id).raising > 1;
         let slice = self.tunables.slice_idle;
@@ -76,7 +76,7 @@ impl Bfq {
         self.idle_until = None;
     }
 
-    /// Time has come to `now`: the wait may be over. It ends when it was to end, whenever somebody asks.
+    /// The time is `now`: the wait may be over. It ends at its time, whatever call comes first.
     pub(super) fn advance(&mut self, now: Time) {
         let Some(until) = self.idle_until.filter(|&until| until <= now) else { return };
         self.idle_until = None;
@@ -89,7 +89,7 @@ impl Bfq {
         }
     }
 
-    /// Why nothing is sent although something is queued.
+    /// The reason for not dispatching although requests are queued.
     pub(super) const fn hold(&self) -> Hold {
         match self.idle_until {
             Some(_) => {
@@ -124,7 +124,7 @@ impl Weights {
         }
     }
 
-    /// Whether there are different ones.
+    /// Whether there is more than one.
     pub(super) fn vary(&self) -> bool {
         self.counts.len() > 1
     }

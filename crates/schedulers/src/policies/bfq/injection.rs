@@ -1,12 +1,12 @@
-//! Others' requests sent while the queue in service is empty: how many it bears, and who wakes whom.
+//! Injection: requests of other queues while the queue in service is empty; their limit, and queues that wake others.
 //!
-//! A queue bears another's request if that does not make its own next one take half as long again as it takes alone. This
-//! is learnt: the limit of requests in the device goes up by one each time they did no harm, and down by one when they did.
-//! Once a second it is learnt anew.
+//! An injected request is harmless if the queue's own next request takes less than one and a half times as long as alone. The
+//! limit of requests in the device is learnt: it rises by one after a harmless injection and falls by one after a harmful
+//! one. It is reset once a second.
 //!
-//! Some queues are empty because they wait for another one's requests to be done (a database for its log). If a queue that
-//! thinks long turns busy within 4 ms of a completion of the same other queue three times running, that one is its waker,
-//! and is served while the device is kept idle for the woken one.
+//! Some queues are empty because they wait for another queue's requests (a database for its log). If a queue with a long
+//! think time becomes busy within 4 ms of a completion of the same other queue three times in a row, that queue is its waker,
+//! and is served while the device idles for the woken one.
 
 use elevator::{RequestId, Span, Time};
 
@@ -15,31 +15,31 @@ use super::contexts::ContextId;
 use super::queue::Injection;
 use super::queue::QueueId;
 
-/// Between two changes of a limit.
+/// The least time between two changes of a limit.
 const PAUSE: Span = Span::from_millis(10);
-/// After which a limit is learnt anew.
+/// The time after which a limit is reset.
 const FORGET: Span = Span::from_secs(1);
-/// A queue that starts to think briefly keeps its limit for so long.
+/// How long a queue that begins to think briefly keeps its limit.
 const FORGET_ON_CHANGE: Span = Span::from_millis(100);
 /// From the waker's completion to the woken one's request.
 const WAKES_WITHIN: Span = Span::from_millis(4);
-/// Three times running means it.
+/// The number of times in a row.
 const WAKES: u32 = 3;
 /// Within so many times `slice_idle`.
 const WAKES_SLICES: u64 = 128;
-/// On solid state, one request of that many sectors at a time.
+/// On a solid-state device, one request of this many sectors at a time.
 const LARGE: u64 = 64;
 
-/// How the effect of injections on the queue in service is measured: from a request that found it empty, to its end.
+/// Measures the effect of injections on the queue in service: from a request that found it empty, to its end.
 #[derive(Default)]
 pub(super) struct Sampling {
-    /// When the request came.
+    /// When the request arrived.
     began: Time,
     /// It has not been dispatched yet.
     awaits_dispatch: bool,
     /// It has, and is this one.
     request: Option<RequestId>,
-    /// Others' requests were sent meanwhile.
+    /// Requests of other queues were dispatched meanwhile.
     injected: bool,
 }
 
@@ -60,7 +60,7 @@ impl Sampling {
 }
 
 impl Bfq {
-    /// A request comes to a queue whose process had none: who woke it, and what is to be measured on it?
+    /// A request arrived at a queue whose process had none: determines its waker, and begins a measurement.
     pub(super) fn prepare_injection(&mut self, now: Time, id: QueueId) {
         self.look_for_waker(now, id);
         if self.queues[id].injection.lowered + FORGET <= now {
@@ -76,14 +76,14 @@ impl Bfq {
         }
     }
 
-    /// Begins to learn anew: one who thinks long bears one request, one who does not, none.
+    /// Resets the limit: one request for a queue with a long think time, none otherwise.
     fn reset_injection(&mut self, now: Time, id: QueueId) {
         self.sampling.request = None;
         let queue = &mut self.queues[id];
         queue.injection = Injection { limit: u32::from(!queue.thinks_briefly), alone: None, lowered: now };
     }
 
-    /// The queue began to think long, or stopped to.
+    /// The queue's think time became long or short.
     pub(super) fn think_time_changed(&mut self, now: Time, id: QueueId) {
         let queue = &self.queues[id];
         let unlearnt = queue.injection.alone.is_none();
@@ -92,7 +92,7 @@ impl Bfq {
         }
     }
 
-    /// A request is done; if it is the measured one, the limit follows. Before it is counted out of the device.
+    /// A request ends; if it is the measured one, the limit is adapted. Called before it is counted out of the device.
     pub(super) fn learn_from(&mut self, now: Time, request: RequestId, id: QueueId) {
         if self.sampling.request != Some(request) {
             return;
@@ -151,7 +151,7 @@ impl Bfq {
         self.queues[waker].woken = Some(self.queues.handle(id));
     }
 
-    /// Of the queues that another one wakes, that one remembers the latest that turned busy.
+    /// Of the queues that one queue wakes, only the latest to become busy is stored.
     pub(super) fn note_woken(&mut self, id: QueueId) {
         if let Some(waker) = self.queues.resolve(self.queues[id].waker) {
             self.queues[waker].woken = Some(self.queues.handle(id));

@@ -1,33 +1,33 @@
-//! How fast the device is at its best: the peak rate, from which budgets and the length of privileges follow.
+//! The device's peak rate, which determines budgets and the duration of raised weights.
 //!
-//! A device that queues does not say when it serves what. But over time it cannot take more than it serves: so the rate
-//! at which it takes requests is measured, over about a second of work, and a rate counts if most of that second was
-//! sequential or if it is higher than what was believed before.
+//! A device that queues does not show when it serves a request. Over time it cannot accept more than it serves, so the rate
+//! of accepted requests is measured, over about a second of work. A rate counts if most of that time was sequential, or if it
+//! is higher than the present estimate.
 
 use elevator::{Span, Time};
 
 /// Rates are in sectors a microsecond, times 2¹⁶.
 const SHIFT: u32 = 16;
-/// Fewer requests than that tell nothing,
+/// Fewer requests give no measurement,
 const SAMPLES_MIN: u32 = 32;
-/// nor does less time than that.
+/// nor does less time.
 const INTERVAL_MIN: Span = Span::from_millis(300);
-/// How long to measure.
+/// The duration of a measurement.
 const INTERVAL: Span = Span::from_secs(1);
-/// No device is that fast: 20 sectors a microsecond, 10 GB/s.
+/// A limit above every device: 20 sectors per microsecond, 10 GB/s.
 const ABSURD: u64 = 20 << SHIFT;
-/// A gap of that length, with the device empty, ends a measurement.
+/// A gap of that length with an empty device ends a measurement.
 const IDLE: Span = Span::from_millis(100);
-/// A completion that comes later than that after the one before it,
+/// A completion later than that after the previous one,
 const SLOW_COMPLETION: Span = Span::from_millis(2);
-/// at a rate of less than a 2⁻¹⁰th of a sector a microsecond, ends one too.
+/// at a rate below 2^-10 sectors per microsecond, ends one too.
 const SLOW_SHIFT: u32 = SHIFT - 10;
 
-/// Reference drives: their rate, and how long they take to start a large application (seconds of interactive
-/// privileges); rotating and solid state.
+/// Reference drives: their rate, and their time to start a large application (seconds of raised weight); rotating and
+/// solid-state.
 const REFERENCE: [(u64, Span); 2] = [(14_000, Span::from_secs(7)), (33_000, Span::from_millis(2_500))];
 
-/// What is known of the device's speed.
+/// The estimate of the device's speed.
 pub(super) struct Rate {
     reference: (u64, Span),
     peak: u64,
@@ -41,19 +41,19 @@ pub(super) struct Rate {
     measured_for: Span,
 }
 
-/// A request on its way to the device, as the rate sees it.
+/// A dispatched request, as the rate counts it.
 #[derive(Clone, Copy)]
 pub(super) struct Dispatched {
     pub(super) sectors: u64,
-    /// It lies close to the one before, or is large enough for that not to matter.
+    /// It lies close to the previous one, or is large enough for that not to matter.
     pub(super) sequential: bool,
-    /// Requests in the device, this one not counted.
+    /// Requests in the device without this one.
     pub(super) in_driver: u32,
     pub(super) last_completion: Time,
 }
 
 impl Rate {
-    /// Of a device that is believed to do two thirds of the reference drive's rate.
+    /// For a device with an assumed two thirds of the reference drive's rate.
     pub(super) const fn new(rotational: bool) -> Self {
         let reference = if rotational { REFERENCE[0] } else { REFERENCE[1] };
         Self {
@@ -69,18 +69,18 @@ impl Rate {
         }
     }
 
-    /// Sectors that the device transfers in `time` at its best.
+    /// Sectors that the device transfers in `time` at its peak rate.
     pub(super) const fn sectors_in(&self, time: Span) -> u64 {
         (self.peak * (time.as_nanos() / 1_000)) >> SHIFT
     }
 
-    /// How long an application may take to start, on a device of this speed.
+    /// The time to start an application on a device of this speed.
     pub(super) fn interactive_time(&self) -> Span {
         let (rate, time) = self.reference;
         (time * rate / self.peak).clamp(Span::from_secs(3), Span::from_secs(25))
     }
 
-    /// A request goes to the device. Whether the peak rate changed.
+    /// A request is dispatched. Returns whether the peak rate changed.
     pub(super) fn dispatched(&mut self, now: Time, request: Dispatched) -> bool {
         let mut changed = false;
         if self.samples == 0 {
@@ -99,7 +99,7 @@ impl Rate {
         changed
     }
 
-    /// A request completed, so long after the one before. Whether the peak rate changed.
+    /// A request completed, this long after the previous one. Returns whether the peak rate changed.
     pub(super) fn completed(&mut self, since_last: Span, last_completion: Time) -> bool {
         let us = since_last.as_nanos() / 1_000;
         if since_last > SLOW_COMPLETION && (self.largest << SHIFT) / us.max(1) < 1 << SLOW_SHIFT {
@@ -128,8 +128,8 @@ impl Rate {
         self.measured_for = now.since(self.first_dispatch);
     }
 
-    /// Ends the measurement. What it weighs, from a tenth to a half of the new estimate, depends on how sequential and
-    /// how long it was.
+    /// Ends the measurement. Its weight in the new estimate, from a tenth to a half, depends on its share of sequential
+    /// requests and its length.
     fn judge(&mut self, last_completion: Time) -> bool {
         if self.samples < SAMPLES_MIN || self.measured_for < INTERVAL_MIN {
             return false;

@@ -1,9 +1,9 @@
-//! Raised weights: thirty times the usual for who seems interactive, three thousand for who seems soft real-time.
+//! Raised weights: thirty times the usual for interactive queues, three thousand times for soft real-time ones.
 //!
-//! A queue is interactive when it begins, or after two idle seconds, for as long as a large application takes to start
-//! (3 to 25 s, by the device's rate), or until it has been served 60 MB, which no application needs to start. It is soft
-//! real-time when it asks for at most 3.5 MB/s, in batches, each after the last one is done. Users who have given it a
-//! priority are taken at their word: only the default weight is raised.
+//! A queue is interactive when it begins, or after two idle seconds, for as long as a large application takes to start (3 to
+//! 25 s, by the device's rate), or until it has been served 60 MB, which no application needs to start. It is soft real-time
+//! when it requests at most 3.5 MB/s, in batches, each after the last one has completed. Only the default weight is raised: a
+//! priority set by the user is respected.
 
 use elevator::{Span, Time};
 
@@ -12,28 +12,28 @@ use super::queue::QueueId;
 use super::queue::Raised;
 use super::{Bfq, passed};
 
-/// What the weight of interactive queues is multiplied by,
+/// The factor for interactive queues,
 const INTERACTIVE: u32 = 30;
-/// and that of soft real-time ones, which must win against them.
+/// and for soft real-time ones, which must win against them.
 const SOFT_REAL_TIME: u32 = INTERACTIVE * 100;
-/// How long soft real-time lasts without a new sign of it.
+/// The duration of soft real-time without a new sign.
 const SOFT_REAL_TIME_LASTS: Span = Span::from_millis(300);
-/// Sectors a second that a player needs at most.
+/// The most sectors per second of a player.
 const SOFT_REAL_TIME_RATE: u64 = 7_000;
-/// A greedy process comes back sooner than `slice_idle` and this: four jiffies.
+/// A greedy process returns sooner than `slice_idle` and this: four jiffies.
 const GREEDY_MARGIN: Span = Span::from_millis(16);
-/// A queue that was idle for so long begins anew.
+/// A queue that was idle for this long begins anew.
 pub(super) const IDLE_MIN: Span = Span::from_secs(2);
-/// So long without a request makes an asynchronous queue interactive.
+/// An asynchronous queue becomes interactive after this long without a request.
 const ASYNC_PAUSE: Span = Span::from_millis(500);
-/// Sectors after which nobody is starting up any more.
+/// Sectors after which a queue is no longer starting up.
 const SERVICE_MAX: u64 = 120_000;
-/// Who was idle for so long has left his crowd.
+/// A queue that was idle for this long has left its burst.
 const CROWD_FORGOTTEN: Span = Span::from_secs(10);
-/// The weight of those who did not ask for another.
+/// The weight of queues without a set priority.
 const DEFAULT_WEIGHT: u32 = 40;
 
-/// What a queue that turns busy seems to be.
+/// The classification of a queue that becomes busy.
 #[derive(Clone, Copy)]
 struct Signs {
     interactive: bool,
@@ -71,7 +71,7 @@ impl Bfq {
 
     pub(super) fn end_raising(&mut self, now: Time, id: QueueId) {
         if !self.is_soft_real_time(id) {
-            // What it was served while it started says nothing of what it will ask for now.
+            // Service during the start says nothing about later rates.
             self.queues[id].soft_rt_next = now;
         }
         self.raise(id, Raised::No);
@@ -79,7 +79,7 @@ impl Bfq {
         self.service.get_mut(id).changed = true;
     }
 
-    /// Nobody is privileged any more.
+    /// Ends all raised weights.
     pub(super) fn end_all_raising(&mut self) {
         for id in self.queues.ids() {
             if self.queues.is_in_use(id) && self.service.get(id).raising > 1 {
@@ -89,7 +89,7 @@ impl Bfq {
         }
     }
 
-    /// Back to interactive, the soft real-time period being over before the interactive one.
+    /// Returns to interactive: the soft real-time period ended before the interactive one.
     fn resume_interactive(&mut self, id: QueueId) {
         self.raise(id, Raised::Interactive);
         let raising = &mut self.queues[id].raising;
@@ -120,8 +120,8 @@ impl Bfq {
         }
     }
 
-    /// The queue turns busy, its budget being set: is it to be raised? The answer is whether it is interactive.
-    /// Queues that processes share are not raised, unless they were merged for good.
+    /// The queue becomes busy, with its budget set: determines whether it is raised, and returns whether it is interactive.
+    /// Shared queues are not raised, unless they were merged permanently.
     pub(super) fn reconsider_raising(&mut self, now: Time, id: QueueId, context: ContextId) -> bool {
         let signs = self.signs(now, id);
         let queue = &self.queues[id];
@@ -142,7 +142,7 @@ impl Bfq {
         signs.interactive
     }
 
-    /// Its first budgets are small, so that others need not wait long either.
+    /// Its first budgets are small, so that others do not wait long either.
     fn begin_raising(&mut self, id: QueueId, signs: Signs) {
         let raising = &mut self.queues[id].raising;
         if signs.interactive {
@@ -172,7 +172,7 @@ impl Bfq {
         }
     }
 
-    /// A request came to an asynchronous queue after a pause: somebody has begun to write.
+    /// A request arrived at an asynchronous queue after a pause: a process has begun to write.
     pub(super) fn reconsider_async(&mut self, now: Time, id: QueueId, sync: bool) {
         let raised = self.service.get(id).raising > 1;
         let paused = passed(now, Some(self.queues[id].raising.since), ASYNC_PAUSE);
@@ -181,7 +181,7 @@ impl Bfq {
         }
     }
 
-    /// After a request of the queue was sent: is its time over?
+    /// A request of the queue was dispatched: ends its raised weight if its time is over.
     pub(super) fn check_raising(&mut self, now: Time, id: QueueId) {
         if self.service.get(id).raising > 1 {
             self.check_end_of_raising(now, id);
@@ -209,7 +209,7 @@ impl Bfq {
         }
     }
 
-    /// A soft real-time queue that only seeks is none.
+    /// A soft real-time queue that only seeks is not soft real-time.
     pub(super) fn check_seeks_of_soft_real_time(&mut self, now: Time, id: QueueId) {
         let raised = self.service.get(id).raising > 1 && self.is_soft_real_time(id);
         if raised && self.queues[id].is_totally_seeky() {
@@ -234,7 +234,7 @@ impl Bfq {
         }
     }
 
-    /// A slot ended: from when on would the queue's next request be that of a soft real-time process?
+    /// A slot ended: the earliest time at which the queue's next request is that of a soft real-time process.
     pub(super) fn note_end_of_slot(&mut self, now: Time, id: QueueId) {
         if !self.tunables.low_latency {
             return;
@@ -251,7 +251,7 @@ impl Bfq {
         }
     }
 
-    /// The same, put off until the last of its requests was done.
+    /// The same, deferred until the last of its requests has completed.
     pub(super) fn note_last_completion(&mut self, now: Time, id: QueueId) {
         let queue = &self.queues[id];
         let done = queue.soft_rt_pending && queue.dispatched == 0 && queue.is_empty();
@@ -260,7 +260,7 @@ impl Bfq {
         }
     }
 
-    /// Not before a process of that rate would ask again, and not so soon that a greedy one would.
+    /// Not before the next request of a process with that rate, and not so soon that a greedy process would qualify.
     fn set_soft_rt_next(&mut self, now: Time, id: QueueId) {
         let margin = self.tunables.slice_idle + GREEDY_MARGIN;
         let queue = &mut self.queues[id];
@@ -268,12 +268,12 @@ impl Bfq {
         queue.soft_rt_next = queue.soft_rt_next.max(queue.backlogged + paced).max(now + margin);
     }
 
-    /// The state that a queue would have been in, had it not been merged the moment it was created.
+    /// The state that a queue would have had without being merged at its creation.
     pub(super) fn factor_at_creation(&self) -> (u32, Raised, Span) {
         (INTERACTIVE, Raised::Interactive, self.rate.interactive_time())
     }
 
-    /// A queue that was split from others goes on with what it was, if its time is not over.
+    /// A queue that was split continues in its former state, if its time is not over.
     pub(super) fn resume_raising(&mut self, now: Time, id: QueueId, factor: u32) {
         if self.tunables.low_latency {
             self.set_factor(id, factor);

@@ -1,4 +1,4 @@
-//! Queues that work closely together are made one, and apart again when they no longer do.
+//! Queues that cooperate closely are merged, and split when they no longer do.
 
 use super::Cfq2_6_32;
 use super::queue::QueueId;
@@ -7,8 +7,8 @@ use crate::parts::jiffies::Jiffies;
 use crate::parts::processes::Slot;
 
 impl Cfq2_6_32 {
-    /// Another queue of the same level whose next request is as close as the owner's own would be: both synchronous,
-    /// neither seeky (`cfq_close_cooperator`).
+    /// Another queue of the same level whose next request is as near as the owner's own would be; both synchronous, neither
+    /// seeky (`cfq_close_cooperator`).
     pub(super) fn close_cooperator(&self, owner: QueueId) -> Option<QueueId> {
         let queue = &self.queues[owner];
         if !queue.is_sync || queue.is_seeky() {
@@ -27,7 +27,7 @@ impl Cfq2_6_32 {
         self.queues[id].position.is_some_and(|sector| self.last_position.distance(sector) <= within)
     }
 
-    /// Two queues will be one from their processes' next requests on: the one that fewer use goes into the other
+    /// Two queues become one from their processes' next requests on: the one with fewer users merges into the other
     /// (`cfq_setup_merge`).
     pub(super) fn plan_merge(&mut self, id: QueueId, other: QueueId) {
         if self.queues[id].merges_into.is_some() || self.queues[other].process_refs == 0 {
@@ -50,8 +50,7 @@ impl Cfq2_6_32 {
         self.queues[into].process_refs += moving;
     }
 
-    /// The queue of a context's synchronous requests: split from others, merged with others, or made, as it is time for
-    /// (`cfq_set_request`).
+    /// The queue for a context's synchronous requests: split, merged or created as needed (`cfq_set_request`).
     pub(super) fn sync_queue(&mut self, now: Jiffies, context: Slot) -> QueueId {
         let kept = self.contexts[context].queue.and_then(|id| self.split(now, context, id));
         let id = match kept {
@@ -80,7 +79,7 @@ impl Cfq2_6_32 {
         None
     }
 
-    /// The queue that this process's queue merges into, if it does.
+    /// The queue that this process's queue merges into, if any.
     fn merge(&mut self, now: Jiffies, context: Slot, id: QueueId) -> QueueId {
         let Some(into) = self.queues[id].merges_into else { return id };
         self.contexts[context].queue = Some(into);
@@ -89,13 +88,13 @@ impl Cfq2_6_32 {
         into
     }
 
-    /// A process uses a queue no longer.
+    /// A process stops using a queue.
     fn put(&mut self, now: Jiffies, id: QueueId) {
         self.queues[id].process_refs -= 1;
         self.release(now, id);
     }
 
-    /// A process has ended: it leaves its queue, and those that it would have gone to (`cfq_exit_cfqq`).
+    /// A process has ended: it leaves its queue, and those that it would have moved to (`cfq_exit_cfqq`).
     pub(super) fn leave(&mut self, now: Jiffies, id: QueueId) {
         if self.active == Some(id) {
             self.slice_expired(now, id, false);
@@ -104,8 +103,8 @@ impl Cfq2_6_32 {
         self.put(now, id);
     }
 
-    /// A process that leaves a queue will not come to those that the queue merges into either. (After 2.6.32 the source
-    /// does this for a split too; without, queues are never freed.)
+    /// A process that leaves a queue will not move to the queues that it merges into. (After 2.6.32 the source does this for
+    /// a split too; without it, queues are never freed.)
     fn leave_planned(&mut self, now: Jiffies, id: QueueId) {
         let mut planned = self.queues[id].merges_into;
         while let Some(next) = planned {

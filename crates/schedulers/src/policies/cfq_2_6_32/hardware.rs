@@ -1,18 +1,18 @@
-//! Whether the device takes several requests at once and uses it: found out by looking.
+//! Detects whether the device queues several requests.
 
-/// Requests in the device from which on it counts as queueing (`CFQ_HW_QUEUE_MIN`).
+/// The number of requests in the device from which it counts as queueing (`CFQ_HW_QUEUE_MIN`).
 const DEEP: u32 = 5;
 
-/// Completions under load between two judgements.
+/// Completions under load between two evaluations.
 const SAMPLES: u32 = 50;
 
-/// The judgement, and what it will next be made from.
+/// The result, and the samples for the next one.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hardware {
-    /// It queues (`hw_tag`). Assumed until shown otherwise.
+    /// The device queues (`hw_tag`). Assumed until shown otherwise.
     pub(super) queues: bool,
     samples: u32,
-    /// Most requests that it had at once of late (`rq_in_driver_peak`).
+    /// The highest recent number of requests in the device (`rq_in_driver_peak`).
     peak: u32,
 }
 
@@ -21,7 +21,7 @@ impl Hardware {
         Self { queues: true, samples: 0, peak: 0 }
     }
 
-    /// A request completes: so many were queued, and so many in the device with it.
+    /// Adds a sample at a completion: the requests queued and in the device.
     pub(super) fn sample(&mut self, queued: u32, in_driver: u32) {
         self.peak = self.peak.max(in_driver);
         if queued <= DEEP && in_driver <= DEEP {

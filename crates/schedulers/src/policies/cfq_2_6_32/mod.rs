@@ -72,38 +72,38 @@ use crate::parts::processes::{Processes, Slot};
 use crate::parts::sorted::Key;
 
 tunables! {
-    /// What can be tuned. Names and defaults are Linux's; lengths of time are cut to whole ticks.
+    /// Tunables. Names and defaults are Linux's; times are truncated to whole ticks.
     pub struct Tunables {
-        /// Requests of one queue in the device at once; four times as many for a queue that is alone. Larger: better for
-        /// devices that queue, worse for the latency of others.
+        /// The most requests of one queue in the device; four times as many for a queue that is alone. Larger: better for
+        /// devices that queue, worse for the latency of other queues.
         quantum: Count = 4, 1, 1_000;
-        /// After how long the oldest synchronous request goes first in its queue's slice.
+        /// The age from which the oldest synchronous request goes first in its queue's slice.
         fifo_expire_sync: Span = Span::from_millis(125), Span::ZERO, Span::from_secs(3_600);
-        /// The same for asynchronous ones.
+        /// The same for asynchronous requests.
         fifo_expire_async: Span = Span::from_millis(250), Span::ZERO, Span::from_secs(3_600);
         /// How far back the head may go for a request. Linux: 16384 KiB.
         back_seek_max: Sectors = 32_768, 0, 4_294_967_296;
-        /// By how much a way back counts more than one forward.
+        /// Cost of a sector backward, relative to one forward.
         back_seek_penalty: Count = 2, 1, 1_000;
         /// The slice of a synchronous queue of priority 4. Longer: fewer seeks, longer waits.
         slice_sync: Span = Span::from_millis(100), Span::from_millis(1), Span::from_secs(10);
         /// The slice of an asynchronous queue of priority 4.
         slice_async: Span = Span::from_millis(40), Span::from_millis(1), Span::from_secs(10);
-        /// Sets how many requests an asynchronous queue may send in a slice: 2 (n + n (7 - priority)).
+        /// Sets the number of requests that an asynchronous queue may dispatch in a slice: 2 (n + n (7 - priority)).
         slice_async_rq: Count = 2, 1, 1_000;
         /// How long to idle for the owner of the slice. 0: never, better for devices without seeks.
         slice_idle: Span = Span::from_millis(8), Span::ZERO, Span::from_secs(1);
-        /// Idle for seeky processes too, and let asynchronous requests into the device only slowly.
+        /// Idle for seeky processes too, and limit the rate of asynchronous requests.
         low_latency: Flag = true, false, true;
-        /// Ticks per second of the kernel that is followed.
+        /// Ticks per second of the modelled kernel.
         hz: Count = 250, 10, 10_000;
     }
 }
 
-/// A context that was not heard of for this long may be forgotten; the kernel keeps it until its tasks end.
+/// A context unused for this long may be evicted; the kernel keeps it until its tasks end.
 const STALE: Span = Span::from_secs(60);
 
-/// Best-effort levels, and as many orders by position.
+/// The number of best-effort levels, and of orders by position.
 const LEVELS: usize = 8;
 
 /// The tunables that are times, in ticks.
@@ -115,10 +115,9 @@ struct Timing {
     slice_idle: Jiffies,
     /// How long to idle for a seeky queue (`CFQ_MIN_TT`).
     min_think: Jiffies,
-    /// How far behind all others an idle queue's turn is (`CFQ_IDLE_DELAY`).
+    /// How far an idle queue's turn is behind all others (`CFQ_IDLE_DELAY`).
     idle_delay: Jiffies,
-    /// How long a shared queue may be seeky before it is split (`CFQQ_COOP_TOUT`), and the head start of a queue that
-    /// preempts.
+    /// How long a shared queue may be seeky before it is split (`CFQQ_COOP_TOUT`), and the advance of a queue that preempts.
     second: Jiffies,
     stale: Jiffies,
 }
@@ -138,7 +137,7 @@ impl Timing {
     }
 }
 
-/// What is remembered of an I/O context (`cfq_io_context`).
+/// The state of an I/O context (`cfq_io_context`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Context {
     is_known: bool,
@@ -149,7 +148,7 @@ struct Context {
     priority: Priority,
 }
 
-/// What is kept of a request from its insertion to its end.
+/// The state of a request from its insertion to its end.
 #[derive(Clone, Copy, Debug)]
 struct Record {
     queue: QueueId,
@@ -165,10 +164,10 @@ pub struct Cfq2_6_32 {
     tunables: Tunables,
     timing: Timing,
     ticks: Ticks,
-    /// When the latest event happened.
+    /// The time of the latest event.
     now: Time,
     is_rotational: bool,
-    /// By I/O context; unknown ones are one.
+    /// By I/O context; unknown processes have one.
     contexts: Processes<Context, Option<u32>>,
     queues: Queues,
     /// By class and level; idle ones share the last.
@@ -177,12 +176,12 @@ pub struct Cfq2_6_32 {
     positions: [PositionTree; LEVELS],
     links: Links,
     records: PerRequest<Option<Record>>,
-    /// Who owns the slice (`active_queue`), and the context whose request began it (`active_cic`).
+    /// The owner of the slice (`active_queue`), and the context whose request began it (`active_cic`).
     active: Option<QueueId>,
     active_context: Option<Slot>,
-    /// Until when the device idles for the owner (`idle_slice_timer`).
+    /// The end of idling for the owner (`idle_slice_timer`).
     idle_until: Option<Jiffies>,
-    /// Why the slice went to its owner.
+    /// The reason of the owner's slice.
     slice_reason: Reason,
     rq_queued: u32,
     /// Asynchronous and synchronous requests in the device.
@@ -190,7 +189,7 @@ pub struct Cfq2_6_32 {
     /// Requests of synchronous queues in the device.
     sync_flight: u32,
     hardware: Hardware,
-    /// Where the latest request ends.
+    /// The end of the latest request.
     last_position: Sector,
     last_end_sync: Jiffies,
 }
@@ -249,7 +248,7 @@ impl Cfq2_6_32 {
         Reach { back_max: self.tunables.back_seek_max, back_penalty: self.tunables.back_seek_penalty }
     }
 
-    /// The context of a request's process, from now on. One that is forgotten for it leaves its queue.
+    /// The context of a request's process, created if needed. An evicted context leaves its queue.
     fn enter(&mut self, now: Jiffies, request: &Request) -> Slot {
         let stale = now.saturating_sub(self.timing.stale);
         let mut forgotten = None;
@@ -271,14 +270,14 @@ impl Cfq2_6_32 {
         slot
     }
 
-    /// The process's priority has changed: its queue's does with the next turn.
+    /// The process's priority changed; its queue's changes with the next turn.
     fn change_priority(&mut self, id: QueueId, priority: Priority) {
         self.forget_position(id);
         self.queues[id].set_priority(priority);
         self.update_position(id);
     }
 
-    /// The queue that a request goes to.
+    /// The queue of a request.
     fn queue_for(&mut self, now: Jiffies, context: Slot, request: &Request) -> QueueId {
         if request.is_sync() { self.sync_queue(now, context) } else { self.async_queue(request.priority) }
     }
@@ -293,7 +292,7 @@ impl Cfq2_6_32 {
         *self.async_queues[index].get_or_insert_with(|| self.queues.make(false, priority))
     }
 
-    /// What makes one request better than another: synchronous, metadata, near.
+    /// The order of requests: synchronous, metadata, near.
     fn preference(&self, id: RequestId) -> impl Ord + use<> {
         let record = self.record(id);
         (!record.is_sync, !record.is_meta, self.reach().cost(self.last_position, record.start))
@@ -306,7 +305,7 @@ impl Cfq2_6_32 {
         }
     }
 
-    /// The best of the neighbours of a request that is about to leave its queue (`cfq_find_next_rq`).
+    /// The best neighbour of a request that is about to leave its queue (`cfq_find_next_rq`).
     fn find_next(&self, queue: QueueId, request: &Request) -> Option<RequestId> {
         let sorted = &self.queues[queue].sorted;
         let up = sorted.successor(request).or_else(|| sorted.first().filter(|&first| first != request.id));
@@ -327,7 +326,7 @@ impl Cfq2_6_32 {
         self.update_position(id);
     }
 
-    /// A queued request leaves its queue, for the device or for good (`cfq_remove_request`).
+    /// A request leaves its queue (`cfq_remove_request`).
     fn remove(&mut self, request: &Request) {
         let Record { queue: id, is_meta, .. } = *self.record(request.id);
         if self.queues[id].next == Some(request.id) {
@@ -347,7 +346,7 @@ impl Cfq2_6_32 {
         self.update_position(id);
     }
 
-    /// `cfq_dispatch_insert`, and what the driver's taking it does.
+    /// `cfq_dispatch_insert`, and the driver's part.
     fn send(&mut self, request: &Request) {
         let Record { queue: id, context, is_sync, .. } = *self.record(request.id);
         self.queues[id].next = self.find_next(id, request);
@@ -363,14 +362,14 @@ impl Cfq2_6_32 {
         }
     }
 
-    /// A request ends; so may its queue.
+    /// A request ends, and possibly its queue.
     fn forget(&mut self, now: Jiffies, id: RequestId) {
         let Some(record) = self.records[id].take() else { return };
         self.contexts.unpin(record.context);
         self.release(now, record.queue);
     }
 
-    /// Frees a queue that nobody needs any more; if it owned the slice, the slice is over.
+    /// Frees a queue without users; if it owned the slice, the slice is over.
     fn release(&mut self, now: Jiffies, id: QueueId) {
         if self.queues[id].is_unused() {
             if self.active == Some(id) {
@@ -380,7 +379,7 @@ impl Cfq2_6_32 {
         }
     }
 
-    /// What an arrival tells of its process and its queue (`cfq_rq_enqueued`, first half).
+    /// Updates the averages of an arrival's process and queue (`cfq_rq_enqueued`, first half).
     fn learn(&mut self, now: Jiffies, context: Slot, id: QueueId, request: &Request) {
         let most = 2 * self.timing.slice_idle;
         let context = &mut self.contexts[context];
@@ -394,8 +393,8 @@ impl Cfq2_6_32 {
         }
     }
 
-    /// Whether to idle for a queue at all: not if its process has ended, thinks long, or seeks so much that it is
-    /// pointless (`cfq_update_idle_window`).
+    /// Whether to idle for a queue at all: not if its process has ended, thinks long, or seeks too much
+    /// (`cfq_update_idle_window`).
     fn update_idle_window(&mut self, slot: Slot, id: QueueId) {
         let Timing { slice_idle, min_think, .. } = self.timing;
         let (context, running) = (self.contexts[slot], self.contexts.is_running(slot));
@@ -412,7 +411,7 @@ impl Cfq2_6_32 {
         }
     }
 
-    /// Ticks of another length from now on.
+    /// Changes the tick length.
     fn change_hz(&mut self) {
         let anew = self.ticks.change_hz(self.now, self.tunables.hz);
         let slice = self.active.map(|id| &mut self.queues[id].slice.end);
@@ -420,7 +419,7 @@ impl Cfq2_6_32 {
         self.idle_until.iter_mut().chain(slice).chain(expiries).for_each(|point| anew.apply(point));
     }
 
-    /// A queued request ends because `request` swallowed it. If it would have expired first, the other takes its place.
+    /// A queued request was absorbed by `request`. If it would have expired first, `request` takes its place.
     fn absorb(&mut self, now: Jiffies, request: &Request, absorbed: &Request) {
         let (was, is) = (*self.record(absorbed.id), *self.record(request.id));
         if was.queue == is.queue && was.expires < is.expires {
@@ -507,7 +506,7 @@ impl Scheduler for Cfq2_6_32 {
         self.forget(now, request.id);
     }
 
-    /// An I/O context ends with the task that it was made for; others that share it just leave.
+    /// An I/O context ends with the task that it was created for; other tasks that share it only leave it.
     fn exited(&mut self, now: Time, process: Process) {
         let now = self.clock(now);
         let key = key(Some(process)).filter(|&context| context == process.task);
@@ -518,7 +517,7 @@ impl Scheduler for Cfq2_6_32 {
         self.contexts.end(key);
     }
 
-    /// The process for which the device idles must not sleep, once in a slice.
+    /// The process for which the device idles must not block, once per slice.
     fn may_queue(
         &self,
         _now: Time,
@@ -534,8 +533,8 @@ impl Scheduler for Cfq2_6_32 {
         }
     }
 
-    /// `cfq_allow_merge`: within a queue only, and nothing synchronous into something asynchronous. Queued requests look for
-    /// each other in their queue's order, whoever they are of.
+    /// `cfq_allow_merge`: within a queue only, and no synchronous request into an asynchronous one. Queued requests merge
+    /// within their queue's order, whatever their processes.
     fn may_merge(&self, request: &Request, addition: &Request, _side: Side) -> bool {
         let record = self.record(request.id);
         if let Some(Some(queued)) = self.records.get(addition.id) {

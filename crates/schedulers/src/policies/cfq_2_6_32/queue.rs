@@ -10,66 +10,65 @@ use crate::parts::fifo::Fifo;
 use crate::parts::jiffies::Jiffies;
 use crate::parts::sorted::SortedIndex;
 
-/// A queue's place in the table.
+/// The index of a queue in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct QueueId(pub(super) u32);
 
-/// When a queue's turn comes: real-time queues before all, idle ones after all, then by key, then first come.
+/// The order of turns: real-time queues first, idle ones last, then by key, then first come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Turn {
     pub(super) class: PriorityClass,
     /// In ticks; `rb_key`.
     pub(super) key: i64,
-    /// Of the queues with one key, which came first.
+    /// The order of arrival among queues with one key.
     pub(super) number: u64,
 }
 
-/// The mean seek beyond which a queue is seeky, and how close counts while little is known: 4 MiB.
+/// The mean seek from which a queue is seeky, and the distance that is close while little is known: 4 MiB.
 pub(super) const SEEK_THRESHOLD: u64 = 8 * 1024;
 
 /// The lowest level of priority.
 const LOWEST: u8 = 7;
 
-/// How a slice stands.
+/// The state of a slice.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Slice {
-    /// When it is over, once it has begun (`slice_end`).
+    /// Its end, once it has begun (`slice_end`).
     pub(super) end: Jiffies,
-    /// Nothing of it has completed, so it has not begun (`slice_new`).
+    /// None of its requests has completed, so it has not begun (`slice_new`).
     pub(super) is_new: bool,
-    /// What was left of the last one, or how much it overran (`slice_resid`).
+    /// The rest of the last slice, or its overrun (`slice_resid`).
     pub(super) residual: i64,
-    /// Requests sent in it (`slice_dispatch`).
+    /// Requests dispatched in it (`slice_dispatch`).
     pub(super) dispatched: u64,
     /// The device idles for the queue's next request (`wait_request`).
     pub(super) wait_request: bool,
-    /// That request has come and must not be lost to the slice's end (`must_dispatch`).
+    /// That request has arrived and must be dispatched before the slice ends (`must_dispatch`).
     pub(super) must_dispatch: bool,
-    /// Its process was let past the limit (`must_alloc_slice`).
+    /// Its process was admitted beyond the limit (`must_alloc_slice`).
     pub(super) must_alloc: bool,
-    /// Whether the oldest request has been looked at (`fifo_expire`).
+    /// Whether the oldest request has been checked (`fifo_expire`).
     pub(super) fifo_checked: bool,
 }
 
-/// One process's synchronous requests, several processes' that work together, or everybody's asynchronous requests of a
-/// priority.
+/// The synchronous requests of one process or of several that cooperate, or all asynchronous requests of a priority.
 #[derive(Default)]
 pub(super) struct Queue {
     pub(super) is_sync: bool,
     pub(super) priority: Priority,
     pub(super) sorted: SortedIndex,
     pub(super) fifo: Fifo,
-    /// The best request, as far as was looked (`next_rq`).
+    /// The best request known (`next_rq`).
     pub(super) next: Option<RequestId>,
     /// Requests in the device.
     pub(super) dispatched: u64,
     /// Queued metadata requests (`meta_pending`).
     pub(super) meta_pending: u32,
-    /// Processes that use it, or will once their queue has merged into it (`cfqq_process_refs`).
+    /// The processes that use it, or will after a merge (`cfqq_process_refs`).
     pub(super) process_refs: u32,
     /// Its turn, while it has requests (`on_rr`).
     pub(super) turn: Option<Turn>,
-    /// Where its next request begins, if it is known there.
+    /// The position of its next request, if it is in the order by position.
     pub(super) position: Option<Sector>,
     pub(super) slice: Slice,
     /// Whether to idle for it at all (`idle_window`).
@@ -78,9 +77,9 @@ pub(super) struct Queue {
     pub(super) is_shared: bool,
     pub(super) seek: SeekDistance,
     pub(super) last_request_pos: Sector,
-    /// Since when, while it is shared, it has been seeky.
+    /// Since when it has been seeky while shared.
     pub(super) seeky_start: Option<Jiffies>,
-    /// The queue that its processes will go to (`new_cfqq`).
+    /// The queue that its processes will use (`new_cfqq`).
     pub(super) merges_into: Option<QueueId>,
 }
 
@@ -97,7 +96,7 @@ impl Queue {
         self.seek.mean() > SEEK_THRESHOLD
     }
 
-    /// How far its next request may be and still be one that was to be expected.
+    /// The greatest distance of an expected next request.
     pub(super) const fn expected_seek(&self) -> u64 {
         if self.seek.is_valid() { self.seek.mean() } else { SEEK_THRESHOLD }
     }
@@ -116,7 +115,7 @@ impl Queue {
         !self.slice.is_new && now >= self.slice.end
     }
 
-    /// Whether nobody and nothing needs it any more.
+    /// Whether it has no users.
     pub(super) fn is_unused(&self) -> bool {
         self.process_refs == 0 && self.sorted.is_empty() && self.dispatched == 0
     }
@@ -130,7 +129,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// A queue for one process, or for all with asynchronous requests of a priority.
+    /// A queue for one process, or for all asynchronous requests of a priority.
     pub(super) fn make(&mut self, is_sync: bool, priority: Priority) -> QueueId {
         let id = self.free.pop().unwrap_or_else(|| {
             self.queues.push(Queue::default());
@@ -144,13 +143,13 @@ impl Queues {
         id
     }
 
-    /// How many there ever were at once.
+    /// The highest number of queues at once.
     #[cfg(test)]
     pub(super) fn made(&self) -> usize {
         self.queues.len()
     }
 
-    /// How many are shared now.
+    /// The number of shared queues.
     #[cfg(test)]
     pub(super) fn shared(&self) -> usize {
         self.queues.iter().filter(|queue| queue.is_shared).count()

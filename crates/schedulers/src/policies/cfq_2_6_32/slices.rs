@@ -6,20 +6,20 @@ use super::queue::{QueueId, Slice};
 use super::{Cfq2_6_32, LEVELS};
 use crate::parts::jiffies::Jiffies;
 
-/// The level of normal priority: its slices have the lengths that the tunables say.
+/// The level of normal priority: its slices have the lengths of the tunables.
 const NORMAL: i64 = 4;
 
-/// By how much of itself a slice changes with each level: a fifth (`CFQ_SLICE_SCALE`).
+/// The change of a slice's length per level: a fifth (`CFQ_SLICE_SCALE`).
 const SLICE_SCALE: i64 = 5;
 
-/// How many times `quantum` a queue that is alone may have in the device.
+/// The multiple of `quantum` that a queue that is alone may have in the device.
 const ALONE: u64 = 4;
 
-/// Requests up to this size do not cut idling short if nobody else waits: more may be merged to them.
+/// Requests up to this size do not end idling if no other queue waits: more may be merged into them.
 const SMALL_BYTES: u64 = 4096;
 
 impl Cfq2_6_32 {
-    /// The time in ticks. The end of idling, if it has come, happens first (`cfq_idle_slice_timer`).
+    /// The time in ticks. Ends idling first if its time is over (`cfq_idle_slice_timer`).
     pub(super) fn clock(&mut self, now: Time) -> Jiffies {
         self.now = now;
         let now = self.ticks.at(now);
@@ -46,15 +46,15 @@ impl Cfq2_6_32 {
         base + base / SLICE_SCALE * (NORMAL - i64::from(level))
     }
 
-    /// How much later than the highest priority's a queue's turn comes, the more queues the later.
+    /// The delay of a queue's turn relative to the highest priority's; it grows with the number of queues.
     fn slice_offset(&self, id: QueueId) -> i64 {
         let queue = &self.queues[id];
-        // The queue itself counts among the busy ones, in the order or about to be.
+        // The queue itself counts among the busy ones.
         let others = i64::from(self.service_tree.len()) - i64::from(queue.turn.is_some());
         others * (self.prio_slice(true, 0) - self.prio_slice(queue.is_sync, queue.priority.level))
     }
 
-    /// A queue with requests gets its turn, or another one (`cfq_service_tree_add`).
+    /// Gives a queue with requests its first or next turn (`cfq_service_tree_add`).
     pub(super) fn take_turn(&mut self, now: Jiffies, id: QueueId, in_front: bool) {
         let key = if self.queues[id].is_idle_class() {
             let last = self.service_tree.last().filter(|(_, queue)| *queue != id);
@@ -76,7 +76,7 @@ impl Cfq2_6_32 {
         self.queues[id].turn = Some(self.service_tree.add(class, key, id));
     }
 
-    /// The owner has had its slice, or gives it up (`__cfq_slice_expired`).
+    /// The owner's slice is used up or given up (`__cfq_slice_expired`).
     pub(super) fn slice_expired(&mut self, now: Jiffies, id: QueueId, timed_out: bool) {
         let slice = &mut self.queues[id].slice;
         if slice.wait_request {
@@ -107,7 +107,7 @@ impl Cfq2_6_32 {
         self.active = Some(id);
     }
 
-    /// Who is served now (`cfq_select_queue`); there are requests.
+    /// The queue to serve (`cfq_select_queue`); there are requests.
     pub(super) fn select(&mut self, now: Jiffies) -> Result<QueueId, Hold> {
         let mut cooperator = None;
         if let Some(id) = self.active {
@@ -133,7 +133,7 @@ impl Cfq2_6_32 {
         Ok(id)
     }
 
-    /// The owner has nothing queued: while the device idles for it, or has something of it, nobody else is served.
+    /// The owner has nothing queued: no other queue is served while the device idles for it, or has requests of it.
     fn wait_for_owner(&self, id: QueueId) -> Result<(), Hold> {
         let reason = HoldReason::AwaitSliceOwner;
         let queue = &self.queues[id];
@@ -146,7 +146,7 @@ impl Cfq2_6_32 {
         }
     }
 
-    /// Which request of the chosen queue goes, if it may (`cfq_dispatch_request`).
+    /// The request of the chosen queue to dispatch, if any (`cfq_dispatch_request`).
     pub(super) fn choose(&mut self, now: Jiffies, id: QueueId) -> Result<(RequestId, Reason), Hold> {
         self.may_dispatch(now, id).map_err(|reason| Hold { until: None, wake: Wake::Completion, reason })?;
         let expired = self.expired(now, id);
@@ -157,7 +157,7 @@ impl Cfq2_6_32 {
         Ok(chosen.expect("a queue with a turn has requests"))
     }
 
-    /// The oldest request, if it has expired; looked at once in a slice (`cfq_check_fifo`).
+    /// The oldest request, if it has expired; checked once per slice (`cfq_check_fifo`).
     fn expired(&mut self, now: Jiffies, id: QueueId) -> Option<RequestId> {
         let queue = &mut self.queues[id];
         if core::mem::replace(&mut queue.slice.fifo_checked, true) {
@@ -166,8 +166,8 @@ impl Cfq2_6_32 {
         queue.fifo.front().filter(|&oldest| now >= self.record(oldest).expires)
     }
 
-    /// Whether a request of the queue may join those in the device; if not, why (`cfq_may_dispatch`). Something is in the
-    /// device then.
+    /// Whether a request of the queue may join those in the device, of which there is at least one; if not, why
+    /// (`cfq_may_dispatch`).
     fn may_dispatch(&self, now: Jiffies, id: QueueId) -> Result<(), HoldReason> {
         let queue = &self.queues[id];
         if queue.idle_window && self.rq_in_driver[0] > 0 {
@@ -190,18 +190,18 @@ impl Cfq2_6_32 {
         if queue.is_sync || !self.tunables.low_latency {
             return most;
         }
-        // Asynchronous requests ramp up with the time since the last synchronous one.
+        // The limit for asynchronous requests grows with the time since the last synchronous one.
         let depth = now.saturating_sub(self.last_end_sync) / self.timing.slice[1].max(1);
         most.min(if depth == 0 && queue.dispatched == 0 { 1 } else { depth })
     }
 
-    /// How many requests an asynchronous queue may send in a slice (`cfq_prio_to_maxrq`).
+    /// The number of requests that an asynchronous queue may dispatch in a slice (`cfq_prio_to_maxrq`).
     fn max_requests(&self, level: u8) -> u64 {
         let base = self.tunables.slice_async_rq;
         2 * (base + base * (LEVELS as u64 - 1 - u64::from(level)))
     }
 
-    /// A request of the queue went to the device: is its slice over (`cfq_dispatch_requests`)?
+    /// A request of the queue was dispatched: ends its slice if due (`cfq_dispatch_requests`).
     pub(super) fn sent(&mut self, now: Jiffies, id: QueueId) {
         let queue = &mut self.queues[id];
         queue.slice.dispatched += 1;
@@ -215,7 +215,7 @@ impl Cfq2_6_32 {
         }
     }
 
-    /// A request of the queue completed: its slice may begin, end, or be idled in (`cfq_completed_request`).
+    /// A request of the queue completed: its slice may begin, end, or idle (`cfq_completed_request`).
     pub(super) fn owner_completed(&mut self, now: Jiffies, id: QueueId, may_idle: bool) {
         if self.active != Some(id) {
             return;
@@ -252,7 +252,7 @@ impl Cfq2_6_32 {
         self.idle_until = Some(now + if seeky { idle.min(self.timing.min_think) } else { idle });
     }
 
-    /// A request was queued: it may end the idling, or take the slice away from its owner (`cfq_rq_enqueued`).
+    /// A request was queued: it may end idling, or preempt the owner (`cfq_rq_enqueued`).
     pub(super) fn enqueued(&mut self, now: Jiffies, id: QueueId, request: &Request) {
         if self.active == Some(id) {
             let slice = &mut self.queues[id].slice;
@@ -268,7 +268,7 @@ impl Cfq2_6_32 {
         }
     }
 
-    /// Whether a new request's queue takes the slice away from its owner.
+    /// Whether a new request's queue preempts the owner.
     fn should_preempt(&self, now: Jiffies, id: QueueId, request: &Request) -> bool {
         let Some(owner) = self.active else { return false };
         let (new, owner) = (&self.queues[id], &self.queues[owner]);
@@ -296,7 +296,7 @@ impl Cfq2_6_32 {
         slice.is_new = true;
     }
 
-    /// The order by position has a place for the queue of each priority that has a next request, idle ones apart.
+    /// Updates the order by position, which has the queues with a next request, except idle ones.
     pub(super) fn update_position(&mut self, id: QueueId) {
         let queue = &self.queues[id];
         let wanted = queue.next.filter(|_| queue.priority.class != PriorityClass::Idle);
@@ -319,7 +319,7 @@ impl Cfq2_6_32 {
     }
 }
 
-/// The order by position that a queue belongs to.
+/// The order by position of a queue.
 pub(super) fn level(queue: &super::queue::Queue) -> usize {
     usize::from(queue.priority.level).min(LEVELS - 1)
 }

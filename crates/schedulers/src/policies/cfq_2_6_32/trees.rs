@@ -14,7 +14,7 @@ pub(super) struct ServiceTree {
 }
 
 impl ServiceTree {
-    /// How many queues have requests (`busy_queues`).
+    /// The number of queues with requests (`busy_queues`).
     pub(super) fn len(&self) -> u32 {
         self.turns.len() as u32
     }
@@ -23,17 +23,17 @@ impl ServiceTree {
         self.turns.is_empty()
     }
 
-    /// Whose turn is next.
+    /// The queue whose turn is next.
     pub(super) fn first(&self) -> Option<(Turn, QueueId)> {
         self.turns.front().copied()
     }
 
-    /// Whose turn is last.
+    /// The queue whose turn is last.
     pub(super) fn last(&self) -> Option<(Turn, QueueId)> {
         self.turns.back().copied()
     }
 
-    /// A queue that is not in it gets its turn, behind others of the same key.
+    /// Adds a queue, behind others of the same key.
     pub(super) fn add(&mut self, class: PriorityClass, key: i64, queue: QueueId) -> Turn {
         self.numbers += 1;
         let turn = Turn { class, key, number: self.numbers };
@@ -42,7 +42,7 @@ impl ServiceTree {
         turn
     }
 
-    /// A queue gives its turn up.
+    /// Removes a queue.
     pub(super) fn remove(&mut self, turn: Turn) {
         if let Ok(place) = self.turns.binary_search_by_key(&turn, |(other, _)| *other) {
             self.turns.remove(place);
@@ -50,7 +50,7 @@ impl ServiceTree {
     }
 }
 
-/// Queues by where their next requests begin, one per place (`prio_trees`).
+/// Queues by the position of their next requests, one per position (`prio_trees`).
 #[derive(Default)]
 pub(super) struct PositionTree {
     positions: VecDeque<(Sector, QueueId)>,
@@ -61,21 +61,21 @@ impl PositionTree {
         self.positions.binary_search_by_key(&sector, |(other, _)| *other)
     }
 
-    /// A queue whose next request begins there; not taken if there is one already.
+    /// Adds a queue whose next request begins there, unless there is one already.
     pub(super) fn add(&mut self, sector: Sector, queue: QueueId) -> bool {
         let Err(place) = self.place(sector) else { return false };
         self.positions.insert(place, (sector, queue));
         true
     }
 
-    /// The queue at that place leaves it.
+    /// Removes the queue at that position.
     pub(super) fn remove(&mut self, sector: Sector) {
         if let Ok(place) = self.place(sector) {
             self.positions.remove(place);
         }
     }
 
-    /// The queue whose next request begins right there; or the nearest above and below.
+    /// The queue whose next request begins there; or the nearest above and below.
     pub(super) fn around(&self, sector: Sector) -> Result<QueueId, [Option<QueueId>; 2]> {
         let queue = |place: usize| self.positions.get(place).map(|(_, queue)| *queue);
         match self.place(sector) {
