@@ -165,7 +165,7 @@ fn whatever_is_lost_or_there_twice_is_noticed() {
 }
 
 #[test]
-fn a_request_that_is_not_what_was_asked_for_is_noticed() {
+fn a_request_that_differs_from_its_submission_is_detected() {
     let (a, b, far) = (request(0, 8), request(1, 8), request(9, 8));
     let both = request(0, 16);
     notices("does not carry what", |s| done(s.submit(&a, READ).carry(&request(0, 16))));
@@ -191,7 +191,7 @@ fn a_request_that_is_not_what_was_asked_for_is_noticed() {
 }
 
 #[test]
-fn growth_beyond_the_limits_or_of_what_is_ordered_is_noticed() {
+fn growth_beyond_the_limits_or_of_ordered_requests_is_detected() {
     let (a, b, both) = (request(0, 8), request(1, 8), request(0, 16));
     let grows = |s: &mut Story| done(s.come(&a).merge(&b, &both, Side::Back));
     notices_of(Options { max_sectors: Sectors(15), ..Options::default() }, "may not have grown", grows);

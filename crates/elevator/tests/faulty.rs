@@ -181,7 +181,7 @@ impl Host {
 }
 
 #[test]
-fn the_queue_serves_what_was_queued_in_order_of_arrival() {
+fn queued_requests_are_served_in_order_of_arrival() {
     let mut host = Host::faulty(Wrong::UnknownId, 3);
     (0..3).for_each(|_| host.read());
     let first = host.dispatch();

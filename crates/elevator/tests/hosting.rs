@@ -169,7 +169,7 @@ impl Host {
 }
 
 #[test]
-fn who_was_woken_may_add_a_batch_and_nobody_else() {
+fn only_a_woken_submitter_may_add_a_batch() {
     let mut host = Host::limited(8, 2);
     assert_eq!(host.reads_until_asleep(1, 0), 8);
     host.serve();
@@ -190,7 +190,7 @@ fn a_batch_ends_with_its_time_and_at_half_as_many_again() {
 }
 
 #[test]
-fn a_scheduler_may_let_somebody_pass_the_limit_but_not_the_hard_one() {
+fn a_scheduler_may_admit_beyond_the_limit_but_not_beyond_the_hard_limit() {
     let mut host = Host::limited(8, 0);
     host.ear.leave.set(Admission::Must);
     assert_eq!(host.reads_until_asleep(1, 0), 12);
@@ -199,7 +199,7 @@ fn a_scheduler_may_let_somebody_pass_the_limit_but_not_the_hard_one() {
 }
 
 #[test]
-fn a_scheduler_may_refuse_below_the_limit_but_never_everybody() {
+fn a_scheduler_may_refuse_below_the_limit_but_not_all_submitters() {
     let mut host = Host::limited(8, 0);
     host.ear.leave.set(Admission::No);
     assert_eq!(host.read(1, 0), Accepted::Queued, "nothing else is there, so nobody would wake it");
@@ -212,7 +212,7 @@ fn a_scheduler_may_refuse_below_the_limit_but_never_everybody() {
 }
 
 #[test]
-fn nobody_passes_those_who_sleep() {
+fn no_submitter_passes_a_sleeping_one() {
     let mut host = Host::limited(8, 0);
     host.ear.leave.set(Admission::No);
     assert_eq!([0, 100].map(|start| host.read(1, start)), [Accepted::Queued, Accepted::Asleep]);
@@ -223,7 +223,7 @@ fn nobody_passes_those_who_sleep() {
 }
 
 #[test]
-fn a_request_that_was_absorbed_leaves_its_room_to_who_sleeps() {
+fn an_absorbed_request_makes_room_for_a_sleeper() {
     let mut host = Host::limited(2, 0);
     let accepted = [0, 16, 900].map(|start| host.read(1, start));
     assert_eq!(accepted, [Accepted::Queued, Accepted::Queued, Accepted::Asleep]);
@@ -233,7 +233,7 @@ fn a_request_that_was_absorbed_leaves_its_room_to_who_sleeps() {
 }
 
 #[test]
-fn who_wakes_joins_a_neighbour_that_has_come_meanwhile() {
+fn a_woken_submission_merges_with_a_neighbour_queued_meanwhile() {
     let mut host = Host::limited(2, 0);
     for start in [100, 200, 300, 308] {
         let _ = host.read(1, start);
@@ -277,7 +277,7 @@ fn a_request_is_joined_at_its_back_first_and_is_as_old_as_its_oldest_part() {
 }
 
 #[test]
-fn a_scheduler_hears_of_what_it_dispatched_itself() {
+fn completions_are_reported_to_the_scheduler_that_dispatched() {
     let mut host = Host::new(Options { depth: 2, ..Options::default() });
     let _ = [0, 100].map(|start| host.read(1, start));
     let [first, second] = [host.dispatch(), host.dispatch()];
@@ -293,7 +293,7 @@ fn a_scheduler_hears_of_what_it_dispatched_itself() {
 }
 
 #[test]
-fn what_came_back_goes_again_in_the_order_of_coming_back() {
+fn given_back_requests_are_repeated_in_their_order() {
     let mut host = Host::new(Options { depth: 3, ..Options::default() });
     let _ = [0, 100, 200].map(|start| host.read(1, start));
     let tickets = [host.dispatch(), host.dispatch(), host.dispatch()];
@@ -347,7 +347,7 @@ fn a_failed_write_is_not_made_durable_and_a_flush_moves_no_head() {
 }
 
 #[test]
-fn a_wait_is_told_once_until_something_was_sent_or_it_is_another_one() {
+fn a_hold_is_reported_once_until_a_dispatch_or_a_different_hold() {
     let mut host = Host::new(Options { depth: 2, ..Options::default() });
     let _ = [0, 100].map(|start| host.read(1, start));
     let waits = |host: &mut Host, holds: bool| {

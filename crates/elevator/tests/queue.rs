@@ -152,7 +152,7 @@ fn a_flush_covers_what_had_completed_and_later_ones_share_the_next() {
 }
 
 #[test]
-fn whoever_shares_a_flush_goes_on_in_the_order_of_coming() {
+fn submissions_that_share_a_flush_continue_in_their_order() {
     let mut host = Host::new(plain());
     let write = |host: &mut Host, token: u64| {
         let mut write = Submission::new(Token(token), Op::Write, Sector(token * 100), Sectors(8));
@@ -171,7 +171,7 @@ fn whoever_shares_a_flush_goes_on_in_the_order_of_coming() {
 }
 
 #[test]
-fn a_failed_flush_fails_whoever_waited_for_it() {
+fn a_failed_flush_fails_every_submission_that_waits_for_it() {
     let mut host = Host::new(plain());
     let mut write = Submission::new(Token(0), Op::Write, Sector(0), Sectors(8));
     write.flags = Flags { preflush: true, ..Flags::default() };
@@ -231,7 +231,7 @@ fn a_draining_barrier_on_an_idle_queue_goes_at_once() {
 }
 
 #[test]
-fn a_device_without_forced_unit_access_is_not_told_of_it() {
+fn a_device_without_forced_unit_access_gets_a_flush_instead() {
     for (fua, told) in [(true, true), (false, false)] {
         let mut host = Host::new(Options { cache: Cache::WriteBack { fua }, ..plain() });
         let mut write = Submission::new(Token(0), Op::Write, Sector(0), Sectors(8));
@@ -260,7 +260,7 @@ fn a_lone_flush_shares_the_device_with_nothing() {
 }
 
 #[test]
-fn behind_a_worker_nobody_is_seen_before_the_flush_is_over() {
+fn submissions_behind_a_serial_flush_wait_until_it_is_over() {
     let mut host = Host::new(Options { barriers: Barriers::Serial, depth: 4, ..plain() });
     let _ = host.submit(0, Op::Read, 0, 8);
     let _ = host.submit(1, Op::Flush, 0, 0);
@@ -278,7 +278,7 @@ fn behind_a_worker_nobody_is_seen_before_the_flush_is_over() {
 }
 
 #[test]
-fn what_the_device_gives_back_goes_first() {
+fn given_back_requests_go_first() {
     let mut host = Host::new(plain());
     let _ = host.submit(0, Op::Read, 0, 8);
     let _ = host.submit(1, Op::Read, 100, 8);
@@ -289,7 +289,7 @@ fn what_the_device_gives_back_goes_first() {
 }
 
 #[test]
-fn a_switch_loses_nothing_and_says_what_it_moved() {
+fn a_switch_loses_nothing_and_reports_the_moved_requests() {
     let mut host = Host::new(plain());
     for n in 0..4 {
         let _ = host.submit(n, Op::Read, n * 100, 8);
@@ -326,7 +326,7 @@ fn a_switch_that_drains_nothing_is_done_at_once() {
 }
 
 #[test]
-fn a_ticket_tells_what_it_carries_in_sector_order() {
+fn a_ticket_lists_its_submissions_in_sector_order() {
     let mut host = Host::new(plain());
     for (token, start) in [(1, 16), (2, 0), (3, 8), (4, 24)] {
         let _ = host.submit(token, Op::Write, start, 8);
@@ -339,7 +339,7 @@ fn a_ticket_tells_what_it_carries_in_sector_order() {
 }
 
 #[test]
-fn only_who_was_told_to_sleep_is_woken() {
+fn only_submitters_that_sleep_are_woken() {
     let limits = Limits { nr_requests: 2, batch_requests: 0, batch_time: Span::ZERO };
     let mut host = Host::new(Options { limits, ..plain() });
     let _ = host.submit(0, Op::Read, 0, 8);
@@ -379,7 +379,7 @@ impl Scheduler for Lifo {
 impl Capabilities for Lifo {}
 
 #[test]
-fn the_switch_that_was_asked_for_last_is_the_one_that_stays() {
+fn the_last_requested_switch_prevails() {
     let mut host = Host::new(plain());
     let _ = host.submit(0, Op::Read, 0, 8);
     let ticket = host.dispatch();

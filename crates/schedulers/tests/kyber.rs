@@ -129,7 +129,7 @@ fn a_domain_without_tokens_waits_for_a_completion_and_holds_up_no_other() {
 }
 
 #[test]
-fn every_dispatch_says_whether_it_begins_a_batch() {
+fn every_dispatch_states_whether_it_begins_a_batch() {
     let mut host = Host::new();
     host.submit(Op::Read, 1);
     host.submit(Op::Write, 2);
@@ -140,7 +140,7 @@ fn every_dispatch_says_whether_it_begins_a_batch() {
 /// Reads take 5 ms of the 2 ms that they may, writes 4 ms of 10 ms: the device is congested, writes (second bucket of
 /// four) give up half of their tokens, reads get more, but never more than they began with.
 #[test]
-fn congestion_takes_tokens_from_those_who_do_well() {
+fn congestion_takes_tokens_from_domains_that_meet_their_target() {
     let mut host = Host::new();
     let step = |host: &mut Host| {
         for _ in 0..5 {
@@ -206,7 +206,7 @@ fn a_submission_joins_one_of_the_eight_youngest_that_are_not_on_their_way() {
 }
 
 #[test]
-fn it_knows_no_process_and_never_waits_for_one() {
+fn kyber_never_waits_for_a_process() {
     let loads: Vec<_> = (1..=4).map(reader).collect();
     let options = Options { depth: 31, ..Options::default() };
     let disk =

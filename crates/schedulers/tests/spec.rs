@@ -4,7 +4,7 @@ use dwell_schedulers::{Environment, Spec, registry};
 use elevator::{Span, Value};
 
 #[test]
-fn names_mean_what_they_print() {
+fn printed_names_parse_to_the_same_policy() {
     let table = [
         ("noop", "noop"),
         ("deadline", "deadline-2.6.32"),
@@ -45,7 +45,7 @@ fn settings_reach_the_policy_that_they_are_meant_for() {
 
 /// As a live server shows and sets them.
 #[test]
-fn what_is_wrapped_is_seen_and_tuned_through_every_wrapper() {
+fn the_wrapped_policy_is_listed_and_tuned_through_every_wrapper() {
     for wrapper in registry::all().filter(|listing| listing.is_wrapper()) {
         for inside in registry::all().filter(|listing| listing.is_work_conserving()) {
             let name = format!("{}({})", wrapper.full_name(), inside.full_name());
@@ -61,7 +61,7 @@ fn what_is_wrapped_is_seen_and_tuned_through_every_wrapper() {
 }
 
 #[test]
-fn mistakes_are_told_with_their_place_and_the_nearest_name() {
+fn errors_state_their_position_and_the_nearest_name() {
     let table = [
         ("", 1, "expected the name of a scheduler"),
         ("dedline", 1, "no scheduler is called 'dedline'; did you mean 'deadline'?"),
@@ -121,7 +121,7 @@ fn no_text_makes_the_reader_panic() {
 }
 
 #[test]
-fn fuzzing_begins_with_what_is_understood() {
+fn fuzzing_seeds_parse() {
     let seeds = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/scheduler_name");
     for seed in std::fs::read_dir(seeds).unwrap() {
         Spec::parse(&std::fs::read_to_string(seed.unwrap().path()).unwrap()).unwrap();

@@ -113,7 +113,7 @@ fn reads_beside_a_streaming_writer_do_not_wait_for_it() {
 }
 
 #[test]
-fn nobody_waits_long_for_a_random_reader() {
+fn the_device_does_not_wait_long_for_a_random_reader() {
     let loads = [0, 1, 2, 3].map(|n| Load {
         at: 0,
         path: Path::Within(CAPACITY),

@@ -137,7 +137,7 @@ fn think_time_does_count() {
 }
 
 #[test]
-fn requests_that_jump_farther_than_what_is_pending_make_no_stream() {
+fn requests_farther_than_the_pending_one_form_no_stream() {
     let mut scene = Scene::new();
     for n in 0..400 {
         let asked = scene.ask(n / 2 % 2 * FAR + n);
@@ -251,7 +251,7 @@ fn a_member_that_is_gone_is_not_waited_for() {
 }
 
 #[test]
-fn when_doing_without_gets_more_done_nobody_waits() {
+fn the_members_do_not_wait_when_that_is_faster() {
     let mut scene = Scene::new();
     scene.coordinator.tunables.trial_slices = 4;
     scene.establish(0);

@@ -211,7 +211,7 @@ mod tests {
     const PERIOD: u64 = 992;
 
     #[test]
-    fn what_is_little_worse_is_tried_less_and_less() {
+    fn a_slightly_worse_conduct_is_tried_less_and_less_often() {
         let mut busy = Busy::new(100, 90);
         let stays: [u64; 4] = [1, 2, 4, 8];
         for stay in stays {
@@ -221,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn what_gains_less_than_the_margin_is_not_taken_up() {
+    fn a_gain_below_the_margin_does_not_change_the_conduct() {
         let mut busy = Busy::new(100, 109);
         assert_eq!((busy.changes_after(), busy.changes_after()), (Some(PERIOD), Some(PERIOD)));
         assert_eq!(busy.trials.conduct(), Conduct::Waits);
     }
 
     #[test]
-    fn what_gains_more_stays_and_waiting_is_tried() {
+    fn a_gain_above_the_margin_changes_the_conduct_and_waiting_is_tried_again() {
         let mut busy = Busy::new(100, 120);
         assert_eq!(busy.changes_after(), Some(PERIOD));
         assert_eq!(busy.changes_after(), Some(2 * PERIOD), "its trial, and then it stays for a period");
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_with_little_to_do_tells_nothing() {
+    fn a_period_with_little_work_is_not_compared() {
         let mut busy = Busy::new(100, 120);
         busy.trials.completed(busy.now + ms(100), Sectors(1000));
         busy.now += ms(PERIOD - 1);

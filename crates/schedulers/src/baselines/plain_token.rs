@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_block_the_submitter_pays_and_waits_whoever_caused_it() {
+    fn token_block_charges_and_holds_the_submitter_not_the_causes() {
         let mut t = host(Level::Block);
         let flusher = submitted(&mut t, 77, 0);
         let own = submitted(&mut t, 1, 8);

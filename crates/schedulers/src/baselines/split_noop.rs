@@ -104,7 +104,7 @@ mod tests {
     use crate::split::testing::Host;
 
     #[test]
-    fn nobody_is_held_and_the_first_goes_first() {
+    fn no_call_is_held_and_the_oldest_goes_first() {
         let mut t = Host::new(SplitNoop::default()).accounts(&[Terms::default(); 2]);
         t.dirty(0, 7, 0, 10_000);
         assert_eq!(t.fsync(0, 7).1, Verdict::Proceed);

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_used_for_long_is_forgotten() {
+    fn unused_histories_are_evicted() {
         let mut table = Processes::<u32>::default();
         table.enter(1, 10, 0, drop);
         table.enter(2, 500, 400, drop);

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn every_process_gets_one_in_before_anybody_gets_two() {
+    fn every_process_gets_one_request_in_before_any_gets_two() {
         let mut t = Table::new(Cfq2003::default());
         let greedy: [RequestId; 10] = core::array::from_fn(|n| t.read_by(1, 1_000 + 10 * n as u64));
         let quiet = t.read_by(2, 9_000);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_later_waits_for_the_next_rounds() {
+    fn later_requests_wait_for_the_next_rounds() {
         let mut t = Table::new(Cfq2003::default());
         let [a, b] = [100, 300].map(|sector| t.read_by(1, sector));
         serves(&mut t, &[a]);

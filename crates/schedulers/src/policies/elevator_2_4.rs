@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_passed_beyond_its_patience() {
+    fn no_request_is_passed_beyond_its_patience() {
         let mut t = table();
         let low = t.read(0);
         let waiting = t.read(1_000_000);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn who_grows_has_not_been_passed() {
+    fn a_request_that_grows_has_not_been_passed() {
         let mut t = table();
         let [low, growing] = [0, 1_000].map(|sector| t.read(sector));
         let more = t.insert(request(1_008, 4_000));

@@ -539,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_misses_its_target_gets_tokens_back_without_congestion_too() {
+    fn a_domain_that_misses_its_target_gets_tokens_back_without_congestion_too() {
         let mut kyber = Kyber::new(256);
         kyber.domains[READ].depth = 10;
         // The 99th percentile decides: a hundredth may miss it.
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_taken_once_for_what_was_measured_before_the_congestion() {
+    fn an_earlier_percentile_takes_tokens_once_under_congestion() {
         let mut kyber = Kyber::new(256);
         let congested = good_and_bad(0, 500);
         assert_eq!(

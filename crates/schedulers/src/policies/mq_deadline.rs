@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lower_class_waits_even_for_what_is_in_flight() {
+    fn a_lower_class_waits_for_requests_in_flight() {
         let mut t = table(&[]);
         t.depth = 4;
         let idle = t.insert(of(PriorityClass::Idle, 0));

@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn searching_outwards_finds_what_asking_about_all_finds() {
+    fn the_outward_search_finds_the_same_request_as_a_full_evaluation() {
         for (seed, capacity) in [(1, 50), (2, 10_000), (3, 50_000_000)] {
             for depth in [1, FEW, FEW + 1, 300] {
                 for astray in [1, capacity] {
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_queue_is_hardly_asked_about() {
+    fn few_requests_of_a_long_queue_are_evaluated() {
         let asked = |depth, tells_angles| {
             asked_per_decision(4, Traffic { capacity: 50_000_000, astray: 1_000, depth }, tells_angles, 200)
         };

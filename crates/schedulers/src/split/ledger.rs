@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_thrown_away_costs_nothing() {
+    fn discarded_pages_cost_nothing() {
         let mut t = Owed::new();
         t.dirty(0, B, None);
         t.dirty(4096, B, None);

@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_thrown_away_is_given_back_at_once() {
+    fn discarded_pages_are_refunded_at_once() {
         let mut t = host();
         t.dirty(1, 1, 0, 1000);
         let (call, _) = t.write(1, 1);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn who_reads_in_sequence_may_end_its_run_in_debt() {
+    fn a_sequential_reader_may_finish_its_run_in_debt() {
         let mut t = host();
         t.table.scheduler.tune("run", elevator::Value::Count(8192)).unwrap();
         let before = t.caused(0, Op::Read, 900_000, 8);

@@ -280,7 +280,7 @@ fn a_process_that_thinks_longer_than_the_wait_is_not_waited_for() {
 }
 
 #[test]
-fn las_ends_the_wait_for_what_is_nearer_than_the_process_seeks() {
+fn las_ends_the_wait_for_a_request_nearer_than_the_mean_seek() {
     let mut t = las();
     // Process 1 jumps a million sectors each time.
     for n in 0..4 {

@@ -38,7 +38,7 @@ fn write_of(process: u32, start: u64) -> Request {
 }
 
 #[test]
-fn who_runs_empty_is_waited_for_and_then_it_is_the_next_ones_turn() {
+fn an_empty_queue_is_waited_for_and_then_the_next_queue_is_served() {
     let mut t = table();
     let first = t.read_by(1, 1_000);
     let other = t.read_by(2, FAR);
@@ -54,7 +54,7 @@ fn who_runs_empty_is_waited_for_and_then_it_is_the_next_ones_turn() {
 }
 
 #[test]
-fn a_wait_that_nobody_asked_about_ended_when_it_was_to_end() {
+fn a_wait_ends_at_its_time_without_a_call() {
     let mut t = table();
     let first = t.read_by(1, 1_000);
     let other = t.read_by(2, FAR);
@@ -120,7 +120,7 @@ fn within_a_queue_the_nearest_goes_first_until_one_is_due() {
 }
 
 #[test]
-fn metadata_goes_before_data_and_what_is_waited_for_before_all() {
+fn synchronous_requests_go_first_then_metadata_then_data() {
     let mut t = table();
     let head = t.insert(of(1, PriorityClass::BestEffort, 4, 10_000));
     let data = t.read_by(1, 10_100);
@@ -245,7 +245,7 @@ fn a_process_is_injected_its_own_writes() {
 
 /// A queue without processes to wait for is not waited for.
 #[test]
-fn nobody_waits_for_the_dead() {
+fn the_device_does_not_wait_for_ended_processes() {
     let mut t = table();
     let first = t.read_by(1, 1_000);
     let other = t.read_by(2, FAR);
@@ -266,7 +266,7 @@ fn unknown_processes_share_one_queue() {
 
 /// Budgets as large as they can be set, used up by time many times over.
 #[test]
-fn what_a_slow_queue_was_charged_may_be_more_than_nanoseconds_can_tell() {
+fn the_charge_of_a_slow_queue_does_not_overflow() {
     let mut t = privileged();
     t.scheduler.tune("max_budget", Value::Sectors(1 << 31)).unwrap();
     // Not the usual level, so that nobody is raised: raised queues are not charged for time.
@@ -290,7 +290,7 @@ fn what_a_slow_queue_was_charged_may_be_more_than_nanoseconds_can_tell() {
 
 /// A request that grows at its front stays where it was in line, unless it passed the one before it.
 #[test]
-fn what_grows_towards_the_head_is_not_compared_again() {
+fn growth_towards_the_head_is_not_compared_again() {
     let mut t = table();
     let first = t.read_by(1, 2_492);
     t.sends(first, Reason::NewBudget);
@@ -309,7 +309,7 @@ fn what_grows_towards_the_head_is_not_compared_again() {
 /// Linux merges a submission at the front of its own queue's requests only; but once it is a request itself and is put
 /// in, it continues whoever's request ends where it begins.
 #[test]
-fn anybody_may_continue_a_request_and_only_its_queue_may_precede_it() {
+fn any_process_may_merge_at_the_back_and_only_the_own_queue_at_the_front() {
     let mut t = table();
     let own = t.read_by(1, 1_000);
     let other = t.read_by(2, FAR);

@@ -126,7 +126,7 @@ fn nothing_of_others_is_sent_while_the_owner_has_something_in_the_device() {
 }
 
 #[test]
-fn nobody_idles_for_a_process_that_has_ended() {
+fn the_device_does_not_idle_for_an_ended_process() {
     let mut t = cfq();
     let first = t.read_by(1, 1_000);
     t.sends(first, NewSlice);
@@ -137,7 +137,7 @@ fn nobody_idles_for_a_process_that_has_ended() {
 }
 
 #[test]
-fn nobody_idles_for_a_process_that_thinks_long() {
+fn the_device_does_not_idle_for_a_process_that_thinks_long() {
     let mut t = cfq();
     for n in 0..4 {
         let id = t.read_by(1, 1_000 + 8 * n);
@@ -295,7 +295,7 @@ fn an_asynchronous_queue_sends_so_many_in_a_slice_if_others_wait() {
 }
 
 #[test]
-fn the_real_time_class_takes_the_slice_and_the_idle_class_gets_what_is_left() {
+fn the_real_time_class_preempts_and_the_idle_class_is_served_last() {
     let mut t = cfq();
     let [a, b] = [1_000, 1_008].map(|sector| t.read_by(1, sector));
     let idle = t.insert(with_priority(3, 500, PriorityClass::Idle, 0));
@@ -389,7 +389,7 @@ fn an_absorbed_request_gives_its_place_in_the_list() {
 
 /// Processes come, cooperate, part, end, and are forgotten: no queue and no context is kept for good.
 #[test]
-fn what_processes_leave_behind_is_freed() {
+fn state_of_ended_processes_is_freed() {
     let mut cfq = Cfq2_6_32::new(&Environment::default());
     let mut requests = elevator::Requests::default();
     let mut random = Random::new(5);

@@ -205,7 +205,7 @@ mod tests {
     use crate::policies::anticipatory::by_process::in_window;
 
     #[test]
-    fn near_is_what_the_close_window_is() {
+    fn the_near_range_equals_the_close_window() {
         for start in [0, 5, 4_096, 8_191, 8_192, 8_193, 100_000, u64::MAX - 5] {
             for position in
                 [0, 1, 4_095, 4_096, 4_097, 12_288, 12_289, 91_807, 91_808, 104_096, 104_097, u64::MAX]

@@ -101,7 +101,7 @@ fn nobody_goes_on(t: &mut Table) {
 }
 
 #[test]
-fn a_group_that_nobody_goes_on_with_is_not_waited_for_until_somebody_does() {
+fn a_group_without_continuations_is_not_waited_for_until_one_occurs() {
     let mut t = cas();
     nobody_goes_on(&mut t);
     file(&mut t, 1, 100_000, WaitOver);
@@ -191,7 +191,7 @@ fn a_single_process_is_waited_for_as_in_2_6_9() {
 }
 
 #[test]
-fn who_thinks_long_is_not_waited_for_unless_the_company_is_quick() {
+fn a_slow_process_is_waited_for_only_if_its_group_is_quick() {
     // Process 1 reads on only every 20 ms; alone it is not waited for.
     let mut alone = cas();
     for n in 0..4 {
@@ -234,7 +234,7 @@ fn unknown_processes_form_no_group() {
 }
 
 #[test]
-fn it_tells_its_groups_and_which_of_them_is_awaited() {
+fn inspection_shows_the_groups_and_the_awaited_one() {
     let mut t = cas();
     file(&mut t, 1, 100_000, SectorOrder);
     t.read_by(50, FAR);

@@ -29,7 +29,7 @@ fn called(t: &mut Table) -> (RequestId, RequestId) {
 }
 
 #[test]
-fn an_urgent_request_goes_first_and_says_so() {
+fn an_urgent_request_goes_first_and_is_reported() {
     let mut t = table();
     let (first, other) = called(&mut t);
     t.serves(first, Reason::Urgent);
@@ -74,7 +74,7 @@ fn it_breaks_only_when_its_slice_has_begun() {
 }
 
 #[test]
-fn what_is_queued_already_is_of_the_stream_if_the_coordinator_says_so() {
+fn queued_requests_join_the_stream_that_the_coordinator_names() {
     let mut t = table();
     let other = t.read(ELSEWHERE);
     let requests = [0, 136, 272].map(|start| t.read(start));
@@ -98,7 +98,7 @@ fn the_arrays_slice_replaces_the_members_own() {
 }
 
 #[test]
-fn what_another_request_absorbs_stays_urgent() {
+fn an_absorbed_urgent_request_leaves_its_urgency_to_the_absorbing_one() {
     let mut t = table();
     let before = t.read(0);
     let urgent = t.read(8);
@@ -108,7 +108,7 @@ fn what_another_request_absorbs_stays_urgent() {
 }
 
 #[test]
-fn told_not_to_wait_it_sends_what_the_policy_selects() {
+fn with_waiting_off_it_dispatches_the_candidate() {
     let mut t = table();
     let (first, other) = called(&mut t);
     t.serves(first, Reason::Urgent);

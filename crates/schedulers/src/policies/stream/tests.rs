@@ -90,7 +90,7 @@ fn a_stream_below_the_threshold_is_not_waited_for() {
 }
 
 #[test]
-fn the_disk_does_not_wait_for_the_child_of_a_write_unless_told_to() {
+fn the_disk_waits_for_the_child_of_a_write_only_with_wait_after_writes() {
     for waits in [false, true] {
         let mut t = table(&[("wait_after_writes", Value::Flag(waits))]);
         let other = establish(&mut t, 4);
@@ -376,7 +376,7 @@ fn a_lower_class_waits_under_a_stream_too() {
 }
 
 #[test]
-fn what_it_wraps_is_tuned_through_it() {
+fn the_wrapped_policy_is_tuned_through_the_framework() {
     let mut t = around(Box::new(Deadline::new(Version::V2_6_32)), &[]);
     t.scheduler.tune("fifo_batch", Value::Count(3)).unwrap();
     assert_eq!(t.scheduler.tunable("fifo_batch"), Some(Value::Count(3)));
@@ -424,7 +424,7 @@ impl Tuning for Named {
 }
 
 #[test]
-fn what_can_be_tuned_of_what_it_wraps_is_listed_behind_its_own_once() {
+fn tunables_of_the_wrapped_policy_are_listed_once_behind_its_own() {
     let t = around(Box::new(Named), &[]);
     let (own, of_policy) = t.scheduler.tunables().split_at(Tunables::TABLE.len());
     assert!(own.iter().map(|tunable| tunable.name).eq(Tunables::TABLE.iter().map(|tunable| tunable.name)));
@@ -440,7 +440,7 @@ fn told(t: &Table, role: &str) -> Option<Item> {
 }
 
 #[test]
-fn it_tells_which_stream_is_served_and_what_it_waits_for() {
+fn inspection_shows_the_served_stream_and_the_awaited_child() {
     let mut t = table(&[]);
     assert!(told(&t, "served").is_none());
     establish(&mut t, 4);

@@ -36,7 +36,7 @@ fn a_writer_that_is_ahead_of_the_least_served_one_is_held_until_that_has_caught_
 }
 
 #[test]
-fn pages_that_are_thrown_away_count_for_nobody() {
+fn discarded_pages_are_charged_to_no_account() {
     let mut t = host(&[0, 7]);
     t.dirty(0, 1, 0, 1);
     t.dirty(1, 2, 0, 1000);
@@ -122,7 +122,7 @@ fn a_held_write_does_not_go_on_for_want_of_work_while_an_fsync_runs() {
 }
 
 #[test]
-fn writes_go_straight_out_whoever_caused_them() {
+fn writes_are_dispatched_at_once_whatever_their_causes() {
     let mut t = host(&[0, 7]);
     let read = t.caused(0, Op::Read, 100, 8);
     let write = t.caused(1, Op::Write, 900, 8);

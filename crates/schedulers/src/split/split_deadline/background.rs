@@ -92,7 +92,7 @@ mod tests {
     use crate::testing::{at_ms, request};
 
     #[test]
-    fn what_is_dirty_queued_and_cached_takes_as_long_as_it_took_of_late() {
+    fn the_time_for_dirty_queued_and_cached_data_follows_recent_speed() {
         let mut background = Background::default();
         let write = Request { op: Op::Write, ..request(0, 800) };
         background.served(at_ms(0), &write, Span::from_millis(10)); // 100 pages

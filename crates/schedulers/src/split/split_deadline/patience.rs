@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_used_teaches_nothing_and_the_first_comes_by_itself() {
+    fn unused_patience_is_not_learnt_and_the_first_fsync_is_not_delayed() {
         let mut patience = Patience::default();
         fsync(&mut patience, 80);
         patience.begins();

@@ -38,7 +38,7 @@ fn data_that_is_queued_when_an_fsync_begins_may_be_in_its_transaction() {
 }
 
 #[test]
-fn what_a_running_fsync_has_to_read_goes_before_what_may_be_in_its_transaction() {
+fn reads_of_a_running_fsync_go_before_data_that_may_be_in_its_transaction() {
     let mut t = host();
     let data = t.caused(1, Op::Write, 900_000, 8);
     assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
@@ -88,7 +88,7 @@ fn a_background_writer_is_held_while_its_file_has_too_much() {
 }
 
 #[test]
-fn what_an_fsync_with_a_deadline_waits_for_goes_first() {
+fn writes_that_an_fsync_with_a_deadline_waits_for_go_first() {
     let mut t = host();
     let read = t.caused(1, Op::Read, 100, 8);
     t.table.at(1);
@@ -102,7 +102,7 @@ fn what_an_fsync_with_a_deadline_waits_for_goes_first() {
 }
 
 #[test]
-fn what_somebody_waits_for_may_be_in_a_transaction_with_a_deadline() {
+fn synchronous_writes_may_be_in_a_transaction_with_a_deadline() {
     let mut t = host();
     let before = sync_write(&mut t, 1, 500);
     t.table.at(50);
@@ -158,7 +158,7 @@ fn data_that_a_transaction_may_wait_for_lets_the_log_pass() {
 }
 
 #[test]
-fn the_log_is_everybodys_even_where_no_causes_are_known() {
+fn the_log_is_urgent_for_all_even_without_known_causes() {
     let mut t = host();
     assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
     let aged = t.caused(1, Op::Write, 500, 8);
