@@ -213,7 +213,7 @@ fn an_idle_device_is_held_for_no_longer_than_the_limit() {
         }
         assert_eq!(host.now.since(begun), Span::from_secs(2), "{wrong:?}");
         assert!(matches!(host.faults()[..], [Fault::HeldTooLong { .. }]), "{:?}", host.faults());
-        // The step above was a dispatch that nobody completes; its ticket is gone, so no `finish` here.
+        // The last step was a dispatch whose ticket is dropped, so the queue cannot be finished here.
     }
 }
 

@@ -91,7 +91,7 @@ pub(super) fn perform(calls: &mut impl Calls, transfer: &mut Transfer) -> Result
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error),
             },
-            _ => match tell(calls, step) {
+            _ => match command(calls, step) {
                 Ok(()) => transfer.told(step),
                 Err(Errno::INTR) => {}
                 Err(error) if transfer.falls_back(step, error) => {}
@@ -123,7 +123,7 @@ fn one_move(calls: &mut impl Calls, transfer: &mut Transfer, offset: u64) -> Res
     result.unwrap_or(Err(Errno::INVAL))
 }
 
-fn tell(calls: &mut impl Calls, step: Step) -> Result<(), Errno> {
+fn command(calls: &mut impl Calls, step: Step) -> Result<(), Errno> {
     match step {
         Step::Zero { offset, bytes } | Step::Discard { offset, bytes } => calls.punch(offset, bytes),
         _ => calls.sync(),

@@ -91,7 +91,7 @@ pub struct Disk {
     pub service: Span,
     /// Writes fail with ENOSPC.
     pub full: bool,
-    /// Zeroes cannot be told.
+    /// The disk refuses to punch holes.
     pub no_punch: bool,
     pub mutation: Option<Mutation>,
     /// Occasions until the mutation happens again.

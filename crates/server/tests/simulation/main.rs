@@ -136,7 +136,7 @@ struct Serving {
     checker: Option<SharedChecker>,
     /// A healthy scheduler must not be called faulty, unless a tunable lets it wait for longer than the limits.
     may_be_faulty: bool,
-    /// Nothing goes wrong, and no scheduler stays in the queue longer than it promises.
+    /// No fault occurs, so no request may wait in the scheduler for longer than the policy states.
     is_calm: bool,
     window: usize,
 }
@@ -200,7 +200,7 @@ impl Life {
             2 => Faults { error: 300, short: 20, interrupted: 50, late: 5_000, hung: 0 },
             _ => Faults { error: 30, short: 8, interrupted: 20, late: 5_000, hung: 5_000 },
         };
-        // A calm disk does one thing after the other, for as long as one takes at most, and nobody else disturbs it.
+        // In a calm epoch the device serves one request at a time without faults, so that the policy's bound on waiting applies.
         let is_calm = random.once_in(8);
         if is_calm {
             disk.faults = Faults::default();
@@ -208,7 +208,7 @@ impl Life {
             disk.geometry.depth = 1;
             disk.set_cache(Cache::WriteThrough);
         }
-        let service = disk.service * 2;
+        let (service, mutation) = (disk.service * 2, disk.mutation);
         drop(disk);
         let limits = match random.below(3) {
             0 => Limits { nr_requests: 4, batch_requests: 2, ..Limits::default() },
@@ -217,12 +217,14 @@ impl Life {
         };
         let plugging = match random.below(4) {
             0 => Plugging::None,
-            1 => Plugging::Queue { threshold: 4, delay: Span::from_millis(3) },
+            // The plug's delay is not part of a policy's bound.
+            1 if !is_calm => Plugging::Queue { threshold: 4, delay: Span::from_millis(3) },
             _ => Plugging::Task { most: 32 },
         };
         let (window, checks, clients) =
             ([1, 4, 16, 64][random.below(4) as usize], is_calm || random.once_in(8), 1 + random.below(4));
-        let times_out = random.once_in(2);
+        // A timeout answers for a disk that never does.
+        let times_out = random.once_in(2) && mutation != Some(Mutation::NeverAnswers);
         let (name, is_faulty) = self.scheduler();
         let is_calm = is_calm && !is_faulty;
         let supervision = if is_faulty {
@@ -268,7 +270,7 @@ impl Life {
         serving.clients.push(Client::new(channel, structured));
     }
 
-    /// Everything in which a server is used until it ends: stopped, killed, or without power.
+    /// One server, from its start until it is stopped, killed, or without power.
     fn epoch(&mut self, requests: u64) -> Result<(), String> {
         let mut serving = self.serve();
         let until = self.totals.sent + requests;
@@ -303,7 +305,7 @@ impl Life {
         }
     }
 
-    /// What happens seldom.
+    /// Rare events: control orders, a full disk, clients that leave or stop reading.
     fn disturb(&mut self, serving: &mut Serving) -> Result<(), String> {
         if serving.is_calm {
             return Ok(());
@@ -386,11 +388,15 @@ impl Life {
                 return Err(format!("the server holds {held} bytes for one client"));
             }
         }
-        self.hear(serving, None)
+        self.read_replies(serving, None)
     }
 
     /// Clients read their replies; everything is checked.
-    fn hear(&mut self, serving: &mut Serving, mut found: Option<&mut Vec<(u32, u64)>>) -> Result<(), String> {
+    fn read_replies(
+        &mut self,
+        serving: &mut Serving,
+        mut found: Option<&mut Vec<(u32, u64)>>,
+    ) -> Result<(), String> {
         let mut violation = None;
         let mut flush = None;
         for client in &mut serving.clients {
@@ -424,7 +430,7 @@ impl Life {
         if let Some(sent) = flush {
             self.check_flush(sent)?;
         }
-        self.part(serving)?;
+        self.remove_ended(serving)?;
         if let Some(fault) = serving.server.fault() {
             self.totals.scheduler_faults += 1;
             if !serving.may_be_faulty {
@@ -450,8 +456,8 @@ impl Life {
         }
     }
 
-    /// Forgets clients that the server has let go.
-    fn part(&mut self, serving: &mut Serving) -> Result<(), String> {
+    /// Removes clients whose connections the server has closed.
+    fn remove_ended(&mut self, serving: &mut Serving) -> Result<(), String> {
         let mut horizon = u64::MAX;
         let mut at = 0;
         while at < serving.clients.len() {
@@ -512,7 +518,7 @@ impl Life {
         Ok(())
     }
 
-    /// Nobody sends any more, until everything is answered.
+    /// Clients send nothing more until everything is answered.
     fn drain(&mut self, serving: &mut Serving) -> Result<(), String> {
         let begun = self.now;
         loop {
@@ -543,7 +549,7 @@ impl Life {
             while !serving.clients[0].pending.is_empty() {
                 let begun = self.now;
                 serving.server.round(self.now);
-                self.hear(&mut serving, Some(&mut found))?;
+                self.read_replies(&mut serving, Some(&mut found))?;
                 let due = serving.server.due();
                 self.now = due.unwrap_or(self.now).max(self.now + Span::from_micros(1));
                 if self.now.since(begun) > PATIENCE {
@@ -587,7 +593,7 @@ fn no_promise_is_broken() {
     let (first, requests) = (number("DWELL_SEED", 1), number("DWELL_OPERATIONS", 400_000));
     let (begun, mut totals, mut seed) = (Instant::now(), Totals::default(), first);
     while totals.sent < requests {
-        totals.add(&live(seed, LIFE.min(requests), None).unwrap_or_else(|violation| panic!("{violation}")));
+        totals.add(&live(seed, LIFE, None).unwrap_or_else(|violation| panic!("{violation}")));
         seed += 1;
         if totals.lives.is_multiple_of(100) {
             println!("seeds {first} to {}: {totals:?}", seed - 1);
@@ -595,8 +601,10 @@ fn no_promise_is_broken() {
     }
     let rate = totals.sent as f64 / begun.elapsed().as_secs_f64();
     println!("seeds {first} to {}: {totals:?}, {rate:.0} requests a second", seed - 1);
-    assert!(totals.power_losses > 0 && totals.kills > 0 && totals.stops > 0, "{totals:?}");
-    assert!(totals.scheduler_faults > 0 && totals.disconnects > 0 && totals.failed > 0, "{totals:?}");
+    if totals.lives >= 4 {
+        assert!(totals.power_losses > 0 && totals.kills > 0 && totals.stops > 0, "{totals:?}");
+        assert!(totals.scheduler_faults > 0 && totals.disconnects > 0 && totals.failed > 0, "{totals:?}");
+    }
 }
 
 #[test]
