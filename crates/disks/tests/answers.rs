@@ -109,7 +109,7 @@ fn every_built_in_drive_answers_every_command() {
 }
 
 #[test]
-fn that_an_answer_takes_its_time_is_known_beforehand() {
+fn earliest_completion_is_known_beforehand() {
     let mut drive = built_in("wd5000aaks");
     let command = Command { tag: Tag(0), op: Op::Read, start: Sector(0), sectors: Sectors(8), fua: false };
     drive.submit(Time::ZERO, command);
@@ -118,9 +118,9 @@ fn that_an_answer_takes_its_time_is_known_beforehand() {
     assert_eq!(not_before.since(next), bus + completion, "of this drive");
 }
 
-/// A host that goes by it is up a few times for each command, not at each of its sectors.
+/// A host that sleeps until the earliest completion wakes a few times for each command, not for each sector.
 #[test]
-fn of_a_long_read_it_is_known_as_well() {
+fn earliest_completion_of_a_long_read_saves_wakeups() {
     let mut drive = built_in("wd5000aaks");
     let (mut now, mut ups, mut answers, mut at) = (Time::ZERO, 0, 0, 0);
     while answers < 200 {
@@ -136,9 +136,9 @@ fn of_a_long_read_it_is_known_as_well() {
     assert!(ups < 5 * answers, "{ups} times for {answers} answers");
 }
 
-/// A host that sleeps until the drive can answer gets every answer when it comes.
+/// A host that sleeps until the earliest completion receives every completion at its time.
 #[test]
-fn whoever_sleeps_until_then_misses_no_answer() {
+fn sleeping_until_the_earliest_completion_misses_none() {
     let mut drive = built_in("wd5000aaks");
     let mut random = Random::new(7);
     let (mut now, mut answers, mut reads, mut next) = (Time::ZERO, 0, 0, 1_000_000);

@@ -31,7 +31,7 @@ fn parity_by_walking(geometry: &Geometry, row: u64) -> u32 {
 }
 
 #[test]
-fn every_sector_lies_in_one_place_and_parity_in_none_of_them() {
+fn every_sector_maps_to_one_location_and_none_to_parity() {
     for geometry in shapes() {
         let mut taken = BTreeSet::new();
         for logical in 0..geometry.capacity().0 {
@@ -57,7 +57,7 @@ fn every_sector_lies_in_one_place_and_parity_in_none_of_them() {
 }
 
 #[test]
-fn units_one_behind_the_other_are_on_different_members() {
+fn consecutive_stripe_units_are_on_different_members() {
     for geometry in shapes() {
         let member = |unit: u64| geometry.place(Sector(unit * u64::from(UNIT))).member;
         let units = geometry.capacity().0 / u64::from(UNIT);
@@ -86,7 +86,7 @@ fn covered(parts: &[Part]) -> BTreeMap<(u32, u64), u32> {
 }
 
 #[test]
-fn the_parts_of_a_read_cover_exactly_what_is_asked_for() {
+fn the_parts_of_a_read_cover_exactly_the_request() {
     let mut random = Random::new(1);
     let mut access = Access::default();
     for geometry in shapes() {
@@ -174,7 +174,7 @@ impl Bytes {
 }
 
 #[test]
-fn what_was_written_is_read_back_with_every_member_gone_in_turn() {
+fn data_survives_the_loss_of_each_member() {
     for geometry in shapes().filter(|geometry| geometry.level() == Level::Raid5) {
         let members = (0..geometry.members()).map(Some);
         for failed in std::iter::once(None).chain(members) {
@@ -210,7 +210,7 @@ fn reads_and_writes(start: u64, sectors: u32, failed: Option<u32>) -> (usize, us
 }
 
 #[test]
-fn a_write_takes_the_cheaper_way_to_its_parity() {
+fn a_write_updates_parity_by_the_cheaper_method() {
     // Row 0: data on members 0 to 4, parity on 5.
     assert_eq!(reads_and_writes(0, 8, None), (2, 2), "one of five: modify, 2 reads against 4");
     assert_eq!(reads_and_writes(0, 16, None), (3, 3), "two of five: a tie of 3 and 3 reconstructs");
@@ -227,7 +227,7 @@ fn a_write_takes_the_cheaper_way_to_its_parity() {
 }
 
 #[test]
-fn a_link_delays_only_when_others_are_on_it() {
+fn a_link_delays_only_when_shared() {
     let mut link = Link::new(400_000_000);
     let (unit, at) = (Sectors(128), Time::ZERO + Span::from_millis(10));
     assert_eq!(link.pass(at, unit), at, "alone it passes beside the drive's own transfer");
@@ -239,7 +239,7 @@ fn a_link_delays_only_when_others_are_on_it() {
 }
 
 #[test]
-fn names_of_arrays_are_read_and_printed() {
+fn array_names_parse_and_print() {
     for name in ["raid0:5x64k", "raid5:24x1024k", "raid5:5x64k{failed=2, slow=0, slowness=150, link=400}"] {
         assert_eq!(ArrayDescription::parse(name).unwrap().to_string(), name);
     }
@@ -247,7 +247,7 @@ fn names_of_arrays_are_read_and_printed() {
 }
 
 #[test]
-fn wrong_names_of_arrays_say_what_is_wrong() {
+fn errors_of_array_names_state_the_problem() {
     for (name, word) in [
         ("raid0", "no ':'"),
         ("raid6:5x64k", "raid6"),
@@ -294,7 +294,7 @@ fn run(mut drive: Box<dyn Drive>) -> Vec<Time> {
 }
 
 #[test]
-fn a_slow_drive_takes_so_much_longer_for_everything() {
+fn a_slow_drive_scales_all_times() {
     let drive = || dwell_disks::open("wd5000aaks", &mut |_| unreachable!("it is built in")).unwrap().0;
     let usual = run(drive());
     for percent in [100, 150, 370] {
@@ -307,7 +307,7 @@ fn a_slow_drive_takes_so_much_longer_for_everything() {
 }
 
 #[test]
-fn drives_behind_a_narrow_link_share_its_rate() {
+fn drives_on_a_narrow_link_share_its_rate() {
     let link = Rc::new(RefCell::new(Link::new(100_000_000)));
     let drive = || dwell_disks::open("wd5000aaks", &mut |_| unreachable!("it is built in")).unwrap().0;
     let alone = run(drive());

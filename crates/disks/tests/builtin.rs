@@ -112,7 +112,7 @@ fn sizes_depths_and_rotation_are_exact() {
 }
 
 #[test]
-fn rates_are_as_said_from_the_medium_and_with_the_skews() {
+fn media_rates_match_the_data_sheet_with_skews() {
     for said in &SAID {
         let drive = rotating(said.name);
         let media = |sector: u64| {
@@ -127,7 +127,7 @@ fn rates_are_as_said_from_the_medium_and_with_the_skews() {
 
 /// What the model of the drive does, its buffer and all: 128 KiB at a time, one after the other.
 #[test]
-fn reading_in_sequence_comes_to_the_rate_of_the_medium() {
+fn sequential_reads_reach_the_media_rate() {
     for said in &SAID {
         let mut drive = rotating(said.name);
         let (mut now, mut start) = (Time::ZERO, Sector(0));
@@ -152,7 +152,7 @@ fn completion(drive: &mut Rotating) -> Time {
 }
 
 #[test]
-fn seeks_between_random_sectors_average_as_said() {
+fn random_seeks_average_the_stated_time() {
     for said in &SAID {
         let (drive, mut state) = (rotating(said.name), 42);
         let count = 100_000;
@@ -184,7 +184,7 @@ fn the_best_is_exact_across_tracks() {
 }
 
 #[test]
-fn every_number_has_its_origin() {
+fn every_number_states_its_origin() {
     for drive in catalogue::built_in() {
         for origin in &drive.origins {
             let text = &origin.text;
@@ -212,7 +212,7 @@ fn check_origins(drive: &str, path: &str, table: &toml::Table) {
 }
 
 #[test]
-fn descriptions_survive_being_written_and_read() {
+fn descriptions_round_trip_through_toml() {
     for drive in catalogue::built_in() {
         let again = DriveDescription::parse("built in", &drive.to_toml()).unwrap();
         assert_eq!(again, drive);
@@ -220,7 +220,7 @@ fn descriptions_survive_being_written_and_read() {
 }
 
 #[test]
-fn curves_rise_from_the_buffer_to_a_seek_and_half_a_turn() {
+fn service_time_curves_rise_from_buffer_hits_to_seek_and_half_a_turn() {
     for said in &SAID {
         let measure = || curve::measure(&mut rotating(said.name), curve::SEED);
         let measured = measure();
@@ -239,7 +239,7 @@ fn curves_rise_from_the_buffer_to_a_seek_and_half_a_turn() {
 }
 
 #[test]
-fn solid_state_drives_read_as_fast_anywhere() {
+fn solid_state_reads_do_not_depend_on_location() {
     for name in ["ssd-sata", "ssd-nvme"] {
         let curve = description(name).service_curve().unwrap();
         let (near, far) = (curve.at_distance(1 << 16), curve.longest());
@@ -304,7 +304,7 @@ fn miss_hit_miss(changes: &str) -> Span {
 /// Two streams that the buffer answers by turns, much faster than the arm could follow: each answer stops the other stream's
 /// reading ahead, and what the arm has not begun it need not do. It once owed every one of these moves.
 #[test]
-fn moves_that_were_never_begun_are_not_made() {
+fn seeks_that_never_started_are_not_performed() {
     let (mut drive, _) = dwell_disks::open("wd5000aaks", &mut |_| Err(std::io::ErrorKind::NotFound.into()))
         .expect("a built-in drive");
     let mut now = Time::ZERO;
@@ -336,7 +336,7 @@ fn moves_that_were_never_begun_are_not_made() {
 }
 
 #[test]
-fn a_read_from_the_buffer_leaves_reading_ahead_alone() {
+fn a_read_from_the_buffer_does_not_disturb_read_ahead() {
     let (goes_on, stops) = (miss_hit_miss(""), miss_hit_miss("buffer.hit_stops_read_ahead=true"));
     assert!(goes_on < Span::from_millis(2), "all of it is in the buffer by then: {goes_on:?}");
     assert!(stops > Span::from_millis(8), "the arm went away and comes back: {stops:?}");

@@ -52,7 +52,7 @@ fn a_built_in_drive_opens_by_name() {
 }
 
 #[test]
-fn overrides_change_what_they_name() {
+fn overrides_change_the_named_field() {
     let p = rotating("wd5000aaks{depth=1,buffer=off}");
     assert_eq!(p.queue.depth, 1);
     assert_eq!(
@@ -69,7 +69,7 @@ fn overrides_change_what_they_name() {
 
 /// Overheads that are left out are none, but count once they are there.
 #[test]
-fn an_overhead_counts_where_none_was_told() {
+fn an_overhead_override_applies_where_none_was_stated() {
     let mut files = |_: &str| Ok(Box::new(SMALL.as_bytes()) as Box<dyn Read>);
     let mut read = |spec: &str| {
         let mut drive = catalogue::open(spec, &mut files).unwrap().0;
@@ -87,7 +87,7 @@ fn an_overhead_counts_where_none_was_told() {
 }
 
 #[test]
-fn an_override_says_so_where_the_origin_was() {
+fn an_override_replaces_the_stated_origin() {
     let drive = catalogue::describe("wd5000aaks{depth=4}", &mut no_files).unwrap();
     let origin = drive.origins.iter().find(|o| o.table == "queue" && o.field.as_deref() == Some("depth"));
     assert!(origin.unwrap().text.contains("override"));
@@ -95,7 +95,7 @@ fn an_override_says_so_where_the_origin_was() {
 
 /// Also where the rest of the table, or of the drive, has one origin for all of it, which is still told of the rest.
 #[test]
-fn an_override_says_so_where_there_was_no_origin_of_its_own() {
+fn an_override_adds_an_origin_where_none_was_stated() {
     let said = |spec: &str, table: &str, field: Option<&str>| {
         let drive = catalogue::describe(spec, &mut plain).unwrap();
         let mut origins = drive.origins.iter();
@@ -111,7 +111,7 @@ fn an_override_says_so_where_there_was_no_origin_of_its_own() {
 }
 
 #[test]
-fn unknown_names_are_answered_with_the_nearest() {
+fn unknown_names_suggest_the_nearest() {
     let text = wrong("wd5000aakx");
     assert!(text.contains("did you mean 'wd5000aaks'?") && text.contains("ssd-nvme"), "{text}");
     assert!(wrong("WD5000AAKS").contains("did you mean 'wd5000aaks'?"));
@@ -192,7 +192,7 @@ fn plain(name: &str) -> io::Result<Box<dyn Read>> {
 
 /// What a drive has is not changed into what most have.
 #[test]
-fn what_is_on_is_not_changed_by_turning_it_on() {
+fn enabling_an_enabled_feature_changes_nothing() {
     let buffer = |spec: &str| match catalogue::describe(spec, &mut plain).unwrap().parameters {
         DriveParameters::Rotating(p) => p.buffer,
         DriveParameters::SolidState(_) => panic!("{spec} rotates"),
@@ -208,7 +208,7 @@ fn what_is_on_is_not_changed_by_turning_it_on() {
 
 /// What is read and has no effect reaches whoever asked for the drive, overrides or not.
 #[test]
-fn what_has_no_effect_is_told() {
+fn settings_without_effect_are_reported() {
     let note = "plain.model:29: 'HPL seek equation values' has no effect: the seek type is extracted";
     for spec in ["plain.diskspecs", "plain.diskspecs{buffer=off}"] {
         assert_eq!(catalogue::describe(spec, &mut plain).unwrap().notes, [note], "{spec}");
@@ -217,7 +217,7 @@ fn what_has_no_effect_is_told() {
 
 /// Every measured drive of DiskSim's, written as TOML and read again, is the same drive.
 #[test]
-fn drives_of_disksim_survive_as_toml() {
+fn disksim_drives_round_trip_through_toml() {
     for name in ["barracuda", "cheetah9LP", "atlas_III", "hp_c2247a", "st41601n"] {
         let folder = common::disksim("parameters");
         let mut open = |file: &str| Ok(Box::new(std::fs::File::open(folder.join(file))?) as Box<dyn Read>);
@@ -229,7 +229,7 @@ fn drives_of_disksim_survive_as_toml() {
 
 /// Any number of a description may be wild: it is refused, or the drive that it makes serves requests.
 #[test]
-fn wild_numbers_are_refused_or_served() {
+fn extreme_numbers_are_refused_or_simulated() {
     let wild =
         ["0", "1", "3", "255", "65535", "4294967295", "3600000.0", "0.0", "1e-9", "1e300", "-1", "1e12"];
     let rotating = DriveDescription::parse("small", SMALL).unwrap();
@@ -259,7 +259,7 @@ fn wild_numbers_are_refused_or_served() {
 
 /// The same of any number in DiskSim's files.
 #[test]
-fn wild_numbers_in_disksims_files_are_refused_or_served() {
+fn extreme_numbers_in_disksim_files_are_refused_or_simulated() {
     let wild = [
         "0",
         "1",

@@ -38,7 +38,7 @@ fn demerits_do_not_grow() {
 
 /// With DiskSim's rules, the four drives whose files state everything that the experiments used have DiskSim's demerits.
 #[test]
-fn as_disksim_is_as_disksim() {
+fn disksim_fidelity_reproduces_disksim() {
     for (specs, trace, disksim, _) in &DRIVES[..4] {
         let ours = demerit(specs, trace, Fidelity::DiskSim);
         assert!((ours - disksim).abs() < 0.0006, "{trace}: {ours} ms, DiskSim {disksim} ms");

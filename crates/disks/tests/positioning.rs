@@ -52,21 +52,21 @@ fn check_one(drive: &Rotating, now: Time, sector: u64, op: Op, other: u64) {
 
 /// With slips, spares, moved sectors, odd seek curves and negative settling times.
 #[test]
-fn what_takes_so_long_is_among_what_is_reached_within_that_time_on_random_drives() {
+fn reached_angles_contain_every_sector_of_that_time_on_random_drives() {
     for seed in 0..300 {
         check(random_drive(&mut Dice::new(seed)), seed);
     }
 }
 
 #[test]
-fn what_takes_so_long_is_among_what_is_reached_within_that_time_on_measured_drives() {
+fn reached_angles_contain_every_sector_of_that_time_on_measured_drives() {
     for drive in ["atlas_III", "cheetah9LP", "hp_c2247a"] {
         check(parameters(drive, Fidelity::Drive), 7);
     }
 }
 
 #[test]
-fn few_lie_where_the_best_of_many_might() {
+fn reached_angles_exclude_most_sectors() {
     let mut drive = dwell_disks::open("ide-2003", &mut |_| unreachable!("built in")).unwrap().0;
     let (mut dice, mut now, mut held) = (Dice::new(1), Time::ZERO, 0);
     let capacity = drive.capacity().0;
@@ -94,7 +94,7 @@ fn few_lie_where_the_best_of_many_might() {
 
 /// A write that may not begin at once misses what passes before it may.
 #[test]
-fn a_write_waits_for_its_sector_from_when_it_may_begin() {
+fn rotational_wait_of_a_write_starts_when_it_may_start() {
     let mut p = RotatingParameters::plain("slow to write", 100, 10, 1, 6_000.0);
     p.overheads.minimum_seek_delay_ms = 2.0;
     p.buffer.fast_write = FastWrite::None;

@@ -40,7 +40,7 @@ fn keeps(p: &mut RotatingParameters) {
 }
 
 #[test]
-fn a_whole_hit_sneaks_past_the_arm() {
+fn a_full_hit_is_sent_while_the_arm_works() {
     let arrivals = again();
     let waits = served(drive(keeps), &arrivals);
     assert!(waits[2].at >= waits[1].at, "without leave it waits: {waits:?}");
@@ -63,7 +63,7 @@ fn partly_again() -> [Arrival; 3] {
 /// With segments as long as what is read ahead, a hit whose end is missing sends what is there, leaves the bus, and has its
 /// turn at the arm for the rest.
 #[test]
-fn a_partial_hit_sneaks_out_what_is_there() {
+fn a_partial_hit_sends_its_buffered_sectors_while_the_arm_works() {
     let reads = |sneaks| {
         served(
             drive(|p| {
@@ -81,7 +81,7 @@ fn a_partial_hit_sneaks_out_what_is_there() {
 
 /// A read that came before its data did: while the arm is on its way elsewhere the bus looks for it among those that wait.
 #[test]
-fn a_hit_that_came_about_later_sneaks_out() {
+fn a_hit_found_while_waiting_is_sent_while_the_arm_works() {
     // The second wants what the first reads ahead, a sector after it has come; the third has the arm before it.
     let arrivals = [at(0, 100, false), at(1, 50_000, false), at(1, 110, false), at(2, 90_000, false)];
     let reads = |sneaks| {

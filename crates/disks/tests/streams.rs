@@ -45,7 +45,7 @@ const ROTATING: [&str; 5] = ["wd5000aaks", "barracuda-7200.10", "st31500341as", 
 
 /// What the arm passes over in one go is read or written, whatever the order of the commands, their number and their length.
 #[test]
-fn a_stream_goes_at_the_speed_of_the_medium() {
+fn a_stream_reaches_the_media_rate() {
     for name in ROTATING {
         let medium = rate(&format!("{name}{{queue.order=fcfs}}"), Op::Write, 1, 1, 512);
         for (depth, sectors) in [1, 4, 31].into_iter().flat_map(|d| [64, 256, 1024, 4096].map(|s| (d, s))) {
@@ -62,7 +62,7 @@ fn a_stream_goes_at_the_speed_of_the_medium() {
 
 /// Small ones are bound by the bus; what the arm has read before them waits in one segment, not in one for each.
 #[test]
-fn more_commands_do_not_slow_a_stream_of_small_ones() {
+fn a_deeper_queue_does_not_slow_small_sequential_reads() {
     for name in &ROTATING[..3] {
         for op in [Op::Read, Op::Write] {
             let (four, many) = (rate(name, op, 4, 1, 8), rate(name, op, 31, 1, 8));
@@ -71,9 +71,9 @@ fn more_commands_do_not_slow_a_stream_of_small_ones() {
     }
 }
 
-/// Whatever else may use the bus before its turn, a stream's writes come into the buffer when there is room.
+/// Requests that use the bus before their turn do not keep the writes of a stream from a buffer that has room.
 #[test]
-fn a_stream_of_writes_goes_as_fast_where_data_sneaks() {
+fn a_write_stream_is_as_fast_with_prebuffering() {
     let plain = rate("wd5000aaks", Op::Write, 4, 1, 64);
     for switches in ["sneaky_intermediate_read_hits", "prebuffer_writes"] {
         for (depth, sectors) in [(4, 64), (31, 64), (31, 256)] {
@@ -84,9 +84,9 @@ fn a_stream_of_writes_goes_as_fast_where_data_sneaks() {
     }
 }
 
-/// A command that completes on the medium has lost its place there when its host knows; several at a time have not.
+/// With one command at a time each write misses its position and waits a revolution; with several queued, none does.
 #[test]
-fn without_a_write_cache_as_well_if_writes_are_queued() {
+fn a_write_stream_without_cache_reaches_the_media_rate_when_queued() {
     for name in &ROTATING[..3] {
         let uncached = format!("{name}{{buffer.fast_write=none}}");
         let (cached, one, four) = (
@@ -100,7 +100,7 @@ fn without_a_write_cache_as_well_if_writes_are_queued() {
 }
 
 #[test]
-fn more_commands_do_not_shorten_the_runs_of_several_streams() {
+fn a_deeper_queue_does_not_shorten_runs_of_several_streams() {
     for (name, streams) in [("wd5000aaks", 2), ("wd5000aaks", 8), ("st31500341as", 2)] {
         let (one, many) = (rate(name, Op::Write, 1, streams, 64), rate(name, Op::Write, 31, streams, 64));
         assert!(many > 0.95 * one, "{name}, {streams} streams: {many} and {one} bytes/s");
@@ -140,9 +140,9 @@ fn read_beside_a_stream(name: &str, depth: u32) -> (u32, Span, f64) {
     (reads, longest, (next * 512) as f64 / 10.0)
 }
 
-/// What is near the arm goes first, and a stream's next write always is: only its age brings a read its turn.
+/// The next write of a stream is always the nearest command, so a read is served only when its age exceeds the limit.
 #[test]
-fn a_reader_beside_a_stream_of_writes_waits_until_it_is_old() {
+fn a_read_among_a_write_stream_waits_until_its_age_limit() {
     for (name, depth) in
         [2, 4, 31].into_iter().flat_map(|depth| ROTATING[..3].iter().map(move |n| (n, depth)))
     {

@@ -46,14 +46,14 @@ fn taken(drive: &mut dyn Drive) -> u64 {
 }
 
 #[test]
-fn writes_are_taken_until_the_stack_is_full() {
+fn writes_are_accepted_until_the_stack_is_full() {
     // Those that the arm writes meanwhile make room for others.
     assert!((32..=36).contains(&taken(&mut *drive(""))));
     assert!((8..=10).contains(&taken(&mut *drive("{buffer.write_segments=8}"))));
 }
 
 #[test]
-fn or_until_the_memory_is() {
+fn writes_are_accepted_until_the_memory_is_full() {
     // 3584 sectors of 68; the last segment's length is left to reads.
     let stack = "buffer.segments=129, buffer.write_segments=128";
     assert!((52..=58).contains(&taken(&mut *drive(&format!("{{{stack}}}")))));
@@ -61,7 +61,7 @@ fn or_until_the_memory_is() {
 }
 
 #[test]
-fn the_head_goes_also_to_what_the_buffer_has_answered() {
+fn the_head_also_serves_writes_completed_in_the_buffer() {
     let travel = |changes: &str| {
         let (mut drive, mut now) = (drive(changes), Time::ZERO);
         for n in 1..=20 {
@@ -80,7 +80,7 @@ fn the_head_goes_also_to_what_the_buffer_has_answered() {
 }
 
 #[test]
-fn what_waits_in_the_buffer_is_written_in_the_order_that_takes_least() {
+fn buffered_writes_are_ordered_by_positioning_time() {
     let time = |changes| {
         let mut drive = drive(changes);
         let mut now = Time::ZERO;
@@ -95,7 +95,7 @@ fn what_waits_in_the_buffer_is_written_in_the_order_that_takes_least() {
 
 /// While a flush waits for what lies far apart, small writes go into the buffer, each of which keeps its place meanwhile.
 #[test]
-fn there_is_a_place_for_every_command_beside_a_flush() {
+fn a_flush_leaves_room_for_every_command() {
     const FLUSH: Tag = Tag(31);
     let mut drive = drive("{queue.depth=4}");
     let mut now = Time::ZERO;
@@ -123,7 +123,7 @@ fn there_is_a_place_for_every_command_beside_a_flush() {
 
 /// A read finds room however many writes there are, and data that was read is pushed out by it.
 #[test]
-fn reads_go_on_beside_a_full_stack() {
+fn reads_proceed_with_a_full_stack() {
     let mut drive = drive("");
     let mut now = Time::ZERO;
     for n in 0..200 {
@@ -135,7 +135,7 @@ fn reads_go_on_beside_a_full_stack() {
 
 /// Drives drawn at random whose segments share from one segment's memory to more than there is answer every command.
 #[test]
-fn any_drive_answers_whatever_its_memory() {
+fn drives_of_any_memory_size_complete_all_commands() {
     for seed in 0..600 {
         let mut dice = Dice::new(seed);
         let mut p = random_drive(&mut dice);
@@ -158,7 +158,7 @@ fn any_drive_answers_whatever_its_memory() {
 
 /// As many segments as a drive can have, so that their last number is followed by none.
 #[test]
-fn memory_is_shared_by_255_segments_too() {
+fn memory_is_shared_by_255_segments() {
     let mut drive = drive("{buffer.segments=255}");
     let written = answered(&mut *drive, Time::ZERO, Op::Write, place(1), SECTORS);
     let read = answered(&mut *drive, written, Op::Read, place(2), SECTORS);

@@ -23,7 +23,7 @@ fn of(format: Format) -> Options {
 }
 
 #[test]
-fn a_line_that_makes_no_sense_is_left_out_and_counted() {
+fn a_malformed_line_is_skipped_and_counted() {
     let text = "0.5 0 100 8 1\n1.5 0 1x0 8 1\n2.5 0 200 8 1\n";
     let (records, recording) = read("a.ascii", text.as_bytes(), &Options::default()).unwrap();
     assert_eq!(records.len(), 2);
@@ -66,7 +66,7 @@ fn a_file_of_another_format_is_an_error_and_not_an_empty_recording() {
 }
 
 #[test]
-fn a_recording_cut_in_the_middle_loses_its_last_line_only() {
+fn a_truncated_recording_loses_only_its_last_line() {
     let whole = "0.5 0 100 8 1\n1.5 0 200 8 1\n2.5 0 30";
     let (records, recording) = read("a.ascii", whole.as_bytes(), &Options::default()).unwrap();
     assert_eq!(records.len(), 2);
@@ -79,7 +79,7 @@ fn a_recording_cut_in_the_middle_loses_its_last_line_only() {
 }
 
 #[test]
-fn a_clock_that_slips_is_mended_and_one_that_jumps_is_left_out() {
+fn small_clock_steps_are_corrected_and_jumps_skipped() {
     let text = "5000.5 0 100 8 1\n5000.4 0 200 8 1\n1.5 0 300 8 1\n6000.5 0 400 8 1\n";
     let (records, recording) = read("a.ascii", text.as_bytes(), &Options::default()).unwrap();
     let times: Vec<_> = records.iter().map(|record| record.at.as_nanos()).collect();
@@ -100,7 +100,7 @@ fn two_recordings_in_one_file_are_an_error() {
 }
 
 #[test]
-fn lengths_and_places_that_cannot_be() {
+fn impossible_lengths_and_offsets_are_skipped() {
     let text = "1,R,0,0,1577808144360767\n1,R,100,1000,1577808144360768\n1,W,4096,4096,1577808144360769\n\
                 1,W,18446744073709551615,4096,1577808144360770\n";
     let options = Options { capacity: Some(8192), ..Options::default() };
@@ -119,7 +119,7 @@ fn lengths_and_places_that_cannot_be() {
 }
 
 #[test]
-fn of_several_devices_one_must_be_chosen() {
+fn several_devices_require_a_choice() {
     let text = "0.5 0 100 8 1\n1.5 3 200 8 1\n2.5 3 300 8 1\n";
     let failure = error("a.ascii", text, &Options::default());
     assert_eq!(
@@ -139,7 +139,7 @@ fn of_several_devices_one_must_be_chosen() {
 }
 
 #[test]
-fn carriage_returns_are_no_part_of_a_line() {
+fn carriage_returns_are_stripped() {
     for (name, bytes) in common::corpus() {
         let Ok(text) = String::from_utf8(bytes) else { continue };
         if name.contains("two-devices") || name.contains("srt") || text.contains('\r') || text.contains('\0')
@@ -153,7 +153,7 @@ fn carriage_returns_are_no_part_of_a_line() {
 }
 
 #[test]
-fn a_unit_may_be_forced_and_is_judged_aloud() {
+fn a_forced_time_unit_is_used_and_the_judged_one_reported() {
     let text = "1,R,0,4096,1577808144360\n1,R,4096,4096,1577808144361\n";
     let (records, recording) = read("a.csv", text.as_bytes(), &Options::default()).unwrap();
     assert_eq!(records[1].at.as_nanos(), 1_000_000);
@@ -167,7 +167,7 @@ fn a_unit_may_be_forced_and_is_judged_aloud() {
 }
 
 #[test]
-fn a_rate_that_no_machine_has_is_doubted() {
+fn an_impossible_request_rate_is_reported() {
     let text: String = (0..2_000).map(|n| format!("{n} 0 {n} 8 1\n")).collect();
     let (_, recording) = read("a.mqsim", text.as_bytes(), &Options::default()).unwrap();
     let doubt = recording.interpretation().doubt().expect("a doubt");
@@ -175,7 +175,7 @@ fn a_rate_that_no_machine_has_is_doubted() {
 }
 
 #[test]
-fn five_whole_numbers_are_mqsims_unless_the_name_or_the_user_says_otherwise() {
+fn five_integers_are_mqsim_unless_name_or_option_differs() {
     let text = "1000 0 100 8 1\n2000 0 200 8 1\n";
     let format = |name, options: &Options| {
         let interpretation = read(name, text.as_bytes(), options).unwrap().1.interpretation();
@@ -187,7 +187,7 @@ fn five_whole_numbers_are_mqsims_unless_the_name_or_the_user_says_otherwise() {
 }
 
 #[test]
-fn every_named_format_refuses_or_skips_what_is_not_its_own() {
+fn every_format_refuses_or_skips_foreign_input() {
     for &format in Format::ALL {
         for (name, bytes) in common::corpus() {
             let Ok((records, recording)) = read(&name, &bytes, &of(format)) else { continue };
@@ -207,7 +207,7 @@ fn is_twin(a: Format, b: Format) -> bool {
 }
 
 #[test]
-fn a_damaged_stream_is_an_error_that_says_so() {
+fn a_damaged_stream_is_reported_as_damaged() {
     let (name, bytes) =
         common::corpus().into_iter().find(|(name, _)| name.ends_with("cut.ascii.gz")).unwrap();
     let mut damaged = bytes.clone();
@@ -220,7 +220,7 @@ fn a_damaged_stream_is_an_error_that_says_so() {
 }
 
 #[test]
-fn what_stands_behind_the_end_of_a_compressed_stream_is_counted_and_left_out() {
+fn trailing_bytes_after_a_compressed_stream_are_counted_and_skipped() {
     let gzip = |bytes: &[u8]| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(bytes).unwrap();
@@ -239,7 +239,7 @@ fn what_stands_behind_the_end_of_a_compressed_stream_is_counted_and_left_out() {
 }
 
 #[test]
-fn what_is_compressed_by_something_else_is_told_what_it_is() {
+fn unsupported_compression_is_named() {
     for (head, what) in [
         (b"\xfd7zXZ\0\0\x04".as_slice(), "xz -dc"),
         (b"PK\x03\x04\x14\0", "unzip -p"),
@@ -252,7 +252,7 @@ fn what_is_compressed_by_something_else_is_told_what_it_is() {
 }
 
 #[test]
-fn what_is_cut_before_anything_can_be_read_is_not_called_empty() {
+fn a_stream_truncated_before_the_first_record_is_not_called_empty() {
     let error = |bytes: &[u8]| read("x", bytes, &Options::default()).map(|_| ()).unwrap_err().to_string();
     for head in [&b"\x28\xb5\x2f\xfd"[..], b"\x1f\x8b\x08", b"BZh91AY&SY"] {
         assert_eq!(error(head), "x: it is compressed and cut before anything can be read of it");
@@ -264,7 +264,7 @@ fn what_is_cut_before_anything_can_be_read_is_not_called_empty() {
 }
 
 #[test]
-fn a_byte_order_mark_before_a_text_loses_nothing() {
+fn a_byte_order_mark_is_ignored() {
     for (name, text) in [
         ("a.ascii", "0.5 0 100 8 1\n1.5 0 110 8 1\n2.5 0 200 8 1\n"),
         ("b.iolog", "fio version 2 iolog\n/dev/sda add\n/dev/sda open\n/dev/sda read 0 4096\n"),
@@ -279,7 +279,7 @@ fn a_byte_order_mark_before_a_text_loses_nothing() {
 }
 
 #[test]
-fn what_trace_cmd_prints_above_its_events_is_no_fault() {
+fn trace_cmd_headers_are_accepted() {
     let event =
         "  grep-1234  [000]   100.000300: block_rq_issue:       8,0 R 4096 () 1000 + 8 none,0,0 [grep]\n";
     for heading in ["cpus=2\n", "version = 6\nCPU 1 is empty\ncpus=2\n"] {

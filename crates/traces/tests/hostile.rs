@@ -169,7 +169,7 @@ fn peak_kib() -> Option<u64> {
 }
 
 #[test]
-fn memory_stays_bounded_whatever_the_file_holds() {
+fn memory_is_bounded_for_hostile_files() {
     // Half a million starts that never complete, each by a process with a name of its own.
     let starts = |n: u64| {
         format!("c{n}-{n} [000] .....  1.{:06}: block_io_start: 7,0 R 4096 () {n} + 8 [c{n}]\n", n % 7)
@@ -189,7 +189,7 @@ fn memory_stays_bounded_whatever_the_file_holds() {
 }
 
 #[test]
-fn a_bomb_is_no_recording() {
+fn a_decompression_bomb_is_refused() {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
     io::copy(&mut io::repeat(0).take(64 << 20), &mut encoder).unwrap();
     let bomb = encoder.finish().unwrap();
@@ -202,7 +202,7 @@ fn a_bomb_is_no_recording() {
 }
 
 #[test]
-fn a_slow_source_gives_the_same() {
+fn a_slow_source_gives_the_same_records() {
     struct Slow(Vec<u8>, usize);
     impl Read for Slow {
         fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
@@ -221,7 +221,7 @@ fn a_slow_source_gives_the_same() {
 }
 
 #[test]
-fn flushes_that_never_end_are_neither_kept_nor_searched() {
+fn unfinished_flushes_are_neither_kept_nor_searched() {
     let mut text = String::new();
     for n in 0..200_000_u64 {
         let (seconds, nanos) = (n / 1_000, n % 1_000 * 1_000_000);

@@ -156,7 +156,7 @@ fn a_published_mqsim_trace_is_read_back_from_every_format() {
 
 #[test]
 #[ignore = "needs a CloudPhysics trace: set DWELL_SHARED to a folder with traces/cloudphysics-vm.vscsi.csv.gz"]
-fn cloudphysics_is_two_hours_and_not_seven_milliseconds() {
+fn cloudphysics_times_span_two_hours() {
     let bytes = external("traces/cloudphysics-vm.vscsi.csv.gz");
     let (records, recording) = read("cloudphysics", &bytes, &Options::default()).unwrap();
     assert_eq!(records.len(), 113_872);
@@ -184,7 +184,7 @@ fn the_bundled_recordings_are_described() {
 }
 
 #[test]
-fn dwells_own_is_read_back_completely() {
+fn the_dwell_format_is_read_back_completely() {
     dwells_own(&recordings());
 }
 
@@ -213,7 +213,7 @@ fn dwells_own(recordings: &[Read]) {
 }
 
 #[test]
-fn what_is_compressed_by_its_extension_is_read() {
+fn compressed_files_are_read_by_extension() {
     let text: String = (0..60_000).map(|n| format!("{}.5 0 {} 8 1\n", n * 3, n * 64)).collect();
     for name in ["a.ascii", "a.ascii.gz", "a.ascii.zst"] {
         let mut sink = Compressed::new(name, Vec::new());
@@ -225,7 +225,7 @@ fn what_is_compressed_by_its_extension_is_read() {
 }
 
 #[test]
-fn a_name_that_would_break_the_line_does_not() {
+fn a_process_name_with_a_line_break_stays_on_one_line() {
     let mut record = Record::new(Time::ZERO, dwell_traces::DeviceId(0), Op::Read, 4096, 4096);
     record.process = Some(dwell_traces::Pid(7));
     let mut bytes = Vec::new();
@@ -238,7 +238,7 @@ fn a_name_that_would_break_the_line_does_not() {
 }
 
 #[test]
-fn no_more_requests_are_in_flight_on_average_than_at_once() {
+fn mean_requests_in_flight_do_not_exceed_the_maximum() {
     let text = "# dwell recording 1\n0 100000000 8,0 R 0 4096 - -\n1000000 100000000 8,0 R 4096 4096 - -\n";
     let mut recording = open("short.dwell", text.as_bytes(), &Options::default()).unwrap();
     let latency = dwell_traces::Info::of(&mut recording).unwrap().latency.unwrap();
