@@ -30,6 +30,7 @@ use crate::realtime::{self, Punctuality};
 use crate::resident;
 use crate::spin_sleep::SpinSleep;
 use crate::statistics::Watch;
+use crate::supervisor;
 use crate::thread::{DeviceThread, Waiting};
 
 /// Makes the back end, on the device's thread.
@@ -186,6 +187,7 @@ pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> 
         None
     };
     let signals = signals(hangups.is_some()).map_err(failed)?;
+    supervisor::unblock_signals();
     let server = start(configuration)?;
     if let (Some(acceptor), Some(hangups)) = (server.acceptor.clone(), hangups) {
         let reload = move || acceptor.reload_on(hangups);

@@ -68,11 +68,14 @@ pub fn supervise(runtime: &Path) -> io::Result<i32> {
     let (ours, theirs) = UnixDatagram::pair()?;
     ours.set_nonblocking(true)?;
     fcntl_setfd(&theirs, FdFlags::empty())?;
-    let mut supervisor = Supervisor { signals, ours, theirs, stored: Vec::new() };
+    let mut supervisor = Supervisor { signals, ours, theirs, stored: Vec::new(), ending: None };
     let mut pause = Duration::ZERO;
     loop {
         let began = Instant::now();
         let mut child = supervisor.start()?;
+        if let Some(signal) = supervisor.ending {
+            pass_on(&child, signal);
+        }
         let status = supervisor.watch(&mut child)?;
         if supervisor.stored.is_empty() {
             return Ok(exit_code(status));
@@ -83,7 +86,9 @@ pub fn supervise(runtime: &Path) -> io::Result<i32> {
             "the server ended ({status}) while its device is attached: requests wait; restarting it in {} ms",
             pause.as_millis()
         );
-        if supervisor.is_ended_within(pause)? {
+        // The first signal goes on to the next server, which serves the device until it is unused; a second one gives up.
+        let was_ending = supervisor.ending.is_some();
+        if supervisor.is_signalled_within(pause)? && was_ending {
             say!("giving up the attached device; its users get errors");
             for Stored { name, descriptor } in supervisor.stored.drain(..) {
                 drop(descriptor);
@@ -91,6 +96,41 @@ pub fn supervise(runtime: &Path) -> io::Result<i32> {
             }
             return Ok(1);
         }
+    }
+}
+
+/// SIGHUP may make the server read its certificates again.
+fn ends(signal: Signal) -> bool {
+    matches!(signal, Signal::INT | Signal::TERM)
+}
+
+fn pass_on(child: &Child, signal: Signal) {
+    if let Some(pid) = Pid::from_raw(child.id() as i32) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Signals that end a server.
+const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
+
+/// Changes for the calling thread whether the ending signals are blocked. Async-signal-safe.
+fn set_blocked(how: libc::c_int) {
+    // SAFETY: the set is initialised before it is used, and no other memory is involved.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        for signal in ENDING {
+            libc::sigaddset(&raw mut set, signal);
+        }
+        libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut());
+    }
+}
+
+/// Lets a supervised process receive the signals that the supervisor has passed on since its start. To be called once it handles them,
+/// before it starts a thread.
+pub(crate) fn unblock_signals() {
+    if env::var_os(SUPERVISOR).is_some() {
+        set_blocked(libc::SIG_UNBLOCK);
     }
 }
 
@@ -105,6 +145,8 @@ struct Supervisor {
     ours: UnixDatagram,
     theirs: UnixDatagram,
     stored: Vec<Stored>,
+    /// The signal that has asked for the end.
+    ending: Option<Signal>,
 }
 
 impl Supervisor {
@@ -124,6 +166,8 @@ impl Supervisor {
                 // A server in the background may write to its terminal also where `stty tostop` is set.
                 libc::signal(libc::SIGTTOU, libc::SIG_IGN);
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+                // Until the server handles them: see `unblock_signals`.
+                set_blocked(libc::SIG_BLOCK);
                 if libc::getppid() as u32 == supervisor {
                     Ok(())
                 } else {
@@ -158,14 +202,13 @@ impl Supervisor {
         self.signals.iter_mut().map(count).collect()
     }
 
-    /// Lets the pause pass without a server; whether a signal ends this process.
-    fn is_ended_within(&mut self, pause: Duration) -> io::Result<bool> {
+    /// Lets the pause pass without a server, or until a signal arrives that ends this process; returns whether one did.
+    fn is_signalled_within(&mut self, pause: Duration) -> io::Result<bool> {
         let until = Instant::now() + pause;
         loop {
-            let ends = |&(signal, count): &(Signal, usize)| {
-                matches!(signal, Signal::INT | Signal::TERM) && count > 0
-            };
-            if self.signals().iter().any(ends) {
+            let arrived = self.signals().into_iter().find(|&(signal, count)| ends(signal) && count > 0);
+            if let Some((signal, _)) = arrived {
+                self.ending = Some(signal);
                 return Ok(true);
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -181,11 +224,12 @@ impl Supervisor {
         loop {
             self.wait(None)?;
             for (signal, count) in self.signals() {
-                if signal != Signal::CHILD
-                    && let Some(pid) = Pid::from_raw(child.id() as i32)
-                {
+                if signal != Signal::CHILD {
                     // A second signal gives up on the device's users, so each is passed on.
-                    (0..count).for_each(|_| _ = kill_process(pid, signal));
+                    (0..count).for_each(|_| pass_on(child, signal));
+                    if ends(signal) && count > 0 {
+                        self.ending = Some(signal);
+                    }
                 }
             }
             // The status first: a message that the server sent before it ended is read after that.

@@ -69,6 +69,26 @@ fn kills_under_verified_io_cause_no_error_and_the_device_keeps_its_name() {
     place.stop(server);
 }
 
+/// A regression: a SIGTERM that arrived while no server ran failed the requests of the device's users.
+#[test]
+fn a_signal_between_two_servers_ends_the_next_one_when_its_device_is_unused() {
+    let Some(place) = Place::on_disk(&["mkfs.ext4", "e2fsck"]) else { return };
+    let disk = place.join("disk");
+    let mut server = place.serve(&["--file", disk.to_str().unwrap(), "--size", "64M", "--supervised"]);
+    run("mkfs.ext4", &["-q", &server.what]);
+    let mounted = place.mount(&server.what);
+    // A stopped supervisor finds both the end of its server and the signal when it continues.
+    server.signal("-STOP");
+    server.children().into_iter().for_each(kill);
+    server.signal("-TERM");
+    server.signal("-CONT");
+    fs::write(mounted.0.join("later"), vec![7; 1 << 20]).unwrap();
+    run("sync", &["-f", &mounted.0.join("later").to_string_lossy()]);
+    drop(mounted);
+    server.wait();
+    place.nothing_left();
+}
+
 #[test]
 fn a_server_whose_supervisor_is_killed_serves_until_its_device_is_unused() {
     let Some(place) = Place::on_disk(&["mkfs.ext4", "e2fsck"]) else { return };
