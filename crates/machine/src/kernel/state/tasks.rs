@@ -35,7 +35,8 @@ pub const FIRST_THREAD: u32 = u32::MAX - THREAD_COUNT;
 
 /// The kernel's threads: the process number in the block layer, and the name.
 pub fn thread_names() -> impl Iterator<Item = (u32, &'static str)> {
-    (FIRST_THREAD..).zip(THREADS)
+    // The array comes first: it ends the iteration before the numbers overflow.
+    THREADS.into_iter().zip(FIRST_THREAD..).map(|(name, number)| (number, name))
 }
 
 /// The kernel's record of a task.
