@@ -656,16 +656,27 @@ static int dwell_init_sched(struct request_queue *q, struct elevator_type *e)
 }
 #endif
 
+/* The scheduler's tags must allow the depth 1 that dwell_limit_depth() sets. */
+static int dwell_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
+{
+	if (hctx->sched_tags)
+		sbitmap_queue_min_shallow_depth(&hctx->sched_tags->bitmap_tags, 1);
+	return 0;
+}
+
 /* nr_requests may have grown. */
 static void depth_updated(struct request_queue *q)
 {
 	struct dwell_queue *d = q->elevator ? dwell_queue(q) : NULL;
 	size_t size = dwell_arena_size(q->nr_requests);
+	struct blk_mq_hw_ctx *hctx;
 	void *chunk = NULL;
-	unsigned long irq;
+	unsigned long irq, i;
 
 	if (!d)
 		return;
+	queue_for_each_hw_ctx(q, hctx, i)
+		dwell_init_hctx(hctx, i);
 	if (size > d->arena.capacity)
 		chunk = dwell_arena_chunk(size - d->arena.capacity);
 	irq = dwell_lock(d);
@@ -686,6 +697,7 @@ static void dwell_depth_updated(struct blk_mq_hw_ctx *hctx)
 #define DWELL_OPS						\
 	.init_sched = dwell_init_sched,				\
 	.exit_sched = dwell_exit_sched,				\
+	.init_hctx = dwell_init_hctx,				\
 	.depth_updated = dwell_depth_updated,			\
 	.allow_merge = dwell_allow_merge,			\
 	.bio_merge = dwell_bio_merge,				\
