@@ -127,7 +127,7 @@ static void describe(struct dwell_submission *to, blk_opf_t opf, u16 ioprio, sec
 		.op = max(op_of(opf), 0),
 		.flags = flags_of(opf),
 		.class = class,
-		.level = class ? IOPRIO_PRIO_LEVEL(ioprio) : IOPRIO_BE_NORM,
+		.level = class ? IOPRIO_PRIO_DATA(ioprio) & 7 : IOPRIO_BE_NORM,
 	};
 }
 
