@@ -74,7 +74,7 @@ fn what_cannot_be_served_is_refused_with_a_word_and_leaves_nothing() {
     serve(&[&directory.path("odd"), "--size", "10M"], 6, &["10000384 are one"]);
     serve(&[&directory.path("large"), "--size", "8000000T"], 6, &["more than a file there can have"]);
     let tls = ["--memory", "--size", "1M", "--tls", &directory.path("none")];
-    serve(&tls, 2, &["TLS is for TCP"]);
+    serve(&tls, 2, &["TLS needs a TCP address"]);
     let (path, nbd) = (directory.path("one"), format!("unix:{}", directory.path("one")));
     serve(&["--memory", "--size", "1M", "--nbd", &nbd, "--control", &path], 2, &["name the same socket"]);
     serve(&[&tls[..], &["--nbd", "tcp:127.0.0.1:0"]].concat(), 6, &["server-key.pem"]);
