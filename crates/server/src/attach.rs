@@ -259,6 +259,7 @@ impl Attachment {
         record.server = ProcessId::of(process::id());
         write(&record_path, &record).map_err(failed)?;
         say!("{device}: continuing after another process; requests have waited");
+        store.has_continued();
         let copy = descriptor.try_clone().map_err(failed)?;
         let attachment = Self {
             options: options.clone(),
@@ -474,7 +475,7 @@ fn refuse_twice(directory: &Path, wanted: Option<&Recovery>) -> Result<(), Serve
 
 /// How long requests of a former process may keep the file or device that holds the data: a disk's error recovery takes up to a
 /// minute.
-const SOURCE_BUSY: Duration = Duration::from_secs(90);
+pub(crate) const SOURCE_BUSY: Duration = Duration::from_secs(90);
 
 /// Says at once what is missing, rather than leaving it to the first call that fails.
 fn may_mount() -> Result<(), ServeError> {

@@ -29,6 +29,9 @@ use rustix::process::getppid;
 /// messages, and for each descriptor that it kept a name and a number, separated by colons.
 pub(crate) const SUPERVISOR: &str = "DWELL_SUPERVISOR";
 
+/// The message of a process that serves the device that it has taken over.
+pub(crate) const CONTINUED: &str = "STATUS=continued";
+
 /// Where systemd starts to number the descriptors that a process inherits.
 const FIRST_INHERITED: RawFd = 3;
 
@@ -85,6 +88,13 @@ impl Store {
     /// The keeper does not listen.
     pub(crate) fn put(&self, name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         self.send(&format!("FDSTORE=1\nFDNAME={name}"), Some(descriptor))
+    }
+
+    /// Tells a supervisor that this process serves the device that it has taken over. systemd learns it from `READY=1`.
+    pub(crate) fn has_continued(&self) {
+        if let Self::Supervisor { socket, .. } = self {
+            let _ = send(socket.as_fd(), None, CONTINUED, None);
+        }
     }
 
     /// Has the descriptor of that name closed.

@@ -1,7 +1,7 @@
 //! Takes privileges from threads that parse what NBD clients send.
 //!
 //! Linux keeps credentials and system-call filters for each thread. The threads that accept clients, negotiate with them and do TLS run as
-//! user 65534 without capabilities, with a filter that lets them neither open files nor create sockets or programs. The device's thread,
+//! a user of their own without capabilities, with a filter that lets them neither open files nor create sockets or programs. The device's thread,
 //! which parses requests, keeps its user and only the capabilities that it needs.
 //!
 //! All threads share their memory. The restrictions therefore stop a parser that is deceived, but not one whose memory is corrupted.
@@ -16,8 +16,10 @@ use rustix::thread::{
 
 use crate::rate_limit::RateLimit;
 
-/// `nobody`.
-const UNPRIVILEGED: u32 = 65534;
+/// The first of the users that client threads run as: this number plus the process id. `kill(2)` and `prlimit(2)` accept a thread id,
+/// compare the caller's user with that thread's, and act on the whole process. So the threads must not run as a user that other
+/// programs have, such as `nobody`; no account has a number in this range.
+const UNPRIVILEGED: u32 = 0xe000_0000;
 
 /// With locked memory (`mlockall(MCL_FUTURE)`), a thread without this capability cannot allocate beyond `RLIMIT_MEMLOCK`.
 const CLIENT_THREADS: CapabilitySet = CapabilitySet::IPC_LOCK;
@@ -56,7 +58,8 @@ pub(crate) fn restrict_device_thread() -> io::Result<()> {
 
 /// These calls change the calling thread only, in contrast to those of the C library.
 fn change_user() -> io::Result<()> {
-    let (user, group) = (Uid::from_raw(UNPRIVILEGED), Gid::from_raw(UNPRIVILEGED));
+    let own = UNPRIVILEGED + std::process::id();
+    let (user, group) = (Uid::from_raw(own), Gid::from_raw(own));
     set_keep_capabilities(true)?;
     set_thread_groups(&[])?;
     set_thread_res_gid(group, group, group)?;

@@ -27,7 +27,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::attach;
-use crate::descriptor_store::{Message, SUPERVISOR, Stored, environment, message};
+use crate::descriptor_store::{CONTINUED, Message, SUPERVISOR, Stored, environment, message};
 use crate::server::is_ignored;
 
 /// A server that lives shorter than this has failed at once.
@@ -37,6 +37,11 @@ const SHORT: Duration = Duration::from_millis(500);
 /// each server fail, or a disk that is absent, then costs little, and the requests wait.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// How long a server may take to continue with the device of the one before. A new process that shares a limited memory cgroup with the
+/// device's writers may wait for writeback to this very device, which only it could serve. It waits for the I/O of the former server,
+/// too, so the limit is longer than that wait.
+const CONTINUE: Duration = attach::SOURCE_BUSY.saturating_add(Duration::from_secs(30));
 
 /// Whether this process is to be supervised: neither a supervisor nor a service manager has started it.
 #[must_use]
@@ -76,7 +81,7 @@ pub fn supervise(runtime: &Path) -> io::Result<i32> {
         if let Some(signal) = supervisor.ending {
             pass_on(&child, signal);
         }
-        let status = supervisor.watch(&mut child)?;
+        let status = supervisor.watch(&mut child, runtime)?;
         if supervisor.stored.is_empty() {
             return Ok(exit_code(status));
         }
@@ -89,11 +94,7 @@ pub fn supervise(runtime: &Path) -> io::Result<i32> {
         // The first signal goes on to the next server, which serves the device until it is unused; a second one gives up.
         let was_ending = supervisor.ending.is_some();
         if supervisor.is_signalled_within(pause)? && was_ending {
-            say!("giving up the attached device; its users get errors");
-            for Stored { name, descriptor } in supervisor.stored.drain(..) {
-                drop(descriptor);
-                attach::give_up(runtime, &name);
-            }
+            supervisor.give_up(runtime, "a second signal");
             return Ok(1);
         }
     }
@@ -219,15 +220,27 @@ impl Supervisor {
         }
     }
 
-    /// Serves the child until it ends.
-    fn watch(&mut self, child: &mut Child) -> io::Result<ExitStatus> {
+    /// Takes the attached device down: its users get errors, and processes that wait for it go on.
+    fn give_up(&mut self, runtime: &Path, why: &str) {
+        say!("giving up the attached device ({why}); its users get errors");
+        for Stored { name, descriptor } in self.stored.drain(..) {
+            drop(descriptor);
+            attach::give_up(runtime, &name);
+        }
+    }
+
+    /// Serves the child until it ends. A child that does not continue with the stored device in time loses it.
+    fn watch(&mut self, child: &mut Child, runtime: &Path) -> io::Result<ExitStatus> {
+        let mut until = (!self.stored.is_empty()).then(|| Instant::now() + CONTINUE);
         loop {
-            self.wait(None)?;
+            self.wait(until.map(|until| until.saturating_duration_since(Instant::now())))?;
+            let mut is_second = false;
             for (signal, count) in self.signals() {
                 if signal != Signal::CHILD {
                     // A second signal gives up on the device's users, so each is passed on.
                     (0..count).for_each(|_| pass_on(child, signal));
                     if ends(signal) && count > 0 {
+                        is_second = count > 1 || self.ending.is_some();
                         self.ending = Some(signal);
                     }
                 }
@@ -241,11 +254,19 @@ impl Supervisor {
                         self.stored.push(Stored { name: name.to_owned(), descriptor });
                     }
                     (Some(Message::Remove(name)), _) => self.stored.retain(|stored| stored.name != name),
+                    _ if text == CONTINUED => until = None,
                     _ => {}
                 }
             }
             if let Some(status) = ended {
                 return Ok(status);
+            }
+            if let Some(limit) = until
+                && (is_second || Instant::now() >= limit)
+            {
+                let late = format!("its server has not continued within {} s", CONTINUE.as_secs());
+                self.give_up(runtime, if is_second { "a second signal" } else { &late });
+                until = None;
             }
         }
     }

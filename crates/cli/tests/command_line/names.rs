@@ -19,7 +19,11 @@ fn a_name_that_nothing_has_is_answered_with_the_nearest_one() {
     fails(&["drives", "show", "wd5000aak"], 2, &["wd5000aaks"]);
     fails(&["drives", "show", "wd5000aaks{depth=0}"], 6, &["queue: its depth must lie between 1 and 32"]);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scripts/two-phases.toml");
-    fails(&["run", script, "--machine", "pc-2033"], 2, &["built-in machines: pc-2003, ", "did you mean 'pc-2003'?"]);
+    fails(
+        &["run", script, "--machine", "pc-2033"],
+        2,
+        &["built-in machines: pc-2003, ", "did you mean 'pc-2003'?"],
+    );
     fails(&["compare", script], 2, &["'dwell run' runs scripts"]);
     fails(&["trace", "info", script, "--format", "ftrac"], 2, &["did you mean 'ftrace'?"]);
     fails(&["compare", "par-reed"], 2, &["did you mean 'par-read'?"]);

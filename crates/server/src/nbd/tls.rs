@@ -87,6 +87,7 @@ fn config(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
             builder.with_client_cert_verifier(verifier)
         }
     };
+    expect_file(&files.key)?;
     let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
         pem::Error::NoItemsFound => unfit(&files.key, "it holds no private key in PEM".to_string()),
         error => unfit(&files.key, error.to_string()),
@@ -101,7 +102,16 @@ fn config(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
     })
 }
 
+/// A FIFO would block the thread that reads certificates, and every later SIGHUP.
+fn expect_file(path: &Path) -> Result<(), ServeError> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(ServeError::unfit(path, "it is not a regular file")),
+        _ => Ok(()),
+    }
+}
+
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServeError> {
+    expect_file(path)?;
     let file = File::open(path).map_err(|error| ServeError::unfit(path, &error.to_string()))?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_reader_iter(BufReader::new(file)).collect();
     match found {

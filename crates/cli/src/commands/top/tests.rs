@@ -13,9 +13,10 @@ fn state(time_ns: u64, reads: u64, head: u64) -> State {
     let state: Value = json!({
         "time_ns": time_ns, "speed": 1, "scheduler": "stream(deadline)", "tunables": [], "items": [item],
         "backend": "an emulated drive", "capacity_sectors": 1_000_000, "depth": 31, "queued": 5, "in_flight": 2,
-        "unfinished": 7, "head_sector": head, "dispatched": reads, "holds": reads / 2, "salvaged": 0,
+        "unfinished": 7, "head_sector": head, "dispatched": reads, "holds": reads / 2, "salvaged": 0, "timed_out": 0,
         "operations": {"read": operation}, "processes": {"42": {"operations": reads, "read_bytes": reads * 4096, "written_bytes": 0}},
-        "clients": [], "lateness": times, "switches": 0, "last_switch": null, "draining_ns": null, "log_lost": null
+        "clients": [], "lateness": times, "switches": 0, "last_switch": null, "draining_ns": null, "log_lost": null,
+        "scheduler_faults": 0, "last_scheduler_fault": null
     });
     serde_json::from_value(state).expect("a state as the server sends it")
 }
