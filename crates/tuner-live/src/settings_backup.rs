@@ -13,7 +13,7 @@
 //! counts as the tuner's own, except a third scheduler.
 //!
 //! # Trust
-//! The file decides what root writes to sysfs. It is read only from a directory and with an owner that [`PrivateDirectory`] accepts, and it
+//! The file decides what root writes to sysfs. It is read only from a directory and with an owner that `PrivateDirectory` accepts, and it
 //! may name only [`SETTINGS`] and the attributes in `iosched` of one device, with short printable values. [`QueueSettings::set`] also
 //! rejects symbolic links that lead out of the device's queue directory.
 

@@ -441,7 +441,8 @@ mod tests {
     #[test]
     fn the_size_depends_on_the_area() {
         let mut chart = Chart::new("x", "y", 300);
-        let points = (0..1_000_000).map(|n| (f64::from(n), f64::from(n * 7919 % 1000))).collect();
+        let points =
+            (0..1_000_000).map(|n| (f64::from(n), f64::from((i64::from(n) * 7919 % 1000) as i32))).collect();
         chart.add("many", colour(0), Mark::Dots, points);
         assert!(chart.svg().len() < 1 << 20, "{}", chart.svg().len());
     }
