@@ -8,7 +8,7 @@
 //! the server's exit status. When the parent is killed, the server gets SIGTERM (`PR_SET_PDEATHSIG`): it serves the device until it
 //! is unused and ends.
 //!
-//! Under systemd this process is not needed: see [`descriptor_store`](crate::descriptor_store).
+//! Under systemd this process is not needed: see the module `descriptor_store`.
 
 use std::env;
 use std::io::{self, IoSliceMut, Read};

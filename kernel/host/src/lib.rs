@@ -1,7 +1,7 @@
 //! Hosts a scheduler for a block layer that merges, tags and flushes requests itself, as blk-mq does.
 //!
-//! [`Host`] differs from [`elevator::Queue`] in who owns the requests: here the kernel does, and the host keeps a copy of what
-//! a policy needs to see. The kernel names a request by a cookie (its address); the host names it by a [`RequestId`].
+//! [`Host`] differs from [`elevator::queue::Queue`] in who owns the requests: here the kernel does, and the host keeps a copy of what
+//! a policy needs to see. The kernel names a request by a cookie (its address); the host names it by a [`elevator::RequestId`].
 //!
 //! Every call happens under one lock per queue. Nothing here sleeps, and after the first requests nothing allocates beyond
 //! what the largest number of queued requests needs. A policy's answer is checked before the kernel acts on it: a policy
