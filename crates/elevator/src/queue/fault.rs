@@ -38,7 +38,7 @@ use crate::time::{Span, Time};
 pub struct Supervision {
     /// How long a scheduler may hold back every request while the device is idle, over any number of successive holds. Default: 30 s,
     /// the time that Linux gives a SCSI disk for one command before it aborts the command. The model of operations allows every
-    /// shipped policy 10 s ([`LONGEST_HOLD`](crate::check::LONGEST_HOLD)).
+    /// shipped policy 10 s (`check::LONGEST_HOLD`, feature `testing`).
     pub longest_hold: Option<Span>,
     /// How old a queued request may become. Default: 120 s, when Linux reports a task that waits for it as hung.
     pub oldest: Option<Span>,
