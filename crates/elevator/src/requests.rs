@@ -26,7 +26,7 @@ impl Requests {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there is none.
+    /// Whether no request is live.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0

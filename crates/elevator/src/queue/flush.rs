@@ -41,7 +41,7 @@ impl Flushes {
         !self.waiting.is_empty() && !self.in_flight
     }
 
-    /// One was sent; it covers everybody who waits.
+    /// A flush was sent; it covers every waiting submission.
     pub(super) fn started(&mut self) {
         self.in_flight = true;
         mem::swap(&mut self.waiting, &mut self.running);
@@ -65,7 +65,7 @@ impl Flushes {
         self.in_flight
     }
 
-    /// Nobody waits for one, and none runs.
+    /// No submission waits for a flush, and no flush runs.
     pub(super) fn is_quiet(&self) -> bool {
         !self.in_flight && self.waiting.is_empty()
     }

@@ -70,7 +70,7 @@ pub enum Accepted {
     Asleep,
 }
 
-/// What a host must hear of.
+/// An event that the queue reports to its host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// A submission is finished; its token is free.
@@ -117,7 +117,7 @@ pub enum Step {
 /// Where a request is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// In the plug; the scheduler has not heard of it.
+    /// In the plug; not yet inserted into the scheduler.
     Plugged,
     /// In the scheduler.
     Queued,
@@ -167,7 +167,7 @@ pub struct Queue<O: Observer = ()> {
 }
 
 impl Queue {
-    /// A queue that nobody observes.
+    /// A queue without an observer.
     #[must_use]
     pub fn new(options: Options, scheduler: Box<dyn Scheduler>) -> Self {
         Self::observed(options, scheduler, ())
@@ -175,7 +175,7 @@ impl Queue {
 }
 
 impl<O: Observer> Queue<O> {
-    /// A queue whose every event `observer` hears.
+    /// A queue that reports every event to `observer`.
     pub fn observed(options: Options, scheduler: Box<dyn Scheduler>, observer: O) -> Self {
         Self {
             options,
@@ -208,7 +208,7 @@ impl<O: Observer> Queue<O> {
         &self.options
     }
 
-    /// Whoever observes it.
+    /// The observer.
     pub const fn observer(&mut self) -> &mut O {
         &mut self.observer
     }
@@ -271,7 +271,7 @@ impl<O: Observer> Queue<O> {
         self.notices.pop_front()
     }
 
-    /// Somebody asks for something.
+    /// Accepts a submission.
     // In line up to where a submission is kept, so that it is put together there.
     #[inline(always)]
     pub fn submit(&mut self, now: Time, submission: Submission) -> Accepted {

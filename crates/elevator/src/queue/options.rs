@@ -19,7 +19,7 @@ pub struct Options {
     pub plugging: Plugging,
     /// How many requests may be queued or in flight.
     pub limits: Limits,
-    /// What schedulers are told of the issuing processes.
+    /// Which process identities schedulers receive.
     pub identity: Identity,
     /// What the device does about durability.
     pub cache: Cache,
@@ -102,7 +102,7 @@ impl Default for Limits {
     }
 }
 
-/// What schedulers are told of the issuing processes.
+/// Which process identities schedulers receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Identity {
     /// Whatever the host knows.

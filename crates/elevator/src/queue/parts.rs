@@ -19,7 +19,7 @@ pub struct Submission {
     pub start: Sector,
     /// Length; zero only for a flush.
     pub sectors: Sectors,
-    /// What the submitter says of it.
+    /// The submitter's flags.
     pub flags: Flags,
     /// The submitter's priority.
     pub priority: Priority,

@@ -77,7 +77,6 @@ pub struct PathLatency {
     /// For a drive of depth 1 behind a scheduler of the kernel: how long the drive is idle between a completion and the next command
     /// although other programs wait, one value per measurement. It is several times the latency below the scheduler, because another
     /// program's request is submitted by threads on other processors, which may sleep.
-    /// sleep.
     pub gaps: Vec<Duration>,
 }
 
