@@ -136,6 +136,18 @@ pub fn together<'a>(each: impl IntoIterator<Item = (&'a str, String)>) -> String
     }
 }
 
+/// How far down from a loop device the queue to change may lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Reach {
+    /// Not below a loop device: the disk that holds its file serves other programs too, perhaps the whole system.
+    #[default]
+    AboveLoops,
+    /// As far as [`Stack::scheduling`] goes.
+    Followed,
+    /// The named device's own queue.
+    Here,
+}
+
 /// A device and what lies below it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stack {
@@ -254,6 +266,41 @@ impl Stack {
         Err(Error::device(top.node(), format!("uses several different devices; name one of {names}")))
     }
 
+    /// The queue to change, which [`scheduling`](Self::scheduling) may find below a loop device.
+    ///
+    /// # Errors
+    /// As [`scheduling`](Self::scheduling), or the queue lies farther down than `reach` permits.
+    pub fn scheduling_within(&self, reach: Reach) -> Result<Scheduling, Error> {
+        if reach == Reach::Here {
+            return Ok(Scheduling::by(self.itself()));
+        }
+        let scheduling = self.scheduling()?;
+        match self.loop_above(&scheduling.queues).filter(|_| reach == Reach::AboveLoops) {
+            None => Ok(scheduling),
+            Some(by) => {
+                let (by, names) = (&by.name, scheduling.names());
+                let problem = format!(
+                    "the queue that orders its requests belongs to {names}, below the loop device {by}, and serves other programs too; \
+                     --here uses the queue of {}, --follow the one of {names}",
+                    self.itself().name
+                );
+                Err(Error::device(self.layers[0].node(), problem))
+            }
+        }
+    }
+
+    /// The first loop device that lies above one of these queues.
+    fn loop_above(&self, queues: &[Layer]) -> Option<&Layer> {
+        let below = |n: usize| {
+            let rest = &self.layers[n + 1..];
+            let here = queues.iter().any(|queue| rest.contains(queue));
+            here || self.branches.iter().any(|way| queues.iter().any(|queue| way.contains(queue.number)))
+        };
+        let mut own = self.layers.iter().enumerate();
+        let own = own.find(|(n, layer)| layer.kind == Kind::Loop && below(*n)).map(|(_, layer)| layer);
+        own.or_else(|| self.branches.iter().find_map(|way| way.loop_above(queues)))
+    }
+
     /// The layers that order requests, or could: the first that does, otherwise the lowest that offers a choice; each once.
     fn queues(&self) -> Vec<&Layer> {
         if let Some(layer) = self.layers.iter().find(|layer| layer.decides()) {
@@ -314,7 +361,9 @@ fn meeting(ways: &[Stack]) -> Option<Stack> {
     let shared = |layer: &&Layer| others.iter().all(|way| way.layers.contains(*layer));
     let layers: Vec<Layer> = first.layers.iter().filter(shared).cloned().collect();
     let own = ways.iter().flat_map(|way| &way.layers).filter(|layer| !layers.contains(*layer));
-    let meet = !layers.is_empty() && own.into_iter().all(|layer| !layer.decides());
+    // A loop device stays visible: whether its file's disk may be changed is the user's decision.
+    let meet =
+        !layers.is_empty() && own.into_iter().all(|layer| !layer.decides() && layer.kind != Kind::Loop);
     meet.then(|| Stack { layers, branches: first.branches.clone() })
 }
 
@@ -487,6 +536,42 @@ mod tests {
         tree.device("virtual/block/loop2", (7, 2), &[NONE, ("loop/backing_file", "/in/memory")], &[]);
         let scheduling = |number| tree.stack(number).scheduling().unwrap().names();
         assert_eq!([scheduling((7, 0)), scheduling((7, 1)), scheduling((7, 2))], ["sda", "loop1", "loop2"]);
+    }
+
+    /// A loop device whose file lay on the system disk once switched that disk's scheduler.
+    #[test]
+    fn the_disk_below_a_loop_device_is_out_of_reach_unless_it_is_followed() {
+        let tree = Tree::new("reach");
+        tree.device("ata1/block/sda", (8, 0), &[NONE], &[]);
+        tree.device("ata1/block/sda/sda1", (8, 1), &[("partition", "1")], &[]);
+        let on_disk = ("loop/backing_file", "/on/sda1/image");
+        tree.device("virtual/block/loop0", (7, 0), &[NONE, on_disk], &[]);
+        tree.device("virtual/block/loop1", (7, 1), &[BFQ, on_disk], &[]);
+        tree.device("virtual/block/loop2", (7, 2), &[NONE, ("loop/backing_file", "/in/memory")], &[]);
+        tree.device("virtual/block/loop3", (7, 3), &[on_disk], &[]);
+        let loops = ["virtual/block/loop0", "virtual/block/loop3"];
+        tree.device("virtual/block/dm-0", (253, 0), &[("dm/name", "crypt")], &loops[..1]);
+        tree.device("virtual/block/md0", (9, 0), &[("md/level", "raid1")], &loops);
+        let within = |number, reach| tree.stack(number).scheduling_within(reach).map(|found| found.names());
+        for (number, name, by) in [
+            ((7, 0), "loop0", "loop0"),
+            ((7, 3), "loop3", "loop3"),
+            ((253, 0), "dm-0", "loop0"),
+            ((9, 0), "md0", "loop0"),
+        ] {
+            let refused = within(number, Reach::AboveLoops).unwrap_err().to_string();
+            let begin = format!(
+                "/dev/{name}: the queue that orders its requests belongs to sda, below the loop device {by}, "
+            );
+            assert!(refused.starts_with(&begin), "{refused}");
+            assert!(refused.contains("--here") && refused.contains("--follow"), "{refused}");
+            assert_eq!(within(number, Reach::Followed).unwrap(), "sda");
+            assert_eq!(within(number, Reach::Here).unwrap(), name);
+        }
+        // Its own queue schedules, or nothing below does.
+        for (number, name) in [((7, 1), "loop1"), ((7, 2), "loop2"), ((8, 1), "sda")] {
+            assert_eq!(within(number, Reach::default()).unwrap(), name);
+        }
     }
 
     #[test]

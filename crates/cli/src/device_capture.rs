@@ -3,8 +3,9 @@
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use capture::topology::{Layer, Scheduling, Stack};
+use capture::topology::{Layer, Reach, Scheduling, Stack};
 use capture::{Capture, Options, Source};
+use clap::Args;
 use elevator::text::counted;
 
 use crate::error::Error;
@@ -34,10 +35,31 @@ pub(crate) fn node_meant(path: &Path) -> String {
     if meant { format!("; did you mean '{}'?", node.display()) } else { String::new() }
 }
 
-/// Where what `device` is asked is put in order, or `device` itself if `here`; says where that leads.
-pub(crate) fn scheduling_of(device: &Path, here: bool) -> Result<Scheduling, Error> {
+/// Options of commands that change a queue or recommend a change.
+#[derive(Args, Clone, Copy, Default, Debug)]
+pub(crate) struct Reached {
+    /// Use this device's own queue, not that of the device below it that schedules
+    #[arg(long, conflicts_with = "follow")]
+    here: bool,
+    /// Follow a loop device down to the disk that holds its file, and change that disk's scheduler
+    #[arg(long)]
+    follow: bool,
+}
+
+impl Reached {
+    pub(crate) const fn reach(self) -> Reach {
+        match self {
+            Self { here: true, .. } => Reach::Here,
+            Self { follow: true, .. } => Reach::Followed,
+            Self { .. } => Reach::AboveLoops,
+        }
+    }
+}
+
+/// The queues that order a device's requests, within reach. Reports which they are.
+pub(crate) fn scheduling_of(device: &Path, reach: Reach) -> Result<Scheduling, Error> {
     let stack = Stack::of(device)?;
-    let scheduling = if here { Scheduling::by(stack.itself()) } else { stack.scheduling()? };
+    let scheduling = stack.scheduling_within(reach)?;
     if stack.layers().len() > 1 || scheduling.queues.len() > 1 {
         say!("{}; looking at {}", stack.describe(), scheduling.above.name);
     }

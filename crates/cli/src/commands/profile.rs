@@ -12,7 +12,7 @@ use comfy_table::{Table, presets};
 use elevator::text::whole;
 use tuner_live::{QueueSettings, settings_backup};
 
-use crate::device_capture;
+use crate::device_capture::{self, Reached};
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::interrupt;
@@ -26,7 +26,7 @@ use evaluation::text_file;
   dwell profile /dev/sdb -o sdb.toml
   dwell serve /dev/sdb --profile sdb.toml --scheduler 'stream(deadline)' --attach")]
 pub(crate) struct ProfileArguments {
-    /// The device. Partitions, loop devices, dm and md are followed down to the device that schedules, or to the array members that do
+    /// The device. Partitions, dm and md are followed down to the device that schedules, or to the array members that do
     pub(crate) device: PathBuf,
     /// The file to write (TOML; '-' for standard output)
     #[arg(long, short, value_name = "FILE")]
@@ -40,9 +40,8 @@ pub(crate) struct ProfileArguments {
     /// Processes that read at the same time
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) readers: u32,
-    /// Measure this device itself, not the device below it that schedules
-    #[arg(long)]
-    pub(crate) here: bool,
+    #[command(flatten)]
+    pub(crate) reached: Reached,
     /// Switch schedulers even if the device is mounted or open
     #[arg(long)]
     pub(crate) even_if_used: bool,
@@ -50,7 +49,7 @@ pub(crate) struct ProfileArguments {
 
 pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let each = some_time("--each", &arguments.each)?.max(Duration::from_millis(1));
-    let scheduling = device_capture::scheduling_of(&arguments.device, arguments.here)?;
+    let scheduling = device_capture::scheduling_of(&arguments.device, arguments.reached.reach())?;
     let to_file = arguments.output != Path::new("-");
     if to_file {
         can_be_written(&arguments.output)?;

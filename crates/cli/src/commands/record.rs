@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::interrupt;
 use crate::output_file::{can_be_compressed, sink};
+use capture::topology::Reach;
 
 /// Options of `dwell record`.
 #[derive(Args, Debug)]
@@ -66,7 +67,9 @@ const LAST: Duration = Duration::from_millis(500);
 pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     can_be_compressed(&arguments.output)?;
-    let scheduling = device_capture::scheduling_of(&arguments.device, arguments.here)?;
+    // Recording changes nothing, so that it may follow a loop device.
+    let reach = if arguments.here { Reach::Here } else { Reach::Followed };
+    let scheduling = device_capture::scheduling_of(&arguments.device, reach)?;
     let layer = &scheduling.above;
     let rate_max = (arguments.rate_max > 0).then_some(arguments.rate_max);
     let backend = arguments.backend.map(Into::into);

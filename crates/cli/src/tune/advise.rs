@@ -82,7 +82,7 @@ struct Of {
 }
 
 pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(), Error> {
-    let target = Target::find(&arguments.device)?;
+    let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
     let mut outside = Outside::new(arguments.watching.command.clone());

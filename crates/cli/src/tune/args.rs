@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::device_capture::Reached;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
 /// Options of both `advise` and `tune`.
@@ -35,6 +36,8 @@ pub(crate) struct Watching {
     /// The directory in which the tuner stores what it learned
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/dwell/tuner")]
     pub(crate) database: PathBuf,
+    #[command(flatten)]
+    pub(crate) reached: Reached,
     /// Choose among Dwell's own policies on a device that 'dwell serve' serves: its control socket
     #[arg(long, value_name = "SOCKET")]
     pub(crate) control: Option<PathBuf>,

@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         let lines = settings_backup::restore_leftovers(backups, Path::new(BLOCK));
         lines.iter().for_each(|line| say!("{line}"));
     }
-    let target = Target::find(&arguments.device)?;
+    let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
     if arguments.dry_run {
         let lines = target.queues.iter().filter_map(|queue| settings_backup::left_behind(backups, queue));
         lines.for_each(|line| say!("{line}"));
@@ -303,7 +303,7 @@ fn in_words(state: &State) -> String {
 }
 
 fn show(arguments: &TuneArguments) -> Result<(), Error> {
-    let target = Target::find(&arguments.device)?;
+    let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
     let name = &target.layer.name;
     let read = status::read(&arguments.runtime, name)
         .map_err(|error| Error::file(status::file(&arguments.runtime, name).display(), &error))?;

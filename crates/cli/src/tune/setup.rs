@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use capture::topology::{Layer, Scheduling, Stack};
+use capture::topology::{Layer, Reach, Scheduling, Stack};
 use capture::{Backend, Capture, Options};
 use elevator::Span;
 use elevator::text::did_you_mean;
@@ -49,14 +49,14 @@ impl From<tuner_live::Error> for Error {
 }
 
 impl Target {
-    pub(super) fn find(device: &Path) -> Result<Self, Error> {
+    pub(super) fn find(device: &Path, reach: Reach) -> Result<Self, Error> {
         let stack = Stack::of(device).map_err(|error| match device.is_file() {
             true => Error::Usage(format!(
                 "{error}; 'dwell trace patterns' shows what the tuner would recognise in a recording"
             )),
             false => error.into(),
         })?;
-        let scheduling = stack.scheduling()?;
+        let scheduling = stack.scheduling_within(reach)?;
         let drive = identity::of(Path::new("/sys/block"), &scheduling);
         let Scheduling { above: layer, queues } = scheduling;
         let queues = queues.iter().map(|queue| QueueSettings::of(&queue.name)).collect();
