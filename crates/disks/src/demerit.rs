@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn as_disksim_to_the_width_of_a_bucket() {
+    fn agrees_with_disksim_to_the_width_of_a_bucket() {
         assert_eq!(disksim_ms(&ms(&[10, 20]), &ms(&[20, 10])), Some(0.0));
         let shifted = disksim_ms(&ms(&[10, 10]), &ms(&[12, 12])).unwrap();
         assert!((shifted - 2.0).abs() < 0.12, "{shifted}");

@@ -274,14 +274,14 @@ mod tests {
     }
 
     #[test]
-    fn measured_curves_go_straight_between_and_beyond_their_points() {
+    fn measured_curves_are_linear_between_and_beyond_their_points() {
         let table = seek_table(&points(&[(1, 1.0), (3, 2.0), (4, 1.0), (6, 3.0)]), 9).unwrap();
         let ms: Vec<f64> = table.iter().map(|&p| p as f64 / 1e9).collect();
         assert_eq!(ms[..9], [0.0, 1.0, 1.5, 2.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
     }
 
     #[test]
-    fn impossible_curves_are_refused() {
+    fn impossible_curves_are_rejected() {
         assert_eq!(seek_table(&points(&[]), 9), Err(MechanicsError::SeekCurve));
         assert_eq!(seek_table(&points(&[(2, 1.0), (2, 1.0)]), 9), Err(MechanicsError::SeekCurve));
         assert_eq!(seek_table(&points(&[(2, f64::NAN)]), 9), Err(MechanicsError::Time));

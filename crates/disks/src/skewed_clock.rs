@@ -137,10 +137,10 @@ mod tests {
     use crate::Tag;
 
     #[test]
-    fn what_it_could_do_at_best_is_known_as_of_the_drive_itself() {
+    fn lower_bounds_are_those_of_the_drive_scaled() {
         let drive = || crate::open("ide-2003", &mut |_| unreachable!("built in")).unwrap().0;
         let times = |drive: &dyn Drive| {
-            let ideal = drive.ideal().expect("a rotating drive knows");
+            let ideal = drive.ideal().expect("a rotating drive has lower bounds");
             let seek = ideal.least_seek(Sector(8), Sector(9_000_000));
             [seek, ideal.sequential_transfer(Sector(0), Sectors(10_000))].map(Span::as_nanos)
         };
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_reached_within_a_time_is_as_much_inside() {
+    fn reached_angles_are_those_of_the_scaled_time() {
         for percent in [100, 101, 150, 333] {
             let drive = crate::open("ide-2003", &mut |_| unreachable!("built in")).unwrap().0;
             let slow = SkewedClock::slow(drive, percent);
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_platter_stands_elsewhere_and_a_whole_turn_changes_nothing() {
+    fn an_offset_shifts_the_platter_and_whole_revolutions_have_no_effect() {
         // 7,200 rpm: three revolutions take 25 ms.
         let (none, part, three) = (read(0), read(25_000 / 9), read(25_000));
         let apart = |a: Time, b: Time| a.as_nanos().abs_diff(b.as_nanos());

@@ -44,7 +44,7 @@ mod tests {
     use crate::{Fixed, Tag};
 
     #[test]
-    fn what_lies_beyond_the_part_fails() {
+    fn commands_beyond_the_accessible_part_fail() {
         let mut truncated =
             Truncated::new(Box::new(Fixed::new(100 * 512, 8, Span::from_micros(1))), Sector(50));
         let flush = (Op::Flush, 50, 0, Outcome::Done);

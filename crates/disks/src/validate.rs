@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_what_is_wrong_with_a_line() {
+    fn errors_name_line_and_field() {
         let message = |text: &str| read_trace(text.as_bytes()).unwrap_err().to_string();
         assert_eq!(message("R Hit 5 2 10.5 3\nX Hit 5 2 1 1\n"), "line 2: operation: 'X' is not R or W");
         assert_eq!(message("R Hit -5 2 1 1"), "line 1: first block: '-5' is not a sector");
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_beyond_the_drive_is_named() {
+    fn a_request_beyond_the_drive_is_rejected_with_its_number() {
         let mut drive = crate::Fixed::new(100 * 512, 1, Span::from_micros(1));
         let mut message = |text: &str| {
             let trace = read_trace(text.as_bytes()).unwrap();

@@ -1,10 +1,10 @@
-//! A drive answers every command in the end, however many it has and in whatever order it takes them.
+//! A drive completes every command, whatever their number and the order in which it serves them.
 
 use dwell_disks::{Command, Drive, Tag};
 use elevator::Random;
 use elevator::{Op, Sector, Sectors, Span, Time};
 
-/// Longer than any command can take: a revolution and the longest seek for each of 31 others, many times over.
+/// More than any command can take: many times a revolution and the longest seek for each of 31 other commands.
 const NEVER: Span = Span::from_secs(5);
 
 fn built_in(name: &str) -> Box<dyn Drive> {
@@ -12,8 +12,8 @@ fn built_in(name: &str) -> Box<dyn Drive> {
     dwell_disks::catalogue::open(name, &mut files).expect("a built-in drive").0
 }
 
-/// A stream of writes, or of reads, in pieces of any size, a few at a time. Now and then it stops while one far away, made beside
-/// what is under way, has not been answered: a host that waits for one thing alone.
+/// A host with a sequential stream of writes, or of reads, of random lengths, several commands at a time. Occasionally it also submits a
+/// command to a distant sector and stops the stream until that command completes.
 struct Host {
     drive: Box<dyn Drive>,
     op: Op,
@@ -69,10 +69,10 @@ impl Host {
         while left > 0 {
             self.feed(depth);
             let (next, not_before) = (self.drive.next_event(), self.drive.earliest_completion());
-            self.now = next.ok_or("nothing happens any more")?.max(self.now);
+            self.now = next.ok_or("the drive has no further event")?.max(self.now);
             while let Some(completion) = self.drive.poll(self.now) {
                 if not_before.is_none_or(|not_before| completion.at < not_before) {
-                    return Err(format!("{completion:?}, which was not to come before {not_before:?}"));
+                    return Err(format!("{completion:?}, before the earliest completion {not_before:?}"));
                 }
                 self.free.push(completion.tag.0);
                 self.answered = self.now;
@@ -89,7 +89,7 @@ impl Host {
 }
 
 #[test]
-fn every_built_in_drive_answers_every_command() {
+fn every_built_in_drive_completes_every_command() {
     for name in ["wd5000aaks", "barracuda-7200.10", "maxtor-20gb", "ide-2003", "st31500341as"] {
         for seed in 1..=30 {
             let op = if seed <= 20 { Op::Write } else { Op::Read };

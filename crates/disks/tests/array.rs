@@ -1,5 +1,4 @@
-//! Arrays against slow, obvious oracles: a map of every sector, and an array whose units are bytes that must stay
-//! recoverable whatever is written.
+//! Arrays compared with slow, simple oracles: a map of every sector, and an array of bytes that must remain recoverable after any write.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +9,7 @@ use dwell_disks::{Command, Drive, SkewedClock, Tag};
 use elevator::Random;
 use elevator::{Op, Sector, Sectors, Span, Time};
 
-/// Rows of the little arrays.
+/// Rows of the arrays under test.
 const ROWS: u64 = 14;
 const UNIT: u32 = 8;
 
@@ -22,7 +21,7 @@ fn shapes() -> impl Iterator<Item = Geometry> {
     })
 }
 
-/// Where parity is by the definition of left-symmetric: it begins on the last member and walks backward.
+/// The member with a row's parity, by the definition of left-symmetric: the last member in row 0, then descending.
 fn parity_by_walking(geometry: &Geometry, row: u64) -> u32 {
     (0..row).fold(
         geometry.members() - 1,
@@ -74,7 +73,7 @@ fn draw(random: &mut Random, geometry: &Geometry) -> (Sector, Sectors) {
     (Sector(start), Sectors(1 + random.below(longest) as u32))
 }
 
-/// Every sector that parts cover, with how often.
+/// Every sector that the parts cover, with the number of parts that cover it.
 fn covered(parts: &[Part]) -> BTreeMap<(u32, u64), u32> {
     let mut covered = BTreeMap::new();
     for part in parts {
@@ -103,11 +102,11 @@ fn the_parts_of_a_read_cover_exactly_the_request() {
     }
 }
 
-/// A RAID 5 of bytes, one a sector, whose members know what they hold.
+/// A RAID 5 with one byte per sector.
 struct Bytes {
     geometry: Geometry,
     members: Vec<Vec<u8>>,
-    /// What the array should hold.
+    /// The expected content of the array.
     content: Vec<u8>,
     failed: Option<u32>,
 }
@@ -119,7 +118,7 @@ impl Bytes {
         Self { geometry, members, content: vec![0; geometry.capacity().0 as usize], failed }
     }
 
-    /// Does a write with nothing but what the access says it reads and writes, as a host that knows no more would.
+    /// Executes a write with only the reads and writes of `access`.
     fn write(&mut self, start: Sector, data: &[u8], access: &Access) {
         let known: BTreeMap<(u32, u64), u8> = covered(&access.before)
             .keys()
@@ -140,7 +139,7 @@ impl Bytes {
         }
     }
 
-    /// The new parity at a sector, by whichever way the host knows enough for.
+    /// The new parity at a sector: by reconstruction if all data of the row is known, otherwise by modification.
     fn parity(&self, sector: u64, fresh: &BTreeMap<(u32, u64), u8>, known: &BTreeMap<(u32, u64), u8>) -> u8 {
         let parity = self.geometry.parity(sector / u64::from(UNIT)).unwrap();
         let data = || (0..self.geometry.members()).filter(move |&member| member != parity);
@@ -154,7 +153,7 @@ impl Bytes {
         })
     }
 
-    /// Reads with nothing but what the access says.
+    /// Executes a read with only the reads of `access`.
     fn read(&self, start: Sector, sectors: Sectors, access: &Access) -> Vec<u8> {
         let known = covered(&access.then);
         let at = |member: u32, sector: u64| {
@@ -185,11 +184,11 @@ fn data_survives_the_loss_of_each_member() {
                 let (start, sectors) = draw(&mut random, &geometry);
                 geometry.access(Op::Write, start, sectors, failed, &mut access);
                 for part in access.before.iter().chain(&access.then) {
-                    assert_ne!(Some(part.member), failed, "a failed member is asked");
+                    assert_ne!(Some(part.member), failed, "an operation for the failed member");
                 }
                 let once =
                     covered(&access.then).values().chain(covered(&access.before).values()).all(|&n| n == 1);
-                assert!(once, "a sector twice in {access:?}");
+                assert!(once, "{access:?} covers a sector twice");
                 let data: Vec<u8> = (0..sectors.0).map(|_| random.next() as u8).collect();
                 array.write(start, &data, &access);
                 let (start, sectors) = draw(&mut random, &geometry);
@@ -201,7 +200,7 @@ fn data_survives_the_loss_of_each_member() {
     }
 }
 
-/// (members that are read first, members that are written), for a write of RAID 5 on six members, units of 8 sectors.
+/// Number of members that are read first, and of members that are written, for a write to a RAID 5 of six members and units of 8 sectors.
 fn reads_and_writes(start: u64, sectors: u32, failed: Option<u32>) -> (usize, usize) {
     let geometry = Geometry::new(Level::Raid5, 6, Sectors(8), Sector(800));
     let mut access = Access::default();
@@ -219,10 +218,14 @@ fn a_write_updates_parity_by_the_cheaper_method() {
     assert_eq!(
         reads_and_writes(0, 8, Some(0)),
         (4, 1),
-        "the written unit is gone: reconstruct from the others"
+        "the written unit is on the failed member: reconstruct from the others"
     );
-    assert_eq!(reads_and_writes(0, 24, Some(4)), (4, 4), "an unwritten unit is gone: modify");
-    assert_eq!(reads_and_writes(0, 8, Some(5)), (4, 1), "parity is gone: reconstruct what is not written");
+    assert_eq!(reads_and_writes(0, 24, Some(4)), (4, 4), "an unwritten unit is on the failed member: modify");
+    assert_eq!(
+        reads_and_writes(0, 8, Some(5)),
+        (4, 1),
+        "parity is on the failed member: md reads the units that are not written"
+    );
     assert_eq!(reads_and_writes(0, 40, Some(5)), (0, 5), "a full stripe reads nothing");
 }
 
@@ -230,7 +233,7 @@ fn a_write_updates_parity_by_the_cheaper_method() {
 fn a_link_delays_only_when_shared() {
     let mut link = Link::new(400_000_000);
     let (unit, at) = (Sectors(128), Time::ZERO + Span::from_millis(10));
-    assert_eq!(link.pass(at, unit), at, "alone it passes beside the drive's own transfer");
+    assert_eq!(link.pass(at, unit), at, "on an idle link the transfer overlaps with the drive's own");
     let takes = Span::from_nanos(65_536 * 10 / 4);
     assert_eq!(link.pass(at, unit), at + takes);
     assert_eq!(link.pass(at, unit), at + takes * 2);
@@ -273,7 +276,7 @@ fn errors_of_array_names_state_the_problem() {
     }
 }
 
-/// When each of these reads is done, one after the other.
+/// Completion times of reads, each submitted after the previous one has completed.
 fn run(mut drive: Box<dyn Drive>) -> Vec<Time> {
     let mut now = Time::ZERO;
     let read =
@@ -312,7 +315,7 @@ fn drives_on_a_narrow_link_share_its_rate() {
     let drive = || dwell_disks::open("wd5000aaks", &mut |_| unreachable!("it is built in")).unwrap().0;
     let alone = run(drive());
     let behind = run(Box::new(Linked::new(drive(), Rc::clone(&link))));
-    assert_eq!(alone, behind, "4 KiB pass a link of 100 MB/s while the drive turns to them");
+    assert_eq!(alone, behind, "4 KiB pass a link of 100 MB/s during the rotational delay");
     let at = *behind.last().expect("six reads");
     let big = Sectors(2048);
     let first = link.borrow_mut().pass(at, big);

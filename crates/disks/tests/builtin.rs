@@ -1,4 +1,4 @@
-//! The built-in drives keep what their sources say of them.
+//! The built-in drives have the figures of their sources.
 
 use dwell_disks::{
     Command, Drive, DriveDescription, DriveParameters, Ideal, Origin, Rotating, Tag, catalogue, curve,
@@ -25,13 +25,13 @@ fn random(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// What a source says of a drive.
-struct Said {
+/// A drive's figures in its sources.
+struct Stated {
     name: &'static str,
     capacity: u64,
-    /// From the medium at the outermost and the innermost track, MB/s.
+    /// Media rate at the outermost and the innermost track, MB/s.
     media: (f64, f64),
-    /// With the skews, outermost, MB/s.
+    /// Sequential rate at the outermost tracks, skews included, MB/s.
     sustained: f64,
     average_seek_ms: f64,
     full_seek_ms: f64,
@@ -39,8 +39,8 @@ struct Said {
     depth: u32,
 }
 
-const SAID: [Said; 5] = [
-    Said {
+const STATED: [Stated; 5] = [
+    Stated {
         name: "wd5000aaks",
         capacity: 976_773_168,
         media: (126.0, 63.0),
@@ -50,7 +50,7 @@ const SAID: [Said; 5] = [
         single_ms: 2.0,
         depth: 31,
     },
-    Said {
+    Stated {
         name: "barracuda-7200.10",
         capacity: 976_773_168,
         media: (89.2, 44.6),
@@ -60,7 +60,7 @@ const SAID: [Said; 5] = [
         single_ms: 0.8,
         depth: 31,
     },
-    Said {
+    Stated {
         name: "maxtor-20gb",
         capacity: 40_021_632,
         media: (41.7, 20.8),
@@ -70,7 +70,7 @@ const SAID: [Said; 5] = [
         single_ms: 1.0,
         depth: 1,
     },
-    Said {
+    Stated {
         name: "ide-2003",
         capacity: 156_301_488,
         media: (47.2, 23.6),
@@ -80,7 +80,7 @@ const SAID: [Said; 5] = [
         single_ms: 1.0,
         depth: 1,
     },
-    Said {
+    Stated {
         name: "st31500341as",
         capacity: 2_930_277_168,
         media: (136.6, 68.3),
@@ -92,8 +92,8 @@ const SAID: [Said; 5] = [
     },
 ];
 
-fn near(found: f64, said: f64, percent: f64) -> bool {
-    (found / said - 1.0).abs() * 100.0 <= percent
+fn near(found: f64, stated: f64, percent: f64) -> bool {
+    (found / stated - 1.0).abs() * 100.0 <= percent
 }
 
 fn rate(sectors: u32, time: Span) -> f64 {
@@ -102,34 +102,34 @@ fn rate(sectors: u32, time: Span) -> f64 {
 
 #[test]
 fn sizes_depths_and_rotation_are_exact() {
-    for said in &SAID {
-        let (text, drive) = (description(said.name), rotating(said.name));
-        assert_eq!(drive.capacity(), Sector(said.capacity), "{}", said.name);
-        assert_eq!(text.capacity().unwrap(), drive.capacity(), "{}", said.name);
-        assert_eq!((drive.depth(), text.depth()), (said.depth, said.depth));
+    for stated in &STATED {
+        let (text, drive) = (description(stated.name), rotating(stated.name));
+        assert_eq!(drive.capacity(), Sector(stated.capacity), "{}", stated.name);
+        assert_eq!(text.capacity().unwrap(), drive.capacity(), "{}", stated.name);
+        assert_eq!((drive.depth(), text.depth()), (stated.depth, stated.depth));
         assert_eq!(drive.revolution().as_nanos(), 8_333_333);
     }
 }
 
 #[test]
 fn media_rates_match_the_data_sheet_with_skews() {
-    for said in &SAID {
-        let drive = rotating(said.name);
+    for stated in &STATED {
+        let drive = rotating(stated.name);
         let media = |sector: u64| {
             f64::from(drive.sectors_per_track(Sector(sector))) * 512e-6 / drive.revolution().as_secs_f64()
         };
-        assert!(near(media(0), said.media.0, 0.5), "{}: {}", said.name, media(0));
-        assert!(near(media(said.capacity - 1), said.media.1, 0.5), "{}", said.name);
+        assert!(near(media(0), stated.media.0, 0.5), "{}: {}", stated.name, media(0));
+        assert!(near(media(stated.capacity - 1), stated.media.1, 0.5), "{}", stated.name);
         let sustained = rate(400_000, drive.sequential_transfer(Sector(0), Sectors(400_000)));
-        assert!(near(sustained, said.sustained, 1.0), "{}: {sustained} MB/s", said.name);
+        assert!(near(sustained, stated.sustained, 1.0), "{}: {sustained} MB/s", stated.name);
     }
 }
 
-/// What the model of the drive does, its buffer and all: 128 KiB at a time, one after the other.
+/// Reads of 128 KiB, one at a time, through the drive's buffer.
 #[test]
 fn sequential_reads_reach_the_media_rate() {
-    for said in &SAID {
-        let mut drive = rotating(said.name);
+    for stated in &STATED {
+        let mut drive = rotating(stated.name);
         let (mut now, mut start) = (Time::ZERO, Sector(0));
         for _ in 0..800 {
             let sectors = Sectors(256);
@@ -138,7 +138,7 @@ fn sequential_reads_reach_the_media_rate() {
             now = completion(&mut drive);
         }
         let streamed = rate(800 * 256, now.since(Time::ZERO));
-        assert!(near(streamed, said.sustained, 3.0), "{}: {streamed:.1} MB/s", said.name);
+        assert!(near(streamed, stated.sustained, 3.0), "{}: {streamed:.1} MB/s", stated.name);
     }
 }
 
@@ -153,24 +153,24 @@ fn completion(drive: &mut Rotating) -> Time {
 
 #[test]
 fn random_seeks_average_the_stated_time() {
-    for said in &SAID {
-        let (drive, mut state) = (rotating(said.name), 42);
+    for stated in &STATED {
+        let (drive, mut state) = (rotating(stated.name), 42);
         let count = 100_000;
-        let mut sector = || Sector(random(&mut state) % said.capacity);
+        let mut sector = || Sector(random(&mut state) % stated.capacity);
         let total: Span = (0..count).map(|_| drive.least_seek(sector(), sector())).sum();
         let average = total.as_millis_f64() / f64::from(count);
-        assert!(near(average, said.average_seek_ms, 0.5), "{}: {average:.3} ms", said.name);
-        let full = drive.least_seek(Sector(0), Sector(said.capacity - 1)).as_millis_f64();
-        assert!(near(full, said.full_seek_ms, 0.5), "{}: {full:.3} ms", said.name);
-        let DriveParameters::Rotating(p) = description(said.name).parameters else { panic!() };
+        assert!(near(average, stated.average_seek_ms, 0.5), "{}: {average:.3} ms", stated.name);
+        let full = drive.least_seek(Sector(0), Sector(stated.capacity - 1)).as_millis_f64();
+        assert!(near(full, stated.full_seek_ms, 0.5), "{}: {full:.3} ms", stated.name);
+        let DriveParameters::Rotating(p) = description(stated.name).parameters else { panic!() };
         let track = u64::from(drive.sectors_per_track(Sector(0)));
         let single = drive.least_seek(Sector(1), Sector(track * u64::from(p.layout.surfaces) + 1));
-        assert!(near(single.as_millis_f64(), said.single_ms, 0.5), "{}: {single}", said.name);
+        assert!(near(single.as_millis_f64(), stated.single_ms, 0.5), "{}: {single}", stated.name);
     }
 }
 
 #[test]
-fn the_best_is_exact_across_tracks() {
+fn lower_bounds_are_exact_across_tracks() {
     let drive = rotating("wd5000aaks");
     let track = drive.sectors_per_track(Sector(0));
     let revolution = drive.revolution();
@@ -195,7 +195,7 @@ fn every_number_states_its_origin() {
     }
 }
 
-/// Each number or switch of a table has an origin, or its whole table has.
+/// Each number or switch of a table has an origin, or its table has one.
 fn check_origins(drive: &str, path: &str, table: &toml::Table) {
     let origin = table.get("origin");
     if origin.is_some_and(toml::Value::is_str) {
@@ -221,20 +221,20 @@ fn descriptions_round_trip_through_toml() {
 
 #[test]
 fn service_time_curves_rise_from_buffer_hits_to_seek_and_half_a_turn() {
-    for said in &SAID {
-        let measure = || curve::measure(&mut rotating(said.name), curve::SEED);
+    for stated in &STATED {
+        let measure = || curve::measure(&mut rotating(stated.name), curve::SEED);
         let measured = measure();
         assert_eq!(measured, measure(), "the same seed, the same points");
         let curve = measured.fit();
         let at = |distance| curve.at_distance(distance).as_millis_f64();
-        assert!(at(0) < 0.5, "{}: what follows is in the buffer: {} ms", said.name, at(0));
-        let third = at(said.capacity / 3);
+        assert!(at(0) < 0.5, "{}: the next sectors are in the buffer: {} ms", stated.name, at(0));
+        let third = at(stated.capacity / 3);
         // A third of the sectors is a little less than the average seek's distance in cylinders.
-        let expected = said.average_seek_ms + 8.333 / 2.0;
-        assert!(near(third, expected, 12.0), "{}: {third} ms, not {expected}", said.name);
+        let expected = stated.average_seek_ms + 8.333 / 2.0;
+        assert!(near(third, expected, 12.0), "{}: {third} ms, not {expected}", stated.name);
         let inner = measured.transfer_per_sector.as_secs_f64();
-        let (slow, fast) = (said.sustained * 0.5, said.sustained);
-        assert!((slow..=fast).contains(&(512e-6 / inner)), "{}: {} ns", said.name, inner * 1e9);
+        let (slow, fast) = (stated.sustained * 0.5, stated.sustained);
+        assert!((slow..=fast).contains(&(512e-6 / inner)), "{}: {} ns", stated.name, inner * 1e9);
     }
 }
 
@@ -248,7 +248,7 @@ fn solid_state_reads_do_not_depend_on_location() {
     }
 }
 
-/// A drive that took each write of a stream to the medium by itself would lose a revolution at each: 10 MB/s at 128 KB.
+/// A drive that wrote each command of a stream separately would lose a revolution for each: 10 MB/s at 128 KB.
 #[test]
 fn a_stream_of_buffered_writes_does_not_lose_a_revolution_at_each() {
     const SECTORS: u64 = 256;
@@ -269,12 +269,12 @@ fn a_stream_of_buffered_writes_does_not_lose_a_revolution_at_each() {
             }
         }
         let rate = (WRITES * SECTORS * 512) as f64 / 1e6 / now.as_secs_f64();
-        let medium = SAID.iter().find(|said| said.name == name).expect("it is in the table").sustained;
+        let medium = STATED.iter().find(|stated| stated.name == name).expect("it is in the table").sustained;
         assert!(rate > medium * 0.6, "{name}: {rate:.1} MB/s of {medium}");
     }
 }
 
-/// A read of one stream misses, one of another is in the buffer, and 20 ms later one of the first comes again: how long that takes.
+/// Duration of the third of these reads: a miss in stream A, a buffer hit in stream B, and 20 ms later the next read of stream A.
 fn miss_hit_miss(changes: &str) -> Span {
     let changed = format!("ide-2003{{{changes}}}");
     let opened = dwell_disks::open(&changed, &mut |_| Err(std::io::ErrorKind::NotFound.into()));
@@ -291,7 +291,7 @@ fn miss_hit_miss(changes: &str) -> Span {
         }
         now.since(begun)
     };
-    // Read ahead of the first stream until its segment is full.
+    // Read-ahead for the first stream fills its segment.
     for n in 0..8 {
         read(Span::ZERO, 1_000_000 + n * 16);
     }
@@ -301,8 +301,8 @@ fn miss_hit_miss(changes: &str) -> Span {
     read(Span::from_millis(20), 80_000_032)
 }
 
-/// Two streams that the buffer answers by turns, much faster than the arm could follow: each answer stops the other stream's
-/// reading ahead, and what the arm has not begun it need not do. It once owed every one of these moves.
+/// Two streams alternate with buffer hits, much faster than the arm could follow. Each hit stops the other stream's read-ahead. A seek
+/// that has not begun is cancelled; in an earlier version all of these seeks were executed later.
 #[test]
 fn seeks_that_never_started_are_not_performed() {
     let (mut drive, _) = dwell_disks::open("wd5000aaks", &mut |_| Err(std::io::ErrorKind::NotFound.into()))
@@ -332,12 +332,12 @@ fn seeks_that_never_started_are_not_performed() {
             longest = longest.max(now.since(begun));
         }
     }
-    assert!(longest < Span::from_millis(60), "a move across the disk and back: {longest:?}");
+    assert!(longest < Span::from_millis(60), "longer than a seek across the disk and back: {longest:?}");
 }
 
 #[test]
 fn a_read_from_the_buffer_does_not_disturb_read_ahead() {
     let (goes_on, stops) = (miss_hit_miss(""), miss_hit_miss("buffer.hit_stops_read_ahead=true"));
-    assert!(goes_on < Span::from_millis(2), "all of it is in the buffer by then: {goes_on:?}");
-    assert!(stops > Span::from_millis(8), "the arm went away and comes back: {stops:?}");
+    assert!(goes_on < Span::from_millis(2), "the read is a buffer hit: {goes_on:?}");
+    assert!(stops > Span::from_millis(8), "read-ahead was stopped, so the read seeks: {stops:?}");
 }

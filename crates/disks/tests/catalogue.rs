@@ -1,4 +1,4 @@
-//! Drives by name, by file, and with overrides; and what is said of wrong ones.
+//! Drives by name, by file, and with overrides; errors of invalid specifications.
 
 mod common;
 
@@ -67,7 +67,7 @@ fn overrides_change_the_named_field() {
     assert_eq!((p.write_buffer.write_cache, p.depth), (false, 8));
 }
 
-/// Overheads that are left out are none, but count once they are there.
+/// Omitted overheads are zero; an override adds one.
 #[test]
 fn an_overhead_override_applies_where_none_was_stated() {
     let mut files = |_: &str| Ok(Box::new(SMALL.as_bytes()) as Box<dyn Read>);
@@ -93,21 +93,21 @@ fn an_override_replaces_the_stated_origin() {
     assert!(origin.unwrap().text.contains("override"));
 }
 
-/// Also where the rest of the table, or of the drive, has one origin for all of it, which is still told of the rest.
+/// An override has an origin of its own also if the table, or the drive, has one origin for all fields. The other fields keep that origin.
 #[test]
 fn an_override_adds_an_origin_where_none_was_stated() {
-    let said = |spec: &str, table: &str, field: Option<&str>| {
+    let origin = |spec: &str, table: &str, field: Option<&str>| {
         let drive = catalogue::describe(spec, &mut plain).unwrap();
         let mut origins = drive.origins.iter();
         let found = origins.find(|o| o.table == table && o.field.as_deref() == field);
         found.map(|origin| origin.text.clone())
     };
     let files = "DiskSim parameter files: plain.diskspecs and those it names";
-    let asked = "override";
-    assert_eq!(said("plain.diskspecs{depth=4}", "queue", Some("depth")).as_deref(), Some(asked));
-    assert_eq!(said("plain.diskspecs{depth=4}", "", None).as_deref(), Some(files));
-    assert_eq!(said("plain.diskspecs{name=other}", "", Some("name")).as_deref(), Some(asked));
-    assert_eq!(said("plain.diskspecs{name=other}", "", Some("buffer")).as_deref(), Some(files));
+    let requested = "override";
+    assert_eq!(origin("plain.diskspecs{depth=4}", "queue", Some("depth")).as_deref(), Some(requested));
+    assert_eq!(origin("plain.diskspecs{depth=4}", "", None).as_deref(), Some(files));
+    assert_eq!(origin("plain.diskspecs{name=other}", "", Some("name")).as_deref(), Some(requested));
+    assert_eq!(origin("plain.diskspecs{name=other}", "", Some("buffer")).as_deref(), Some(files));
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn unknown_names_suggest_the_nearest() {
 }
 
 #[test]
-fn wrong_values_of_overrides_are_refused() {
+fn invalid_values_of_overrides_are_rejected() {
     assert_eq!(wrong("wd5000aaks{depth=99}"), "wd5000aaks: queue: its depth must lie between 1 and 32");
     assert!(wrong("wd5000aaks{buffer=perhaps}").contains("expected on or off"));
     assert!(wrong("ssd-sata{flash.planes=9}").contains("flash.planes must lie between 1 and 8"));
@@ -152,14 +152,14 @@ fn errors_name_file_line_field_and_the_nearest_name() {
         ("kind = \"rotating\"", "kind = ", "my.toml:2: ", ""),
         ("sectors_per_track = 100", "sectors_per_track = 0", "my.toml: layout: zone 0", "1 to 65535"),
     ];
-    for (from, to, place, says) in cases {
+    for (from, to, place, reason) in cases {
         let text = parse_error(&SMALL.replace(from, to));
-        assert!(text.starts_with(place) && text.contains(says), "{to}: {text}");
+        assert!(text.starts_with(place) && text.contains(reason), "{to}: {text}");
     }
 }
 
 #[test]
-fn no_cut_of_a_description_panics() {
+fn no_truncated_description_panics() {
     let whole = catalogue::built_in().next().unwrap().to_toml();
     for end in (0..whole.len()).step_by(7).filter(|&end| whole.is_char_boundary(end)) {
         if let Ok(drive) = DriveDescription::parse("cut", &whole[..end]) {
@@ -190,7 +190,7 @@ fn plain(name: &str) -> io::Result<Box<dyn Read>> {
     Ok(Box::new(text.as_bytes()))
 }
 
-/// What a drive has is not changed into what most have.
+/// `on` keeps the drive's own values of an enabled feature; it does not set the defaults.
 #[test]
 fn enabling_an_enabled_feature_changes_nothing() {
     let buffer = |spec: &str| match catalogue::describe(spec, &mut plain).unwrap().parameters {
@@ -206,7 +206,7 @@ fn enabling_an_enabled_feature_changes_nothing() {
     assert!(wrong("wd5000aaks{buffer=perhaps}").contains("expected on or off"));
 }
 
-/// What is read and has no effect reaches whoever asked for the drive, overrides or not.
+/// The description contains the notes about settings without effect, with and without overrides.
 #[test]
 fn settings_without_effect_are_reported() {
     let note = "plain.model:29: 'HPL seek equation values' has no effect: the seek type is extracted";
@@ -215,7 +215,7 @@ fn settings_without_effect_are_reported() {
     }
 }
 
-/// Every measured drive of DiskSim's, written as TOML and read again, is the same drive.
+/// Every drive published with DiskSim is unchanged after a conversion to TOML and back.
 #[test]
 fn disksim_drives_round_trip_through_toml() {
     for name in ["barracuda", "cheetah9LP", "atlas_III", "hp_c2247a", "st41601n"] {
@@ -227,9 +227,9 @@ fn disksim_drives_round_trip_through_toml() {
     }
 }
 
-/// Any number of a description may be wild: it is refused, or the drive that it makes serves requests.
+/// For any extreme number in a description, the reader rejects it, or the resulting drive serves requests.
 #[test]
-fn extreme_numbers_are_refused_or_simulated() {
+fn extreme_numbers_are_rejected_or_simulated() {
     let wild =
         ["0", "1", "3", "255", "65535", "4294967295", "3600000.0", "0.0", "1e-9", "1e300", "-1", "1e12"];
     let rotating = DriveDescription::parse("small", SMALL).unwrap();
@@ -242,7 +242,7 @@ fn extreme_numbers_are_refused_or_simulated() {
         for i in numbers {
             for value in wild {
                 let (key, _) = lines[i].split_once(" = ").unwrap();
-                // A drive of billions of tracks or pages is sound, but no test should hold it.
+                // A drive with billions of tracks or pages is valid, but needs too much memory for a test.
                 let large = ["cylinders", "capacity_sectors", "last_cylinder", "tracked_pages_max"];
                 if large.contains(&key) && value.len() > 3 {
                     continue;
@@ -257,9 +257,9 @@ fn extreme_numbers_are_refused_or_simulated() {
     }
 }
 
-/// The same of any number in DiskSim's files.
+/// The same for any number in DiskSim's files.
 #[test]
-fn extreme_numbers_in_disksim_files_are_refused_or_simulated() {
+fn extreme_numbers_in_disksim_files_are_rejected_or_simulated() {
     let wild = [
         "0",
         "1",
@@ -329,11 +329,11 @@ fn serve_a_few(description: &DriveDescription, changed: &str) {
     }
 }
 
-/// Where fuzzing begins.
+/// The initial corpus of the fuzz targets.
 const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds");
 
 #[test]
-fn fuzzing_begins_with_what_is_understood() {
+fn seeds_of_the_fuzz_targets_are_valid() {
     let mut open = |file: &str| {
         let file = std::fs::File::open(format!("{SEEDS}/diskspecs/{file}"))?;
         Ok(Box::new(file) as Box<dyn Read>)

@@ -36,7 +36,7 @@ fn demerits_do_not_grow() {
     }
 }
 
-/// With DiskSim's rules, the four drives whose files state everything that the experiments used have DiskSim's demerits.
+/// With DiskSim's rules, the model has DiskSim's demerits for the four drives whose files contain all settings of the experiments.
 #[test]
 fn disksim_fidelity_reproduces_disksim() {
     for (specs, trace, disksim, _) in &DRIVES[..4] {

@@ -1,9 +1,9 @@
-//! Every answer of many drives under many workloads, as digests in a golden text: whatever makes the model faster must
-//! not change when a single command completes, nor where its time went.
+//! Digests of every completion of many drives under many workloads, compared with a golden file. An optimisation of the model must not
+//! change the time of any completion, or the parts of its service time.
 //!
-//! The drives are the built-in ones, those of DiskSim's files where they are at hand, and drives drawn at random, whose
-//! parameters contradict common sense more often than any real drive's. `DWELL_BLESS=1 cargo test -p dwell-disks --test golden`
-//! writes the text anew; each line of it that changes has to be argued.
+//! The drives are the built-in ones, those of DiskSim's files if available, and drives with random parameters, which include
+//! combinations that no real drive has. `DWELL_BLESS=1 cargo test -p dwell-disks --test golden` writes the file anew; explain each changed
+//! line in the commit.
 
 mod common;
 
@@ -43,12 +43,12 @@ const WORKLOADS: [Workload; 6] = [
     Workload { name: "long", near: 30, follow: 40, writes: 40, longest: 1500, gap_ms: 40 },
 ];
 
-/// What a host asks for: parts of a hundred, sectors and milliseconds.
+/// The requests of a host: percentages, sectors and milliseconds.
 struct Workload {
     name: &'static str,
     /// Requests within a few hundred sectors of each other.
     near: u64,
-    /// Requests that go on where an earlier one ended.
+    /// Requests that begin at the end of an earlier one.
     follow: u64,
     writes: u64,
     longest: u64,
@@ -76,7 +76,7 @@ impl Workload {
     }
 }
 
-/// What a run came to.
+/// The result of a run.
 struct Answers {
     digest: u64,
     done: u32,
@@ -92,10 +92,10 @@ struct Host<'a> {
 }
 
 impl Host<'_> {
-    fn hear(&mut self, now: Time) {
+    fn collect(&mut self, now: Time) {
         while let Some(completion) = self.drive.poll(now) {
             let Completion { tag, at, outcome, service: s } = completion;
-            assert!(at <= now, "{completion:?} is told of at {now:?}");
+            assert!(at <= now, "{completion:?}, returned at {now:?}");
             self.free.push(tag);
             self.done += 1;
             self.last = at;
@@ -116,7 +116,7 @@ impl Host<'_> {
         while let Some(next) = self.drive.next_event().filter(|&next| full || next <= until) {
             now = now.max(next);
             assert!(now < until + HOUR, "no command completes within an hour: {:?}", self.drive);
-            self.hear(now);
+            self.collect(now);
             if full && !self.free.is_empty() && now >= until {
                 return now;
             }
@@ -134,7 +134,7 @@ impl Host<'_> {
         let Some(tag) = self.free.pop() else { return };
         let (start, sectors) = (Sector(start), Sectors(sectors as u32));
         self.drive.submit(now, Command { tag, op, start, sectors, fua });
-        self.hear(now);
+        self.collect(now);
     }
 }
 
@@ -158,12 +158,12 @@ fn answers(p: &RotatingParameters, workload: &Workload, seed: u64, requests: u32
     }
     while let Some(next) = host.drive.next_event() {
         assert!(next < now + HOUR, "no command completes within an hour: {:?}", host.drive);
-        host.hear(next);
+        host.collect(next);
     }
     Answers { digest: host.digest.finish(), done: host.done, last: host.last }
 }
 
-/// One drive at each depth, with its buffer and without, under each workload.
+/// One drive at each depth, with and without its buffer, under each workload.
 fn lines(name: &str, p: &RotatingParameters, text: &mut String) {
     for (variant, depth, buffer) in
         [("1", 1, true), ("16", 16, true), ("1-off", 1, false), ("16-off", 16, false)]
@@ -191,7 +191,7 @@ fn line(text: &mut String, drive: &str, variant: &str, workload: &str, a: &Answe
     let _ = writeln!(text, "{drive:<28} {variant:<7} {workload:<8} {done:>5} {ns:>14} {digest:016x}");
 }
 
-/// Holds a text against the golden one of that name.
+/// Compares a text with the golden file of that name.
 fn hold(file: &str, text: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(file);
     if std::env::var_os("DWELL_BLESS").is_some() {
@@ -199,8 +199,8 @@ fn hold(file: &str, text: &str) {
     }
     let golden = std::fs::read_to_string(&path).expect("the golden text");
     let differs: Vec<_> = text.lines().zip(golden.lines()).filter(|(a, b)| a != b).collect();
-    assert!(differs.is_empty(), "{} answers differ from {file}, first: {:#?}", differs.len(), differs[0]);
-    assert_eq!(text.lines().count(), golden.lines().count(), "{file} has other lines");
+    assert!(differs.is_empty(), "{} lines differ from {file}, first: {:#?}", differs.len(), differs[0]);
+    assert_eq!(text.lines().count(), golden.lines().count(), "{file} has a different number of lines");
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn measured_drives() {
 }
 
 #[test]
-fn drives_drawn_at_random() {
+fn drives_with_random_parameters() {
     let mut text = String::new();
     for seed in 0..DRAWN {
         let p = random_drive(&mut Dice::new(seed));
@@ -238,10 +238,10 @@ fn drives_drawn_at_random() {
     hold("drawn.txt", &text);
 }
 
-/// In these, a read that took over the arm's place on a track lost what the head had kept for whoever was there before.
-/// `DWELL_DRAWN=N` tries every drive up to the Nth.
+/// With the parameters of these drives, an earlier version lost sectors when a read took over an access: the head had kept them for the
+/// previous task. `DWELL_DRAWN=N` runs every random drive up to the Nth.
 #[test]
-fn drives_that_once_stalled_answer() {
+fn drives_that_once_stalled_complete_all_commands() {
     let more = std::env::var("DWELL_DRAWN").ok().and_then(|text| text.parse().ok());
     for seed in [861, 1764, 1930].into_iter().chain(DRAWN..more.unwrap_or(DRAWN)) {
         let p = random_drive(&mut Dice::new(seed));

@@ -1,4 +1,4 @@
-//! What a drive says of positioning times bounds what it answers.
+//! A drive's estimates of positioning times bound its completion times.
 
 mod common;
 
@@ -8,7 +8,7 @@ use dwell_disks::parameters::{FastWrite, Fidelity};
 use dwell_disks::{Command, Drive, Rotating, RotatingParameters, Tag};
 use elevator::{Angles, Op, Positioning, Sector, Sectors, Span, Time};
 
-/// Asks about requests anywhere while the drive does something else.
+/// Compares estimates for random requests while the drive serves other requests.
 fn check(p: RotatingParameters, seed: u64) {
     let mut drive = Rotating::new(p).unwrap();
     let (mut dice, mut now) = (Dice::new(seed), Time::ZERO);
@@ -50,7 +50,7 @@ fn check_one(drive: &Rotating, now: Time, sector: u64, op: Op, other: u64) {
     }
 }
 
-/// With slips, spares, moved sectors, odd seek curves and negative settling times.
+/// The random drives have slips, spares, moved sectors, unusual seek curves and negative settling times.
 #[test]
 fn reached_angles_contain_every_sector_of_that_time_on_random_drives() {
     for seed in 0..300 {
@@ -76,7 +76,7 @@ fn reached_angles_exclude_most_sectors() {
         while drive.poll(now).is_none() {
             now = drive.next_event().expect("a command is in the drive");
         }
-        let oracle = drive.positioning().expect("a rotating drive knows");
+        let oracle = drive.positioning().expect("a rotating drive has positions");
         let sectors: Vec<u64> = (0..200).map(|_| dice.below(capacity)).collect();
         let times = sectors.iter().map(|&sector| oracle.positioning_time(now, &request(Op::Read, sector, 1)));
         let least = times.min().expect("there are some");
@@ -92,15 +92,15 @@ fn reached_angles_exclude_most_sectors() {
     assert!((100..200).contains(&held), "{held}");
 }
 
-/// A write that may not begin at once misses what passes before it may.
+/// A write that has to wait misses the sectors that pass meanwhile.
 #[test]
 fn rotational_wait_of_a_write_starts_when_it_may_start() {
     let mut p = RotatingParameters::plain("slow to write", 100, 10, 1, 6_000.0);
     p.overheads.minimum_seek_delay_ms = 2.0;
     p.buffer.fast_write = FastWrite::None;
     let mut drive = Rotating::new(p).unwrap();
-    // A tenth of a revolution of 10 ms ahead.
-    let told = drive.positioning_time(Time::ZERO, &request(Op::Write, 10, 1));
+    // The sector is a tenth of a revolution of 10 ms ahead.
+    let estimate = drive.positioning_time(Time::ZERO, &request(Op::Write, 10, 1));
     let (start, sectors) = (Sector(10), Sectors(1));
     drive.submit(Time::ZERO, Command { tag: Tag(0), op: Op::Write, start, sectors, fua: false });
     let done = loop {
@@ -111,5 +111,8 @@ fn rotational_wait_of_a_write_starts_when_it_may_start() {
     };
     let took = done.service.seek + done.service.rotation;
     let near = |a: u64, b: u64| a.abs_diff(b) < 100;
-    assert!(near(took.as_nanos(), 11_000_000) && near(told.as_nanos(), 11_000_000), "{told:?} {took:?}");
+    assert!(
+        near(took.as_nanos(), 11_000_000) && near(estimate.as_nanos(), 11_000_000),
+        "{estimate:?} {took:?}"
+    );
 }

@@ -1,4 +1,4 @@
-//! The model against DiskSim's own answers, request by request.
+//! The model compared with DiskSim's results, request by request.
 
 mod common;
 
@@ -6,10 +6,10 @@ use common::{Arrival, Fcfs, Policy, ascii_trace, disksim, gunzip, parameters, re
 use dwell_disks::parameters::{Fidelity, KeepRequested, Preseek, QueueOrder, QueueParameters};
 use dwell_disks::{Completion, Rotating, RotatingParameters};
 
-/// Nearest by sector; `turning` in the present direction only, `circular` upwards only.
+/// DiskSim's orders by sector: nearest first (SSTF), nearest in the current direction (LOOK), or nearest upwards (C-LOOK).
 ///
-/// As DiskSim has it: distance is reckoned from the last request sent; of equals the one behind the present direction
-/// loses; the direction is that of the last move.
+/// As in DiskSim, the distance is measured from the last request sent. Of two equally near requests, the one in the current direction is
+/// served first. The direction is that of the last move.
 struct BySector {
     kind: Order,
     last: u64,
@@ -87,7 +87,7 @@ fn reference<const N: usize>(file: &str, names: [&str; N]) -> (Vec<Arrival>, [Ve
     (ascii_trace(lines), names.map(column))
 }
 
-/// Requests to the Cheetah 9LP; `column` names the answers.
+/// Requests to the Cheetah 9LP; `column` names DiskSim's results.
 fn check(
     trace: &str,
     column: &str,
@@ -115,9 +115,9 @@ fn check(
     assert!(c.equal >= limits.2, "{case}: {} within 1 µs", c.equal);
 }
 
-/// Requests of which DiskSim's answer, in µs, is the sixth column: a third are writes, two fifths lie near the one before or follow
-/// it, and they come at random, on average one each 20 ms (60 ms to a slow drive). The drive orders its own commands. A request
-/// that DiskSim loses has none.
+/// Requests with DiskSim's result, in µs, in the sixth column. A third are writes; two fifths are near the previous request or follow it.
+/// Arrivals are random with a mean interval of 20 ms (60 ms for a slow drive). The drive orders its own commands. Requests that DiskSim
+/// loses have no result.
 fn check_own(drive: &str, order: &str, change: impl Fn(&mut RotatingParameters), least: f64) {
     let text = gunzip(&disksim(&format!("{drive}.{order}.trace.gz")));
     let mut p = parameters(drive, Fidelity::DiskSim);
@@ -137,7 +137,7 @@ fn check_own(drive: &str, order: &str, change: impl Fn(&mut RotatingParameters),
     assert!(within as f64 >= least * answered as f64, "{drive}, {order}: {within} of {answered}");
 }
 
-/// Overheads, stops of reading ahead, buffer segments and missed revolutions are DiskSim's on all these drives.
+/// Covers overheads, stops of read-ahead, buffer segments and lost revolutions.
 #[test]
 fn drives_one_command_at_a_time() {
     let drives =
@@ -158,8 +158,8 @@ fn drives_that_order_sixteen_commands() {
     }
 }
 
-/// Writes that complete on the medium. DiskSim 4.0 never lets one leave the bus that comes while the arm is busy, and stops; these
-/// are its answers with that mended, by one brace.
+/// Writes that complete on the medium. In DiskSim 4.0, a write that arrives while the arm is busy never leaves the bus, and the
+/// simulation stops. These are the results of a DiskSim in which that error (one misplaced brace) is corrected.
 #[test]
 fn drives_without_a_write_cache_take_several_commands() {
     let queue = |depth, order| {
@@ -170,14 +170,14 @@ fn drives_without_a_write_cache_take_several_commands() {
     check_own("hp_c3323a_validate", "sptf", queue(16, nearest), 0.999);
 }
 
-/// Most of the later half are of places read or written 300 commands ago or earlier.
+/// In the second half, most requests are for sectors that were accessed at least 300 commands earlier.
 #[test]
 fn a_drive_of_2048_segments() {
     let many = |p: &mut RotatingParameters| (p.buffer.segments, p.buffer.write_segments) = (2048, 128);
     check_own("cheetah9LP", "2048-segments", many, 0.999);
 }
 
-/// What a drive is under a name of the answers' first line: what no published drive is, then how many commands it takes.
+/// Changes a drive's parameters to those of a column of the results: a feature that no published drive has, then the queue depth.
 fn variant(name: &str, p: &mut RotatingParameters) {
     let (what, commands) = name.split_once('.').unwrap();
     let b = &mut p.buffer;
@@ -212,9 +212,8 @@ fn variant(name: &str, p: &mut RotatingParameters) {
     };
 }
 
-/// A load of which three fifths of the requests lie near one of the last eight, one each 20 ms on average, and DiskSim's answers
-/// under each variant of the drive in a column of its own. DiskSim's assertion that a read that sneaks past the arm was free to
-/// have it was taken out of it.
+/// A load in which three fifths of the requests are near one of the last eight, with a mean interval of 20 ms. Each column has DiskSim's
+/// results for one variant of the drive. One assertion was removed from DiskSim: that a read with a "sneaky" hit could have had the arm.
 #[test]
 fn parameters_that_no_published_drive_has() {
     for drive in ["atlas_III", "barracuda", "cheetah9LP"] {
@@ -236,10 +235,10 @@ fn parameters_that_no_published_drive_has() {
     }
 }
 
-/// The most that mean and 99th percentile may differ by, and the least part of the requests that must be within 1 µs.
+/// Maximum relative differences of the mean and of the 99th percentile, and the minimum share of requests within 1 µs.
 const BUFFER_OFF: (f64, f64, f64) = (0.001, 0.005, 0.999);
 const BUFFER_ON: (f64, f64, f64) = (0.0001, 0.0001, 0.999);
-/// Where the drive orders its own commands, one other choice changes all that follow until it comes to rest.
+/// If the drive orders its own commands, one different choice changes all later completions until the drive is idle.
 const IN_THE_DRIVE: (f64, f64, f64) = (0.001, 0.001, 0.999);
 
 #[test]

@@ -1,4 +1,4 @@
-//! Data that crosses the bus while the arm works for another command.
+//! Data transfers over the bus while the arm works for another command.
 
 mod common;
 
@@ -30,7 +30,7 @@ fn served(mut drive: Rotating, arrivals: &[Arrival]) -> Vec<Completion> {
     replay(&mut drive, arrivals, &mut Fcfs)
 }
 
-/// A read of 100, later a far one, and while the arm is on its way there 100 again.
+/// A read at 100, later a distant read, and during its seek 100 again.
 fn again() -> [Arrival; 3] {
     [at(0, 100, false), at(50, 50_000, false), at(51, 100, false)]
 }
@@ -43,7 +43,7 @@ fn keeps(p: &mut RotatingParameters) {
 fn a_full_hit_is_sent_while_the_arm_works() {
     let arrivals = again();
     let waits = served(drive(keeps), &arrivals);
-    assert!(waits[2].at >= waits[1].at, "without leave it waits: {waits:?}");
+    assert!(waits[2].at >= waits[1].at, "without the feature it waits: {waits:?}");
     let sneaks = served(
         drive(|p| {
             keeps(p);
@@ -55,13 +55,12 @@ fn a_full_hit_is_sent_while_the_arm_works() {
     assert_eq!(sneaks[1].at, waits[1].at, "the arm is not disturbed");
 }
 
-/// Of what 100 to 114 read, 110 to 118 has its first sectors in the buffer: reading ahead ended there.
+/// As `again`, but the last read is at 110: read-ahead ended inside its range, so that only its first sectors are in the buffer.
 fn partly_again() -> [Arrival; 3] {
     [at(0, 100, false), at(50, 50_000, false), at(51, 110, false)]
 }
 
-/// With segments as long as what is read ahead, a hit whose end is missing sends what is there, leaves the bus, and has its
-/// turn at the arm for the rest.
+/// If read-ahead fills a whole segment, a partial hit sends the buffered sectors, disconnects, and waits for the arm for the rest.
 #[test]
 fn a_partial_hit_sends_its_buffered_sectors_while_the_arm_works() {
     let reads = |sneaks| {
@@ -79,10 +78,10 @@ fn a_partial_hit_sends_its_buffered_sectors_while_the_arm_works() {
     assert!(sneaks[2].at <= waits[2].at && sneaks[2].at > waits[1].at, "{sneaks:?} {waits:?}");
 }
 
-/// A read that came before its data did: while the arm is on its way elsewhere the bus looks for it among those that wait.
+/// A read arrives before its data is in the buffer. Its data is sent while the arm seeks for another read.
 #[test]
 fn a_hit_found_while_waiting_is_sent_while_the_arm_works() {
-    // The second wants what the first reads ahead, a sector after it has come; the third has the arm before it.
+    // The third reads what the first reads ahead, one sector too early; the second has the arm before it.
     let arrivals = [at(0, 100, false), at(1, 50_000, false), at(1, 110, false), at(2, 90_000, false)];
     let reads = |sneaks| {
         served(
@@ -96,13 +95,13 @@ fn a_hit_found_while_waiting_is_sent_while_the_arm_works() {
         )
     };
     let (waits, sneaks) = (reads(false), reads(true));
-    assert!(waits[2].at > waits[1].at, "without leave it has its turn: {waits:?}");
+    assert!(waits[2].at > waits[1].at, "without the feature it waits for the arm: {waits:?}");
     assert!(sneaks[2].at < sneaks[1].at, "{sneaks:?}");
     assert_eq!(sneaks[1].at, waits[1].at, "the arm is not disturbed");
 }
 
-/// A write has its data in the buffer, and is done, while the arm still seeks for a read: in DiskSim if its drive may, in a
-/// drive with a write cache always.
+/// A write completes in the buffer while the arm seeks for a read: with DiskSim's fidelity if the parameter allows it, with the drive's
+/// fidelity always if the drive has a write cache.
 #[test]
 fn a_write_is_buffered_before_its_turn() {
     let arrivals = [at(0, 50_000, false), at(1, 90_000, true)];
@@ -120,9 +119,9 @@ fn a_write_is_buffered_before_its_turn() {
     assert_eq!(early[0].at, waits[0].at, "the arm is not disturbed");
 }
 
-/// Whatever comes, every command is answered once.
+/// Every command completes exactly once.
 #[test]
-fn every_command_is_answered() {
+fn every_command_completes_once() {
     for seed in 0..400 {
         let mut dice = Dice::new(seed);
         let drive = drive(|p| {

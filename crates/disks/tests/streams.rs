@@ -1,4 +1,4 @@
-//! Runs of commands, each going on where the last ended, as programs and their kernels make them.
+//! Sequential streams, as programs and their kernels submit them.
 
 mod common;
 
@@ -8,8 +8,8 @@ use common::draw::Dice;
 use dwell_disks::{Command, Completion, Tag, open};
 use elevator::{Op, Sector, Sectors, Span, Time};
 
-/// How many bytes a second a drive reads or writes that has as many commands as it may of streams that take turns, all of it
-/// from or on the medium.
+/// The rate in bytes per second of several alternating streams that keep `depth` commands in the drive; a final flush ensures that all
+/// writes are on the medium.
 fn rate(name: &str, op: Op, depth: u32, streams: u64, sectors: u64) -> f64 {
     const TOTAL: u64 = 1 << 16;
     let (mut drive, _) = open(name, &mut |_| Err(ErrorKind::NotFound.into())).expect("a built-in drive");
@@ -43,7 +43,7 @@ fn rate(name: &str, op: Op, depth: u32, streams: u64, sectors: u64) -> f64 {
 
 const ROTATING: [&str; 5] = ["wd5000aaks", "barracuda-7200.10", "st31500341as", "maxtor-20gb", "ide-2003"];
 
-/// What the arm passes over in one go is read or written, whatever the order of the commands, their number and their length.
+/// The rate does not depend on the number and the length of the commands.
 #[test]
 fn a_stream_reaches_the_media_rate() {
     for name in ROTATING {
@@ -60,7 +60,7 @@ fn a_stream_reaches_the_media_rate() {
     }
 }
 
-/// Small ones are bound by the bus; what the arm has read before them waits in one segment, not in one for each.
+/// Small reads are limited by the bus. Data read ahead for them occupies one segment, not one segment per command.
 #[test]
 fn a_deeper_queue_does_not_slow_small_sequential_reads() {
     for name in &ROTATING[..3] {
@@ -71,7 +71,7 @@ fn a_deeper_queue_does_not_slow_small_sequential_reads() {
     }
 }
 
-/// Requests that use the bus before their turn do not keep the writes of a stream from a buffer that has room.
+/// Requests that use the bus early do not delay writes for which the buffer has room.
 #[test]
 fn a_write_stream_is_as_fast_with_prebuffering() {
     let plain = rate("wd5000aaks", Op::Write, 4, 1, 64);
@@ -107,8 +107,8 @@ fn a_deeper_queue_does_not_shorten_runs_of_several_streams() {
     }
 }
 
-/// Reads at random places, one after the other, while the drive is given as many writes of a stream as it takes: how many reads
-/// in ten seconds, how long the longest took, and how many bytes a second were written.
+/// Random reads, one at a time, beside a stream of writes that fills the drive's queue. Returns the number of reads in ten seconds, the
+/// longest read, and the rate of the writes in bytes per second.
 fn read_beside_a_stream(name: &str, depth: u32) -> (u32, Span, f64) {
     const READ: Tag = Tag(0);
     const SECTORS: u32 = 256;
@@ -130,7 +130,7 @@ fn read_beside_a_stream(name: &str, depth: u32) -> (u32, Span, f64) {
         }
         match drive.poll(now) {
             Some(Completion { tag: READ, .. }) => {
-                longest = longest.max(now.since(asked.take().expect("what was answered was asked")));
+                longest = longest.max(now.since(asked.take().expect("a read is in the drive")));
                 reads += 1;
             }
             Some(completion) => free.push(completion.tag),

@@ -1,4 +1,4 @@
-//! Drives that take writes until their stack or their memory is full, and reorder them.
+//! Drives that accept writes until their write command stack or their memory is full, and reorder them.
 
 mod common;
 
@@ -8,7 +8,7 @@ use common::draw::{Dice, random_drive};
 use dwell_disks::{Command, Completion, Drive, Rotating, Tag, open};
 use elevator::{Op, Sector, Sectors, Span, Time};
 
-/// A write as FFSB makes them: 34 KB.
+/// The length of FFSB's writes: 34 KB.
 const SECTORS: u32 = 68;
 
 fn drive(changes: &str) -> Box<dyn Drive> {
@@ -17,7 +17,7 @@ fn drive(changes: &str) -> Box<dyn Drive> {
         .0
 }
 
-/// Somewhere, as good as random.
+/// A pseudo-random position.
 fn place(n: u64) -> u64 {
     n * 7_919_113 % 40_000_000
 }
@@ -32,7 +32,7 @@ fn answered(drive: &mut dyn Drive, begun: Time, op: Op, start: u64, sectors: u32
     now
 }
 
-/// How many writes, one upon the other, the drive answers before one has to wait for the arm.
+/// Number of writes that the drive completes before one has to wait for the arm.
 fn taken(drive: &mut dyn Drive) -> u64 {
     let mut now = Time::ZERO;
     for n in 0.. {
@@ -42,19 +42,19 @@ fn taken(drive: &mut dyn Drive) -> u64 {
         }
         now = done;
     }
-    unreachable!("no drive takes everything")
+    unreachable!("no drive buffers all of these writes")
 }
 
 #[test]
 fn writes_are_accepted_until_the_stack_is_full() {
-    // Those that the arm writes meanwhile make room for others.
+    // The arm writes some of them meanwhile, which makes room for others.
     assert!((32..=36).contains(&taken(&mut *drive(""))));
     assert!((8..=10).contains(&taken(&mut *drive("{buffer.write_segments=8}"))));
 }
 
 #[test]
 fn writes_are_accepted_until_the_memory_is_full() {
-    // 3584 sectors of 68; the last segment's length is left to reads.
+    // 3584 sectors in writes of 68; the length of one segment is left to reads.
     let stack = "buffer.segments=129, buffer.write_segments=128";
     assert!((52..=58).contains(&taken(&mut *drive(&format!("{{{stack}}}")))));
     assert!((128..=160).contains(&taken(&mut *drive(&format!("{{{stack}, buffer.memory_sectors=0}}")))));
@@ -93,7 +93,7 @@ fn buffered_writes_are_ordered_by_positioning_time() {
     assert!(reordered.as_nanos() * 3 < in_turn.as_nanos() * 2, "{reordered:?} and {in_turn:?}");
 }
 
-/// While a flush waits for what lies far apart, small writes go into the buffer, each of which keeps its place meanwhile.
+/// While a flush waits for writes that are far apart, small writes enter the buffer and occupy slots until they are on the medium.
 #[test]
 fn a_flush_leaves_room_for_every_command() {
     const FLUSH: Tag = Tag(31);
@@ -118,10 +118,10 @@ fn a_flush_leaves_room_for_every_command() {
             }
         }
     }
-    assert!(flushed.is_some_and(|n| n > 400), "the flush was over after {flushed:?} writes");
+    assert!(flushed.is_some_and(|n| n > 400), "the flush completed after {flushed:?} writes");
 }
 
-/// A read finds room however many writes there are, and data that was read is pushed out by it.
+/// A read gets room in a buffer full of writes, because data of earlier reads is dropped.
 #[test]
 fn reads_proceed_with_a_full_stack() {
     let mut drive = drive("");
@@ -133,7 +133,7 @@ fn reads_proceed_with_a_full_stack() {
     assert!(now < Time::ZERO + Span::from_secs(200 * 2 / 20), "{now:?}: 50 ms each");
 }
 
-/// Drives drawn at random whose segments share from one segment's memory to more than there is answer every command.
+/// Random drives whose shared memory ranges from the size of one segment to more than all segments need.
 #[test]
 fn drives_of_any_memory_size_complete_all_commands() {
     for seed in 0..600 {
@@ -156,7 +156,7 @@ fn drives_of_any_memory_size_complete_all_commands() {
     }
 }
 
-/// As many segments as a drive can have, so that their last number is followed by none.
+/// A number of segments at the limit of an 8-bit index.
 #[test]
 fn memory_is_shared_by_255_segments() {
     let mut drive = drive("{buffer.segments=255}");

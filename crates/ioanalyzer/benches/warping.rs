@@ -1,7 +1,7 @@
-//! How long comparisons take: `cargo bench -p dwell-ioanalyzer --bench warping`.
+//! Duration of comparisons: `cargo bench -p dwell-ioanalyzer --bench warping`.
 //!
-//! Each figure is the median of rounds in which every method takes its turn, so that load from elsewhere falls on all alike.
-//! The oracle is the definition in its plainest form: what it would be without the effort.
+//! Each figure is a median over rounds. Every round runs each method once, so that other load affects all methods equally. The oracle is a
+//! direct implementation of the definition, for comparison with the optimised methods.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -18,7 +18,7 @@ const STORED: usize = 6000;
 type Make = fn(&mut Random) -> Vec<f64>;
 type Method<'a> = (&'a str, f64, Box<dyn FnMut() + 'a>);
 
-/// Mostly sequential, now and then far: a disk's jumps under several programs.
+/// Mostly sequential with occasional distant jumps, as on a disk that several programs use.
 fn jumps(random: &mut Random) -> Vec<f64> {
     let far = |random: &mut Random| random.below(1 << 32) as f64 - 2f64.powi(31);
     (0..POINTS).map(|_| if random.below(10) < 7 { 8.0 } else { far(random) }).collect()

@@ -8,9 +8,9 @@
 //! 4. On a miss: the armed bandit; or, while nothing is known, the scheduler that the caller names.
 //!
 //! # Where it differs from the source
-//! - The paper does not say for which cluster a scheduler must be untested. Here it is the most probable next one, as that is what the
-//!   scheduler will run on.
-//! - Windows that are not analysed leave the chain as it is: "it only runs when I/O is active".
+//! - The paper does not define for which cluster a scheduler must be untested. Here it is the most probable next one, because the
+//!   scheduler will run on that load.
+//! - Windows that are not analysed do not change the chain: "it only runs when I/O is active".
 //! - A window is compared on one core. A host with several devices runs one instance for each.
 //!
 //! # Not for
@@ -37,18 +37,19 @@ pub struct IoAnalyzer {
     preceding: Option<ClusterId>,
 }
 
-/// A window and what is known about it beside its accesses.
+/// A window and the information about it that is not in its accesses.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The accesses.
     pub window: &'a Window,
-    /// The scheduler that the window ran under; `None` if it is not one of those to choose from.
+    /// The scheduler that was in use during the window; `None` if it is not a candidate.
     pub current: Option<SchedulerId>,
     /// The metric's value, if it was measured and `current` is known.
     pub value: Option<f64>,
     /// Which direction of the metric is better.
     pub better: Better,
-    /// An expectation of each scheduler's throughput from elsewhere: of several untested schedulers the one with the greatest is tried first.
+    /// Each scheduler's expected throughput, from a source outside the algorithm: of several untested schedulers the one with the greatest
+    /// value is tried first.
     pub promise: &'a [f64],
     /// The scheduler to use on a miss while nothing is known, instead of the bandit's.
     pub first: Option<SchedulerId>,
@@ -56,24 +57,24 @@ pub struct Input<'a> {
     pub rejected: &'a [SchedulerId],
 }
 
-/// What follows from a window.
+/// The decision after a window.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Answer {
     /// The scheduler for the next window; `None` if nothing is known.
     pub scheduler: Option<SchedulerId>,
-    /// Why.
+    /// The reason for the choice.
     pub reason: Reason,
     /// 0 to 1; see [`Ranking::confidence`]. For a draw its probability.
     pub confidence: f64,
-    /// How much better the metric is expected to be, as a part of what the current scheduler gives.
+    /// The expected improvement of the metric, as a fraction of its value under the current scheduler.
     pub gain: Option<f64>,
-    /// Whether the choice is made to learn.
+    /// Whether the choice is a trial of a scheduler that is not known to be the best.
     pub is_trial: bool,
     /// The window's cluster.
     pub cluster: ClusterId,
-    /// The mean of each scheduler's values for such windows before this one was counted,
+    /// The mean of each scheduler's values in the window's cluster (for a miss: of the bandit) before this window was counted.
     pub before: Vec<Option<f64>>,
-    /// and after; for a window that missed, the bandit's.
+    /// The same after this window was counted.
     pub after: Vec<Option<f64>>,
 }
 
@@ -93,14 +94,14 @@ pub enum Reason {
 }
 
 impl IoAnalyzer {
-    /// Nothing is known yet about so many schedulers.
+    /// Without any measurements; `schedulers` is the number of candidates.
     #[must_use]
     pub fn new(parameters: Parameters, schedulers: usize) -> Self {
         let (store, bandit) = (Store::new(parameters, schedulers), Bandit::new(schedulers));
         Self { parameters, schedulers, store, bandit, preceding: None }
     }
 
-    /// What was learned elsewhere.
+    /// With the state of an earlier instance.
     #[must_use]
     pub fn restored(
         parameters: Parameters,
@@ -163,7 +164,7 @@ impl IoAnalyzer {
         Answer { before, after, ..self.drawn(None, input, random) }
     }
 
-    /// Forgets what was measured under a scheduler, which then counts as untested.
+    /// Drops all values measured under a scheduler, which then counts as untested.
     pub fn forget(&mut self, scheduler: SchedulerId) {
         self.store.forget(scheduler);
         self.bandit.forget(scheduler);

@@ -6,19 +6,19 @@
 //! other ones to detect environment changes." (III-D)
 //!
 //! # Where it differs from the source
-//! The paper does not say how probabilities are updated. Here each update moves them by `bandit_rate` towards the example's: `bandit_best` for
+//! The paper does not define the update of the probabilities. Here each update moves them by `bandit_rate` towards the example's: `bandit_best` for
 //! the scheduler with the best mean of its latest values, `bandit_second` for the second, the rest shared by the others. Ranks instead of
 //! proportions work for every metric, also a negative one. With two schedulers the second gets the rest. An unknown scheduler ranks first.
 //! Probabilities start equal and are mixtures of positive numbers, so none reaches zero.
 //!
-//! It learns only from misses: a recognised pattern says little about an unrecognised one.
+//! It learns only from misses, because the values of recognised patterns do not predict those of unrecognised ones.
 
 use crate::cluster::{SchedulerId, Values};
 use crate::metric::Better;
 use crate::parameters::Parameters;
 use crate::random::Random;
 
-/// The probabilities, and the values that they follow.
+/// The probabilities, and the values from which they are updated.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Bandit {
     probabilities: Vec<f64>,
@@ -26,7 +26,7 @@ pub struct Bandit {
 }
 
 impl Bandit {
-    /// With equal probabilities for so many schedulers.
+    /// Equal probabilities for `schedulers` candidates.
     #[must_use]
     pub fn new(schedulers: usize) -> Self {
         let equal = 1.0 / schedulers.max(1) as f64;
@@ -56,7 +56,7 @@ impl Bandit {
         &self.performance
     }
 
-    /// Forgets the values of a scheduler, which then counts as new.
+    /// Drops the values of a scheduler, which then counts as new.
     pub fn forget(&mut self, scheduler: SchedulerId) {
         self.performance[scheduler.0] = Values::default();
     }

@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn chains_multiply_their_links() {
-        // 0 is followed by 1 three times of four, otherwise by 2; 1 always by 0; 2 by nothing yet.
+        // 1 follows 0 three times of four, otherwise 2 does; 0 always follows 1; 2 has no successor yet.
         let store = store(3, &[(0, 1), (0, 1), (0, 1), (0, 2), (1, 0)]);
         let expected = expected(&store, ClusterId(0), 2);
         let rows: Vec<_> = expected.iter().map(|e| (e.cluster.0, e.weight, e.next)).collect();

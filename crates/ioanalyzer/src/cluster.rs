@@ -1,4 +1,4 @@
-//! A cluster: what is known about a recurring pattern.
+//! A cluster: a recurring pattern with its measurements.
 
 use std::collections::VecDeque;
 
@@ -68,7 +68,7 @@ impl Values {
 pub struct Successor {
     /// The following cluster.
     pub cluster: ClusterId,
-    /// How often.
+    /// Number of times that it followed.
     pub count: u64,
 }
 
@@ -104,7 +104,7 @@ impl Cluster {
         }
     }
 
-    /// The schedulers that were never tried, or not for `recheck` hits (0: no limit).
+    /// The schedulers that were never tried, or not in the last `recheck` hits (0: no limit).
     pub fn untested(&self, recheck: u64) -> impl Iterator<Item = SchedulerId> {
         let stale = move |values: &Values| recheck > 0 && self.hits - values.at_hit.min(self.hits) >= recheck;
         let untested = move |(_, values): &(usize, &Values)| values.count() == 0 || stale(values);

@@ -1,7 +1,7 @@
-//! IOAnalyzer: recognises patterns of I/O and chooses the scheduler that serves the next ones best.
+//! IOAnalyzer: recognises recurring patterns of I/O and selects the best scheduler for the expected ones.
 //!
 //! Nou, Giralt, Cortes, "Automatic I/O scheduler selection through online workload analysis", 2012. The complete algorithm, without a
-//! clock, a file or a thread; [`Random`] is its only source of chance. Where the paper is silent, the comment at that place says so.
+//! clock, a file or a thread; [`Random`] is its only source of randomness. Comments mark each rule that the paper does not define.
 //!
 //! | module | paper |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | [`Store`], [`Cluster`] | III-D, III-E: stored clusters |
 //! | [`chain`], [`Ranking`] | III-A: the dynamic pattern probability chain |
 //! | [`Bandit`] | III-D, V: the armed bandit |
-//! | [`Metric`] | III-D, V: what is improved |
+//! | [`Metric`] | III-D, V: the quantity to improve |
 //! | [`Parameters`] | III-E |
 
 #![deny(unsafe_code)]
@@ -32,7 +32,9 @@ mod window;
 pub use algorithm::{Answer, Input, IoAnalyzer, Reason};
 pub use bandit::Bandit;
 pub use cluster::{Cluster, ClusterId, SchedulerId, Successor, Values};
-pub use metric::{Better, Completion, Latency, Metric, Of, Performance, Tally, VALUE_MAX, Which, jain};
+pub use metric::{
+    Better, Completion, Latency, LatencyClass, LatencyStatistic, Metric, Performance, Tally, VALUE_MAX, jain,
+};
 pub use parameters::Parameters;
 pub use random::Random;
 pub use ranking::Ranking;

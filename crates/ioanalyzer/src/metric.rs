@@ -28,9 +28,9 @@ impl Better {
     }
 }
 
-/// The requests of a latency.
+/// The class of requests whose latency is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Of {
+pub enum LatencyClass {
     /// Reads.
     Reads,
     /// Writes.
@@ -39,9 +39,9 @@ pub enum Of {
     Synchronous,
 }
 
-/// A statistic of latencies.
+/// A statistic of the latencies of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Which {
+pub enum LatencyStatistic {
     /// The mean.
     Mean,
     /// The 99th percentile.
@@ -56,7 +56,7 @@ pub enum Metric {
     /// Requests per second of the device.
     Iops,
     /// Latency in seconds.
-    Latency(Which, Of),
+    Latency(LatencyStatistic, LatencyClass),
     /// Jain's index over the bytes of each process: 1 for equal shares, 1/n if one of n takes everything.
     Fairness,
     /// The same over the bytes of each control group.
@@ -80,7 +80,7 @@ impl Metric {
         }
     }
 
-    /// Whether it is an amount per second, which is limited by what is requested.
+    /// Whether it is an amount per second, whose maximum is the rate of the requests.
     #[must_use]
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::Bandwidth | Self::Iops | Self::UserBandwidth)
@@ -95,8 +95,8 @@ impl Metric {
             Self::Latency(which, of) => {
                 let latency = performance.latencies[of as usize]?;
                 match which {
-                    Which::Mean => latency.mean,
-                    Which::P99 => latency.p99,
+                    LatencyStatistic::Mean => latency.mean,
+                    LatencyStatistic::P99 => latency.p99,
                 }
             }
             Self::Fairness | Self::CgroupFairness => performance.fairness?,
@@ -124,7 +124,7 @@ pub struct Performance {
     pub bandwidth: f64,
     /// Requests per second of the device.
     pub iops: f64,
-    /// Latencies of [`Of::Reads`], [`Of::Writes`] and [`Of::Synchronous`], if they occurred.
+    /// Latencies of [`LatencyClass::Reads`], [`LatencyClass::Writes`] and [`LatencyClass::Synchronous`], if they occurred.
     pub latencies: [Option<Latency>; 3],
     /// Jain's index over the fairness units with any bytes, if known.
     pub fairness: Option<f64>,
@@ -170,12 +170,12 @@ impl Tally {
         self.requests += 1;
         let latency = completion.latency.as_nanos();
         match completion.op {
-            Op::Read => self.latencies[Of::Reads as usize].push(latency),
-            Op::Write => self.latencies[Of::Writes as usize].push(latency),
+            Op::Read => self.latencies[LatencyClass::Reads as usize].push(latency),
+            Op::Write => self.latencies[LatencyClass::Writes as usize].push(latency),
             Op::Discard | Op::Flush => {}
         }
         if completion.op == Op::Read || completion.sync {
-            self.latencies[Of::Synchronous as usize].push(latency);
+            self.latencies[LatencyClass::Synchronous as usize].push(latency);
         }
         if let Some(party) = completion.party.filter(|_| bytes > 0) {
             *self.parties.entry(party).or_default() += bytes;
@@ -228,9 +228,18 @@ mod tests {
         let mut performance = tally.finish(Span::from_secs(5));
         assert_eq!(Metric::Bandwidth.of(&performance), Some(81_920.0));
         assert_eq!(Metric::Iops.of(&performance), Some(20.0));
-        assert_eq!(Metric::Latency(Which::Mean, Of::Reads).of(&performance), Some(0.051));
-        assert_eq!(Metric::Latency(Which::P99, Of::Writes).of(&performance), Some(0.099));
-        assert_eq!(Metric::Latency(Which::P99, Of::Synchronous).of(&performance), Some(0.1));
+        assert_eq!(
+            Metric::Latency(LatencyStatistic::Mean, LatencyClass::Reads).of(&performance),
+            Some(0.051)
+        );
+        assert_eq!(
+            Metric::Latency(LatencyStatistic::P99, LatencyClass::Writes).of(&performance),
+            Some(0.099)
+        );
+        assert_eq!(
+            Metric::Latency(LatencyStatistic::P99, LatencyClass::Synchronous).of(&performance),
+            Some(0.1)
+        );
         assert_eq!(Metric::Fairness.of(&performance), Some(1.0));
         assert_eq!(Metric::UserMinusSystem.of(&performance), None);
         performance.user_bandwidth = Some(100_000.0);

@@ -3,7 +3,7 @@
 use elevator::{Span, tunables};
 
 tunables! {
-    /// The parameters. Defaults are the paper's unless the text says otherwise.
+    /// The parameters. Defaults are the paper's unless stated otherwise.
     pub struct Parameters {
         /// Length of a window, after which one decision is made (paper: t = 5 s). Shorter: faster choice, more CPU. Longer: fewer matches, longer until every scheduler is tried.
         t: Span = Span::from_secs(5), Span::from_millis(100), Span::from_secs(3600);
@@ -50,7 +50,7 @@ impl Parameters {
     /// Whether the parameters are in range and fit together.
     ///
     /// # Errors
-    /// Names those that do not.
+    /// The message names the invalid parameter and its range.
     pub fn check(&self) -> Result<(), String> {
         for tunable in Self::TABLE {
             let value = self.get(tunable.name).expect("a tunable of this table");

@@ -1,6 +1,6 @@
 //! The random generator, which the host seeds and passes in.
 
-/// `SplitMix64` (Steele, Lea, Flood, 2014): one word of state, so that it can be saved and goes on where it stopped.
+/// `SplitMix64` (Steele, Lea, Flood, 2014). Its state is one word, which a caller can save and restore.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Random {
     state: u64,

@@ -16,12 +16,12 @@ pub struct Ranking {
     scores: Vec<Option<f64>>,
     /// Weight of the clusters in which each scheduler is the best.
     wins: Vec<f64>,
-    /// The least number of values behind a score in one cluster.
+    /// The smallest number of values in one cluster that contribute to a score.
     evidence: Vec<usize>,
 }
 
 impl Ranking {
-    /// For these expected clusters.
+    /// The ranking for the `expected` clusters.
     #[must_use]
     pub fn of(store: &Store, expected: &[Expected], schedulers: usize, better: Better) -> Self {
         let mut ranking = Self {
@@ -75,7 +75,7 @@ impl Ranking {
         *self.scores.get(scheduler.0)?
     }
 
-    /// The expected gain of `to` over `from`, as a part of what `from` gives.
+    /// The expected gain of `to` over `from`, as a fraction of the score of `from`.
     #[must_use]
     pub fn gain(&self, from: SchedulerId, to: SchedulerId) -> Option<f64> {
         let (from, to) = (self.score(from)?, self.score(to)?);

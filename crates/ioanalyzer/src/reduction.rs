@@ -48,7 +48,7 @@ fn jumps(window: &Window) -> impl Iterator<Item = (&Access, f64)> {
 /// seconds. We extract the essential information using the maximum and minimum sector jump of the period (Δ sector) and
 /// randomly select one of them." (III-B)
 ///
-/// The paper does not say what a bucket without a jump holds; here it holds 0.
+/// The paper does not define the value of a bucket without a jump; here it is 0.
 fn reduced<'a>(
     window: &'a Window,
     jumps: impl Iterator<Item = (&'a Access, f64)>,

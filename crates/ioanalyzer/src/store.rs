@@ -27,7 +27,7 @@ pub struct Store {
     schedulers: usize,
     clusters: Vec<Cluster>,
     slots: HashMap<ClusterId, usize>,
-    /// In single precision, sixteen side by side, for exact warping: slot `s` is lane `s % 16` of batch `s / 16`.
+    /// The points in single precision in batches of sixteen, for exact warping: slot `s` is lane `s % 16` of batch `s / 16`.
     batches: Vec<Sixteen>,
     fast: FastDtw,
     /// "continuously increased as we cannot know the max difference between clusters of a system" (III-D, footnote 4).
@@ -37,7 +37,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// An empty store for so many schedulers.
+    /// An empty store; `schedulers` is the number of candidates.
     #[must_use]
     pub fn new(parameters: Parameters, schedulers: usize) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Store {
             let wanted = |slot: usize| slots.binary_search(&slot).is_ok();
             return nearest_banded(&mut banded, &query, &self.batches, wanted);
         }
-        // Few of many: collected, otherwise most lanes would be computed in vain.
+        // Few candidates are copied into batches of their own; otherwise most lanes would be computed without need.
         let singles: Vec<Vec<f32>> =
             slots.iter().map(|&slot| single(&self.clusters[slot].cinfo.points)).collect();
         let rows: Vec<&[f32]> = singles.iter().map(Vec::as_slice).collect();
@@ -151,7 +151,7 @@ impl Store {
         }
     }
 
-    /// Forgets the values of a scheduler.
+    /// Drops the values of a scheduler.
     pub fn forget(&mut self, scheduler: SchedulerId) {
         for cluster in &mut self.clusters {
             cluster.performance[scheduler.0] = Values::default();
@@ -195,7 +195,7 @@ impl Store {
         self.batches[batch].set(lane, &single(&cinfo.points));
     }
 
-    /// Takes over a saved greatest difference.
+    /// Raises `maxdifference` to a saved value.
     pub fn grow_maxdifference(&mut self, difference: f64) {
         self.maxdifference = self.maxdifference.max(difference);
     }
@@ -206,7 +206,7 @@ impl Store {
         self.next_id
     }
 
-    /// Gives new clusters no number below this one.
+    /// Numbers of new clusters will be at least `id`.
     pub fn reserve_ids_below(&mut self, id: u64) {
         self.next_id = self.next_id.max(id);
     }

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_follow_each_other_and_empty_ones_are_left_out() {
+    fn windows_are_consecutive_and_empty_ones_are_omitted() {
         let mut windows = Windows::of(Span::from_secs(5));
         assert_eq!(windows.push(read(1000, 0)), None);
         assert_eq!(windows.push(read(5999, 8)), None);
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn only_more_than_one_a_second_counts() {
+    fn windows_with_at_most_one_access_per_second_do_not_count() {
         let window = |n| Window {
             start: Time::ZERO,
             length: Span::from_secs(5),

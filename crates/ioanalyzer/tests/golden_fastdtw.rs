@@ -1,6 +1,6 @@
-//! FastDTW answers what the reference implementation answers, to the last bit.
+//! FastDTW is bit-identical to the reference implementation.
 //!
-//! `data/fastdtw.tsv` holds the reference's distances, made by `data/golden_distances.py`; the inputs are made again here.
+//! `data/fastdtw.tsv` has the reference's distances, computed by `data/golden_distances.py`; the test generates the same inputs.
 
 use ioanalyzer::Random;
 use ioanalyzer::dtw::{fast::FastDtw, oracle};

@@ -1,7 +1,7 @@
-//! Hit ratio of clusters over a recording of a production machine, full windows against reduced ones.
+//! Hit ratio of clusters over a recording of a production machine: full windows compared with reduced ones.
 //!
-//! The paper finds 97% and 96% over a week of cello99. The recording here is two hours of one virtual machine, so that more of its
-//! windows are seen for the first time; what must hold is that reduction loses little.
+//! The paper reports 97% and 96% over a week of cello99. The recording here is two hours of one virtual machine, in which a larger share of
+//! windows is new. The test checks only that reduction loses few hits.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ fn recording() -> Option<String> {
     Some(text)
 }
 
-/// The recording's times are whole seconds; requests are spread evenly over theirs, in order.
+/// The recording's times are whole seconds; the requests of a second are distributed evenly over it, in order.
 fn windows(text: &str, t: Span) -> Vec<Window> {
     let rows: Vec<(u64, Access)> = text.lines().skip(1).map(row).collect();
     let mut windows = Windows::of(t);

@@ -1,4 +1,4 @@
-//! Fast warping against slow warping, on seeded series of many kinds and lengths.
+//! The optimised warpings compared with the oracle, on seeded series of many kinds and lengths.
 
 use ioanalyzer::Random;
 use ioanalyzer::dtw::band::{BandedDtw, Sixteen};
@@ -6,7 +6,7 @@ use ioanalyzer::dtw::fast::FastDtw;
 use ioanalyzer::dtw::nearest::{nearest_banded, nearest_fast};
 use ioanalyzer::dtw::{LANES, oracle};
 
-/// Kinds that stress different things: far jumps, ties, noise, drift, all equal.
+/// A series of one kind: distant jumps, ties, noise, drift, or all equal.
 fn series(kind: u64, length: usize, random: &mut Random) -> Vec<f64> {
     let mut at = 0.0;
     (0..length)
@@ -45,7 +45,7 @@ fn fastdtw_is_the_oracle_to_the_bit_at_any_lengths_and_radius() {
         assert_eq!(
             fast.distance(&a, &b).to_bits(),
             distance.to_bits(),
-            "case {case}: buffers left something behind"
+            "case {case}: reused buffers changed the result"
         );
         assert!(distance >= oracle::exact(&a, &b) * (1.0 - 1e-12), "case {case}: below the exact distance");
     }
@@ -79,12 +79,12 @@ fn banded_distances_are_the_oracles_within_single_precision() {
 }
 
 #[test]
-fn the_nearest_of_the_wanted_series_is_found() {
+fn the_nearest_wanted_series_is_found() {
     let mut random = Random::seeded(5);
     for case in 0..60u64 {
         let length = 20 + random.below(100) as usize;
         let query = series(case, length, &mut random);
-        // Some twice: the first of equals counts.
+        // Some series occur twice: among equals the first counts.
         let mut stored: Vec<Vec<f64>> = (0..50).map(|kind| series(kind % 4, length, &mut random)).collect();
         stored.extend_from_within(10..20);
         let mut fast = FastDtw::new(1);
@@ -110,7 +110,7 @@ fn the_nearest_of_the_wanted_series_is_found() {
 }
 
 #[test]
-fn nothing_to_compare_is_no_distance() {
+fn without_series_there_is_no_nearest() {
     let mut fast = FastDtw::new(0);
     assert_eq!(fast.distance(&[], &[1.0]), f64::INFINITY);
     assert_eq!(nearest_fast(&mut fast, &[1.0], &[]), None);

@@ -21,7 +21,7 @@ pub(crate) struct Block {
     device: Option<Time>,
     /// When the queue asked to be called again.
     wake: Option<Time>,
-    /// The queue dispatches nothing before this time unless it changes: it is empty, or it was asked at this instant.
+    /// The queue dispatches nothing before this time unless it changes: it is empty, or has answered at this instant.
     asked_from: Time,
 }
 
@@ -177,7 +177,7 @@ pub(crate) struct Listeners {
 }
 
 impl Observer for Listeners {
-    // Inlined because the queue knows the event's variant at each call, and most variants are ignored.
+    // Inlined because the event's variant is constant at each call in the queue, and most variants are ignored.
     #[inline(always)]
     fn event(&mut self, now: Time, event: &Event<'_>) {
         self.stats.event(now, event);

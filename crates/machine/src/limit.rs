@@ -20,12 +20,12 @@ use crate::program::Io;
 /// Records requests and think times during a run.
 #[derive(Clone, Debug, Default)]
 pub struct LimitRecorder {
-    processes: Vec<Asked>,
+    processes: Vec<Requests>,
 }
 
 /// The requests of one process.
 #[derive(Clone, Debug, Default)]
-struct Asked {
+struct Requests {
     /// Requests, in order. The requests of a batch may be served in any order.
     ios: Vec<Io>,
     /// The end of each batch in `ios`.
@@ -52,9 +52,9 @@ pub struct Limit {
 }
 
 impl LimitRecorder {
-    fn of(&mut self, process: usize) -> &mut Asked {
+    fn of(&mut self, process: usize) -> &mut Requests {
         if self.processes.len() <= process {
-            self.processes.resize_with(process + 1, Asked::default);
+            self.processes.resize_with(process + 1, Requests::default);
         }
         &mut self.processes[process]
     }
@@ -142,7 +142,7 @@ impl Limit {
     }
 }
 
-impl Asked {
+impl Requests {
     /// The service time of reads and of writes.
     fn service(&mut self, ideal: &dyn Ideal, seeks: &mut u64) -> [Span; 2] {
         let (mut from, mut sweep, mut total) = (0, Sweep::default(), [Span::ZERO; 2]);
@@ -347,7 +347,7 @@ mod tests {
     fn a_full_duplex_drive_reads_and_writes_at_once() {
         let ways = |name: &str, overlapped: bool| {
             let (drive, _) = disks::open(name, &mut |_| unreachable!("built in")).expect("a drive");
-            let ideal = drive.ideal().expect("it knows");
+            let ideal = drive.ideal().expect("the drive has ideal times");
             let mut limit_recorder = LimitRecorder::default();
             for n in 0..100 {
                 let read = Io::read(Sector(n * 512), Sectors(512));
@@ -372,7 +372,10 @@ mod tests {
         let process = |elapsed_ns| crate::ProcessMeasured { elapsed_ns, ..Default::default() };
         let measured = Measured { processes: vec![process(100), process(200)], ..Default::default() };
         assert!((fairness(&measured, &[10, 20]) - 1.0).abs() < 1e-9);
-        assert!((fairness(&measured, &[100, 0]) - 1.0).abs() < 1e-9, "who asked for nothing does not count");
+        assert!(
+            (fairness(&measured, &[100, 0]) - 1.0).abs() < 1e-9,
+            "a process without requests does not count"
+        );
         assert!(fairness(&measured, &[100, 2]) < 0.52);
     }
 }

@@ -76,14 +76,14 @@ impl Rig {
 }
 
 /// Submits random requests, then waits for all of them.
-struct Whims {
+struct RandomRequests {
     random: Random,
     at: u64,
     left: u32,
     end: Sector,
 }
 
-impl Program for Whims {
+impl Program for RandomRequests {
     fn next(&mut self, _now: Time) -> Next {
         if self.left == 0 {
             return Next::Exit;
@@ -99,7 +99,7 @@ impl Program for Whims {
     }
 }
 
-impl Whims {
+impl RandomRequests {
     fn io(&mut self) -> Io {
         if self.random.once_in(40) {
             return Io { op: Op::Flush, start: Sector(0), sectors: Sectors::ZERO, flags: Flags::default() };
@@ -153,7 +153,7 @@ fn members_keep_the_contract() {
                 for process in 0..4 {
                     let mut random = Random::new(seed * 100 + process);
                     let at = random.below(rig.capacity.0 / 2);
-                    let whims = Whims { random, at, left: 100, end: rig.capacity };
+                    let whims = RandomRequests { random, at, left: 100, end: rig.capacity };
                     rig.machine.start(Submitter::process(process as u32 + 1, "whims"), Box::new(whims));
                 }
                 let measured = rig.run();

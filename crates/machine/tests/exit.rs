@@ -9,18 +9,18 @@ use machine::{Await, Failure, Io, Machine, Next, Program, Setup, Stop, Submitter
 use schedulers::{Environment, Spec};
 
 /// Events of the queue: submissions and exits, by task.
-type Heard = Rc<RefCell<Vec<(&'static str, u32)>>>;
+type Events = Rc<RefCell<Vec<(&'static str, u32)>>>;
 
-struct Listener(Heard);
+struct Listener(Events);
 
 impl Observer for Listener {
     fn event(&mut self, _now: Time, event: &Event<'_>) {
-        let heard = match event {
+        let events = match event {
             Event::Submitted { process: Some(process), .. } => ("submits", process.task),
             Event::Exited(process) => ("exits", process.task),
             _ => return,
         };
-        self.0.borrow_mut().push(heard);
+        self.0.borrow_mut().push(events);
     }
 }
 
@@ -52,23 +52,23 @@ fn machine(observer: Option<Box<dyn Observer>>) -> Machine {
     Machine::new(Setup { options: Options::default(), scheduler, drive, observer })
 }
 
-fn heard(programs: &[(u32, u64)]) -> Vec<(&'static str, u32)> {
-    let heard = Heard::default();
-    let mut machine = machine(Some(Box::new(Listener(Rc::clone(&heard)))));
+fn events(programs: &[(u32, u64)]) -> Vec<(&'static str, u32)> {
+    let events = Events::default();
+    let mut machine = machine(Some(Box::new(Listener(Rc::clone(&events)))));
     for &(id, rounds) in programs {
         machine.start(Submitter::process(id, "reader"), Box::new(Reader { rounds, at: 0 }));
     }
     machine.run(Stop::default()).expect("it runs");
-    heard.take()
+    events.take()
 }
 
 #[test]
 fn a_process_exits_with_its_last_program() {
     // A recorded process has one program for requests that it waited for and one for the others.
-    let heard = heard(&[(7, 1), (7, 3), (8, 2)]);
-    let exits: Vec<_> = heard.iter().filter(|(what, _)| *what == "exits").collect();
+    let events = events(&[(7, 1), (7, 3), (8, 2)]);
+    let exits: Vec<_> = events.iter().filter(|(what, _)| *what == "exits").collect();
     assert_eq!(exits, [&("exits", 8), &("exits", 7)]);
-    assert_eq!(heard.last(), Some(&("exits", 7)), "{heard:?}");
+    assert_eq!(events.last(), Some(&("exits", 7)), "{events:?}");
 }
 
 /// Reads at the end of virtual time.

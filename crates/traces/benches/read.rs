@@ -1,7 +1,7 @@
-//! Lines a second of each text format, from memory, one thread: `cargo bench -p dwell-traces`.
+//! Lines per second of each text format, read from memory by one thread: `cargo bench -p dwell-traces`.
 //!
-//! Times are of the processor where the system tells them (Linux), so that a busy machine disturbs less, else of the wall.
-//! Beside each stands what the cheapest useful thing costs on the same bytes: finding the line ends with memchr.
+//! Measures processor time on Linux, so that other load matters less, and wall-clock time elsewhere. The last column is a lower bound for any
+//! reader: the rate of finding the line ends with memchr.
 
 use std::hint::black_box;
 use std::io::Cursor;
@@ -23,7 +23,7 @@ fn main() {
     }
 }
 
-/// Least time of several runs; the rest is the machine's noise.
+/// Minimum time of several runs.
 fn best(mut run: impl FnMut() -> u64) -> Duration {
     let times = (0..RUNS).map(|_| {
         let (wall, processor) = (Instant::now(), processor_time());
@@ -36,7 +36,7 @@ fn best(mut run: impl FnMut() -> u64) -> Duration {
     times.min().unwrap_or_default()
 }
 
-/// What this process has had of the processors so far.
+/// Processor time of this process so far.
 fn processor_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     text.split(' ').next()?.parse().ok().map(Duration::from_nanos)
@@ -44,7 +44,7 @@ fn processor_time() -> Option<Duration> {
 
 fn read(name: &str, text: &str) -> u64 {
     let options = Options { device: DeviceChoice::All, ..Options::default() };
-    // The copy is the price of an owned source; it is under 2% of the reading.
+    // The source must own its text. The copy takes less than 2% of the time.
     let source = Box::new(Cursor::new(text.as_bytes().to_vec()));
     let recording = dwell_traces::open(name, source, &options).expect("a format");
     recording.map(|record| record.expect("a record").bytes.min(1)).sum()

@@ -73,7 +73,9 @@ pub(crate) fn not_a_record(context: &Context, field: &'static str, problem: Stri
     let (place, advice) = match context.place {
         // Nothing was read before: the file probably has another format.
         Position::Line(_) => (Position::Byte(0), context.another_format()),
-        place => (place, "if the format is right, the file is damaged from here on: cut it here".to_owned()),
+        place => {
+            (place, "if the format is right, the file is damaged from here on: truncate it here".to_owned())
+        }
     };
     context.error(ErrorKind::Malformed, problem).at(place).field(field).advice(advice)
 }

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_the_last_member_is_none_of_it() {
+    fn trailing_bytes_after_the_last_member_are_an_error() {
         let two = [gzip(b"one "), gzip(b"two")].concat();
         let behind = |whole: &[u8], behind: &[u8]| {
             let (mut source, _) = unwrap(Box::new(Cursor::new([whole, behind].concat())));
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_taken_off_a_text_and_nothing_else() {
+    fn a_byte_order_mark_is_removed_only_from_text() {
         let marked = b"\xef\xbb\xbfone\n\xef\xbb\xbftwo\n";
         let text = b"one\n\xef\xbb\xbftwo\n".to_vec();
         assert_eq!(unwrapped(marked), (text.clone(), vec![], None));
@@ -459,14 +459,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_stream_is_told_from_a_damaged_one() {
+    fn a_truncated_stream_is_not_reported_as_damaged() {
         let text: Vec<u8> =
             (0..100_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         for whole in [gzip(&text), bzip2(&text), zstd(&text)] {
             let (content, _, error) = unwrapped(&whole[..whole.len() / 2]);
             assert_eq!(error, Some(io::ErrorKind::UnexpectedEof));
             assert!(text.starts_with(&content));
-            assert!(content.len() > text.len() / 8, "{} bytes of what was whole", content.len());
+            assert!(content.len() > text.len() / 8, "only {} bytes of the complete blocks", content.len());
         }
         let mut damaged = gzip(&text);
         let end = damaged.len() - 6;

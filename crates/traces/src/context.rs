@@ -36,7 +36,7 @@ pub(crate) struct Context {
     /// Requests that grew after their start event.
     pub(crate) grown: u64,
     malformed_run: u32,
-    understood: bool,
+    any_valid: bool,
     /// The first error of the present run of malformed lines.
     first_of_run: Option<Error>,
     /// The unit of time stamps and its source, once known.
@@ -60,7 +60,7 @@ impl Context {
             notes: Vec::new(),
             grown: 0,
             malformed_run: 0,
-            understood: false,
+            any_valid: false,
             first_of_run: None,
             unit: None,
             epoch_clock: false,
@@ -106,7 +106,7 @@ impl Context {
     #[inline]
     pub(crate) fn good(&mut self) {
         self.malformed_run = 0;
-        self.understood = true;
+        self.any_valid = true;
     }
 
     /// Counts an anomaly at the present position; an error in strict mode if it is a fault.
@@ -116,7 +116,7 @@ impl Context {
             return Ok(());
         }
         let error = self.error(ErrorKind::Strict, oddity.as_str().split(',').next().unwrap_or_default());
-        Err(error.at(self.place).advice("not strict, it would be counted and left out or mended"))
+        Err(error.at(self.place).advice("without strict reading, it is counted and left out or corrected"))
     }
 
     /// Counts a malformed line; an error in strict mode or if such lines are not an exception.
@@ -137,9 +137,9 @@ impl Context {
     }
 
     /// At the end: an error if no line was valid.
-    pub(crate) fn nothing_understood(&mut self) -> Result<(), Error> {
+    pub(crate) fn fail_if_none_valid(&mut self) -> Result<(), Error> {
         match self.first_of_run.take() {
-            Some(error) if !self.understood => Err(error),
+            Some(error) if !self.any_valid => Err(error),
             _ => Ok(()),
         }
     }
@@ -151,11 +151,11 @@ impl Context {
             true => format!("expected {}, found the end of the line", bad.expected),
             false => format!("expected {}, found '{}'", bad.expected, shown.escape_debug()),
         };
-        let advice = match (self.options.strict, self.understood) {
+        let advice = match (self.options.strict, self.any_valid) {
             (true, _) => {
-                "cut the line out, or read without strict to have it counted and left out".to_owned()
+                "delete the line, or read without strict, which counts it and leaves it out".to_owned()
             }
-            (false, true) => "nothing from here on makes sense: cut the file here".to_owned(),
+            (false, true) => "no line from here on is valid: truncate the file here".to_owned(),
             (false, false) => self.another_format(),
         };
         self.error(ErrorKind::Malformed, problem).at(self.place).field(bad.field).advice(advice)
@@ -164,8 +164,8 @@ impl Context {
     /// The advice for a file of which no line was valid.
     pub(crate) fn another_format(&self) -> String {
         match self.taken_for {
-            Some(format) => format!("it was taken for {format}: if its format is another one, name it"),
-            None => "if the format is another one, name it".to_owned(),
+            Some(format) => format!("it was detected as {format}; if that is wrong, specify the format"),
+            None => "if it has another format, specify it".to_owned(),
         }
     }
 
@@ -173,13 +173,13 @@ impl Context {
     pub(crate) fn stopped(&self, stop: ReadStop) -> Error {
         match stop {
             ReadStop::Failed(error) => self
-                .error(ErrorKind::Io, format!("cannot read on: {error}"))
+                .error(ErrorKind::Io, format!("cannot read further: {error}"))
                 .at(self.place)
                 .advice("check that the file is complete and not damaged"),
             ReadStop::LineTooLong => self
                 .error(ErrorKind::Limit, "the next line is longer than 256 KiB")
                 .at(self.place)
-                .advice("this is no text recording; if it is a binary one, name its format"),
+                .advice("this is not a text recording; if it is a binary one, specify its format"),
         }
     }
 }

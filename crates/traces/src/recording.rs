@@ -49,7 +49,7 @@ fn tell_format(input: &mut Input, context: &mut Context) -> Result<Format, Error
     if head.is_empty() {
         input.failure().map_err(|stop| context.stopped(stop))?;
         let problem = match input.odd_end() {
-            Some(Oddity::CutShort) => "it is compressed and cut before anything can be read of it",
+            Some(Oddity::CutShort) => "the compressed file is truncated before the first record",
             _ => "there is nothing in it",
         };
         return Err(context.error(ErrorKind::Format, problem));
@@ -191,7 +191,7 @@ impl Recording {
 
     #[inline(never)]
     fn finish(&mut self) -> Result<Option<Record>, Error> {
-        self.context.nothing_understood()?;
+        self.context.fail_if_none_valid()?;
         match &self.context.options.device {
             DeviceChoice::Named(name) if self.requests == 0 && self.context.devices.in_use() > 0 => {
                 let problem = format!("there is no request of device '{name}'");

@@ -62,9 +62,9 @@ impl Oddity {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Malformed => "not understood, left out",
-            Self::CutShort => "cut in the middle, left out",
-            Self::Trailing => "piece behind the end of the compressed stream, left out",
+            Self::Malformed => "malformed, left out",
+            Self::CutShort => "truncated, left out",
+            Self::Trailing => "trailing part after the compressed stream, left out",
             Self::ZeroLength => "of zero length, left out",
             Self::BeyondCapacity => "beyond the end of the device, left out",
             Self::ClockJump => "far back in time, left out",
@@ -121,7 +121,7 @@ impl Skips {
         Oddity::ALL.iter().map(|&oddity| (oddity, self.get(oddity))).filter(|(_, tally)| tally.count > 0)
     }
 
-    /// The same for people: `17 cut in the middle, left out (first: line 4)`.
+    /// The same for people: `17 truncated, left out (first: line 4)`.
     pub fn lines(&self) -> impl Iterator<Item = (Oddity, String)> + '_ {
         self.iter().map(|(oddity, tally)| {
             let first = tally.first.map(|place| format!(" (first: {place})")).unwrap_or_default();

@@ -30,8 +30,8 @@ fn a_malformed_line_is_skipped_and_counted() {
     assert_eq!(recording.skips().get(Oddity::Malformed).first, Some(Position::Line(2)));
     assert_eq!(
         error("a.ascii", text, &strict()),
-        "a.ascii, line 2, bcount: expected a whole number below 2^64, found 'x0 8 1'; cut the line out, or read without \
-         strict to have it counted and left out"
+        "a.ascii, line 2, bcount: expected a whole number below 2^64, found 'x0 8 1'; delete the line, or read without \
+         strict, which counts it and leaves it out"
     );
 }
 
@@ -41,18 +41,18 @@ fn a_file_of_another_format_is_an_error_and_not_an_empty_recording() {
     assert_eq!(
         error("src.csv", text, &of(Format::DiskSim)),
         "src.csv, line 1, arrival: expected a time within 584 years, found '128166372003061629,src1,2,Read,701460992'; \
-         if the format is another one, name it"
+         if it has another format, specify it"
     );
     for format in [Format::Vscsi, Format::Blktrace, Format::Srt] {
         let failure = error("src.csv", text, &of(format));
         assert!(failure.starts_with("src.csv, byte 0, "), "{failure}");
-        assert!(failure.ends_with("; if the format is another one, name it"), "{failure}");
+        assert!(failure.ends_with("; if it has another format, specify it"), "{failure}");
     }
     // FIU's files have blkparse's name and columns of their own.
     let named = "329131208190249 4892 syslogd 904265560 8 W 6 0 531e779b1d3fd9a3a3a4d5fcd28ed0b5\n";
     let failure = error("homes.blkparse", named, &Options::default());
     assert!(
-        failure.ends_with("; it was taken for blkparse text: if its format is another one, name it"),
+        failure.ends_with("; it was detected as blkparse text; if that is wrong, specify the format"),
         "{failure}"
     );
     let noise = "lorem ipsum dolor\n".repeat(300);
@@ -71,7 +71,7 @@ fn a_truncated_recording_loses_only_its_last_line() {
     let (records, recording) = read("a.ascii", whole.as_bytes(), &Options::default()).unwrap();
     assert_eq!(records.len(), 2);
     assert_eq!(recording.skips().get(Oddity::CutShort).first, Some(Position::Line(3)));
-    assert!(error("a.ascii", whole, &strict()).starts_with("a.ascii, line 3: cut in the middle;"));
+    assert!(error("a.ascii", whole, &strict()).starts_with("a.ascii, line 3: truncated;"));
     for (name, bytes) in common::corpus().iter().filter(|(name, _)| name.starts_with("blktrace")) {
         let (_, recording) = read(name, &bytes[..bytes.len() - 5], &Options::default()).unwrap();
         assert_eq!(recording.skips().get(Oddity::CutShort).count, 1, "{name}");
@@ -191,10 +191,10 @@ fn every_format_refuses_or_skips_foreign_input() {
     for &format in Format::ALL {
         for (name, bytes) in common::corpus() {
             let Ok((records, recording)) = read(&name, &bytes, &of(format)) else { continue };
-            let told = common::open(&name, &bytes, &Options::default()).unwrap().interpretation().format;
+            let detected = common::open(&name, &bytes, &Options::default()).unwrap().interpretation().format;
             let odd = !recording.skips().is_empty();
             assert!(
-                format == told || odd || records.is_empty() || is_twin(format, told),
+                format == detected || odd || records.is_empty() || is_twin(format, detected),
                 "{name} as {format}"
             );
         }
@@ -255,7 +255,7 @@ fn unsupported_compression_is_named() {
 fn a_stream_truncated_before_the_first_record_is_not_called_empty() {
     let error = |bytes: &[u8]| read("x", bytes, &Options::default()).map(|_| ()).unwrap_err().to_string();
     for head in [&b"\x28\xb5\x2f\xfd"[..], b"\x1f\x8b\x08", b"BZh91AY&SY"] {
-        assert_eq!(error(head), "x: it is compressed and cut before anything can be read of it");
+        assert_eq!(error(head), "x: the compressed file is truncated before the first record");
     }
     let nothing = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     for empty in [&b""[..], &nothing] {

@@ -45,7 +45,7 @@ fn every_file_is_read_as_reviewed() {
     assert!(text == expected, "differs from tests/corpus.golden (DWELL_BLESS=1 writes it anew):\n{text}");
 }
 
-/// A binary that blkparse merged, and what it printed of it: both say the same.
+/// A binary recording that blkparse merged, and the text that blkparse printed for it, contain the same requests.
 #[test]
 fn a_binary_is_read_as_blkparse_reads_it() {
     let corpus = common::corpus();

@@ -66,7 +66,7 @@ fn any_options(random: &mut Random, format: Option<Format>) -> Options {
     }
 }
 
-/// Reads to the end and holds every record to the promises; returns what was read.
+/// Reads to the end, checks the guarantees for every record, and returns the records.
 fn drain(mut recording: Recording, options: &Options) -> (Vec<Record>, Recording) {
     let mut records: Vec<Record> = Vec::new();
     for record in recording.by_ref() {
@@ -110,11 +110,11 @@ fn mutations_of_the_corpus_never_panic() {
     let mut random = Random(seed);
     let corpus = common::corpus();
     for (name, bytes) in &corpus {
-        let told = common::open(name, bytes, &Options::default()).ok().map(|r| r.interpretation().format);
+        let detected = common::open(name, bytes, &Options::default()).ok().map(|r| r.interpretation().format);
         for _ in 0..number("DWELL_ROUNDS", 100) {
             let (_, other) = &corpus[random.below(corpus.len())];
             let mutated = mutate(bytes, other, &mut random);
-            for format in [None, told, Some(Format::ALL[random.below(Format::ALL.len())])] {
+            for format in [None, detected, Some(Format::ALL[random.below(Format::ALL.len())])] {
                 let options = any_options(&mut random, format);
                 let Ok(recording) = common::open(name, &mutated, &options) else { continue };
                 let (records, recording) = drain(recording, &options);
@@ -161,7 +161,7 @@ fn count(name: &str, lines: u64, line: impl FnMut(u64) -> String + 'static) -> (
     (records, Ok(()))
 }
 
-/// The most memory this process ever had, in KiB, where the system tells.
+/// The peak memory of this process in KiB; `None` without `/proc`.
 fn peak_kib() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! What is written is read back as it was, as far as the format can say it.
+//! Records that were written and read again are equal in all fields that the format can express.
 
 mod common;
 
@@ -89,8 +89,8 @@ fn blkparse_text(recordings: &[Read]) {
         let (again, reread) = read("again.blkparse", &bytes, &all()).unwrap();
         assert_eq!(again.len(), records.len(), "{name}\n{}", String::from_utf8_lossy(&bytes));
         for (record, again) in records.iter().zip(&again) {
-            let said = |r: &Record| (r.at, r.op, r.start(), r.sectors(), r.flags.sync, r.process);
-            assert_eq!(said(record), said(again), "{name}");
+            let comparable = |r: &Record| (r.at, r.op, r.start(), r.sectors(), r.flags.sync, r.process);
+            assert_eq!(comparable(record), comparable(again), "{name}");
             let names = [recording, &reread].map(|of| record.process.and_then(|pid| of.process_name(pid)));
             assert_eq!(names[0], names[1], "{name}");
         }

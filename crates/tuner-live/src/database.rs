@@ -250,7 +250,7 @@ mod tests {
     /// Metrics whose names are of each form.
     const METRICS: [Metric; 3] = [
         Metric::Bandwidth,
-        Metric::Latency(tuner::Which::P99, tuner::Of::Reads),
+        Metric::Latency(tuner::LatencyStatistic::P99, tuner::LatencyClass::Reads),
         Metric::External(tuner::Better::Lower),
     ];
 

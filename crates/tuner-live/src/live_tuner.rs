@@ -328,7 +328,7 @@ impl LiveTuner {
 /// A metric's name, as on the command line.
 #[must_use]
 pub fn in_words(metric: Metric) -> String {
-    use tuner::{Better, Of, Which};
+    use tuner::{Better, LatencyClass, LatencyStatistic};
     match metric {
         Metric::Bandwidth => "bandwidth".to_owned(),
         Metric::Iops => "iops".to_owned(),
@@ -339,11 +339,11 @@ pub fn in_words(metric: Metric) -> String {
         Metric::External(Better::Higher) => "command, more is better".to_owned(),
         Metric::External(Better::Lower) => "command, less is better".to_owned(),
         Metric::Latency(which, of) => {
-            let which = if which == Which::Mean { "mean" } else { "p99" };
+            let which = if which == LatencyStatistic::Mean { "mean" } else { "p99" };
             let of = match of {
-                Of::Reads => "read",
-                Of::Writes => "write",
-                Of::Synchronous => "sync",
+                LatencyClass::Reads => "read",
+                LatencyClass::Writes => "write",
+                LatencyClass::Synchronous => "sync",
             };
             format!("{which}-{of}-latency")
         }

@@ -48,8 +48,9 @@ pub use analyser::{Analyser, Observed};
 pub use decider::{BanditAlone, Choice, Decider, DeciderName, Known};
 pub use decision::{Decision, Restraint, Why};
 pub use ioanalyzer::{
-    Access, Bandit, Better, CInfo, Cluster, ClusterId, Completion, Latency, Match, Metric, Of, Parameters,
-    Performance, Random, SchedulerId, Store, Tally, VALUE_MAX, Values, Which, Window, Windows, jain,
+    Access, Bandit, Better, CInfo, Cluster, ClusterId, Completion, Latency, LatencyClass, LatencyStatistic,
+    Match, Metric, Parameters, Performance, Random, SchedulerId, Store, Tally, VALUE_MAX, Values, Window,
+    Windows, jain,
 };
 pub use kinds::{KindDecision, Kinds, Shape};
 pub use load::Load;

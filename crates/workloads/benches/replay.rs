@@ -35,16 +35,16 @@ fn main() {
     let bytes = write_trace(&trace, requests, capacity).expect("room for a trace in the temporary folder");
     println!("{requests} requests in {} MB of text, drive {name}", bytes / 1_000_000);
     if runs("read") {
-        told("read", requests, || {
+        report("read", requests, || {
             records(&trace).map(|record| record.expect(READ).bytes.min(1)).sum::<u64>()
         });
     }
     if runs("drive") {
-        told("read, drive", requests, || straight(&trace, &mut *drive().0));
+        report("read, drive", requests, || straight(&trace, &mut *drive().0));
     }
     if runs("everything") {
-        let measured = told("everything", requests, || whole(&trace));
-        println!("{}", measured.expect("nobody waits for anybody"));
+        let measured = report("everything", requests, || whole(&trace));
+        println!("{}", measured.expect("a replay cannot deadlock"));
     }
     let _ = std::fs::remove_file(&trace);
     if let Some(peak) = peak_memory() {
@@ -53,7 +53,7 @@ fn main() {
 }
 
 /// Runs a part and prints its throughput.
-fn told<T>(what: &str, requests: u32, run: impl FnOnce() -> T) -> T {
+fn report<T>(what: &str, requests: u32, run: impl FnOnce() -> T) -> T {
     let (wall, processor) = (Instant::now(), processor_time());
     let result = run();
     let wall = wall.elapsed();

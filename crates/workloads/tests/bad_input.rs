@@ -44,8 +44,8 @@ fn damaged_scripts_are_rejected_or_run() {
     for (name, text) in papers::SCRIPTS {
         for _ in 0..60 {
             if let Err(error) = Scenario::parse(name, &damaged(text, &mut random), 0.001) {
-                let said = error.to_string();
-                assert!(said.starts_with(name), "no place in: {said}");
+                let message = error.to_string();
+                assert!(message.starts_with(name), "no place in: {message}");
                 refused += 1;
             }
         }

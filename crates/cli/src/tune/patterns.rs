@@ -292,13 +292,13 @@ fn draw(cluster: &ClusterState, path: &Path) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tuner::{Of, Which};
+    use tuner::{LatencyClass, LatencyStatistic};
 
     #[test]
     fn values_of_a_metric_have_its_unit() {
         assert_eq!(worth(Metric::Bandwidth, 8_201_216.0), "8.20 MB/s");
         assert_eq!(worth(Metric::UserMinusSystem, -2e6), "-2.00 MB/s");
-        assert_eq!(worth(Metric::Latency(Which::P99, Of::Reads), 0.0123), "12.3 ms");
+        assert_eq!(worth(Metric::Latency(LatencyStatistic::P99, LatencyClass::Reads), 0.0123), "12.3 ms");
         assert_eq!(worth(Metric::Iops, 2018.4), "2018/s");
         assert_eq!(worth(Metric::Fairness, 0.5), "0.50");
     }

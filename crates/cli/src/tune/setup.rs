@@ -10,7 +10,9 @@ use elevator::text::did_you_mean;
 use evaluation::search_space;
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
-use tuner::{Analyser, Better, DeciderName, Metric, Of, Parameters, Random, Space, Which};
+use tuner::{
+    Analyser, Better, DeciderName, LatencyClass, LatencyStatistic, Metric, Parameters, Random, Space,
+};
 use tuner_live::arms::{Arms, KernelArms, ServedArms};
 use tuner_live::settings_backup::SettingsBackup;
 use tuner_live::{Cgroups, FairnessUnit, QueueSettings, ThreadGroups, Windower, identity, outside};
@@ -152,12 +154,12 @@ pub(super) fn metric(watching: &Watching) -> Metric {
     match watching.metric {
         MetricName::Bandwidth => Metric::Bandwidth,
         MetricName::Iops => Metric::Iops,
-        MetricName::MeanReadLatency => Metric::Latency(Which::Mean, Of::Reads),
-        MetricName::P99ReadLatency => Metric::Latency(Which::P99, Of::Reads),
-        MetricName::MeanWriteLatency => Metric::Latency(Which::Mean, Of::Writes),
-        MetricName::P99WriteLatency => Metric::Latency(Which::P99, Of::Writes),
-        MetricName::MeanSyncLatency => Metric::Latency(Which::Mean, Of::Synchronous),
-        MetricName::P99SyncLatency => Metric::Latency(Which::P99, Of::Synchronous),
+        MetricName::MeanReadLatency => Metric::Latency(LatencyStatistic::Mean, LatencyClass::Reads),
+        MetricName::P99ReadLatency => Metric::Latency(LatencyStatistic::P99, LatencyClass::Reads),
+        MetricName::MeanWriteLatency => Metric::Latency(LatencyStatistic::Mean, LatencyClass::Writes),
+        MetricName::P99WriteLatency => Metric::Latency(LatencyStatistic::P99, LatencyClass::Writes),
+        MetricName::MeanSyncLatency => Metric::Latency(LatencyStatistic::Mean, LatencyClass::Synchronous),
+        MetricName::P99SyncLatency => Metric::Latency(LatencyStatistic::P99, LatencyClass::Synchronous),
         MetricName::Fairness => Metric::Fairness,
         MetricName::CgroupFairness => Metric::CgroupFairness,
         MetricName::UserBandwidth => Metric::UserBandwidth,

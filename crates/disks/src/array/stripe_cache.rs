@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_on_its_way_is_waited_for_and_what_is_there_is_not_read_again() {
+    fn pages_being_read_are_awaited_and_cached_pages_are_not_read_again() {
         let mut cache = StripeCache::new(3, 256);
         assert_eq!(ask(&mut cache, 7, read(1, 0, 16)), (vec![read(1, 0, 16)], vec![]));
         assert_eq!(ask(&mut cache, 8, read(1, 8, 16)), (vec![read(1, 16, 8)], vec![7]));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_or_was_written_is_read_again() {
+    fn failed_and_written_pages_are_read_again() {
         let mut cache = StripeCache::new(3, 256);
         ask(&mut cache, 1, read(0, 0, 8));
         cache.arrives(1, false);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stripes_used_least_recently_are_forgotten() {
+    fn the_least_recently_used_stripes_are_dropped() {
         let mut cache = StripeCache::new(3, 2);
         for name in 0..3 {
             ask(&mut cache, name, read(0, u64::from(name) * 8, 8));

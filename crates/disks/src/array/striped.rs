@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_does_not_overtake_what_was_done_before() {
+    fn a_failure_does_not_overtake_earlier_completions() {
         let mut card = card(2);
         card.submit(Time::ZERO, read(0, 0, 8));
         let later = Time::ZERO + Span::from_secs(1);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flush_goes_to_every_member_and_what_lies_beyond_the_end_fails() {
+    fn a_flush_goes_to_every_member_and_a_command_beyond_the_end_fails() {
         let mut card = card(2);
         let flush = Command { op: Op::Flush, sectors: Sectors::ZERO, ..read(0, 0, 0) };
         card.submit(Time::ZERO, flush);

@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_of_any_length_may_stand_before_a_name() {
+    fn text_before_a_name_may_have_any_encoding() {
         for text in ["é= 3 4", "\u{feff}depth =/ 1", "[host]\nà depth = [", "é =", "= 1"] {
             let error = text.parse::<toml::Table>().expect_err("no TOML");
             assert!(explain_toml(text, error).starts_with("line "), "{text}");

@@ -129,7 +129,7 @@ impl Parts {
         let block = self.instances.iter().find(|(name, _)| *name == node.name).map(|(_, block)| block);
         let block =
             block.and_then(|name| self.blocks.iter().find(|b| b.kind == node.kind && b.name == *name));
-        let missing = || format!("nothing specifies the {} '{}'", node.kind, node.name);
+        let missing = || format!("the {} '{}' is not instantiated", node.kind, node.name);
         block.ok_or_else(|| ReadError::at(&self.place, missing()))
     }
 }

@@ -206,7 +206,7 @@ impl Fields {
     pub(super) fn done(self) -> ReadResult<Vec<Note>> {
         let Some(field) = self.rest.first() else { return Ok(self.notes) };
         if self.known.iter().any(|name| name.eq_ignore_ascii_case(&field.name)) {
-            return Err(ReadError::at(&field.place, format!("the field '{}' is there twice", field.name)));
+            return Err(ReadError::at(&field.place, format!("the field '{}' occurs twice", field.name)));
         }
         let hint = did_you_mean(&field.name, self.known.iter().copied());
         Err(ReadError::at(&field.place, format!("{} has no field '{}'{hint}", self.kind, field.name)))

@@ -28,15 +28,15 @@ pub(super) fn layout(
     let slips = slips(&mut fields)?;
     let (remaps, remap_place) = fields.values("Remaps")?;
     if !remaps.is_empty() {
-        let what = "'Remaps' of a dm_layout_g4 are not modelled; only an empty list is: DiskSim stops at an assertion of its own \
-                    where a moved sector is wanted, so that nothing says how it is to be served";
+        let what = "'Remaps' of a dm_layout_g4 must be an empty list: DiskSim aborts on an access to a remapped sector, so that no \
+                    reference for the model exists";
         return Err(ReadError::at(&remap_place, what));
     }
     let mut indexed = IndexedLayout { sectors: sectors as u64, patterns, indexes, slips };
     let room = crate::layout::capacity_of_runs(&indexed);
     if room < indexed.sectors {
         let text =
-            format!("the drive has {room} sectors, for its layout has no more; 'Block count = {sectors}'");
+            format!("'Block count = {sectors}': the layout has only {room} sectors, which the model uses");
         fields.notes.push(Note { place: place.clone(), text });
         indexed.sectors = room;
     }

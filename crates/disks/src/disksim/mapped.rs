@@ -56,7 +56,7 @@ pub(super) fn layout(
     let extents = extents(&file, &text, surfaces, cylinders)?;
     let wrong = |what| ReadError::at(&SourceLine { file: file.clone(), line: 1 }, what);
     let all = extents.last().map_or(0, |last| last.first + last.count);
-    let sectors = sectors.filter(|&said| said <= all as f64).map_or(all, |said| said as u64);
+    let sectors = sectors.filter(|&count| count <= all as f64).map_or(all, |count| count as u64);
     let indexed = index(&extents, &zones, sectors).map_err(wrong)?;
     let layout = indexed::of_runs(surfaces, cylinders, indexed, ("Zones", &place))?;
     Ok((layout, fields.done()?))
@@ -66,8 +66,7 @@ fn zone(block: Block) -> Result<Zone, ReadError> {
     let mut fields = Fields::of(block, "dm_layout_g2_zone")?;
     let skews = ["Zone Skew", "Skew for track switch", "Skew for cylinder switch"];
     if skews.iter().any(|skew| fields.stands_before(skew, "Skew units")) {
-        let what =
-            "'Skew units' must stand before the skews: DiskSim reads those behind it by it, and no others";
+        let what = "'Skew units' must precede the skews: in DiskSim it applies only to the skews that follow";
         return Err(ReadError::at(&fields.place_of("Skew units"), what));
     }
     let in_turns = fields.skew_units()?.unwrap_or(false);
@@ -142,8 +141,8 @@ fn index(extents: &[Extent], zones: &[Zone], sectors: u64) -> Result<IndexedLayo
         if !seen.insert((cylinder, head)) || track.windows(2).any(|w| w[0].sector + w[0].count > w[1].sector)
         {
             return Err(
-                "a sector lies away from those before and behind it; DiskSim stops at an assertion of its own where one is \
-                        wanted, so that nothing says how it is to be served",
+                "the sectors of a track must be contiguous: DiskSim aborts on an access to any other track, so that no \
+                        reference for the model exists",
             );
         }
         let pattern = zones.iter().position(|zone| zone.cylinders.contains(&cylinder));

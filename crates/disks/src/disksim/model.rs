@@ -130,7 +130,7 @@ fn mechanics(block: Block, open: Resolver<'_>) -> Result<(MechanicsParameters, V
         head_switch_ms: fields.ms("Head switch time")?,
         revolutions_per_minute: fields.number("Rotation speed (in rpms)", 60.0, 1e6)?,
     };
-    let why = "the speed is what the file says it is, in DiskSim 4.0 too";
+    let why = "the model, like DiskSim 4.0, uses the stated speed exactly";
     fields.without_effect("Percent error in rpms", &[0.0], why)?;
     Ok((mechanics, fields.done()?))
 }

@@ -51,15 +51,15 @@ pub(super) fn drive(block: Block, host: Option<HostSource>, open: Resolver<'_>) 
 
 fn buffer(f: &mut Fields) -> ReadResult<BufferParameters> {
     let place = f.place_of("Number of buffer segments");
-    let said = f.whole("Number of buffer segments", 1, SECTORS_MAX)?;
-    let segments = said.min(SEGMENTS_MAX);
-    if segments != said {
-        let text = format!("'Number of buffer segments = {said}': the model has {segments}");
+    let stated = f.whole("Number of buffer segments", 1, SECTORS_MAX)?;
+    let segments = stated.min(SEGMENTS_MAX);
+    if segments != stated {
+        let text = format!("'Number of buffer segments = {stated}': the model has {segments}");
         f.notes.push(Note { place, text });
     }
     Ok(BufferParameters {
         segments,
-        write_segments: f.whole("Maximum number of write segments", 1, said)?.min(segments),
+        write_segments: f.whole("Maximum number of write segments", 1, stated)?.min(segments),
         segment_sectors: f.whole("Segment size (in blks)", 1, SECTORS_MAX)?,
         memory_sectors: 0,
         separate_write_segment: f.flag("Use separate write segment")?,

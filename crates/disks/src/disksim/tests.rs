@@ -8,7 +8,7 @@ const SPECS: &str = include_str!("testdata/plain.diskspecs");
 const MODEL: &str = include_str!("testdata/plain.model");
 /// Four tracks up on head 0 and four down on head 1, again and again; the third time is cut short.
 const RUNS: &str = include_str!("testdata/runs.layout");
-/// Two zones of three cylinders; a track with a hole, tracks whose first or last sectors hold nothing, heads down on cylinder 1.
+/// Two zones of three cylinders; a track with a gap, tracks with unused first or last sectors, heads in descending order on cylinder 1.
 const TRACKS: &str = include_str!("testdata/tracks.layout");
 const MAP: &str = include_str!("testdata/tracks.map");
 
@@ -52,7 +52,7 @@ fn reads_a_drive_from_three_files() {
 }
 
 #[test]
-fn says_where_and_what_is_wrong() {
+fn errors_name_the_position_and_the_reason() {
     let table = [
         (
             "Print stats",
@@ -115,9 +115,9 @@ fn says_where_and_what_is_wrong() {
     }
 }
 
-/// As in libparam a name is looked for beside the file that has it, and then from where the first file is.
+/// As in libparam, a name is relative to the file that contains it, or else to the first file.
 #[test]
-fn files_in_folders_name_their_neighbours() {
+fn names_are_relative_to_the_file_that_contains_them() {
     let found = |seek: &'static str| {
         let mut opened = Vec::new();
         let reading = read_with_notes("drives/plain.diskspecs", &mut |name| {
@@ -137,7 +137,7 @@ fn files_in_folders_name_their_neighbours() {
     assert_eq!(found("none").unwrap_err(), "models/plain.model:26: plain.seek: entity not found");
 }
 
-/// A mark that some editors put before a text is no part of it.
+/// Some editors write a byte-order mark.
 #[test]
 fn a_byte_order_mark_is_skipped() {
     let plain = read_changed(|_, text| text).unwrap();
@@ -187,7 +187,7 @@ fn reads_an_index_of_runs() {
     assert!(wrong("0, 9, 10", "1, 9, 10").starts_with("runs.layout:2: 'TP' must be triples"));
     assert!(
         wrong("Remaps = []", "Remaps = [1, 1, 0, 0, 0, 10]")
-            .contains("not modelled; only an empty list is: DiskSim stops")
+            .contains("must be an empty list: DiskSim aborts")
     );
 }
 
@@ -203,7 +203,7 @@ fn with_tracks(from: &'static str, to: &'static str) -> Result<ParsedDrive, Read
     })
 }
 
-/// Sector, cylinder, head, physical sector and angle as DiskSim's library tells them.
+/// Sector, cylinder, head, physical sector and angle as DiskSim's library computes them.
 #[test]
 fn reads_a_map_of_tracks() {
     let p = with_tracks("", "").unwrap().parameters.layout;
@@ -232,18 +232,22 @@ fn reads_a_map_of_tracks() {
 }
 
 #[test]
-fn says_what_is_wrong_with_a_map_of_tracks() {
+fn errors_in_a_map_of_tracks_name_the_reason() {
     for (from, to, message) in [
         ("lbn 9 ", "lbn 8 ", "tracks.map:5: sectors must follow each other from 0 on"),
         ("lbn 9 -->", "lbn 9 ->", "tracks.map:5: must be 'lbn N --> cyl N"),
         ("cyl 5, head 1", "cyl 5, head 2", "tracks.map:16: there is no such cylinder or head"),
-        ("cyl 5, head 1, sect 0", "cyl 0, head 0, sect 9", "tracks.map:1: a sector lies away"),
+        (
+            "cyl 5, head 1, sect 0",
+            "cyl 0, head 0, sect 9",
+            "tracks.map:1: the sectors of a track must be contiguous",
+        ),
         ("Last cylinder number = 5", "Last cylinder number = 4", "tracks.map:1: a cylinder is in no zone"),
         ("Zone Skew = 0.1,", "", "no error"),
         (
             "Skew units = revolutions,\n         Zone Skew = 0.1,",
             "Zone Skew = 1.0,\n         Skew units = revolutions,",
-            "tracks.layout:21: 'Skew units' must stand before the skews",
+            "tracks.layout:21: 'Skew units' must precede the skews",
         ),
         ("tracks.map", "other.map", "tracks.layout:2: other.map: "),
         (
@@ -252,15 +256,15 @@ fn says_what_is_wrong_with_a_map_of_tracks() {
             "tracks.layout:1: dm_layout_g2: the field 'Layout Map File' is missing",
         ),
     ] {
-        let said =
+        let error =
             with_tracks(from, to).err().map_or_else(|| "no error".to_owned(), |error| error.to_string());
-        assert!(said.starts_with(message), "{from} -> {to}: {said}");
+        assert!(error.starts_with(message), "{from} -> {to}: {error}");
     }
 }
 
-/// Runs that go outwards and angles that go back are read again as they were written: so do all overrides.
+/// Overrides convert a drive to TOML and back. Negative cylinders and angles must survive the conversion.
 #[test]
-fn an_index_of_runs_is_read_again() {
+fn an_index_of_runs_round_trips_through_toml() {
     let reading = with_runs(|text| text.replace("0.125, 40, -4", "-0.125, 40, -4")).unwrap();
     let parameters = DriveParameters::Rotating(Box::new(reading.parameters));
     let (summary, source) = (String::new(), "plain.diskspecs".to_owned());
@@ -269,18 +273,18 @@ fn an_index_of_runs_is_read_again() {
     assert_eq!(again.parameters, drive.parameters);
 }
 
-/// A drive whose file promises more sectors than its layout has ends where that does.
+/// The layout determines the size if the file states more sectors.
 #[test]
-fn a_layout_too_small_is_said() {
+fn a_layout_smaller_than_the_block_count_is_reported() {
     let reading = with_runs(|text| text.replace("230, 9", "170, 9")).unwrap();
     assert_eq!(reading.parameters.layout.indexed.unwrap().sectors, 166);
-    let note = "the drive has 166 sectors, for its layout has no more; 'Block count = 180'";
+    let note = "'Block count = 180': the layout has only 166 sectors, which the model uses";
     assert!(reading.notes.iter().any(|n| n.text == note), "{:?}", reading.notes);
 }
 
-/// Western Digital's fourth column.
+/// Western Digital's files have the seek times of writes in a fourth column.
 #[test]
-fn writes_may_seek_otherwise() {
+fn writes_may_have_a_seek_curve_of_their_own() {
     let curve = |text: &'static str| {
         let change = move |name: &str, old: String| if name == "plain.seek" { text.to_owned() } else { old };
         read_changed(change).map(|reading| reading.parameters.mechanics.write_seek)
@@ -294,17 +298,17 @@ fn writes_may_seek_otherwise() {
 }
 
 #[test]
-fn more_segments_than_the_model_has_are_said() {
+fn more_segments_than_the_model_supports_are_reported() {
     let reading =
         read_changed(|_, text| text.replace("buffer segments = 3,", "buffer segments = 4096,")).unwrap();
     assert_eq!(reading.parameters.buffer.segments, 2048);
-    let said = |n: &Note| {
+    let expected = |n: &Note| {
         n.to_string() == "plain.diskspecs:34: 'Number of buffer segments = 4096': the model has 2048"
     };
-    assert!(reading.notes.iter().any(said), "{:?}", reading.notes);
+    assert!(reading.notes.iter().any(expected), "{:?}", reading.notes);
 }
 
-/// What counts only among several commands is read, and does not stop a drive that takes one.
+/// Settings that matter only with several commands are accepted for a drive that queues one.
 #[test]
 fn one_command_at_a_time_needs_no_schemes() {
     let reading = read_changed(|_, text| {
@@ -317,7 +321,7 @@ fn one_command_at_a_time_needs_no_schemes() {
     assert!(reading.notes.iter().any(|n| n.text == note), "{:?}", reading.notes);
 }
 
-/// DiskSim's numbers for the orders that a drive of several commands may have.
+/// DiskSim's numbers for the orders in which a drive serves its commands.
 #[test]
 fn orders_by_number() {
     let order = |number: u32| {
@@ -336,7 +340,7 @@ fn orders_by_number() {
 
 const EXPERIMENT: &str = include_str!("testdata/plain.parv");
 
-/// A reader of the experiment and of a drive whose bus takes it no time; `beside` says whether the experiment is there.
+/// Reads a drive whose bus takes no time; `beside`: the experiment's file exists beside the drive's.
 fn on_a_host(name: &str, beside: bool, change: impl Fn(String) -> String) -> Result<ParsedDrive, ReadError> {
     read_with_notes(name, &mut |file| {
         let text = match file {
@@ -351,7 +355,7 @@ fn on_a_host(name: &str, beside: bool, change: impl Fn(String) -> String) -> Res
 }
 
 #[test]
-fn the_experiment_says_what_the_bus_takes() {
+fn the_experiment_states_the_transfer_time_of_the_bus() {
     for (name, origin) in [
         ("plain.parv", "plain.parv: 0.2 ms a sector read, 0.25 ms written"),
         ("plain.diskspecs", "plain.parv, beside the drive's file: 0.2 ms a sector read, 0.25 ms written"),
@@ -364,12 +368,12 @@ fn the_experiment_says_what_the_bus_takes() {
     let alone = on_a_host("plain.diskspecs", false, |text| text).unwrap();
     assert_eq!(alone.parameters.bus.host_read_sector_ms, 0.0);
     assert!(alone.host.unwrap().starts_with("no experiment's .parv file was found"));
-    // A drive that says what a sector takes it needs no host.
+    // A drive that states its own transfer time needs no host.
     assert_eq!(read_changed(|_, text| text).unwrap().host, None);
 }
 
 #[test]
-fn says_what_is_wrong_with_an_experiment() {
+fn errors_in_an_experiment_name_the_reason() {
     let wrong = |from: &'static str, to: &'static str| {
         let changed = on_a_host("plain.parv", true, move |text| text.replace(from, to));
         changed.err().map_or_else(|| "no error".to_owned(), |error| error.to_string())
@@ -379,7 +383,7 @@ fn says_what_is_wrong_with_an_experiment() {
         wrong("disksim_disk disk0 [], disksim_disk disk2 []", ""),
         "plain.parv:25: the topology has no disksim_disk"
     );
-    assert_eq!(wrong("as PLAIN", "as PLANE"), "plain.parv:25: nothing specifies the disksim_disk 'disk0'");
+    assert_eq!(wrong("as PLAIN", "as PLANE"), "plain.parv:25: the disksim_disk 'disk0' is not instantiated");
     assert_eq!(
         wrong("disk0 .. disk2", "disk0 .. bus2"),
         "plain.parv:20: expected two names that end in rising numbers around '..'"
@@ -396,7 +400,7 @@ fn says_what_is_wrong_with_an_experiment() {
         wrong("Read block transfer time = 0.2", "Read block transfer time = 11"),
         "plain.parv:14: 'Read block transfer time = 11': must lie between 0 and 10"
     );
-    // A file among the statements may hold several blocks.
+    // A sourced file may contain several blocks.
     let two = |name: &str| {
         let text = match name {
             "two.parv" => "source two.specs\ntopology disksim_mems m0 []".to_owned(),
@@ -407,12 +411,14 @@ fn says_what_is_wrong_with_an_experiment() {
     };
     let error = read_with_notes("two.parv", &mut |name| two(name)).unwrap_err();
     assert_eq!(error.to_string(), "two.parv:2: the topology has no disksim_disk");
-    // As the neighbour of the drive it is only reported.
+    // An invalid experiment beside the drive's file is only reported.
     let neighbour = on_a_host("plain.diskspecs", true, |text| text.replace("as PLAIN", "as PLANE")).unwrap();
-    assert!(neighbour.host.unwrap().ends_with("(plain.parv:25: nothing specifies the disksim_disk 'disk0')"));
+    assert!(
+        neighbour.host.unwrap().ends_with("(plain.parv:25: the disksim_disk 'disk0' is not instantiated)")
+    );
 }
 
-/// What goes with the drives is read, and in range.
+/// Every published host is valid and in range.
 #[test]
 fn published_hosts_can_be_read() {
     let found =
@@ -420,7 +426,7 @@ fn published_hosts_can_be_read() {
     assert_eq!(found.host, experiment::Host { read_sector_ms: 0.1701, write_sector_ms: 0.18686 });
 }
 
-/// No prefix of the files and no byte exchanged in them makes the reader panic.
+/// The reader does not panic on truncated files, or on files with one changed byte.
 #[test]
 fn never_panics_on_damaged_files() {
     for cut in 0..SPECS.len() {

@@ -46,7 +46,7 @@ const SPARINGS: [Sparing; 11] = [
     Sparing::SectorsPerZoneSlipToEnd,
 ];
 
-/// Every sector has a place of its own, in ascending order of tracks, on no slip; and tracks tile the drive.
+/// Sectors have distinct positions in ascending order of tracks, and never that of a slip. The tracks cover the drive without gaps.
 #[test]
 fn sectors_never_share_a_place() {
     for sparing in SPARINGS {
@@ -64,8 +64,8 @@ fn sectors_never_share_a_place() {
     }
 }
 
-/// Where a physical sector begins, worked out by itself as DiskSim does: the skews of all switches before it, and where
-/// cylinders or tracks have spares, a sector for each slip before its cylinder or track.
+/// The angle of a physical sector, computed independently by DiskSim's rule: the skews of all earlier switches and, if cylinders or
+/// tracks have spares, one sector for each slip before its cylinder or track.
 fn angle(p: &LayoutParameters, spot: PhysicalSector) -> Turn {
     let cylinder = spot.cylinder;
     let z = p.zones.iter().rfind(|z| z.first_cylinder <= cylinder).unwrap();
@@ -82,13 +82,13 @@ fn angle(p: &LayoutParameters, spot: PhysicalSector) -> Turn {
     };
     let slips = z.slips.iter().filter(|&&slip| slip < tracks * per_track).count() as u32;
     let switches = 3 * (surface + (p.surfaces - 1) * row);
-    // Widths that divide a revolution, so that nothing is rounded.
+    // The widths divide a revolution, so that the sums are exact.
     (switches + 5 * row + slips + spot.sector)
         .wrapping_mul((1_u64 << 32).div_euclid(per_track.into()) as Turn)
 }
 
 #[test]
-fn tracks_begin_where_skews_and_slips_put_them() {
+fn tracks_begin_at_the_angle_of_their_skews_and_slips() {
     for sparing in SPARINGS {
         for mapping in [Mapping::Cylinder, Mapping::SerpentineByZone, Mapping::Serpentine] {
             let mut p = parameters(sparing, mapping);
@@ -109,7 +109,7 @@ fn tracks_begin_where_skews_and_slips_put_them() {
 }
 
 #[test]
-fn capacities_are_what_is_left_after_spares() {
+fn capacity_excludes_spares() {
     let capacity = |sparing| Layout::new(&parameters(sparing, Mapping::Cylinder)).unwrap().capacity();
     let all = 10 * 3 * 20 + 18 * 3 * 16;
     assert_eq!(capacity(Sparing::None), all);
@@ -122,7 +122,7 @@ fn capacities_are_what_is_left_after_spares() {
 }
 
 #[test]
-fn a_moved_sector_is_reached_by_itself() {
+fn a_moved_sector_is_an_extent_of_its_own() {
     let mut p = parameters(Sparing::SectorsPerZone, Mapping::Cylinder);
     p.zones[0].remaps = vec![Remap { from: 50, to: 599 }];
     let layout = Layout::new(&p).unwrap();
@@ -135,14 +135,14 @@ fn a_moved_sector_is_reached_by_itself() {
 }
 
 #[test]
-fn serpentine_cylinders_are_entered_on_the_head_they_were_left_on() {
+fn a_serpentine_cylinder_begins_on_the_head_where_the_previous_ended() {
     let layout = Layout::new(&parameters(Sparing::None, Mapping::SerpentineByZone)).unwrap();
     let heads: Vec<u16> = (0..6).map(|track| layout.stretch(track * 20).spot.head).collect();
     assert_eq!(heads, [0, 1, 2, 2, 1, 0]);
 }
 
 #[test]
-fn impossible_layouts_are_refused() {
+fn impossible_layouts_are_rejected() {
     let good = parameters(Sparing::None, Mapping::Cylinder);
     let with = |change: fn(&mut LayoutParameters)| {
         let mut p = good.clone();
@@ -160,7 +160,7 @@ fn impossible_layouts_are_refused() {
     assert_eq!(with(|p| p.zones[0].remaps = vec![Remap { from: 1, to: 600 }]), LayoutError::Beyond(0));
 }
 
-/// Four cylinders up on head 0 and the same down on head 1, then the next four: 10 sectors a track, two slipped.
+/// Four cylinders upwards on head 0, the same four downwards on head 1, then the next four. 10 sectors per track; two slips.
 fn there_and_back() -> LayoutParameters {
     let track = |first_sector, first_cylinder, run_cylinders, angle, angle_step, head| Run {
         first_sector,
@@ -200,10 +200,10 @@ fn there_and_back() -> LayoutParameters {
 }
 
 #[test]
-fn an_index_of_runs_goes_there_and_back() {
+fn an_index_of_runs_may_reverse_its_direction() {
     let layout = Layout::new(&there_and_back()).unwrap();
     assert_eq!(layout.capacity(), 228);
-    // Of its places, counted with those that were slipped: piece, track in it, sector on that.
+    // Among all positions, slips included: the part, the track in it, and the sector on the track.
     let mut sector = 0;
     for place in (0..230_u64).filter(|place| ![3, 90].contains(place)) {
         let (piece, track, on_track) = (place / 80, place % 80 / 10, place % 10);
@@ -219,7 +219,7 @@ fn an_index_of_runs_goes_there_and_back() {
         let (first, end) = layout.track(sector);
         assert!(first <= sector && sector < end && end == stretch.end && end - first <= 10, "{place}");
         assert_eq!(layout.per_track(sector), 10);
-        // What prunes a search for the nearest must not be beyond the truth.
+        // Searches for the nearest request prune with this bound, which must not be too small.
         let farthest = layout.farthest_moved();
         let bound = layout.plain_cylinder(sector);
         assert!((sector..228).all(|s| layout.stretch(s).spot.cylinder + farthest >= bound), "{place}");
@@ -229,7 +229,7 @@ fn an_index_of_runs_goes_there_and_back() {
 }
 
 #[test]
-fn indexes_that_lead_nowhere_are_refused() {
+fn inconsistent_indexes_are_rejected() {
     let with = |change: fn(&mut IndexedLayout)| {
         let mut p = there_and_back();
         change(p.indexed.as_mut().unwrap());

@@ -46,13 +46,13 @@ impl Rotating {
         let apart = self.has_write_segment();
         for &index in &self.order {
             let segment = &self.segments[index];
-            let told = if apart && self.set_aside(index) != task.write {
+            let usable = if apart && self.set_aside(index) != task.write {
                 let in_the_way = segment.unwritten() && task.overlaps(segment.start, segment.end);
                 (!in_the_way).then_some((0, Hit::Miss))
             } else {
                 value(segment)
             };
-            let Some((value, hit)) = told else { return (0, None, Hit::Collision) };
+            let Some((value, hit)) = usable else { return (0, None, Hit::Collision) };
             if value > best.0 {
                 best = (value, Some(index), hit);
             }
@@ -231,7 +231,7 @@ impl Rotating {
     }
 
     /// Whether a write is longer than its segment: it reselects when half of the segment is written. In DiskSim it reselects when
-    /// all is written, unless a watermark says otherwise, and loses a revolution.
+    /// all is written, unless there is a watermark, and loses a revolution.
     fn passes_through(&self, task: &Task) -> bool {
         let drive = self.fidelity == Fidelity::Drive && self.buffer.write_watermark == 0.0;
         drive && task.write && task.end - task.start > self.segment_size()

@@ -40,7 +40,7 @@ impl Tasks {
     /// A slot that was never used.
     #[cold]
     fn take_new(&mut self) -> TaskId {
-        debug_assert!(usize::from(self.used) < ROOM, "no place for a command");
+        debug_assert!(usize::from(self.used) < ROOM, "the table of tasks is full");
         self.used += 1;
         TaskId(self.used - 1)
     }

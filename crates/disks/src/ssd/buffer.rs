@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use hashbrown::HashMap;
 
-/// Marks a discarded page in the log. No drive has so many pages.
+/// Marks a discarded page in the log. Page numbers are smaller.
 const NOTHING: u64 = u64::MAX;
 
 /// Pages of one program: `count` from number `first`.
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_waits_is_overwritten_and_one_being_programmed_is_written_again() {
+    fn a_waiting_page_is_overwritten_and_a_page_being_programmed_is_written_again() {
         let mut buffer = WriteBuffer::new(2, 1);
         assert!(buffer.admit(10) && buffer.admit(10));
         assert_eq!(buffer.next_number(), 1);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_discarded_while_it_waits_is_not_written() {
+    fn pages_discarded_while_waiting_are_not_written() {
         let mut buffer = WriteBuffer::new(8, 2);
         assert!([10, 20, 10, 30].into_iter().all(|page| buffer.admit(page)));
         let (first, _) = taken(&mut buffer).unwrap();
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn durable_follows_the_oldest_program_that_is_not_done() {
+    fn pages_are_durable_up_to_the_oldest_unfinished_program() {
         let mut buffer = WriteBuffer::new(8, 1);
         for page in [1, 2, 3] {
             assert!(buffer.admit(page));

@@ -42,7 +42,7 @@ impl EventQueue {
             Event::Done(_) => &mut self.lanes[1],
             _ => return self.heap.push(Reverse(entry)),
         };
-        debug_assert!(lane.back().is_none_or(|last| *last <= entry), "noted in order of time");
+        debug_assert!(lane.back().is_none_or(|last| *last <= entry), "inserted in order of time");
         lane.push_back(entry);
     }
 

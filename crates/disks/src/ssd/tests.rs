@@ -1,8 +1,8 @@
-//! Latencies worked out by hand, rates against the interface and the flash, and flush semantics.
+//! Latencies computed by hand, rates limited by the interface and the flash, and the semantics of flushes.
 
 use super::*;
 
-/// A generator with a seed (SplitMix64): the same numbers everywhere.
+/// A generator with a seed (SplitMix64): the same numbers on every machine.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -17,7 +17,7 @@ impl Random {
 
 const US: u64 = 1000;
 
-/// Easy numbers: 1 GB/s everywhere, 10 us for a command, 5 us on the way, 50 us read, 500 us program, 3 ms erase.
+/// Round numbers: all transfers at 1 GB/s, 10 us controller time and 5 us latency per command, 50 us read, 500 us program, 3 ms erase.
 fn easy() -> SsdParameters {
     SsdParameters {
         name: "easy".to_owned(),
@@ -54,7 +54,7 @@ fn fua(command: Command) -> Command {
     Command { fua: true, ..command }
 }
 
-/// Runs until nothing more happens.
+/// Runs until the drive has no further events.
 fn drain(drive: &mut Ssd) -> Vec<Completion> {
     let mut all = Vec::new();
     while let Some(at) = drive.next_event() {
@@ -103,14 +103,14 @@ fn easy_drive() -> Ssd {
 }
 
 #[test]
-fn an_idle_drive_reads_in_the_sum_of_its_stages() {
+fn a_read_from_an_idle_drive_takes_the_sum_of_its_stages() {
     let mut drive = easy_drive();
-    // Command, way, cells, channel, interface.
+    // Command and latency, flash read, channel, interface.
     assert_eq!(alone(&mut drive, 0, command(0, Op::Read, 0, 1)), 15_000 + 50_000 + 4096 + 4096);
-    // Four pages on four dies: read together, two on each channel, and from the first two on over the interface.
+    // Four pages on four dies are read at the same time; each channel carries two, and the interface all four.
     let four = alone(&mut drive, 1_000_000, command(0, Op::Read, 8, 4));
     assert_eq!(four, 15_000 + 50_000 + 4096 + 4 * 4096);
-    // Two pages of one die, one after the other: the first one's transfer is hidden.
+    // Two pages of one die are read in sequence; the transfer of the first overlaps with the read of the second.
     drive.submit(Time::from_nanos(2_000_000), command(0, Op::Read, 16, 1));
     drive.submit(Time::from_nanos(2_000_000), command(1, Op::Read, 20, 1));
     let second = drain(&mut drive)[1].at.as_nanos() - 2_000_000;
@@ -126,7 +126,7 @@ fn a_page_in_the_register_is_not_read_again() {
     assert_eq!(first - alone(&mut drive, 1_000_000, command(0, Op::Read, 1, 1)), 50_000);
 }
 
-/// Die 0 begins a program at 15 us + two pages over the interface + as much over the channel.
+/// Die 0 begins a program after 15 us, the transfer of two pages over the interface, and their transfer over the channel.
 const PROGRAM_BEGINS: u64 = 15_000 + 8192 + 8192;
 
 #[test]
@@ -151,14 +151,14 @@ fn a_suspended_program_lets_reads_pass_and_ends_later() {
     let at = 100_000;
     assert_eq!(alone_among(&mut drive, at, command(1, Op::Read, 0, 1)), 15_000 + 20_000 + 50_000 + 2 * 4096);
     let end = PROGRAM_BEGINS + 500_000 + 20_000 + 50_000 + 20_000;
-    // The second read finds no suspension left.
+    // The operation has no suspension left for the second read.
     assert_eq!(
         alone_among(&mut drive, 300_000, command(1, Op::Read, 4, 1)),
         end - 300_000 + 50_000 + 2 * 4096
     );
 }
 
-/// Like `alone`, where other commands complete before.
+/// As `alone`, but ignores other commands that complete earlier.
 fn alone_among(drive: &mut Ssd, from: u64, command: Command) -> u64 {
     drive.submit(Time::from_nanos(from), command);
     loop {
@@ -226,19 +226,19 @@ fn a_write_completes_in_the_buffer_and_reads_find_it_there() {
 }
 
 #[test]
-fn a_flush_waits_for_what_was_written_before_and_for_nothing_else() {
+fn a_flush_waits_only_for_earlier_writes() {
     let mut drive = easy_drive();
     let nothing = alone(&mut drive, 0, Command { sectors: Sectors::ZERO, ..command(0, Op::Flush, 0, 0) });
     assert_eq!(nothing, 15_000);
     alone(&mut drive, 1_000_000, command(0, Op::Write, 3, 1));
     let flush = alone(&mut drive, 2_000_000, command(0, Op::Flush, 0, 0));
-    // Half a program goes out: both planes' data over the channel, then the cells.
+    // A half-empty program: the channel transfers the data of both planes, then the die programs them.
     assert_eq!(flush, 15_000 + 8192 + 500_000);
     assert_eq!(alone(&mut drive, 3_000_000, command(0, Op::Flush, 0, 0)), 15_000);
 }
 
 #[test]
-fn fua_and_a_cache_turned_off_wait_for_the_flash_and_protection_does_not() {
+fn fua_and_writes_without_cache_wait_for_the_flash_unless_power_loss_protected() {
     let on_flash = 15_000 + 4096 + 8192 + 500_000;
     assert_eq!(alone(&mut easy_drive(), 0, fua(command(0, Op::Write, 3, 1))), on_flash);
     let mut p = easy();
@@ -249,7 +249,7 @@ fn fua_and_a_cache_turned_off_wait_for_the_flash_and_protection_does_not() {
 }
 
 #[test]
-fn a_full_buffer_passes_on_the_pace_of_the_flash() {
+fn a_full_buffer_limits_writes_to_the_rate_of_the_flash() {
     let mut p = easy();
     p.translation.filled_percent = 0;
     let mut drive = Ssd::new(&p).unwrap();
@@ -261,13 +261,13 @@ fn a_full_buffer_passes_on_the_pace_of_the_flash() {
 }
 
 #[test]
-fn sustained_random_writes_slow_down_by_their_amplification() {
+fn sustained_random_writes_slow_down_by_the_write_amplification() {
     let mut random = Random(5);
     let mut drive = easy_drive();
     let pages = drive.capacity().0 / 8;
     let mut phase = |drive: &mut Ssd, count: u64| {
         let before = drive.written();
-        // Completions of the phase before left the drive idle at its end; times go on from there.
+        // The drive is idle after the previous phase; times continue from its end.
         let start = drive.controller_free;
         let mut sent = 0;
         let mut free: Vec<u32> = (0..64).collect();
@@ -292,7 +292,7 @@ fn sustained_random_writes_slow_down_by_their_amplification() {
     let (fresh, none) = phase(&mut drive, pages / 100);
     phase(&mut drive, 4 * pages);
     let (steady, amplification) = phase(&mut drive, pages);
-    assert!(none < 1.01, "the spare flash comes first");
+    assert!(none < 1.01, "the spare flash is used first");
     assert!((5.0..10.0).contains(&amplification), "{amplification} at 7%");
     let slowdown = fresh / steady;
     let expected = amplification..amplification * 1.6;
@@ -307,7 +307,7 @@ fn a_command_beyond_the_end_fails() {
 }
 
 #[test]
-fn the_same_calls_give_the_same_answers() {
+fn the_same_calls_return_the_same_results() {
     let run = || {
         let mut random = Random(9);
         let mut drive = easy_drive();
@@ -322,7 +322,7 @@ fn the_same_calls_give_the_same_answers() {
 }
 
 #[test]
-fn impossible_parameters_are_refused_by_name() {
+fn errors_of_impossible_parameters_name_the_field() {
     let mut p = easy();
     p.flash.planes = 9;
     assert!(Ssd::new(&p).unwrap_err().to_string().starts_with("flash.planes must lie between 1 and 8"));
@@ -331,9 +331,9 @@ fn impossible_parameters_are_refused_by_name() {
     assert_eq!(Ssd::new(&p).unwrap_err(), SsdError::PageBytes(5000));
 }
 
-/// Each flush sends half a program, and so takes twice the flash that the data needs.
+/// Each flush programs half-empty pages, and so uses twice the flash that the data needs.
 #[test]
-fn what_flushes_leave_empty_is_erased_too() {
+fn empty_parts_of_flushed_programs_are_erased_too() {
     let erases = |flush: bool| {
         let mut drive = easy_drive();
         for page in 0..100_000 {

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn random_writes_are_amplified_as_the_analysis_says() {
+    fn random_writes_are_amplified_as_analysed() {
         for over_provisioning in [10, 28, 50] {
             let mut random = Random(7);
             let measured = amplification(&drive(over_provisioning, 1 << 20, 1), |_| random.next());
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn places_that_hold_nothing_are_used_up() {
+    fn padding_uses_up_slots() {
         for (tracked, scale) in [(1 << 20, 1), (1 << 14, 4)] {
             let mut p = drive(10, tracked, scale);
             p.translation.filled_percent = 0;
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn valid_counts_and_places_agree() {
+    fn valid_counts_agree_with_the_mapping() {
         let p = drive(10, 1 << 20, 1);
         let mut map = Translation::new(&p).unwrap();
         let mut random = Random(11);
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn too_little_to_collect_with_is_refused() {
+    fn too_little_over_provisioning_is_rejected() {
         let mut p = drive(1, 1 << 20, 1);
         p.flash.pages_per_block = 1024;
         assert!(matches!(Translation::new(&p), Err(SsdError::OverProvisioning { .. })));

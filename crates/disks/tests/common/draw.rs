@@ -44,7 +44,7 @@ impl Dice {
     }
 }
 
-/// A drive that takes one command at a time: with several at once the model does not get through every such mixture.
+/// A drive that accepts one command at a time: with several, the model does not complete every such combination of parameters.
 pub fn random_drive(dice: &mut Dice) -> RotatingParameters {
     RotatingParameters {
         name: "drawn".to_owned(),
@@ -149,7 +149,7 @@ fn buffer(dice: &mut Dice) -> BufferParameters {
         combine_writes: dice.percent(70),
         read_hits_on_writes: dice.percent(70),
         almost_read_hits: dice.percent(50),
-        // They count among several commands; `sneak.rs` draws them.
+        // They have an effect only with several commands; `sneak.rs` covers them.
         sneaky_full_read_hits: false,
         sneaky_partial_read_hits: false,
         sneaky_intermediate_read_hits: false,

@@ -12,7 +12,7 @@ use dwell_disks::parameters::{Fidelity, RotatingParameters};
 use dwell_disks::{Command, Completion, Drive, Tag};
 use elevator::{Op, Request, RequestId, Sector, Sectors, Time};
 
-/// The path of a file of DiskSim's: `parameters/…`, `measured/…`, or an answer.
+/// The path of a file of DiskSim's: `parameters/…`, `measured/…`, or a file of results.
 pub fn disksim(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/disksim").join(name)
 }
@@ -88,7 +88,7 @@ impl Policy for Fcfs {
     }
 }
 
-/// Submits the requests at their arrival times, as many as the drive takes, and returns each one's completion.
+/// Submits the requests at their arrival times, as far as the drive's depth allows, and returns their completions.
 pub fn replay(drive: &mut dyn Drive, trace: &[Arrival], policy: &mut dyn Policy) -> Vec<Completion> {
     let mut done: Vec<Option<Completion>> = vec![None; trace.len()];
     let mut tags: Vec<Option<usize>> = vec![None; drive.depth() as usize];

@@ -1,14 +1,14 @@
 //! Exact warping within a band, sixteen stored series at a time.
 //!
 //! # Idea
-//! One series is held against sixteen others at once: the others lie side by side, point by point ([`Sixteen`]), so that
-//! each step of the recurrence is one operation on sixteen numbers and no step waits for a neighbour *in its own* vector.
+//! One series is compared with sixteen others at the same time. The others are interleaved point by point ([`Sixteen`]), so that
+//! each step of the recurrence is one operation on sixteen numbers, without dependencies inside a vector.
 //! Only warpings that stay within `width` points of the diagonal count (Sakoe and Chiba's band).
 //!
 //! # Where it differs from the source
 //! The tuner's paper warps with FastDTW. A band is a different measure: a hit under one can be a miss under the other, so it
 //! is an explicit option (the parameter `band`). Sums are single precision; over 1000 points the relative
-//! error stays below 1e-4 (a test holds it to that), and 1.5e-6 is typical.
+//! error stays below 1e-4 (a test checks this bound), and 1.5e-6 is typical.
 //!
 //! # Not for
 //! Series of different lengths: unreduced windows cannot be compared this way.
@@ -23,7 +23,7 @@ pub struct Sixteen {
 }
 
 impl Sixteen {
-    /// Of these series, at most sixteen; those that are shorter than the longest are padded with zeros.
+    /// The first sixteen of `series`. Series shorter than the longest are padded with zeros.
     #[must_use]
     pub fn of(series: &[&[f32]]) -> Self {
         let mut sixteen = Self::default();
@@ -48,21 +48,21 @@ impl Sixteen {
         }
     }
 
-    /// How many series it holds.
+    /// Number of series.
     #[must_use]
     pub const fn count(&self) -> usize {
         self.count
     }
 }
 
-/// Computes banded distances, with a buffer that it keeps from one to the next.
+/// Computes banded distances; reuses a buffer.
 pub struct BandedDtw {
     width: usize,
     row: Vec<Lanes>,
 }
 
 impl BandedDtw {
-    /// `width`: how far from the diagonal a warping may go, in points; 0 is the point-by-point distance.
+    /// `width`: the maximum distance of a warping path from the diagonal, in points; 0 is the point-by-point distance.
     #[must_use]
     pub fn new(width: usize) -> Self {
         Self { width, row: Vec::new() }

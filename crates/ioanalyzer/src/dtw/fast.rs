@@ -1,28 +1,28 @@
-//! FastDTW: warping in linear time, to the last bit what the reference algorithm answers.
+//! FastDTW: warping in linear time, bit-identical to the reference implementation.
 //!
 //! # Idea
-//! Halve both series until one is tiny, warp there exactly, then go back up: at each finer level only cells near the
-//! coarser level's path are looked at (Salvador and Chan, "Toward accurate dynamic time warping in linear time and
-//! space", 2007; the paper behind the tuner uses it, section III-A).
+//! Halve the resolution of both series until one is very short, and compute the exact path there. Then, at each finer level, examine only
+//! cells near the coarser level's path (Salvador and Chan, "Toward accurate dynamic time warping in linear time and
+//! space", 2007; used by the IOAnalyzer paper, section III-A).
 //!
-//! # How it is fast
-//! - A row is a chain of dependent additions, so four rows are filled in one loop, four chains side by side ([`rows`]).
-//!   A window is one interval of columns for each *pair* of rows, as both come from one coarse row.
-//! - A cell holds its sum and nothing else: `min(x, y, z) + cost` equals `min(x + cost, y + cost, z + cost)` to the bit, as
-//!   rounding is monotone. Which of them it came from is found only for the cells on the path. That must compare the
-//!   *sums*, as the reference does: two ways that differ can tie after rounding, and then the order above, left, diagonal
+//! # Optimisations
+//! - A row is a chain of dependent additions. One loop therefore fills four rows, so that four chains run in parallel ([`rows`]).
+//!   A window is one interval of columns for each *pair* of rows, because both come from one coarse row.
+//! - A cell stores only its sum: `min(x, y, z) + cost` equals `min(x + cost, y + cost, z + cost)` to the bit, because
+//!   rounding is monotone. Its predecessor is computed only for cells on the path. That computation must compare the
+//!   *sums*, as the reference does: different sums can be equal after rounding, and then the order above, left, diagonal
 //!   decides.
-//! - The rows stand in one buffer with infinite borders, so that no cell asks whether its neighbours exist.
-//! - The finest level, whose path nobody asks for, keeps only the rows that the next ones stand on.
+//! - All rows are in one buffer with infinite borders, so that cells at the edges need no special case.
+//! - The path of the finest level is not needed; only the rows that the next ones depend on are kept.
 //!
 //! # Not for
-//! Truth: FastDTW can be far above the exact distance on jump sequences. [`band`](super::band) is exact.
+//! Exact distances: on jump sequences FastDTW's result can be far above the exact distance. [`band`](super::band) is exact.
 //!
 //! [`rows`]: super
 
 use super::rows::{Columns, Quad, fill_pair, fill_single};
 
-/// Computes FastDTW distances, with buffers that it keeps from one to the next.
+/// Computes FastDTW distances; reuses its buffers.
 pub struct FastDtw {
     radius: usize,
     /// Both series at each level below the finest.
@@ -35,7 +35,7 @@ pub struct FastDtw {
 }
 
 impl FastDtw {
-    /// `radius`: how far from the coarse path the finer level looks, at least 1 (a 0 counts as 1).
+    /// `radius`: the distance from the coarse path up to which the finer level examines cells; at least 1 (0 counts as 1).
     #[must_use]
     pub fn new(radius: usize) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl FastDtw {
         self.finest(a, b)
     }
 
-    /// Fills `halves` and returns how many levels there are below the finest.
+    /// Fills `halves`; returns the number of levels below the finest.
     fn halve(&self, a: &[f64], b: &[f64], halves: &mut Vec<(Vec<f64>, Vec<f64>)>) -> usize {
         let min_time_size = self.radius + 2;
         let (mut lengths, mut level) = ((a.len(), b.len()), 0);
@@ -90,7 +90,7 @@ impl FastDtw {
         self.window.resize(a.len().div_ceil(2), Columns { first: 0, last: b.len() - 1 });
     }
 
-    /// The window of the next finer level: all within `radius` of the path, in both directions, doubled.
+    /// The window of the next finer level: all cells within `radius` of the path in both directions, with doubled coordinates.
     fn expand(&mut self, rows: usize, columns: usize) {
         let (radius, last_row) = (self.radius, self.path.len() - 1);
         self.window.clear();
@@ -112,7 +112,7 @@ impl FastDtw {
         below.clear();
         below.resize(b.len() + 2, f64::INFINITY);
         above[0] = 0.0;
-        // The column that stands at `above[1]`.
+        // The column at `above[1]`.
         let mut above_first = 0;
         let mut distance = f64::INFINITY;
         for (group, xs) in a.chunks(4).enumerate() {
@@ -142,7 +142,7 @@ fn latest_row(xs: &[f64], upper: Columns, lower: Columns, b: &[f64], above: &[f6
             Quad { x: [x0, x1, x2, x3], upper, lower }.fill::<false>(b, above, [row0, row1, row2, row]);
         }
         [x0, x1, x2] => {
-            // Once a comparison at most, and only for lengths like this.
+            // At most once per comparison, and only if the number of rows is not a multiple of four.
             let mut upper_row = vec![f64::INFINITY; lower.last - upper.first + 2];
             let mut left = [f64::INFINITY; 2];
             fill_pair::<false, true>([x0, x1], ys, above, &mut left, &mut [], &mut upper_row[1..]);
@@ -158,7 +158,7 @@ fn latest_row(xs: &[f64], upper: Columns, lower: Columns, b: &[f64], above: &[f6
 #[derive(Default)]
 struct Sums {
     cells: Vec<f64>,
-    /// The place of row `i`'s column `j` is `base[i] + j`. Row 0 is the virtual one before the first.
+    /// Column `j` of row `i` is at index `base[i] + j`. Row 0 is the virtual row before the first.
     base: Vec<usize>,
 }
 
@@ -173,11 +173,11 @@ impl Sums {
         }
     }
 
-    /// Makes room and lays the virtual row: the path starts in its border. Returns where the first row begins.
+    /// Allocates the buffer and sets the virtual row, in whose border the path starts. Returns the index of the first row.
     fn begin(&mut self, window: &[Columns]) -> usize {
         let widths: usize = window.iter().map(|pair| 2 * (pair.width() + 2)).sum();
         let columns = window[window.len() - 1].last + 1;
-        // Right borders reach to the last column at most, and their sum telescopes.
+        // Right borders extend to the last column at most, and their sum telescopes.
         let needed = widths + 5 * columns;
         if self.cells.len() < needed {
             self.cells.resize(needed, f64::INFINITY);
@@ -190,7 +190,7 @@ impl Sums {
         end
     }
 
-    /// Fills up to four rows from place `at` on, whose right borders reach to column `right`; returns the place behind them.
+    /// Fills up to four rows from index `at` on, with right borders up to column `right`; returns the index behind them.
     fn fill_group(
         &mut self,
         xs: &[f64],
@@ -237,7 +237,7 @@ impl Sums {
         end
     }
 
-    /// Walks back from the last cell to the first and notes the columns of each row.
+    /// Follows the path from the last cell to the first and records the columns of each row.
     fn trace(&self, a: &[f64], b: &[f64], path: &mut Vec<Columns>) {
         path.clear();
         path.resize(a.len(), Columns::default());
@@ -262,7 +262,7 @@ impl Sums {
     }
 }
 
-/// Sets a row's borders to infinity: one place before, the rest behind.
+/// Sets a row's borders to infinity: one cell before the row, the rest behind it.
 fn border(row: &mut [f64], width: usize) {
     if let Some((first, rest)) = row.split_first_mut() {
         *first = f64::INFINITY;
@@ -274,7 +274,7 @@ fn pair(both: &(Vec<f64>, Vec<f64>)) -> (&[f64], &[f64]) {
     (&both.0, &both.1)
 }
 
-/// Means of neighbours; the last of an odd number of points is dropped, as in the reference.
+/// Means of pairs of neighbours; of an odd number of points, the last is dropped, as in the reference.
 fn halve_into(series: &[f64], halves: &mut Vec<f64>) {
     halves.resize(series.len() / 2, 0.0);
     for (half, &[first, second]) in halves.iter_mut().zip(series.as_chunks().0) {

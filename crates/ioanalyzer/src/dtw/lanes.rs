@@ -1,16 +1,16 @@
-//! The inner loops on sixteen numbers at once, compiled once for each width of vector that a processor may have.
+//! The inner loops on sixteen numbers at once, compiled for several vector widths.
 //!
-//! The loops are plain code on arrays, which the compiler turns into vector instructions. A stock build may only use those
-//! of the oldest x86-64, sixteen bytes wide; so the same loops are compiled again for wider ones, and the widest that this
-//! processor has is called. That call is the only `unsafe` in this crate: it is sound because the feature was detected
-//! just before. Without it a 10% band takes more than twice as long.
+//! The loops are plain code on arrays, which the compiler vectorises. A standard build may use only the sixteen-byte vectors
+//! of the original x86-64. The loops are therefore also compiled for wider vectors, and the widest version that the
+//! processor supports is called. That call is the only `unsafe` in this crate; it is sound because the feature was detected
+//! just before. Without the wider versions a 10% band takes more than twice as long.
 
 use core::ops::Range;
 
-/// How many series are compared at once: one vector of the widest kind.
+/// Number of series compared at once: one vector of the widest kind.
 pub const LANES: usize = 16;
 
-/// One number for each of sixteen series. Aligned to a cache line, so that no vector straddles two.
+/// One number for each of sixteen series. Aligned to a cache line, so that no vector crosses a cache-line boundary.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(align(64))]
 pub struct Lanes(pub [f32; LANES]);
@@ -32,7 +32,7 @@ fn each(a: Lanes, b: Lanes, f: impl Fn(f32, f32) -> f32) -> Lanes {
     Lanes(out)
 }
 
-/// One instruction, where `f32::min` needs three to honour NaN, which is never here.
+/// One instruction; `f32::min` needs three because it handles NaN, which does not occur here.
 #[inline(always)]
 fn cheaper(a: Lanes, b: Lanes) -> Lanes {
     each(a, b, |a, b| if a < b { a } else { b })
@@ -46,7 +46,7 @@ fn add_cost(sum: Lanes, x: f32, y: Lanes) -> Lanes {
 const NO_WAY: Lanes = Lanes::all(f32::INFINITY);
 
 /// The recurrence. `row[j + 1]` is column `j`'s sum in the latest row; `ROWS` rows at a time are filled in place. Each row
-/// is a chain of dependent operations, and several chains run side by side.
+/// is a chain of dependent operations; several chains run in parallel.
 #[inline(always)]
 fn warp_loops<const ROWS: usize>(a: &[f32], ys: &[Lanes], width: usize, row: &mut Vec<Lanes>) -> Lanes {
     row.clear();
@@ -76,7 +76,7 @@ fn fill_rows<const ROWS: usize>(x: &[f32; ROWS], i: usize, ys: &[Lanes], width: 
     let all = band.first(ROWS - 1)..band.last(0) + 1;
     let inside = i >= width && last == i + ROWS - 1 + width;
     if inside {
-        // The band's stairs, with known steps: the compiler unrolls them.
+        // The edges of the band have a constant number of steps, so that the compiler unrolls the loop.
         for step in 0..ROWS - 1 {
             row[first + step + 1] = at.column(x, ys[first + step], row[first + step + 1], |r| r <= step);
         }
@@ -114,7 +114,7 @@ impl Band {
     }
 }
 
-/// What the next column of a group of rows stands on.
+/// The cells on which the next column of a group of rows depends.
 struct Front<const ROWS: usize> {
     /// The cell above and left of the first row's next one.
     diagonal: Lanes,
@@ -123,7 +123,7 @@ struct Front<const ROWS: usize> {
 }
 
 impl<const ROWS: usize> Front<ROWS> {
-    /// Moves over columns that not every row has.
+    /// Advances over columns that are outside the band in some of the rows.
     #[inline(always)]
     fn some_rows(
         &mut self,
@@ -138,7 +138,7 @@ impl<const ROWS: usize> Front<ROWS> {
         }
     }
 
-    /// Moves on by one column, whose cell above the first row is `above`; returns the last row's sum.
+    /// Advances by one column; `above` is its cell above the first row. Returns the last row's sum.
     #[inline(always)]
     fn column(&mut self, x: &[f32; ROWS], y: Lanes, above: Lanes, in_band: impl Fn(usize) -> bool) -> Lanes {
         let (mut diagonal, mut up) = (self.diagonal, above);
@@ -164,7 +164,7 @@ macro_rules! for_each_width {
                 fn middle($($argument: $kind),*) -> Lanes { $middle($($argument),*) }
 
                 if is_x86_feature_detected!("avx512f") {
-                    // SAFETY: the processor has what the function was compiled for; nothing else is asked of a caller.
+                    // SAFETY: the processor supports the features that the function was compiled for, its only requirement.
                     return unsafe { wide($($argument),*) };
                 }
                 if is_x86_feature_detected!("avx2") {

@@ -1,4 +1,4 @@
-//! Dynamic time warping: how far apart two series of sector jumps are.
+//! Dynamic time warping: the distance between two series of sector jumps.
 
 pub mod band;
 pub mod fast;
@@ -9,7 +9,7 @@ mod rows;
 
 pub use lanes::{LANES, Lanes};
 
-/// The smaller of two numbers that are never NaN; one instruction where `f64::min` needs three.
+/// The smaller of two numbers that are never NaN. One instruction; `f64::min` needs three.
 #[inline(always)]
 const fn cheaper(a: f64, b: f64) -> f64 {
     if a < b { a } else { b }

@@ -4,14 +4,14 @@ use super::band::{BandedDtw, Sixteen};
 use super::fast::FastDtw;
 use super::lanes::LANES;
 
-/// The nearest series, by its index among those that were searched. Of equals the first.
+/// The nearest series; among equals the first.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Nearest {
-    /// Its index.
+    /// Its index among the searched series.
     pub index: usize,
-    /// How far it is.
+    /// Its distance.
     pub distance: f64,
-    /// The greatest distance of all that were searched.
+    /// The greatest distance among the searched series.
     pub farthest: f64,
 }
 
@@ -37,8 +37,8 @@ pub fn nearest_fast(fast: &mut FastDtw, query: &[f64], stored: &[&[f64]]) -> Opt
     found
 }
 
-/// The nearest to `query` under exact banded warping. Series are numbered through the batches, lane by lane; those for which
-/// `wanted` is false do not count.
+/// The nearest to `query` under exact banded warping. Series are numbered consecutively over the batches; series for which
+/// `wanted` is false are not compared.
 pub fn nearest_banded(
     banded: &mut BandedDtw,
     query: &[f32],

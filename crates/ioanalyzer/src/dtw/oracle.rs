@@ -1,6 +1,6 @@
-//! Dynamic time warping as its definition says it: slow, obvious, and what everything faster is held against.
+//! Dynamic time warping by its definition: slow and simple, the reference for the optimised versions.
 //!
-//! Nothing outside tests and benchmarks uses this module.
+//! Only tests and benchmarks use this module.
 
 use std::collections::{HashMap, HashSet};
 
@@ -27,7 +27,7 @@ pub fn banded(a: &[f64], b: &[f64], width: usize) -> f64 {
     if a.is_empty() { f64::INFINITY } else { above[b.len()] }
 }
 
-/// FastDTW (Salvador and Chan, 2007) with sets and maps, as the published pseudo-code has it.
+/// FastDTW (Salvador and Chan, 2007) with sets and maps, as in the published pseudo-code.
 ///
 /// # Panics
 /// If `radius` is 0: an odd length then leaves its last row outside the window.
@@ -55,7 +55,7 @@ fn halved(series: &[f64]) -> Vec<f64> {
     series.chunks_exact(2).map(|pair| (pair[0] + pair[1]) / 2.0).collect()
 }
 
-/// The cells within `radius` of the coarse path, each turned into its four fine ones, in row order.
+/// The cells within `radius` of the coarse path, each replaced by its four fine cells, in row order.
 fn expanded(path: &[Cell], rows: usize, columns: usize, radius: usize) -> Vec<Cell> {
     let mut window = HashSet::new();
     for &(i, j) in path {
@@ -72,8 +72,8 @@ fn expanded(path: &[Cell], rows: usize, columns: usize, radius: usize) -> Vec<Ce
     cells
 }
 
-/// The cheapest path through `window`, which is in row order. Of equal ways into a cell the one from above counts first,
-/// then the one from the left, then the diagonal.
+/// The cheapest path through `window`, which is in row order. Among equally cheap predecessors of a cell, the one above is preferred,
+/// then the one on the left, then the diagonal one.
 fn windowed(a: &[f64], b: &[f64], window: &[Cell]) -> (f64, Vec<Cell>) {
     let mut best: HashMap<Cell, (f64, Cell)> = HashMap::from([((0, 0), (0.0, (0, 0)))]);
     for &(i, j) in window {

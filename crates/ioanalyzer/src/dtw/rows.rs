@@ -1,8 +1,8 @@
 //! The inner loops of FastDTW: one, two or four rows of sums at once.
 //!
 //! Each takes the columns' values `ys`, the row above *with one column more on its left* (`above[j]` is the diagonal and
-//! `above[j + 1]` the cell above), and `left`, the sums left of the first column, which it moves on to the last.
-//! Rows are written only where `KEEP` says so, save for the last one.
+//! `above[j + 1]` the cell above), and `left`, the sums left of the first column, which it replaces by those of the last.
+//! The last row is always written, the others only if `KEEP` is true.
 
 use super::cheaper;
 
@@ -29,7 +29,7 @@ pub(super) fn fill_single(x: f64, ys: &[f64], above: &[f64], row: &mut [f64]) {
     }
 }
 
-/// Fills two rows with the same columns, or as far as `ys` goes.
+/// Fills two rows with the same columns, up to the end of `ys`.
 #[inline(always)]
 pub(super) fn fill_pair<const KEEP: bool, const KEEP_LAST: bool>(
     x: [f64; 2],
@@ -67,7 +67,7 @@ pub(super) struct Quad {
 }
 
 impl Quad {
-    /// Fills all four rows in three stretches: columns of the upper pair alone, of both, of the lower pair alone.
+    /// Fills all four rows in three ranges: columns of the upper pair only, of both pairs, and of the lower pair only.
     /// `above` begins one column before the upper pair, and each of `rows` at its own first column.
     #[inline(always)]
     pub(super) fn fill<const KEEP: bool>(&self, b: &[f64], above: &[f64], rows: [&mut [f64]; 4]) {
@@ -133,7 +133,7 @@ fn fill_four<const KEEP: bool>(
     *lower_left = [left2, left3];
 }
 
-/// Columns behind the end of the rows above: only the first of them has a cell at its diagonal.
+/// Columns behind the end of the rows above; only the first of them has a diagonal cell.
 #[inline(always)]
 fn fill_beyond<const KEEP: bool>(
     x: [f64; 2],

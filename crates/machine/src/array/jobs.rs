@@ -30,7 +30,7 @@ pub(super) struct Job {
     pub(super) outcome: Outcome,
     /// Parts whose queues are full.
     asleep: u32,
-    /// Whether the coordinator knows the job.
+    /// Whether the coordinator was notified of the job.
     announced: bool,
     in_use: bool,
 }

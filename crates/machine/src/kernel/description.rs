@@ -51,7 +51,7 @@ pub struct Memory {
     pub swap_mib: u32,
 }
 
-/// What calls cost the processor. There are as many processors as processes want.
+/// Processor time of calls. The number of processors is unlimited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Processor {
@@ -220,9 +220,9 @@ pub enum FlushKind {
     Drains,
     /// Since 2.6.37, for flushes that are not queued commands (SATA): the device executes the flush alone.
     Alone,
-    /// The same behind a loop device, whose worker finishes the flush before it looks at later requests.
+    /// The same behind a loop device, whose worker finishes the flush before it starts later requests.
     Serial,
-    /// For flushes that are queued commands: none. A drive that takes no flush beside other commands gets it alone.
+    /// For flushes that are queued commands: no ordering. A drive that does not queue flushes still executes each flush alone.
     Beside,
 }
 

@@ -155,8 +155,8 @@ impl Kernel {
         let Some(job) = self.jobs.get_mut(task.index()).and_then(Option::as_mut) else {
             return Polled::Asleep;
         };
-        let mut nobody = std::task::Context::from_waker(Waker::noop());
-        match job.as_mut().poll(&mut nobody) {
+        let mut context = std::task::Context::from_waker(Waker::noop());
+        match job.as_mut().poll(&mut context) {
             Poll::Ready(returned) => {
                 self.jobs[task.index()] = None;
                 self.returned(task, returned)

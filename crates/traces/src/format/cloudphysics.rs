@@ -7,7 +7,7 @@
 //! - *size*: **bytes**.
 //! - *lbn*: sectors of 512 bytes.
 //!
-//! Pitfalls: the note beside the sample file says microseconds, in which its 113,872 requests would take 7.2 ms; in seconds they take two
+//! Pitfalls: according to the note beside the sample file its times are microseconds, so that 113,872 requests would take 7.2 ms; in seconds they take two
 //! hours. Requests are distributed within whole seconds by a seeded generator. The converter drops the response times.
 //!
 //! Source: Waldspurger et al., *Efficient MRC Construction with SHARDS*, FAST 2015; libCacheSim.

@@ -12,7 +12,7 @@
 //! `ioflags`: bit 0 is set for a read, 0x100 for an asynchronous request. Without 0x100 the request is synchronous, with or without
 //! 0x01000000 (a synchronous write of the buffer cache), as in DiskSim. `stop` yields the completion.
 //!
-//! Pitfalls: the sources do not say whether *sector* has 512 bytes or HP-UX's DEV_BSIZE of 1 KiB. Unless
+//! Pitfalls: the sources do not state whether *sector* has 512 bytes or HP-UX's DEV_BSIZE of 1 KiB. Unless
 //! [`Options::block_bytes`](crate::Options::block_bytes) is set, the reader uses the unit in which more requests continue the previous
 //! one, and states it. The suspect flags of 1999 are byte-shifted and bit-reversed; they are ignored. The fields of versions 5 and 6 are
 //! inferred from HP's converter and not tested with a real file.

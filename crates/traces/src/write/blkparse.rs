@@ -67,7 +67,7 @@ impl<W: Write> BlkparseWriter<W> {
     /// If the sink fails.
     pub fn write(&mut self, record: &Record, process_name: Option<&str>) -> io::Result<()> {
         self.write_completions(record.at)?;
-        let said = Completion {
+        let event = Completion {
             device: record.device.0,
             pid: record.process.map_or(0, |pid| pid.0),
             letters: Rwbs::letters(record.op, record.flags),
@@ -76,12 +76,12 @@ impl<W: Write> BlkparseWriter<W> {
         };
         // Processes choose their names, which may contain line breaks.
         let name = process_name.unwrap_or("?").replace(char::is_control, "?");
-        self.line(record.at, 'Q', &said, &name)?;
+        self.line(record.at, 'Q', &event, &name)?;
         self.written.written += 1;
         self.written.rounded += u64::from(!record.is_aligned());
         self.taken += 1;
         if let Some(completed) = record.completed {
-            self.completions.push(Reverse((completed, self.taken, said)));
+            self.completions.push(Reverse((completed, self.taken, event)));
         }
         if self.completions.len() > HELD_MAX {
             self.write_first_completion()?;
@@ -112,11 +112,11 @@ impl<W: Write> BlkparseWriter<W> {
         }
     }
 
-    fn line(&mut self, at: Time, action: char, said: &Completion, bracketed: &str) -> io::Result<()> {
-        let (major, minor) = self.number(DeviceId(said.device));
+    fn line(&mut self, at: Time, action: char, event: &Completion, bracketed: &str) -> io::Result<()> {
+        let (major, minor) = self.number(DeviceId(event.device));
         self.sequence += 1;
         let (seconds, nanos) = (at.as_nanos() / 1_000_000_000, at.as_nanos() % 1_000_000_000);
-        let Completion { pid, letters, start, sectors, .. } = said;
+        let Completion { pid, letters, start, sectors, .. } = event;
         write!(self.sink, "{major:3},{minor:<3} {:2} {:8} {seconds:5}.{nanos:09} ", 0, self.sequence)?;
         writeln!(self.sink, "{pid:5} {action:>2} {letters:>3} {start} + {sectors} [{bracketed}]")
     }

@@ -7,11 +7,11 @@ use elevator::text::did_you_mean;
 pub enum Support {
     /// Applied; the text names limits.
     Applied(&'static str),
-    /// Accepted with a note: the option does not change which requests are made, or when. The text says why.
+    /// Accepted with a note, whose text gives the reason: the option changes neither the requests nor their times.
     NoEffect(&'static str),
-    /// Only these values are accepted, because they are what happens anyway; the text says why.
+    /// Only these values are accepted: they describe the behaviour of the model. The text gives the reason.
     Only(&'static [&'static str], &'static str),
-    /// Rejected; the text says what to do.
+    /// Rejected; the text is the advice to the user.
     Rejected(&'static str),
 }
 

@@ -21,7 +21,7 @@ impl Source {
         self.text.as_bytes().iter().take(at).filter(|&&byte| byte == b'\n').count() + 1
     }
 
-    fn said(&self, at: Option<usize>, what: &str) -> String {
+    fn message(&self, at: Option<usize>, what: &str) -> String {
         match at {
             Some(at) if !self.text.is_empty() => format!("{}:{}: {what}", self.file, self.line(at)),
             _ => what.to_owned(),
@@ -48,7 +48,7 @@ impl Scenario {
             }
             Failure::NoHooks | Failure::EndOfTime | Failure::Scheduler(_) => (None, failure.clone()),
         };
-        self.source.said(at, &failure.to_string())
+        self.source.message(at, &failure.to_string())
     }
 
     /// Explains why the machine cannot boot, with the line of the cause.
@@ -68,7 +68,7 @@ impl Scenario {
             }
             _ => None,
         };
-        self.source.said(at, &error.to_string())
+        self.source.message(at, &error.to_string())
     }
 
     fn item_of(&self, path: &str) -> Option<usize> {

@@ -26,7 +26,7 @@ pub(in crate::kernel) struct Hooks {
     pub(in crate::kernel) events: VecDeque<HookEvent>,
     /// Terms other than the default of a process's priority, by thread-group number.
     pub(in crate::kernel) agreed: HashMap<u32, Terms>,
-    /// The policy knows every cause set with a smaller number.
+    /// The policy was notified of every cause set with a smaller number.
     pub(in crate::kernel) sets_sent: u32,
     /// Files to write back and how many pages of each, for the split writer.
     pub(in crate::kernel) writeback: VecDeque<(FileId, u32)>,

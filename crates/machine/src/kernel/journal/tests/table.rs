@@ -46,10 +46,10 @@ impl Bench {
     }
 
     /// All pending actions, as text.
-    fn wants(&mut self) -> Vec<String> {
-        let mut said = Vec::new();
+    fn pending(&mut self) -> Vec<String> {
+        let mut actions = Vec::new();
         while let Some(action) = self.journal.poll(self.now) {
-            said.push(match action {
+            actions.push(match action {
                 Action::WriteData { inodes, .. } => format!("data of {}", list(inodes.iter().map(|i| i.0))),
                 Action::Write(write) => {
                     let past = if write.fua { ", flush before and past the cache" } else { "" };
@@ -65,7 +65,7 @@ impl Bench {
                 Action::Retry => "retry".to_owned(),
             });
         }
-        said
+        actions
     }
 
     /// Completes the `n`-th write.
@@ -89,16 +89,16 @@ fn fsync_waits_for_all_ordered_data() {
     let mine = it.change(1, &[5, 6], Some(70));
     it.change(2, &[6, 7], Some(80));
     it.change(3, &[9], Some(70));
-    assert!(it.wants().is_empty());
+    assert!(it.pending().is_empty());
     assert!(it.journal.commit(it.now, mine));
-    assert_eq!(it.wants(), ["data of 70 80"]);
+    assert_eq!(it.pending(), ["data of 70 80"]);
     it.journal.data_written(it.now, mine);
     // A descriptor and four blocks after the superblock.
-    assert_eq!(it.wants(), ["Log 1+5"]);
+    assert_eq!(it.pending(), ["Log 1+5"]);
     it.written(0);
-    assert_eq!(it.wants(), ["Commit 6+1"]);
+    assert_eq!(it.pending(), ["Commit 6+1"]);
     it.written(1);
-    assert_eq!(it.wants(), ["1 durable, 5 6 7 9 released"]);
+    assert_eq!(it.pending(), ["1 durable, 5 6 7 9 released"]);
     assert!(!it.journal.commit(it.now, mine));
     assert_eq!(it.journal.force(it.now), None);
 }
@@ -121,11 +121,11 @@ fn jbd2_writes_data_and_log_in_parallel() {
     let mut it = Bench::new(Options::jbd2());
     let tid = it.change(1, &[5], Some(70));
     it.journal.commit(it.now, tid);
-    assert_eq!(it.wants(), ["data of 70", "Log 1+2"]);
+    assert_eq!(it.pending(), ["data of 70", "Log 1+2"]);
     it.written(0);
-    assert!(it.wants().is_empty());
+    assert!(it.pending().is_empty());
     it.journal.data_written(it.now, tid);
-    assert_eq!(it.wants(), ["Commit 3+1, flush before and past the cache"]);
+    assert_eq!(it.pending(), ["Commit 3+1, flush before and past the cache"]);
 }
 
 /// Data that reaches the device's cache after the record was submitted is not covered by its flush.
@@ -135,14 +135,14 @@ fn a_commit_covers_data_until_its_record_is_submitted() {
     let tid = it.change(1, &[5], None);
     assert!(it.journal.flush_to_come(tid));
     it.journal.commit(it.now, tid);
-    assert_eq!(it.wants(), ["Log 1+2"]);
+    assert_eq!(it.pending(), ["Log 1+2"]);
     let next = it.change(2, &[6], None);
     assert!(it.journal.flush_to_come(tid) && it.journal.flush_to_come(next));
     it.written(0);
-    assert_eq!(it.wants(), ["Commit 3+1, flush before and past the cache"]);
+    assert_eq!(it.pending(), ["Commit 3+1, flush before and past the cache"]);
     assert!(!it.journal.flush_to_come(tid) && it.journal.flush_to_come(next));
     it.written(1);
-    assert_eq!(it.wants(), ["1 durable, 5 released"]);
+    assert_eq!(it.pending(), ["1 durable, 5 released"]);
     assert!(!it.journal.flush_to_come(tid) && it.journal.flush_to_come(next));
 }
 
@@ -151,7 +151,7 @@ fn writeback_mode_orders_no_data() {
     let mut it = Bench::new(Options { data: Data::Writeback, ..Options::default() });
     let tid = it.change(1, &[5], Some(70));
     it.journal.commit(it.now, tid);
-    assert_eq!(it.wants(), ["Log 1+2"]);
+    assert_eq!(it.pending(), ["Log 1+2"]);
 }
 
 #[test]
@@ -163,17 +163,17 @@ fn a_transaction_commits_after_five_seconds() {
     it.after(4999);
     it.change(1, &[6], None);
     assert_eq!(it.journal.deadline(), Some(Time::ZERO + Span::from_millis(5100)));
-    assert!(it.wants().is_empty());
+    assert!(it.pending().is_empty());
     it.after(1);
-    assert_eq!(it.wants(), ["Log 1+3"]);
+    assert_eq!(it.pending(), ["Log 1+3"]);
     // The next transaction waits for this one at any age and has no deadline.
     it.change(1, &[7], None);
     it.after(9000);
-    assert!(it.wants().is_empty());
+    assert!(it.pending().is_empty());
     assert_eq!(it.journal.deadline(), None);
     it.written(0);
     it.written(1);
-    assert_eq!(it.wants(), ["Commit 4+1", "1 durable, 5 6 released", "Log 5+2"]);
+    assert_eq!(it.pending(), ["Commit 4+1", "1 durable, 5 6 released", "Log 5+2"]);
 }
 
 /// A closing transaction waits for its handles and admits no others.
@@ -183,11 +183,11 @@ fn handles_wait_while_a_transaction_is_locked() {
     let open = it.start(1);
     let tid = it.change(2, &[5], None);
     it.journal.commit(it.now, tid);
-    assert!(it.wants().is_empty());
+    assert!(it.pending().is_empty());
     assert_eq!(it.try_start(3), Started::Wait);
     assert_eq!(it.journal.access(open, Block(6)), Access::Granted);
     assert_eq!(it.stop(open), tid);
-    assert_eq!(it.wants(), ["retry", "Log 1+3"]);
+    assert_eq!(it.pending(), ["retry", "Log 1+3"]);
     assert!(it.change(3, &[8], None) > tid);
 }
 
@@ -197,19 +197,19 @@ fn a_block_waits_while_it_is_copied_to_the_log() {
     let mut it = Bench::new(Options::default());
     let tid = it.change(1, &[5, 6], Some(70));
     it.journal.commit(it.now, tid);
-    assert_eq!(it.wants(), ["data of 70"]);
+    assert_eq!(it.pending(), ["data of 70"]);
     let handle = it.start(2);
     assert_eq!(it.journal.access(handle, Block(5)), Access::Granted);
     it.journal.data_written(it.now, tid);
-    assert_eq!(it.wants(), ["Log 1+3"]);
+    assert_eq!(it.pending(), ["Log 1+3"]);
     assert_eq!(it.journal.access(handle, Block(5)), Access::Granted);
     assert_eq!(it.journal.access(handle, Block(6)), Access::Wait);
     it.written(0);
-    assert_eq!(it.wants(), ["retry", "Commit 4+1"]);
+    assert_eq!(it.pending(), ["retry", "Commit 4+1"]);
     assert_eq!(it.journal.access(handle, Block(6)), Access::Granted);
     it.written(1);
     // Both are in the running transaction, so neither may be written home.
-    assert_eq!(it.wants(), ["1 durable,  released"]);
+    assert_eq!(it.pending(), ["1 durable,  released"]);
     assert_eq!(it.journal.home_begins(Block(6)), None);
     assert!(it.journal.holds(Block(6)));
 }
@@ -220,10 +220,10 @@ fn freed_blocks_are_revoked() {
     let mut it = Bench::new(Options::default());
     let first = it.change(1, &[5, 6], None);
     it.journal.commit(it.now, first);
-    it.wants();
+    it.pending();
     it.written(0);
     it.written(1);
-    it.wants();
+    it.pending();
     let handle = it.start(1);
     assert_eq!(it.journal.access(handle, Block(9)), Access::Granted);
     it.journal.forget(handle, Block(9));
@@ -258,27 +258,27 @@ fn a_full_log_starts_a_checkpoint() {
         }
         let tid = it.stop(handle);
         it.journal.commit(it.now, tid);
-        it.wants();
+        it.pending();
         it.written(n);
-        it.wants();
+        it.pending();
         it.written(n + 1);
-        assert_eq!(it.wants().len(), 1);
+        assert_eq!(it.pending().len(), 1);
         n += 2;
     }
     // 256 + 1 descriptor + 1 record must stay free: 1024 - 258 = 766 holds fourteen of 52 and part of another.
     assert_eq!(waited, Some(15));
     let first = list(0..50);
-    assert_eq!(it.wants(), [format!("{first} home")]);
+    assert_eq!(it.pending(), [format!("{first} home")]);
     // Writeback wrote the second transaction home meanwhile.
     for i in 0..50 {
         let tid = it.journal.home_begins(Block(1000 + i)).unwrap();
         it.journal.home_written(it.now, Block(1000 + i), tid);
     }
     it.written(n);
-    assert_eq!(it.wants(), ["Superblock 0+1"]);
+    assert_eq!(it.pending(), ["Superblock 0+1"]);
     assert_eq!(it.try_start(1), Started::Wait);
     it.written(n + 1);
-    assert_eq!(it.wants(), ["retry"]);
+    assert_eq!(it.pending(), ["retry"]);
     it.start(1);
     assert_eq!(it.journal.filled(), (13 * 52, 1024));
 }
@@ -293,7 +293,7 @@ fn a_transaction_is_at_most_a_quarter_of_the_log() {
     }
     assert_eq!(tid, Some(Tid(1)));
     assert_eq!(it.change(1, &[9999], None), Tid(2));
-    assert_eq!(it.wants(), ["Log 1+257"]);
+    assert_eq!(it.pending(), ["Log 1+257"]);
 }
 
 /// XFS-like: no waiting, no ordered data, small log writes.
@@ -307,13 +307,13 @@ fn xfs_like_logs_parts_of_blocks() {
     assert_eq!(mine, again);
     it.journal.commit(it.now, mine);
     // Two items of 256 bytes in one block.
-    assert_eq!(it.wants(), ["Commit 1+1, flush before and past the cache"]);
+    assert_eq!(it.pending(), ["Commit 1+1, flush before and past the cache"]);
     let other = it.start(3);
     assert_eq!(it.journal.access(other, Block(6)), Access::Granted);
     let late = it.stop(open);
     assert!(late > mine);
     it.written(0);
-    assert_eq!(it.wants(), ["1 durable, 6 released"]);
+    assert_eq!(it.pending(), ["1 durable, 6 released"]);
     let tid = it.stop(other);
     assert_eq!(tid, late);
     it.journal.commit(it.now, tid);
