@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Builds the object that is loaded into the kernel, with its source and its compiler's name inside:
-#     sh crates/capture/bpf/build.sh [output]
+# Builds an object that is loaded into the kernel, with its source and its compiler's name inside:
+#     sh crates/capture/bpf/build.sh [name [output]]        # name: block or causes; without one, both
 set -eu
-output=$(realpath "${1:-$(dirname "$0")/block.bpf.o}")
+[ $# -gt 0 ] || { sh "$0" block && exec sh "$0" causes; }
+source=$1.bpf.c
+output=$(realpath "${2:-$(dirname "$0")/$1.bpf.o}")
 cd "$(dirname "$0")"
-clang --target=bpfel -mcpu=v3 -O2 -g -fdebug-prefix-map="$PWD"=. -Wall -Werror -c block.bpf.c -o "$output"
+clang --target=bpfel -mcpu=v3 -O2 -g -fdebug-prefix-map="$PWD"=. -Wall -Werror -c "$source" -o "$output"
 llvm-strip -g "$output"
 compiler=$(mktemp)
 trap 'rm -f "$compiler"' EXIT
 clang --version | head -n 1 >"$compiler"
-llvm-objcopy --add-section dwell.source=block.bpf.c --add-section dwell.compiler="$compiler" "$output"
+llvm-objcopy --add-section dwell.source="$source" --add-section dwell.compiler="$compiler" "$output"

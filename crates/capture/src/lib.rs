@@ -31,11 +31,13 @@
 //! | `process`, `clock` | identity and priority of a process; the clock of arrivals |
 //! | `profile` | measurements of a device |
 //! | `recorder` | recordings |
+//! | `causes` | who dirtied the data that is written |
 //! | `bpf` | the back end with a BPF program (`bpf/`, GPL-2.0-only) |
 //! | `tracefs` | the back end with the kernel's tracer, for kernels that refuse BPF |
 
 mod bpf;
 mod capture;
+pub mod causes;
 mod clock;
 mod error;
 mod event;

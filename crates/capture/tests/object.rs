@@ -1,4 +1,4 @@
-//! The object that is loaded belongs to the source beside it.
+//! The objects that are loaded belong to the sources beside them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,27 +12,41 @@ fn contains(object: &[u8], part: &[u8]) -> bool {
     object.windows(part.len()).any(|window| window == part)
 }
 
+/// Without `.bpf.c` and `.bpf.o`.
+const PROGRAMS: [&str; 2] = ["block", "causes"];
+
 #[test]
 fn the_object_carries_the_source_that_it_was_built_from() {
-    let object = fs::read(directory().join("block.bpf.o")).unwrap();
-    let source = fs::read(directory().join("block.bpf.c")).unwrap();
-    assert!(contains(&object, &source), "block.bpf.c was changed after block.bpf.o was built: run build.sh");
+    for program in PROGRAMS {
+        let object = fs::read(directory().join(format!("{program}.bpf.o"))).unwrap();
+        let source = fs::read(directory().join(format!("{program}.bpf.c"))).unwrap();
+        assert!(
+            contains(&object, &source),
+            "{program}.bpf.c was changed after the object was built: run build.sh"
+        );
+    }
 }
 
 #[test]
 fn the_source_builds_and_gives_the_object() {
     let Ok(version) = Command::new("clang").arg("--version").output() else {
-        eprintln!("SKIPPED: no clang, so the BPF object is not built anew");
+        eprintln!("SKIPPED: no clang, so the BPF objects are not built anew");
         return;
     };
-    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("block.bpf.o");
-    let status = Command::new("sh").arg(directory().join("build.sh")).arg(&built).status().unwrap();
-    assert!(status.success());
-    let object = fs::read(directory().join("block.bpf.o")).unwrap();
     let compiler = version.stdout.split(|&byte| byte == b'\n').next().unwrap();
-    if contains(&object, compiler) {
-        assert!(object == fs::read(&built).unwrap(), "the same compiler gives another object: run build.sh");
-    } else {
-        eprintln!("SKIPPED: the object is of another compiler, so its instructions are not compared");
+    for program in PROGRAMS {
+        let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{program}.bpf.o"));
+        let status =
+            Command::new("sh").arg(directory().join("build.sh")).arg(program).arg(&built).status().unwrap();
+        assert!(status.success());
+        let object = fs::read(directory().join(format!("{program}.bpf.o"))).unwrap();
+        if contains(&object, compiler) {
+            let is_same = object == fs::read(&built).unwrap();
+            assert!(is_same, "{program}: the same compiler gives another object: run build.sh");
+        } else {
+            eprintln!(
+                "SKIPPED: {program}.bpf.o is of another compiler, so its instructions are not compared"
+            );
+        }
     }
 }

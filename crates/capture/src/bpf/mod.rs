@@ -2,6 +2,7 @@
 //!
 //! Only descriptors of this process hold the program and its maps: nothing is pinned, so the kernel removes everything when the process ends.
 
+pub(crate) mod load;
 mod record;
 mod under_way;
 
@@ -10,14 +11,14 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use aya::maps::{MapData, PerCpuArray, RingBuf};
-use aya::programs::BtfTracePoint;
 use aya::util::nr_cpus;
-use aya::{Btf, Ebpf, EbpfError, EbpfLoader};
+use aya::{Btf, Ebpf, EbpfLoader};
 use rustix::event::{Timespec, epoll};
 
 use crate::error::Error;
 use crate::event::Batch;
 use crate::source::{Backend, Counts, Options, Source};
+use load::{attach, kernel_types, map, refused};
 use record::{ARRIVAL_BYTES, Record};
 use under_way::UnderWay;
 
@@ -29,8 +30,6 @@ const PERIOD_SHIFT: u32 = 27;
 
 /// The header of a record in the kernel's ring buffer, in bytes.
 const RECORD_HEADER: usize = 8;
-
-const PERMISSION: &str = "root, or CAP_BPF and CAP_PERFMON";
 
 /// `struct account` of the program: submissions that arrived, were skipped, were lost; ends that were lost; then its own notes.
 type Account = [u64; 6];
@@ -50,8 +49,7 @@ pub(crate) struct Bpf {
 impl Bpf {
     /// Attaches to the disk with that number.
     pub(crate) fn open((major, minor): (u32, u32), options: &Options) -> Result<Self, Error> {
-        let btf = Btf::from_sys_fs()
-            .map_err(|error| Error::kernel("reading the kernel's types (/sys/kernel/btf/vmlinux)", error))?;
+        let btf = kernel_types()?;
         let mut ebpf = load(&btf, major << 20 | minor, options)?;
         let wanted = [
             ("process_exit", "sched_process_exit", options.exits),
@@ -88,35 +86,6 @@ fn load(btf: &Btf, device: u32, options: &Options) -> Result<Ebpf, Error> {
         .map_max_entries("records", ring_bytes)
         .load(OBJECT)
         .map_err(|error| refused("making BPF maps", error))
-}
-
-fn attach(ebpf: &mut Ebpf, name: &str, tracepoint: &str, btf: &Btf) -> Result<(), Error> {
-    let program = ebpf.program_mut(name).and_then(|program| <&mut BtfTracePoint>::try_from(program).ok());
-    let Some(program) = program else { unreachable!("the object has the program {name}") };
-    let what = || format!("a BPF program at the tracepoint {tracepoint}");
-    program.load(tracepoint, btf).map_err(|error| refused(&format!("loading {}", what()), error.into()))?;
-    let attached = program.attach();
-    attached.map(drop).map_err(|error| refused(&format!("attaching {}", what()), error.into()))
-}
-
-fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Error> {
-    ebpf.take_map(name).ok_or_else(|| Error::kernel(format!("BPF map {name}"), "is missing from the object"))
-}
-
-/// Distinguishes a missing permission from a missing feature.
-fn refused(what: &str, error: EbpfError) -> Error {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-    let mut said = Vec::new();
-    while let Some(current) = cause {
-        let system = current.downcast_ref::<io::Error>();
-        if system.is_some_and(|system| system.kind() == io::ErrorKind::PermissionDenied) {
-            return Error::Permission { what: what.to_owned(), needs: PERMISSION };
-        }
-        said.push(current.to_string());
-        cause = current.source();
-    }
-    said.dedup();
-    Error::kernel(what, said.join(": "))
 }
 
 fn wait_on(ring: &RingBuf<MapData>) -> io::Result<OwnedFd> {

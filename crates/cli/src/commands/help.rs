@@ -8,7 +8,10 @@ use super::Arguments;
 
 /// Commands by purpose. Commands that are in no group come last in `--help`.
 const GROUPS: [(&str, &[&str]); 3] = [
-    ("Operate a device", &["advise", "tune", "patterns", "serve", "ctl", "top", "record", "profile"]),
+    (
+        "Operate a device",
+        &["advise", "tune", "patterns", "serve", "ctl", "top", "causes", "record", "profile"],
+    ),
     ("Study a workload", &["compare", "run", "trace", "schedulers", "drives"]),
     ("Reproduce and compare", &["reproduce", "duel"]),
 ];

@@ -1,5 +1,6 @@
 //! The commands: each file or folder has the command line of one command and what it does.
 
+mod causes;
 pub(crate) mod compare;
 mod completions;
 pub(crate) mod ctl;
@@ -29,6 +30,7 @@ use crate::error::Error;
 use crate::interrupt;
 use crate::tune;
 use crate::tune::args::{AdviseArguments, PatternsArguments, TuneArguments};
+use causes::CausesArguments;
 use compare::args::CompareArguments;
 use completions::{CompletionsArguments, ManArguments};
 use ctl::CtlArguments;
@@ -62,6 +64,8 @@ pub(crate) enum Command {
     Schedulers(SchedulersArguments),
     /// Record the requests of a live device: what, when and by which process; no data
     Record(RecordArguments),
+    /// Show who caused what a device is asked to write: by process or cgroup, with the journal and kernel workers resolved
+    Causes(CausesArguments),
     /// Measure a device: service time by distance, throughput by scheduler; reads only
     Profile(ProfileArguments),
     /// Inspect or convert recordings
@@ -102,7 +106,9 @@ pub(crate) fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<ExitCod
     match &arguments.command {
         // The server installs its own handler: the second signal disconnects clients and still removes the device.
         Command::Serve(_) => {}
-        Command::Record(_) | Command::Profile(_) | Command::Tune(_) => interrupt::listen(false),
+        Command::Record(_) | Command::Causes(_) | Command::Profile(_) | Command::Tune(_) => {
+            interrupt::listen(false)
+        }
         _ => interrupt::listen(true),
     }
     match &arguments.command {
@@ -111,6 +117,7 @@ pub(crate) fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<ExitCod
         Command::Drives(arguments) => drives::run(arguments),
         Command::Schedulers(arguments) => schedulers::run(arguments, catalogue),
         Command::Record(arguments) => record::run(arguments),
+        Command::Causes(arguments) => causes::run(arguments),
         Command::Profile(arguments) => profile::run(arguments),
         Command::Trace(arguments) => trace::run(arguments),
         Command::Reproduce(arguments) => reproduce::run(arguments),

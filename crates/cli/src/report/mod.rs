@@ -4,7 +4,7 @@ mod columns;
 mod html;
 mod machine;
 mod output;
-mod table;
+pub(crate) mod table;
 mod why;
 
 pub(crate) use machine::processes as machine_processes;

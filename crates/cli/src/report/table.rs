@@ -44,7 +44,7 @@ fn fitting(heads: &[&str], rows: &[Vec<String>], parts: &[&[usize]], width: Opti
 }
 
 /// A table of names in the first column and numbers in the others.
-fn aligned(heads: &[&str], rows: Vec<Vec<String>>) -> String {
+pub(crate) fn aligned(heads: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(heads);
     table.add_rows(rows);

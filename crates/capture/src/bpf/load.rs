@@ -1,0 +1,47 @@
+//! Loads BPF objects: what the back end of [`Capture`](crate::Capture) and [`causes`](crate::causes) share.
+
+use std::io;
+
+use aya::programs::BtfTracePoint;
+use aya::{Btf, Ebpf, EbpfError};
+
+use crate::error::Error;
+
+const PERMISSION: &str = "root, or CAP_BPF and CAP_PERFMON";
+
+/// The types of the running kernel.
+pub(crate) fn kernel_types() -> Result<Btf, Error> {
+    Btf::from_sys_fs()
+        .map_err(|error| Error::kernel("reading the kernel's types (/sys/kernel/btf/vmlinux)", error))
+}
+
+/// Loads a program and attaches it to its tracepoint.
+pub(crate) fn attach(ebpf: &mut Ebpf, name: &str, tracepoint: &str, btf: &Btf) -> Result<(), Error> {
+    let program = ebpf.program_mut(name).and_then(|program| <&mut BtfTracePoint>::try_from(program).ok());
+    let Some(program) = program else { unreachable!("the object has the program {name}") };
+    let what = || format!("a BPF program at the tracepoint {tracepoint}");
+    program.load(tracepoint, btf).map_err(|error| refused(&format!("loading {}", what()), error.into()))?;
+    let attached = program.attach();
+    attached.map(drop).map_err(|error| refused(&format!("attaching {}", what()), error.into()))
+}
+
+/// Takes a map of the object.
+pub(crate) fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Error> {
+    ebpf.take_map(name).ok_or_else(|| Error::kernel(format!("BPF map {name}"), "is missing from the object"))
+}
+
+/// Distinguishes a missing permission from a missing feature.
+pub(crate) fn refused(what: &str, error: EbpfError) -> Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
+    let mut said = Vec::new();
+    while let Some(current) = cause {
+        let system = current.downcast_ref::<io::Error>();
+        if system.is_some_and(|system| system.kind() == io::ErrorKind::PermissionDenied) {
+            return Error::Permission { what: what.to_owned(), needs: PERMISSION };
+        }
+        said.push(current.to_string());
+        cause = current.source();
+    }
+    said.dedup();
+    Error::kernel(what, said.join(": "))
+}

@@ -1,0 +1,224 @@
+//! Who dirtied the data that a device is asked to write.
+//!
+//! A kernel worker writes most data long after the process that caused it made its page dirty, and a journal thread writes the changes of
+//! all processes together. [`Causes`] notes who dirties each page (a BPF program, `bpf/causes.bpf.c`), and charges each write to those who
+//! dirtied its pages: data and metadata by page, the journal by the blocks that each account dirtied in the transaction. It works on any
+//! device, under any scheduler.
+//!
+//! | limit | what happens |
+//! |---|---|
+//! | pages that were dirty before [`Causes::open`] | charged to the inode's next writer, else unattributed |
+//! | a second process that writes into a dirty page | seen on ext4; elsewhere the first process is charged |
+//! | allocation at writeback, conversion of extents | charged to the process that last dirtied a page of the inode |
+//! | metadata of XFS and btrfs that a kernel thread changes | divided like the file system's present transaction |
+//! | file systems that are modules | data only: their tracepoints are not in the kernel's own types |
+
+mod cgroups;
+mod owner;
+mod program;
+mod report;
+mod shares;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::number::{Number, number_in, number_of};
+use cgroups::Cgroups;
+pub use owner::{Class, Owner, Transaction};
+use program::{DEVICES, Key, Program, Settings};
+use report::Sums;
+pub use report::{Amount, Caused, CausesReport, Delegated};
+use shares::Shares;
+
+/// How many of a device's transactions stay in the kernel's map. Older ones are divided and removed: their metadata is seldom written later.
+const OPEN_TRANSACTIONS: u32 = 512;
+
+/// What an account is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Grouping {
+    /// A process: all its threads.
+    #[default]
+    Processes,
+    /// A cgroup of version 2.
+    Cgroups,
+}
+
+/// How causes are observed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CausesOptions {
+    /// What an account is.
+    pub grouping: Grouping,
+    /// How many folios are remembered; the least recently used are forgotten. About 80 bytes each. Default: 2^18, a GiB of dirty data
+    /// in folios of 4 KiB.
+    pub pages: u32,
+}
+
+impl Default for CausesOptions {
+    fn default() -> Self {
+        Self { grouping: Grouping::default(), pages: 1 << 18 }
+    }
+}
+
+/// Observes the causes of a device's writes until it is dropped. Call [`poll`](Self::poll) at least once a minute.
+pub struct Causes {
+    program: Program,
+    notes: Vec<String>,
+    grouping: Grouping,
+    names: HashMap<Owner, String>,
+    dirtied: BTreeMap<u64, u64>,
+    shares: Shares,
+    retired: Sums,
+    /// By device, the newest transaction.
+    newest: HashMap<u32, u32>,
+    cgroups: Cgroups,
+}
+
+impl Causes {
+    /// Observes the whole disk of a device node, and the file systems on it and on devices above it.
+    ///
+    /// # Errors
+    /// It is no block device, CAP_BPF or CAP_PERFMON is missing, or the kernel has no BPF or BTF.
+    pub fn open(device: &Path, options: &CausesOptions) -> Result<Self, Error> {
+        let disk = whole_disk(number_of(device)?);
+        let settings = Settings {
+            devices: observed(disk),
+            by_cgroup: options.grouping == Grouping::Cgroups,
+            pages: options.pages.clamp(1 << 10, 1 << 24),
+        };
+        let (program, notes) = Program::open(&settings)?;
+        Ok(Self {
+            program,
+            notes,
+            grouping: options.grouping,
+            names: HashMap::new(),
+            dirtied: BTreeMap::new(),
+            shares: Shares::default(),
+            retired: Sums::default(),
+            newest: HashMap::new(),
+            cgroups: Cgroups::default(),
+        })
+    }
+
+    /// What this kernel lacks.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Reads names and shares, and frees the kernel's map of old transactions.
+    ///
+    /// # Errors
+    /// The kernel's maps cannot be read.
+    pub fn poll(&mut self) -> Result<(), Error> {
+        self.current().map(drop)
+    }
+
+    /// Everything since [`open`](Self::open).
+    ///
+    /// # Errors
+    /// The kernel's maps cannot be read.
+    pub fn report(&mut self) -> Result<CausesReport, Error> {
+        let totals = self.current()?;
+        let mut sums = Sums::default();
+        sums.merge(&self.retired);
+        for (key, total) in totals {
+            sums.add(key, total, &self.shares, &|owner| self.name(owner));
+        }
+        let lost = self.program.lost()?;
+        let named: HashMap<u64, String> = match self.grouping {
+            Grouping::Processes => HashMap::new(),
+            Grouping::Cgroups => sums.accounts().map(|number| (number, self.cgroups.name(number))).collect(),
+        };
+        let name =
+            |account| named.get(&account).cloned().unwrap_or_else(|| self.name(Owner::Account(account)));
+        Ok(sums.report(&self.dirtied, &name, lost))
+    }
+
+    /// Reads everything; returns the totals that are still in the kernel's map.
+    fn current(&mut self) -> Result<Vec<(Key, [u64; 2])>, Error> {
+        let mut totals = self.program.totals()?;
+        // After the totals, so that nothing is charged to an account whose name or share is not known yet.
+        for noted in self.program.accounts()? {
+            if let Owner::Account(account) = noted.owner {
+                let dirtied = self.dirtied.entry(account).or_default();
+                *dirtied = noted.dirtied.max(*dirtied);
+            }
+            self.names.insert(noted.owner, noted.name);
+        }
+        for (transaction, account, blocks) in self.program.shares()? {
+            self.shares.set(transaction, account, blocks);
+            let newest = self.newest.entry(transaction.device).or_default();
+            *newest = transaction.number.max(*newest);
+        }
+        let mut old = Vec::new();
+        totals.retain(|&(key, total)| {
+            let is_old = self.is_old(key.owner);
+            if is_old {
+                old.push((key, total));
+            }
+            !is_old
+        });
+        let mut retired = std::mem::take(&mut self.retired);
+        for (key, total) in old {
+            retired.add(key, total, &self.shares, &|owner| self.name(owner));
+            self.program.remove(key);
+        }
+        self.retired = retired;
+        Ok(totals)
+    }
+
+    fn is_old(&self, owner: Owner) -> bool {
+        let Owner::Transaction(transaction) = owner else { return false };
+        let newest = self.newest.get(&transaction.device).copied().unwrap_or(0);
+        newest.saturating_sub(transaction.number) > OPEN_TRANSACTIONS
+    }
+
+    /// The name of a process or thread. Workers of a kind are together.
+    fn name(&self, owner: Owner) -> String {
+        let number = match owner {
+            Owner::Account(account) => account,
+            Owner::KernelThread(thread) => u64::from(thread),
+            Owner::Transaction(transaction) => return format!("transaction {}", transaction.number),
+        };
+        let thread = Owner::KernelThread(number as u32);
+        match self.names.get(&owner).or_else(|| self.names.get(&thread)) {
+            Some(name) if name.starts_with("kworker/") => "kworker".to_owned(),
+            Some(name) => name.clone(),
+            None => match self.names.get(&Owner::Account(number)) {
+                Some(name) => name.clone(),
+                None => number.to_string(),
+            },
+        }
+    }
+}
+
+/// The disk that a partition is on, or the device itself.
+fn whole_disk((major, minor): Number) -> Number {
+    let directory = format!("/sys/dev/block/{major}:{minor}");
+    let parent = fs::canonicalize(&directory).ok().and_then(|path| path.parent().map(Path::to_path_buf));
+    let is_partition = Path::new(&directory).join("partition").exists();
+    parent.filter(|_| is_partition).and_then(|parent| number_in(&parent)).unwrap_or((major, minor))
+}
+
+/// The disk, then the disks above it, as device mapper and RAID, as far as there is room.
+fn observed(disk: Number) -> [u32; DEVICES] {
+    let mut found = vec![disk];
+    let mut next = 0;
+    while next < found.len() {
+        let (major, minor) = found[next];
+        let directory = format!("/sys/dev/block/{major}:{minor}");
+        let partitions = fs::read_dir(&directory).into_iter().flatten().flatten();
+        let partitions = partitions.map(|entry| entry.path()).filter(|path| path.join("partition").exists());
+        for below in std::iter::once(Path::new(&directory).to_path_buf()).chain(partitions) {
+            for holder in fs::read_dir(below.join("holders")).into_iter().flatten().flatten() {
+                found.extend(number_in(&holder.path()).filter(|number| !found.contains(number)));
+            }
+        }
+        next += 1;
+    }
+    let mut numbers = [0; DEVICES];
+    numbers.iter_mut().zip(&found).for_each(|(to, (major, minor))| *to = major << 20 | minor);
+    numbers
+}

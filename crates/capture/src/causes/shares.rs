@@ -1,0 +1,85 @@
+//! The accounts of transactions, and the division of a transaction's I/O among them.
+
+use std::collections::BTreeMap;
+
+use super::owner::Transaction;
+
+/// How many transactions of a device are remembered: metadata of older ones is no longer written.
+const REMEMBERED: usize = 8192;
+
+/// For each transaction, the blocks that each account dirtied.
+#[derive(Default)]
+pub(super) struct Shares {
+    transactions: BTreeMap<Transaction, Vec<(u64, u64)>>,
+}
+
+impl Shares {
+    /// Sets an account's blocks, which only grow.
+    pub(super) fn set(&mut self, transaction: Transaction, account: u64, blocks: u64) {
+        let accounts = self.transactions.entry(transaction).or_default();
+        match accounts.iter_mut().find(|(known, _)| *known == account) {
+            Some((_, known)) => *known = blocks.max(*known),
+            None => accounts.push((account, blocks)),
+        }
+        if self.transactions.len() > REMEMBERED {
+            self.transactions.pop_first();
+        }
+    }
+
+    /// The accounts of a transaction. A transaction in which no account took part continues the one before, as the kernel writes
+    /// what that one left; if there is none before, the one after it has started early.
+    fn of(&self, transaction: Transaction) -> &[(u64, u64)] {
+        let same = |other: &&Transaction| other.device == transaction.device;
+        let before = self.transactions.range(..=transaction).next_back();
+        let before = before.filter(|(found, _)| same(found));
+        let after = || self.transactions.range(transaction..).next().filter(|(found, _)| same(found));
+        before.or_else(after).map_or(&[], |(_, accounts)| accounts)
+    }
+
+    /// Divides an amount among the accounts of a transaction: exactly, the rest to the greatest. Empty if nobody is known.
+    pub(super) fn divide(&self, transaction: Transaction, amount: u64) -> Vec<(u64, u64)> {
+        let accounts = self.of(transaction);
+        let sum: u128 = accounts.iter().map(|&(_, blocks)| u128::from(blocks)).sum();
+        if sum == 0 {
+            return Vec::new();
+        }
+        let part = |blocks: u64| (u128::from(amount) * u128::from(blocks) / sum) as u64;
+        let mut parts: Vec<_> = accounts.iter().map(|&(account, blocks)| (account, part(blocks))).collect();
+        let rest = amount - parts.iter().map(|&(_, part)| part).sum::<u64>();
+        if let Some((_, most)) = parts.iter_mut().max_by_key(|(_, part)| *part) {
+            *most += rest;
+        }
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn transaction(number: u32) -> Transaction {
+        Transaction { device: 7 << 20, number }
+    }
+
+    #[test]
+    fn a_journal_is_divided_by_blocks_to_the_last_byte() {
+        let mut shares = Shares::default();
+        shares.set(transaction(4), 1, 1);
+        shares.set(transaction(4), 2, 2);
+        assert_eq!(shares.divide(transaction(4), 100), [(1, 33), (2, 67)]);
+        shares.set(transaction(4), 1, 2);
+        assert_eq!(shares.divide(transaction(4), 100), [(1, 50), (2, 50)]);
+    }
+
+    #[test]
+    fn a_transaction_of_nobody_belongs_to_the_one_before_it() {
+        let mut shares = Shares::default();
+        shares.set(transaction(4), 1, 1);
+        shares.set(transaction(6), 2, 1);
+        assert_eq!(shares.divide(transaction(5), 8), [(1, 8)]);
+        assert_eq!(shares.divide(transaction(3), 8), [(1, 8)]);
+        assert_eq!(shares.divide(transaction(9), 8), [(2, 8)]);
+        let other = Transaction { device: 8, number: 4 };
+        assert_eq!(shares.divide(other, 8), []);
+    }
+}

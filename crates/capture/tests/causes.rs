@@ -1,0 +1,194 @@
+//! Who caused the writes of a device, on file systems of the running kernel. Skipped where there is no root, BPF or file system.
+//!
+//! The tests run one after the other: each starts writeback of everything it wrote, and all share the processors. A capture counts only
+//! the requests of its own device.
+
+#[allow(dead_code, reason = "the other program uses the rest")]
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use capture::Error;
+use capture::causes::{Caused, Causes, CausesOptions, CausesReport};
+use common::Loop;
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A file system on a loop device in memory, unmounted when this is dropped.
+struct Mounted {
+    directory: PathBuf,
+    device: Loop,
+}
+
+impl Mounted {
+    fn new(kind: &str) -> Option<Self> {
+        let device = Loop::new(512 << 20)?;
+        // Otherwise the kernel writes empty inode tables meanwhile, for nobody.
+        let options: &[&str] =
+            if kind == "ext4" { &["-E", "lazy_itable_init=0,lazy_journal_init=0"] } else { &[] };
+        let make = Command::new(format!("mkfs.{kind}")).arg("-q").args(options).arg(&device.path).output();
+        if !make.as_ref().is_ok_and(|output| output.status.success()) {
+            eprintln!("SKIPPED: mkfs.{kind} made no file system: {make:?}");
+            return None;
+        }
+        let name = device.path.file_name().unwrap().to_str().unwrap().to_owned();
+        let directory = std::env::temp_dir().join(format!("dwell-causes-{}-{name}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let mount = Command::new("mount").args(["-t", kind]).arg(&device.path).arg(&directory).output();
+        if !mount.as_ref().is_ok_and(|output| output.status.success()) {
+            eprintln!("SKIPPED: this kernel does not mount {kind}: {mount:?}");
+            let _ = fs::remove_dir(&directory);
+            return None;
+        }
+        Some(Self { directory, device })
+    }
+
+    fn observe(&self) -> Option<Causes> {
+        match Causes::open(&self.device.path, &CausesOptions::default()) {
+            Ok(causes) => Some(causes),
+            Err(error @ (Error::Permission { .. } | Error::Kernel { .. })) => {
+                eprintln!("SKIPPED: {error}");
+                None
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn sync(&self) {
+        assert!(Command::new("sync").arg("-f").arg(&self.directory).status().unwrap().success());
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let until = Instant::now() + Duration::from_secs(60);
+        let unmount = || Command::new("umount").arg(&self.directory).status();
+        while !unmount().is_ok_and(|status| status.success()) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let _ = fs::remove_dir(&self.directory);
+    }
+}
+
+/// Writes a file of so many MiB through the page cache, and leaves it dirty.
+fn writer(path: &Path, mib: u32) -> Child {
+    let file = format!("of={}", path.display());
+    let mut dd = Command::new("dd");
+    dd.args(["if=/dev/zero", &file, "bs=64k", &format!("count={}", mib * 16)]);
+    dd.stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn of(report: &CausesReport, process: u32) -> &Caused {
+    let found = report.accounts.iter().find(|caused| caused.id == Some(u64::from(process)));
+    found.unwrap_or_else(|| panic!("nothing of process {process}: {report:#?}"))
+}
+
+/// Two processes write, nobody waits, and a third makes everything durable.
+fn two_writers(kind: &str, share_min: f64) {
+    let _alone = alone();
+    let Some(mounted) = Mounted::new(kind) else { return };
+    mounted.sync();
+    let Some(mut causes) = mounted.observe() else { return };
+    let mut children = [("a", 24), ("b", 8)].map(|(name, mib)| writer(&mounted.directory.join(name), mib));
+    let [a, b] = children.each_ref().map(Child::id);
+    children.iter_mut().for_each(|child| assert!(child.wait().unwrap().success()));
+    mounted.sync();
+    // A commit and its metadata may follow the answer of sync.
+    let until = Instant::now() + Duration::from_secs(60);
+    let report = loop {
+        let report = causes.report().unwrap();
+        let data =
+            |process| report.accounts.iter().find(|c| c.id == Some(process)).map_or(0, |c| c.data.bytes);
+        if Instant::now() > until || data(a.into()) >= 24 << 20 && data(b.into()) >= 8 << 20 {
+            break report;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    println!("{kind}: {:.2}% of {} bytes attributed", report.attributed() * 100.0, report.written);
+    assert_eq!(report.lost, 0);
+    assert_eq!((of(&report, a).data.bytes, of(&report, b).data.bytes), (24 << 20, 8 << 20), "{report:#?}");
+    assert!(of(&report, a).dirtied >= 24 << 20 && &*of(&report, a).name == "dd");
+    assert!(report.attributed() >= share_min, "{report:#?}");
+}
+
+#[test]
+fn data_of_ext4_belongs_to_who_dirtied_it() {
+    two_writers("ext4", 0.98);
+}
+
+/// Processes that only make directories write nothing themselves: the journal thread does.
+#[test]
+fn the_journal_belongs_to_who_changed_the_metadata() {
+    let _alone = alone();
+    let Some(mounted) = Mounted::new("ext4") else { return };
+    mounted.sync();
+    let Some(mut causes) = mounted.observe() else { return };
+    let directories = (0..50).map(|number| mounted.directory.join(number.to_string()));
+    let mut maker = Command::new("mkdir").args(directories).spawn().unwrap();
+    let process = maker.id();
+    assert!(maker.wait().unwrap().success());
+    mounted.sync();
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut report = causes.report().unwrap();
+    let journal = |report: &CausesReport| {
+        report.accounts.iter().find(|c| c.id == Some(process.into())).map_or(0, |c| c.journal.bytes)
+    };
+    while journal(&report) == 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+        report = causes.report().unwrap();
+    }
+    // A directory of its own each, beside inodes and bitmaps.
+    assert!(journal(&report) >= 50 * 4096, "{report:#?}");
+    let mut delegated = report.delegated.iter().filter(|by| by.submitter.starts_with("jbd2/"));
+    assert!(delegated.any(|by| by.causes[0].0 == "mkdir"), "{report:#?}");
+}
+
+/// The page of one is dirty when the other writes into it.
+#[test]
+fn a_page_of_two_belongs_to_both() {
+    let _alone = alone();
+    let Some(mounted) = Mounted::new("ext4") else { return };
+    mounted.sync();
+    let Some(mut causes) = mounted.observe() else { return };
+    let file = mounted.directory.join("file");
+    let mut writers = [0, 1].map(|at| {
+        let mut dd = Command::new("dd");
+        dd.args(["if=/dev/zero", &format!("of={}", file.display()), "bs=1k", "count=1", "conv=notrunc"]);
+        let mut dd = dd.arg(format!("seek={at}")).stderr(Stdio::null()).spawn().unwrap();
+        let process = dd.id();
+        assert!(dd.wait().unwrap().success());
+        process
+    });
+    mounted.sync();
+    let until = Instant::now() + Duration::from_secs(60);
+    let data = |report: &CausesReport, process: u32| {
+        report.accounts.iter().find(|c| c.id == Some(process.into())).map_or(0, |c| c.data.bytes)
+    };
+    let mut report = causes.report().unwrap();
+    while data(&report, writers[0]) == 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+        report = causes.report().unwrap();
+    }
+    // The kernel may have written the page between the two; then each wrote it alone.
+    writers.sort_unstable_by_key(|process| data(&report, *process));
+    let [less, more] = writers.map(|process| data(&report, process));
+    assert!((less, more) == (2048, 2048) || (less, more) == (4096, 4096), "{report:#?}");
+}
+
+#[test]
+fn data_of_xfs_belongs_to_who_dirtied_it() {
+    two_writers("xfs", 0.98);
+}
+
+#[test]
+fn data_of_btrfs_belongs_to_who_dirtied_it() {
+    two_writers("btrfs", 0.9);
+}
