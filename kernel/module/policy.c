@@ -99,6 +99,7 @@ noinline bool policy_##name parameters					\
 POLICY(new, (struct dwell_queue *d, const char *spec, bool is_rotational),
        d->host = dwell_new(spec, strlen(spec), d->stated_depth, d->q->nr_requests, is_rotational))
 POLICY(free, (struct dwell_queue *d), dwell_free(d->host))
+POLICY(may_wait, (struct dwell_queue *d), d->result = dwell_may_wait(d->host))
 POLICY(set_depth, (struct dwell_queue *d, u32 depth), dwell_set_depth(d->host, depth))
 POLICY(show_processes, (struct dwell_queue *d, bool shows), dwell_show_processes(d->host, shows))
 POLICY(insert, (struct dwell_queue *d, u64 now, const struct dwell_submission *submission),

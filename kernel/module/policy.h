@@ -43,6 +43,7 @@ enum { DWELL_NOT_NOW, DWELL_BY_LIMIT, DWELL_BEYOND_LIMIT };
 
 struct dwell_host *dwell_new(const char *spec, size_t length, u32 depth, u32 nr_requests, bool rotational);
 void dwell_free(struct dwell_host *);
+bool dwell_may_wait(const struct dwell_host *);
 void dwell_set_depth(struct dwell_host *, u32 depth);
 void dwell_show_processes(struct dwell_host *, bool shows);
 u32 dwell_insert(struct dwell_host *, u64 now, const struct dwell_submission *);

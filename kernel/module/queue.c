@@ -384,6 +384,24 @@ static struct request *hold(struct dwell_queue *d, u64 now, u64 until)
 	return NULL;
 }
 
+/* Asks the policy for its next decision, into d->next; false if it has failed. */
+static bool decide(struct dwell_queue *d, u64 now, u32 depth)
+{
+	struct dwell_next *next = &d->next;
+
+	d->stats.asked++;
+	if (depth != d->stated_depth) {
+		d->stated_depth = depth;
+		policy_set_depth(d, depth);
+	}
+	if (!policy_next(d, now))
+		return false;
+	if (d->q->disk && next->what != DWELL_IDLE)
+		trace_dwell_decision(disk_devt(d->q->disk), next->what, next->what == DWELL_DISPATCH ? next->rq : NULL,
+				     next->what == DWELL_HOLD ? next->until : 0, next->reason, next->reason_length);
+	return true;
+}
+
 /* The request that the policy dispatches, NULL if it holds. */
 static struct request *ask(struct dwell_queue *d, u32 depth)
 {
@@ -391,19 +409,11 @@ static struct request *ask(struct dwell_queue *d, u32 depth)
 	u64 now = ktime_get_ns();
 	char text[64];
 
-	d->stats.asked++;
-	if (depth != d->stated_depth) {
-		d->stated_depth = depth;
-		policy_set_depth(d, depth);
-	}
 	if (d->fault == DWELL_SOUND && is_starving(d))
 		dwell_fail(d, DWELL_STARVED, text,
 			   scnprintf(text, sizeof(text), "left a request queued for more than %u ms", d->queue_limit_ms));
-	if (!policy_next(d, now))
+	if (!decide(d, now, depth))
 		return oldest(d);
-	if (d->q->disk)
-		trace_dwell_decision(disk_devt(d->q->disk), next->what, next->what == DWELL_DISPATCH ? next->rq : NULL,
-				     next->what == DWELL_HOLD ? next->until : 0, next->reason, next->reason_length);
 	switch (next->what) {
 	case DWELL_DISPATCH:
 		return next->rq;
@@ -457,13 +467,32 @@ static bool dwell_has_work(struct blk_mq_hw_ctx *hctx)
 	return !list_empty_careful(&d->bypass) || (READ_ONCE(d->queued) && !READ_ONCE(d->is_waiting));
 }
 
+/*
+ * blk-mq asks for a request only while requests are queued. A policy that waits is asked after every event: it ends the service of a
+ * stream or process then, or begins to wait for its next request. The model and a served device ask in the same places.
+ */
+static void consult(struct dwell_queue *d)
+{
+	u32 depth = dwell_depth(d);
+	u64 now;
+
+	if (!d->may_wait || d->fault != DWELL_SOUND || d->in_flight >= depth)
+		return;
+	now = ktime_get_ns();
+	if (decide(d, now, depth) && d->next.what == DWELL_HOLD)
+		hrtimer_start(&d->timer, ns_to_ktime(max(d->next.until, now + 1)), HRTIMER_MODE_ABS);
+}
+
 /* Something happened that the policy may have waited for. */
 static bool resume(struct dwell_queue *d)
 {
-	bool was_waiting = d->is_waiting && d->queued;
+	bool was_waiting = d->is_waiting;
 
 	d->is_waiting = false;
-	return was_waiting;
+	if (d->queued)
+		return was_waiting;
+	consult(d);
+	return false;
 }
 
 static void ended(struct request *rq, u32 outcome)
@@ -610,6 +639,10 @@ static struct dwell_queue *make_queue(struct request_queue *q, const struct dwel
 	d->stated_depth = dwell_depth(d);
 	irq = dwell_lock(d);
 	policy_new(d, spec, is_rotational(q));
+	d->result = false;
+	if (d->host)
+		policy_may_wait(d);
+	d->may_wait = d->result;
 	dwell_unlock(d, irq);
 	if (!d->host) {
 		pr_err("dwell: '%s' is not a policy that runs at the block layer\n", spec);

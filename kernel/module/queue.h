@@ -38,6 +38,8 @@ struct dwell_queue {
 	enum dwell_fault fault;
 	/* The policy holds its requests, or the device is full: it is asked again after the next event. */
 	bool is_waiting;
+	/* The policy holds requests at times, so it is also asked with nothing queued. */
+	bool may_wait;
 	bool shows_processes;
 	u32 depth; /* iosched/depth; 0: as the device states */
 	u32 stated_depth; /* what the policy assumes */
@@ -106,6 +108,7 @@ void dwell_fail(struct dwell_queue *d, enum dwell_fault fault, const char *text,
  */
 bool policy_new(struct dwell_queue *d, const char *spec, bool is_rotational);
 bool policy_free(struct dwell_queue *d);
+bool policy_may_wait(struct dwell_queue *d);
 bool policy_set_depth(struct dwell_queue *d, u32 depth);
 bool policy_show_processes(struct dwell_queue *d, bool shows);
 bool policy_insert(struct dwell_queue *d, u64 now, const struct dwell_submission *submission);

@@ -170,6 +170,13 @@ impl Host {
         self.queued
     }
 
+    /// Whether the policy may hold requests back. Such a policy is also asked with nothing queued, after every event: it may end the
+    /// service of a stream or process then, or begin to wait for the next request.
+    #[must_use]
+    pub const fn may_wait(&self) -> bool {
+        !self.spec.listing().is_work_conserving()
+    }
+
     /// Sets how many requests the device takes at once.
     pub const fn set_depth(&mut self, depth: u32) {
         self.depth = depth;
@@ -275,7 +282,7 @@ impl Host {
         self.scheduler.may_queue(now, process.filter(|_| self.shows_processes), direction, sync)
     }
 
-    /// What the kernel does with a free tag.
+    /// What the kernel does with a free tag. A hold with nothing queued only states when to ask again.
     ///
     /// # Errors
     /// If the policy's answer cannot be followed. The policy must not be called again.
@@ -297,7 +304,7 @@ impl Host {
                 Ok(Next::Hold { until: Some(now + FORGETFUL_HOLD), reason: HoldReason::AwaitChild })
             }
             Decision::Dispatch { id, reason } => self.dispatch(now, id, reason),
-            Decision::Hold(hold) if hold.until.is_none() && self.in_flight == 0 => {
+            Decision::Hold(hold) if hold.until.is_none() && self.in_flight == 0 && self.queued > 0 => {
                 Err(Fault::EndlessHold { queued: self.queued })
             }
             Decision::Hold(hold) => Ok(Next::Hold { until: hold.until, reason: hold.reason }),

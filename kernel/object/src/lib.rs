@@ -135,6 +135,12 @@ pub unsafe extern "C" fn dwell_free(host: *mut Host) {
     drop(unsafe { Box::from_raw(host) });
 }
 
+/// Whether the policy may hold requests back, and so is asked with nothing queued, too.
+#[unsafe(no_mangle)]
+pub extern "C" fn dwell_may_wait(host: &Host) -> bool {
+    host.may_wait()
+}
+
 /// Sets how many requests the device takes at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn dwell_set_depth(host: &mut Host, depth: u32) {
