@@ -1,11 +1,11 @@
-//! Nanoseconds that an array's coordinator adds to a request, as members grow: arrived + inserted + dispatched + part
-//! completed + completed, and taking its directives.
+//! Nanoseconds that an array's coordinator adds to a request, by number of members: arrived + inserted + dispatched + part
+//! completed + completed, and collecting its directives.
 //!
 //! `cargo bench -p dwell-schedulers --bench coordinator`
 //!
-//! RAID 0 with units of 64 KiB; each request is one unit. Four requests a member are unfinished all the time, from eight
-//! sequential readers, or at random places. A member's selected pending request is always one of no stream far away. Every
-//! request is served as soon as it is asked for; heads are there as soon as they are called.
+//! RAID 0 with units of 64 KiB; each request is one unit. Four requests per member are always unfinished, from eight
+//! sequential readers or at random positions. A member's selected pending request is always a distant one that belongs to no stream. Every
+//! request is served at once, and heads arrive as soon as a directive calls them.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -27,7 +27,7 @@ struct Bench {
     members: u64,
     random: Random,
     now: Time,
-    /// Unfinished: the member, the array's name and the request. Names and ids are used again in turn.
+    /// Unfinished requests: the member, the array request's id and the request. Ids are reused in turn.
     unfinished: VecDeque<(Member, ArrayRequestId, Request)>,
     positions: Vec<u64>,
     turns: u32,
@@ -40,7 +40,7 @@ impl Bench {
         let coordinator = spec.build_coordinator(&Environment::default(), members).expect("defaults");
         let units = CAPACITY / UNIT * u64::from(members);
         Self {
-            coordinator: coordinator.expect("it has one"),
+            coordinator: coordinator.expect("array-stream has a coordinator"),
             members: u64::from(members),
             random: Random::new(1),
             now: Time::ZERO,
@@ -106,7 +106,7 @@ impl Bench {
     }
 }
 
-/// The best of seven measurements, in nanoseconds a turn.
+/// The minimum of seven measurements, in nanoseconds per request.
 fn measure(members: u32, is_random: bool) -> f64 {
     let mut bench = Bench::new(members, is_random);
     for _ in 0..4 * members {

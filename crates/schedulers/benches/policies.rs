@@ -1,12 +1,12 @@
 //! Nanoseconds per request for insert + next + completed, for every policy of the registry, with 1, 128 and 10,000 requests
-//! queued all the time; and the allocations of that steady state, which must be none.
+//! always queued; and the number of allocations in that steady state, which must be zero.
 //!
-//! `cargo bench -p dwell-schedulers --bench policies [name]`; with a name, only policies whose full name begins with it, and with
-//! tunables (`sptf{ageing=1%}`) that one.
+//! `cargo bench -p dwell-schedulers --bench policies [name]`: with a name, only policies whose full name begins with it; with
+//! tunables (`sptf{ageing=1%}`), only that policy.
 //!
-//! Each turn inserts one request at a random place, asks until one is dispatched, and completes it at once (a device of
-//! depth 1). Virtual time moves by 1 ms a turn, or to the end of a wait. Two in three requests are reads; 16 processes.
-//! The time includes the slab of requests and the generator, which is measured alone and printed first ("harness").
+//! Each turn inserts one request at a random position, calls `next` until a request is dispatched, and completes it at once (a device of
+//! depth 1). Virtual time advances by 1 ms per turn, or to the end of a wait. Two thirds of the requests are reads; 16 processes.
+//! The time includes the table of requests and the random generator; their own time is printed first ("harness").
 
 mod allocations;
 
@@ -24,10 +24,10 @@ use elevator::{
 /// Sectors of the device: 500 GB.
 const CAPACITY: u64 = 976_773_168;
 
-/// What a disk takes for a short seek.
+/// Virtual time of a turn: a short seek.
 const TURN: Span = Span::from_millis(1);
 
-/// The scheduler's surroundings, as cheap as they can be.
+/// A minimal host of a scheduler.
 struct Bench {
     requests: Requests,
     random: Random,
@@ -35,8 +35,8 @@ struct Bench {
     last_dispatched: Option<LastDispatched>,
 }
 
-/// An oracle that is cheap to ask: the head is where the last request ended, a seek takes 0.6 to 10 ms by the root of its
-/// distance, and the platter turns in 8.3 ms.
+/// A fast oracle of positioning times: the head is at the end of the last request, a seek takes 0.6 to 10 ms by the square root of its
+/// distance, and a revolution takes 8.3 ms.
 struct Disc {
     head: u64,
 }
@@ -48,7 +48,7 @@ impl Disc {
         Span::from_nanos(if sectors == 0 { 0 } else { 600_000 + 300 * sectors.isqrt() })
     }
 
-    /// When in a revolution a sector passes.
+    /// The time within a revolution at which a sector passes.
     fn place(sector: Sector) -> u64 {
         ((sector.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * REVOLUTION_NS) >> 32
     }
@@ -151,7 +151,7 @@ fn bench() -> Bench {
     Bench { requests, random: Random::new(1), now: Time::ZERO, last_dispatched: None }
 }
 
-/// The lowest tenth of many short rounds: whatever else the machine does only ever adds.
+/// The mean of the fastest tenth of many short rounds, because other load only makes rounds slower.
 fn measure(turns: u64, mut turn: impl FnMut()) -> Measured {
     let mut nanos = Vec::with_capacity(ROUNDS);
     let before = allocations::until_now();
@@ -173,14 +173,14 @@ fn measure_policy(spec: &str, queued: u64) -> Measured {
     for _ in 1..queued {
         bench.insert(&mut *scheduler);
     }
-    // Long enough for queues of a process, which grow at others' expense, to have had their greatest length.
+    // Long enough for each process's queue to reach its maximum length once.
     for _ in 0..20 * queued.max(10_000) {
         bench.turn(&mut *scheduler);
     }
     measure(2_000, || bench.turn(&mut *scheduler))
 }
 
-/// The slab and the generator without a policy.
+/// The table of requests and the random generator without a policy.
 fn measure_harness() -> Measured {
     let mut bench = bench();
     measure(2_000, || {

@@ -1,9 +1,9 @@
-//! What a split policy costs above the block layer: nanoseconds per system call (entered + returned), per dirtied page
-//! (dirtied + submitted), and per request with causes (insert + next + completed), with 8 accounts; and what requests
-//! allocate in steady state, which must be nothing.
+//! Processor time of split policies: nanoseconds per system call (entered + returned), per dirtied page
+//! (dirtied + submitted), and per request with causes (insert + next + completed), with 8 accounts; and the allocations of
+//! requests in the steady state, which must be zero.
 //!
-//! `cargo bench -p dwell-schedulers --bench split`. Each figure is the lowest tenth of 100 rounds and includes the bench's own
-//! work, which is some 5 ns. Requests are measured with 128 queued.
+//! `cargo bench -p dwell-schedulers --bench split`. Each figure is from the fastest tenth of 100 rounds and includes about 5 ns of
+//! the benchmark's own work. Requests are measured with 128 queued.
 
 mod allocations;
 
@@ -21,10 +21,10 @@ use elevator::{
 const ACCOUNTS: u32 = 8;
 const ROUNDS: usize = 100;
 const TURNS: u64 = 2_000;
-/// Turns after which every list has been as long as it will be.
+/// Turns after which every list has reached its maximum length.
 const WARM_UP: u64 = 400_000;
 
-/// The lowest tenth of many short rounds: whatever else the machine does only ever adds.
+/// The mean of the fastest tenth of many short rounds, because other load only makes rounds slower.
 fn measure(mut turn: impl FnMut(u64)) -> f64 {
     let mut nanos = Vec::with_capacity(ROUNDS);
     for round in 0..ROUNDS as u64 {
@@ -119,7 +119,7 @@ fn requests(name: &str) -> (f64, u64) {
     (0..WARM_UP).for_each(|_| turn());
     let before = allocations::until_now();
     let nanos = measure(|_| turn());
-    // The list of rounds is the bench's own.
+    // One allocation is the benchmark's own list of rounds.
     (nanos, allocations::until_now() - before - 1)
 }
 

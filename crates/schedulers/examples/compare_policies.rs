@@ -1,4 +1,4 @@
-//! Dispatches the same hundred random reads under several policies and prints how far the head moved and how long it took.
+//! Dispatches the same hundred random reads under several policies and prints the distance of head movement and the total time.
 //!
 //! `cargo run -p dwell-schedulers --example compare_policies`
 

@@ -8,7 +8,7 @@
 //! | [`policies`] | block-level policies |
 //! | [`mod@array`] | stream scheduling across the members of a disk array |
 //! | [`split`] | policies that also schedule system calls and the page cache |
-//! | [`baselines`] | policies that exist to be compared with |
+//! | [`baselines`] | policies for comparisons |
 //! | [`parts`] | the data structures that policies are made of |
 
 #![no_std]

@@ -1,4 +1,4 @@
-//! A policy as data: its name, version, source and tunables, and how it is made.
+//! A policy as data: its name, version, source, tunables and constructor.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -8,7 +8,7 @@ use elevator::array::Coordinator;
 use elevator::service_time::ServiceCurve;
 use elevator::{Scheduler, Tunable, WorkConserving};
 
-/// What a policy's constructor knows about the device and the queue.
+/// The properties of the device and the queue that a policy's constructor receives.
 #[derive(Clone, Debug)]
 pub struct Environment {
     /// Service times by distance: measured, or from a model of the drive.
@@ -89,7 +89,7 @@ impl Listing {
         (self.plain && name == self.name) || name == self.full_name()
     }
 
-    /// Whether a wrapper may be put around it.
+    /// Whether a wrapper accepts it.
     #[must_use]
     pub const fn is_work_conserving(&self) -> bool {
         matches!(self.make, Make::WorkConserving(_))

@@ -1,5 +1,4 @@
-//! What the tests of this crate share: made-up requests, a seeded generator, and a table of operations that reads like
-//! a decision table.
+//! Helpers of this crate's tests: requests, a seeded random generator, and a host for decision tables.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -34,7 +33,7 @@ pub(crate) fn at_ms(ms: u64) -> Time {
     Time::ZERO + Span::from_millis(ms)
 }
 
-/// A scheduler with its requests and its clock; each method is one line of a decision table.
+/// A scheduler with its requests and a clock; each method is one line of a decision table.
 pub(crate) struct Table {
     pub(crate) requests: Requests,
     pub(crate) scheduler: Box<dyn Scheduler>,
@@ -137,7 +136,7 @@ impl Table {
         self.scheduler.array_member()?.report()
     }
 
-    /// What the scheduler shows of its state.
+    /// The state that the scheduler returns for display.
     pub(crate) fn items(&self) -> Vec<Item> {
         self.scheduler.inspection().map_or(Vec::new(), |inspection| inspection.inspect(self.now))
     }

@@ -1,4 +1,4 @@
-//! BFQ: its contract, and what it does for processes on a tiny virtual disk.
+//! BFQ: its contract, and its effect on processes on a simple virtual disk.
 
 mod closed_loop;
 
@@ -39,7 +39,7 @@ const DEPTH_31: Options = Options {
     supervision: elevator::queue::Supervision::UNTIMED,
 };
 
-/// 100 MB/s and a command's overhead where the last one ended, and else as long as a seek and half a turn take.
+/// Sequential requests take the command overhead and the transfer at 100 MB/s; others also a seek and half a revolution.
 fn takes(head: Sector, request: &Request) -> Span {
     let seek = if request.start == head { Span::ZERO } else { Span::from_millis(12) };
     Span::from_micros(115) + seek + Span::from_nanos(5_120) * u64::from(request.sectors.0)
@@ -49,8 +49,8 @@ fn run(scheduler: Box<dyn Scheduler>, options: Options, loads: &[Load], time: Sp
     closed_loop::run(scheduler, options, Disk::in_order(takes), loads, time).served
 }
 
-/// Thinks as long as a system call takes. With the command overhead of the disk that makes the 5,800 requests a second of
-/// one direct reader on the emulated disk that BFQ was measured on.
+/// The think time is that of a system call. With the disk's command overhead, one reader has 5,800 requests per second, as a
+/// direct reader had on the emulated disk on which BFQ was measured.
 fn reader(process: u32) -> Load {
     Load { think: Span::from_micros(15), ..closed_loop::reader(process) }
 }
@@ -59,7 +59,7 @@ const HERE_AND_THERE: Path = Path::Within(FAR / 2);
 
 const NINE: Span = Span::from_secs(9);
 
-/// Four readers of 4 KiB each, 50 GB apart. Of priority 0: not the default, so that BFQ privileges none (see below).
+/// Four readers of 4 KiB each, 50 GB apart. Their priority is 0, not the default, so that BFQ raises no weights (see below).
 fn readers() -> Vec<Load> {
     (1..=4).map(|process| Load { priority: level(0), ..reader(process) }).collect()
 }
@@ -75,7 +75,7 @@ fn sequential_readers_get_the_disk_one_after_the_other() {
         with_bfq.iter().map(|s| s.sectors).max().unwrap(),
     );
     assert!(most * 100 <= least * 105, "shares are equal: {least} to {most} sectors");
-    // Live the longest were 0.4 to 0.75 s. Slots end with a tick, so they differ, and who had a longer one may be passed by once.
+    // On the live kernel the maxima were 0.4 to 0.75 s. Slots end at ticks and therefore differ; a process with a longer slot may miss one round.
     assert!(with_bfq.iter().all(|s| s.longest() < Span::from_millis(800)), "six others' slots, at most");
 }
 
@@ -89,7 +89,7 @@ fn at_depth_one_and_with_strict_guarantees_too() {
     assert!(total(&depth_1) >= 40 * kyber && total(&strict) >= 40 * kyber);
 }
 
-/// As live: 0.44 MB/s under BFQ as under mq-deadline, when a loop device hides the processes.
+/// On the live kernel: 0.44 MB/s under both BFQ and mq-deadline if a loop device hides the processes.
 #[test]
 fn hidden_processes_are_one_queue_and_gain_nothing() {
     let kyber = total(&run(kyber(), DEPTH_31, &readers(), NINE));
@@ -99,9 +99,9 @@ fn hidden_processes_are_one_queue_and_gain_nothing() {
     }
 }
 
-/// Readers of the default priority that start together are all privileged, so that nobody is waited for; and after
-/// 600 ms, since waiting does not pay while anybody is privileged, their queues are merged for good. So the default BFQ
-/// gives them nothing at all, for ever; at another priority (nice -20 on the live kernel) or without `low_latency` it does.
+/// BFQ raises the weights of all readers of the default priority that start together, and then does not wait for any of them. After
+/// 600 ms it merges their queues permanently. The default BFQ therefore gives them no gain; it does at another
+/// priority (nice -20 on the live kernel) or without `low_latency`.
 #[test]
 fn privileged_readers_that_start_together_are_merged_for_good() {
     let loads: Vec<Load> = (1..=4).map(reader).collect();
@@ -112,7 +112,7 @@ fn privileged_readers_that_start_together_are_merged_for_good() {
     assert!(apart >= 40 * kyber);
 }
 
-/// Weights are (8 - level) × 10. The heavier one also loses less time to the other's seeks.
+/// Weights are (8 - level) × 10. The process with the higher weight also loses less time to the other's seeks.
 #[test]
 fn shares_follow_weights() {
     let loads = [reader(1), Load { priority: level(0), ..reader(2) }];
@@ -136,7 +136,7 @@ fn the_idle_class_gets_little_but_something() {
     assert!(served[1].longest() < Span::from_millis(500), "{}", served[1].longest());
 }
 
-/// Four streams that keep the disk busy, and after five seconds somebody who reads here and there.
+/// Four streams keep the disk busy; after five seconds a process with random reads starts.
 #[test]
 fn a_newcomer_starts_at_once() {
     let mut loads: Vec<Load> =
@@ -148,7 +148,7 @@ fn a_newcomer_starts_at_once() {
     assert!(share > privileged * 3 && kyber > privileged * 3, "{privileged}, {share}, {kyber}");
 }
 
-/// A thread that writes as fast as it can, asynchronously, against one reader: the reader keeps most of what he had alone.
+/// An asynchronous writer without pauses beside one reader: the reader keeps most of its throughput.
 #[test]
 fn a_writer_does_not_starve_a_reader() {
     let writer =
@@ -160,7 +160,7 @@ fn a_writer_does_not_starve_a_reader() {
     assert!(with_bfq[0].sectors > 0);
 }
 
-/// Two random readers: what little idling costs, it must not cost more than a fifth against kyber, which never idles.
+/// Two random readers: idling must not cost more than a fifth of the throughput under kyber, which never idles.
 #[test]
 fn seekers_are_not_idled_for_long() {
     let loads: Vec<Load> = (1..=2)
@@ -175,7 +175,7 @@ fn dispatches_say_why() {
     let Log(log) =
         closed_loop::run(bfq(), DEPTH_31, Disk::in_order(takes), &readers(), Span::from_secs(2)).log;
     let count = |reason| log.iter().filter(|(_, _, r)| *r == reason).count();
-    assert!(count(Reason::Anticipated) > 8_000, "nearly every request was waited for");
+    assert!(count(Reason::Anticipated) > 8_000, "the disk waited for nearly every request");
     assert!(
         (8..40).contains(&count(Reason::NewBudget)),
         "a new budget for each slot: {}",

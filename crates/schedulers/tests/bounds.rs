@@ -36,7 +36,7 @@ fn every_policy_has_a_bound_or_explains_why_it_has_none() {
         let explains = header(listing.name).contains("no bound on\n//! waiting")
             || header(listing.name).contains("no bound on waiting");
         match bound(&listing.full_name()) {
-            None => assert!(explains, "{listing:?}: longest_wait is None, and the header does not say why"),
+            None => assert!(explains, "{listing:?}: longest_wait is None, and the header has no explanation"),
             Some(bound) => assert!(bound > LOAD.service, "{listing:?}: {bound}"),
         }
     }
@@ -84,7 +84,7 @@ fn stream_adds_its_slice_to_every_dispatch_of_the_wrapped_policy() {
     assert_eq!(bound("stream(noop){stream_time_slice=0s}"), Some(turn(0) * 128));
     assert_eq!(bound("stream(noop){directed=on}"), None, "a coordinator sets the slices");
     assert_eq!(bound("array-stream(noop)"), None, "a coordinator sets the slices");
-    assert_eq!(bound("stream(look)"), None, "the wrapped policy has none");
+    assert_eq!(bound("stream(look)"), None, "the wrapped policy has no bound");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Every policy, bare and wrapped, through the model of operations, in every setting of the queue.
 //!
-//! `DWELL_OPERATIONS` sets how many operations a policy gets (the check script: ten million), `DWELL_SEED` where the seeds
-//! start. A failure prints the policy, the setting and the seed that repeat it.
+//! `DWELL_OPERATIONS` sets the number of operations per policy (the check script: ten million), `DWELL_SEED` the first
+//! seed. A failure prints the policy, the setting and the seed that reproduce it.
 
 mod endurance;
 
@@ -10,7 +10,7 @@ use elevator::Scheduler;
 use elevator::check_policy::check_policy;
 use endurance::{about, each, from_environment};
 
-/// Settings far from the defaults, where rules meet that usually do not.
+/// Settings far from the defaults, which trigger unusual combinations of rules.
 const EXTREMES: [&str; 6] = [
     "stream(deadline){pending_in_device=off}",
     "stream(deadline){stream_time_slice=0s}",
@@ -20,7 +20,7 @@ const EXTREMES: [&str; 6] = [
     "sptf{ageing=50%, window=3}",
 ];
 
-/// Every policy by its full name, every wrapper around everything that it can wrap, and some extremes.
+/// Every policy by its full name, every wrapper around every policy that it accepts, and some extreme settings.
 fn policies() -> Vec<String> {
     let mut names: Vec<String> = EXTREMES.map(str::to_owned).to_vec();
     for listing in registry::all() {

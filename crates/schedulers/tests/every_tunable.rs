@@ -1,8 +1,8 @@
-//! Every policy through the model of operations with its tunables at the ends of their ranges, changed while it runs, and
-//! exchanged for another policy that knows nothing of what came before.
+//! Every policy through the model of operations with its tunables at the ends of their ranges, with tunables that change during the run,
+//! and with switches to other policies.
 //!
-//! `DWELL_OPERATIONS` sets how many operations a policy gets elsewhere (here, a fifth of that), `DWELL_SEED` where the seeds
-//! start. A failure prints the policy, the setting and the seed that repeat it.
+//! `DWELL_OPERATIONS` sets the number of operations per policy in `every_policy.rs` (here a fifth of it), `DWELL_SEED` the first
+//! seed. A failure prints the policy, the setting and the seed that reproduce it.
 
 mod endurance;
 
@@ -16,15 +16,15 @@ use elevator::{
 };
 use endurance::{about, each, from_environment};
 
-/// Turns one tunable of a policy to some value now and then.
-struct Meddled {
+/// A policy whose tunables change occasionally.
+struct Retuned {
     inner: Box<dyn Scheduler>,
     random: Random,
-    /// Once in so many events; 0 for never.
+    /// The mean number of events between two changes; 0: no changes.
     often: u64,
 }
 
-impl Meddled {
+impl Retuned {
     fn meddle(&mut self) {
         if self.often > 0 && self.random.once_in(self.often) {
             self.turn_one();
@@ -37,7 +37,7 @@ impl Meddled {
             return;
         }
         let tunable = tunables[self.random.below(tunables.len() as u64) as usize];
-        let value = somewhere(&mut self.random, &tunable);
+        let value = random_value(&mut self.random, &tunable);
         self.inner.tune(tunable.name, value).unwrap();
         assert!(self.inner.tunable(tunable.name).is_some());
     }
@@ -61,8 +61,8 @@ fn like(value: Value, amount: u64) -> Value {
     }
 }
 
-/// An end of the range, the default, or something between, small or large alike.
-fn somewhere(random: &mut Random, tunable: &Tunable) -> Value {
+/// An end of the range, the default, or a value between, on a logarithmic scale.
+fn random_value(random: &mut Random, tunable: &Tunable) -> Value {
     let (min, max) = (amount(tunable.min), amount(tunable.max));
     match random.below(8) {
         0 | 1 => tunable.min,
@@ -77,7 +77,7 @@ fn somewhere(random: &mut Random, tunable: &Tunable) -> Value {
     }
 }
 
-impl Scheduler for Meddled {
+impl Scheduler for Retuned {
     fn insert(&mut self, now: Time, request: &Request) {
         self.meddle();
         self.inner.insert(now, request);
@@ -116,11 +116,11 @@ impl Scheduler for Meddled {
     }
 }
 
-impl Capabilities for Meddled {
+impl Capabilities for Retuned {
     tuned_by_itself!();
 }
 
-impl Tuning for Meddled {
+impl Tuning for Retuned {
     fn table(&self) -> &[Tunable] {
         self.inner.tunables()
     }
@@ -139,14 +139,14 @@ fn policies() -> Vec<Spec> {
     registry::all().map(Spec::of).collect()
 }
 
-/// How a policy is set up before it runs, and how often it is meddled with then.
+/// The tunables of a policy before and during a run.
 #[derive(Clone, Copy, Debug)]
 enum Setting {
-    /// This tunable at its least or greatest.
+    /// This tunable at its minimum or maximum.
     One(usize, bool),
-    /// Each somewhere.
+    /// Each at a random value.
     All,
-    /// The same, and one changed every so many events.
+    /// The same, and one changes every given number of events.
     Changing(u64),
 }
 
@@ -162,17 +162,17 @@ fn build(spec: &Spec, environment: &Environment, setting: Setting, seed: u64) ->
         }
         Setting::All | Setting::Changing(_) => {
             for tunable in &tunables {
-                inner.tune(tunable.name, somewhere(&mut random, tunable)).unwrap();
+                inner.tune(tunable.name, random_value(&mut random, tunable)).unwrap();
             }
             if let Setting::Changing(every) = setting {
                 often = every;
             }
         }
     }
-    Box::new(Meddled { inner, random, often })
+    Box::new(Retuned { inner, random, often })
 }
 
-/// What the queue is like, and the most submissions at once.
+/// Options of the queue, and the maximum number of simultaneous submissions.
 fn queues() -> [(Options, u32); 5] {
     let base = Options::default();
     let few = Limits { nr_requests: 4, batch_requests: 2, batch_time: Span::from_millis(20) };
@@ -218,13 +218,13 @@ fn torture(spec: &Spec, operations: u64, first_seed: u64) -> Result<(), String> 
 }
 
 #[test]
-fn every_policy_keeps_the_contract_wherever_its_tunables_are_turned() {
+fn every_policy_keeps_the_contract_with_any_tunables() {
     let operations = from_environment("DWELL_OPERATIONS", 1_000_000) / 5;
     let seed = from_environment("DWELL_SEED", 1);
     each(&policies(), |spec| torture(spec, operations, seed));
 }
 
-/// From each policy to each other and back, with what is in flight left to the new one's ignorance.
+/// Switches from each policy to each other and back, with requests in flight.
 #[test]
 fn every_policy_takes_over_from_every_other() {
     let operations = from_environment("DWELL_OPERATIONS", 1_000_000) / 50;
@@ -254,7 +254,7 @@ fn every_policy_takes_over_from_every_other() {
     });
 }
 
-/// What a run comes to with one tunable at one end of its range.
+/// A digest of a run with one tunable at one end of its range.
 fn digest(spec: &Spec, setting: Setting, options: Options, most: u32, seed: u64) -> u64 {
     let service = [Span::from_millis(10), Span::from_millis(300)][seed as usize % 2];
     let config =
@@ -263,8 +263,8 @@ fn digest(spec: &Spec, setting: Setting, options: Options, most: u32, seed: u64)
     run(&config, &mut |_| build(spec, &environment, setting, seed)).unwrap().digest
 }
 
-/// No tunable is there for nothing: somewhere its least and its greatest value lead to different decisions. Not of those that
-/// hear what the model does not tell: it has no oracle of positioning times, no system calls and no page cache.
+/// Every tunable has an effect: its minimum and maximum lead to different decisions in some run. Excludes policies that need information
+/// that the model lacks: an oracle of positioning times, system calls, a page cache.
 #[test]
 fn every_tunable_makes_a_difference() {
     let heard: Vec<Spec> =

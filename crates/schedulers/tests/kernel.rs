@@ -1,12 +1,12 @@
-//! Today's policies against the kernel's own, decision by decision.
+//! The policies of current kernels compared with the kernel, decision by decision.
 //!
-//! `tests/kernel` holds what Linux 6.18 (HZ=250) did on a loop device in front of an emulated hard disk: the tracepoints
-//! `block_rq_insert`, `block_rq_issue` and `block_rq_complete`, in microseconds since a tick, with fio's direct I/O as the load,
-//! without merges. What was inserted there is inserted here at the same time, what completed completes, and whenever something has
-//! happened the policy is asked. What it sends has to be what the kernel sent next.
+//! `tests/kernel` has recordings of Linux 6.18 (HZ=250) on a loop device in front of an emulated hard disk: the tracepoints
+//! `block_rq_insert`, `block_rq_issue` and `block_rq_complete`, in microseconds since a tick, under fio's direct I/O
+//! without merges. The test replays insertions and completions at their recorded times and calls `next` after each event. Every dispatch
+//! must be the kernel's next dispatch.
 //!
-//! The kernel takes one request more from its policy than the device has tags, and two of its processors may swap two requests
-//! within microseconds; nothing else is allowed for.
+//! Two deviations are allowed: the kernel takes one more request from its policy than the device has tags, and two of its processors may
+//! exchange two requests within microseconds.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -17,7 +17,7 @@ use dwell_schedulers::{Environment, Spec};
 use elevator::queue::{Cache, Limits, Options, Plugging, Queue, Step, Submission, Ticket, Token};
 use elevator::{Op, Outcome, Priority, PriorityClass, Process, Sector, Sectors, Span, Time};
 
-/// Two processors are not farther apart than this.
+/// The maximum time between two exchanged requests.
 const RACE: Span = Span::from_micros(100);
 
 struct Host {
@@ -63,7 +63,7 @@ impl Host {
         }
     }
 
-    /// Whether the kernel's request is the one that was sent here.
+    /// Whether the policy dispatched the kernel's request.
     fn issued(&mut self, now: Time, start: u64) -> bool {
         let found = self.sent.iter().take(2).position(|&(_, sent)| sent == start);
         match found {
@@ -125,13 +125,13 @@ fn same_decisions(name: &str, scheduler: &str, depth: u32, decisions: usize) {
     assert_eq!(issued, decisions, "{name}");
 }
 
-/// 200 random writes at a time beside three times 20 random reads, which expire.
+/// 200 outstanding random writes, and three times 20 random reads, which expire.
 #[test]
 fn mq_deadline() {
     same_decisions("mq-deadline", "mq-deadline", 31, 1600);
 }
 
-/// 64 random reads and writes at a time.
+/// 64 outstanding random reads and writes.
 #[test]
 fn kyber() {
     same_decisions("kyber", "kyber", 4, 913);
@@ -141,10 +141,10 @@ fn kyber() {
 fn bfq() {
     // A stream of 64 KB and two seekers.
     same_decisions("bfq-stream-and-seekers", "bfq", 4, 589);
-    // The same, beside 16 random writes at a time, on a device that queues.
+    // The same with 16 outstanding random writes, on a device that queues.
     same_decisions("bfq-all-sorts", "bfq", 31, 728);
     // Four streams of 4 KB, 50 GB apart.
     same_decisions("bfq-streams", "bfq{low_latency=0}", 4, 1500);
-    // Three times eight random reads at a time.
+    // Three processes with eight outstanding random reads each.
     same_decisions("bfq-crowd", "bfq{low_latency=0}", 4, 910);
 }

@@ -1,4 +1,4 @@
-//! Kyber: its decisions, its contract, and what it does and does not do to processes.
+//! Kyber: its decisions, its contract, and its effect on processes.
 
 mod closed_loop;
 
@@ -7,7 +7,7 @@ use dwell_schedulers::policies::kyber::Kyber;
 use elevator::queue::{Event, Limits, Observer, Options, Plugging, Queue, Step, Submission, Ticket, Token};
 use elevator::{Flags, HoldReason, Op, Outcome, Reason, Sector, Sectors, Span, Time, Value};
 
-/// Why requests were dispatched.
+/// The reasons of dispatches.
 #[derive(Default)]
 struct Reasons(Vec<Reason>);
 
@@ -19,7 +19,7 @@ impl Observer for Reasons {
     }
 }
 
-/// A queue with kyber and a device that takes everything.
+/// A queue with kyber and a device of unlimited depth.
 struct Host {
     queue: Queue<Reasons>,
     now: Time,
@@ -46,14 +46,14 @@ impl Host {
         let _ = self.queue.submit(self.now, submission);
     }
 
-    /// Submits `n` that cannot merge.
+    /// Submits `n` requests that cannot merge.
     fn submit(&mut self, op: Op, n: u32) {
         for _ in 0..n {
             self.submit_at(op, self.tokens * 1000, true);
         }
     }
 
-    /// What goes to the device now, and why the rest does not.
+    /// The requests dispatched now, and the reason why the others are held.
     fn dispatched(&mut self) -> (Vec<Op>, Option<HoldReason>) {
         let mut ops = Vec::new();
         loop {
@@ -74,7 +74,7 @@ impl Host {
         }
     }
 
-    /// `n` requests, sent at once, done after `latency`.
+    /// Submits and dispatches `n` requests, which complete after `latency`.
     fn serve(&mut self, op: Op, n: u32, latency: Span) {
         self.submit(op, n);
         self.dispatched();
@@ -116,12 +116,12 @@ fn domains_take_turns_in_batches_of_16_8_and_1() {
 }
 
 #[test]
-fn a_domain_without_tokens_waits_for_a_completion_and_holds_up_no_other() {
+fn a_domain_without_tokens_does_not_delay_others() {
     let mut host = Host::new();
     host.submit(Op::Write, 130);
     host.submit(Op::Read, 10);
     let (ops, held) = host.dispatched();
-    assert_eq!(ops.iter().filter(|&&op| op == Op::Write).count(), 128, "as many as writes have tokens");
+    assert_eq!(ops.iter().filter(|&&op| op == Op::Write).count(), 128, "the number of write tokens");
     assert_eq!(ops.iter().filter(|&&op| op == Op::Read).count(), 10);
     assert_eq!(held, Some(HoldReason::NoToken));
     host.complete_all();
@@ -137,8 +137,8 @@ fn every_dispatch_states_whether_it_begins_a_batch() {
     assert_eq!(host.queue.observer().0, [Reason::Domain, Reason::NewBatch, Reason::Domain]);
 }
 
-/// Reads take 5 ms of the 2 ms that they may, writes 4 ms of 10 ms: the device is congested, writes (second bucket of
-/// four) give up half of their tokens, reads get more, but never more than they began with.
+/// Reads take 5 ms with a target of 2 ms, writes 4 ms of 10 ms: the device is congested. Writes (second bucket of
+/// four) give up half of their tokens; reads get more, but at most their initial number.
 #[test]
 fn congestion_takes_tokens_from_domains_that_meet_their_target() {
     let mut host = Host::new();
@@ -163,11 +163,11 @@ fn congestion_takes_tokens_from_domains_that_meet_their_target() {
     step(&mut host);
     assert_eq!(depths(&host), [256, 64, 64, 16]);
     step(&mut host);
-    assert_eq!(depths(&host), [256, 64, 64, 16], "every third write waits a round now: enough is enough");
+    assert_eq!(depths(&host), [256, 64, 64, 16], "the depth is stable");
 }
 
-/// With fewer than 500 completions in a second the device's histogram is always judged first and closes the window that
-/// it shares with the other one: the source never adjusts anything on a slow disk, and so do we.
+/// With fewer than 500 completions per second, the evaluation of the device's histogram always closes the window that it shares with the
+/// other histogram. The source therefore never changes depths on a slow disk, and neither does this policy.
 #[test]
 fn a_slow_disk_is_never_throttled() {
     let mut host = Host::new();
@@ -188,13 +188,13 @@ fn depths(host: &Host) -> [u64; 4] {
 }
 
 #[test]
-fn a_submission_joins_one_of_the_eight_youngest_that_are_not_on_their_way() {
+fn a_submission_joins_one_of_the_eight_youngest_staged_requests() {
     let mut host = Host::new();
     for n in 0..10 {
         host.submit_at(Op::Read, n * 1000, true);
     }
     host.submit_at(Op::Read, 1008, true);
-    assert_eq!(host.queue.queued(), 11, "the ninth youngest is out of reach");
+    assert_eq!(host.queue.queued(), 11, "the ninth youngest is not compared");
     for start in [3008, 9008] {
         host.submit_at(Op::Read, start, true);
         assert_eq!(host.queue.queued(), 11, "the eighth youngest grew, and then the second");
@@ -217,5 +217,5 @@ fn kyber_never_waits_for_a_process() {
         );
     let served = run(Box::new(Kyber::new(256)), options, disk, &loads, Span::from_secs(5)).served;
     let sectors: u64 = served.iter().map(|s| s.sectors).sum();
-    assert!((3_000..3_600).contains(&sectors), "one seek for each of 4 KiB: {sectors} sectors in 5 s");
+    assert!((3_000..3_600).contains(&sectors), "each read of 4 KiB needs a seek: {sectors} sectors in 5 s");
 }

@@ -1,4 +1,4 @@
-//! Names of policies: what is understood, what is printed, and what is said about mistakes.
+//! Specifications of policies: parsing, printing, and error messages.
 
 use dwell_schedulers::{Environment, Spec, registry};
 use elevator::{Span, Value};
@@ -22,13 +22,13 @@ fn printed_names_parse_to_the_same_policy() {
     for (text, printed) in table {
         let spec = Spec::parse(text).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(spec.to_string(), printed);
-        assert_eq!(Spec::parse(printed).unwrap().to_string(), printed, "what is printed is understood");
+        assert_eq!(Spec::parse(printed).unwrap().to_string(), printed, "printed specifications are valid");
         spec.build(&Environment::default()).unwrap();
     }
 }
 
 #[test]
-fn settings_reach_the_policy_that_they_are_meant_for() {
+fn settings_apply_to_the_policy_before_the_braces() {
     let spec = Spec::parse("stream(deadline{fifo_batch=8}){stream_threshold=6}").unwrap();
     let spec =
         spec.with_tunable("read_expire", "1s").unwrap().with_tunable("stream_time_slice", "50ms").unwrap();
@@ -43,7 +43,7 @@ fn settings_reach_the_policy_that_they_are_meant_for() {
     assert_eq!(made.tunable("read_expire"), Some(Value::Span(Span::from_secs(1))));
 }
 
-/// As a live server shows and sets them.
+/// A server lists and sets tunables by these names.
 #[test]
 fn the_wrapped_policy_is_listed_and_tuned_through_every_wrapper() {
     for wrapper in registry::all().filter(|listing| listing.is_wrapper()) {
@@ -107,7 +107,7 @@ fn a_list_of_known_names_has_each_once() {
 }
 
 #[test]
-fn no_text_makes_the_reader_panic() {
+fn no_text_makes_the_parser_panic() {
     let alphabet: Vec<char> = "stream(deadline{fifo_batch=8}){},=( é1.5% ms".chars().collect();
     let mut random = elevator::Random::new(5);
     for _ in 0..50_000 {

@@ -1,5 +1,5 @@
-//! One model of what happens above the block layer drives every split policy: calls enter and return, pages become dirty,
-//! join, go out and are thrown away, in any order.
+//! A model of the layers above the block layer drives every split policy: calls enter and return, pages are dirtied by one or several
+//! processes, submitted and discarded, in random order.
 
 mod endurance;
 
@@ -17,7 +17,7 @@ use fnv::FnvHasher;
 const ACCOUNTS: u32 = 5;
 const FILES: u64 = 4;
 const PAGES: u64 = 3_000;
-/// Of each account. A process makes one call at a time.
+/// Processes per account. A process makes one call at a time.
 const PROCESSES: usize = 40;
 
 struct Machine {
@@ -35,7 +35,7 @@ struct Machine {
     admitted: u64,
 }
 
-/// Sets 0.. are the accounts alone; after them every pair.
+/// The first sets are the single accounts; every pair of accounts follows.
 fn sets() -> Vec<Vec<Account>> {
     let alone = (0..ACCOUNTS).map(|a| vec![Account(a)]);
     let pairs = (0..ACCOUNTS).flat_map(|a| (0..a).map(move |b| vec![Account(b), Account(a)]));
@@ -112,7 +112,7 @@ impl Machine {
         }
     }
 
-    /// Whose processes are all held makes no page dirty.
+    /// Dirties a page on behalf of an account that has a process that is not held.
     fn dirties(&mut self) {
         let (file, number) = (self.random.below(FILES), self.random.below(PAGES));
         let nth = self.random.below(self.sets.len() as u64) as usize;
@@ -124,7 +124,7 @@ impl Machine {
         self.queue.split().unwrap().dirtied(self.now, &page(file, number), set, before);
     }
 
-    /// Sends or throws away a dirty page: the first of this file, or of any.
+    /// Submits or discards a dirty page: the first of this file, or of any.
     fn cleans(&mut self, file: Option<u64>, throw_away: bool) -> bool {
         let files = file.map_or(0..=u64::MAX, |file| file..=file);
         let mut pages = self.dirty.range((*files.start(), 0)..=(*files.end(), u64::MAX));
@@ -168,7 +168,7 @@ impl Machine {
         }
     }
 
-    /// What a host does after every event: feeds the device and does what the policy wants done.
+    /// The host's work after every event: fills the device and executes the policy's actions.
     fn settle(&mut self) {
         self.alarm = None;
         loop {
@@ -189,7 +189,7 @@ impl Machine {
                 Action::Admit(id) => {
                     self.note(u64::from(id.0));
                     self.admitted += 1;
-                    let call = self.held.remove(&id).expect("only a held call is let go, and only once");
+                    let call = self.held.remove(&id).expect("the policy admits a held call exactly once");
                     self.running.push(call);
                 }
                 Action::WriteBack { file, pages } => {
@@ -214,7 +214,7 @@ impl Machine {
         self.settle();
     }
 
-    /// Nobody asks for more: everything that was held must come to an end.
+    /// Makes no further calls: every held call must complete.
     fn drain(&mut self) {
         for _ in 0..1_000_000 {
             if self.held.is_empty() && self.queue.unfinished() == 0 && self.running.is_empty() {
@@ -251,12 +251,12 @@ fn specs() -> Vec<Spec> {
     split().map(Spec::of).chain(wrapped).collect()
 }
 
-/// One policy from one seed; what was wrong.
+/// Runs one policy with one seed; returns an error if it violates the contract.
 fn endures(spec: &Spec, seed: u64, steps: u64) -> Result<(), String> {
     let (_, admitted) = run(spec, seed, steps);
     let holds_none = ["token-block", "split-noop"].iter().any(|name| spec.name().contains(name));
     if (admitted == 0) != holds_none {
-        return Err(format!("{admitted} calls were held and let go"));
+        return Err(format!("{admitted} calls were held and admitted"));
     }
     if run(spec, seed, 2_000) != run(spec, seed, 2_000) {
         return Err("it decides differently on the same input".to_owned());
@@ -265,7 +265,7 @@ fn endures(spec: &Spec, seed: u64, steps: u64) -> Result<(), String> {
 }
 
 #[test]
-fn whatever_happens_above_the_block_layer_every_held_call_goes_on_once() {
+fn every_held_call_continues_once() {
     let steps = from_environment("DWELL_OPERATIONS", 400_000);
     let first = from_environment("DWELL_SEED", 1);
     let specs = specs();

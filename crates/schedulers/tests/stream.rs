@@ -1,5 +1,5 @@
-//! The stream framework on the stream paper's workloads, process information hidden. The disk is one of distances alone,
-//! served from its buffer at distance 0, so ratios are larger than a real drive's.
+//! The stream framework on the stream paper's workloads, without process information. The disk's service times depend on distances only, and
+//! distance 0 is a buffer hit, so that ratios are larger than on a real drive.
 
 mod closed_loop;
 
@@ -10,7 +10,7 @@ use elevator::service_time::ServiceCurve;
 
 const DEPTHS: [u32; 3] = [1, 4, 31];
 
-/// What came out of a run, of all readers together and of each.
+/// Results of a run, of all readers together and of each.
 #[derive(Debug)]
 struct Outcomes {
     requests: u64,
@@ -50,7 +50,7 @@ fn assert_fair(outcomes: &Outcomes) {
 
 /// The paper: about 3.2 times the others, longest wait 0.37 s, which is three slices of 124 ms and their seeks.
 #[test]
-fn par_read_runs_at_the_sequential_rate_for_a_slice_then_the_next_reader_does_at_every_depth() {
+fn par_read_alternates_sequential_slices_at_every_depth() {
     for depth in DEPTHS {
         let deadline = run("deadline", depth, par_read(Span::ZERO), 5);
         for spec in [
@@ -61,7 +61,7 @@ fn par_read_runs_at_the_sequential_rate_for_a_slice_then_the_next_reader_does_at
             "stream(mq-deadline)",
         ] {
             let stream = run(spec, depth, par_read(Span::ZERO), 5);
-            // A slice of 124 ms at 0.1 ms a request, then a seek of 10 ms.
+            // A slice of 124 ms with 0.1 ms per request, then a seek of 10 ms.
             assert!(
                 ratio(&stream, &deadline) > 50.0,
                 "{spec} at depth {depth}: {stream:?} against {deadline:?}"
@@ -72,18 +72,18 @@ fn par_read_runs_at_the_sequential_rate_for_a_slice_then_the_next_reader_does_at
     }
 }
 
-/// By the tail rule alone nothing is ever pending above a device that has room for all, and no stream begins.
+/// By the tail rule alone, a device with room for all requests leaves none pending, so that no stream begins.
 #[test]
-fn the_tail_rule_alone_starts_no_stream_where_the_device_swallows_all_readers() {
+fn the_tail_rule_alone_starts_no_stream_if_the_device_has_room_for_all_readers() {
     let paper = run("stream{pending_in_device=off}", 31, par_read(Span::ZERO), 5);
     let deadline = run("deadline", 31, par_read(Span::ZERO), 5);
     assert_eq!(paper.requests, deadline.requests);
 }
 
-/// With more readers than the device takes, some are pending and the tail rule has something to compare with. Its timer
-/// starts at the dispatch, so the requests inside eat into the wait.
+/// With more readers than the device's depth, requests are pending for the tail rule to compare with. Its time
+/// starts at the dispatch, so that requests in the device shorten the wait.
 #[test]
-fn the_tail_rule_alone_helps_where_more_readers_wait_than_the_device_takes() {
+fn the_tail_rule_alone_helps_with_more_readers_than_the_depth() {
     let readers = || (0..8).map(|n| Load { at: u64::from(n) * FAR / 2, ..reader(n) }).collect::<Vec<_>>();
     let deadline = run("deadline", 2, readers(), 5);
     let ours = run("stream", 2, readers(), 5);
@@ -103,8 +103,8 @@ fn two_and_three_readers_below_the_depth_form_streams_too() {
     }
 }
 
-/// The paper: the advantage shrinks with think time until the streams break and stream is as deadline. Up to the crossing
-/// at most 3% are lost. The gap costs 10 ms forward.
+/// In the paper the advantage decreases with think time until the streams break and stream equals deadline. Up to that think time
+/// at most 3% are lost. A move from one reader to the next costs 10 ms forward.
 #[test]
 fn the_advantage_falls_with_think_time_and_ends_at_deadline() {
     for depth in DEPTHS {
@@ -120,8 +120,8 @@ fn the_advantage_falls_with_think_time_and_ends_at_deadline() {
     }
 }
 
-/// Beyond the crossing a wait for the reader at the end of the sweep still looks judicious, since the way back (150 GB)
-/// is taken to cost half as much again as it does; without the penalty nothing is lost.
+/// At longer think times a wait for the reader at the end of the sweep still appears judicious, because the penalty raises the
+/// estimated cost of the move back (150 GB) by half. Without the penalty nothing is lost.
 #[test]
 fn beyond_the_crossing_only_the_backward_penalty_loses() {
     for depth in DEPTHS {
@@ -158,7 +158,7 @@ fn multi_threads() -> Vec<Load> {
     (0..8).map(thread).collect()
 }
 
-/// The paper: more than twice deadline.
+/// In the paper: more than twice deadline's throughput.
 #[test]
 fn threads_that_wait_for_each_other_do_not_disturb_the_streams() {
     for depth in DEPTHS {
@@ -169,8 +169,8 @@ fn threads_that_wait_for_each_other_do_not_disturb_the_streams() {
     }
 }
 
-/// Twelve readers take turns of 124 ms, so all wait for longer than deadline's 500 ms: expired requests interrupt the
-/// streams, and nobody waits for the whole turn of the others.
+/// Twelve readers alternate with slices of 124 ms, which would exceed deadline's 500 ms. Expired requests interrupt the
+/// streams, so that no reader waits for the slices of all others.
 #[test]
 fn expired_requests_are_respected() {
     for depth in DEPTHS {
@@ -184,7 +184,7 @@ fn expired_requests_are_respected() {
     }
 }
 
-/// Readers that keep two requests outstanding: their children come while the parent is in the device.
+/// Readers that keep two requests outstanding: a child arrives while its parent is in the device.
 #[test]
 fn readers_with_several_requests_outstanding_are_streams_too() {
     for depth in DEPTHS {
@@ -204,11 +204,11 @@ fn readers_with_several_requests_outstanding_are_streams_too() {
     }
 }
 
-/// Random reads have no locality to exploit: nothing may be lost on them.
+/// Random reads have no locality; the framework must not reduce their throughput.
 #[test]
 fn random_readers_lose_nothing() {
     for depth in DEPTHS {
-        // A stride that leads all over a disk of 500 GB, different for each.
+        // For each reader a different stride over the whole disk of 500 GB.
         let readers = || -> Vec<_> {
             let strides = [97_000_003_u64, 31_000_019, 59_000_023, 83_000_029];
             let readers = (0..).zip(strides);

@@ -1,4 +1,4 @@
-//! Whether waiting pays, end to end: the situations for which the waiting schedulers were made, in a tiny closed world.
+//! The gain of waiting, end to end: the workloads for which the waiting schedulers were designed, in a closed loop.
 
 mod closed_loop;
 
@@ -15,7 +15,7 @@ const CAPACITY: u64 = 200_000_000;
 const SECTORS: u32 = 128;
 const HOUR: Span = Span::from_secs(3_600);
 
-/// 64 KiB take 1.3 ms; a seek takes 2 ms and 13 ms more over the whole disk, a short one half a millisecond.
+/// 64 KiB take 1.3 ms. A seek takes 2 to 15 ms by its distance, a short seek half a millisecond.
 fn takes(head: Sector, request: &Request) -> Span {
     let seek = match head.0.abs_diff(request.start.0) {
         0 => Span::ZERO,
@@ -31,28 +31,28 @@ fn run(scheduler: &str, identity: Identity, loads: &[Load]) -> Outcomes {
     closed_loop::run(build(scheduler), options, Disk::in_order(takes), loads, HOUR)
 }
 
-/// Requests per second, all together.
+/// Requests per second of all loads.
 fn rate(outcomes: &Outcomes) -> f64 {
     outcomes.served.iter().map(Served::requests).sum::<u64>() as f64 / outcomes.elapsed.as_secs_f64()
 }
 
-/// Until that load had enough, or all ended.
+/// The time until a load completed `enough` requests, or until the end of the run.
 fn seconds(outcomes: &Outcomes, n: usize) -> f64 {
     outcomes.served[n].finished.map_or(HOUR.as_secs_f64(), |at| at.as_secs_f64())
 }
 
-/// Reads on and on, from a quarter of the disk.
+/// A sequential reader of a quarter of the disk.
 fn stream(quarter: u32, enough: u64) -> Load {
     let at = u64::from(quarter) * CAPACITY / 4;
     Load { at, sectors: SECTORS, think: Span::from_micros(20), enough, ..reader(quarter + 1) }
 }
 
-/// Four processes, each reading a file of its own, far apart.
+/// Four processes read files that are far apart.
 fn par_read(scheduler: &str, identity: Identity) -> Outcomes {
     run(scheduler, identity, &[0, 1, 2, 3].map(|quarter| stream(quarter, 1_500)))
 }
 
-/// A source tree read file by file, each by a process of its own.
+/// A source tree; each file is read by a process of its own.
 fn chunks(quarter: u32) -> Load {
     let path = Path::Files { requests: 1, gap: 256, spawn: Span::from_micros(1_500) };
     Load { path, ..stream(quarter, 2_000) }
@@ -127,8 +127,8 @@ fn the_device_does_not_wait_long_for_a_random_reader() {
     }
 }
 
-/// Throughput must not be bought with a read that waits for ever: neither of two readers waits much longer than a read
-/// expiry (looked at once in as long) or a slice.
+/// High throughput must not starve a reader: neither of two readers waits much longer than a read
+/// expiry (checked once per expiry time) or a slice.
 #[test]
 fn of_two_streaming_readers_neither_waits_long() {
     for scheduler in WAITING {
@@ -138,14 +138,14 @@ fn of_two_streaming_readers_neither_waits_long() {
         let spread = seconds(&outcomes, 0) / seconds(&outcomes, 1);
         assert!(
             (0.8..1.25).contains(&spread),
-            "{scheduler}: one took {spread:.2} times as long as the other"
+            "{scheduler}: one reader took {spread:.2} times as long as the other"
         );
     }
 }
 
-/// Files that lie megabytes apart and come slowly are a group as long as the next one is within the window.
+/// Files that are megabytes apart and follow slowly form a group if the next one is within the window.
 #[test]
-fn chunk_readers_of_scattered_files_are_groups_all_the_same() {
+fn chunk_readers_of_scattered_files_are_groups_too() {
     let path = Path::Files { requests: 1, gap: 7_000, spawn: Span::from_micros(2_500) };
     let trees = [0, 2].map(|quarter| Load { path, ..chunks(quarter) });
     let [las, cas] =

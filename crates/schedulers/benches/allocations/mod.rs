@@ -1,19 +1,19 @@
-//! How often memory was asked for. A bench that has this module counts from its start.
+//! The number of memory allocations. A benchmark that includes this module counts them from its start.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counts what the system's allocator is asked for.
+/// An allocator that counts allocations and uses the system's.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
 
-/// How often it was until now.
+/// The number of allocations so far.
 pub fn until_now() -> u64 {
     ALLOCATIONS.load(Ordering::Relaxed)
 }
 
-// SAFETY: every call goes to the system's allocator unchanged.
+// SAFETY: passes every call to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.fetch_add(1, Ordering::Relaxed);

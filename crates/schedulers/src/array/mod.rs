@@ -107,7 +107,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     name: "array-stream",
     version: "",
     plain: true,
-    about: "stream scheduling on a disk array: all members serve one stream at a time when that pays; around any work-conserving scheduler",
+    about: "stream scheduling on a disk array: all members serve one stream at a time if that is faster; around any work-conserving scheduler",
     source: "FAST 2011, a scheduling framework that makes any disk schedulers non-work-conserving",
     split: false,
     tunables: Tunables::TABLE,

@@ -1,4 +1,4 @@
-//! Which stream the whole array serves: bringing the heads there, the slice, the end of it and who is next.
+//! The stream that the whole array serves: gathering the heads, the slice, its end, and the choice of the next stream.
 
 use alloc::vec::Vec;
 
@@ -60,14 +60,14 @@ impl StreamCoordinator {
         }
     }
 
-    /// The measurements may show that waiting does not pay, or pays again.
+    /// Advances the trials; their result may change whether the array waits.
     pub(super) fn conduct_trials(&mut self, now: Time) {
         let was = self.trials.conduct();
         self.trials.pass(now, &self.tunables);
         self.take_up(now, was);
     }
 
-    /// Sends the conduct to the members if it has changed.
+    /// Directs the members if the conduct has changed.
     pub(super) fn take_up(&mut self, now: Time, was: Conduct) {
         let conduct = self.trials.conduct();
         if conduct == was {

@@ -1,20 +1,20 @@
 //! The coordinator's decisions one by one, on two members with stripe units of 64 KiB.
 //!
-//! The service times are the default desktop drive's: 0.1 ms where the head is, about 10 to 20 ms far away.
+//! The service times are the default desktop drive's: 0.1 ms at the head's position, about 10 to 20 ms at a distance.
 
 use elevator::{Flags, Priority, Sectors};
 
 use super::*;
 
 const UNIT: u64 = 128;
-/// Where requests of no stream are, on the members.
+/// The position, on the members, of requests that belong to no stream.
 const ELSEWHERE: u64 = 700_000_000;
 /// A unit at the other end of the disks, behind those requests.
 const FAR: u64 = 14_000_000;
 
 /// A request of the array and the part of it on a member.
 #[derive(Clone, Copy)]
-struct Asked {
+struct Submitted {
     member: Member,
     job: ArrayRequestId,
     request: Request,
@@ -32,7 +32,7 @@ fn ms(ms: u64) -> Span {
 }
 
 impl Scene {
-    /// Two members, each with a request of no stream waiting far away.
+    /// Two members, each with a distant queued request that belongs to no stream.
     fn new() -> Self {
         let coordinator = StreamCoordinator::new(ServiceCurve::default(), 2);
         let mut scene = Self { coordinator, now: Time::ZERO, names: 0, foreign: [RequestId(0); 2] };
@@ -43,12 +43,12 @@ impl Scene {
         scene
     }
 
-    /// Somebody asks the array for a unit.
-    fn ask(&mut self, unit: u64) -> Asked {
+    /// Submits a read of one unit to the array.
+    fn ask(&mut self, unit: u64) -> Submitted {
         self.ask_at(Member((unit % 2) as u32), Sector(unit * UNIT), Sector(unit / 2 * UNIT))
     }
 
-    fn ask_at(&mut self, member: Member, logical: Sector, start: Sector) -> Asked {
+    fn ask_at(&mut self, member: Member, logical: Sector, start: Sector) -> Submitted {
         self.names += 1;
         let (job, sectors) = (ArrayRequestId(self.names), Sectors(UNIT as u32));
         self.coordinator
@@ -66,12 +66,12 @@ impl Scene {
             arrived: self.now,
         };
         self.coordinator.inserted(self.now, member, &request, job);
-        Asked { member, job, request }
+        Submitted { member, job, request }
     }
 
-    /// The disk serves it at once; the array's request is done after `response` in all.
-    fn serve(&mut self, asked: Asked, response: Span) {
-        let Asked { member, job, request } = asked;
+    /// The disk serves it at once; the array request completes `response` after its arrival.
+    fn serve(&mut self, asked: Submitted, response: Span) {
+        let Submitted { member, job, request } = asked;
         self.coordinator.dispatched(self.now, member, &request);
         self.now += response;
         let selected = Some(self.foreign[member.index()]);
@@ -79,7 +79,7 @@ impl Scene {
         self.coordinator.completed(self.now, job);
     }
 
-    /// Reads units one after the other; each takes `response`, and then the program thinks.
+    /// Reads units in sequence; each takes `response`, followed by think time.
     fn read(&mut self, units: core::ops::Range<u64>, response: Span, think: Span) {
         for unit in units {
             let asked = self.ask(unit);
@@ -92,7 +92,7 @@ impl Scene {
         core::iter::from_fn(|| self.coordinator.directive()).map(|(member, d)| (member.0, d)).collect()
     }
 
-    /// Reads on until the stream is to be served, and tells that the heads are there.
+    /// Reads until the stream is served, and reports the arrival of the heads.
     fn establish(&mut self, first: u64) {
         self.read(first..first + 11, ms(20), Span::ZERO);
         let urgent = self.directives().into_iter().filter(|(_, d)| matches!(d, Directive::Urgent(_)));
@@ -112,7 +112,7 @@ fn a_stream_is_ready_when_it_has_its_threshold_on_every_disk() {
     let next = eighth.request.id;
     assert_eq!(scene.directives(), [(1, Directive::Urgent(next)), (1, Directive::Adopt(next))]);
     scene.serve(eighth, ms(20));
-    assert_eq!(scene.directives(), [], "the other disk's head follows with the stream's next request there");
+    assert_eq!(scene.directives(), [], "the other head is called with the stream's next request to its disk");
     let ninth = scene.ask(8);
     let next = ninth.request.id;
     assert_eq!(scene.directives(), [(0, Directive::Urgent(next)), (0, Directive::Adopt(next))]);
@@ -121,14 +121,14 @@ fn a_stream_is_ready_when_it_has_its_threshold_on_every_disk() {
 #[test]
 fn response_times_in_between_do_not_count() {
     let mut scene = Scene::new();
-    // A disk sees its next request 60 ms after the last one was completed: far beyond any service time.
+    // Each disk gets its next request 60 ms after the completion of the last one, more than any service time.
     scene.read(0..12, ms(60), Span::ZERO);
-    assert!(!scene.directives().is_empty(), "but the stream has thought for no time");
+    assert!(!scene.directives().is_empty(), "the stream has no think time");
 }
 
 #[test]
 fn think_time_does_count() {
-    // Pending requests are about 20 ms away; between two requests for a disk the program thinks twice.
+    // The pending requests take about 20 ms; between two requests to a disk the program thinks twice.
     for (think, pays) in [(1, true), (6, true), (12, false), (30, false)] {
         let mut scene = Scene::new();
         scene.read(0..40, ms(1), ms(think));
@@ -143,18 +143,18 @@ fn requests_farther_than_the_pending_one_form_no_stream() {
         let asked = scene.ask(n / 2 % 2 * FAR + n);
         scene.serve(asked, ms(15));
     }
-    assert_eq!(scene.directives(), [], "two near each other, then two at the other end of the disks");
+    assert_eq!(scene.directives(), [], "pairs of near requests at opposite ends of the disks");
 }
 
 #[test]
-fn the_slice_is_the_arrays_and_begins_when_all_heads_are_there() {
+fn the_arrays_slice_begins_when_all_heads_have_arrived() {
     let mut scene = Scene::new();
     scene.read(0..11, ms(20), Span::ZERO);
     scene.directives();
     let called = scene.coordinator.next_event().unwrap();
     scene.coordinator.reported(scene.now, Member(1), Report::Established);
-    assert_eq!(scene.directives(), [], "one head is there");
-    assert_eq!(scene.coordinator.next_event(), Some(called), "the others have so long to come");
+    assert_eq!(scene.directives(), [], "one head has arrived");
+    assert_eq!(scene.coordinator.next_event(), Some(called), "the time limit for the other heads");
     scene.now += ms(5);
     scene.coordinator.reported(scene.now, Member(0), Report::Established);
     let until = scene.now + ms(124);
@@ -185,7 +185,7 @@ fn a_stream_alone_rests_for_a_slice() {
     scene.coordinator.pass(scene.now);
     scene.directives();
     scene.read(11..15, ms(20), Span::ZERO);
-    assert_eq!(scene.directives(), [], "80 ms later it stands back for those that belong to no stream");
+    assert_eq!(scene.directives(), [], "80 ms later it stands back for requests of no stream");
     scene.now += ms(1);
     scene.read(15..20, ms(20), Span::ZERO);
     assert_eq!(scene.directives().len(), 4, "then it is served again");
@@ -201,10 +201,10 @@ fn a_broken_stream_ends_the_service_and_never_triggers_again() {
     assert_eq!(scene.directives(), [(0, end), (1, end)]);
     assert_eq!(scene.coordinator.next_event(), None);
     scene.read(11..200, ms(20), Span::ZERO);
-    assert_eq!(scene.directives(), [], "it lasts, and is not usable");
+    assert_eq!(scene.directives(), [], "the stream still exists but is unusable");
     scene.now += ms(1000);
     scene.read(200..212, ms(20), Span::ZERO);
-    assert!(!scene.directives().is_empty(), "once it is gone, another one may form");
+    assert!(!scene.directives().is_empty(), "after its end a new stream may form");
 }
 
 #[test]
@@ -215,27 +215,27 @@ fn merged_requests_keep_their_stream() {
     let mut grown = first.request;
     grown.sectors += second.request.sectors;
     scene.coordinator.grown(scene.now, first.member, &grown, Some(&second.request));
-    scene.serve(Asked { request: grown, ..first }, ms(5));
+    scene.serve(Submitted { request: grown, ..first }, ms(5));
     scene.coordinator.completed(scene.now, second.job);
     scene.read(11..14, ms(20), Span::ZERO);
     assert!(!scene.directives().is_empty());
 }
 
 #[test]
-fn a_request_that_came_back_is_in_the_device_once() {
+fn a_request_that_the_device_returned_is_counted_once() {
     let mut scene = Scene::new();
     let asked = scene.ask(0);
-    // The member's queue sends it again, and tells so; that it came back changes nothing.
+    // The member's queue dispatches the returned request again, which is counted once.
     scene.coordinator.dispatched(scene.now, asked.member, &asked.request);
     scene.serve(asked, ms(20));
     assert_eq!(scene.coordinator.members[0].in_device, []);
 }
 
 #[test]
-fn a_member_that_is_gone_is_not_waited_for() {
+fn a_failed_member_is_not_waited_for() {
     let mut scene = Scene::new();
     scene.coordinator.lost(scene.now, Member(1));
-    // Every other unit, as the rest is somewhere else.
+    // Every other unit: the remaining units are on the failed member.
     for unit in [0, 2, 4] {
         let asked = scene.ask(unit);
         scene.serve(asked, ms(20));
@@ -247,17 +247,17 @@ fn a_member_that_is_gone_is_not_waited_for() {
     scene.serve(fourth, ms(20));
     scene.coordinator.reported(scene.now, Member(0), Report::Established);
     let slice = Directive::Slice(scene.now + ms(124));
-    assert_eq!(scene.directives().first(), Some(&(0, slice)), "the slice begins without it");
+    assert_eq!(scene.directives().first(), Some(&(0, slice)), "the slice begins without the failed member");
 }
 
 #[test]
-fn the_members_do_not_wait_when_that_is_faster() {
+fn members_stop_waiting_if_that_is_faster() {
     let mut scene = Scene::new();
     scene.coordinator.tunables.trial_slices = 4;
     scene.establish(0);
     scene.coordinator.reported(scene.now, Member(0), Report::Broken);
     scene.directives();
-    // 20 ms for each unit, until the trial begins; then 10.
+    // Each unit takes 20 ms until the trial begins, then 10 ms.
     let (mut unit, mut heard) = (FAR, Vec::new());
     while scene.now < Time::ZERO + ms(3_000) {
         let waits = !heard.contains(&(0, Directive::Waiting(false)));
@@ -270,5 +270,5 @@ fn the_members_do_not_wait_when_that_is_faster() {
     let without = heard.iter().position(|(_, d)| *d == Directive::Waiting(false)).unwrap();
     let with = heard.iter().position(|(_, d)| *d == Directive::Waiting(true)).unwrap();
     let served = heard[without..with].iter().any(|(_, d)| matches!(d, Directive::Urgent(_)));
-    assert!(!served, "no stream is served meanwhile");
+    assert!(!served, "no stream is served during the trial");
 }

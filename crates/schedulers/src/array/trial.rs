@@ -1,16 +1,17 @@
-//! Whether waiting pays, by measurement.
+//! Trials: measures whether the array is faster with or without waiting.
 //!
-//! The inequality judges each wait, and a broken stream says that one was in vain. Neither says whether the array gets more
-//! done than if nobody waited: on one slow disk, a reader's next request is queued before the last one is served, nobody
-//! need wait for it, and slices only make the head leave. So once a stream has broken under service, which is what the array
-//! notices first, it does without now and then, for a *period*, and what it gets done in either *conduct* decides: bytes for the time in which anything was asked of it. The conduct that lost
-//! is tried again after twice as many periods each time; one that was hopeless ends early and waits longer.
+//! The inequality judges each wait, and a broken stream shows that one wait was useless. Neither shows whether waiting increases the
+//! throughput of the array. With one slow disk, for example, a reader's next request may be queued before the last one is served; no wait is
+//! needed, and slices only move the head away. The first sign of this is a stream that breaks in service. From then on, the array
+//! occasionally does not wait for a *period*, and compares the throughput (bytes per busy time) of the two *conducts*. It keeps the faster
+//! one. The time until the loser's next trial doubles with each loss. A trial with less than half the rate ends early, and its next
+//! repetition is later.
 
 use elevator::{Sectors, Span, Time};
 
 use super::Tunables;
 
-/// The most periods after which a losing conduct is tried again: half a minute by default.
+/// The maximum number of periods until a losing conduct is tried again: half a minute by default.
 const PATIENCE_MAX: u64 = 32;
 
 /// How the array treats streams.
@@ -52,7 +53,7 @@ impl Account {
 #[derive(Debug)]
 pub(super) struct Trials {
     conduct: Conduct,
-    /// When the conduct began, and until when it stays; `None` before the first trial.
+    /// Begin and end of the current period; `None` before the first trial.
     stay: Option<(Time, Time)>,
     /// The measurement since then.
     account: Account,
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn without_slices_waiting_is_never_doubted() {
+    fn without_trial_slices_there_are_no_trials() {
         let mut busy = Busy::new(100, 200);
         (busy.trials, busy.tunables.trial_slices) = (Trials::new(), 0);
         busy.trials.arrived(busy.now, &busy.tunables);
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_that_was_idle_begins_anew_and_an_idle_one_is_not_awake() {
+    fn measurements_restart_after_idle_time_and_an_idle_array_has_no_event() {
         let mut busy = Busy::new(100, 120);
         busy.changes_after();
         assert_eq!(busy.trials.conduct(), Conduct::AtOnce);

@@ -1,4 +1,4 @@
-//! Policies that exist to be compared with: token buckets at one level only, and a split policy that only listens.
+//! Baselines for comparisons: token buckets at one level only, and a split policy that ignores its events.
 
 pub mod plain_token;
 pub mod split_noop;

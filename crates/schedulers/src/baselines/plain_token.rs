@@ -38,9 +38,9 @@ use crate::split::tokens::Bucket;
 use crate::split::tokens::Head;
 
 tunables! {
-    /// What can be tuned.
+    /// Tunables.
     pub struct Tunables {
-        /// How much an account can save up, as the time in which it would come in.
+        /// The maximum saved credit of an account, as the time in which it accrues.
         saves: Span = Span::from_secs(1), Span::ZERO, Span::from_secs(3_600);
     }
 }
@@ -50,7 +50,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
         name: "token-block",
         version: "",
         plain: true,
-        about: "token bucket at the block layer alone: requests are charged to whoever submits them",
+        about: "token bucket at the block layer only: requests are charged to their submitters",
         source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015 (comparison)",
         split: true,
         tunables: Tunables::TABLE,
@@ -60,7 +60,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
         name: "token-call",
         version: "",
         plain: true,
-        about: "token bucket at the system call alone: calls are charged by their bytes",
+        about: "token bucket at the system call only: calls are charged by their bytes",
         source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015 (comparison)",
         split: true,
         tunables: Tunables::TABLE,
@@ -68,7 +68,7 @@ pub(crate) const LISTINGS: &[Listing] = &[
     },
 ];
 
-/// Where it charges and holds.
+/// The level at which it charges and holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Block,
@@ -82,19 +82,19 @@ pub struct PlainToken {
     buckets: BTreeMap<Account, Bucket>,
     /// Held calls, in order of entry.
     held: Vec<(Account, CallId)>,
-    /// Queued requests by submitter, each in order of arrival with its serial number. A submitter's list stays when it is
-    /// empty: so many submitters as a machine has processes with I/O.
+    /// Queued requests by submitter, each in order of arrival with its serial number. Empty lists are kept: there are at most as many as
+    /// processes with I/O.
     queues: BTreeMap<Account, VecDeque<(u64, RequestId)>>,
     queued: u32,
     head: Head,
 }
 
-/// Requests whose submitter is not known are this account's, which has no limit.
-const NOBODY: Account = Account(u32::MAX);
+/// The account of requests without a known submitter; it has no limit.
+const NO_SUBMITTER: Account = Account(u32::MAX);
 
-/// At the block layer an account is a thread group: nothing else is known there.
+/// At the block layer an account is a thread group, the only identity in a request.
 fn submitter(request: &Request) -> Account {
-    request.process.map_or(NOBODY, |process| Account(process.group))
+    request.process.map_or(NO_SUBMITTER, |process| Account(process.group))
 }
 
 impl PlainToken {
@@ -118,7 +118,7 @@ impl PlainToken {
         self.buckets.get(&account).and_then(Bucket::opens)
     }
 
-    /// The queue with the oldest request that may go.
+    /// The submitter with the oldest request that may be dispatched.
     fn choose(&mut self, now: Time) -> Option<Account> {
         let Self { level, queues, buckets, .. } = self;
         let open = queues.iter().filter(|(account, _)| {
@@ -134,7 +134,7 @@ impl Scheduler for PlainToken {
     fn insert(&mut self, _now: Time, request: &Request) {
         self.queued += 1;
         let queue = self.queues.entry(submitter(request)).or_default();
-        // Room for all that are queued, whosever they will be: a list does not grow just because its submitter has more of them.
+        // Each list has room for all queued requests, so that none grows in the steady state.
         if queue.capacity() < self.queued as usize {
             queue.reserve((self.queued as usize).next_power_of_two() - queue.len());
         }
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_call_bytes_are_charged_and_nothing_below_is_seen() {
+    fn token_call_charges_bytes_of_calls_and_no_requests() {
         let mut t = host(Level::Call);
         assert_eq!(t.write(1, 1).1, Verdict::Proceed);
         let (call, verdict) = t.write(1, 1);

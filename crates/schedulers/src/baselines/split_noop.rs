@@ -33,14 +33,14 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     name: "split-noop",
     version: "",
     plain: true,
-    about: "first come, first served, hearing of causes: what the hooks of split policies cost",
+    about: "first come, first served with the hooks of split policies, to measure their cost",
     source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015",
     split: true,
     tunables: &[],
     make: Make::WorkConserving(|_| Box::<SplitNoop>::default()),
 }];
 
-/// Noop with ears.
+/// Noop with the hooks of a split policy.
 #[derive(Default)]
 pub struct SplitNoop(Noop);
 
@@ -104,7 +104,7 @@ mod tests {
     use crate::split::testing::Host;
 
     #[test]
-    fn no_call_is_held_and_the_oldest_goes_first() {
+    fn no_call_is_held_and_the_oldest_request_is_first() {
         let mut t = Host::new(SplitNoop::default()).accounts(&[Terms::default(); 2]);
         t.dirty(0, 7, 0, 10_000);
         assert_eq!(t.fsync(0, 7).1, Verdict::Proceed);

@@ -1,7 +1,7 @@
-//! Time as kernels of the 2.6 years told it: in ticks of 1/HZ second.
+//! Time in ticks of 1/HZ second, as in Linux 2.6 kernels.
 //!
-//! Several windows of the anticipatory scheduler and of CFQ are counted in ticks, so their lengths depend on the HZ that
-//! the kernel was built with; a policy that follows them has it as a parameter.
+//! Several intervals of the anticipatory scheduler and of CFQ are counted in ticks, so that their lengths depend on the HZ of the
+//! kernel's configuration. Policies that follow these sources have HZ as a tunable.
 
 use elevator::{Span, Time};
 
@@ -25,10 +25,10 @@ impl Ticks {
 
     /// Changes the tick length from `now` on. Ticks are counted on, so times in the past keep their tick numbers; stored
     /// times in the future must be converted with the result.
-    pub(crate) const fn change_hz(&mut self, now: Time, hz: u64) -> Retelling {
+    pub(crate) const fn change_hz(&mut self, now: Time, hz: u64) -> Conversion {
         let (before, tick) = (*self, self.at(now));
         *self = Self { origin: (before.time(tick), tick), ..Self::of_hz(hz) };
-        Retelling { now: tick, before, after: *self }
+        Conversion { now: tick, before, after: *self }
     }
 
     /// The number of ticks up to a time.
@@ -61,13 +61,13 @@ impl Ticks {
 
 /// Converts tick numbers after a change of the tick length.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Retelling {
+pub(crate) struct Conversion {
     now: Jiffies,
     before: Ticks,
     after: Ticks,
 }
 
-impl Retelling {
+impl Conversion {
     /// Converts a tick in the future to the first new tick at or after its time.
     pub(crate) const fn apply(&self, point: &mut Jiffies) {
         if *point > self.now {
@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_truncate_as_the_kernels_constants_do() {
+    fn spans_are_truncated_like_the_kernels_constants() {
         let lengths = |hz| [6, 20, 125].map(|ms| Ticks::of_hz(hz).of(Span::from_millis(ms)));
         assert_eq!(lengths(1000), [6, 20, 125]);
         assert_eq!(lengths(250), [1, 5, 31]); // 4, 20 and 124 ms: the stream paper's numbers
@@ -101,16 +101,16 @@ mod tests {
     }
 
     #[test]
-    fn another_hz_counts_on() {
+    fn a_change_of_hz_continues_the_count() {
         let mut ticks = Ticks::of_hz(1000);
         let anew = ticks.change_hz(Time::from_nanos(10_500_000), 250);
         assert_eq!(ticks.at(Time::from_nanos(10_500_000)), 10);
         assert_eq!(ticks.at(Time::from_nanos(14_000_000)), 11);
         assert_eq!(ticks.time(11), Time::from_nanos(14_000_000));
-        let retold = [3, 10, 14, 15].map(|mut point| {
+        let converted = [3, 10, 14, 15].map(|mut point| {
             anew.apply(&mut point);
             point
         });
-        assert_eq!(retold, [3, 10, 11, 12], "14 ms are a tick's beginning, 15 ms are not");
+        assert_eq!(converted, [3, 10, 11, 12], "a tick begins at 14 ms, none at 15 ms");
     }
 }

@@ -1,12 +1,12 @@
-//! Which of two requests is nearer to the head, as the anticipatory scheduler reckons and CFQ after it.
+//! The distance rule of the anticipatory scheduler, which CFQ adopted: which of two requests is nearer to the head.
 //!
-//! An elevator that goes one way, except for short ways back, which count more.
+//! A one-way elevator that allows short moves backward at a higher cost.
 
 use elevator::{RequestId, Sector};
 
 use crate::parts::sorted::SortedIndex;
 
-/// How far back the head may go, and the cost of that.
+/// The limit of backward moves, and their cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reach {
     /// Sectors behind the head up to which a request counts as reachable.
@@ -65,7 +65,7 @@ mod tests {
     const REACH: Reach = Reach { back_max: 1_000, back_penalty: 2 };
 
     #[test]
-    fn short_ways_back_count_double_and_long_ones_are_for_the_next_round() {
+    fn short_backward_moves_count_double_and_long_ones_wait_for_the_next_sweep() {
         let cost = |sector| REACH.cost(Sector(5_000), Sector(sector));
         assert!(cost(5_100) < cost(5_101));
         assert!(cost(4_950) > cost(5_099)); // 50 back counts 100
@@ -73,11 +73,11 @@ mod tests {
         assert!(cost(5_100) < cost(4_950)); // a tie: the higher sector
         assert!(cost(4_000) < cost(9_000)); // 1000 back is still reachable
         assert!(cost(3_999) > cost(1 << 40)); // 1001 is not
-        assert!(cost(10) < cost(3_000)); // both next round: from the lowest
+        assert!(cost(10) < cost(3_000)); // both in the next sweep: the lowest first
     }
 
     #[test]
-    fn the_nearest_is_the_least_of_all_costs() {
+    fn the_nearest_has_the_lowest_cost() {
         let mut random = Random::new(3);
         for _ in 0..2_000 {
             let mut sorted = SortedIndex::new();

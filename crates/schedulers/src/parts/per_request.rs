@@ -1,4 +1,4 @@
-//! What a policy remembers about each request, in an array indexed by the request's id.
+//! A policy's data about each request, in an array indexed by the request's id.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};

@@ -1,10 +1,10 @@
-//! Requests of one process after those of another: the machinery of the first two CFQs.
+//! Rounds over the processes' queues, as in the first two versions of CFQ.
 //!
-//! Each process has a queue in sector order. When the list for the device runs dry, it is filled in rounds, each of which
-//! takes the lowest request of every queue, until there are enough; then it is put in sector order.
+//! Each process has a queue in sector order. When the dispatch list is empty, it is filled in rounds. Each round
+//! takes the lowest request of every queue, until the list has `quantum` requests; then the list is sorted by sector.
 //!
-//! All queues lie one behind the other in one sorted index, so that memory depends on how many requests there are and not on
-//! how they are spread over processes.
+//! One sorted index contains all queues in sequence, so that memory depends only on the number of requests, not on
+//! their distribution over processes.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -18,14 +18,14 @@ use crate::parts::sorted::{Key, SortedIndex};
 /// The state of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Place {
-    /// In the dispatch list; it must not change any more.
+    /// In the dispatch list; it must not grow.
     #[default]
     Dispatch,
     /// In the process queue of that index.
     Queue(u32),
 }
 
-/// Bits of an index key that hold the sector (8 PiB; beyond, a queue's order is not quite that of sectors); the others hold
+/// Bits of an index key for the sector (8 PiB; beyond, a queue's order is only approximately that of sectors). The other bits are
 /// the queue.
 const SECTOR_BITS: u32 = 44;
 

@@ -1,9 +1,9 @@
-//! What a policy remembers of each process, in a table that cannot grow without bound.
+//! A bounded table of a policy's data about each process.
 //!
-//! A process is found by a number (a task, a thread group, an I/O context). When it ends, its number leads nowhere any
-//! more, so a later process of the same number starts afresh; what was remembered stays as long as requests or the policy
-//! hold on to it. Hosts may not tell of every end, so what nobody has used for long is forgotten, and when the table
-//! is full, whatever comes under the hand of a clock that goes round it.
+//! The key of a process is a number (a task, a thread group, an I/O context). When the process ends, the key is removed, so that
+//! a later process with the same number gets a new entry. The old entry stays while requests or the policy reference it. Hosts may not
+//! report every end of a process. Entries that were not used for a long time are therefore evicted; when the table is full, the CLOCK
+//! algorithm evicts entries.
 
 use alloc::vec::Vec;
 use core::hash::Hash;
@@ -13,8 +13,8 @@ use hashbrown::HashMap;
 
 use crate::parts::jiffies::Jiffies;
 
-/// The most processes with a history, unless more have requests at once: far more than a disk serves while their histories
-/// are meaningful.
+/// The maximum number of processes with a history, unless more have requests at the same time. A disk serves far fewer processes in the
+/// time in which a history is useful.
 const MOST: usize = 1024;
 
 /// The index of a process's history in the table.
@@ -92,7 +92,7 @@ impl<T: Default, K: Copy + Eq + Hash> Processes<T, K> {
     /// Removes a reference.
     pub(crate) fn unpin(&mut self, slot: Slot) {
         let entry = &mut self.entries[slot.index()];
-        debug_assert!(entry.pins > 0, "let go more often than held");
+        debug_assert!(entry.pins > 0, "more unpins than pins");
         entry.pins -= 1;
         if entry.pins == 0 && !entry.running {
             self.forget(slot);
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_later_process_of_the_same_number_starts_afresh() {
+    fn a_later_process_with_the_same_number_gets_a_new_history() {
         let mut table = Processes::<u32>::default();
         let first = table.enter(7, 0, 0, drop);
         table[first] = 1;
@@ -167,14 +167,14 @@ mod tests {
         table.end(7);
         assert!(!table.is_running(first));
         let second = table.enter(7, 1, 0, drop);
-        assert_eq!((table[first], table[second]), (1, 0), "the first is held on to");
+        assert_eq!((table[first], table[second]), (1, 0), "the first is pinned");
         table.unpin(first);
         assert_eq!(table.find(7), Some(second));
-        assert_eq!(table.enter(8, 2, 0, drop), first, "its place is free again");
+        assert_eq!(table.enter(8, 2, 0, drop), first, "its entry is reused");
     }
 
     #[test]
-    fn the_table_stays_bounded_however_many_come_without_ending() {
+    fn the_table_is_bounded_if_no_process_ends() {
         let mut table = Processes::<u32>::default();
         let held = table.enter(0, 0, 0, drop);
         table.pin(held);

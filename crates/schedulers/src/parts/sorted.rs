@@ -1,13 +1,13 @@
 //! Requests in sector order.
 //!
-//! A two-level array: chunks of at most `CHUNK` entries, and an array of each chunk's least key by which a chunk is
-//! found, which at the sizes of an I/O queue beats a tree with a node per request. In a chunk an entry stays where it was
-//! put, and a word says in which order they are: where a request lies among the others no processor guesses, so each
-//! search looks at all of a chunk, and each change moves four bits in that word, whatever the place.
+//! A two-level array: chunks of at most `CHUNK` entries, and an array of each chunk's lowest key for the search. At the sizes of an
+//! I/O queue this is faster than a tree with a node per request. An entry does not move within its chunk; one word stores the order of
+//! the entries. The position of a request among others is unpredictable for the processor's branch prediction. A search therefore compares
+//! all keys of a chunk without branches, and an insertion or removal shifts four-bit fields in the word.
 //!
-//! Two neighbouring chunks together always hold more than `MERGE` entries, so the number of chunks is bounded by the
-//! number of entries; memory for that many is set aside when the number of entries reaches a new power of two, and
-//! nothing is allocated otherwise.
+//! Two neighbouring chunks together always have more than `MERGE` entries, so that the number of entries bounds the number of
+//! chunks. Memory for that many chunks is allocated when the number of entries reaches a new power of two, and
+//! never otherwise.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

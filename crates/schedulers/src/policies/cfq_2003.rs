@@ -54,7 +54,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     name: "cfq",
     version: "2003",
     plain: false,
-    about: "a request of every process by turns, no waiting: the CFQ of the 2003 benchmarks",
+    about: "one request of each process in turn, without waiting: the CFQ of the 2003 benchmarks",
     source: "Axboe's patch against Linux 2.5.60, 11 February 2003",
     split: false,
     tunables: Tunables::TABLE,

@@ -68,7 +68,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     name: "cfq",
     version: "2.6.9",
     plain: false,
-    about: "a request of every process by turns, and a share of the queue for each; no waiting",
+    about: "one request of each process in turn, and a share of the queue for each; without waiting",
     source: "Linux 2.6.9, drivers/block/cfq-iosched.c",
     split: false,
     tunables: Tunables::TABLE,

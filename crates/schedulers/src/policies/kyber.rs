@@ -49,7 +49,7 @@ use crate::parts::fifo::{Fifo, Links};
 use crate::parts::per_request::PerRequest;
 
 tunables! {
-    /// What can be tuned in kyber.
+    /// Tunables.
     pub struct Tunables {
         /// Target for reads, from arrival to completion. Lower throttles writes earlier. The kernel calls it read_lat_nsec.
         read_lat: Span = Span::from_millis(2), Span::from_nanos(1), Span::from_secs(100);
@@ -132,13 +132,13 @@ struct Latency {
     total: Histogram,
     /// Since dispatch.
     device: Histogram,
-    /// When a percentile is taken whatever the number of samples.
+    /// From this time on a percentile needs no minimum number of samples.
     window_ends: Option<Time>,
     /// The 99th percentile's bucket from a window without congestion.
     remembered: Option<usize>,
 }
 
-/// Which of a domain's two histograms.
+/// A domain's two histograms.
 #[derive(Clone, Copy)]
 enum Kind {
     Total,
@@ -212,7 +212,7 @@ enum Place {
     Sent(Time),
 }
 
-/// The scheduler; see the head of this file.
+/// The Kyber scheduler.
 pub struct Kyber {
     tunables: Tunables,
     domains: [Domain; DOMAINS],
@@ -231,7 +231,7 @@ pub struct Kyber {
 }
 
 impl Kyber {
-    /// For a queue with this request limit.
+    /// With nothing queued, for a queue with `nr_requests` requests.
     #[must_use]
     pub fn new(nr_requests: u32) -> Self {
         Self {
@@ -447,12 +447,12 @@ mod tests {
         Histogram(counts)
     }
 
-    /// So many that met the target well, and so many that missed it by far.
+    /// `good` samples far below the target, and `bad` samples far above it.
     fn good_and_bad(good: u32, bad: u32) -> Histogram {
         histogram([good, 0, 0, 0, 0, 0, 0, bad])
     }
 
-    /// A look at these histograms, in the device and in total, of one domain; the depths after it.
+    /// Evaluates these histograms of one domain (in the device, and since arrival); returns the depths after the evaluation.
     fn look(
         kyber: &mut Kyber,
         ms: u64,
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_where_so_many_of_all_have_been() {
+    fn a_percentile_is_the_bucket_that_reaches_the_share() {
         for (good, bad, percent, bucket) in [
             (99, 1, 99, 0),
             (98, 2, 99, 7),
@@ -508,12 +508,12 @@ mod tests {
         ] {
             let mut histogram = good_and_bad(good, bad);
             assert_eq!(histogram.take_percentile(percent), bucket, "{percent}% of {good} and {bad}");
-            assert_eq!(histogram.samples(), 0, "it begins anew");
+            assert_eq!(histogram.samples(), 0, "taking a percentile resets the histogram");
         }
     }
 
     #[test]
-    fn a_percentile_needs_500_samples_or_a_second_since_the_first_look() {
+    fn a_percentile_needs_500_samples_or_a_second_since_the_first_evaluation() {
         let after = |samples: u32, looks: &[u64]| -> Vec<Option<usize>> {
             let mut latency = Latency { total: good_and_bad(samples, 0), ..Latency::default() };
             looks.iter().map(|&ms| latency.percentile(at_ms(ms), Kind::Total, 99)).collect()
@@ -542,19 +542,19 @@ mod tests {
     fn a_domain_that_misses_its_target_gets_tokens_back_without_congestion_too() {
         let mut kyber = Kyber::new(256);
         kyber.domains[READ].depth = 10;
-        // The 99th percentile decides: a hundredth may miss it.
+        // The 99th percentile decides: one per cent may miss the target.
         assert_eq!(look(&mut kyber, 100, READ, NOTHING, good_and_bad(495, 5))[READ], 10);
         assert_eq!(
             look(&mut kyber, 200, READ, NOTHING, good_and_bad(494, 6))[READ],
             20,
-            "twice as late, twice as many"
+            "twice the target: twice the tokens"
         );
         assert_eq!(look(&mut kyber, 300, READ, NOTHING, histogram([0, 0, 0, 0, 500, 0, 0, 0]))[READ], 25);
         kyber.domains[READ].depth = 200;
         assert_eq!(
             look(&mut kyber, 400, READ, NOTHING, good_and_bad(0, 500))[READ],
             256,
-            "never more than at first"
+            "never more than the initial depth"
         );
     }
 
@@ -576,14 +576,14 @@ mod tests {
         assert_eq!(
             look(&mut kyber, 400, READ, congested, NOTHING)[WRITE],
             2,
-            "what was measured before is used up"
+            "the stored percentile is used only once"
         );
         kyber.domains[WRITE].latency.total = histogram([500, 0, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(look(&mut kyber, 500, READ, congested, NOTHING)[WRITE], 1, "and one is always left");
+        assert_eq!(look(&mut kyber, 500, READ, congested, NOTHING)[WRITE], 1, "at least one token is left");
     }
 
     #[test]
-    fn latencies_are_taken_since_arrival_and_since_dispatch_and_looked_at_after_100_ms() {
+    fn latencies_since_arrival_and_since_dispatch_are_evaluated_after_100_ms() {
         let mut kyber = Kyber::new(256);
         let mut requests = Requests::default();
         let ids = [0, 1_000].map(|start| requests.add(request(start, 8)));
@@ -599,7 +599,7 @@ mod tests {
         assert_eq!(
             (latency.total.samples(), latency.device.samples()),
             (1, 1),
-            "what came back was not served"
+            "a returned request is no sample"
         );
         assert_eq!((kyber.look_at, kyber.domains[READ].taken), (Some(at_ms(111)), 0));
         kyber.look(at_ms(110));
@@ -637,7 +637,11 @@ mod tests {
             })
             .collect();
         kyber.completed(Time::ZERO, &requests[sent[0]], Outcome::Done);
-        assert_eq!(leave(&kyber), [Admission::Must, Admission::No], "that was the synchronous one");
+        assert_eq!(
+            leave(&kyber),
+            [Admission::Must, Admission::No],
+            "the queue is full after the synchronous request"
+        );
         kyber.completed(Time::ZERO, &requests[sent[1]], Outcome::Done);
         assert_eq!(leave(&kyber), [Admission::ByLimit, Admission::ByLimit]);
     }

@@ -44,7 +44,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     name: "look",
     version: "",
     plain: true,
-    about: "sector order, up and down by turns",
+    about: "sector order, alternately ascending and descending",
     source: "Worthington, Ganger, Patt, SIGMETRICS 1994",
     split: false,
     tunables: &[],

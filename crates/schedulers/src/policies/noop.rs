@@ -88,7 +88,7 @@ mod tests {
     use crate::testing::{Table, request};
 
     #[test]
-    fn first_come_first_served_whatever_grows() {
+    fn growth_does_not_change_the_order() {
         let mut t = Table::new(Noop::default());
         let far = t.read(9_000);
         let near = t.read(0);

@@ -76,7 +76,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     name: "sptf",
     version: "",
     plain: true,
-    about: "the shortest positioning time first, as the drive's model tells it; else the nearest sector",
+    about: "shortest positioning time first, from a model of the drive; without a model the nearest sector",
     source: "Jacobson, Wilkes, HPL-CSP-91-7, 1991",
     split: false,
     tunables: Tunables::TABLE,
@@ -246,7 +246,7 @@ mod tests {
     use elevator::Requests;
     use elevator::{Device, LastDispatched, Value};
 
-    /// A drive on which higher sectors come round sooner.
+    /// A drive on which higher sectors have shorter positioning times.
     struct Backward;
 
     impl Positioning for Backward {
@@ -255,16 +255,16 @@ mod tests {
         }
     }
 
-    /// A drive with a buffer, a head that is not where the last request was, few different angles (so that there are equals),
-    /// and a count of the questions.
+    /// A drive with a buffer, a head that is not at the end of the last request, few different angles (so that ties occur),
+    /// and a counter of evaluations.
     struct Disc {
         head: u64,
         buffer: (u64, u64),
-        tells_angles: bool,
+        has_angles: bool,
         asked: Cell<u32>,
     }
 
-    /// Angles, and how long the platter takes from one to the next.
+    /// Number of angles, and the time from one angle to the next.
     const ANGLES: u64 = 16;
     const STEP_US: u64 = 400;
 
@@ -277,11 +277,11 @@ mod tests {
             sector.wrapping_mul(0x9e37_79b9) % ANGLES
         }
 
-        /// What passes between the move to a sector that so many sectors are from the head, and `within`.
+        /// The angles that pass between the end of a move by `sectors` and `within`.
         fn reached(&self, now: Time, sectors: u64, within: Span) -> Option<Angles> {
             let seek_us = self.seek_us(self.head + sectors);
             let rest_us = (within.as_nanos() / 1000).checked_sub(seek_us)?;
-            if !self.tells_angles || rest_us >= ANGLES * STEP_US {
+            if !self.has_angles || rest_us >= ANGLES * STEP_US {
                 return Some(Angles::ALL);
             }
             let landed = (now.as_nanos() / 1000 + seek_us).div_ceil(STEP_US);
@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    /// What is asked of a [`Disc`].
+    /// The requests to a [`Disc`].
     #[derive(Clone, Copy)]
     struct Traffic {
         capacity: u64,
@@ -328,9 +328,9 @@ mod tests {
         depth: usize,
     }
 
-    /// Keeps `depth` requests queued and serves `turns` of them, each of which must be the one that asking about all would
-    /// have chosen, with the head up to `astray` sectors from the last; how many a decision asked about, on average.
-    fn asked_per_decision(seed: u64, traffic: Traffic, tells_angles: bool, turns: u32) -> u32 {
+    /// Keeps `depth` requests queued and serves `turns` of them, with the head up to `astray` sectors from the last one. Each choice must be that
+    /// of a full evaluation. Returns the mean number of evaluated requests per decision.
+    fn evaluated_per_decision(seed: u64, traffic: Traffic, has_angles: bool, turns: u32) -> u32 {
         let Traffic { capacity, astray, depth } = traffic;
         let (mut random, mut requests, mut sptf) = (Random::new(seed), Requests::default(), Sptf::default());
         let mut last_dispatched: Option<LastDispatched> = None;
@@ -345,7 +345,7 @@ mod tests {
             let disc = Disc {
                 head: last_dispatched.map_or(0, |last| last.end.0) + random.below(astray),
                 buffer: (buffer, buffer + random.below(20)),
-                tells_angles,
+                has_angles,
                 asked: Cell::new(0),
             };
             let device = Device { depth: 1, in_flight: 0, last_dispatched, positioning: Some(&disc) };
@@ -367,17 +367,17 @@ mod tests {
             for depth in [1, FEW, FEW + 1, 300] {
                 for astray in [1, capacity] {
                     let traffic = Traffic { capacity, astray, depth };
-                    asked_per_decision(seed, traffic, true, 1_000);
-                    asked_per_decision(seed, traffic, false, 1_000);
+                    evaluated_per_decision(seed, traffic, true, 1_000);
+                    evaluated_per_decision(seed, traffic, false, 1_000);
                 }
             }
         }
     }
 
     #[test]
-    fn a_request_that_grew_at_its_front_lies_at_another_angle() {
+    fn growth_at_the_front_changes_the_angle() {
         let (mut requests, mut sptf) = (Requests::default(), Sptf::default());
-        let disc = Disc { head: 0, buffer: (0, 0), tells_angles: true, asked: Cell::new(0) };
+        let disc = Disc { head: 0, buffer: (0, 0), has_angles: true, asked: Cell::new(0) };
         let ids: alloc::vec::Vec<RequestId> = (1..40).map(|n| requests.add(request(n * 20, 8))).collect();
         ids.iter().for_each(|&id| sptf.insert(Time::ZERO, &requests[id]));
         for turn in 0..1_000 {
@@ -397,8 +397,8 @@ mod tests {
 
     #[test]
     fn few_requests_of_a_long_queue_are_evaluated() {
-        let asked = |depth, tells_angles| {
-            asked_per_decision(4, Traffic { capacity: 50_000_000, astray: 1_000, depth }, tells_angles, 200)
+        let asked = |depth, has_angles| {
+            evaluated_per_decision(4, Traffic { capacity: 50_000_000, astray: 1_000, depth }, has_angles, 200)
         };
         let [some, many] = [100, 5_000].map(|depth| asked(depth, false));
         assert!(some < 30 && many < 60, "{some} {many}");
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn the_drive_decides_and_of_equals_the_first() {
+    fn the_shortest_positioning_time_is_first_and_of_equals_the_oldest() {
         let mut t = table(&[]);
         let [low, high, twin] = [100, 900, 900].map(|sector| t.read(sector));
         t.serves(high, Reason::ShortestPositioning);
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_waits_gets_nearer() {
+    fn waiting_reduces_the_cost_of_a_request() {
         let mut t = table(&[("ageing", Value::Percent(10))]);
         let low = t.read(100);
         t.at(7); // 10% of 7 ms are 700 µs, of 9 ms 900 µs

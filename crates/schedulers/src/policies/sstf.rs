@@ -96,7 +96,7 @@ mod tests {
         let [far, near] = [5_000, 100].map(|sector| t.read(sector));
         t.serves(near, Nearest); // the head is at 0, then at 108
         let [below, above] = [8, 208].map(|sector| t.read(sector));
-        t.serves(above, Nearest); // 100 either way; then at 216
+        t.serves(above, Nearest); // both are 100 sectors away; then the head is at 216
         t.serves(below, Nearest);
         t.serves(far, Nearest);
         t.idles();

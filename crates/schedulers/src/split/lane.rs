@@ -1,4 +1,4 @@
-//! What is queued, in lanes that are each served one way in sector order: every account's reads, and all writes together.
+//! Queued requests in lanes, each served in one-way sector order: one lane for each account's reads, and one for all writes.
 
 use alloc::vec::Vec;
 
@@ -6,9 +6,9 @@ use elevator::{Growth, Op, Request, RequestId, Sector};
 
 use crate::parts::sorted::{Key, SortedIndex};
 
-/// So many requests of a lane may pass its oldest one, then that is next: as many as are a batch of `deadline`. Several who
-/// read in sequence in one account, a virtual machine's processes, would otherwise wait for the first of them to end.
-/// Fewer: more seeks between them.
+/// The maximum number of requests that pass the oldest one of a lane: a batch of `deadline`. Without a limit, several sequential readers in
+/// one account (processes of a virtual machine) would wait for the end of the first one.
+/// Lower: more seeks between them.
 const PASSES: u32 = 16;
 
 /// Requests of one lane.
@@ -44,7 +44,7 @@ impl Lane {
         self.arrivals.insert_key(age(request), request.id);
     }
 
-    /// At or behind the last one's end, else the lowest; the oldest if too many have passed it.
+    /// The first request at or behind the end of the last one, else the lowest; the oldest if too many have passed it.
     fn next(&self) -> Option<RequestId> {
         if self.passed >= PASSES {
             return self.arrivals.first();
@@ -62,7 +62,7 @@ impl Lane {
     }
 }
 
-/// Everything that is queued. An account is named by its place in the policy's own list.
+/// All queued requests. `place` is an account's index in the policy's list.
 #[derive(Clone, Debug, Default)]
 pub struct Lanes {
     reads: Vec<Lane>,
@@ -78,25 +78,25 @@ impl Lanes {
         self.queued_reads + self.queued_writes == 0
     }
 
-    /// Whether anybody's reads are queued,
+    /// Whether reads of any account are queued.
     #[must_use]
     pub const fn reads_wait(&self) -> bool {
         self.queued_reads > 0
     }
 
-    /// or this account's,
+    /// Whether reads of this account are queued.
     #[must_use]
     pub fn has_reads(&self, place: usize) -> bool {
         self.reads.get(place).is_some_and(|lane| !lane.sorted.is_empty())
     }
 
-    /// or writes.
+    /// Whether writes are queued.
     #[must_use]
     pub const fn writes_wait(&self) -> bool {
         self.queued_writes > 0
     }
 
-    /// The places of accounts whose reads are queued.
+    /// The indexes of accounts with queued reads.
     pub fn readers(&self) -> impl Iterator<Item = usize> {
         (0..self.reads.len()).filter(|&place| self.has_reads(place))
     }
@@ -123,14 +123,14 @@ impl Lanes {
         (&mut self.reads[place], &mut self.queued_reads)
     }
 
-    /// A request of the account at `place` joins.
+    /// Adds a request of the account at `place`.
     pub fn insert(&mut self, place: usize, request: &Request) {
         let (lane, queued) = self.lane(place, request.op);
         lane.insert(request);
         *queued += 1;
     }
 
-    /// A queued one grew, as [`Scheduler::merged`](elevator::Scheduler::merged) has it; by how many bytes that were not
+    /// A queued request grew, with the arguments of [`Scheduler::merged`](elevator::Scheduler::merged). Returns the number of bytes that were not
     /// queued before.
     pub fn merged(&mut self, place: usize, request: &Request, growth: Growth<'_>) -> u64 {
         let (lane, queued) = self.lane(place, request.op);
@@ -142,7 +142,7 @@ impl Lanes {
         request.sectors.bytes() - growth.was_sectors.bytes()
     }
 
-    /// A request leaves for the device; how far it lies from the end of its lane's last one, in sectors.
+    /// Removes a request that is dispatched; returns its distance from the end of its lane's last one, in sectors.
     pub fn take(&mut self, place: usize, request: &Request) -> u64 {
         let (lane, queued) = self.lane(place, request.op);
         *queued -= 1;
@@ -156,7 +156,7 @@ mod tests {
     use crate::testing::request;
 
     #[test]
-    fn a_reader_in_sequence_is_left_for_the_oldest_after_so_many() {
+    fn the_oldest_request_is_next_after_a_limited_number_of_passes() {
         let mut lanes = Lanes::default();
         let nth = |n: u32| Request { id: RequestId(n), serial: n.into(), ..request(u64::from(n) * 8, 8) };
         let far = Request { id: RequestId(0), serial: 0, ..request(1_000_000, 8) };

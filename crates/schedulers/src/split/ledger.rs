@@ -1,8 +1,8 @@
-//! Who is charged what, and when: an estimate as soon as a page is dirty; when it sets out, the estimate is given back and
-//! the request pays, its bytes at once and its way when it goes. What is thrown away is given back.
+//! Charges to accounts. A dirtied page is charged an estimate. When the page is submitted, the estimate is refunded and
+//! the request is charged instead: its bytes at once, its seek at dispatch. The estimate of a discarded page is refunded.
 //!
-//! A page or request with several causes is charged to them in equal parts. Pages of different causes may share a request,
-//! which then has them all.
+//! A page or request with several causes is charged to them in equal parts. Pages with different causes may share a request,
+//! which then has all of these causes.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,19 +12,19 @@ use elevator::{CauseSet, Op, Request};
 
 use super::tokens::{Head, seek};
 
-/// What is outstanding on behalf of a set of causes.
+/// The dirty data of a set of causes.
 #[derive(Clone, Debug, Default)]
 struct Set {
-    /// Places of its members in the policy's own list.
+    /// Indexes of its members in the policy's list.
     members: Vec<usize>,
-    /// Bytes dirtied that have neither set out nor been thrown away.
+    /// Dirtied bytes that were neither submitted nor discarded.
     bytes: u64,
-    /// What was charged for them in advance, in byte equivalents.
+    /// The estimate charged for them, in byte equivalents.
     estimate: u64,
 }
 
 impl Set {
-    /// Takes the part of the estimate that stands for so many bytes.
+    /// Removes and returns the part of the estimate for `bytes`.
     fn refund(&mut self, bytes: u64) -> u64 {
         let bytes = bytes.min(self.bytes);
         if bytes == 0 {
@@ -40,31 +40,31 @@ impl Set {
 /// A file with dirty pages.
 #[derive(Clone, Copy, Debug, Default)]
 struct Written {
-    /// The byte behind the page that was dirtied last.
+    /// The end of the page that was dirtied last, in bytes.
     end: u64,
     /// Dirty pages.
     pages: u64,
 }
 
-/// What accounts owe. An account is named here by its place in the policy's own list.
+/// The charges to accounts. `place` is an account's index in the policy's list.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     places: BTreeMap<Account, usize>,
     sets: Vec<Set>,
     files: BTreeMap<File, Written>,
     head: Head,
-    /// Whether writes are charged their way.
+    /// Whether writes are charged their seeks.
     charges_seeks: bool,
 }
 
-/// Requests that nobody is known to have caused are this account's.
-const NOBODY: Account = Account(u32::MAX);
+/// The account of requests without known causes.
+const NO_CAUSE: Account = Account(u32::MAX);
 
-/// Hears of each charge: an account's place, and byte equivalents, negative when some are given back.
+/// Receives each charge: an account's index and byte equivalents, negative for a refund.
 pub type Charge<'a> = &'a mut dyn FnMut(usize, i64);
 
 impl Ledger {
-    /// An empty one, which charges writes their way or not.
+    /// Without charges. `charges_seeks`: whether writes are charged their seeks.
     #[must_use]
     pub const fn new(charges_seeks: bool) -> Self {
         Self {
@@ -76,24 +76,24 @@ impl Ledger {
         }
     }
 
-    /// From now on writes are charged their way, or not.
+    /// Sets whether writes are charged their seeks from now on.
     pub const fn charge_seeks(&mut self, charges_seeks: bool) {
         self.charges_seeks = charges_seeks;
     }
 
-    /// An account's place; places are given in the order in which accounts are first heard of, from 0.
+    /// An account's index. Indexes are assigned from 0 in the order of first use.
     pub fn place(&mut self, account: Account) -> usize {
         let next = self.places.len();
         *self.places.entry(account).or_insert(next)
     }
 
-    /// How many accounts have a place.
+    /// The number of accounts with an index.
     #[must_use]
     pub fn accounts(&self) -> usize {
         self.places.len()
     }
 
-    /// Who is in a set. Accounts not heard of before get their places; all must be known to the policy.
+    /// Defines the members of a set. New accounts get an index; the policy must have data for each of them.
     pub fn define(&mut self, set: CauseSet, members: &[Account]) {
         let members = members.iter().map(|&account| self.place(account)).collect();
         let index = set.0 as usize;
@@ -103,26 +103,26 @@ impl Ledger {
         self.sets[index].members = members;
     }
 
-    /// The places of a set's members; none for a set that was never defined.
+    /// The indexes of a set's members; none for an undefined set.
     #[must_use]
     pub fn members(&self, set: CauseSet) -> &[usize] {
         self.sets.get(set.0 as usize).map_or(&[], |set| &set.members)
     }
 
-    /// The place of the account that a request queues with: the first of its causes.
+    /// The index of the account in whose queue a request is: the first of its causes.
     pub fn place_of(&mut self, request: &Request) -> usize {
         let first = request.causes.and_then(|set| self.members(set).first().copied());
-        first.unwrap_or_else(|| self.place(NOBODY))
+        first.unwrap_or_else(|| self.place(NO_CAUSE))
     }
 
-    /// How many of a file's pages are dirty.
+    /// The number of a file's dirty pages.
     #[must_use]
     pub fn dirty_pages(&self, file: File) -> u64 {
         self.files.get(&file).map_or(0, |file| file.pages)
     }
 
-    /// A page is dirty: its size is charged, and the way from the file's last one. If others dirtied it before, they get
-    /// back what their part of it was thought to cost; if the same did, nothing changes.
+    /// A page was dirtied: charges its size, and the seek from the file's last dirtied page. If another set had dirtied it before, that set is
+    /// refunded its estimate; if the same set had, nothing changes.
     pub fn dirtied(&mut self, page: &Page, set: CauseSet, before: Option<CauseSet>, charge: Charge<'_>) {
         if before == Some(set) {
             return;
@@ -143,7 +143,7 @@ impl Ledger {
         self.split(set, estimate as i64, charge);
     }
 
-    /// A dirty page is on its way, in a request that will pay for it, or was thrown away: what was charged is given back.
+    /// A dirty page was submitted, in a request that is charged instead, or discarded: refunds its estimate.
     pub fn cleaned(&mut self, page: &Page, set: CauseSet, charge: Charge<'_>) {
         if let Some(file) = self.files.get_mut(&page.file) {
             file.pages -= 1;
@@ -154,14 +154,14 @@ impl Ledger {
         self.refund(set, u64::from(page.bytes), charge);
     }
 
-    /// A write of so many bytes entered the queue: they are charged now, as nothing stands for them any more.
+    /// A write entered the queue or grew by `bytes`, which are charged now.
     pub fn queued(&mut self, request: &Request, bytes: u64, charge: Charge<'_>) {
         if let Some(set) = request.causes.filter(|_| request.op != Op::Read) {
             self.split(set, bytes as i64, charge);
         }
     }
 
-    /// A request goes to the device: its causes are charged its way there, and a read its bytes.
+    /// A request is dispatched: charges its causes its seek, and for a read also its bytes.
     pub fn dispatched(&mut self, request: &Request, charge: Charge<'_>) {
         let cost = self.head.moves(request.start, request.sectors);
         let owed = match request.op {
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_is_charged_when_it_is_dirtied_and_not_again_by_the_same() {
+    fn a_page_is_charged_once_per_set() {
         let mut t = Owed::new();
         t.dirty(0, A, None);
         t.dirty(0, A, Some(A));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_from_the_files_last_page_is_part_of_the_estimate_up_to_two_mebibytes() {
+    fn the_estimate_includes_a_seek_of_up_to_two_mebibytes() {
         let mut t = Owed::new();
         t.dirty(0, A, None);
         t.dirty(4096 + 1000 * 4096, A, None);
@@ -253,17 +253,17 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_joins_takes_its_half() {
+    fn a_further_cause_is_charged_half() {
         let mut t = Owed::new();
         t.dirty(0, A, None);
         t.dirty(0, BOTH, Some(A));
-        assert_eq!(t.owed[0] + t.owed[1], 4096 + 4096, "the way back to the same page counts as one page");
+        assert_eq!(t.owed[0] + t.owed[1], 4096 + 4096, "the seek back to the same page counts as one page");
         assert_eq!(t.owed[0], t.owed[1]);
         assert_eq!(t.ledger.dirty_pages(File(1)), 1);
     }
 
     #[test]
-    fn where_ways_are_not_charged_a_write_is_its_pages_and_a_read_still_its_way() {
+    fn without_charged_seeks_only_reads_are_charged_seeks() {
         let mut t = Owed::new();
         t.ledger.charge_seeks(false);
         t.dirty(0, A, None);
@@ -291,21 +291,21 @@ mod tests {
     }
 
     #[test]
-    fn when_the_request_goes_the_estimate_has_given_way_to_the_true_cost() {
+    fn at_dispatch_the_true_cost_replaces_the_estimate() {
         let mut t = Owed::new();
         t.dirty(0, A, None);
         t.dirty(100 * 4096, A, None);
         assert_eq!(t.owed[0], 2 * 4096 + 99 * 4096);
         t.clean(0, A);
         t.clean(100 * 4096, A);
-        t.send(1000, 16, A); // the file system had put both pages side by side
-        assert_eq!(t.owed[0], 2 * 4096, "the first request has no way to go");
-        t.send(1000, 16, A); // a journal's block: nothing was estimated
+        t.send(1000, 16, A); // both pages are adjacent on the device
+        assert_eq!(t.owed[0], 2 * 4096, "the first request is charged no seek");
+        t.send(1000, 16, A); // a journal block, which has no estimate
         assert_eq!(t.owed[0], 2 * 4096 + 8192 + 8192);
     }
 
     #[test]
-    fn pages_of_two_that_share_a_request_leave_no_estimate_behind() {
+    fn pages_of_two_sets_in_one_request_leave_no_estimate() {
         let mut t = Owed::new();
         t.dirty(0, A, None);
         t.dirty(4096, B, None);

@@ -52,19 +52,19 @@ use super::tokens::Bucket;
 use crate::listing::{Listing, Make};
 
 tunables! {
-    /// What can be tuned.
+    /// Tunables.
     pub struct Tunables {
-        /// Bytes in a turn, of an account's reads and of writes. Source: 10 MiB.
+        /// Bytes in a turn, for an account's reads and for writes. Source: 10 MiB.
         turn_bytes: Count = 10 << 20, 1, 1 << 40;
-        /// How long to wait for the next read of the account whose turn it is. Source: 10 ms.
+        /// Maximum wait for the next read of the account in turn. Source: 10 ms.
         idle: Span = Span::from_millis(10), Span::ZERO, Span::from_secs(1);
-        /// How much an account can save up, as the time in which it would come in. The source has a cap and no number.
+        /// The maximum saved credit of an account, as the time in which it accrues. The source has a cap without a number.
         saves: Span = Span::from_secs(1), Span::ZERO, Span::from_secs(3_600);
-        /// Bytes of a turn that may be read in sequence in spite of debt. Whose way has used up its allowance before it has
-        /// read anything would else pay for another way at once. The longest way is worth 2 MiB: with as much behind it, at
-        /// least half of an allowance is reading. More: reads of others wait longer. 0: debt stops everybody.
+        /// Bytes of a turn that an account may read sequentially in spite of debt. Otherwise an account whose seek has used up its credit before any
+        /// transfer would have to pay for another seek. The longest seek costs 2 MiB: with the same amount read after it, at
+        /// least half of the credit is transfer. Higher: reads of others wait longer. 0: debt stops every account.
         run: Count = 2 << 20, 0, 1 << 40;
-        /// What near means for reads in a row, as in AFQ.
+        /// Maximum distance of near reads, as in AFQ.
         near: Sectors = 1024, 0, 1 << 40;
     }
 }
@@ -87,11 +87,11 @@ struct Member {
     sequential: bool,
     /// Its reads in the device.
     in_flight: u32,
-    /// When the last of them came back.
+    /// The time of the last completion.
     returned: Time,
 }
 
-/// Whose turn it is at the block.
+/// The party in turn at the block layer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
     Reads(usize),
@@ -139,7 +139,7 @@ impl SplitToken {
         });
     }
 
-    /// Where a request queues: a read with the first of its causes.
+    /// The account in whose queue a request is: a read with the first of its causes.
     fn place_of(&mut self, request: &Request) -> usize {
         let place = self.ledger.place_of(request);
         self.grow();
@@ -155,7 +155,7 @@ impl SplitToken {
         self.lanes.has_reads(place) && (self.is_on_a_run(place) || self.members[place].bucket.is_open(now))
     }
 
-    /// Whether an account reads in sequence in a turn of its own that is not too long for one in debt.
+    /// Whether an account reads sequentially in its own turn, within the `run` that is allowed in debt.
     fn is_on_a_run(&self, place: usize) -> bool {
         let (turn, sent) = self.turn;
         turn == Who::Reads(place) && sent < self.tunables.run && self.members[place].sequential
@@ -168,7 +168,7 @@ impl SplitToken {
         }
     }
 
-    /// The next in the round after whose turn it was: writes first, then each account.
+    /// The next party in round-robin order: writes first, then each account.
     fn next_turn(&mut self, now: Time) -> Option<Who> {
         let round = self.members.len() + 1;
         let after = match self.turn.0 {
@@ -183,7 +183,7 @@ impl SplitToken {
             .find(|&who| self.has_work(who, now))
     }
 
-    /// The wait that is worth it for the account whose turn it is: until its last request comes back, and then for a while.
+    /// The wait for the account in turn: until its last request completes, and then for `idle`.
     fn awaits(&mut self, now: Time) -> Option<Hold> {
         let (Who::Reads(place), sent) = self.turn else { return None };
         let on_a_run = self.is_on_a_run(place);
@@ -342,7 +342,7 @@ mod tests {
     use super::super::testing::Host;
     use super::*;
 
-    /// Account 0 has no limit; account 1 has one megabyte (10^6 bytes) a second and saves nothing.
+    /// Account 0 has no limit; account 1 has one megabyte (10^6 bytes) per second and saves no credit.
     fn host() -> Host {
         let limited = Terms { rate: Some(1_000_000), ..Terms::default() };
         let policy = SplitToken {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn dirtying_is_charged_and_the_next_write_waits_until_it_is_paid() {
+    fn dirtying_is_charged_and_the_next_write_waits_until_the_debt_is_paid() {
         let mut t = host();
         assert_eq!(t.write(1, 1).1, Verdict::Proceed);
         t.dirty(1, 1, 0, 25); // 102,400 bytes
@@ -375,14 +375,14 @@ mod tests {
     }
 
     #[test]
-    fn fsync_is_not_held_its_data_was_paid_for() {
+    fn fsync_is_not_held_because_its_data_is_already_charged() {
         let mut t = host();
         t.dirty(1, 1, 0, 1000);
         assert_eq!(t.fsync(1, 1).1, Verdict::Proceed);
     }
 
     #[test]
-    fn reads_of_one_in_debt_wait_and_writes_do_not() {
+    fn reads_of_an_account_in_debt_wait_and_writes_do_not() {
         let mut t = host();
         t.dirty(1, 1, 0, 25);
         let read = t.caused(1, Op::Read, 100, 8);
@@ -404,13 +404,13 @@ mod tests {
         let reads = [0, 8, 16].map(|start| t.caused(1, Op::Read, start, 8));
         t.table.serves(reads[0], Reason::RoundRobin);
         t.table.serves(reads[1], Reason::SliceOwner);
-        // The way is worth 2 MiB: 2.097 s, and two reads of 4 KB.
+        // The seek costs 2 MiB (2.097 s), in addition to two reads of 4 KB.
         t.table.holds(HoldReason::NoToken, Some(Time::from_nanos(2_105_344_000)));
         t.table.at(2_106).serves(reads[2], Reason::SliceOwner);
     }
 
     #[test]
-    fn accounts_take_turns_of_so_many_bytes() {
+    fn accounts_alternate_in_turns_of_turn_bytes() {
         let mut t = host();
         t.table.scheduler.tune("turn_bytes", elevator::Value::Count(8192)).unwrap();
         let mine = [0, 8, 16].map(|start| t.caused(0, Op::Read, start, 8));

@@ -1,4 +1,4 @@
-//! A host with the hooks, for the decision tables of split policies.
+//! A host with the hooks of split policies, for decision tables.
 
 use alloc::vec::Vec;
 
@@ -22,7 +22,7 @@ impl Host {
         self.table.scheduler.split().expect("a split policy")
     }
 
-    /// Introduces accounts 0, 1, … with these terms, and each one's own set.
+    /// Registers accounts 0, 1, … with these terms, and a cause set for each of them.
     pub(crate) fn accounts(mut self, terms: &[Terms]) -> Self {
         let now = self.table.now;
         for (n, &terms) in (0..).zip(terms) {
@@ -52,7 +52,7 @@ impl Host {
         self.split().returned(now, &call);
     }
 
-    /// So many pages of a file become dirty because of an account, from a page on.
+    /// An account dirties `pages` pages of a file, starting with page `from`.
     pub(crate) fn dirty(&mut self, account: u32, file: u64, from: u64, pages: u64) {
         let now = self.table.now;
         for page in from..from + pages {
@@ -61,7 +61,7 @@ impl Host {
         }
     }
 
-    /// They go out.
+    /// Submits those pages.
     pub(crate) fn submit(&mut self, account: u32, file: u64, from: u64, pages: u64) {
         let now = self.table.now;
         for page in from..from + pages {
@@ -70,7 +70,7 @@ impl Host {
         }
     }
 
-    /// They are thrown away.
+    /// Discards those pages.
     pub(crate) fn free(&mut self, account: u32, file: u64, from: u64, pages: u64) {
         let now = self.table.now;
         for page in from..from + pages {
@@ -79,7 +79,7 @@ impl Host {
         }
     }
 
-    /// A request enters that an account caused.
+    /// Inserts a request whose cause is an account.
     pub(crate) fn caused(&mut self, account: u32, op: Op, start: u64, sectors: u32) -> RequestId {
         self.table.insert(elevator::Request {
             op,
@@ -88,13 +88,13 @@ impl Host {
         })
     }
 
-    /// Everything that the policy wants done now.
+    /// The actions that the policy returns now.
     pub(crate) fn acts(&mut self) -> Vec<Action> {
         let now = self.table.now;
         core::iter::from_fn(|| self.split().act(now)).collect()
     }
 
-    /// When it wants to be asked again, in milliseconds.
+    /// The policy's alarm, in milliseconds.
     pub(crate) fn alarm_ms(&mut self) -> Option<u64> {
         let alarm = self.split().alarm()?;
         Some(alarm.as_nanos().div_ceil(Span::from_millis(1).as_nanos()))

@@ -10,26 +10,26 @@ use elevator::{SECTOR_BYTES, Sector, Sectors, Span, Time};
 /// The longest seek, in byte equivalents: about 20 ms at 100 MB/s. Larger: random work is charged more.
 pub const LONGEST_SEEK: u64 = 2 << 20;
 
-/// The price of a seek over so many bytes of address space.
+/// The price of a seek over `distance` bytes of address space.
 #[must_use]
 pub const fn seek(distance: u64) -> u64 {
     if distance < LONGEST_SEEK { distance } else { LONGEST_SEEK }
 }
 
-/// Follows the head.
+/// Tracks the position of the head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Head {
     at: Option<Sector>,
 }
 
 impl Head {
-    /// Nowhere yet.
+    /// Without a position.
     #[must_use]
     pub const fn new() -> Self {
         Self { at: None }
     }
 
-    /// What it costs to go to `start` and transfer `sectors`, in byte equivalents; the head is there afterwards. The first
+    /// Moves the head; returns the price of the seek to `start` and of the transfer, in byte equivalents. The first
     /// request is charged no seek.
     pub fn moves(&mut self, start: Sector, sectors: Sectors) -> u64 {
         let distance = self.at.map_or(0, |at| at.distance(start).saturating_mul(SECTOR_BYTES));
@@ -38,14 +38,14 @@ impl Head {
     }
 }
 
-/// Tokens are byte equivalents.
+/// A token bucket. Tokens are byte equivalents.
 #[derive(Clone, Copy, Debug)]
 pub struct Bucket {
-    /// Tokens a second; `None` for an account without limit.
+    /// Tokens per second; `None` for an account without limit.
     rate: Option<u64>,
     /// The most that can be saved.
     cap: u64,
-    /// What is there, in tokens × 10^9, so that no fraction is lost; negative in debt.
+    /// The credit in tokens × 10^9, so that no fraction is lost; negative in debt.
     credit: i128,
     at: Time,
 }
@@ -53,7 +53,7 @@ pub struct Bucket {
 const SCALE: i128 = 1_000_000_000;
 
 impl Bucket {
-    /// An empty one that refills at `rate` and holds what comes in `saves`.
+    /// An empty bucket that refills at `rate`; its capacity is the refill of the time `saves`.
     #[must_use]
     pub fn new(now: Time, rate: Option<u64>, saves: Span) -> Self {
         let mut bucket = Self { rate, cap: 0, credit: 0, at: now };
@@ -61,7 +61,7 @@ impl Bucket {
         bucket
     }
 
-    /// Another rate from now on.
+    /// Changes rate and capacity from now on.
     pub fn set(&mut self, now: Time, rate: Option<u64>, saves: Span) {
         self.refill(now);
         self.rate = rate;
@@ -87,13 +87,13 @@ impl Bucket {
         }
     }
 
-    /// Whether anything may be begun now: there is no limit, or no debt.
+    /// Whether a call or request may begin now: there is no limit, or no debt.
     pub fn is_open(&mut self, now: Time) -> bool {
         self.refill(now);
         self.rate.is_none() || self.credit >= 0
     }
 
-    /// When the debt will be paid, if nothing more is spent; `None` if there is none, or if it never will be.
+    /// When the debt will be paid if no more tokens are spent; `None` without debt, or if the rate is 0.
     #[must_use]
     pub fn opens(&self) -> Option<Time> {
         let rate = self.rate.filter(|&rate| rate > 0 && self.credit < 0)?;
@@ -115,7 +115,7 @@ mod tests {
         assert!(!bucket.is_open(at_ms(499)));
         assert_eq!(bucket.opens(), Some(at_ms(500)));
         assert!(bucket.is_open(at_ms(500)));
-        bucket.spend(at_ms(60_000), 2000); // two seconds' worth was saved, no more
+        bucket.spend(at_ms(60_000), 2000); // the saved credit is limited to two seconds
         assert!(bucket.is_open(at_ms(60_000)));
         bucket.spend(at_ms(60_000), 1);
         assert!(!bucket.is_open(at_ms(60_000)));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_of_nothing_never_opens_again() {
+    fn a_rate_of_zero_never_opens_again() {
         let mut bucket = Bucket::new(Time::ZERO, Some(0), Span::from_secs(1));
         bucket.spend(Time::ZERO, 1);
         assert!(!bucket.is_open(at_ms(1_000_000)));

@@ -1,5 +1,5 @@
-//! A tiny closed world: processes that ask for the next thing when the last one came back, the real queue, and a disk that
-//! takes as long as a function of the place says. Enough to see what a policy does to processes; no model of any drive.
+//! A closed loop: processes that issue a request after the completion of the last one, the real queue, and a disk whose service times are
+//! a function of the position. It shows the effect of a policy on processes; it models no particular drive.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -17,19 +17,19 @@ use elevator::{
 /// Sectors in 50 GB.
 pub const FAR: u64 = 50_000_000_000 / 512;
 
-/// Where a process goes from one request to the next.
+/// The positions of a process's requests.
 #[derive(Clone, Copy)]
 pub enum Path {
-    /// So many sectors on from where the last one ended.
+    /// The given number of sectors behind the end of the last one.
     Ahead(u64),
-    /// Anywhere in so many sectors.
+    /// Random within the given number of sectors.
     Within(u64),
-    /// Through files of so many requests, so many sectors apart, each read by a process of its own, which takes some time to
+    /// Files of `requests` requests, `gap` sectors apart. Each is read by a process of its own, which takes `spawn` to
     /// start (`find -exec cat`).
     Files { requests: u64, gap: u64, spawn: Span },
 }
 
-/// After each `every` requests it waits until another load has done as many.
+/// After each `every` requests the load waits until another load has completed the same number.
 #[derive(Clone, Copy)]
 pub struct Partner {
     pub load: usize,
@@ -41,10 +41,10 @@ pub struct Partner {
 pub struct Load {
     pub process: u32,
     pub op: Op,
-    /// Of writes: whether somebody waits for them.
+    /// Whether writes are synchronous.
     pub sync: bool,
     pub sectors: u32,
-    /// Where it begins.
+    /// The first sector.
     pub at: u64,
     pub path: Path,
     pub depth: u32,
@@ -54,11 +54,11 @@ pub struct Load {
     /// When it starts.
     pub start: Span,
     pub partner: Option<Partner>,
-    /// Nobody waits for it to do more.
+    /// The number of requests after which the run need not wait for this load.
     pub enough: u64,
 }
 
-/// Reads 4 KiB one after the other, in a place of its own, and does not think.
+/// Sequential reads of 4 KiB in a region of its own, without think time.
 pub fn reader(process: u32) -> Load {
     Load {
         process,
@@ -76,13 +76,13 @@ pub fn reader(process: u32) -> Load {
     }
 }
 
-/// What became of a load.
+/// The result of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     pub sectors: u64,
-    /// Of each request, in order of completion: when it was submitted and how long it took.
+    /// Submission time and latency of each request, in order of completion.
     pub latencies: Vec<(Time, Span)>,
-    /// When it had enough.
+    /// When it completed `enough` requests.
     pub finished: Option<Time>,
 }
 
@@ -102,7 +102,7 @@ impl Served {
     }
 }
 
-/// Why which place was served when.
+/// Time, position and reason of each dispatch.
 #[derive(Default)]
 pub struct Log(pub Vec<(Time, Sector, Reason)>);
 
@@ -114,21 +114,21 @@ impl Observer for Log {
     }
 }
 
-/// How it ended.
+/// The result of a run.
 pub struct Outcomes {
     pub served: Vec<Served>,
     pub elapsed: Span,
     pub log: Log,
 }
 
-/// How long a request takes, the last one having ended there.
+/// The service time of a request with the head at a sector.
 type Takes = dyn Fn(Sector, &Request) -> Span;
 
-/// Something that serves one request at a time.
+/// A disk that serves one request at a time.
 pub struct Disk {
     takes: Box<Takes>,
-    /// Nearest first, as a drive with a queue does; but half the time that a command has waited is taken off, so that none
-    /// waits for ever. Else in order of arrival.
+    /// Serves the nearest first, as a drive with a queue; half of a command's waiting time is subtracted, so that none
+    /// waits for ever. Otherwise in order of arrival.
     nearest_first: bool,
     waiting: Vec<(Time, Ticket)>,
     serving: Option<(Time, Ticket)>,
@@ -179,18 +179,18 @@ struct World<'a> {
     queue: Queue<Log>,
     disk: Disk,
     now: Time,
-    /// When which load submits its next request.
+    /// The times at which loads submit their next requests.
     due: BinaryHeap<Reverse<(Time, usize)>>,
     wake: Option<Time>,
     positions: Vec<u64>,
-    /// Of each load, now, and the last one that was started.
+    /// The current process of each load, and the process that was started last.
     processes: Vec<u32>,
     youngest: u32,
     random: Random,
     served: Vec<Served>,
 }
 
-/// Runs `loads` for so long, or until all have had enough.
+/// Runs `loads` for the given time, or until all have completed `enough` requests.
 pub fn run(
     scheduler: Box<dyn Scheduler>,
     options: Options,

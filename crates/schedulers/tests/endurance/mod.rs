@@ -1,22 +1,22 @@
-//! What the tests that take long share: how long they take, and several of many at a time.
+//! Helpers of long tests: their length, and parallel execution.
 
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A number that whoever runs the tests may set.
+/// A number from the environment.
 pub fn from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// What `work` found wrong, a panic too, with what it was about.
+/// Runs `work`; its error, or its panic, is prefixed with `what`.
 pub fn about<T>(what: impl Display, work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
     let found = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err("it panicked".to_owned()));
     found.map_err(|found| format!("{what}: {found}"))
 }
 
-/// Does `work` for each of `items`, as many at a time as there are processors; what was wrong.
+/// Runs `work` for each of `items`, in parallel on all processors; panics with the errors.
 pub fn each<T: Sync>(items: &[T], work: impl Fn(&T) -> Result<(), String> + Sync) {
     let (next, failures) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let worker = || {

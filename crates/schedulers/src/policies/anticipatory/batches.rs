@@ -2,7 +2,7 @@
 
 use super::Timing;
 use super::lists::Kind;
-use crate::parts::jiffies::{Jiffies, Retelling};
+use crate::parts::jiffies::{Conversion, Jiffies};
 
 /// The running batch, and the number of writes that a batch may have.
 #[derive(Clone, Copy, Debug)]
@@ -37,7 +37,7 @@ impl Batches {
     }
 
     /// The tick length changed.
-    pub(crate) const fn retell(&mut self, anew: Retelling) {
+    pub(crate) const fn convert_ticks(&mut self, anew: Conversion) {
         anew.apply(&mut self.expires);
     }
 
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(Batches::new(&TIMING).write_batch_count, 12);
         assert_eq!(after(12, 12, 376, false), 6, "more than three times too long: half");
         assert_eq!(after(12, 12, 375, false), 11, "too long: one less");
-        assert_eq!(after(12, 12, 375, true), 12, "uncontended: it says nothing");
+        assert_eq!(after(12, 12, 375, true), 12, "uncontended: no information");
         assert_eq!(after(12, 12, 125, false), 12, "as wanted");
         assert_eq!(after(12, 12, 124, false), 13, "too short: one more");
         assert_eq!(after(12, 12, 41, false), 24, "less than a third: twice as many");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_batch_begins_to_count_when_its_first_read_completes() {
+    fn the_clock_of_a_read_batch_starts_when_its_first_read_completes() {
         let mut b = Batches::new(&TIMING);
         b.switch_to_writes();
         assert!(b.is_changing() && !b.is_expired(10_000));

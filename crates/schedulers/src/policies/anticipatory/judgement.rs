@@ -1,4 +1,4 @@
-//! Whether to go on waiting: what every version answers in its own way.
+//! The interface of a version's decision whether to continue waiting.
 
 use alloc::vec::Vec;
 

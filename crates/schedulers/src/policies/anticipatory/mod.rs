@@ -499,7 +499,7 @@ impl<S: Settings, J: Judges<S>> Tuning for Anticipatory<S, J> {
         self.settings.set(name, value)?;
         if self.settings.hz() != hz {
             let anew = self.ticks.change_hz(self.now, self.settings.hz());
-            self.batches.retell(anew);
+            self.batches.convert_ticks(anew);
             self.records.values_mut().for_each(|record| anew.apply(&mut record.expires));
         }
         self.timing = self.settings.timing();

@@ -1,4 +1,4 @@
-//! Decision tables that read like the source: at what time what arrives or completes, and what is to happen then.
+//! Decision tables: arrivals and completions with their times, and the expected decisions.
 
 use elevator::{
     Admission, Direction, Flags, HoldReason, Op, Process, Reason, Request, RequestId, Span, Time, Value,
@@ -9,7 +9,7 @@ use crate::testing::{Table, at_ms, request};
 use HoldReason::{AwaitCompletion, AwaitProcess, BatchChange};
 use Reason::{Anticipated, Batch, CloseEnough, Expired, NewBatch, SectorOrder, WaitOver, WaitUseless};
 
-/// Far from everything else: 2^30 sectors are 512 GiB.
+/// A distant position: 2^30 sectors are 512 GiB.
 const FAR: u64 = 1 << 30;
 
 fn las() -> Table {
@@ -36,7 +36,7 @@ fn exits(t: &mut Table, process: u32) {
     t.scheduler.exited(t.now, Process::single(process));
 }
 
-/// Process 1 has read three times, one behind the other, with `think` ms in between; the last read is queued.
+/// Process 1 has read three times sequentially with a think time of `think` ms; the last read is queued.
 fn with_history(t: &mut Table, think: u64) -> RequestId {
     for n in 0..3 {
         let id = t.read_by(1, 1_000 + 8 * n);
@@ -49,7 +49,7 @@ fn with_history(t: &mut Table, think: u64) -> RequestId {
 }
 
 #[test]
-fn the_next_read_of_the_same_process_is_waited_for_and_served_before_an_older_one() {
+fn the_next_read_of_the_same_process_is_served_before_an_older_one() {
     for mut t in both() {
         let first = t.read_by(1, 1_000);
         t.serves(first, SectorOrder); // completes at 0
@@ -65,7 +65,7 @@ fn the_next_read_of_the_same_process_is_waited_for_and_served_before_an_older_on
 }
 
 #[test]
-fn no_time_runs_before_the_read_has_completed() {
+fn the_time_limit_begins_at_the_completion_of_the_read() {
     for mut t in both() {
         t.depth = 4;
         let first = t.read_by(1, 1_000);
@@ -86,7 +86,7 @@ fn a_request_long_after_the_completion_is_not_held() {
         let other = t.at(6).read_by(2, FAR);
         t.serves(other, WaitOver);
         let early = t.at(11).read_by(1, 1_000);
-        t.holds(AwaitProcess, until(12)); // only what is left of the time
+        t.holds(AwaitProcess, until(12)); // the rest of the time limit
         t.at(12).serves(early, WaitOver);
     }
 }
@@ -128,7 +128,7 @@ fn with_one_identity_for_all_the_next_in_order_always_breaks_the_wait() {
 fn a_process_with_a_queued_request_is_not_waited_for() {
     for mut t in both() {
         let first = t.read_by(1, 1_000);
-        // Its other request is far; somebody else's is on the way, but not close.
+        // Its own other request is distant; another process's request is nearer, but not close.
         let own_far = t.read_by(1, 3 * FAR);
         t.serves(first, SectorOrder);
         let other = t.read_by(2, FAR);
@@ -139,7 +139,7 @@ fn a_process_with_a_queued_request_is_not_waited_for() {
 
 #[test]
 fn a_close_request_of_another_process_ends_the_wait() {
-    // 2.6.9: 64 sectors ahead or 32 behind at once, twice as far with each millisecond from the second on.
+    // 2.6.9: initially 64 sectors ahead or 32 behind; the distance doubles with each millisecond from the second on.
     for (ms, start, close) in [
         (0, 1_008 + 64, true),
         (0, 1_008 + 65, false),
@@ -155,7 +155,7 @@ fn a_close_request_of_another_process_ends_the_wait() {
         let mut t = las();
         check_close(&mut t, ms, start, close);
     }
-    // 2.6.32: 8192 sectors ahead or 4096 behind at once, twice as far with each tick.
+    // 2.6.32: initially 8192 sectors ahead or 4096 behind; the distance doubles with each tick.
     for (ms, start, close) in [
         (0, 100_008 + 8_192, true),
         (0, 100_008 + 8_193, false),
@@ -169,7 +169,7 @@ fn a_close_request_of_another_process_ends_the_wait() {
     }
 }
 
-/// A read that ends at 1008 or 100008, a far one for which the device is held, and one at `start` after `ms`.
+/// A read that ends at 1008 or 100008, a distant one that has to wait, and one at `start` after `ms`.
 #[track_caller]
 fn check_close(t: &mut Table, ms: u64, start: u64, close: bool) {
     let first = t.read_by(1, if start < 50_000 { 1_000 } else { 100_000 });
@@ -212,7 +212,7 @@ fn an_ended_process_is_waited_for_until_half_of_them_were_not_continued() {
         exits(&mut t, 100 + n);
         t.now += Span::from_millis(10);
     }
-    // One time-out a round moves exit_no_coop: 32, 60, 84, 105, 123, 139 of 256; the seventh wait does not begin.
+    // Each time-out raises exit_no_coop: 32, 60, 84, 105, 123, 139 of 256; the seventh wait does not begin.
     assert_eq!(waits, 6);
 }
 
@@ -233,7 +233,7 @@ fn a_process_that_continues_near_by_restores_the_wait_for_ended_ones() {
 #[test]
 fn las_does_not_wait_for_new_processes_that_tend_to_end() {
     let mut t = las();
-    // Each reads once and ends while it is waited for: exit_prob 32, 60, 84, 105, 123, 139.
+    // Each process reads once and ends during the wait: exit_prob 32, 60, 84, 105, 123, 139.
     for n in 0..6 {
         let once = t.read_by(10 + n, 1_000);
         t.next();
@@ -265,7 +265,7 @@ fn a_process_that_thinks_longer_than_the_wait_is_not_waited_for() {
         t.serves(other, WaitOver);
     }
     for mut t in both() {
-        // At think times of 10 ms each read after the first comes too late to be waited for.
+        // At think times of 10 ms each read after the first arrives after the wait.
         for n in 0..4 {
             let id = t.read_by(1, 1_000 + 8 * n);
             t.next();
@@ -282,7 +282,7 @@ fn a_process_that_thinks_longer_than_the_wait_is_not_waited_for() {
 #[test]
 fn las_ends_the_wait_for_a_request_nearer_than_the_mean_seek() {
     let mut t = las();
-    // Process 1 jumps a million sectors each time.
+    // Each read of process 1 is a million sectors after the last one.
     for n in 0..4 {
         let id = t.read_by(1, 1_000_000 * (n + 1));
         t.next();
@@ -300,7 +300,7 @@ fn an_expired_read_goes_at_once_and_no_other_for_as_long_again() {
         t.at(100).serves(first, SectorOrder);
         let [old, older_too] = [FAR, FAR + 1_000_000].map(|sector| t.read_by(2, sector));
         t.holds(AwaitProcess, until(106));
-        // Process 1 reads on and is always waited for. The others expire at 225, but the list was looked at at 126.
+        // Process 1 reads sequentially, and the device waits for it. The other reads expire at 225; the list was checked at 126.
         while t.now < at_ms(252) {
             reader += 8;
             let next = t.read_by(1, reader);
@@ -310,7 +310,7 @@ fn an_expired_read_goes_at_once_and_no_other_for_as_long_again() {
         let next = t.read_by(1, reader + 8);
         t.sends(old, Expired);
         t.complete(old);
-        // The rest of process 2's is next to it, and its own.
+        // The remaining request is adjacent, and process 2's own.
         t.sends(older_too, Anticipated);
         let _ = next;
     }
@@ -389,7 +389,7 @@ fn the_awaited_process_may_exceed_the_limit() {
         t.read_by(2, FAR);
         let leave =
             |t: &Table, n| t.scheduler.may_queue(t.now, Some(Process::single(n)), Direction::Read, true);
-        assert_eq!(leave(&t, 1), Admission::ByLimit, "nothing is waited for yet");
+        assert_eq!(leave(&t, 1), Admission::ByLimit, "the device does not wait yet");
         t.holds(AwaitProcess, until(6));
         assert_eq!((leave(&t, 1), leave(&t, 2)), (Admission::Must, Admission::ByLimit));
         assert_eq!(t.scheduler.may_queue(t.now, None, Direction::Read, true), Admission::ByLimit);
@@ -397,19 +397,19 @@ fn the_awaited_process_may_exceed_the_limit() {
 }
 
 #[test]
-fn a_process_with_the_number_of_an_ended_one_is_another() {
+fn a_process_with_the_number_of_an_ended_one_has_a_new_history() {
     let mut t = as_2_6_32();
     let first = t.read_by(1, 1_000);
     t.serves(first, SectorOrder);
     exits(&mut t, 1);
     t.read_by(2, FAR);
     t.holds(AwaitProcess, until(6));
-    t.read_by(1, 3 * FAR); // not the one that is waited for
+    t.read_by(1, 3 * FAR); // not the awaited process
     t.holds(AwaitProcess, until(6));
 }
 
 #[test]
-fn an_absorbed_request_gives_its_place_and_no_longer_counts_as_queued() {
+fn an_absorbed_request_passes_on_its_place_and_does_not_count_as_queued() {
     for mut t in both() {
         let first = t.read_by(1, 1_000);
         t.serves(first, SectorOrder);

@@ -13,9 +13,9 @@ const TICKS: Ticks = Ticks::of_hz(250);
 pub(super) const DEFAULT: u64 = 16 * 1024;
 /// The decaying count of assigned budgets (limit 256) from which the measured rate is used.
 const ASSIGNED_MIN: u32 = 194;
-/// A slot shorter than this says nothing about a process's speed,
+/// Slots shorter than this do not show a process's speed.
 const SLOT_SHORT: Span = Span::from_millis(1);
-/// one longer than this does.
+/// Slots longer than this do.
 const SLOT_LONG: Span = Span::from_millis(20);
 /// The assumed duration of a short slot on a disk: a seek (the default of `slice_idle`).
 const SEEK: Span = Span::from_millis(8);
@@ -25,13 +25,13 @@ pub(super) const THINK_MIN: Span = Span::from_millis(2);
 /// The reason for the end of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Expiry {
-    /// The wait for it was in vain.
+    /// The wait for its next request ended without one.
     TooIdle,
     /// Its time is over.
     Timeout,
     /// Its next request exceeds the rest of its budget.
     Exhausted,
-    /// It ran empty and was not waited for.
+    /// It ran empty, and the device did not wait for it.
     NoMoreRequests,
     /// Another queue goes before it.
     Preempted,

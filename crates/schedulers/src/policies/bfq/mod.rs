@@ -99,22 +99,22 @@ use crate::parts::per_request::PerRequest;
 use crate::parts::sorted::SortedIndex;
 
 tunables! {
-    /// What can be tuned in BFQ.
+    /// Tunables.
     pub struct Tunables {
-        /// Whether interactive and soft real-time processes are privileged. Off gives throughput and plain shares.
+        /// Whether to raise the weights of interactive and soft real-time processes. Off: more throughput, shares by weight only.
         low_latency: Flag = true, false, true;
         /// How long the device is kept idle for a queue's next request. 0 gives up throughput of sequential readers and
         /// shares, for the throughput of devices that queue.
         slice_idle: Span = Span::from_millis(8), Span::ZERO, Span::from_secs(5);
-        /// Whether to idle always, and to send one request at a time, as the only way to have the order of service obeyed.
+        /// Whether to idle always and to dispatch one request at a time, so that the device cannot change the order of service.
         strict_guarantees: Flag = false, false, true;
-        /// When a synchronous request is due.
+        /// Age at which a synchronous request is due.
         fifo_expire_sync: Span = Span::from_millis(125), Span::from_millis(1), Span::from_secs(3600);
-        /// When an asynchronous request is due.
+        /// Age at which an asynchronous request is due.
         fifo_expire_async: Span = Span::from_millis(250), Span::from_millis(1), Span::from_secs(3600);
-        /// How far back a seek may go that competes with seeks ahead. (The kernel takes KiB.)
+        /// The maximum distance of a backward seek that competes with forward seeks. (In the kernel: KiB.)
         back_seek_max: Sectors = 32_768, 0, 1 << 40;
-        /// What a seek back is multiplied by.
+        /// Factor on the distance of a backward seek.
         back_seek_penalty: Count = 2, 1, 1_000;
         /// How long a queue may be served in one go; of a raised queue, times the raise. In whole ticks of 4 ms, begun ones
         /// included, so that 125 ms are 120 to 124.
@@ -131,7 +131,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     name: "bfq",
     version: "",
     plain: true,
-    about: "a share of the service for every process by weight, and low latency for those who need it",
+    about: "a share of the service for every process by weight, and low latency for interactive processes",
     source: "Linux 6.x, block/bfq-iosched.c and block/bfq-wf2q.c",
     split: false,
     tunables: Tunables::TABLE,

@@ -1,4 +1,4 @@
-//! Queues: the requests of one process (or of several that cooperate), and everything known about how it behaves.
+//! Queues: the requests of one process (or of several that cooperate), and the measurements of its behaviour.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
@@ -19,14 +19,14 @@ impl QueueId {
     }
 }
 
-/// The name of a queue that may be gone by the time it is asked for.
+/// A reference to a queue that may have been freed; see [`Queues::resolve`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Handle {
     id: QueueId,
     generation: u32,
 }
 
-/// Mean time that a process thinks between its last completion and its next request: decaying average in 256ths.
+/// Mean think time of a process, from its last completion to its next request: a decaying average in 256ths.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ThinkTime {
     samples: u64,
@@ -41,20 +41,20 @@ impl ThinkTime {
         self.mean = Span::from_nanos((self.total + 128) / self.samples);
     }
 
-    /// Whether the mean is longer than `limit` and founded on samples enough (three of them).
+    /// Whether the mean of at least three samples is longer than `limit`.
     pub(super) fn is_longer_than(&self, limit: Span) -> bool {
         self.samples > 80 && self.mean > limit
     }
 }
 
-/// Why a queue's weight is raised.
+/// The reason why a queue's weight is raised.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Raised {
     #[default]
     No,
-    /// It has only begun to read: an application starts, somebody waits for it.
+    /// It has begun to read recently: an application starts.
     Interactive,
-    /// It asks for little and at regular intervals: a player.
+    /// It issues few requests at regular intervals: a media player.
     SoftRealTime,
 }
 
@@ -62,22 +62,22 @@ pub(super) enum Raised {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Raising {
     pub(super) why: Raised,
-    /// How long it may last.
+    /// Maximum duration of the period.
     pub(super) lasts: Span,
-    /// When the present period began, or the latest one ended, or (not raised) the latest request came.
+    /// When the present period began, or the latest one ended, or (not raised) the latest request arrived.
     pub(super) since: Time,
-    /// When the interactive period began that a soft real-time one interrupted.
+    /// The beginning of the interactive period that a soft real-time period interrupted.
     pub(super) interactive_since: Option<Time>,
     /// Sectors served since it began.
     pub(super) service: u64,
 }
 
-/// How much of others' requests a queue bears while it is in service and empty.
+/// The limit of injected requests while the queue is in service and empty.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Injection {
-    /// Most requests in the device for another to be injected.
+    /// The number of requests in the device up to which another one is injected.
     pub(super) limit: u32,
-    /// How long its requests take when nothing is injected.
+    /// Service time of its requests without injection.
     pub(super) alone: Option<Span>,
     /// When the limit was last lowered or reset.
     pub(super) lowered: Time,
@@ -88,43 +88,43 @@ pub(super) struct Queue {
     generation: u32,
     in_use: bool,
 
-    // Whose it is.
+    // Users.
     /// Its process's context; `None` once several share it.
     pub(super) owner: Option<ContextId>,
     pub(super) sync: bool,
     pub(super) level: u8,
-    /// Processes that send their requests here, and those that will by a merge already arranged.
+    /// Processes that use the queue, including those that an arranged merge redirects here.
     pub(super) processes: u32,
     /// Requests queued or dispatched.
     pub(super) allocated: u32,
-    /// Contexts that may want to merge their queue with this one later.
+    /// Contexts with a deferred permanent merge into this queue.
     pub(super) awaited_by: u32,
-    /// Where its processes will go with their next requests.
+    /// The queue to which the next requests of its processes go.
     pub(super) merges_into: Option<QueueId>,
     pub(super) created: Time,
 
-    // What it has to do.
+    // Backlog.
     pub(super) sorted: SortedIndex,
     pub(super) fifo: Fifo,
     pub(super) next: Option<RequestId>,
-    /// The next one was chosen because it had expired.
+    /// The next request was chosen because it had expired.
     pub(super) next_expired: bool,
     pub(super) dispatched: u32,
-    /// Its place in the index of positions: its next request, as that was when it was put there.
+    /// Its entry in the index of positions: the key and id of its next request at insertion.
     pub(super) positioned: Option<(crate::parts::sorted::Key, RequestId)>,
 
     // Flags.
     pub(super) just_created: bool,
     /// The device is idle, waiting for its next request.
     pub(super) waits: bool,
-    /// What it was waited for has come.
+    /// The awaited request has arrived.
     pub(super) anticipated: bool,
-    /// It ran empty and was not waited for.
+    /// It ran empty, and the device did not wait for it.
     pub(super) waits_unattended: bool,
-    /// The oldest request was looked at in this slot of service.
+    /// The expiry of the oldest request was checked in this slot.
     pub(super) fifo_checked: bool,
     pub(super) thinks_briefly: bool,
-    /// It keeps the device busy most of the time that it has it.
+    /// It keeps the device busy for most of its time in service.
     pub(super) io_bound: bool,
     pub(super) in_large_burst: bool,
     pub(super) in_burst_list: bool,
@@ -135,9 +135,9 @@ pub(super) struct Queue {
     pub(super) to_split: bool,
 
     // Budget.
-    /// Sectors of the budget it gets next, as its behaviour earned it.
+    /// Its next budget, in sectors.
     pub(super) max_budget: u64,
-    /// When its slot ends at the latest; of a queue out of service and empty: since when. `None`: never, long ago.
+    /// The latest end of its slot. For an empty queue out of service: the end of its last slot. `None`: not in service so far.
     pub(super) budget_timeout: Option<Time>,
 
     // Behaviour.
@@ -153,21 +153,21 @@ pub(super) struct Queue {
     pub(super) backlogged: Time,
     pub(super) service_since_backlogged: u64,
 
-    // Privileges.
+    // Weight raising.
     pub(super) raising: Raising,
-    /// From when on a request may count as soft real-time.
+    /// The time from which a request counts as soft real-time.
     pub(super) soft_rt_next: Time,
     /// When it was last split from others.
     pub(super) split: Option<Time>,
 
     // Injection.
     pub(super) injection: Injection,
-    /// Whose completions make this one go on.
+    /// The queue whose completions wake this one's process.
     pub(super) waker: Option<Handle>,
     pub(super) tentative_waker: Option<Handle>,
     pub(super) waker_detections: u32,
     pub(super) waker_since: Time,
-    /// The latest one that this one wakes.
+    /// The latest queue that this one wakes.
     pub(super) woken: Option<Handle>,
 }
 
@@ -206,7 +206,7 @@ impl Queue {
             budget_timeout: None,
             think: ThinkTime::default(),
             last_completion: now + Span::from_nanos(1),
-            // The first request is almost certainly a seek, but has no predecessor to tell.
+            // The first request has no predecessor, and is almost certainly a seek.
             seeks: 1,
             last_end: Sector(0),
             io_start: now,
@@ -226,9 +226,9 @@ impl Queue {
         }
     }
 
-    /// Nanoseconds since its last completion, 1 at least: no process is so fast. Before the first they are the most there is, less
-    /// than none by one: the source's "minus infinity" lies a nanosecond ahead of a clock that stands still while a task gathers
-    /// requests (since 6.9), and the difference wraps round. Of a task that gathers none the clock goes on.
+    /// Nanoseconds since its last completion, at least 1. Before the first completion: the maximum, as in the source. Its "minus infinity" is a
+    /// nanosecond ahead of the clock, which stands still while a task gathers requests (since 6.9), and the difference
+    /// wraps around. For a task that gathers no requests the clock advances.
     pub(super) fn idle_for(&self, now: Time) -> u64 {
         if now < self.last_completion { u64::MAX } else { now.since(self.last_completion).as_nanos().max(1) }
     }
@@ -255,7 +255,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// A new queue. The slot of one that is gone lends it its memory.
+    /// Adds a queue; reuses the memory of a freed one.
     pub(super) fn add(&mut self, now: Time, sync: bool) -> QueueId {
         match self.free.pop() {
             Some(id) => {
@@ -287,12 +287,12 @@ impl Queues {
         Handle { id, generation: self[id].generation }
     }
 
-    /// The queue of that name, if it is still there.
+    /// The queue of a handle, if it was not freed.
     pub(super) fn resolve(&self, handle: Option<Handle>) -> Option<QueueId> {
         handle.filter(|handle| self[handle.id].generation == handle.generation).map(|handle| handle.id)
     }
 
-    /// All that are in use.
+    /// All queues in use.
     pub(super) fn ids(&self) -> impl Iterator<Item = QueueId> + use<> {
         (0..self.slots.len() as u32).map(QueueId)
     }

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn seeks_say_nothing_of_the_peak_unless_they_are_faster() {
+    fn seeks_do_not_change_the_peak_unless_they_are_faster() {
         let mut rate = Rate::new(true);
         assert!(!feed(&mut rate, 0, 1_002, Span::from_millis(1), 100, false));
         assert!(feed(&mut rate, 2_000, 1_100, Span::from_millis(1), 400, false));

@@ -1,12 +1,12 @@
-//! B-WF2Q+: in which order queues are served, so that each gets the share of the service that its weight buys.
+//! B-WF2Q+: the order of service in which each queue gets a share of the service by its weight.
 //!
-//! Every queue is an entity with a budget. In virtual time, which advances by the service given divided by the weight
-//! of all, an entity starts where its last budget ended and finishes `budget / weight` later. Served next is, of those
-//! that may have started, the one that finishes first. A queue that ran empty keeps its finish time on the idle tree
-//! until virtual time has passed it, so that it gains nothing by leaving and coming back.
+//! Every queue is an entity with a budget. Virtual time advances by the service given, divided by the sum of all weights. In virtual time,
+//! an entity starts at the end of its last budget and finishes `budget / weight` later. Among the entities whose start is not after the
+//! present virtual time, the one with the earliest finish is served next. A queue that ran empty keeps its finish time on the idle tree
+//! until virtual time has passed it, so that it gains nothing by leaving and returning.
 //!
-//! Three classes have a scheduler of this kind each. A lower one is served when the higher ones have nothing to do;
-//! the idle class also once in 200 ms.
+//! Each of the three classes has a scheduler of this kind. A lower class is served if the higher ones are empty;
+//! the idle class also once per 200 ms.
 
 use alloc::vec::Vec;
 
@@ -16,7 +16,7 @@ use super::idling::Weights;
 use super::queue::QueueId;
 use super::tree::{Nodes, Tree, is_later};
 
-/// The idle class is given one budget after it has waited so long.
+/// The idle class gets one budget after it has waited for this time.
 const IDLE_CLASS_TIMEOUT: Span = Span::from_millis(200);
 
 /// Virtual time in units of 2⁻²² sector per unit of weight.
@@ -24,10 +24,10 @@ const VIRTUAL_SHIFT: u32 = 22;
 
 const CLASSES: usize = 3;
 
-/// Where an entity is.
+/// The position of an entity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
-    /// On no tree, and owed nothing.
+    /// On no tree, without a pending finish time.
     Nowhere,
     /// Waiting to be served.
     Active,
@@ -37,30 +37,30 @@ pub(super) enum Place {
     InService,
 }
 
-/// A queue as the service order sees it.
+/// The data of a queue for the order of service.
 #[derive(Clone, Copy)]
 pub(super) struct Entity {
     start: u64,
     finish: u64,
-    /// Sectors that it may be served in one go.
+    /// Sectors of one budget.
     pub(super) budget: u64,
-    /// Sectors that it was charged of this budget, in service or injected while another was.
+    /// Sectors charged to this budget, in service or by injection.
     pub(super) service: u64,
     pub(super) weight: u32,
-    /// Its weight when it is not raised.
+    /// Its weight without raising.
     pub(super) base_weight: u32,
-    /// What the weight is multiplied by; 1 unless raised.
+    /// Factor on the weight; 1 unless raised.
     pub(super) raising: u32,
     pub(super) class: PriorityClass,
-    /// Base weight and class that it takes on when it is next put into order.
+    /// Base weight and class that apply from its next insertion on.
     pub(super) new_weight: u32,
     pub(super) new_class: PriorityClass,
-    /// Weight, raising or class are not what they should be.
+    /// A change of weight, raising or class has not been applied yet.
     pub(super) changed: bool,
     /// Has requests, or is in service.
     pub(super) busy: bool,
     place: Place,
-    /// The weight under which it is counted; 0 if it is not.
+    /// The weight with which it is counted; 0 if it is not counted.
     counted: u32,
     /// Neighbours in the list of active entities.
     newer: Option<QueueId>,
@@ -89,12 +89,12 @@ impl Entity {
         }
     }
 
-    /// The virtual time at which it has been served so many sectors since it started.
+    /// The virtual time at which it has received `sectors` of service since its start.
     fn after(&self, sectors: u64) -> u64 {
         self.start.wrapping_add(virtual_length(sectors, u64::from(self.weight)))
     }
 
-    /// Sectors left of its budget; less than none if a request was too large for it.
+    /// The rest of its budget in sectors; negative if a request exceeded it.
     pub(super) const fn budget_left(&self) -> i64 {
         self.budget as i64 - self.service as i64
     }
@@ -106,7 +106,7 @@ struct Class {
     idle: Tree,
     /// Virtual time.
     now: u64,
-    /// Of all entities that are somewhere.
+    /// Sum over all entities that are on a tree or in service.
     weight_sum: u64,
     busy: u32,
 }
@@ -118,12 +118,12 @@ pub(super) struct Service {
     nodes: Nodes,
     classes: [Class; CLASSES],
     in_service: Option<QueueId>,
-    /// Who is next, if nothing changes before the one in service is done and it has nothing more to do then.
+    /// The next entity, if nothing changes until the end of the one in service, and that one is then empty.
     next: Option<QueueId>,
     idle_class_served: Time,
     weights: Weights,
     newest_active: Option<QueueId>,
-    /// Entities that came to be nowhere: their queues may be of no more use.
+    /// Entities that left all trees: their queues may be freed.
     released: Vec<QueueId>,
 }
 
@@ -173,7 +173,7 @@ impl Service {
         *count = if busy { *count + 1 } else { *count - 1 };
     }
 
-    /// Whether queues are due different shares, `id` (if given) being due more than the least.
+    /// Whether the shares of queues differ; with `id`, also whether that queue's share is more than the least.
     pub(super) fn is_asymmetric(&self, id: Option<QueueId>) -> bool {
         let is_least = id.is_some_and(|id| {
             let counted = self.get(id).counted;
@@ -183,7 +183,7 @@ impl Service {
         (!is_least && self.weights.vary()) || classes_busy > 1
     }
 
-    /// The weights of the entity's class and of those above, so folded that a low level of a higher class counts more
+    /// The sum of weights of the class and those above, scaled so that a low level of a higher class counts more
     /// than a high level of a lower one.
     pub(super) fn weight_sum_down_to(&self, class: PriorityClass) -> u64 {
         let classes = &self.classes[..=class as usize];
@@ -195,12 +195,12 @@ impl Service {
         core::iter::successors(self.newest_active, |&id| self.get(id).older)
     }
 
-    /// Whether another than the one in service is next: what must be so for a preemption to make sense.
+    /// Whether the next entity is another one than that in service, the condition for a preemption.
     pub(super) fn may_preempt(&self) -> bool {
         self.next != self.in_service
     }
 
-    /// Counts the entity's weight among those that occur, once.
+    /// Counts the entity's weight, once.
     pub(super) fn count_weight(&mut self, id: QueueId) {
         let entity = &mut self.entities[id.index()];
         if entity.counted == 0 {
@@ -216,7 +216,7 @@ impl Service {
         }
     }
 
-    /// The entity was given `sectors` of service.
+    /// The entity received `sectors` of service.
     pub(super) fn served(&mut self, id: QueueId, sectors: u64) {
         let entity = &mut self.entities[id.index()];
         entity.service += sectors;
@@ -226,9 +226,9 @@ impl Service {
         self.forget_idle(class);
     }
 
-    /// Puts an entity in its place: one in service or active according to what it was served and its new budget,
-    /// any other as it wakes up. `recovers` lets it start where it finished, although time has passed: it was not its
-    /// fault. `expiration`: it is in service no more.
+    /// Inserts an entity into the order: one in service or active by its service and its new budget,
+    /// any other as a newly busy one. `recovers`: it starts at its last finish, although virtual time has passed it, because it did not lose its
+    /// turn by its own fault. `expiration`: its slot has ended.
     pub(super) fn activate_or_requeue(&mut self, id: QueueId, recovers: bool, expiration: bool, now: Time) {
         if self.in_service == Some(id) || self.get(id).place == Place::Active {
             self.requeue(id);
@@ -265,9 +265,9 @@ impl Service {
         self.enqueue(id, false);
     }
 
-    /// Gives the entity its finish time and its place in the active tree. One whose start was shifted back is pushed
-    /// up again so far that it does not finish before now, or the lucky would have the device for themselves; raised
-    /// ones are pushed less.
+    /// Sets the entity's finish time and inserts it into the active tree. If its start was shifted back, the finish is moved forward so that it is
+    /// not before the present; otherwise such entities would monopolise the device. The finish of raised entities is moved by
+    /// less.
     fn enqueue(&mut self, id: QueueId, backshifted: bool) {
         self.apply_changes(id, true);
         let entity = &mut self.entities[id.index()];
@@ -300,7 +300,7 @@ impl Service {
         }
     }
 
-    /// Takes on a changed weight, and a changed class if it is on no tree now (`class_too`).
+    /// Applies a changed weight, and a changed class if the entity is on no tree (`class_too`).
     pub(super) fn apply_changes(&mut self, id: QueueId, class_too: bool) {
         let entity = *self.get(id);
         if !entity.changed {
@@ -334,7 +334,7 @@ impl Service {
         }
     }
 
-    /// The entity has nothing to do. `keep`: its finish time is remembered while it lies ahead.
+    /// The entity became empty. `keep`: its finish time stays on the idle tree until virtual time has passed it.
     pub(super) fn deactivate(&mut self, id: QueueId, keep: bool, expiration: bool, now: Time) {
         let place = self.get(id).place;
         if place == Place::Nowhere {
@@ -357,7 +357,7 @@ impl Service {
     fn leave(&mut self, id: QueueId, place: Place) {
         let in_service = self.in_service == Some(id);
         let entity = self.get_mut(id);
-        // One that is not in service may have been served too: its requests were injected.
+        // An entity out of service may have received service through injection.
         entity.finish = entity.after(entity.service);
         if in_service {
             self.in_service = None;
@@ -381,8 +381,8 @@ impl Service {
         self.released.push(id);
     }
 
-    /// Forgets an idle entity whose finish time has passed: one a time, which keeps up, since they come one a time.
-    /// If nobody is active, virtual time first goes back to the last of them, as in the source.
+    /// Removes one idle entity whose finish time has passed; one per call suffices, because entities become idle one by one.
+    /// If no entity is active, virtual time first returns to the last finish time, as in the source.
     fn forget_idle(&mut self, class: usize) {
         let state = &mut self.classes[class];
         let finish = |id: QueueId| self.entities[id.index()].finish;
@@ -400,8 +400,8 @@ impl Service {
         }
     }
 
-    /// Chooses who is next. Someone who just found his place is compared with who was next; everything else needs a
-    /// look at the trees.
+    /// Determines the next entity. A newly inserted entity is compared with the previous next one; every other change needs a search of
+    /// the trees.
     fn update_next(&mut self, placed: Option<QueueId>, expiration: bool, now: Time) {
         if let Some(id) = placed.filter(|&id| self.next != Some(id))
             && self.next.is_none_or(|next| self.goes_before(id, next))
@@ -432,7 +432,7 @@ impl Service {
         (first_class..CLASSES).find_map(|class| self.look_up_in(class, may_jump))
     }
 
-    /// The first eligible one of a class. If nobody is in service, virtual time jumps to where one is eligible.
+    /// The first eligible entity of a class. If no entity is in service, virtual time jumps until one is eligible.
     fn look_up_in(&mut self, class: usize, may_jump: bool) -> Option<QueueId> {
         let least = self.nodes.least_start(&self.classes[class].active)?;
         let now = self.classes[class].now;
@@ -444,7 +444,7 @@ impl Service {
         self.nodes.first_eligible(&self.classes[class].active, time)
     }
 
-    /// Puts who is next in service.
+    /// Puts the next entity in service.
     pub(super) fn begin_next(&mut self, now: Time) -> Option<QueueId> {
         let id = self.next?;
         self.in_service = Some(id);
@@ -454,7 +454,7 @@ impl Service {
         Some(id)
     }
 
-    /// Nobody is in service.
+    /// Ends service: no entity is in service.
     pub(super) const fn end(&mut self) {
         self.in_service = None;
     }
@@ -464,7 +464,7 @@ impl Service {
 mod tests {
     use super::*;
 
-    /// Who is served when, of three with different weights, if virtual time begins there.
+    /// The order of service of three entities with different weights, if virtual time begins at `begins`.
     fn order(begins: u64) -> Vec<QueueId> {
         let mut service = Service::default();
         service.classes[PriorityClass::BestEffort as usize].now = begins;
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn virtual_time_may_go_round() {
+    fn virtual_time_may_wrap_around() {
         let of = |id| order(0).iter().filter(|served| served.0 == id).count();
         assert_eq!([0, 1, 2].map(of), [20, 40, 80]);
         assert_eq!(order(u64::MAX - (2_000 << VIRTUAL_SHIFT) / 70), order(0));

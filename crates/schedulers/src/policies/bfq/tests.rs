@@ -1,4 +1,4 @@
-//! Decisions, one call a line.
+//! Decision tables, one call per line.
 
 use elevator::Requests;
 use elevator::{
@@ -11,7 +11,7 @@ use crate::testing::{Table, at_ms, request};
 
 const FAR: u64 = 100_000_000;
 
-/// A device that takes 31, and no privileges: shares only.
+/// A device of depth 31, without raised weights.
 fn table() -> Table {
     let mut t = Table::new(Bfq::new(true, 256));
     t.depth = 31;
@@ -68,7 +68,7 @@ fn a_wait_ends_at_its_time_without_a_call() {
     t.at(60).sends(late, Reason::NewBudget);
 }
 
-/// The slot is over after 125 ms, at the next request of its queue.
+/// The slot ends after 125 ms, at the next request of its queue.
 #[test]
 fn a_slot_ends_by_time_when_the_queue_has_a_request_again() {
     let mut t = table();
@@ -96,7 +96,7 @@ fn strict_guarantees_let_one_request_at_a_time_into_the_device() {
     t.sends(second, Reason::Budget);
 }
 
-/// Ahead before behind, twice the distance behind counting once ahead; the oldest when it is due.
+/// The nearest request first, where distances backward count double; the oldest when it is due.
 #[test]
 fn within_a_queue_the_nearest_goes_first_until_one_is_due() {
     let mut t = table();
@@ -133,7 +133,7 @@ fn synchronous_requests_go_first_then_metadata_then_data() {
     t.sends(data, Reason::Budget);
 }
 
-/// While one queue is served, requests close to its last go into it: processes that read the same place share a slot.
+/// Requests close to the last one of the queue in service join that queue: processes that read the same region share a slot.
 #[test]
 fn a_close_cooperator_joins_the_queue_in_service() {
     let mut t = table();
@@ -154,7 +154,7 @@ fn a_close_cooperator_joins_the_queue_in_service() {
 }
 
 #[test]
-fn after_a_tenth_of_a_second_closeness_is_chance() {
+fn queues_do_not_merge_after_a_tenth_of_a_second() {
     let mut t = table();
     let mut last = t.read_by(1, 50_000);
     let far = t.read_by(3, FAR);
@@ -169,7 +169,7 @@ fn after_a_tenth_of_a_second_closeness_is_chance() {
     let _ = (close, far);
 }
 
-/// Somebody new, of the usual priority, is privileged: his weight is 30 × 40, and he preempts one of weight 80.
+/// A new process of the default priority has a raised weight of 30 × 40, and preempts a queue of weight 80.
 #[test]
 fn a_newcomer_preempts_and_is_waited_for_longer() {
     let mut t = privileged();
@@ -189,7 +189,7 @@ fn a_newcomer_preempts_and_is_waited_for_longer() {
 }
 
 #[test]
-fn without_low_latency_a_newcomer_waits_for_his_turn() {
+fn without_low_latency_a_new_process_waits_for_its_turn() {
     let mut t = table();
     let old = t.insert(of(1, PriorityClass::BestEffort, 0, 1_000));
     let more = t.insert(of(1, PriorityClass::BestEffort, 0, 9_000));
@@ -199,9 +199,9 @@ fn without_low_latency_a_newcomer_waits_for_his_turn() {
     t.holds(HoldReason::AwaitCompletion, None);
 }
 
-/// Eight queues within 180 ms of each other are a crowd: from the eighth on, newcomers are not privileged.
+/// Eight queues within 180 ms of each other are a large burst: from the eighth on, weights are not raised.
 #[test]
-fn a_crowd_is_not_privileged() {
+fn weights_of_a_large_burst_are_not_raised() {
     for (apart, privileged) in [(10, 7), (200, 12)] {
         let mut bfq = Bfq::new(true, 256);
         let mut requests = Requests::default();
@@ -229,7 +229,7 @@ fn higher_classes_go_first_and_preempt() {
     t.at(11).sends(more, Reason::NewBudget);
 }
 
-/// Its own asynchronous writes may be sent while a process is waited for; they can only do it good.
+/// While the device waits for a process, the process's own asynchronous writes are dispatched.
 #[test]
 fn a_process_is_injected_its_own_writes() {
     let mut t = table();
@@ -239,11 +239,11 @@ fn a_process_is_injected_its_own_writes() {
     t.holds(HoldReason::AwaitCompletion, None);
     let own = t.at(3).insert(write_of(1, 50_000));
     t.at(4).complete(read);
-    // The other's write is nearer to its deadline, but the queue is one for both, and its next request is the nearest.
+    // The other process's write is nearer to its deadline, but both share a queue, whose next request is the nearest one.
     t.sends(own, Reason::Injected);
 }
 
-/// A queue without processes to wait for is not waited for.
+/// The device does not wait for a queue whose processes have ended.
 #[test]
 fn the_device_does_not_wait_for_ended_processes() {
     let mut t = table();
@@ -254,7 +254,7 @@ fn the_device_does_not_wait_for_ended_processes() {
     t.sends(other, Reason::NewBudget);
 }
 
-/// Without process information everything is one queue, and there is nobody else to wait for.
+/// Without process information all requests are in one queue, so that waiting has no purpose.
 #[test]
 fn unknown_processes_share_one_queue() {
     let mut t = table();
@@ -264,12 +264,12 @@ fn unknown_processes_share_one_queue() {
     t.idles();
 }
 
-/// Budgets as large as they can be set, used up by time many times over.
+/// Budgets of the maximum size, used up by time many times.
 #[test]
 fn the_charge_of_a_slow_queue_does_not_overflow() {
     let mut t = privileged();
     t.scheduler.tune("max_budget", Value::Sectors(1 << 31)).unwrap();
-    // Not the usual level, so that nobody is raised: raised queues are not charged for time.
+    // Not the default level, so that no weight is raised: raised queues are not charged for time.
     for n in 0..24 {
         for process in [1, 2] {
             let start = u64::from(process) * FAR + n * 1_000_000;
@@ -288,14 +288,14 @@ fn the_charge_of_a_slow_queue_does_not_overflow() {
     t.at(ms + 500).idles();
 }
 
-/// A request that grows at its front stays where it was in line, unless it passed the one before it.
+/// A request that grows at its front keeps its place in the order, unless it passed the request before it.
 #[test]
 fn growth_towards_the_head_is_not_compared_again() {
     let mut t = table();
     let first = t.read_by(1, 2_492);
     t.sends(first, Reason::NewBudget);
     let [behind, ahead] = [2_400, 2_800].map(|start| t.read_by(1, start));
-    // The head is at 2500: 100 back count 200, 300 ahead 300, and then 150.
+    // The head is at 2500: the costs are 200 (100 back), 300 (300 ahead), and after the growth 150.
     let was = t.requests[ahead];
     let grown = t.requests.get_mut(ahead);
     grown.start = Sector(2_650);
@@ -306,8 +306,8 @@ fn growth_towards_the_head_is_not_compared_again() {
     t.sends(ahead, Reason::Budget);
 }
 
-/// Linux merges a submission at the front of its own queue's requests only; but once it is a request itself and is put
-/// in, it continues whoever's request ends where it begins.
+/// Linux merges a submission only with requests of its own queue at the front. At the insertion of a request, it is merged behind any adjacent
+/// request, whatever its queue.
 #[test]
 fn any_process_may_merge_at_the_back_and_only_the_own_queue_at_the_front() {
     let mut t = table();
@@ -317,7 +317,7 @@ fn any_process_may_merge_at_the_back_and_only_the_own_queue_at_the_front() {
     let may = |process, start, side| t.scheduler.may_merge(&t.requests[own], &addition(process, start), side);
     assert!(may(1, 1_008, Side::Back) && may(1, 992, Side::Front));
     assert!(may(2, 1_008, Side::Back) && !may(2, 992, Side::Front));
-    // Requests that have come to touch become one if they are of one queue.
+    // Requests that have become adjacent are merged if they belong to one queue.
     let third = t.read_by(1, 1_032);
     let absorbs = |id, side| t.scheduler.may_merge(&t.requests[own], &t.requests[id], side);
     assert!(!absorbs(other, Side::Back) && absorbs(third, Side::Back));

@@ -1,10 +1,10 @@
-//! Entities in order of their finish times, every subtree knowing its least start time: what EEVDF calls an augmented
-//! tree, by which the eligible entity (start not after the virtual time) with the least finish time is found in one
-//! descent.
+//! Entities in order of their finish times. Each node also stores the least start time of its subtree (an augmented
+//! tree, as in EEVDF), so that one descent finds the eligible entity (start not after the virtual time) with the least finish
+//! time.
 //!
-//! A treap whose nodes lie in one array, one per queue: an entity is in one tree at most, so all trees share it, and
-//! moving between trees allocates nothing. The priority of a node is a mixed-up id, which makes the shape depend on
-//! nothing but the sequence of operations.
+//! A treap whose nodes are in one array, indexed by queue. An entity is in at most one tree, so that all trees share the array, and
+//! a move between trees does not allocate. The priority of a node is a hash of its id, so that the shape depends only
+//! on the sequence of operations.
 
 use alloc::vec::Vec;
 
@@ -12,8 +12,8 @@ use super::queue::QueueId;
 
 const NONE: u32 = u32::MAX;
 
-/// Whether one virtual time is later than another. Virtual time goes round, as in the source: after four months at 2 GB/s for
-/// one queue of the least weight. What is compared lies together.
+/// Whether one virtual time is later than another. Virtual time wraps around, as in the source: after four months at 2 GB/s for
+/// one queue of the least weight. Compared times are close to each other.
 pub(super) const fn is_later(time: u64, than: u64) -> bool {
     time.wrapping_sub(than).cast_signed() > 0
 }
@@ -29,7 +29,7 @@ struct Node {
     right: u32,
 }
 
-/// One tree: its root. What hangs on it is in the [`Nodes`] that it was always used with.
+/// The root of one tree. The nodes are in the [`Nodes`] with which it is always used.
 #[derive(Clone, Copy)]
 pub(super) struct Tree {
     root: u32,
@@ -53,7 +53,7 @@ pub(super) struct Nodes {
     nodes: Vec<Node>,
 }
 
-/// Murmur3's finaliser: neighbouring ids get unrelated priorities.
+/// Murmur3's finaliser, so that neighbouring ids have unrelated priorities.
 const fn priority(id: u32) -> u32 {
     let mut x = id ^ 0x9e37_79b9;
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);
@@ -62,7 +62,7 @@ const fn priority(id: u32) -> u32 {
 }
 
 impl Nodes {
-    /// Adds an entity that is in no tree; behind those of the same finish time.
+    /// Adds an entity that is in no tree, behind those with the same finish time.
     pub(super) fn insert(&mut self, tree: &mut Tree, id: QueueId, finish: u64, start: u64) {
         let (parent, goes_left) = self.place_of(tree, finish);
         let node = Node { finish, start, least_start: start, parent, left: NONE, right: NONE };
@@ -81,7 +81,7 @@ impl Nodes {
         }
     }
 
-    /// Takes out an entity that is in `tree`.
+    /// Removes an entity that is in `tree`.
     pub(super) fn remove(&mut self, tree: &mut Tree, id: QueueId) {
         loop {
             let Node { left, right, .. } = *self.get(id.0);
@@ -145,7 +145,7 @@ impl Nodes {
         Some(QueueId(at))
     }
 
-    /// Below whom, and on which side, a node with this finish time belongs.
+    /// The parent, and the side, for a new node with this finish time.
     fn place_of(&self, tree: &Tree, finish: u64) -> (u32, bool) {
         let (mut parent, mut at, mut left) = (NONE, tree.root, false);
         while at != NONE {
@@ -167,7 +167,7 @@ impl Nodes {
         }
     }
 
-    /// Exchanges a node with its parent, order kept.
+    /// Exchanges a node with its parent and keeps the order.
     fn rotate_up(&mut self, tree: &mut Tree, id: u32) {
         let parent = self.get(id).parent;
         let grandparent = self.get(parent).parent;
@@ -218,11 +218,11 @@ mod tests {
     }
 
     #[test]
-    fn they_do_so_too_where_virtual_time_goes_round() {
+    fn trees_are_correct_when_virtual_time_wraps_around() {
         compare_with_vectors(u64::MAX - 40);
     }
 
-    /// Against a plain vector: insertion behind equals, eligibility, both ends. Times are counted from `zero`.
+    /// Compares with a vector: insertion behind equals, eligibility, both ends. Times are relative to `zero`.
     fn compare_with_vectors(zero: u64) {
         let time_of = |time: u64| zero.wrapping_add(time);
         let mut random = Random::new(3);

@@ -71,7 +71,7 @@ impl Bfq {
 
     pub(super) fn end_raising(&mut self, now: Time, id: QueueId) {
         if !self.is_soft_real_time(id) {
-            // Service during the start says nothing about later rates.
+            // Service during the start does not predict later rates.
             self.queues[id].soft_rt_next = now;
         }
         self.raise(id, Raised::No);

@@ -25,7 +25,7 @@ impl Hardware {
     pub(super) fn sample(&mut self, queued: u32, in_driver: u32) {
         self.peak = self.peak.max(in_driver);
         if queued <= DEEP && in_driver <= DEEP {
-            return; // too little load to tell
+            return; // too little load for a judgement
         }
         if self.samples < SAMPLES {
             self.samples += 1;
@@ -43,7 +43,7 @@ mod tests {
     fn a_device_that_takes_one_at_a_time_is_found_out_under_load() {
         let mut hardware = Hardware::new();
         (0..1_000).for_each(|_| hardware.sample(5, 1));
-        assert!(hardware.queues, "too little load to tell");
+        assert!(hardware.queues, "too little load for a judgement");
         (0..50).for_each(|_| hardware.sample(6, 1));
         assert!(hardware.queues);
         hardware.sample(6, 1);

@@ -1,4 +1,4 @@
-//! Slices: who gets one, how long it lasts, who takes it away, and idling for its owner.
+//! Slices: their assignment, duration and preemption, and idling for the owner.
 
 use elevator::{Hold, HoldReason, PriorityClass, Reason, Request, RequestId, Time, Wake};
 

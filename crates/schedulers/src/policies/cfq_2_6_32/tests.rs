@@ -1,4 +1,4 @@
-//! Decision tables that read like the source, in ticks of a millisecond; and that nothing is kept for good.
+//! Decision tables in ticks of a millisecond, and a test that all state is freed.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use crate::testing::{Table, at_ms, request};
 use HoldReason::{AwaitSliceOwner, BatchChange, DepthLimit, SyncFirst};
 use Reason::{Cooperator, Expired, NewSlice, SliceOwner};
 
-/// Far from everything else.
+/// A distant position.
 const FAR: u64 = 1 << 30;
 
 fn cfq() -> Table {
@@ -40,7 +40,7 @@ fn write(start: u64) -> Request {
     Request { op: Op::Write, process: Some(Process::single(90)), ..request(start, 8) }
 }
 
-/// Serves what the scheduler wants until `ms`, each request taking `service` ms; `reads_on` gives a process's next one.
+/// Serves requests until `ms` with a service time of `service` ms; `reads_on` returns a process's next request.
 fn owners(
     t: &mut Table,
     ms: u64,
@@ -60,7 +60,7 @@ fn owners(
                 reads_on(t, owner);
             }
             Decision::Hold(hold) => t.now = hold.until.expect("the device is free"),
-            Decision::Idle => panic!("everybody reads on"),
+            Decision::Idle => panic!("every process keeps reading"),
         }
     }
     turns
@@ -77,7 +77,7 @@ fn each_reader_has_the_device_for_a_slice_that_begins_with_its_first_completion(
         at[n as usize] += 8;
         t.read_by(n, at[n as usize]);
     });
-    // 100 ms from the completion at 5, and the request that is in the device then.
+    // 100 ms from the completion at 5, plus the request in the device at that time.
     assert_eq!(turns, [(0, 1), (105, 2), (210, 3), (315, 1)]);
 }
 
@@ -100,7 +100,7 @@ fn slices_are_longer_at_higher_priority() {
 }
 
 #[test]
-fn the_device_idles_for_the_owner_and_then_goes_on_with_the_next() {
+fn the_device_idles_for_the_owner_and_then_serves_the_next_queue() {
     let mut t = cfq();
     let first = t.read_by(1, 1_000);
     t.serves(first, NewSlice);
@@ -113,7 +113,7 @@ fn the_device_idles_for_the_owner_and_then_goes_on_with_the_next() {
 }
 
 #[test]
-fn nothing_of_others_is_sent_while_the_owner_has_something_in_the_device() {
+fn no_other_queue_dispatches_while_the_owner_has_a_request_in_the_device() {
     let mut t = cfq();
     t.depth = 31;
     let first = t.read_by(1, 1_000);
@@ -175,7 +175,7 @@ fn slice_idle_off_is_no_idling() {
 }
 
 #[test]
-fn solid_state_is_not_idled_for_until_it_shows_that_it_does_not_queue() {
+fn the_device_idles_on_solid_state_only_if_it_does_not_queue() {
     let mut t = Table::new(Cfq2_6_32::new(&Environment { rotational: false, ..Environment::default() }));
     let first = t.read_by(1, 1_000);
     t.serves(first, NewSlice);
@@ -184,7 +184,7 @@ fn solid_state_is_not_idled_for_until_it_shows_that_it_does_not_queue() {
 }
 
 #[test]
-fn a_queue_that_works_close_by_goes_next_and_the_two_become_one() {
+fn a_close_queue_is_served_next_and_the_two_are_merged() {
     let mut t = cfq();
     t.depth = 31;
     let first = t.read_by(1, 1_000);
@@ -193,7 +193,7 @@ fn a_queue_that_works_close_by_goes_next_and_the_two_become_one() {
     t.sends(near, Cooperator);
     t.at(1).complete(first);
     t.complete(near);
-    // From their next requests on, 1 and 3 are one queue: its slice goes on whoever of them asks.
+    // From their next requests on, processes 1 and 3 share a queue, whose slice continues with requests of either.
     let [a, b] = [1, 3].map(|process| t.read_by(process, 1_016 + 8 * u64::from(process)));
     let Decision::Dispatch { id, .. } = t.next() else { panic!("a request of the merged queue") };
     assert_eq!(id, a);
@@ -212,13 +212,13 @@ fn the_oldest_goes_first_if_it_has_expired_once_in_a_slice() {
     t.serves(owner, NewSlice);
     let [high, low, lower] = [3_000, 2_000, 1_000].map(|sector| t.read_by(2, sector));
     t.at(126).serves(high, Expired); // idling ended at 8; expired since 125
-    // The best was chosen from where the head was before: all are far behind, so from the lowest.
+    // The next request was chosen from the earlier position of the head: all are too far behind it, so the lowest.
     t.serves(lower, SliceOwner);
     t.serves(low, SliceOwner);
 }
 
 #[test]
-fn within_a_queue_synchronous_and_metadata_go_before_near() {
+fn within_a_queue_synchronous_and_metadata_requests_precede_near_ones() {
     let mut t = cfq();
     let flags = Flags { meta: true, ..Flags::default() };
     let near = t.read_by(1, 10);
@@ -291,7 +291,7 @@ fn an_asynchronous_queue_sends_so_many_in_a_slice_if_others_wait() {
     t.serves(low[1], SliceOwner); // 2 (1 + 1 (7 - 7))
     t.serves(writes[0], NewSlice);
     writes[1..8].iter().for_each(|&write| t.serves(write, SliceOwner)); // 2 (1 + 1 (7 - 4))
-    t.serves(writes[8], NewSlice); // its turn again: a higher priority comes sooner
+    t.serves(writes[8], NewSlice); // its next slice: a higher priority has an earlier turn
 }
 
 #[test]
@@ -313,7 +313,7 @@ fn while_idling_a_close_request_takes_the_slice() {
     let mut t = cfq();
     let first = t.read_by(1, 1_000);
     t.serves(first, NewSlice);
-    t.at(1).idles(); // the device idles for process 1 though nothing is queued
+    t.at(1).idles(); // the device idles for process 1; nothing is queued
     let near = t.read_by(2, 1_008 + 8_192);
     t.serves(near, NewSlice);
 }
@@ -328,7 +328,7 @@ fn while_idling_a_request_farther_away_waits() {
 }
 
 #[test]
-fn the_process_that_is_idled_for_may_exceed_the_limit_once() {
+fn the_awaited_process_may_exceed_the_limit_once() {
     let mut t = cfq();
     let first = t.read_by(1, 1_000);
     t.serves(first, NewSlice);
@@ -339,7 +339,7 @@ fn the_process_that_is_idled_for_may_exceed_the_limit_once() {
 }
 
 #[test]
-fn with_ticks_of_another_length_idling_ends_when_it_was_to_end() {
+fn a_change_of_hz_does_not_move_the_end_of_idling() {
     let mut t = cfq();
     let own = t.read_by(1, 1_000);
     t.read_by(2, FAR);
@@ -375,7 +375,7 @@ fn requests_of_one_queue_become_one_though_their_process_has_ended() {
 }
 
 #[test]
-fn an_absorbed_request_gives_its_place_in_the_list() {
+fn an_absorbed_request_passes_on_its_place_in_the_list() {
     let mut t = cfq();
     let old = t.read_by(1, 1_000);
     let other = t.read_by(1, 5_000);
@@ -387,7 +387,7 @@ fn an_absorbed_request_gives_its_place_in_the_list() {
     t.idles();
 }
 
-/// Processes come, cooperate, part, end, and are forgotten: no queue and no context is kept for good.
+/// Processes start, cooperate, separate and end: every queue and context is freed.
 #[test]
 fn state_of_ended_processes_is_freed() {
     let mut cfq = Cfq2_6_32::new(&Environment::default());
@@ -404,7 +404,7 @@ fn state_of_ended_processes_is_freed() {
         let n = random.below(6) as usize;
         match random.below(10) {
             0..4 if requests.len() < 40 => {
-                // By turns they keep close to each other and stray.
+                // They alternately read close to each other and far apart.
                 let stray = if step / 10_000 % 2 == 0 { 300 } else { 3 };
                 at[n] = if random.once_in(stray) { random.below(3) * 1_000_000 } else { at[n] + 8 };
                 let process = Some(Process::single(ids[n]));

@@ -1,4 +1,4 @@
-//! The two orders of queues with requests: whose turn comes when, and whose next request lies where.
+//! The two orders of queues with requests: by turn, and by the position of the next request.
 
 use alloc::collections::VecDeque;
 

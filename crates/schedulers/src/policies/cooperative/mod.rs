@@ -110,7 +110,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     name: "cooperative",
     version: "",
     plain: true,
-    about: "anticipatory 2.6.9 that also waits for groups of processes, the dead ones' successors among them",
+    about: "anticipatory 2.6.9 that also waits for groups of processes, including successors of ended ones",
     source: "Seelam et al., OLS 2005; numbers after Linux 2.6.16 to 2.6.32, block/as-iosched.c",
     split: false,
     tunables: Tunables::TABLE,

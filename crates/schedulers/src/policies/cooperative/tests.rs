@@ -1,4 +1,4 @@
-//! Decision tables: what groups change, and what they leave as it is in 2.6.9.
+//! Decision tables: the effects of groups, and the rules that are unchanged from 2.6.9.
 
 use elevator::{
     Admission, Decision, Direction, Fact, HoldReason, Process, Reason, RequestId, Sector, Span, Value,
@@ -9,7 +9,7 @@ use crate::testing::Table;
 use HoldReason::{AwaitGroup, AwaitProcess};
 use Reason::{Anticipated, CloseEnough, SectorOrder, WaitOver, WaitUseless};
 
-/// Far from everything else.
+/// A distant position.
 const FAR: u64 = 1 << 30;
 
 fn cas() -> Table {
@@ -32,7 +32,7 @@ fn file(t: &mut Table, process: u32, sector: u64, reason: Reason) {
     exits(t, process);
 }
 
-/// Serves a request, after as long a wait as the scheduler wants; why it went then.
+/// Serves a request after the scheduler's wait; returns the reason of the dispatch.
 fn serve(t: &mut Table, id: RequestId) -> Reason {
     loop {
         match t.next() {
@@ -47,14 +47,14 @@ fn serve(t: &mut Table, id: RequestId) -> Reason {
     }
 }
 
-/// A newcomer reads near by and lives on.
+/// A new process reads near by and does not end.
 fn joins(t: &mut Table, process: u32, sector: u64) {
     let id = t.read_by(process, sector);
     serve(t, id);
 }
 
 #[test]
-fn a_dead_members_group_is_waited_for_and_the_next_one_near_by_ends_the_wait() {
+fn the_device_waits_for_the_group_of_an_ended_member_until_a_near_request() {
     let mut t = cas();
     file(&mut t, 1, 100_000, SectorOrder);
     let other = t.read_by(50, FAR);
@@ -68,17 +68,17 @@ fn a_dead_members_group_is_waited_for_and_the_next_one_near_by_ends_the_wait() {
 }
 
 #[test]
-fn a_process_that_just_starts_is_waited_for_because_of_its_group() {
+fn the_device_waits_for_a_new_process_because_of_its_group() {
     let mut t = cas();
-    // Newcomers have been known to end and not to be continued, so LAS and mainline would wait for none …
-    // (Twice, as the product of two likelihoods must exceed one half; after the groups are forgotten.)
-    nobody_goes_on(&mut t);
+    // New processes end without continuation, so that LAS and mainline would not wait for any …
+    // (Repeated after the groups have expired, because the product of two probabilities must exceed one half.)
+    processes_end_without_continuation(&mut t);
     later(&mut t, 1_100);
-    nobody_goes_on(&mut t);
+    processes_end_without_continuation(&mut t);
     joins(&mut t, 120, 800_000_000);
     let other = t.read_by(51, 10);
     t.serves(other, WaitUseless);
-    // … but a group that was quick so far is waited for, whoever has just begun in it.
+    // … but the device waits for a group with short think times, also after a new process in it.
     for n in 0..3 {
         joins(&mut t, 300 + n, 500_000 + 500 * u64::from(n));
         later(&mut t, 1);
@@ -88,8 +88,8 @@ fn a_process_that_just_starts_is_waited_for_because_of_its_group() {
     let _ = other;
 }
 
-/// Eight times somebody reads far from everything and ends, and nobody goes on there.
-fn nobody_goes_on(t: &mut Table) {
+/// Eight processes read at distant positions and end; no process continues there.
+fn processes_end_without_continuation(t: &mut Table) {
     for n in 0..8 {
         for process in [100 + n, 200 + n] {
             let id = t.read_by(process, 20_000_000 * u64::from(process));
@@ -103,11 +103,11 @@ fn nobody_goes_on(t: &mut Table) {
 #[test]
 fn a_group_without_continuations_is_not_waited_for_until_one_occurs() {
     let mut t = cas();
-    nobody_goes_on(&mut t);
+    processes_end_without_continuation(&mut t);
     file(&mut t, 1, 100_000, WaitOver);
     let other = t.read_by(50, FAR);
-    t.serves(other, WaitUseless); // nobody goes on for the dead, it has turned out
-    // Somebody does go on, though nobody waited: the group learns from that, and each time anew.
+    t.serves(other, WaitUseless); // no process has continued for ended ones so far
+    // Processes continue although the device does not wait: the group learns from each continuation.
     for n in 2..6 {
         later(&mut t, 2);
         joins(&mut t, n, 100_000 + 1_000 * u64::from(n));
@@ -123,7 +123,7 @@ fn two_groups_keep_apart() {
     file(&mut t, 1, 100_000, SectorOrder);
     let far = t.read_by(2, FAR);
     t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
-    // One near the far one does not end the wait for the near group.
+    // A request near the distant one does not end the wait for the near group.
     let far_too = t.read_by(3, FAR + 500);
     t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
     later(&mut t, 6);
@@ -133,7 +133,7 @@ fn two_groups_keep_apart() {
 }
 
 #[test]
-fn a_member_ends_the_wait_even_where_the_head_is_not() {
+fn a_members_request_ends_the_wait_also_far_from_the_head() {
     let mut t = cas();
     t.scheduler.tune("group_window", Value::Sectors(1 << 20)).unwrap();
     t.scheduler.tune("close_window", Value::Sectors(1)).unwrap();
@@ -145,25 +145,25 @@ fn a_member_ends_the_wait_even_where_the_head_is_not() {
 }
 
 #[test]
-fn a_group_is_forgotten_after_its_lifetime() {
+fn a_group_expires_after_its_lifetime() {
     let mut t = cas();
-    nobody_goes_on(&mut t);
+    processes_end_without_continuation(&mut t);
     for n in 1..6 {
         later(&mut t, 2);
         joins(&mut t, n, 100_000 + 1_000 * u64::from(n));
         exits(&mut t, n);
     }
     later(&mut t, 1_001);
-    // Its history is gone, what the device is like is not: 139/256 and more said nobody goes on; five did since.
+    // The group's history has expired, the device's probability has not: above 139/256 for no continuation, then five continuations.
     joins(&mut t, 10, 106_000);
     exits(&mut t, 10);
     t.read_by(50, FAR);
     t.holds(AwaitGroup, Some(t.now + Span::from_millis(6)));
 }
 
-/// For who is in it, too: after a long pause he forms another, though he goes on where he left off.
+/// A member that continues at the same position after a long pause forms a new group.
 #[test]
-fn a_group_is_forgotten_by_its_members_as_well() {
+fn members_of_an_expired_group_form_a_new_one() {
     let mut t = cas();
     let groups = |t: &Table| t.items().len();
     for n in 0..3 {
@@ -177,7 +177,7 @@ fn a_group_is_forgotten_by_its_members_as_well() {
 }
 
 #[test]
-fn a_single_process_is_waited_for_as_in_2_6_9() {
+fn a_single_process_is_treated_as_in_2_6_9() {
     let mut t = cas();
     for n in 0..4 {
         let id = t.read_by(1, 1_000 + 8 * n);
@@ -191,8 +191,8 @@ fn a_single_process_is_waited_for_as_in_2_6_9() {
 }
 
 #[test]
-fn a_slow_process_is_waited_for_only_if_its_group_is_quick() {
-    // Process 1 reads on only every 20 ms; alone it is not waited for.
+fn the_device_waits_for_a_slow_process_only_if_its_group_is_quick() {
+    // Process 1 reads every 20 ms; alone, it is too slow for a wait.
     let mut alone = cas();
     for n in 0..4 {
         joins(&mut alone, 1, 1_000 + 8 * n);
@@ -201,7 +201,7 @@ fn a_slow_process_is_waited_for_only_if_its_group_is_quick() {
     joins(&mut alone, 1, 1_032);
     let other = alone.read_by(2, FAR);
     alone.serves(other, WaitUseless);
-    // With others who read between, it is.
+    // With other processes that read in between, the device waits.
     let mut among = cas();
     for n in 0..12 {
         let process = if n % 4 == 0 { 1 } else { 10 + n as u32 };
@@ -214,7 +214,7 @@ fn a_slow_process_is_waited_for_only_if_its_group_is_quick() {
 }
 
 #[test]
-fn any_member_may_exceed_the_limit_while_its_group_is_waited_for() {
+fn any_member_of_the_awaited_group_may_exceed_the_limit() {
     let mut t = cas();
     joins(&mut t, 2, 99_000);
     joins(&mut t, 1, 100_000);

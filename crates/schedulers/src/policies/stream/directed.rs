@@ -1,4 +1,4 @@
-//! Stream scheduling on a member of an array: what the coordinator directs, and what it is told.
+//! Stream scheduling on a member of an array: directives from the coordinator, and reports to it.
 
 use elevator::array::{Directive, Report};
 use elevator::{Decision, Hold, HoldReason, Reason, Request, RequestId, Span, Time, View, Wake};
@@ -11,7 +11,7 @@ pub(crate) fn gathering_time(slice: Span) -> Span {
     (slice * 4).min(Span::from_secs(5))
 }
 
-/// The stream that the coordinator has the member serve.
+/// The stream that the member serves on behalf of the coordinator.
 #[derive(Clone, Copy)]
 struct Adopted {
     stream: StreamId,

@@ -1,4 +1,4 @@
-//! What a member makes of the coordinator's directives, one by one.
+//! A member's reaction to each of the coordinator's directives.
 
 use alloc::boxed::Box;
 
@@ -10,7 +10,7 @@ use super::StreamScheduling;
 use crate::policies::noop::Noop;
 use crate::testing::{Table, at_ms};
 
-/// Far away from everything else: 10 ms. Nearer than 1,000 sectors everything takes 1 ms.
+/// A distant position: 10 ms. Distances below 1,000 sectors take 1 ms.
 const ELSEWHERE: u64 = 1_000_000_000;
 
 fn table() -> Table {
@@ -19,7 +19,7 @@ fn table() -> Table {
     Table::new(StreamScheduling::new(Box::new(Noop::default()), ServiceCurve::fit(&points, Span::ZERO)))
 }
 
-/// A stream's first request is called, with another one from elsewhere waiting; both are queued.
+/// Two queued requests: the first of a stream that the coordinator has called, and a distant one.
 fn called(t: &mut Table) -> (RequestId, RequestId) {
     let other = t.read(ELSEWHERE);
     let first = t.read(0);
@@ -33,7 +33,7 @@ fn an_urgent_request_goes_first_and_is_reported() {
     let mut t = table();
     let (first, other) = called(&mut t);
     t.serves(first, Reason::Urgent);
-    assert_eq!(t.report(), Some(Report::Established), "the head is there");
+    assert_eq!(t.report(), Some(Report::Established), "the head has arrived");
     t.at(100).holds(HoldReason::AwaitChild, Some(at_ms(110)));
     let second = t.read(8);
     t.serves(second, Reason::Child);
@@ -43,7 +43,7 @@ fn an_urgent_request_goes_first_and_is_reported() {
 }
 
 #[test]
-fn an_urgent_request_waits_until_the_device_is_through_with_others() {
+fn an_urgent_request_waits_for_requests_in_the_device() {
     let mut t = table();
     t.depth = 31;
     let before = t.read(ELSEWHERE / 2);
@@ -52,19 +52,19 @@ fn an_urgent_request_waits_until_the_device_is_through_with_others() {
     t.holds(HoldReason::Directed, None);
     t.complete(before);
     t.sends(first, Reason::Urgent);
-    assert_eq!(t.report(), None, "the head is on its way");
+    assert_eq!(t.report(), None, "the head has not arrived yet");
     t.complete(first);
     assert_eq!(t.report(), Some(Report::Established));
 }
 
 #[test]
-fn it_breaks_only_when_its_slice_has_begun() {
+fn a_stream_breaks_only_after_its_slice_has_begun() {
     let mut t = table();
     let (first, other) = called(&mut t);
     t.serves(first, Reason::Urgent);
     for ms in [10, 50, 200, 400] {
         t.at(ms);
-        assert!(matches!(t.next(), elevator::Decision::Hold(_)), "other heads are not there yet");
+        assert!(matches!(t.next(), elevator::Decision::Hold(_)), "other heads have not arrived yet");
     }
     assert_eq!(t.report(), Some(Report::Established));
     t.direct(Directive::Slice(at_ms(600)));
@@ -98,7 +98,7 @@ fn the_arrays_slice_replaces_the_members_own() {
 }
 
 #[test]
-fn an_absorbed_urgent_request_leaves_its_urgency_to_the_absorbing_one() {
+fn an_absorbed_urgent_request_passes_its_urgency_on() {
     let mut t = table();
     let before = t.read(0);
     let urgent = t.read(8);

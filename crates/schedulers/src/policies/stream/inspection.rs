@@ -1,4 +1,4 @@
-//! The streams as they are now, for people who look.
+//! The state of the streams, for display.
 
 use alloc::vec::Vec;
 
@@ -7,7 +7,7 @@ use elevator::{Fact, Item, Time};
 use super::{Stream, StreamId, StreamScheduling};
 
 impl StreamScheduling {
-    /// Every stream, and what the framework waits for or has selected.
+    /// Every stream, and the request that the framework has selected or waits for.
     pub(super) fn items(&self, now: Time) -> Vec<Item> {
         let live = (0..self.streams.len() as StreamId).filter(|id| !self.free.contains(id));
         let mut items: Vec<Item> = live.map(|id| self.item(now, id)).collect();
@@ -36,7 +36,7 @@ impl StreamScheduling {
             .with("slice_left", slice.map_or(Fact::None, |served| Fact::Span(served.until.since(now))))
     }
 
-    /// What it is at the moment, the most telling first.
+    /// The stream's state; if several apply, the first in this order.
     fn role(&self, id: StreamId, stream: &Stream) -> &'static str {
         if self.served.is_some_and(|served| served.stream == id) {
             "served"
@@ -52,7 +52,7 @@ impl StreamScheduling {
     }
 }
 
-/// How long a child will still be one. Nobody knows before the parent has completed and something else is pending.
+/// The time until the deadline, which is open until the parent has completed and another request is pending.
 fn left(now: Time, stream: &Stream) -> Fact {
     if stream.is_parent_to_be && stream.deadline != Time::MAX {
         Fact::Span(stream.deadline.since(now))

@@ -117,7 +117,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     name: "stream",
     version: "",
     plain: true,
-    about: "waits for the next request of a stream, whoever issues it; around any work-conserving scheduler",
+    about: "waits for the next request of a stream, whatever process issues it; around any work-conserving scheduler",
     source: "FAST 2011, a scheduling framework that makes any disk schedulers non-work-conserving",
     split: false,
     tunables: Tunables::TABLE,
@@ -674,7 +674,7 @@ impl StreamScheduling {
         Some(Decision::Hold(Hold { until, wake, reason: HoldReason::AwaitChild }))
     }
 
-    /// Dispatches the policy's candidate; no stream demands otherwise.
+    /// Dispatches the policy's candidate, because no stream is in service.
     fn send_selected(&mut self, now: Time, view: &View<'_>, candidate: Option<Candidate>) -> Decision {
         if let Some(Candidate { id, reason, .. }) = candidate {
             let own = self.served.is_some_and(|served| served.stream == self.stream_of[id]);

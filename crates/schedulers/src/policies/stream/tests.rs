@@ -1,4 +1,4 @@
-//! The framework's decisions, one by one. Whole workloads are in `tests/stream.rs`.
+//! Single decisions of the framework. Tests of whole workloads are in `tests/stream.rs`.
 
 use alloc::boxed::Box;
 
@@ -14,7 +14,7 @@ use elevator::{
     Request, RequestId, Scheduler, Span, Time, Tunable, Tuning, Value, View, WorkConserving, tuned_by_itself,
 };
 
-/// 1 ms up to 1,000 sectors away, 10 ms from 100,000 on, straight between.
+/// 1 ms up to 1,000 sectors, 10 ms from 100,000 sectors on, linear between.
 fn curve() -> ServiceCurve {
     let points = [(0, 1), (1_000, 1), (100_000, 10)];
     let points = points.map(|(distance, ms)| MeasuredPoint { distance, time: Span::from_millis(ms) });
@@ -33,17 +33,16 @@ fn table(settings: &[(&str, Value)]) -> Table {
     around(Box::new(Noop::default()), settings)
 }
 
-/// Far away from everything else.
+/// A distant position.
 const ELSEWHERE: u64 = 1_000_000_000;
 
-/// Requests that form no stream: each lies before the one before, and backward nothing is nearer than what is pending.
+/// Requests that form no stream: each is below the previous one, and with the backward penalty farther away than the pending requests.
 fn elsewhere(n: u64) -> u64 {
     ELSEWHERE * (1_000 - n)
 }
 
-/// A reader reads `length` requests from `start` on, each after the last one's completion, while requests from elsewhere are
-/// served by turns with it until the stream is established. The last one has completed now; returns the pending request
-/// from elsewhere.
+/// Establishes a stream: a reader issues `length` sequential requests from `start` on, each after the completion of the last one, in
+/// alternation with distant requests. The last one has completed now. Returns the pending distant request.
 fn establish_at(t: &mut Table, start: u64, length: u64) -> RequestId {
     let mut own = t.read(start);
     let mut other = t.read(elsewhere(0));
@@ -107,12 +106,12 @@ fn the_disk_waits_for_the_child_of_a_write_only_with_wait_after_writes() {
 }
 
 #[test]
-fn wait_time_and_service_time_together_must_be_less_than_the_selected_pending_requests() {
+fn wait_time_plus_service_time_must_be_less_than_the_pending_service_time() {
     for (ms, is_child) in [(8, true), (9, false)] {
         let mut t = table(&[]);
         let other = establish(&mut t, 4);
         t.at(ms);
-        let arrival = t.read(32); // 1 ms away; the selected pending request 10 ms
+        let arrival = t.read(32); // takes 1 ms; the selected pending request 10 ms
         if is_child {
             t.serves(arrival, Child);
         } else {
@@ -124,7 +123,7 @@ fn wait_time_and_service_time_together_must_be_less_than_the_selected_pending_re
 
 #[test]
 fn backward_costs_half_as_much_again() {
-    // The selected pending request is 10 ms away; what begins 60,000 sectors ahead takes 6.4 ms, as far behind 9.5 ms.
+    // The selected pending request takes 10 ms; a request 60,000 sectors ahead takes 6.4 ms, 60,000 sectors behind 9.5 ms.
     let mut t = table(&[]);
     let other = establish_at(&mut t, 200_000, 4);
     t.at(1);
@@ -215,14 +214,14 @@ fn with_nothing_pending_the_disk_idles_and_the_first_pending_request_decides() {
         own = t.read(2_000 * ELSEWHERE + n * 8);
     }
     t.serves(own, FirstCome);
-    t.idles(); // established, and nothing to compare a wait with
+    t.idles(); // established, but no request is pending for comparison
     t.at(14);
-    let pending = t.read(2_000 * ELSEWHERE + 77_000); // 7.9 ms away, too much after 4 ms
+    let pending = t.read(2_000 * ELSEWHERE + 77_000); // takes 7.9 ms, too much after a wait of 4 ms
     t.holds(HoldReason::AwaitChild, Some(at_ms(10) + Span::from_nanos(7_906_181)));
     t.at(18).serves(pending, StreamBroken);
 }
 
-/// A reader of length-1 streams, served by deadline with batches of one, at 0 ms; another request waits far away.
+/// A served stream (threshold 1) around deadline with batches of one, at 0 ms; a distant request waits.
 fn served_with_one_waiting() -> (Table, RequestId) {
     let slice = ("stream_time_slice", Value::Span(Span::from_secs(5)));
     let threshold = ("stream_threshold", Value::Count(1));
@@ -254,7 +253,7 @@ fn an_expired_request_suspends_the_service_of_a_stream_and_its_child_resumes_it(
 }
 
 #[test]
-fn if_no_child_is_there_the_disk_stays_where_the_expired_request_led_it() {
+fn without_a_child_the_disk_stays_at_the_expired_request() {
     let (mut t, old) = served_with_one_waiting();
     t.at(501);
     let later = t.read(ELSEWHERE * 3);
@@ -287,18 +286,18 @@ fn another_streams_request_that_is_close_enough_ends_the_wait() {
         a = t.read(n * 8);
         t.serves(a, Child);
     }
-    // Waits as long as `b` is away, and has its second chance after that.
+    // The wait lasts as long as the service time of `b`; then follows the second chance.
     t.at(4).serves(b, StreamBroken); // established too
     t.holds(HoldReason::AwaitChild, Some(at_ms(14)));
     t.at(6);
-    let again = t.read(64); // the first reader's again: 5.5 ms, after 2 ms
+    let again = t.read(64); // the first reader's next request: 5.5 ms, after a wait of 2 ms
     t.serves(again, CloseEnough);
     t.holds(HoldReason::AwaitChild, Some(at_ms(16))); // back to the first stream, in the same slice
     t.at(16).serves(other, StreamBroken);
 }
 
 #[test]
-fn while_a_stream_is_served_nothing_else_gets_into_a_device_that_queues() {
+fn while_a_stream_is_served_no_other_request_enters_a_queueing_device() {
     let mut t = table(&[]);
     t.depth = 31;
     let mut own = t.read(0);
@@ -307,7 +306,7 @@ fn while_a_stream_is_served_nothing_else_gets_into_a_device_that_queues() {
     far.iter().for_each(|&id| t.sends(id, FirstCome));
     for n in 1..3 {
         t.complete(own);
-        t.idles(); // what is pending is in the device: 10 ms away
+        t.idles(); // the pending request is in the device: 10 ms
         own = t.read(n * 8);
         t.sends(own, FirstCome);
     }
@@ -329,7 +328,7 @@ fn while_a_stream_is_served_nothing_else_gets_into_a_device_that_queues() {
 }
 
 #[test]
-fn by_the_tail_rule_the_time_begins_with_the_dispatch() {
+fn by_the_tail_rule_the_wait_time_begins_at_the_dispatch() {
     let mut t = table(&[("pending_in_device", Value::Flag(false)), ("stream_threshold", Value::Count(1))]);
     t.depth = 2;
     let first = t.read(0);
@@ -343,7 +342,7 @@ fn by_the_tail_rule_the_time_begins_with_the_dispatch() {
 }
 
 #[test]
-fn a_child_may_come_while_its_parent_is_in_the_device_if_it_is_near() {
+fn a_near_child_may_arrive_while_its_parent_is_in_the_device() {
     for (sector, joins) in [(8, true), (100_000, false)] {
         let mut t = table(&[("stream_threshold", Value::Count(2))]);
         let first = t.read(0);
@@ -384,7 +383,7 @@ fn the_wrapped_policy_is_tuned_through_the_framework() {
     assert!(t.scheduler.tune("no_such", Value::Count(3)).is_err());
 }
 
-/// A policy with a tunable of its own, and one that is called as one of the framework's.
+/// A policy with a tunable of its own, and one with the name of a tunable of the framework.
 struct Named;
 
 impl Scheduler for Named {
@@ -433,8 +432,8 @@ fn tunables_of_the_wrapped_policy_are_listed_once_behind_its_own() {
     );
 }
 
-/// What `inspect` says of the stream in that role.
-fn told(t: &Table, role: &str) -> Option<Item> {
+/// The item that `inspect` returns for the stream in that state.
+fn item_of(t: &Table, role: &str) -> Option<Item> {
     let is = |item: &Item| matches!(item.fact("role"), Some(Fact::Word(word)) if word == role);
     t.items().into_iter().find(is)
 }
@@ -442,10 +441,10 @@ fn told(t: &Table, role: &str) -> Option<Item> {
 #[test]
 fn inspection_shows_the_served_stream_and_the_awaited_child() {
     let mut t = table(&[]);
-    assert!(told(&t, "served").is_none());
+    assert!(item_of(&t, "served").is_none());
     establish(&mut t, 4);
     assert!(matches!(t.next(), Decision::Hold(_)));
-    let served = told(&t, "served").expect("its child is awaited");
+    let served = item_of(&t, "served").expect("its child is awaited");
     assert_eq!(served.fact("established"), Some(Fact::Flag(true)));
     assert_eq!(served.fact("length"), Some(Fact::Count(4)));
     assert!(matches!(served.fact("slice_left"), Some(Fact::Span(left)) if left > Span::ZERO));

@@ -1,4 +1,4 @@
-//! At the system call: who is held, and who may go on.
+//! Decisions at the system call: which calls are held, and which proceed.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -15,22 +15,22 @@ struct Held {
     fsyncs: VecDeque<CallId>,
 }
 
-/// Held calls, by place, and the fsyncs that were let go on.
+/// Held calls by account index, and the admitted fsyncs.
 #[derive(Default)]
 pub(super) struct Calls {
     held: Vec<Held>,
     /// Fsyncs that have not returned yet.
     running: u64,
-    /// Fsyncs of the batch so far, and when it began.
+    /// Number of fsyncs in the batch, and when it began.
     batch: u64,
     began: Time,
-    /// The batch is as large as it will be.
+    /// The batch accepts no further fsyncs.
     closed: bool,
-    /// Since when there has been nothing to do, if there is nothing.
+    /// The beginning of the present idle period.
     pub(super) idle_since: Time,
-    /// A write was let go on for that reason, and has not returned yet.
+    /// A write that was admitted because of idleness and has not returned yet.
     kicked: Option<CallId>,
-    /// When the policy was last asked to act.
+    /// The time of the last call of `act`.
     asked: Time,
 }
 
@@ -46,7 +46,7 @@ impl Calls {
         self.held.get(place).is_some_and(|held| !held.writes.is_empty())
     }
 
-    /// Places of accounts with held writes, and with held fsyncs.
+    /// Indexes of accounts with held writes, and with held fsyncs.
     fn writers(&self) -> impl Iterator<Item = usize> {
         (0..self.held.len()).filter(|&place| !self.held[place].writes.is_empty())
     }
@@ -66,7 +66,7 @@ impl Calls {
 }
 
 impl Afq {
-    /// Whether fsyncs may go on now: in the batch that is being let go, or in the next.
+    /// Whether fsyncs may proceed now, in the present batch or a new one.
     fn may_sync(&mut self, now: Time) -> bool {
         let calls = &mut self.calls;
         let over = calls.running == 0
@@ -78,7 +78,7 @@ impl Afq {
         !calls.closed
     }
 
-    /// The account whose fsync goes on next: the least served, unless one that has had less reads.
+    /// The account whose fsync proceeds next: the least served; none if an account with less service has queued reads.
     fn next_sync(&self) -> Option<usize> {
         let served = |&place: &usize| (self.shares.service(place), place);
         let place = self.calls.syncers().min_by_key(served)?;
@@ -95,13 +95,13 @@ impl Afq {
         self.calls.let_go(now, next?)
     }
 
-    /// Since when neither the device nor an fsync has anything to do, if so.
+    /// The beginning of the time without requests in the device and without running fsyncs, if idle now.
     fn idle_since(&self) -> Option<Time> {
         let idle = self.lanes.is_empty() && self.in_flight == 0 && self.calls.running == 0;
         idle.then_some(self.calls.idle_since)
     }
 
-    /// The held write to go on with.
+    /// The held write to admit.
     fn write(&mut self, now: Time) -> Option<CallId> {
         let kick = self.tunables.kick;
         let idle = self.calls.kicked.is_none() && self.idle_since().is_some_and(|since| now >= since + kick);

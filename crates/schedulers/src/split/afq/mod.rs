@@ -68,31 +68,31 @@ use super::ledger::Ledger;
 use crate::listing::{Listing, Make};
 
 tunables! {
-    /// What can be tuned.
+    /// Tunables.
     pub struct Tunables {
         /// How far an account's service may be above the least served one's before its writes are held: pages × 840 / share.
         /// Smaller: fairer over short times. Source: 204,800.
         ahead: Count = 204_800, 0, 1 << 40;
-        /// Charges writes their way, too, as the source's disk model has it and its counter does not: shares are then of the
-        /// device's time. A small share's runs are short, so each of its bytes costs more.
+        /// Whether writes are charged their seeks too, as in the source's disk model but not in its counter. Shares are then shares of
+        /// device time. Accounts with small shares have short sequential runs, so that each of their bytes costs more.
         seeks: Flag = false, false, true;
-        /// When a held write goes on because there is nothing else to do: after so long of that. The source looks that often.
+        /// Idle time after which a held write proceeds. The source checks with this period.
         kick: Span = Span::from_millis(40), Span::ZERO, Span::from_secs(1);
-        /// Fsyncs that go on together, if so many wait. Source: 5. More: better commits, shares nearer to equal.
+        /// Maximum number of fsyncs in a batch. Source: 5. More: larger commits, shares nearer to equal.
         batch_least: Count = 5, 1, 1_000_000;
-        /// After so long the next fsyncs need not wait for the last ones if the device has little to do. Source: HZ / 5.
+        /// Age of a batch after which the next one may begin if the device has little to do. Source: HZ / 5.
         batch_longest: Span = Span::from_millis(200), Span::from_millis(1), Span::from_secs(60);
-        /// And little is fewer requests than this. Source: 2.
+        /// The device has little to do with fewer requests than this. Source: 2.
         in_flight_least: Count = 2, 0, 1_000_000;
-        /// How long one account's reads may go on while others wait. Source: HZ / 4.
+        /// Maximum duration of one account's turn while others wait. Source: HZ / 4.
         slice: Span = Span::from_millis(250), Span::from_millis(1), Span::from_secs(10);
-        /// Requests in a turn, of an account's reads and of writes. Source: 100.
+        /// Requests in a turn, for an account's reads and for writes. Source: 100.
         batch: Count = 100, 1, 1_000_000;
-        /// How long to wait for a sequential reader's next request. Source: 20 ms.
+        /// Maximum wait for a sequential reader's next request. Source: 20 ms.
         idle: Span = Span::from_millis(20), Span::ZERO, Span::from_secs(1);
-        /// Requests in a row, each near the last, that make a reader sequential. Source: 12.
+        /// Consecutive near requests from which a reader counts as sequential. Source: 12.
         sequential_after: Count = 12, 0, 1_000_000;
-        /// What near means. Source: 1024 sectors.
+        /// Maximum distance of near requests. Source: 1024 sectors.
         near: Sectors = 1024, 0, 1 << 40;
     }
 }
@@ -108,7 +108,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     make: Make::WorkConserving(|_| Box::new(Afq::default())),
 }];
 
-/// AFQ without anticipation of its own: what a wrapper wraps.
+/// AFQ without anticipation of its own, for a wrapper.
 pub struct Afq {
     tunables: Tunables,
     ledger: Ledger,
@@ -116,7 +116,7 @@ pub struct Afq {
     calls: Calls,
     reads: Reads,
     lanes: Lanes,
-    /// Writes sent since reads had a turn.
+    /// Writes dispatched since the last turn of reads.
     writes_in_a_row: u64,
     in_flight: u32,
 }
@@ -144,7 +144,7 @@ impl Afq {
         place
     }
 
-    /// How far one may be above the least served.
+    /// The maximum lead over the least served account.
     fn ahead(&self) -> i64 {
         i64::try_from(self.tunables.ahead).unwrap_or(i64::MAX)
     }

@@ -1,4 +1,4 @@
-//! Readers: how sequential each one is, and whose turn it is.
+//! Readers: whether each account reads sequentially, and the account in turn.
 
 use alloc::vec::Vec;
 
@@ -6,17 +6,17 @@ use elevator::{Hold, HoldReason, Time, Wake};
 
 use super::Tunables;
 
-/// How an account reads.
+/// The recent reads of an account.
 #[derive(Clone, Copy, Default)]
 struct Reader {
-    /// Reads in a row, each near the last.
+    /// Consecutive near reads.
     steps: u64,
-    /// Its reads in the device, and when the last of them came back.
+    /// Its reads in the device, and the time of its last completion.
     in_device: u32,
     came_back: Time,
 }
 
-/// Whose turn it is.
+/// The account in turn.
 #[derive(Clone, Copy)]
 struct Turn {
     place: usize,
@@ -24,7 +24,7 @@ struct Turn {
     sent: u64,
 }
 
-/// All accounts' reads, by place.
+/// All accounts' reads, by account index.
 #[derive(Default)]
 pub(super) struct Reads {
     readers: Vec<Reader>,
@@ -39,7 +39,7 @@ impl Reads {
         &mut self.readers[place]
     }
 
-    /// The account whose turn goes on, if it does.
+    /// The account whose turn continues, if any.
     pub(super) fn goes_on(&self, now: Time, tunables: &Tunables) -> Option<usize> {
         let turn = self.turn?;
         let left = turn.sent < tunables.batch && now < turn.began + tunables.slice;
@@ -51,7 +51,7 @@ impl Reads {
         (0..self.readers.len()).filter(|&place| self.readers[place].in_device > 0)
     }
 
-    /// A read goes to the device, so many sectors from its account's last one.
+    /// A read is dispatched; `distance`: sectors from its account's last one.
     pub(super) fn sent(&mut self, now: Time, place: usize, distance: u64, tunables: &Tunables) {
         let turn = self.goes_on(now, tunables).filter(|&whose| whose == place).and(self.turn);
         let Turn { began, sent, .. } = turn.unwrap_or(Turn { place, began: now, sent: 0 });
@@ -61,15 +61,15 @@ impl Reads {
         reader.steps = if distance <= tunables.near { reader.steps + 1 } else { 0 };
     }
 
-    /// A read came back.
+    /// A read completed.
     pub(super) fn came_back(&mut self, now: Time, place: usize) {
         let reader = self.reader(place);
         reader.in_device -= 1;
         reader.came_back = now;
     }
 
-    /// The wait for an account whose turn goes on and that has nothing queued, if that is worth it: for its reads in the
-    /// device, and then for its next.
+    /// The wait for the account in turn while it has no queued reads, if it reads sequentially: first for its reads in the
+    /// device, then for its next read.
     pub(super) fn awaits(&self, now: Time, place: usize, tunables: &Tunables) -> Option<Hold> {
         let reader = self.readers.get(place)?;
         if reader.steps < tunables.sequential_after {

@@ -1,4 +1,4 @@
-//! Stride scheduling: what each account has had, over its share, and who counts.
+//! Stride scheduling: the service of each account divided by its share, and the active accounts.
 
 use alloc::vec::Vec;
 
@@ -8,16 +8,16 @@ use elevator::{Priority, PriorityClass};
 pub(super) const STRIDE: i64 = 840;
 const PAGE: i64 = 4096;
 
-/// An account's part.
+/// An account's service and activity.
 struct Member {
     share: i64,
     /// Cost over share; comparable between accounts.
     service: i64,
-    /// Why it is active: calls, dirty pages, requests queued and in flight.
+    /// The number of its calls, dirty pages, and requests queued or in flight; it is active while this is not 0.
     pending: u64,
 }
 
-/// All accounts, by place.
+/// All accounts, by index.
 #[derive(Default)]
 pub(super) struct Shares {
     members: Vec<Member>,
@@ -33,7 +33,7 @@ const fn share(priority: Priority) -> i64 {
 }
 
 impl Shares {
-    /// There are so many accounts now. Newcomers begin where the least served one is.
+    /// Sets the number of accounts. New accounts begin with the service of the least served one.
     pub(super) fn grow(&mut self, accounts: usize) {
         let service = self.floor();
         while self.members.len() < accounts {
@@ -41,23 +41,23 @@ impl Shares {
         }
     }
 
-    /// An account's priority is this from now on.
+    /// Sets an account's priority from now on.
     pub(super) fn agree(&mut self, place: usize, priority: Priority) {
         self.members[place].share = share(priority);
     }
 
-    /// An account had so many bytes' worth, or is given them back.
+    /// Charges an account `bytes` byte equivalents, or refunds them if negative.
     pub(super) fn charge(&mut self, place: usize, bytes: i64) {
         let member = &mut self.members[place];
         member.service += bytes * STRIDE / PAGE / member.share;
     }
 
-    /// What an account has had, over its share.
+    /// An account's service divided by its share.
     pub(super) fn service(&self, place: usize) -> i64 {
         self.members[place].service
     }
 
-    /// How far it is above the least served active account.
+    /// Its lead over the least served active account.
     pub(super) fn lead(&self, place: usize) -> i64 {
         self.members[place].service - self.floor()
     }
@@ -72,8 +72,8 @@ impl Shares {
             .unwrap_or(0)
     }
 
-    /// One more reason for an account to be active. One that comes back has saved up no more than `ahead`: enough not to lose
-    /// its turn by the moment between two calls, too little for anybody to be held because somebody woke.
+    /// An account has one more pending operation. A returning account has saved at most `ahead`: enough not to lose
+    /// its turn between two calls, and too little to hold other accounts because one woke up.
     pub(super) fn begins(&mut self, place: usize, ahead: i64) {
         if self.members[place].pending == 0 {
             let floor = self.floor();
@@ -83,7 +83,7 @@ impl Shares {
         self.members[place].pending += 1;
     }
 
-    /// One reason less.
+    /// An account has one pending operation less.
     pub(super) fn ends(&mut self, place: usize) {
         self.members[place].pending -= 1;
     }
@@ -94,13 +94,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_comes_back_has_saved_up_no_more_than_others_may_be_ahead() {
+    fn a_returning_account_has_saved_at_most_ahead() {
         let mut shares = Shares::default();
         shares.grow(2);
         shares.begins(1, 1000);
         shares.charge(1, 4 * PAGE);
         shares.begins(0, 1000);
-        assert_eq!((shares.service(0), shares.lead(1)), (0, 4 * STRIDE / 4), "a moment loses nothing");
+        assert_eq!((shares.service(0), shares.lead(1)), (0, 4 * STRIDE / 4), "a short pause loses nothing");
         shares.ends(0);
         shares.charge(1, 100_000 * PAGE);
         shares.begins(0, 1000);

@@ -13,14 +13,14 @@ fn priority(level: u8) -> Terms {
     Terms { priority: Priority { level, ..Priority::default() }, ..Terms::default() }
 }
 
-/// Accounts 0, 1, … of these priority levels.
+/// A host with accounts 0, 1, … of these priority levels.
 fn host(levels: &[u8]) -> Host {
     let terms: Vec<_> = levels.iter().map(|&level| priority(level)).collect();
     Host::new(Afq::default()).accounts(&terms)
 }
 
 #[test]
-fn a_writer_that_is_ahead_of_the_least_served_one_is_held_until_that_has_caught_up() {
+fn a_writer_ahead_of_the_least_served_one_is_held_until_that_one_catches_up() {
     let mut t = host(&[0, 7]);
     t.dirty(0, 1, 0, 1); // both active
     t.dirty(1, 2, 0, 1000); // 1000 pages × 840 / 1 is more than 204,800 ahead
@@ -29,7 +29,7 @@ fn a_writer_that_is_ahead_of_the_least_served_one_is_held_until_that_has_caught_
     assert_eq!(verdict, Verdict::Hold);
     assert_eq!(t.acts(), []);
     let (_, verdict) = t.write(0, 1);
-    assert_eq!(verdict, Verdict::Proceed, "the least served one goes on");
+    assert_eq!(verdict, Verdict::Proceed, "the least served account proceeds");
     t.dirty(0, 1, 1, 7000); // 7000 × 840 / 8: within 204,800 of the other
     assert_eq!(t.acts(), [Action::Admit(held)]);
     t.table.sends(busy, Reason::Share);
@@ -45,7 +45,7 @@ fn discarded_pages_are_charged_to_no_account() {
 }
 
 #[test]
-fn a_held_call_goes_on_when_there_has_been_nothing_to_do_one_at_a_time() {
+fn after_idle_time_held_calls_proceed_one_at_a_time() {
     let mut t = host(&[0, 7]);
     t.dirty(0, 1, 0, 1);
     t.dirty(1, 2, 0, 1000);
@@ -59,7 +59,7 @@ fn a_held_call_goes_on_when_there_has_been_nothing_to_do_one_at_a_time() {
 }
 
 #[test]
-fn every_fsync_queues_and_the_least_served_go_first_as_many_at_a_time_as_make_a_batch() {
+fn fsyncs_proceed_in_batches_the_least_served_first() {
     let mut t = host(&[7, 0, 4]);
     t.table.scheduler.tune("batch_least", Value::Count(2)).unwrap();
     for account in 0..3 {
@@ -80,7 +80,7 @@ fn every_fsync_queues_and_the_least_served_go_first_as_many_at_a_time_as_make_a_
 }
 
 #[test]
-fn a_batch_that_lasts_too_long_is_not_waited_for_while_the_device_has_little_to_do() {
+fn after_a_long_batch_the_next_begins_if_the_device_has_little_to_do() {
     let mut t = host(&[4, 4]);
     let (first, _) = t.fsync(0, 0);
     assert_eq!(t.acts(), [Action::Admit(first)]);
@@ -100,13 +100,13 @@ fn an_fsync_waits_for_a_reader_that_has_had_less() {
     let (call, _) = t.fsync(1, 1);
     assert_eq!(t.acts(), []);
     assert_eq!(t.table.dispatches(), read);
-    assert_eq!(t.acts(), [], "it is still in the device");
+    assert_eq!(t.acts(), [], "the read is still in the device");
     t.table.complete(read);
     assert_eq!(t.acts(), [Action::Admit(call)]);
 }
 
 #[test]
-fn a_held_write_does_not_go_on_for_want_of_work_while_an_fsync_runs() {
+fn a_held_write_does_not_proceed_because_of_idleness_during_an_fsync() {
     let mut t = host(&[0, 7]);
     t.dirty(0, 1, 0, 1);
     t.dirty(1, 2, 0, 1000);
@@ -114,9 +114,9 @@ fn a_held_write_does_not_go_on_for_want_of_work_while_an_fsync_runs() {
     assert_eq!(t.acts(), [Action::Admit(fsync)]);
     let (write, _) = t.write(1, 2);
     t.table.at(100);
-    assert_eq!(t.acts(), [], "the device has nothing to do, but will have");
+    assert_eq!(t.acts(), [], "the device is idle, but an fsync is running");
     t.returns(fsync);
-    assert_eq!(t.acts(), [], "and who returns may come again");
+    assert_eq!(t.acts(), [], "the idle time begins at the return of the fsync");
     t.table.at(140);
     assert_eq!(t.acts(), [Action::Admit(write)]);
 }
@@ -136,7 +136,7 @@ fn reads_are_served_in_proportion_to_their_shares() {
     t.table.scheduler.tune("batch", Value::Count(1)).unwrap();
     let mut served = [0, 0];
     for n in 0..100 {
-        t.caused(0, Op::Read, n * 100_000, 8); // each a long seek away from every other: all cost the same
+        t.caused(0, Op::Read, n * 100_000, 8); // long seeks between all of them, so that all cost the same
         t.caused(1, Op::Read, n * 100_000 + 50_000, 8);
     }
     for _ in 0..100 {
@@ -149,7 +149,7 @@ fn reads_are_served_in_proportion_to_their_shares() {
 }
 
 #[test]
-fn a_sequential_reader_is_waited_for_and_others_go_when_it_does_not_come() {
+fn the_device_waits_for_a_sequential_reader_for_a_limited_time() {
     let mut t = host(&[4, 4]);
     for n in 0..13 {
         let id = t.caused(0, Op::Read, n * 8, 8);
@@ -162,7 +162,7 @@ fn a_sequential_reader_is_waited_for_and_others_go_when_it_does_not_come() {
 }
 
 #[test]
-fn a_write_goes_alone_while_the_reader_whose_turn_it_is_has_none_queued() {
+fn one_write_at_a_time_while_the_reader_in_turn_has_none_queued() {
     let mut t = host(&[4, 4]);
     t.table.depth = 4;
     for n in 0..13 {

@@ -1,26 +1,26 @@
-//! What accounts without a deadline have in front of those with one, and how long that would take.
+//! The data that accounts without a deadline have dirty, queued or in the device's cache, and the time to write it.
 
 use elevator::{Op, Request, Span, Time};
 
 const PAGE_SECTORS: u64 = 8;
 
-/// Of late means this many requests: some 25 MB, half a second of a desktop drive's writing. Fewer: a full cache comes as a
-/// surprise. More: so does a change of place.
+/// The speed is averaged over this number of requests: about 25 MB, or half a second of a desktop drive's writes. Lower: the average misses
+/// the slowdown of a full cache. Higher: it follows a change of position too slowly.
 const MEMORY: u64 = 64;
 
-/// Dirty pages, queued writes and what the device's cache holds, as time.
+/// The amounts of dirty, queued and cached data, and the recent speed.
 #[derive(Default)]
 pub(super) struct Background {
-    /// Their dirty pages. An account that is given a deadline leaves behind what it has: both counts stop at zero.
+    /// Their dirty pages. If an account gets a deadline, its data stays counted; both counts saturate at zero.
     dirty: u64,
     /// Sectors of their writes, queued and in flight.
     queued: u64,
-    /// Sectors that came back and may still be in the device's cache, as of `counted`: what it took, less what it can have
-    /// written since. A commit waits for them, too, for it ends with a flush.
+    /// Completed sectors that may still be in the device's cache at time `counted`: those accepted minus those that it can have
+    /// written since. A commit ends with a flush and therefore also waits for them.
     cached: u64,
     counted: Time,
-    /// Sectors written of late, and how long that took in ns, both times [`MEMORY`]. Their ratio is the pace: an average of
-    /// each request's would take a drive for as fast as its cache is while that has room.
+    /// Recently written sectors, and the time for them in ns, both multiplied by [`MEMORY`]. Their ratio is the speed. A mean of the
+    /// requests' speeds would measure the drive's cache while that has room.
     written: u64,
     took: u64,
 }
@@ -31,7 +31,7 @@ impl Background {
         self.dirty += 1;
     }
 
-    /// A page is dirty no more, or no longer theirs.
+    /// A page is no longer dirty, or no longer of a background account.
     pub(super) const fn cleaned(&mut self) {
         self.dirty = self.dirty.saturating_sub(1);
     }
@@ -46,12 +46,12 @@ impl Background {
         self.queued = self.queued.saturating_sub(sectors);
     }
 
-    /// Whether more than so many pages are queued.
+    /// Whether more than `pages` pages are queued.
     pub(super) const fn queues_more_than(&self, pages: u64) -> bool {
         self.queued > pages * PAGE_SECTORS
     }
 
-    /// Whether all of it would take longer than `most`, and is more than so many pages.
+    /// Whether the data would take longer than `most`, and is more than `pages` pages.
     pub(super) fn is_too_much(&self, now: Time, most: Span, pages: u64) -> bool {
         let sectors = self.dirty * PAGE_SECTORS + self.queued + self.cached_at(now);
         let takes = u128::from(sectors) * u128::from(self.took) / u128::from(self.written.max(1));
@@ -65,17 +65,17 @@ impl Background {
         self.cached.saturating_sub(u64::try_from(written).unwrap_or(u64::MAX))
     }
 
-    /// Somebody's fsync is over, and with it what was in the device's cache when it began.
+    /// An fsync has returned: the data in the device's cache at its beginning is durable.
     pub(super) const fn is_durable(&mut self) {
         self.cached = 0;
     }
 
-    /// The device emptied its cache for so long: what had been written took longer than it seemed.
+    /// The device flushed its cache for the time `took`, which counts as time of the earlier writes.
     pub(super) const fn flushed(&mut self, took: Span) {
         self.took = self.took.saturating_add(took.as_nanos());
     }
 
-    /// The device was busy for so long with a request that came back.
+    /// The device was busy with a completed request for the time `took`.
     pub(super) fn served(&mut self, now: Time, request: &Request, took: Span) {
         let sectors = u64::from(request.sectors.0);
         if request.op == Op::Write && sectors > 0 {
@@ -105,11 +105,11 @@ mod tests {
         );
         assert!(
             background.is_too_much(at_ms(5), Span::from_millis(54), 100),
-            "of which half is written by now"
+            "half of the cached pages are written by now"
         );
         assert!(background.is_too_much(now, Span::from_millis(49), 100), "500 pages are 50 ms");
         assert!(!background.is_too_much(now, Span::from_millis(51), 100));
-        assert!(!background.is_too_much(now, Span::ZERO, 500), "so many are always allowed");
+        assert!(!background.is_too_much(now, Span::ZERO, 500), "this number is always allowed");
         background.flushed(Span::from_millis(10));
         assert!(background.is_too_much(at_ms(20), Span::from_millis(99), 100), "20 ms for each 100");
         assert!(!background.is_too_much(at_ms(20), Span::from_millis(101), 100));

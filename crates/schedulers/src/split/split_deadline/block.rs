@@ -1,4 +1,4 @@
-//! At the block: what somebody waits for first, and alone in the drive.
+//! Decisions at the block layer: urgent requests first, and alone in the drive.
 
 use elevator::split::Split;
 use elevator::{
@@ -10,7 +10,7 @@ use super::urgent::Claim;
 use super::{SplitDeadline, Tunables};
 
 impl SplitDeadline {
-    /// Whether a request stands in front of those with a deadline.
+    /// Whether a request counts as background data.
     fn counts(&self, request: &Request) -> bool {
         request.op == Op::Write && request.causes.is_some_and(|set| self.is_background(set))
     }
@@ -21,7 +21,7 @@ impl SplitDeadline {
         }
     }
 
-    /// What was queued when an fsync with a deadline began, and may be in its transaction, is urgent now.
+    /// At the beginning of an fsync with a deadline, queued requests that may be in its transaction become urgent.
     fn promote(&mut self, now: Time, view: &View<'_>) {
         if self.running.is_empty() {
             return;
@@ -34,7 +34,7 @@ impl SplitDeadline {
         }
     }
 
-    /// While an fsync with a deadline runs and the device has nothing to do, it empties its cache, which nobody is told of.
+    /// While an fsync with a deadline runs and the device has no requests, the device flushes its cache; flushes are not reported to schedulers.
     pub(super) fn notice_flush(&mut self, now: Time) {
         let rested = self.device.rested(now);
         if !self.running.is_empty() {
@@ -42,13 +42,13 @@ impl SplitDeadline {
         }
     }
 
-    /// Whether what is urgent has to wait for what is in the device.
+    /// Whether urgent requests have to wait for requests in the device.
     fn is_full(&self, now: Time) -> bool {
         let Tunables { urgent_depth, overdue, .. } = self.tunables;
         self.device.urgent() >= urgent_depth || self.device.keeps_for(now, overdue)
     }
 
-    /// Whether what is not urgent has to wait for what is in the device.
+    /// Whether other requests have to wait for requests in the device.
     fn is_kept_clear(&self, now: Time) -> bool {
         let overdue = || self.device.is_busy_for(now, self.tunables.overdue) && self.guards();
         let alone = || !self.running.is_empty() && !self.device.is_empty();
@@ -87,7 +87,7 @@ impl Scheduler for SplitDeadline {
                 self.urgent.remove(request);
                 self.urgent.insert(request, Some(due.min(other)));
             }
-            // One of each kind is refused in `may_merge`; a host that joins them all the same loses nothing.
+            // `may_merge` rejects a merge of an urgent request with another one. If a host merges them nevertheless, no state is lost.
             (Some(_), None) => {
                 self.data.remove_key(Self::data_key(absorbed.id));
                 self.others.take(now, absorbed);

@@ -1,4 +1,4 @@
-//! At the system call: who is held until less is dirty.
+//! Decisions at the system call: calls that are held until less data is dirty.
 
 use alloc::collections::VecDeque;
 
@@ -16,17 +16,17 @@ struct Waiting {
     look: Time,
 }
 
-/// Held calls, and what is to be done.
+/// Held calls, and pending actions.
 #[derive(Default)]
 pub(super) struct Held {
     waiting: VecDeque<Waiting>,
     actions: VecDeque<Action>,
-    /// Pages that were to be written back at this time: the queue may not have them yet.
+    /// The latest writeback action: its time and number of pages, which may not have reached the queue yet.
     ordered: (Time, u64),
 }
 
 impl Held {
-    /// Pages that were ordered at `now`.
+    /// The number of pages whose writeback was ordered at `now`.
     const fn ordered(&self, now: Time) -> u64 {
         if self.ordered.0.as_nanos() == now.as_nanos() { self.ordered.1 } else { 0 }
     }
@@ -38,14 +38,14 @@ impl SplitDeadline {
         if fsync { dirty >= self.tunables.big_fsync } else { crowded || dirty >= self.tunables.big_write }
     }
 
-    /// Whether background accounts have too much in front of somebody with a deadline.
+    /// Whether background accounts have too much data for the deadlines of others.
     fn is_crowded(&self, now: Time) -> bool {
         let Tunables { in_front, bleed, .. } = self.tunables;
         let most = self.shortest().filter(|_| in_front > 0).map(|shortest| shortest * in_front / 100);
         most.is_some_and(|most| self.background.is_too_much(now, most, bleed))
     }
 
-    /// Has some of a file written back, unless there is something to be written already, or somebody with a deadline waits.
+    /// Orders the writeback of some of a file's pages, unless enough is queued already or an fsync with a deadline is running.
     fn bleed(&mut self, now: Time, file: File) {
         let bleed = self.tunables.bleed;
         let ordered = self.held.ordered(now);
@@ -55,7 +55,7 @@ impl SplitDeadline {
         }
     }
 
-    /// Looks at every held call whose time has come, or whose file may have changed.
+    /// Checks every held call that is due, or whose file may have changed.
     fn look(&mut self, now: Time) {
         let crowded = !self.held.waiting.is_empty() && self.is_crowded(now);
         for _ in 0..self.held.waiting.len() {

@@ -1,4 +1,4 @@
-//! What is in the device, since when, and how long it will take.
+//! The requests in the device, their dispatch times, and their expected duration.
 
 use alloc::vec::Vec;
 
@@ -12,13 +12,13 @@ struct Sent {
     urgent: bool,
 }
 
-/// Requests in the device, the longest there first.
+/// Requests in the device, in order of dispatch.
 #[derive(Default)]
 pub(super) struct InDevice {
     sent: Vec<Sent>,
-    /// When it last gave something back, or got something when it was empty, or was asked how long it has been empty.
+    /// The time of the latest completion, of the latest dispatch to the empty device, or of the latest call of `rested`.
     since: Time,
-    /// What a request took of late: the newest counts for an eighth.
+    /// The recent service time: a decaying average in which a new sample weighs one eighth.
     usual: Span,
 }
 
@@ -27,22 +27,22 @@ impl InDevice {
         self.sent.is_empty()
     }
 
-    /// How many urgent requests are in there.
+    /// The number of urgent requests in the device.
     pub(super) fn urgent(&self) -> u64 {
         self.sent.iter().filter(|sent| sent.urgent).count() as u64
     }
 
-    /// Whether it has kept something for so long.
+    /// Whether a request has been in the device for the time `long`.
     pub(super) fn keeps_for(&self, now: Time, long: Span) -> bool {
         self.sent.first().is_some_and(|sent| now.since(sent.at) >= long)
     }
 
-    /// Whether it has kept something for so long, or will be busy for so long with what it has.
+    /// Whether a request has been in the device for the time `long`, or its requests are expected to take as long.
     pub(super) fn is_busy_for(&self, now: Time, long: Span) -> bool {
         self.keeps_for(now, long) || !self.sent.is_empty() && self.usual * (self.sent.len() as u64) >= long
     }
 
-    /// For how long it has had nothing to do, since it was last asked.
+    /// The idle time since the last call.
     pub(super) fn rested(&mut self, now: Time) -> Span {
         if self.sent.is_empty() { now.since(core::mem::replace(&mut self.since, now)) } else { Span::ZERO }
     }
@@ -54,7 +54,7 @@ impl InDevice {
         self.sent.push(Sent { at, serial: request.serial, urgent });
     }
 
-    /// A request came back; how long the device was busy with it.
+    /// A request completed; returns the time for which the device was busy with it.
     pub(super) fn gives_back(&mut self, now: Time, request: &Request) -> Span {
         self.sent.retain(|sent| sent.serial != request.serial);
         let took = now.since(self.since);
@@ -70,7 +70,7 @@ mod tests {
     use crate::testing::{at_ms, request};
 
     #[test]
-    fn it_is_busy_for_as_long_as_its_requests_usually_take_together() {
+    fn the_expected_duration_is_the_usual_time_of_all_requests() {
         let mut device = InDevice::default();
         let nth = |serial| Request { serial, ..request(0, 8) };
         for n in 0..64 {
@@ -78,7 +78,7 @@ mod tests {
             assert_eq!(device.gives_back(at_ms(n * 10 + 10), &nth(n)), Span::from_millis(10));
         }
         assert_eq!(device.rested(at_ms(642)), Span::from_millis(2));
-        assert_eq!(device.rested(at_ms(643)), Span::from_millis(1), "the rest was said before");
+        assert_eq!(device.rested(at_ms(643)), Span::from_millis(1), "the rest was returned before");
         let long = Span::from_millis(25);
         assert!(!device.is_busy_for(at_ms(640), long));
         (64..66).for_each(|n| device.takes(at_ms(640), &nth(n), false));

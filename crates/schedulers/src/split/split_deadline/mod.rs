@@ -81,29 +81,29 @@ use crate::parts::sorted::{Key, SortedIndex};
 use crate::policies::deadline::{Deadline, Version};
 
 tunables! {
-    /// What can be tuned, beside what `deadline` offers.
+    /// Tunables, in addition to those of `deadline`.
     pub struct Tunables {
         /// Dirty pages of a file from which an fsync of it is held. Source: 100.
         big_fsync: Count = 100, 1, 1 << 40;
         /// Pages that are written back at a time while a call is held. Source: 100.
         bleed: Count = 100, 1, 1 << 32;
-        /// How often a held fsync is looked at. Source: 10 ms.
+        /// Period of checks of a held fsync. Source: 10 ms.
         look_again: Span = Span::from_millis(10), Span::from_micros(100), Span::from_secs(10);
         /// Dirty pages of a file from which a write to it is held. Source: 1000.
         big_write: Count = 1_000, 1, 1 << 40;
-        /// How long everything that background accounts have dirty or queued may take, of the shortest deadline that anybody
-        /// has: a third for it, a third for what the device has in hand, a third for the fsync's own three writes. At least
-        /// `bleed` pages are always allowed. More: better for them, later fsyncs. 0 for the source's behaviour.
+        /// The share of the shortest deadline in which the dirty and queued data of background accounts must be writable. The default
+        /// leaves a third for this data, a third for requests in the device, and a third for the fsync's own three writes. At least
+        /// `bleed` pages are always allowed. Higher: better for background accounts, later fsyncs. 0: the source's behaviour.
         in_front: Percent = 33, 0, 1_000;
-        /// Urgent writes that the device is given at once. 1: it cannot put them in another order, but may rest between
-        /// them; more: the last of them waits while it does.
+        /// Urgent writes in the device at the same time. 1: the device cannot reorder them, but may idle between
+        /// them. More: the device may reorder them, so that the last one waits.
         urgent_depth: Count = 1, 1, 1_000_000;
-        /// How much of its deadline an fsync must have had left, for the next one to let more pass that nobody is known to
-        /// wait for. Less: better for background writers, later fsyncs. 100%: only one at a time passes.
+        /// The share of the deadline that must be left at the return of an fsync for the next fsync to let more uncertain writes
+        /// pass. Lower: better for background writers, later fsyncs. 100%: only one at a time passes.
         spare: Percent = 50, 0, 100;
-        /// How long a request may be in the device, and what is in there may take by what requests took of late, before
-        /// nothing else is sent while somebody has a deadline, and what is urgent only if nothing is kept so long. Shorter: the drive orders less by itself. A revolution and a
-        /// long seek are some 20 ms.
+        /// Time for which a request may be in the device, and which the device's requests may take by recent service times. Beyond this time,
+        /// and while an account has a deadline, only urgent requests are dispatched; none if a request has been in the device for longer. Shorter: the
+        /// drive reorders less. A revolution and a long seek take about 20 ms.
         overdue: Span = Span::from_millis(25), Span::from_millis(1), Span::from_secs(60);
     }
 }
@@ -123,14 +123,14 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
 pub struct SplitDeadline {
     tunables: Tunables,
     ledger: Ledger,
-    /// By place: how soon an account's fsync shall return.
+    /// By account index: the deadline of its fsyncs.
     deadlines: Vec<Option<Span>>,
-    /// When a running fsync shall have returned, by account.
+    /// The times at which running fsyncs are due, by account.
     running: BTreeMap<(usize, CallId), Time>,
     held: Held,
     background: Background,
     others: Deadline,
-    /// Those of `others` that a transaction may wait for, by id.
+    /// Requests in `others` for which a transaction may wait, by id.
     data: SortedIndex,
     urgent: Urgent,
     patience: Patience,
@@ -160,17 +160,17 @@ impl SplitDeadline {
         self.deadlines.get(place).copied().flatten()
     }
 
-    /// The shortest deadline that anybody has.
+    /// The shortest deadline of all accounts.
     fn shortest(&self) -> Option<Span> {
         self.deadlines.iter().flatten().min().copied()
     }
 
-    /// Whether anybody has one.
+    /// Whether any account has a deadline.
     fn guards(&self) -> bool {
         self.shortest().is_some()
     }
 
-    /// A request's place in `data`.
+    /// A request's key in `data`.
     const fn data_key(id: RequestId) -> Key {
         Key::by(id.0 as u64, 0)
     }
@@ -185,8 +185,8 @@ impl SplitDeadline {
         self.running.range((place, CallId(0))..=(place, CallId(u32::MAX))).map(|(_, &due)| due).min()
     }
 
-    /// Whether a request is urgent, and until when: the earliest of its causes' running fsyncs, or what was agreed with them;
-    /// of one whose causes have none, that of the fsync that is running and may wait for it. A read is if an fsync needs it.
+    /// Whether a request is urgent, and its due time: the earliest of its causes' running fsyncs, or of their deadlines from now;
+    /// if its causes have no deadline, that of the running fsync that may wait for it. A read is urgent if a running fsync needs it.
     fn due(&self, request: &Request) -> Option<Urgency> {
         let causes = request.causes.map_or(&[][..], |set| self.ledger.members(set));
         if request.op == Op::Read {
@@ -212,7 +212,7 @@ impl SplitDeadline {
         ))
     }
 
-    /// Whether nobody in a set has a deadline.
+    /// Whether no account in a set has a deadline.
     fn is_background(&self, set: CauseSet) -> bool {
         self.ledger.members(set).iter().all(|&place| self.deadline(place).is_none())
     }

@@ -1,18 +1,17 @@
-//! How much that nobody is known to wait for may go in front of an fsync with a deadline.
+//! The number of uncertain writes that may pass an fsync with a deadline.
 //!
-//! One such write goes between two of the fsync's own, which come one after the other, and costs a seek there and a seek
-//! back; a few at once cost little more, so all that is let pass goes at once. How long it takes nobody can tell
-//! beforehand: a drive's cache takes it in a moment, and the flush at the end pays for it. It shows in how long fsyncs
-//! take.
+//! One such write between two of the fsync's own writes costs a seek there and a seek back. Several in
+//! a row cost hardly more, so that all that may pass are dispatched together. Their duration cannot be predicted: the drive's cache accepts
+//! them at once, and the final flush takes the time. The limit is therefore learnt from the duration of fsyncs.
 
 use elevator::Span;
 
-/// Counts what is let pass, and learns how much an fsync can bear.
+/// Counts passing writes, and learns their limit.
 pub(super) struct Patience {
-    /// Requests in front of one fsync: one more after an fsync that let all of them pass and had time to spare, half of them
-    /// after one that had none.
+    /// Limit of writes that pass one fsync: raised by one after an fsync that let all of them pass and had time to spare; halved
+    /// after an fsync without time to spare.
     allowed: u64,
-    /// Those that may still pass.
+    /// The number that may still pass the present fsync.
     left: u64,
     /// The last urgent request was one of them.
     passing: bool,
@@ -30,8 +29,8 @@ impl Patience {
         self.left = self.allowed;
     }
 
-    /// It ends with so much time left of its deadline, where `spare` is enough to have let another one pass. Never more
-    /// than `most` are let.
+    /// An fsync returns with the time `left` of its deadline; with at least `spare` left, another write could have passed. The limit is at
+    /// most `most`.
     pub(super) fn ends(&mut self, left: Span, spare: Span, most: u64) {
         if left < spare {
             self.allowed = (self.allowed / 2).max(1);
@@ -40,7 +39,7 @@ impl Patience {
         }
     }
 
-    /// An urgent request goes to the device; whether it is one that nobody is known to wait for.
+    /// An urgent request is dispatched; `perhaps`: an uncertain one.
     pub(super) const fn takes(&mut self, perhaps: bool) {
         self.passing = perhaps;
         if perhaps {
@@ -48,7 +47,7 @@ impl Patience {
         }
     }
 
-    /// Whether another one goes before what is surely waited for.
+    /// Whether another uncertain write precedes the certain ones.
     pub(super) const fn lets_pass(&self) -> bool {
         self.passing && self.left > 0
     }
@@ -58,7 +57,7 @@ impl Patience {
 mod tests {
     use super::*;
 
-    /// An fsync in front of which as many go as it lets pass, and which has so many of 50 ms to spare left.
+    /// An fsync that the maximum number of writes passes, and that returns with `left_ms` left, where 50 ms are enough.
     fn fsync(patience: &mut Patience, left_ms: u64) -> u64 {
         patience.begins();
         patience.takes(true);
@@ -87,7 +86,7 @@ mod tests {
         fsync(&mut patience, 80);
         patience.begins();
         patience.takes(false);
-        assert!(!patience.lets_pass(), "nothing passes while the fsync's own writes follow each other");
+        assert!(!patience.lets_pass(), "no write passes while the fsync's own writes are consecutive");
         patience.takes(true);
         patience.ends(Span::from_millis(80), Span::from_millis(50), 5);
         assert_eq!(fsync(&mut patience, 80), 2);

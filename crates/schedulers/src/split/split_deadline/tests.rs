@@ -7,7 +7,7 @@ use super::super::testing::Host;
 use super::*;
 use crate::testing::request;
 
-/// Account 0 wants its fsync within 100 ms; account 1 does not care.
+/// Account 0 has an fsync deadline of 100 ms; account 1 has none.
 fn host() -> Host {
     let urgent = Terms { fsync_deadline: Some(Span::from_millis(100)), ..Terms::default() };
     Host::new(SplitDeadline::default()).accounts(&[urgent, Terms::default()])
@@ -19,7 +19,7 @@ fn sync_write(t: &mut Host, account: u32, start: u64) -> RequestId {
     t.table.insert(Request { op: Op::Write, flags, causes, ..request(start, 8) })
 }
 
-/// Metadata on its way home.
+/// A write of metadata to its home location.
 fn home(t: &mut Host, account: u32, start: u64) -> RequestId {
     let flags = Flags { meta: true, ..Flags::default() };
     let causes = Some(CauseSet(account));
@@ -49,7 +49,7 @@ fn reads_of_a_running_fsync_go_before_data_that_may_be_in_its_transaction() {
 }
 
 #[test]
-fn a_big_fsync_without_a_deadline_is_bled_out_first() {
+fn a_large_fsync_without_a_deadline_is_held_while_its_file_is_written_back() {
     let mut t = host();
     t.dirty(1, 7, 0, 250);
     let (call, verdict) = t.fsync(1, 7);
@@ -58,16 +58,16 @@ fn a_big_fsync_without_a_deadline_is_bled_out_first() {
     assert_eq!(t.acts(), [bleed]);
     assert_eq!(t.alarm_ms(), Some(10));
     t.submit(1, 7, 0, 100);
-    assert_eq!(t.acts(), [], "150 are left, and it is not time");
+    assert_eq!(t.acts(), [], "150 pages are left, and the next check is not due");
     t.table.at(10);
     assert_eq!(t.acts(), [bleed]);
     t.submit(1, 7, 100, 100);
-    assert_eq!(t.acts(), [Action::Admit(call)], "50 are left");
+    assert_eq!(t.acts(), [Action::Admit(call)], "50 pages are left");
     assert_eq!(t.alarm_ms(), None);
 }
 
 #[test]
-fn one_with_a_deadline_and_a_small_one_go_at_once() {
+fn fsyncs_with_a_deadline_and_small_ones_proceed_at_once() {
     let mut t = host();
     t.dirty(0, 1, 0, 5000);
     t.dirty(1, 2, 0, 99);
@@ -77,7 +77,7 @@ fn one_with_a_deadline_and_a_small_one_go_at_once() {
 }
 
 #[test]
-fn a_background_writer_is_held_while_its_file_has_too_much() {
+fn a_background_writer_is_held_while_its_file_has_too_many_dirty_pages() {
     let mut t = host();
     t.dirty(1, 7, 0, 1000);
     let (call, verdict) = t.write(1, 7);
@@ -113,7 +113,7 @@ fn synchronous_writes_may_be_in_a_transaction_with_a_deadline() {
 }
 
 #[test]
-fn while_an_fsync_with_a_deadline_runs_the_rest_goes_one_by_one_and_nothing_is_bled() {
+fn during_an_fsync_with_a_deadline_other_requests_go_one_by_one_without_writeback() {
     let mut t = host();
     t.dirty(1, 7, 0, 1000);
     t.table.depth = 4;
@@ -137,7 +137,7 @@ fn while_an_fsync_with_a_deadline_runs_the_rest_goes_one_by_one_and_nothing_is_b
 }
 
 #[test]
-fn an_asynchronous_write_is_in_no_hurry() {
+fn an_asynchronous_write_is_not_urgent() {
     let mut t = host();
     let read = t.caused(0, Op::Read, 100, 8);
     let write = t.caused(0, Op::Write, 500, 8);
@@ -146,7 +146,7 @@ fn an_asynchronous_write_is_in_no_hurry() {
 }
 
 #[test]
-fn data_that_a_transaction_may_wait_for_lets_the_log_pass() {
+fn the_log_precedes_data_that_a_transaction_may_wait_for() {
     let mut t = host();
     assert_eq!(t.fsync(0, 1).1, Verdict::Proceed);
     let aged = t.caused(1, Op::Write, 500, 8);
@@ -169,7 +169,7 @@ fn the_log_is_urgent_for_all_even_without_known_causes() {
 }
 
 #[test]
-fn a_drive_that_keeps_something_gets_nothing_urgent_either_until_it_gives_that_back() {
+fn an_overdue_request_in_the_drive_blocks_urgent_dispatches() {
     let mut t = host();
     t.table.depth = 4;
     let kept = t.caused(1, Op::Write, 500, 8);
@@ -187,7 +187,7 @@ fn a_drive_that_keeps_something_gets_nothing_urgent_either_until_it_gives_that_b
 }
 
 #[test]
-fn once_something_goes_in_front_more_follows_if_fsyncs_have_time_to_spare() {
+fn more_uncertain_writes_pass_if_fsyncs_have_time_to_spare() {
     let mut t = host();
     let (call, _) = t.fsync(0, 1);
     let one = t.caused(1, Op::Write, 500, 8);
@@ -203,7 +203,7 @@ fn once_something_goes_in_front_more_follows_if_fsyncs_have_time_to_spare() {
 }
 
 #[test]
-fn many_that_are_held_at_once_have_no_more_written_back_than_one() {
+fn the_writeback_for_several_held_calls_equals_that_for_one() {
     let mut t = host();
     for file in 1..=4 {
         t.dirty(1, file, 0, 40);
@@ -219,8 +219,8 @@ fn many_that_are_held_at_once_have_no_more_written_back_than_one() {
     assert_eq!(
         t.acts(),
         written(&[1, 2, 3]),
-        "40 pages each: what the queue will have by then is not there yet"
+        "40 pages each: the ordered pages have not reached the queue yet"
     );
     t.table.at(10);
-    assert_eq!(t.acts(), written(&[1, 2, 3]), "nothing was written, so they are asked for again");
+    assert_eq!(t.acts(), written(&[1, 2, 3]), "nothing was written, so the writeback is ordered again");
 }

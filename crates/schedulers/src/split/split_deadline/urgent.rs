@@ -1,20 +1,20 @@
-//! Writes that somebody with a deadline waits for, or may.
+//! Writes for which an fsync with a deadline waits, certainly or possibly.
 
 use elevator::{Request, RequestId, Time};
 
 use crate::parts::per_request::PerRequest;
 use crate::parts::sorted::{Key, SortedIndex};
 
-/// What is known of the wait.
+/// The certainty of the wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Claim {
-    /// Somebody waits for it, who has a deadline or is the file system itself: whoever has one waits for its log.
+    /// Caused by an account with a deadline, or by the file system itself, for whose log every fsync waits.
     Sure,
-    /// It is data, for which a transaction may wait: whether it does is the file system's to know.
+    /// Data for which a transaction may wait, depending on the file system.
     Perhaps,
 }
 
-/// How urgent a write is.
+/// The urgency of a write.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Urgency {
     pub(super) claim: Claim,
@@ -32,17 +32,17 @@ impl Urgency {
 pub(super) struct Urgent {
     sure: SortedIndex,
     perhaps: SortedIndex,
-    /// By request: its urgency, if it is in either.
+    /// By request: its urgency, if it is in either list.
     due: PerRequest<Option<Urgency>>,
 }
 
 impl Urgent {
-    /// A request's urgency, if it is here.
+    /// A request's urgency, if it is urgent.
     pub(super) fn due(&self, request: &Request) -> Option<Urgency> {
         self.due.get(request.id).copied().flatten()
     }
 
-    /// A request is queued: here if it is urgent.
+    /// Adds a queued request if it is urgent.
     pub(super) fn insert(&mut self, request: &Request, due: Option<Urgency>) {
         self.due.set(request.id, due);
         if let Some(due) = due {
@@ -50,7 +50,7 @@ impl Urgent {
         }
     }
 
-    /// A request is queued no more; its claim, if it was here.
+    /// Removes a request; returns its claim if it was urgent.
     pub(super) fn remove(&mut self, request: &Request) -> Option<Claim> {
         let due = self.due(request)?;
         self.due.set(request.id, None);
@@ -58,7 +58,7 @@ impl Urgent {
         Some(due.claim)
     }
 
-    /// The next one: what is sure, unless what only may be waited for is let pass.
+    /// The next request: a certain one, or with `lets_pass` an uncertain one first.
     pub(super) fn first(&self, lets_pass: bool) -> Option<RequestId> {
         let (sure, perhaps) = (self.sure.first(), self.perhaps.first());
         if lets_pass { perhaps.or(sure) } else { sure.or(perhaps) }
