@@ -1,5 +1,5 @@
-//! Looks at a device for a while and says what that cost: `watch DEVICE SECONDS [completions] [RATE_MAX]`, with 0
-//! for no rate.
+//! Observes a device for some seconds and prints the cost of the observation: `watch DEVICE SECONDS [completions] [RATE_MAX]`. A rate of 0
+//! is no limit.
 
 use std::error::Error;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Nanoseconds that this process was on a processor.
+/// Processor time of this process in nanoseconds.
 fn ran() -> Result<u64, Box<dyn Error>> {
     let text = std::fs::read_to_string("/proc/self/schedstat")?;
     Ok(text.split(' ').next().ok_or("an empty schedstat")?.parse()?)

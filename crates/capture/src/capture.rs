@@ -26,7 +26,7 @@ impl Capture {
     ///
     /// # Errors
     /// It is no block device, CAP_BPF or CAP_PERFMON is missing, or the kernel is not able to. Without a named back end, tracefs is tried if BPF is
-    /// not allowed, and the [notes](Self::notes) say so.
+    /// not allowed, which the [notes](Self::notes) state.
     pub fn open(device: &Path, options: &Options) -> Result<Self, Error> {
         let number = number_of(device)?;
         let sequence = sequence(number);

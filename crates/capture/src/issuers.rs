@@ -93,11 +93,12 @@ impl<S: Source> Issuers<S> {
             first |= arrival.start <= start;
             last |= arrival_end >= end;
             let (process, flags) = (arrival.process?, arrival.flags);
-            let said = Flags { sync: flags.sync, meta: flags.meta, ahead: flags.ahead, ..Flags::default() };
+            let known_flags =
+                Flags { sync: flags.sync, meta: flags.meta, ahead: flags.ahead, ..Flags::default() };
             issuer = match issuer {
-                None => Some(Issuer { process, flags: said }),
+                None => Some(Issuer { process, flags: known_flags }),
                 Some(known) if known.process == process => {
-                    Some(Issuer { process, flags: both(known.flags, said) })
+                    Some(Issuer { process, flags: both(known.flags, known_flags) })
                 }
                 Some(_) => return None,
             };
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_joins_the_submissions_that_it_was_merged_of_or_is_a_part_of() {
+    fn a_request_matches_the_submissions_that_it_contains_or_is_part_of() {
         let arrivals = vec![arrival(1, 0, 8), arrival(1, 8, 8), arrival(2, 16, 256)];
         let mut issuers = issuers([Batch { arrivals, ..Batch::default() }]);
         issuers.update().unwrap();
@@ -166,19 +167,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_certain_stays_unknown() {
+    fn uncertain_requests_stay_unknown() {
         let arrivals = vec![arrival(1, 0, 8), arrival(2, 8, 8), arrival(3, 100, 8)];
         let mut issuers = issuers([Batch { arrivals, ..Batch::default() }]);
-        assert_eq!(task(&issuers, 0, 8), None, "nothing was heard");
+        assert_eq!(task(&issuers, 0, 8), None, "no report");
         issuers.update().unwrap();
         assert_eq!(task(&issuers, 0, 16), None, "of two");
-        assert_eq!(task(&issuers, 96, 12), None, "begins before what is known");
-        assert_eq!(task(&issuers, 100, 16), None, "ends behind what is known");
-        assert_eq!(issuers.issuer(Op::Write, Sector(0), Sectors(8)), None, "of another kind");
+        assert_eq!(task(&issuers, 96, 12), None, "begins before the reported range");
+        assert_eq!(task(&issuers, 100, 16), None, "ends behind the reported range");
+        assert_eq!(issuers.issuer(Op::Write, Sector(0), Sectors(8)), None, "another operation");
     }
 
     #[test]
-    fn what_came_back_joins_nothing_any_more() {
+    fn completed_submissions_match_no_request() {
         let (old, new) = (arrival(1, 0, 8), arrival(2, 0, 8));
         let done = Completed { arrival: old, at: Time::from_nanos(50), failed: false };
         let first = Batch { arrivals: vec![old], ..Batch::default() };
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_loss_everything_under_way_is_unknown() {
+    fn after_a_loss_all_requests_in_flight_are_unknown() {
         let late = Arrival { at: Time::ZERO + Span::from_secs(2), ..arrival(1, 0, 8) };
         let source = Fake::new([Batch { arrivals: vec![late], ..Batch::default() }]);
         for source in [source.clone().missing(0, 1), source.clone().missing(1, 0), source.missing_ends(1)] {

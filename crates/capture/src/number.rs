@@ -1,4 +1,4 @@
-//! What the kernel calls a block device: its major and minor number.
+//! The kernel's identifier of a block device: its major and minor number.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

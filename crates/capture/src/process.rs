@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_killed_process_does_not_run_although_its_parent_has_not_waited() {
+    fn a_zombie_does_not_count_as_running() {
         let (own, started) = this_process();
         assert!(is_process(own, started) && !is_process(own, started + 1));
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();

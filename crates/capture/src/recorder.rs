@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_recorded_is_read_back_whole_and_in_order() {
+    fn a_recording_is_read_back_completely_and_in_order() {
         let (first, second, third) = (arrival(100, 0, 5), arrival(110, 0, 6), arrival(105, 64, 5));
         let done = |arrival, us| Completed { arrival, at: Time::ZERO + Span::from_micros(us), failed: false };
         let records = record(&[
@@ -162,24 +162,24 @@ mod tests {
             Batch { completed: vec![done(first, 300)], ..Batch::default() },
         ]);
         let micros = |time: Time| time.as_nanos() / 1_000;
-        let said: Vec<_> = records
+        let written: Vec<_> = records
             .iter()
             .map(|r| (micros(r.at), r.offset, r.process.unwrap().0, r.completed.map(micros)))
             .collect();
-        assert_eq!(said, [(0, 0, 5, Some(200)), (5, 32_768, 5, None), (10, 0, 6, Some(100))]);
+        assert_eq!(written, [(0, 0, 5, Some(200)), (5, 32_768, 5, None), (10, 0, 6, Some(100))]);
         assert_eq!((records[0].op, records[0].bytes, records[0].flags.sync), (Op::Write, 4096, true));
         assert_eq!(records[0].priority, first.priority);
     }
 
     #[test]
-    fn what_came_before_the_beginning_is_not_in_it() {
+    fn requests_before_the_start_are_not_recorded() {
         let (before, first) = (arrival(99, 0, 6), arrival(100, 8, 5));
         let records = record(&[Batch { arrivals: vec![before, first], ..Batch::default() }]);
         assert_eq!(records.iter().map(|record| record.offset).collect::<Vec<_>>(), [4096]);
     }
 
     #[test]
-    fn one_that_never_comes_back_does_not_hold_up_the_others() {
+    fn a_request_without_completion_does_not_delay_others() {
         let mut batches = vec![Batch { arrivals: vec![arrival(100, 0, 5)], ..Batch::default() }];
         let late = arrival(61_000_200, 8, 5);
         batches.push(Batch { arrivals: vec![late], ..Batch::default() });

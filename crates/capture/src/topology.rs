@@ -207,14 +207,14 @@ impl Stack {
         if next.len() < 2 {
             return Self { layers, branches: Vec::new() };
         }
-        let ways = next.iter().map(|number| Self::under(sysfs, *number, home, &passed));
-        let ways: Vec<Self> = ways.filter(|way| !way.layers.is_empty()).collect();
-        match meeting(&ways) {
+        let branches = next.iter().map(|number| Self::under(sysfs, *number, home, &passed));
+        let branches: Vec<Self> = branches.filter(|way| !way.layers.is_empty()).collect();
+        match meeting(&branches) {
             Some(Self { layers: common, branches }) => {
                 layers.extend(common);
                 Self { layers, branches }
             }
-            None => Self { layers, branches: ways },
+            None => Self { layers, branches },
         }
     }
 
@@ -356,11 +356,11 @@ impl Stack {
 }
 
 /// The stack below the device at which all branches join, if they do before a queue schedules.
-fn meeting(ways: &[Stack]) -> Option<Stack> {
-    let (first, others) = ways.split_first()?;
+fn meeting(branches: &[Stack]) -> Option<Stack> {
+    let (first, others) = branches.split_first()?;
     let shared = |layer: &&Layer| others.iter().all(|way| way.layers.contains(*layer));
     let layers: Vec<Layer> = first.layers.iter().filter(shared).cloned().collect();
-    let own = ways.iter().flat_map(|way| &way.layers).filter(|layer| !layers.contains(*layer));
+    let own = branches.iter().flat_map(|way| &way.layers).filter(|layer| !layers.contains(*layer));
     // A loop device stays visible: whether its file's disk may be changed is the user's decision.
     let meet =
         !layers.is_empty() && own.into_iter().all(|layer| !layer.decides() && layer.kind != Kind::Loop);
@@ -514,7 +514,7 @@ mod tests {
 
     /// As Linux 6.1 and 6.12 have it.
     #[test]
-    fn a_device_that_only_hands_on_is_itself_with_a_scheduler_or_without() {
+    fn a_device_that_passes_requests_on_may_show_a_scheduler_or_not() {
         let tree = Tree::new("itself");
         tree.device("ata1/block/sda", (8, 0), &[BFQ], &[]);
         tree.device("ata1/block/sda/sda1", (8, 1), &[("partition", "1")], &[]);
@@ -526,7 +526,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loop_device_schedules_itself_or_leaves_it_to_what_its_file_lies_on() {
+    fn a_loop_device_or_the_disk_below_its_file_schedules() {
         let tree = Tree::new("loop");
         tree.device("ata1/block/sda", (8, 0), &[NONE], &[]);
         tree.device("ata1/block/sda/sda1", (8, 1), &[("partition", "1")], &[]);
@@ -575,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_scheduled_by_its_members_and_seen_itself() {
+    fn an_array_is_observed_itself_and_scheduled_by_its_members() {
         let tree = Tree::new("raid");
         let disks = ["ata1/block/sda", "ata2/block/sdb"];
         tree.device(disks[0], (8, 0), &[BFQ], &[]);
@@ -592,7 +592,7 @@ mod tests {
     }
 
     #[test]
-    fn of_disks_that_are_not_alike_one_must_be_named() {
+    fn different_disks_require_a_choice() {
         let tree = Tree::new("unlike");
         let disks = ["ata1/block/sda", "ata2/block/sdb"];
         tree.device(disks[0], (8, 0), &[BFQ, ("queue/rotational", "1")], &[]);
@@ -614,17 +614,17 @@ mod tests {
         tree.device("virtual/block/dm-0", (253, 0), &[("dm/name", "cached")], &parts);
         tree.device("virtual/block/md1", (9, 1), &[("md/level", "raid1")], &[disks[0], parts[1]]);
         tree.device("virtual/block/md2", (9, 2), &[("md/level", "raid0")], &["virtual/block/md1", disks[1]]);
-        let said = |number| tree.stack(number).scheduling().unwrap_err().to_string();
+        let error_of = |number| tree.stack(number).scheduling().unwrap_err().to_string();
         let unlike = |names: &str| format!("uses several different devices; name one of {names}");
-        assert!(said((253, 0)).ends_with(&unlike("ram0, md0")), "{}", said((253, 0)));
-        assert!(said((9, 1)).ends_with(&unlike("ram0, sda")), "half of it is asked elsewhere");
-        assert!(said((9, 2)).ends_with(&unlike("sdb, md1")), "{}", said((9, 2)));
+        assert!(error_of((253, 0)).ends_with(&unlike("ram0, md0")), "{}", error_of((253, 0)));
+        assert!(error_of((9, 1)).ends_with(&unlike("ram0, sda")), "its parts have different queues");
+        assert!(error_of((9, 2)).ends_with(&unlike("sdb, md1")), "{}", error_of((9, 2)));
         tree.device("virtual/block/ram1", (1, 1), &[], &[]);
         tree.device("virtual/block/md3", (9, 3), &[("md/level", "raid0")], &[parts[1], "virtual/block/ram1"]);
-        assert!(said((9, 3)).ends_with("no queue below it offers a choice of schedulers"));
+        assert!(error_of((9, 3)).ends_with("no queue below it offers a choice of schedulers"));
     }
 
-    /// Request-based device mapper hands requests to paths past their queues (`blk_insert_cloned_request`).
+    /// Request-based device mapper passes requests to paths without their queues (`blk_insert_cloned_request`).
     #[test]
     fn paths_to_one_disk_are_scheduled_above_them() {
         let tree = Tree::new("multipath");
@@ -645,7 +645,7 @@ mod tests {
 
     /// As `lsblk` shows LVM: home > pool-tpool > pool_tdata and pool_tmeta > sda2, and an extended volume.
     #[test]
-    fn ways_that_meet_again_are_one() {
+    fn branches_that_join_again_are_one() {
         let tree = Tree::new("meeting");
         tree.device("ata1/block/sda", (8, 0), &[BFQ], &[]);
         let parts = [("ata1/block/sda/sda1", (8, 1)), ("ata1/block/sda/sda2", (8, 2))];
@@ -669,7 +669,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_that_meet_above_several_disks_part_there() {
+    fn branches_that_join_above_several_disks_separate_there() {
         let tree = Tree::new("parting");
         tree.device("ata1/block/sda", (8, 0), &[BFQ], &[]);
         tree.device("ata2/block/sdb", (8, 16), &[BFQ], &[]);
@@ -682,7 +682,7 @@ mod tests {
         tree.device("virtual/block/dm-2", (253, 2), &[("dm/name", "whole")], &lower);
         let whole = tree.stack((253, 2)).scheduling().unwrap();
         assert_eq!((&*whole.above.name, &*whole.names()), ("md0", "sda, sdb"));
-        // One of the two is scheduled before they join.
+        // A queue schedules one of the two before they join.
         tree.device("virtual/block/loop0", (7, 0), &[BFQ, ("loop/backing_file", "/on/sda1/image")], &[]);
         tree.device("ata1/block/sda/sda1", (8, 1), &[("partition", "1")], &[]);
         let own = ["virtual/block/loop0", "ata1/block/sda"];
@@ -692,7 +692,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_where_a_choice_may_not_matter() {
+    fn doubts_state_why_a_choice_may_not_matter() {
         let tree = Tree::new("doubts");
         tree.device("pci/virtio0/block/vda", (254, 0), &[NONE], &[]);
         tree.device("pci/nvme/nvme0/nvme0n1", (259, 0), &[("queue/scheduler", "none [mq-deadline]")], &[]);
@@ -702,7 +702,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_not_there_and_a_circle_end() {
+    fn missing_devices_and_cycles_end_the_walk() {
         let tree = Tree::new("bad");
         assert!(Stack::below(&tree.0, (8, 0), &|_| None).is_err());
         tree.device("virtual/block/loop0", (7, 0), &[NONE, ("loop/backing_file", "/a")], &[]);

@@ -1,4 +1,4 @@
-//! On the running kernel. Loudly skipped where there is no root or no BPF.
+//! Tests on the running kernel. They print SKIPPED without root or BPF.
 
 mod common;
 
@@ -12,7 +12,7 @@ use capture::{Arrival, Backend, Batch, Capture, Completed, Error, Options, Sourc
 use common::{Loop, discard_at_once, read, set, write};
 use elevator::{Op, Sector, Sectors};
 
-/// Opens a capture, or says why this kernel does not allow it.
+/// Opens a capture; prints SKIPPED with the reason if that fails.
 fn open(device: &Loop, options: &Options) -> Option<Capture> {
     match Capture::open(&device.path, options) {
         Ok(capture) => Some(capture),
@@ -28,11 +28,11 @@ fn bpf() -> Options {
     Options { backend: Some(Backend::Bpf), ..Options::default() }
 }
 
-/// For tests that look at what is left in tracefs by this process.
+/// Held by tests that check this process's instances in tracefs.
 static TRACEFS: Mutex<()> = Mutex::new(());
 
 #[test]
-fn tracefs_sees_the_same_and_leaves_nothing() {
+fn tracefs_reports_the_same_and_removes_its_instance() {
     let _alone = TRACEFS.lock();
     let Some(device) = Loop::new(16 << 20) else { return };
     set(&device.path, "scheduler", "none");
@@ -53,10 +53,10 @@ fn tracefs_sees_the_same_and_leaves_nothing() {
     assert_eq!(left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count(), 0);
 }
 
-/// One process reads one place again and again: each read has come back before the next is asked for, whatever was under way before
-/// anybody looked, and whatever was not fetched in time.
+/// A process repeatedly reads one position, each read after the completion of the last. Reads in flight at the start of the capture, and lost
+/// events, must not shift the assignment of completions.
 #[test]
-fn tracefs_takes_no_read_for_the_one_before() {
+fn tracefs_does_not_confuse_consecutive_reads() {
     let _alone = TRACEFS.lock();
     let Some(device) = Loop::new(1 << 20) else { return };
     let (file, ended) = (device.open(), AtomicBool::new(false));
@@ -91,7 +91,7 @@ fn tracefs_takes_no_read_for_the_one_before() {
             batch.arrivals.get(next).is_some_and(|next| done.at > next.at)
         };
         let wrong: Vec<_> = batch.completed.iter().filter(too_late).collect();
-        // One whose submission was lost may be taken for that of the one before, at each gap; if that moved all that follow, nearly all would
+        // At each gap a completion may be assigned to the previous read; if that shifted all later ones, nearly all would
         // be wrong.
         let most = if lost > 0 { batch.completed.len() / 4 } else { 0 };
         assert!(wrong.len() <= most, "{} of {}: {:?}", wrong.len(), batch.completed.len(), wrong[0]);
@@ -99,7 +99,7 @@ fn tracefs_takes_no_read_for_the_one_before() {
 }
 
 #[test]
-fn a_device_that_is_gone_is_told_from_an_idle_one() {
+fn a_removed_device_is_distinguished_from_an_idle_one() {
     let Some(device) = Loop::new(1 << 20) else { return };
     let Some(mut capture) = open(&device, &bpf()) else { return };
     let mut batch = Batch::default();
@@ -115,16 +115,16 @@ fn a_device_that_is_gone_is_told_from_an_idle_one() {
     assert!(gone.unwrap().to_string().ends_with("the device was removed"));
 }
 
-/// A loop device's number is given to the next one at once.
+/// The kernel reuses a loop device's number at once.
 #[test]
-fn a_device_that_has_the_number_of_the_one_that_is_gone_is_another() {
+fn a_later_device_with_the_same_number_is_another_device() {
     let Some(device) = Loop::new(1 << 20) else { return };
     let Some(mut capture) = open(&device, &bpf()) else { return };
     let path = device.path.clone();
     drop(device);
     let another = Loop::new(1 << 20).expect("a loop device, as before");
     if another.path != path {
-        return eprintln!("SKIPPED: somebody else took the loop device");
+        return eprintln!("SKIPPED: another process took the loop device");
     }
     let mut batch = Batch::default();
     let gone = (0..20).find_map(|_| {
@@ -134,14 +134,14 @@ fn a_device_that_has_the_number_of_the_one_that_is_gone_is_another() {
     assert!(gone.unwrap().to_string().ends_with("the device was removed"));
 }
 
-/// What this thread asked for, as the device may also be looked at by others (udev).
+/// This thread's submissions: other programs (udev) may read the device too.
 fn mine(batch: &Batch) -> Vec<Arrival> {
     let task = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     batch.arrivals.iter().filter(|arrival| arrival.process.is_some_and(|p| p.task == task)).copied().collect()
 }
 
 #[test]
-fn each_submission_is_seen_with_its_task_under_none_and_under_a_scheduler() {
+fn each_submission_is_reported_with_its_task_with_and_without_a_scheduler() {
     let Some(device) = Loop::new(16 << 20) else { return };
     for scheduler in ["none", "mq-deadline"] {
         set(&device.path, "scheduler", scheduler);
@@ -172,7 +172,7 @@ fn each_submission_is_seen_with_its_task_under_none_and_under_a_scheduler() {
 }
 
 #[test]
-fn what_was_merged_into_one_request_comes_back_or_is_counted_as_lost() {
+fn merged_submissions_complete_or_are_counted_as_lost() {
     const BIOS_MAX: usize = 2048;
     let Some(device) = Loop::new(16 << 20) else { return };
     set(&device.path, "scheduler", "none");
@@ -186,7 +186,7 @@ fn what_was_merged_into_one_request_comes_back_or_is_counted_as_lost() {
         let Some(mut capture) = open(&device, &options) else { return };
         let before = requests();
         if !discard_at_once(&device.open(), blocks as u32) || requests() != before + 1 {
-            return eprintln!("SKIPPED: this kernel does not make one request of {blocks} discards");
+            return eprintln!("SKIPPED: this kernel does not merge {blocks} discards into one request");
         }
         let mut batch = Batch::default();
         capture.take(&mut batch, Duration::ZERO).unwrap();
@@ -199,7 +199,7 @@ fn what_was_merged_into_one_request_comes_back_or_is_counted_as_lost() {
 }
 
 #[test]
-fn other_devices_are_not_seen() {
+fn other_devices_are_not_reported() {
     let (Some(device), Some(other)) = (Loop::new(1 << 20), Loop::new(1 << 20)) else { return };
     let Some(mut capture) = open(&device, &bpf()) else { return };
     let file = other.open();
@@ -210,7 +210,7 @@ fn other_devices_are_not_seen() {
 }
 
 #[test]
-fn above_the_rate_bursts_are_seen_whole_and_the_rest_is_counted() {
+fn above_the_rate_bursts_are_reported_completely_and_the_rest_is_counted() {
     let Some(device) = Loop::new(16 << 20) else { return };
     let Some(mut capture) = open(&device, &Options { rate_max: Some(100), ..bpf() }) else { return };
     let file = device.open();
@@ -222,13 +222,13 @@ fn above_the_rate_bursts_are_seen_whole_and_the_rest_is_counted() {
     assert_eq!(counts.arrived - counts.skipped, batch.arrivals.len() as u64);
     let seen = mine(&batch);
     let in_sequence = seen.windows(2).filter(|two| two[1].start == two[0].start + Sectors(8)).count();
-    // A sequence breaks where a burst ends, and where the reader moves to another processor, which has a burst of its own.
+    // A sequence breaks at the end of a burst, and when the reader moves to another processor, which has bursts of its own.
     assert!(in_sequence * 2 >= seen.len() - 1, "{in_sequence} of {}", seen.len());
 }
 
-/// Also what is under way when the first is left out, and when none is any more.
+/// Also submissions in flight when the rate is exceeded, and when it is no longer exceeded.
 #[test]
-fn above_the_rate_what_was_reported_comes_back() {
+fn above_the_rate_reported_submissions_complete() {
     let Some(device) = Loop::new(16 << 20) else { return };
     let options = Options { completions: true, rate_max: Some(100), ..bpf() };
     let Some(mut capture) = open(&device, &options) else { return };
@@ -236,7 +236,7 @@ fn above_the_rate_what_was_reported_comes_back() {
     let mut batch = Batch::default();
     for _ in 0..8 {
         if !discard_at_once(&file, 256) {
-            return eprintln!("SKIPPED: this kernel lets nobody ask for many discards at once");
+            return eprintln!("SKIPPED: this kernel does not support asynchronous discards");
         }
         std::thread::sleep(Duration::from_millis(40));
         capture.take(&mut batch, Duration::ZERO).unwrap();
@@ -249,7 +249,7 @@ fn above_the_rate_what_was_reported_comes_back() {
 }
 
 #[test]
-fn what_nobody_fetches_in_time_is_counted_as_lost() {
+fn events_not_read_in_time_are_counted_as_lost() {
     let Some(device) = Loop::new(16 << 20) else { return };
     for completions in [false, true] {
         let options = Options { completions, ring_bytes: 1 << 16, rate_max: None, ..bpf() };
@@ -266,7 +266,7 @@ fn what_nobody_fetches_in_time_is_counted_as_lost() {
 }
 
 #[test]
-fn a_task_that_asked_and_ended_is_told_of() {
+fn the_end_of_a_task_with_submissions_is_reported() {
     let Some(device) = Loop::new(1 << 20) else { return };
     let Some(mut capture) = open(&device, &Options { exits: true, ..bpf() }) else { return };
     let file = device.open();
@@ -283,7 +283,7 @@ fn a_task_that_asked_and_ended_is_told_of() {
 }
 
 #[test]
-fn a_loop_device_over_another_leaves_it_to_the_one_below() {
+fn a_loop_device_on_another_is_scheduled_by_the_lower_one() {
     let Some(below) = Loop::new(1 << 20) else { return };
     let Some(above) = Loop::over(&below.path) else { return };
     let scheduling = || Stack::of(&above.path).unwrap().scheduling().unwrap().above.node();
@@ -294,9 +294,9 @@ fn a_loop_device_over_another_leaves_it_to_the_one_below() {
     set(&above.path, "scheduler", "none");
 }
 
-/// Its events would cost every request of the machine some time, for ever.
+/// The events of a leftover instance would cost every request of the machine some time, until the next boot.
 #[test]
-fn what_a_killed_process_left_in_tracefs_is_removed_whatever_way_the_next_looks() {
+fn the_next_capture_removes_instances_of_killed_processes_with_any_back_end() {
     let left = std::path::Path::new("/sys/kernel/tracing/instances/dwell-1-1-0");
     let Some(device) = Loop::new(1 << 20) else { return };
     if let Err(error) = std::fs::create_dir(left) {
@@ -308,9 +308,9 @@ fn what_a_killed_process_left_in_tracefs_is_removed_whatever_way_the_next_looks(
     assert!(capture.is_none() || !exists);
 }
 
-/// Two that switch schedulers would each put back what the other has set.
+/// Two processes that switch schedulers would each restore a scheduler that the other one had set.
 #[test]
-fn while_a_device_is_measured_nobody_else_takes_it() {
+fn a_device_that_is_being_measured_cannot_be_claimed() {
     let Some(device) = Loop::new(1 << 20) else { return };
     let stack = Stack::of(&device.path).unwrap();
     let load = Load { readers: 1, sizes: vec![4096], each: Duration::from_nanos(1) };
@@ -321,7 +321,9 @@ fn while_a_device_is_measured_nobody_else_takes_it() {
         refused.push(other.map_err(|error| error.to_string()));
     };
     let profile = Profile::measure(&Scheduling::by(stack.itself()), &plan, &mut say, &|| false).unwrap();
-    assert!(refused.iter().all(|said| said.as_ref().is_err_and(|said| said.contains("mounted or held"))));
+    assert!(
+        refused.iter().all(|result| result.as_ref().is_err_and(|error| error.contains("mounted or held")))
+    );
     let rates = profile.throughput.iter().flat_map(|one| &one.curves).flat_map(|curve| &curve.points);
     assert!(rates.clone().count() > 0 && rates.clone().all(|&(_, rate)| rate > 0.0), "{profile:?}");
 }
@@ -330,15 +332,15 @@ fn while_a_device_is_measured_nobody_else_takes_it() {
 fn a_device_without_a_sector_is_not_measured() {
     let Some(device) = Loop::new(0) else { return };
     let stack = Stack::of(&device.path).unwrap();
-    let said = Profile::measure(&Scheduling::by(stack.itself()), &Plan::default(), &mut |_| (), &|| false)
+    let error = Profile::measure(&Scheduling::by(stack.itself()), &Plan::default(), &mut |_| (), &|| false)
         .unwrap_err();
-    assert!(said.to_string().contains("no sectors"), "{said}");
+    assert!(error.to_string().contains("no sectors"), "{error}");
 }
 
 #[test]
-fn what_is_no_block_device_is_refused() {
-    for (path, says) in [("/dev/null", "is no block device"), ("/dev/dwell-nothing", "No such file")] {
+fn other_files_than_block_devices_are_rejected() {
+    for (path, reason) in [("/dev/null", "is no block device"), ("/dev/dwell-nothing", "No such file")] {
         let error = Capture::open(path.as_ref(), &Options::default()).err().unwrap().to_string();
-        assert!(error.contains(says) && error.contains(path), "{error}");
+        assert!(error.contains(reason) && error.contains(path), "{error}");
     }
 }

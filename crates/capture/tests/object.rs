@@ -1,4 +1,4 @@
-//! The objects that are loaded belong to the sources beside them.
+//! The BPF objects were built from the sources in the same directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ fn contains(object: &[u8], part: &[u8]) -> bool {
 const PROGRAMS: [&str; 2] = ["block", "causes"];
 
 #[test]
-fn the_object_carries_the_source_that_it_was_built_from() {
+fn the_object_contains_its_source() {
     for program in PROGRAMS {
         let object = fs::read(directory().join(format!("{program}.bpf.o"))).unwrap();
         let source = fs::read(directory().join(format!("{program}.bpf.c"))).unwrap();
@@ -30,7 +30,7 @@ fn the_object_carries_the_source_that_it_was_built_from() {
 #[test]
 fn the_source_builds_and_gives_the_object() {
     let Ok(version) = Command::new("clang").arg("--version").output() else {
-        eprintln!("SKIPPED: no clang, so the BPF objects are not built anew");
+        eprintln!("SKIPPED: clang is not installed, so the BPF objects are not rebuilt");
         return;
     };
     let compiler = version.stdout.split(|&byte| byte == b'\n').next().unwrap();
@@ -42,10 +42,10 @@ fn the_source_builds_and_gives_the_object() {
         let object = fs::read(directory().join(format!("{program}.bpf.o"))).unwrap();
         if contains(&object, compiler) {
             let is_same = object == fs::read(&built).unwrap();
-            assert!(is_same, "{program}: the same compiler gives another object: run build.sh");
+            assert!(is_same, "{program}: the same compiler builds a different object: run build.sh");
         } else {
             eprintln!(
-                "SKIPPED: {program}.bpf.o is of another compiler, so its instructions are not compared"
+                "SKIPPED: {program}.bpf.o was built by another compiler, so its instructions are not compared"
             );
         }
     }

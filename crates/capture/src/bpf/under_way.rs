@@ -50,7 +50,7 @@ mod tests {
     use crate::event::Name;
 
     #[test]
-    fn who_is_at_an_address_that_is_used_again_has_come_back() {
+    fn a_reused_address_completes_the_earlier_submission() {
         let arrival = |us| Arrival {
             at: Time::ZERO + Span::from_micros(us),
             op: Op::Read,

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_and_used() {
+    fn a_profile_is_read_back_and_used() {
         let read = Profile::from_toml(&profile().to_toml().unwrap()).unwrap();
         assert_eq!(read, profile());
         assert_eq!(read.service_curve().at_distance(1 << 21), Span::from_millis(9));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_said() {
+    fn errors_in_a_profile_name_the_reason() {
         let text = profile().to_toml().unwrap();
         let error = |from: &str, to: &str| Profile::from_toml(&text.replacen(from, to, 1)).unwrap_err();
         assert!(error("version = 1", "version = 2").contains("version 2"));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn fuzzing_begins_with_what_is_understood() {
+    fn fuzz_seeds_are_valid() {
         let seed = include_str!("../../../../fuzz/seeds/profile/two.toml");
         assert_eq!(Profile::from_toml(seed).unwrap().throughput.len(), 2);
     }

@@ -39,8 +39,8 @@ while [ $# -gt 1 ]; do
     { [ "$(cat "$1")" = "$2" ] || printf '%s\n' "$2" >"$1"; } 2>/dev/null; shift 2
 done"#;
 
-/// Files that a switch resets, with their values.
-fn what_goes_with_it(attribute: &Path) -> Vec<OsString> {
+/// The files that a switch of the scheduler resets, with their values.
+fn files_reset_by_a_switch(attribute: &Path) -> Vec<OsString> {
     let queue = attribute.parent().unwrap_or(Path::new("."));
     let own = fs::read_dir(queue.join("iosched")).into_iter().flatten().flatten().map(|file| file.path());
     let files = ["nr_requests", "wbt_lat_usec"].map(|name| queue.join(name)).into_iter().chain(own);
@@ -61,7 +61,7 @@ impl Setting {
         let guard = Command::new("sh")
             .args(["-c", PUT_BACK, &present])
             .arg(attribute)
-            .args(what_goes_with_it(attribute))
+            .args(files_reset_by_a_switch(attribute))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             // The shell ignores Ctrl-C; it reacts to the closing pipe.
@@ -75,8 +75,9 @@ impl Setting {
     pub(super) fn set(&self, name: &str) -> Result<(), Error> {
         let what = || format!("setting {} to {name}", self.attribute.display());
         self.is_as_set()?;
-        let told = self.guard.stdin.as_ref().map(|mut pipe| writeln!(pipe, "{name}"));
-        told.transpose()
+        let written = self.guard.stdin.as_ref().map(|mut pipe| writeln!(pipe, "{name}"));
+        written
+            .transpose()
             .map_err(|error| Error::io("writing to the shell that restores the scheduler", error))?;
         fs::write(&self.attribute, name).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::Permission { what: what(), needs: "root" },
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_old_one_is_back_when_it_is_dropped() {
+    fn the_old_scheduler_is_restored_on_drop() {
         let attribute = std::env::temp_dir().join(format!("dwell-setting-{}", std::process::id()));
         fs::write(&attribute, "[bfq]").unwrap();
         let setting = Setting::keep_file("sda", &attribute).unwrap();
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_of_a_device_that_goes_meanwhile() {
+    fn a_device_removed_meanwhile_causes_no_message() {
         // Exists but cannot be read: a directory.
         let mut guard = Command::new("sh")
             .args(["-c", PUT_BACK, "bfq"])
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_somebody_else_has_set_stays() {
+    fn a_scheduler_set_by_another_process_stays() {
         let attribute = std::env::temp_dir().join(format!("dwell-setting-theirs-{}", std::process::id()));
         fs::write(&attribute, "[bfq]").unwrap();
         let setting = Setting::keep_file("sda", &attribute).unwrap();
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_with_the_scheduler_is_back_too() {
+    fn files_reset_by_a_switch_are_restored_too() {
         let queue = std::env::temp_dir().join(format!("dwell-setting-queue-{}", std::process::id()));
         let own = queue.join("iosched");
         fs::create_dir_all(&own).unwrap();

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_line_is_passed_over() {
+    fn invalid_lines_are_ignored() {
         for text in [
             "",
             "#",

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_was_lost_as_many_were_submissions_as_of_what_was_not() {
+    fn lost_events_are_divided_like_the_read_ones() {
         let of = |lines: &[&str]| {
             lost(&lines.iter().filter_map(|line| Line::parse(line.as_bytes())).collect::<Vec<_>>())
         };
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_ends_the_submissions_that_it_was_merged_of() {
+    fn a_request_completes_the_submissions_that_it_contains() {
         let bio = |us: u64, extent: &str| {
             arrived(&format!("a-1 [000] ..... 0.{us:06}: block_bio_queue: 7,0 R {extent} [a]"))
         };
@@ -225,14 +225,14 @@ mod tests {
             take_completed(&mut under_way, Op::Read, Sector(start), Sector(end), which);
             done
         };
-        assert_eq!(ended(0, 16), [3, 2], "the newest of the same place");
-        assert_eq!(ended(0, 8), [1], "the other one");
+        assert_eq!(ended(0, 16), [3, 2], "the newest one with the same end");
+        assert_eq!(ended(0, 8), [1], "the older one with the same end");
         assert_eq!(ended(16, 24), [0; 0], "its first half");
         assert_eq!(ended(24, 32), [4], "its second half");
     }
 
     #[test]
-    fn one_whose_completion_was_missed_is_not_taken_for_a_part_of_a_larger_one() {
+    fn a_submission_with_a_missed_completion_is_no_part_of_a_later_request() {
         let bio =
             |extent: &str| arrived(&format!("a-1 [000] ..... 0.000001: block_bio_queue: 7,0 R {extent} [a]"));
         let mut under_way = vec![bio("8 + 8"), bio("0 + 32"), bio("32 + 8")];

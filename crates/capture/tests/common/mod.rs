@@ -1,4 +1,4 @@
-//! A loop device on a file in memory, for the tests that need a live kernel.
+//! A loop device on a file in memory, for tests on the running kernel.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -9,22 +9,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use io_uring::{IoUring, opcode, types};
 
-/// `O_DIRECT` of Linux on the machines that have BPF here.
+/// `O_DIRECT` of Linux.
 const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
 
 /// A loop device, detached when this is dropped.
 pub struct Loop {
     pub path: PathBuf,
-    /// Its own file.
+    /// The file that was created for it.
     file: Option<PathBuf>,
 }
 
 impl Loop {
-    /// Of that many bytes; `None`, said aloud, where this test may not have one.
+    /// A device of `bytes`; `None` if this test may not create one, in which case it prints SKIPPED.
     pub fn new(bytes: u64) -> Option<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         if !rustix::process::geteuid().is_root() {
-            eprintln!("SKIPPED: not root, so there is no loop device to look at");
+            eprintln!("SKIPPED: only root can attach a loop device");
             return None;
         }
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -38,18 +38,18 @@ impl Loop {
         device
     }
 
-    /// Over a file, or another device.
+    /// A loop device on a file or another device.
     pub fn over(file: &Path) -> Option<Self> {
         let output = Command::new("losetup").args(["--find", "--show"]).arg(file).output();
         let path = output.ok().filter(|output| output.status.success());
         let Some(path) = path.map(|output| String::from_utf8(output.stdout).unwrap()) else {
-            eprintln!("SKIPPED: this machine gives no loop device");
+            eprintln!("SKIPPED: this machine has no free loop device");
             return None;
         };
         Some(Self { path: PathBuf::from(path.trim()), file: None })
     }
 
-    /// For reading and writing past the page cache.
+    /// Opens it for reads and writes without the page cache.
     pub fn open(&self) -> File {
         OpenOptions::new().read(true).write(true).custom_flags(O_DIRECT).open(&self.path).unwrap()
     }
@@ -62,7 +62,7 @@ impl Drop for Loop {
     }
 }
 
-/// Memory that direct I/O takes: 4 KiB, aligned.
+/// Memory for direct I/O: 4 KiB, aligned.
 #[repr(align(4096))]
 pub struct Page(pub [u8; 4096]);
 
@@ -77,8 +77,9 @@ pub fn write(file: &File, page: u64) {
     file.write_all_at(&Page([7; 4096]).0, page * 4096).unwrap();
 }
 
-/// Discards so many blocks of 4 KiB from the beginning of the device on, asked for at once, so that the kernel merges them: of discards
-/// that follow one another a request may have any number, of reads and writes no more than it may have segments. Whether it could.
+/// Discards `blocks` blocks of 4 KiB from the beginning of the device, submitted together, so that the kernel merges them: a request may
+/// contain any number of consecutive discards, but only a limited number of reads or writes. Returns false if the kernel does not support
+/// such discards.
 pub fn discard_at_once(file: &File, blocks: u32) -> bool {
     /// `BLOCK_URING_CMD_DISCARD` of `linux/blkdev.h`, since Linux 6.12.
     const DISCARD: u32 = 0x12 << 8;
@@ -88,7 +89,7 @@ pub fn discard_at_once(file: &File, blocks: u32) -> bool {
         length[..8].copy_from_slice(&4096_u64.to_ne_bytes());
         let discard = opcode::UringCmd16::new(types::Fd(file.as_raw_fd()), DISCARD);
         let discard = discard.addr(Some(block * 4096)).cmd(length).build();
-        // SAFETY: no memory of ours is read or written, and the file is open until all have ended.
+        // SAFETY: the entry refers to no memory, and the file is open until all entries have completed.
         unsafe { ring.submission().push(&discard) }.unwrap();
     }
     ring.submit_and_wait(blocks as usize).is_ok() && ring.completion().all(|done| done.result() == 0)
