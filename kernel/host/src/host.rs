@@ -25,7 +25,7 @@ pub struct Submission {
     pub flags: Flags,
     /// I/O priority.
     pub priority: Priority,
-    /// The submitter, if the kernel knows it.
+    /// The submitter, if the kernel reports one.
     pub process: Option<Process>,
 }
 

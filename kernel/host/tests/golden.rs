@@ -1,8 +1,8 @@
-//! Identical decisions for identical events, wherever a policy is hosted: in the model (`machine`), in a served device
+//! Identical decisions for identical events in every host of a policy: in the model (`machine`), in a served device
 //! (`server::Device`), and in the kernel module ([`Host`]). `golden.txt` has a digest of the decisions of each policy.
 //!
-//! Events are arrivals, ends of processes and completions of a modelled drive, none of two at the same instant. Merges are left out,
-//! since here the kernel merges: `model.rs` covers them.
+//! Events are arrivals, ends of processes and completions of a modelled drive, no two of them at the same time. Merges are omitted,
+//! because the kernel decides about merges here; `model.rs` covers them.
 //!
 //! `DWELL_UPDATE_GOLDEN=1 cargo test -p dwell-kernel-host --test golden` writes the file anew. A commit that changes it states why.
 
