@@ -1,4 +1,4 @@
-//! Hosts a queue with a first-come-first-served policy in front of a device that takes 5 ms a request.
+//! Hosts a queue with a first-come-first-served policy in front of a device that takes 5 ms per request.
 //!
 //! `cargo run -p dwell-elevator --example host_a_queue`
 
@@ -33,14 +33,14 @@ impl Scheduler for Fifo {
 fn main() {
     let mut queue: Queue = Queue::new(Options { depth: 1, ..Options::default() }, Box::<Fifo>::default());
     let mut now = Time::ZERO;
-    // Two adjacent reads, which the queue merges, and one elsewhere. The plug gathers them.
+    // Two adjacent reads, which the queue merges, and a distant one. The plug gathers them.
     queue.plug();
     for (token, start) in [(1, 0), (2, 8), (3, 1_000_000)] {
         let read = Submission::new(Token(token), Op::Read, Sector(start), Sectors(8));
         println!("{now}: submit {:?}: {:?}", read.token, queue.submit(now, read));
     }
     queue.unplug(now);
-    // The host's loop: dispatch while the device has room, complete, collect what has finished.
+    // The host's loop: dispatch while the device has room, complete, collect finished submissions.
     while let Step::Dispatch(ticket) = queue.next(now, None) {
         let Request { op, start, sectors, .. } = *queue.request(&ticket);
         println!("{now}: dispatch {op} of {sectors} sectors at {start}");

@@ -46,7 +46,7 @@ pub trait Capabilities {
         None
     }
 
-    /// The policy's part above the block layer. A host without these hooks must refuse a policy that returns one.
+    /// The policy's part above the block layer. A host without these hooks must reject a policy that returns one.
     fn split(&mut self) -> Option<&mut dyn Split> {
         None
     }

@@ -1,7 +1,7 @@
-//! Holds any host and any scheduler to the contract, from the events of a queue alone.
+//! Checks any host and any scheduler against the contract, from the events of a queue alone.
 //!
-//! The same checker runs over fuzzed operations, over every simulation that asks for it, and over a block device's
-//! event log. It is written to be obvious, not fast.
+//! The same checker runs in the model of operations, in simulations (if configured), and over a block device's
+//! event log. It is written for simplicity, not for speed.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -18,11 +18,11 @@ use crate::scheduler::{Hold, Side, Wake};
 use crate::sector::{Sector, Sectors};
 use crate::time::{Span, Time};
 
-/// No deliberate wait may be longer than this without being asked again: a scheduler that holds the device for ten
-/// seconds is broken, whatever its reason.
+/// The longest allowed wait between two calls of the scheduler: a scheduler that holds the device for ten
+/// seconds is faulty, whatever its reason.
 pub const LONGEST_HOLD: Span = Span::from_secs(10);
 
-/// Where a request is.
+/// The position of a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     Plugged,
@@ -31,7 +31,7 @@ enum Place {
     GivenBack,
 }
 
-/// A request as the checker remembers it.
+/// The checker's record of a request.
 struct Known {
     serial: u64,
     op: Op,
@@ -44,46 +44,46 @@ struct Known {
     entered: (Time, Span),
 }
 
-/// A submission as the checker remembers it.
-struct Asked {
+/// The checker's record of a submission.
+struct Submitted {
     op: Op,
     start: Sector,
     sectors: Sectors,
     flags: Flags,
     at: Time,
-    /// How many had been submitted before it.
+    /// The number of earlier submissions.
     turn: u64,
     carried: bool,
-    /// When the device was done with its data, and how.
+    /// When the device completed its data, and the outcome.
     served: Option<(Time, Outcome)>,
 }
 
-impl Asked {
-    /// Whether it asks for more than to be served.
+impl Submitted {
+    /// Whether it is a flush, or a write with a preflush or forced unit access.
     fn is_ordered(&self) -> bool {
         self.op == Op::Flush || self.flags.fua || self.flags.preflush
     }
 }
 
-/// What the checker knows of flushes.
+/// The checker's record of flushes.
 #[derive(Default)]
 struct Flushed {
-    /// The running flush, since when.
+    /// When the running flush was dispatched.
     running: Option<Time>,
-    /// When the latest flush that succeeded had been sent: it covers what had completed by then.
+    /// When the latest successful flush was dispatched: it covers writes that had completed by then.
     covers: Option<Time>,
     /// Whether the latest one failed.
     failed: bool,
 }
 
-/// Checks a queue's events as they come. Violations are collected, the first ones in words.
+/// Checks a queue's events one by one. It collects violations, the first ones as text.
 pub struct Checker {
     options: Options,
     flushed: Flushed,
-    asked: BTreeMap<Token, Asked>,
+    asked: BTreeMap<Token, Submitted>,
     submitted: u64,
     requests: BTreeMap<RequestId, Known>,
-    /// How long a request may stay in the scheduler, if that is to be checked.
+    /// The longest time that a request may stay in the scheduler, if that is checked.
     bound: Option<Span>,
     /// The bound of the scheduler that takes over next.
     bound_after_switch: Option<Span>,
@@ -103,7 +103,7 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// A checker of a queue that is set up like this.
+    /// A checker of a queue with these options.
     #[must_use]
     pub fn new(options: &Options) -> Self {
         Self {
@@ -138,7 +138,7 @@ impl Checker {
         self.tolerates_faults = true;
     }
 
-    /// How many faults of schedulers the queue has detected.
+    /// The number of schedulers' faults that the queue has detected.
     #[must_use]
     pub const fn faults(&self) -> u64 {
         self.faults
@@ -149,38 +149,38 @@ impl Checker {
         self.bound_after_switch = bound;
     }
 
-    /// The device's time for a request that completes now. It serves one after the other.
+    /// The device's time for a request that completes now, if the device serves one request at a time.
     fn device_time(&mut self, dispatched: Time) -> Span {
         let begun = dispatched.max(self.latest_completion);
         self.latest_completion = self.now;
         self.now.since(begun)
     }
 
-    /// What was violated, in words: the first twenty.
+    /// The first twenty violations, as text.
     #[must_use]
     pub fn violations(&self) -> &[String] {
         &self.violations
     }
 
-    /// How many violations there were.
+    /// The number of violations.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The longest that a request stayed in the scheduler.
+    /// The longest time that a request stayed in the scheduler.
     #[must_use]
     pub const fn longest_wait(&self) -> Span {
         self.longest_wait
     }
 
-    /// A number that depends on every event, its time and its order: the same for the same input.
+    /// A digest of every event, its time and its order: equal for equal input.
     #[must_use]
     pub fn digest(&self) -> u64 {
         self.digest.0.finish()
     }
 
-    /// At the end, when nothing should be outstanding: what is, counts as lost.
+    /// At the end of a run: reports unfinished submissions and requests as lost.
     pub fn finish(&mut self) {
         let lost: Vec<Token> = self.asked.keys().copied().collect();
         for token in lost {
@@ -201,13 +201,13 @@ impl Checker {
     fn submitted(&mut self, token: Token, op: Op, start: Sector, sectors: Sectors, flags: Flags) {
         let (at, turn) = (self.now, self.submitted);
         self.submitted += 1;
-        let asked = Asked { op, start, sectors, flags, at, turn, carried: false, served: None };
+        let asked = Submitted { op, start, sectors, flags, at, turn, carried: false, served: None };
         if self.asked.insert(token, asked).is_some() {
             self.violated(format!("{token:?} was submitted while in use"));
         }
     }
 
-    /// The submission with that token goes into a request; where it lies.
+    /// A request carries the submission with that token; returns its operation and position.
     fn carry(&mut self, token: Token) -> Option<(Op, Sector, Sectors)> {
         self.check_turn(token);
         match self.asked.get_mut(&token) {
@@ -226,7 +226,7 @@ impl Checker {
         }
     }
 
-    /// Where barriers drain, nothing passes what is ordered, and that passes nothing.
+    /// With draining barriers, no submission may pass an ordered one, and an ordered one may not pass any.
     fn check_turn(&mut self, token: Token) {
         let Some(asked) = self.asked.get(&token).filter(|_| self.options.barriers == Barriers::Drain) else {
             return;
@@ -245,7 +245,7 @@ impl Checker {
         let Some((op, start, sectors)) = self.carry(token) else { return };
         let flags = self.asked.get(&token).map(|asked| asked.flags);
         if (op, start, sectors, flags) != (request.op, request.start, request.sectors, Some(request.flags)) {
-            self.violated(format!("{:?} does not carry what {token:?} asked for", request.id));
+            self.violated(format!("{:?} does not carry the operation of {token:?}", request.id));
         }
         let known = Known {
             serial: request.serial,
@@ -320,11 +320,11 @@ impl Checker {
         self.check_grown(request);
     }
 
-    /// A request that grew is within its limits, and of such as may be merged.
+    /// A request that grew must be within its limits, and of a kind that may be merged.
     fn check_grown(&mut self, request: &Request) {
         let Some(known) = self.requests.get(&request.id) else { return };
         let asked = |(token, ..): &(Token, Sector, Sectors)| self.asked.get(token);
-        let ordered = known.parts.iter().filter_map(asked).any(Asked::is_ordered);
+        let ordered = known.parts.iter().filter_map(asked).any(Submitted::is_ordered);
         if !self.options.merges || ordered || known.sectors > self.options.max_sectors {
             self.violated(format!("{:?} may not have grown to {:?}", request.id, request.sectors));
         }
@@ -341,7 +341,7 @@ impl Checker {
         }
     }
 
-    /// How many requests are queued and in the device, as an event says.
+    /// Compares an event's numbers of requests, queued and in the device, with the checker's.
     fn check_counts(&mut self, queued: u32, in_flight: u32) {
         if (queued, in_flight) != (self.queued, self.in_flight) {
             let (known, there) = (self.queued, self.in_flight);
@@ -400,7 +400,7 @@ impl Checker {
         }
     }
 
-    /// Whether a flush that was sent at `since` or later has succeeded, if the device needs one at all.
+    /// Whether a flush dispatched at `since` or later has succeeded, if the device needs flushes.
     fn is_flushed_since(&self, since: Option<Time>) -> bool {
         self.options.cache == Cache::WriteThrough
             || self.flushed.covers.is_some_and(|covers| Some(covers) >= since)
@@ -472,7 +472,7 @@ impl Checker {
         if outcome != Outcome::Done {
             let unflushed = asked.is_ordered() && self.flushed.failed;
             if outcome == Outcome::GivenBack || (told != Some(Outcome::Failed) && !unflushed) {
-                self.violated(format!("{token:?} was called {outcome:?}, which it was not"));
+                self.violated(format!("{token:?} was reported as {outcome:?}, which is not its outcome"));
             }
             return;
         }
@@ -481,11 +481,11 @@ impl Checker {
             self.violated(format!("{token:?} was finished without being served"));
         }
         if told == Some(Outcome::Failed) {
-            self.violated(format!("{token:?} was called done, but the device failed it"));
+            self.violated(format!("{token:?} was reported as done, but the device failed it"));
         }
         let by_queue = self.options.cache == (Cache::WriteBack { fua: false }) && asked.flags.fua;
         if (by_queue || asked.op == Op::Flush) && !self.is_flushed_since(served) {
-            self.violated(format!("{token:?} was called durable without a flush behind it"));
+            self.violated(format!("{token:?} was reported as durable without a flush behind it"));
         }
     }
 
@@ -540,7 +540,7 @@ impl Observer for Checker {
             Event::Idle { queued } => {
                 self.check_counts(queued, self.in_flight);
                 if queued > 0 {
-                    self.violated(format!("the scheduler says idle, but has {queued} requests"));
+                    self.violated(format!("the scheduler returned idle, but has {queued} requests"));
                 }
             }
             Event::Completed { request, outcome, dispatched } => self.completed(request, outcome, dispatched),
@@ -564,7 +564,7 @@ fn covers(known: &Known) -> bool {
     at == known.start + known.sectors
 }
 
-/// FNV-1a over what events say: the same on every machine.
+/// FNV-1a over the fields of events: the same on every machine.
 #[derive(Default)]
 struct Digest(FnvHasher);
 

@@ -1,8 +1,8 @@
 //! The contract between block-layer queues and I/O scheduling policies, and a queue that hosts a policy.
 //!
 //! - [`Time`], [`Span`], [`Sector`], [`Sectors`], [`Request`], [`Process`]: the vocabulary.
-//! - [`Scheduler`] and [`WorkConserving`]: the contract. Events in, decisions out, no clock. [`Capabilities`]: what a policy
-//!   offers besides, such as tunables.
+//! - [`Scheduler`] and [`WorkConserving`]: the contract. Events in, decisions out, no clock. [`Capabilities`]: optional features
+//!   of a policy, such as tunables.
 //! - [`Split`](split::Split): the hooks of a split-level policy above the block layer.
 //! - [`Queue`](queue::Queue): merging, plugging, request limits, tags, flushes, switching of live schedulers.
 //!

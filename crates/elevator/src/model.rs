@@ -1,8 +1,8 @@
-//! One model of operations that drives any scheduler: submit, merge, complete, fail, give back, exit, switch, and time
-//! passing, all drawn from one seed, with a [`Checker`] listening.
+//! A model of operations that drives any scheduler: submit, merge, complete, fail, give back, exit, switch, and the passing of
+//! time, all determined by one seed, with a [`Checker`] as observer.
 //!
-//! Whoever writes a scheduler calls [`run`] in a test with a few million operations. A failure prints its seed, and
-//! the same seed repeats it.
+//! A test of a scheduler calls [`run`] with a few million operations. A failure prints its seed, and
+//! the same seed reproduces it.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -21,24 +21,24 @@ use crate::scheduler::{Load, Scheduler};
 use crate::sector::{Sector, Sectors};
 use crate::time::{Span, Time};
 
-/// How a model runs.
+/// The configuration of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Everything is drawn from it.
+    /// Determines all random choices.
     pub seed: u64,
     /// Operations before the queue is drained.
     pub operations: u64,
     /// The queue.
     pub options: Options,
-    /// Most unfinished submissions at once; a submission beyond that waits for one to finish.
+    /// Maximum number of unfinished submissions; a further one waits until one has finished.
     pub most: u32,
     /// Longest service time of the modelled device; the shortest is a tenth.
     pub service: Span,
     /// Whether the device fails requests and gives some back.
     pub faults: bool,
-    /// Whether the scheduler is switched for another now and then.
+    /// Whether the scheduler is replaced by another one occasionally.
     pub switches: bool,
-    /// Whether somebody directs it as an array's coordinator does, without rhyme or reason.
+    /// Whether the scheduler receives random directives, as from an array's coordinator.
     pub directs: bool,
     /// Whether the schedulers are known to be faulty: the queue must recover from each fault, which is then no violation.
     pub tolerates_faults: bool,
@@ -63,12 +63,12 @@ impl Default for Config {
     }
 }
 
-/// How a run ended.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// A number that depends on every event: equal seeds give equal digests.
+    /// A digest of every event: equal seeds give equal digests.
     pub digest: u64,
-    /// The longest that a request stayed in the scheduler.
+    /// The longest time that a request stayed in the scheduler.
     pub longest_wait: Span,
     /// Submissions finished.
     pub finished: u64,
@@ -85,7 +85,7 @@ pub struct Failure {
     pub seed: u64,
     /// The number of violations.
     pub violations: u64,
-    /// The first violations, in words.
+    /// The first violations, as text.
     pub first: Vec<String>,
 }
 
@@ -114,8 +114,8 @@ pub fn run(config: &Config, make: &mut dyn FnMut(u64) -> Box<dyn Scheduler>) -> 
 
 /// Processes that submit.
 const PROCESSES: usize = 8;
-/// A wait, with nobody left to ask for anything, is in vain after so long: twice as much as any tunable allows.
-const VAIN: Span = Span::from_secs(7_200);
+/// The limit of waits while draining, when no further submission arrives: twice the maximum of every tunable.
+const DRAIN_MAX: Span = Span::from_secs(7_200);
 /// Sectors of the modelled device: 64 GiB.
 const CAPACITY: u64 = 1 << 27;
 
@@ -125,19 +125,19 @@ struct Model<'a> {
     random: Random,
     queue: Queue<Checker>,
     now: Time,
-    /// What the device has, in the order in which it will be done.
+    /// Requests in the device, in order of completion.
     device: VecDeque<(Time, Ticket)>,
-    /// When the queue wants to be asked again.
+    /// When the queue must be called again.
     wake: Option<Time>,
-    /// Where each process reads on.
+    /// The next sequential position of each process.
     positions: [u64; PROCESSES],
     tokens: u64,
     finished: u64,
     switches: u64,
 }
 
-/// The policy's bound, and what the queue may add: a plug, and a flush that the device serves at the time of the dispatch. An
-/// array's coordinator is outside the policy's control, so a directed member has no bound.
+/// The policy's bound plus the time that the queue may add: a plug, and a flush in the device at the time of the dispatch. A
+/// directed member of an array has no bound, because the coordinator is outside the policy's control.
 fn bound(config: &Config, scheduler: &mut dyn Scheduler) -> Option<Span> {
     if config.tolerates_faults || (config.directs && scheduler.array_member().is_some()) {
         return None;
@@ -233,7 +233,7 @@ impl<'a> Model<'a> {
         submission
     }
 
-    /// Mostly where the process left off, sometimes just before (front merges), sometimes elsewhere.
+    /// A position: mostly where the process stopped, sometimes just before (for front merges), sometimes random.
     fn place(&mut self, process: usize) -> (Sector, Sectors) {
         let sectors = 8 << self.random.below(5);
         let at = self.positions[process];
@@ -284,7 +284,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// A word of a coordinator that has lost its mind, and an ear for what comes back.
+    /// Sends a random directive, and collects reports.
     fn direct(&mut self) {
         let selected = self.queue.selected(self.now, None);
         let slice = Directive::Slice(self.now + Span::from_nanos(self.random.below(200_000_000)));
@@ -298,7 +298,7 @@ impl<'a> Model<'a> {
         while self.queue.report().is_some() {}
     }
 
-    /// Time passes, never past something that a prompt host would have done.
+    /// Advances the time, at most to the next event that a host must handle.
     fn pass(&mut self) {
         let scale = [1_000, 100_000, 5_000_000, 50_000_000][self.random.below(4) as usize];
         let until = self.now + Span::from_nanos(self.random.below(scale));
@@ -353,13 +353,13 @@ impl<'a> Model<'a> {
         self.device.push_back((free.max(self.now) + service, ticket));
     }
 
-    /// Lets everything finish, so that what comes next meets an idle device. A scheduler that keeps something for good is found
-    /// out: nothing is left to wait for, or nothing comes of waiting.
+    /// Waits until all submissions have finished, so that the device is idle afterwards. Detects a scheduler that never dispatches a request:
+    /// no event is pending, or waiting has no effect.
     fn drain(&mut self) {
         self.queue.unplug(self.now);
         self.pump();
         let (mut since, mut unfinished) = (self.now, self.queue.unfinished());
-        while let Some(at) = self.next_event().filter(|&at| at.since(since) <= VAIN) {
+        while let Some(at) = self.next_event().filter(|&at| at.since(since) <= DRAIN_MAX) {
             self.now = self.now.max(at);
             self.complete_due();
             self.pump();

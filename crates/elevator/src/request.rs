@@ -1,4 +1,4 @@
-//! Requests, and what is known of their issuers.
+//! Requests and their issuers.
 
 use core::fmt;
 
@@ -176,7 +176,7 @@ pub struct Request {
     pub flags: Flags,
     /// Priority of the issuing process.
     pub priority: Priority,
-    /// The issuing process, if the host knows it and does not hide it.
+    /// The issuing process, if the host reports it and does not hide it.
     pub process: Option<Process>,
     /// The causes, if the host tags them.
     pub causes: Option<CauseSet>,

@@ -32,7 +32,7 @@ impl Requests {
         self.len() == 0
     }
 
-    /// All of them, in no meaningful order.
+    /// All live requests, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = &Request> {
         self.slots.iter().flatten()
     }

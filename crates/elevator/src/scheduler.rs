@@ -143,9 +143,9 @@ pub enum Wake {
 /// A bound on the work that a policy is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// The most requests that are ever queued or in flight at once.
+    /// The maximum number of requests that are queued or in flight at the same time.
     pub requests: u32,
-    /// The most requests in the device at once.
+    /// The maximum number of requests in the device.
     pub depth: u32,
     /// The longest service time of one request. The device serves requests one by one in the order of their dispatch.
     pub service: Span,
@@ -169,7 +169,7 @@ pub enum Admission {
     Must,
     /// Admit within the request limit.
     ByLimit,
-    /// Refuse for now, even below the request limit.
+    /// Reject for now, even below the request limit.
     No,
 }
 
@@ -182,7 +182,7 @@ pub enum Side {
     Back,
 }
 
-/// What a policy may read when it decides.
+/// The information that a policy may read for a decision.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     /// Every queued and every dispatched request.

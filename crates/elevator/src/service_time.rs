@@ -234,7 +234,7 @@ mod tests {
             .fold(0.0, f64::max)
     }
 
-    /// One point per distance: its mean and how many there were.
+    /// One point per distance: the mean and the number of samples.
     fn by_distance(points: &[MeasuredPoint]) -> Vec<(u64, f64, f64)> {
         let mut distances: Vec<u64> = points.iter().map(|p| p.distance).collect();
         distances.sort_unstable();

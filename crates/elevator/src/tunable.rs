@@ -228,7 +228,7 @@ pub enum TuneError {
     Form {
         /// The tunable.
         name: &'static str,
-        /// What is wrong with the text.
+        /// The reason why the text is invalid.
         error: ValueError,
     },
 }
@@ -264,9 +264,9 @@ impl core::error::Error for TuneError {}
 /// ```
 /// use dwell_elevator::{tunables, Span};
 /// tunables! {
-///     /// What can be tuned in an example.
+///     /// Tunables of an example.
 ///     pub struct Example {
-///         /// How long a read may wait.
+///         /// Maximum wait of a read.
 ///         read_expire: Span = Span::from_millis(500), Span::ZERO, Span::from_secs(60);
 ///         /// Requests in a batch.
 ///         fifo_batch: Count = 16, 1, 1024;

@@ -1,4 +1,4 @@
-//! Faulty schedulers cost the user the policy and nothing else: the queue detects each kind of fault while it runs, hands every
+//! Faulty schedulers: the queue detects each kind of fault while it runs, transfers every
 //! queued request to its own policy in order of arrival, and loses none.
 
 mod common;
@@ -56,7 +56,7 @@ fn supervision() -> Supervision {
     Supervision { longest_hold: Some(Span::from_secs(2)), oldest: Some(Span::from_secs(2)), overtaken: 500 }
 }
 
-/// Runs a faulty scheduler through the model; faults detected.
+/// Runs a faulty scheduler through the model; returns the number of detected faults.
 fn detected(wrong: Wrong, after: u64, switches: bool) -> u64 {
     let limits = Limits { nr_requests: 24, ..Limits::default() };
     let options = Options { depth: 3, limits, supervision: supervision(), ..Options::default() };
@@ -84,14 +84,14 @@ fn every_kind_of_fault_is_detected_and_loses_nothing() {
             // No scheduler of a test with switches receives 10,000 requests.
             let after = if switches { after.min(50) } else { after };
             let (faults, dropped) = (detected(wrong, after, switches), wrong == Wrong::Panics("drop"));
-            // A scheduler that is dropped has no more say: its panic is contained and no fault of its successor.
+            // A panic in the drop of a scheduler is contained and is no fault of its successor.
             assert_eq!(faults > 0, !dropped, "{wrong:?} after {after} requests: {faults} faults");
         }
     }
 }
 
 #[test]
-fn a_healthy_scheduler_is_not_called_faulty() {
+fn a_healthy_scheduler_is_not_reported_as_faulty() {
     assert_eq!(detected(Wrong::Forgets, u64::MAX, true), 0);
 }
 
@@ -109,7 +109,7 @@ impl Observer for Seen {
     }
 }
 
-/// A queue with one scheduler, driven by hand.
+/// A queue with one scheduler.
 struct Host {
     queue: Queue<(Checker, Seen)>,
     now: Time,
@@ -131,7 +131,7 @@ impl Host {
         Self::new(Faulty::new(wrong, after, &Shared::default()), 1)
     }
 
-    /// Reads far from each other, so that none is merged.
+    /// Submits distant reads, so that none is merged.
     fn read(&mut self) {
         self.read_of(PriorityClass::BestEffort);
     }
@@ -207,7 +207,7 @@ fn an_idle_device_is_held_for_no_longer_than_the_limit() {
         while let Step::Wait(hold) = host.next() {
             let until = hold.until.expect("the queue has an end for every hold");
             assert!(until > host.now && until.since(begun) <= Span::from_secs(2), "{wrong:?}: {hold:?}");
-            // Arrivals make no difference: the device is as idle as before.
+            // Arrivals do not restart the limit: the device is still idle.
             host.now = until;
             host.read();
         }
@@ -217,7 +217,7 @@ fn an_idle_device_is_held_for_no_longer_than_the_limit() {
     }
 }
 
-/// Holds, for as long as the device has something to do.
+/// Holds while the device has a request.
 struct OneByOne(Fifo);
 
 impl Capabilities for OneByOne {}
@@ -305,7 +305,7 @@ impl Scheduler for Starving {
     }
 }
 
-/// Starves a request of this class while others are served, each within `pace`; what is found, and when.
+/// Starves a request of this class while others are served, each within `pace`; returns the faults and the time.
 fn starve(class: PriorityClass, pace: Span, bound: Option<Span>) -> (Vec<Fault>, Time) {
     let scheduler = Starving { fifo: Fifo::default(), first: None, bound };
     let mut host = Host::new(Box::new(scheduler), 1);
@@ -328,16 +328,16 @@ fn starve(class: PriorityClass, pace: Span, bound: Option<Span>) -> (Vec<Fault>,
 #[test]
 fn a_request_that_is_passed_over_for_too_long_is_detected() {
     let (ms, sec, best) = (Span::from_millis, Span::from_secs, PriorityClass::BestEffort);
-    // 500 others take 5 s at 10 ms each: the request is 2 s old long before.
+    // 500 others take 5 s at 10 ms each, more than the age limit of 2 s.
     let (faults, now) = starve(best, ms(10), None);
     let [Fault::NeverDispatched { serial: 0, overtaken, .. }] = faults[..] else { panic!("{faults:?}") };
     assert!((500..540).contains(&overtaken), "{overtaken}");
     assert!((5..=6).contains(&(now.since(Time::ZERO).as_nanos() / 1_000_000_000)), "{now:?}");
-    // 500 others take 0.5 s at 1 ms each: the request becomes 2 s old, and a scan comes by within an eighth of that.
+    // 500 others take 0.5 s at 1 ms each: the age limit of 2 s applies, plus up to an eighth of it until the next scan.
     let (faults, now) = starve(best, ms(1), None);
     assert!(matches!(faults[..], [Fault::NeverDispatched { serial: 0, .. }]), "{faults:?}");
     assert!((2_000..=2_300).contains(&(now.since(Time::ZERO).as_nanos() / 1_000_000)), "{now:?}");
-    // Twice the promised bound is allowed.
+    // Twice the stated bound is allowed.
     let (faults, now) = starve(best, ms(10), Some(sec(6)));
     assert!(matches!(faults[..], [Fault::NeverDispatched { .. }]), "{faults:?}");
     assert!((12..=13).contains(&(now.since(Time::ZERO).as_nanos() / 1_000_000_000)), "{now:?}");

@@ -1,4 +1,4 @@
-//! What the queue tells the scheduler that it hosts and asks of it, and who sleeps.
+//! The queue's calls of its scheduler, and the sleep of submitters.
 
 mod common;
 
@@ -15,26 +15,26 @@ use dwell_elevator::{
     Request, Scheduler, Sector, Sectors, Side, Span, Time, View, Wake,
 };
 
-/// First come, first served, with an ear that the test shares.
+/// First come, first served, with a record of calls that the test shares.
 #[derive(Default)]
 struct Listening {
     fifo: Fifo,
-    ear: Rc<Ear>,
+    record: Rc<Record>,
 }
 
-/// What a scheduler was told, and what it is to answer.
-struct Ear {
+/// The calls of a scheduler, and its prepared results.
+struct Record {
     inserted: RefCell<Vec<Request>>,
     completed: RefCell<Vec<u64>>,
     exited: Cell<u32>,
-    /// Where the last dispatched request ended, when it was asked last.
+    /// The end of the last dispatched request at the last call of `next`.
     head: Cell<Option<Sector>>,
     leave: Cell<Admission>,
     may_merge: Cell<bool>,
     holds: Cell<bool>,
 }
 
-impl Default for Ear {
+impl Default for Record {
     fn default() -> Self {
         Self {
             inserted: RefCell::default(),
@@ -50,18 +50,18 @@ impl Default for Ear {
 
 impl Scheduler for Listening {
     fn insert(&mut self, now: Time, request: &Request) {
-        self.ear.inserted.borrow_mut().push(*request);
+        self.record.inserted.borrow_mut().push(*request);
         self.fifo.insert(now, request);
     }
 
     fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>) {
-        self.ear.inserted.borrow_mut().push(*request);
+        self.record.inserted.borrow_mut().push(*request);
         self.fifo.merged(now, request, growth);
     }
 
     fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
-        self.ear.head.set(view.device.last_dispatched.map(|last| last.end));
-        if self.ear.holds.get() {
+        self.record.head.set(view.device.last_dispatched.map(|last| last.end));
+        if self.record.holds.get() {
             let until = Some(now.max(ms(1)) + Span::from_millis(1));
             return Decision::Hold(Hold { until, wake: Wake::Timer, reason: HoldReason::AwaitProcess });
         }
@@ -69,11 +69,11 @@ impl Scheduler for Listening {
     }
 
     fn completed(&mut self, _now: Time, request: &Request, _outcome: Outcome) {
-        self.ear.completed.borrow_mut().push(request.start.0);
+        self.record.completed.borrow_mut().push(request.start.0);
     }
 
     fn exited(&mut self, _now: Time, _process: Process) {
-        self.ear.exited.set(self.ear.exited.get() + 1);
+        self.record.exited.set(self.record.exited.get() + 1);
     }
 
     fn may_queue(
@@ -83,17 +83,17 @@ impl Scheduler for Listening {
         _direction: Direction,
         _sync: bool,
     ) -> Admission {
-        self.ear.leave.get()
+        self.record.leave.get()
     }
 
     fn may_merge(&self, _request: &Request, _addition: &Request, _side: Side) -> bool {
-        self.ear.may_merge.get()
+        self.record.may_merge.get()
     }
 }
 
 impl Capabilities for Listening {}
 
-/// Counts the waits that it hears of.
+/// Counts reported waits.
 #[derive(Default)]
 struct Waits(u32);
 
@@ -107,19 +107,23 @@ fn ms(ms: u64) -> Time {
     Time::ZERO + Span::from_millis(ms)
 }
 
-/// A queue, and the ear of its scheduler.
+/// A queue, and the record of its scheduler's calls.
 struct Host {
     queue: Queue<Waits>,
-    ear: Rc<Ear>,
+    record: Rc<Record>,
     now: Time,
 }
 
 impl Host {
     fn new(options: Options) -> Self {
         let scheduler = Listening::default();
-        let ear = Rc::clone(&scheduler.ear);
+        let record = Rc::clone(&scheduler.record);
         let options = Options { plugging: Plugging::None, ..options };
-        Self { queue: Queue::observed(options, Box::new(scheduler), Waits::default()), ear, now: Time::ZERO }
+        Self {
+            queue: Queue::observed(options, Box::new(scheduler), Waits::default()),
+            record,
+            now: Time::ZERO,
+        }
     }
 
     fn limited(nr_requests: u32, batch_requests: u32) -> Self {
@@ -134,7 +138,7 @@ impl Host {
         self.queue.submit(self.now, read)
     }
 
-    /// Reads far from each other, beginning there; how many went in before the submitter had to sleep.
+    /// Submits distant reads from `first` on; returns the number of reads before the submitter has to sleep.
     fn reads_until_asleep(&mut self, process: u32, first: u64) -> u64 {
         (0..100).find(|n| self.read(process, first + n * 100) == Accepted::Asleep).expect("asleep at last")
     }
@@ -150,7 +154,7 @@ impl Host {
         self.queue.complete(self.now, ticket, outcome);
     }
 
-    /// Serves one; its place and length.
+    /// Serves one request; returns its position and length.
     fn serve(&mut self) -> (u64, u32) {
         let ticket = self.dispatch();
         let request = *self.queue.request(&ticket);
@@ -192,21 +196,21 @@ fn a_batch_ends_with_its_time_and_at_half_as_many_again() {
 #[test]
 fn a_scheduler_may_admit_beyond_the_limit_but_not_beyond_the_hard_limit() {
     let mut host = Host::limited(8, 0);
-    host.ear.leave.set(Admission::Must);
+    host.record.leave.set(Admission::Must);
     assert_eq!(host.reads_until_asleep(1, 0), 12);
     host.serve();
-    assert_eq!(host.woken(), [1_200], "and who sleeps goes on below the hard one");
+    assert_eq!(host.woken(), [1_200], "a sleeper continues below the hard limit");
 }
 
 #[test]
 fn a_scheduler_may_refuse_below_the_limit_but_not_all_submitters() {
     let mut host = Host::limited(8, 0);
-    host.ear.leave.set(Admission::No);
-    assert_eq!(host.read(1, 0), Accepted::Queued, "nothing else is there, so nobody would wake it");
+    host.record.leave.set(Admission::No);
+    assert_eq!(host.read(1, 0), Accepted::Queued, "without another request no completion would wake it");
     assert_eq!(host.read(1, 100), Accepted::Asleep);
     assert_eq!(host.read(1, 200), Accepted::Asleep);
     host.serve();
-    assert_eq!(host.woken(), [100], "one after the other");
+    assert_eq!(host.woken(), [100], "one submitter at a time");
     host.serve();
     assert_eq!(host.woken(), [200]);
 }
@@ -214,10 +218,10 @@ fn a_scheduler_may_refuse_below_the_limit_but_not_all_submitters() {
 #[test]
 fn no_submitter_passes_a_sleeping_one() {
     let mut host = Host::limited(8, 0);
-    host.ear.leave.set(Admission::No);
+    host.record.leave.set(Admission::No);
     assert_eq!([0, 100].map(|start| host.read(1, start)), [Accepted::Queued, Accepted::Asleep]);
-    host.ear.leave.set(Admission::ByLimit);
-    assert_eq!(host.read(2, 200), Accepted::Asleep, "there would be room");
+    host.record.leave.set(Admission::ByLimit);
+    assert_eq!(host.read(2, 200), Accepted::Asleep, "although there is room");
     host.serve();
     assert_eq!(host.woken(), [100, 200]);
 }
@@ -244,10 +248,10 @@ fn a_woken_submission_merges_with_a_neighbour_queued_meanwhile() {
 #[test]
 fn schedulers_and_causes_keep_neighbours_apart() {
     let mut host = Host::new(Options::default());
-    host.ear.may_merge.set(false);
+    host.record.may_merge.set(false);
     let _ = [0, 8].map(|start| host.read(1, start));
     assert_eq!(host.queue.queued(), 2);
-    host.ear.may_merge.set(true);
+    host.record.may_merge.set(true);
     let caused = |start, cause| {
         let mut read = Submission::new(Token(start), Op::Read, Sector(start), Sectors(8));
         read.causes = Some(CauseSet(cause));
@@ -265,13 +269,13 @@ fn a_request_is_joined_at_its_back_first_and_is_as_old_as_its_oldest_part() {
     let old = host.read(1, 16);
     host.now = ms(5);
     let _ = [old, host.read(1, 0)];
-    host.ear.may_merge.set(true);
+    host.record.may_merge.set(true);
     let _ = host.read(1, 8);
-    let last = *host.ear.inserted.borrow().last().unwrap();
+    let last = *host.record.inserted.borrow().last().unwrap();
     assert_eq!(
         (last.start, last.arrived),
         (Sector(0), Time::ZERO),
-        "0..8 grew at its back and took in 16..24"
+        "0..8 grew at its back and absorbed 16..24"
     );
     assert_eq!(last.serial, 1);
 }
@@ -284,12 +288,12 @@ fn completions_are_reported_to_the_scheduler_that_dispatched() {
     host.complete(first, Outcome::GivenBack);
     let again = host.dispatch();
     host.complete(again, Outcome::Done);
-    assert_eq!(*host.ear.completed.borrow(), [0], "it came back, and the rest is the queue's");
+    assert_eq!(*host.record.completed.borrow(), [0], "the queue itself repeats the returned requests");
     let successor = Listening::default();
-    let ear = Rc::clone(&successor.ear);
+    let record = Rc::clone(&successor.record);
     host.queue.switch(host.now, Box::new(successor), SwitchMode::Transfer).expect("at once");
     host.complete(second, Outcome::Done);
-    assert_eq!((host.ear.completed.borrow().len(), ear.completed.borrow().len()), (1, 0));
+    assert_eq!((host.record.completed.borrow().len(), record.completed.borrow().len()), (1, 0));
 }
 
 #[test]
@@ -310,23 +314,23 @@ fn a_switch_hands_over_in_the_order_of_arrival_and_the_last_one_ordered_stays() 
     host.serve();
     let _ = [200, 300].map(|start| host.read(1, start)); // 200 has the id that 0 had
     let successor = Listening::default();
-    let ear = Rc::clone(&successor.ear);
+    let record = Rc::clone(&successor.record);
     host.queue.switch(host.now, Box::new(successor), SwitchMode::Transfer).expect("at once");
-    let starts: Vec<u64> = ear.inserted.borrow().iter().map(|request| request.start.0).collect();
+    let starts: Vec<u64> = record.inserted.borrow().iter().map(|request| request.start.0).collect();
     assert_eq!(starts, [100, 200, 300]);
-    let drained: Vec<Rc<Ear>> = (0..2)
+    let drained: Vec<Rc<Record>> = (0..2)
         .map(|_| {
             let next = Listening::default();
-            let ear = Rc::clone(&next.ear);
+            let record = Rc::clone(&next.record);
             assert_eq!(host.queue.switch(host.now, Box::new(next), SwitchMode::Drain), None);
-            ear
+            record
         })
         .collect();
     let _ = host.read(1, 400);
     for _ in 0..4 {
         host.serve();
     }
-    assert_eq!(drained.iter().map(|ear| ear.inserted.borrow().len()).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(drained.iter().map(|record| record.inserted.borrow().len()).collect::<Vec<_>>(), [0, 1]);
 }
 
 #[test]
@@ -343,7 +347,7 @@ fn a_failed_write_is_not_made_durable_and_a_flush_moves_no_head() {
     }
     assert_eq!(host.serve(), (0, 0), "the flush");
     assert_eq!(host.queue.next(host.now, None), Step::Idle);
-    assert_eq!(host.ear.head.get(), Some(Sector(108)));
+    assert_eq!(host.record.head.get(), Some(Sector(108)));
 }
 
 #[test]
@@ -351,7 +355,7 @@ fn a_hold_is_reported_once_until_a_dispatch_or_a_different_hold() {
     let mut host = Host::new(Options { depth: 2, ..Options::default() });
     let _ = [0, 100].map(|start| host.read(1, start));
     let waits = |host: &mut Host, holds: bool| {
-        host.ear.holds.set(holds);
+        host.record.holds.set(holds);
         let step = host.queue.next(host.now, None);
         assert_eq!(matches!(step, Step::Wait(_)), holds);
         host.queue.observer().0
@@ -360,7 +364,7 @@ fn a_hold_is_reported_once_until_a_dispatch_or_a_different_hold() {
     host.now = ms(2);
     assert_eq!(waits(&mut host, true), 3, "until another time");
     let successor = Listening::default();
-    host.ear = Rc::clone(&successor.ear);
+    host.record = Rc::clone(&successor.record);
     host.queue.switch(host.now, Box::new(successor), SwitchMode::Transfer).expect("at once");
     assert_eq!(waits(&mut host, true), 4, "of another scheduler");
 }
@@ -375,7 +379,7 @@ fn hidden_processes_are_hidden_and_do_not_exit() {
         let mut host = Host::new(Options { identity, ..Options::default() });
         let _ = host.read(7, 0);
         host.queue.exited(host.now, Process::single(7));
-        assert_eq!(host.ear.inserted.borrow()[0].process, told, "{identity:?}");
-        assert_eq!(host.ear.exited.get(), exits, "{identity:?}");
+        assert_eq!(host.record.inserted.borrow()[0].process, told, "{identity:?}");
+        assert_eq!(host.record.exited.get(), exits, "{identity:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! The model of operations on the simplest scheduler, in every setting of the queue; and that it finds broken ones.
+//! The model of operations with a simple scheduler in every setting of the queue, and with faulty schedulers, which it detects.
 
 mod common;
 
@@ -66,11 +66,11 @@ struct Faulty {
 enum Fault {
     /// Forgets every thousandth request.
     Forgets,
-    /// Says idle every thousandth time although it is not.
+    /// Returns idle every thousandth time with requests queued.
     Lazy,
     /// Holds without end.
     HoldsForever,
-    /// From its thousandth event on, holds for another second each time it is asked.
+    /// From its thousandth event on, holds for another second at each call.
     HoldsAgain,
     /// Holds until a time that has passed.
     HoldsInThePast,

@@ -1,4 +1,4 @@
-//! What the queue does for a scheduler, as tables: submit these, expect those.
+//! Tables of submissions and the expected requests of the queue.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn plain() -> Options {
     Options { depth: 1, plugging: Plugging::None, ..Options::default() }
 }
 
-/// Submits (op, start, sectors) and tells what goes to the device.
+/// Submits (op, start, sectors); returns the dispatched requests.
 fn merged(options: Options, submissions: &[(Op, u64, u32)]) -> Vec<(Op, u64, u32)> {
     let mut host = Host::new(options);
     for (token, &(op, start, sectors)) in submissions.iter().enumerate() {
@@ -50,7 +50,7 @@ fn a_request_grows_to_its_limits_and_no_further() {
     assert_eq!(
         merged(segments, &[(Op::Read, 0, 129), (Op::Read, 129, 8)]).len(),
         2,
-        "more than 64 KiB are two"
+        "more than 64 KiB need two segments"
     );
 }
 
@@ -101,13 +101,13 @@ fn beyond_the_limit_submitters_sleep_and_wake_in_order() {
 }
 
 #[test]
-fn a_plug_gathers_until_it_is_pulled_or_full() {
+fn a_plug_gathers_until_it_is_unplugged_or_full() {
     let mut host = Host::new(Options { plugging: Plugging::Task { most: 3 }, ..plain() });
     host.queue.plug();
     let _ = host.submit(0, Op::Read, 0, 8);
     let _ = host.submit(1, Op::Read, 8, 8);
     let _ = host.submit(2, Op::Read, 100, 8);
-    assert_eq!(host.queue.next(host.now, None), Step::Idle, "the scheduler has not heard of them");
+    assert_eq!(host.queue.next(host.now, None), Step::Idle, "the scheduler has not received them");
     let _ = host.submit(3, Op::Read, 200, 8);
     assert_eq!(host.queue.queued(), 3, "three requests fill the plug");
     let _ = host.submit(4, Op::Read, 300, 8);
@@ -134,7 +134,7 @@ fn a_queue_that_plugs_itself_waits_for_four_requests_or_three_milliseconds() {
     let _ = host.submit(5, Op::Read, 500, 8);
     assert!(matches!(host.queue.next(host.now, None), Step::Wait(_)));
     host.queue.unplug(host.now);
-    assert_eq!(host.serve_all().len(), 1, "or for somebody who sleeps until he has it");
+    assert_eq!(host.serve_all().len(), 1, "or for a submitter that sleeps until the completion");
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_flush_covers_what_had_completed_and_later_ones_share_the_next() {
     let _ = host.submit(1, Op::Flush, 0, 0);
     let _ = host.submit(2, Op::Flush, 0, 0);
     host.queue.complete(host.now, first, Outcome::Done);
-    assert_eq!(host.finished(), [0], "the running flush may not cover what came later");
+    assert_eq!(host.finished(), [0], "the running flush may not cover later writes");
     assert_eq!(host.serve_all(), [(Op::Flush, 0, 0)]);
     assert_eq!(host.finished(), [1, 2]);
 }
@@ -208,10 +208,14 @@ fn a_draining_flush_lets_nothing_cross() {
     let _ = host.submit(2, Op::Write, 100, 8);
     let _ = host.submit(3, Op::Flush, 0, 0);
     let before = host.dispatch();
-    assert_eq!(host.queue.next(host.now, None), Step::Idle, "neither the flush nor what follows may go yet");
+    assert_eq!(
+        host.queue.next(host.now, None),
+        Step::Idle,
+        "neither the flush nor later requests may be dispatched yet"
+    );
     host.queue.complete(host.now, before, Outcome::Done);
     let flush = host.dispatch();
-    assert_eq!(host.queue.next(host.now, None), Step::Idle, "what follows waits for the flush");
+    assert_eq!(host.queue.next(host.now, None), Step::Idle, "later requests wait for the flush");
     host.queue.complete(host.now, flush, Outcome::Done);
     assert_eq!(host.serve_all(), [(Op::Write, 100, 8), (Op::Flush, 0, 0)]);
     assert_eq!(host.finished(), [0, 1, 2, 3]);
@@ -267,10 +271,10 @@ fn submissions_behind_a_serial_flush_wait_until_it_is_over() {
     let _ = host.submit(2, Op::Read, 100, 8);
     let _ = host.submit(3, Op::Flush, 0, 0);
     let _ = host.submit(4, Op::Read, 200, 8);
-    assert_eq!(host.queue.queued(), 1, "what came before");
+    assert_eq!(host.queue.queued(), 1, "the submission before the flush");
     let first = host.dispatch();
     host.queue.complete(host.now, first, Outcome::Done);
-    assert_eq!(host.queue.queued(), 2, "and what came before the second flush");
+    assert_eq!(host.queue.queued(), 2, "and the one before the second flush");
     let second = host.dispatch();
     host.queue.complete(host.now, second, Outcome::Done);
     assert_eq!(host.serve_all(), [(Op::Read, 0, 8), (Op::Read, 100, 8), (Op::Read, 200, 8)]);
@@ -278,7 +282,7 @@ fn submissions_behind_a_serial_flush_wait_until_it_is_over() {
 }
 
 #[test]
-fn given_back_requests_go_first() {
+fn given_back_requests_are_dispatched_first() {
     let mut host = Host::new(plain());
     let _ = host.submit(0, Op::Read, 0, 8);
     let _ = host.submit(1, Op::Read, 100, 8);
@@ -315,7 +319,7 @@ fn a_switch_that_drains_holds_new_submissions_until_it_is_done() {
     assert_eq!(host.serve_all(), [(Op::Read, 100, 8)]);
 }
 
-/// There is nothing to wait for, so it is done and can be reported.
+/// Without a request to wait for, the switch is complete at once and returns its report.
 #[test]
 fn a_switch_that_drains_nothing_is_done_at_once() {
     let mut host = Host::new(plain());
@@ -345,7 +349,7 @@ fn only_submitters_that_sleep_are_woken() {
     let _ = host.submit(0, Op::Read, 0, 8);
     assert_eq!(host.queue.switch(host.now, Box::<Fifo>::default(), SwitchMode::Drain), None);
     let behind: Vec<Accepted> = (1..5).map(|n| host.submit(n, Op::Read, n * 100, 8)).collect();
-    assert_eq!(behind, [Accepted::Queued; 4], "behind the switch nobody is told to sleep");
+    assert_eq!(behind, [Accepted::Queued; 4], "behind the switch no submitter has to sleep");
     let mut served = 0;
     while let Step::Dispatch(ticket) = host.queue.next(host.now, None) {
         host.queue.complete(host.now, ticket, Outcome::Done);

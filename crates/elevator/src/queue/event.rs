@@ -1,4 +1,4 @@
-//! What happens in a queue, as checkers, decision logs and pictures hear it.
+//! Events of a queue, for checkers, decision logs and timelines.
 
 use alloc::boxed::Box;
 
@@ -9,79 +9,79 @@ use crate::scheduler::{Hold, Side};
 use crate::sector::{Sector, Sectors};
 use crate::time::{Span, Time};
 
-/// One thing that happened in a queue.
-// With a tag of its own, and not one hidden in a variant's fields, it is known where it is told which one it is, and what an
-// observer does not care about costs nothing.
+/// An event of a queue.
+// An explicit tag instead of one in a variant's field: the variant is then constant at each call of an observer, so that events which an
+// observer ignores cost nothing.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub enum Event<'a> {
     /// A submission was accepted, to be finished under this token.
     Submitted {
-        /// Its name with the host.
+        /// The host's identifier.
         token: Token,
-        /// What it does.
+        /// The operation.
         op: Op,
         /// First sector.
         start: Sector,
         /// Length.
         sectors: Sectors,
-        /// What the submitter says of it.
+        /// The submitter's flags.
         flags: Flags,
-        /// The submitter as the host knows it, whatever the scheduler is told.
+        /// The submitter, if the host reports it; also if it is hidden from the scheduler.
         process: Option<Process>,
     },
-    /// Its submitter sleeps until there is room.
+    /// Its submitter sleeps until the queue has room.
     Slept(Token),
-    /// A request carries it now, alone.
+    /// A new request carries it.
     Carried(Token, &'a Request),
-    /// It joined this request, which has grown by it.
+    /// It was merged into this request, which has grown by it.
     Merged(Token, &'a Request, Side),
-    /// The request has grown by another queued one, whose id ends.
+    /// The first request absorbed the second one, whose id ends.
     Absorbed(&'a Request, &'a Request),
-    /// The scheduler was given the request.
+    /// The scheduler received the request.
     Inserted(&'a Request),
-    /// The request went to the device.
+    /// The request was dispatched to the device.
     Dispatched {
         /// The request.
         request: &'a Request,
-        /// Why.
+        /// The scheduler's reason.
         reason: Reason,
-        /// Requests that the scheduler keeps behind it.
+        /// Requests that remain in the scheduler.
         queued: u32,
         /// Requests in the device, this one included.
         in_flight: u32,
     },
-    /// The device is to wait. Told again only when the wait's end or reason changes.
+    /// The device waits. Reported again only if the wait's end or reason changes.
     Held {
-        /// Why and until when.
+        /// The reason, and the end.
         hold: Hold,
         /// Requests queued.
         queued: u32,
         /// Requests in the device.
         in_flight: u32,
     },
-    /// The scheduler says that nothing is queued.
+    /// The scheduler has returned that no request is queued.
     Idle {
-        /// Requests queued; 0 unless the scheduler is wrong.
+        /// Requests queued; 0 unless the scheduler is faulty.
         queued: u32,
     },
-    /// The device is done with the request.
+    /// The device has completed the request.
     Completed {
         /// The request.
         request: &'a Request,
-        /// How.
+        /// Its outcome.
         outcome: Outcome,
-        /// When it had been dispatched.
+        /// When it was dispatched.
         dispatched: Time,
     },
-    /// A submission is finished and its token free.
+    /// A submission has finished; its token may be reused.
     Finished(Token, Outcome),
     /// A process ended.
     Exited(Process),
     /// The scheduler is faulty. A `Switched` to the queue's own policy follows: at once, or when the queue has drained if the
     /// faulty scheduler was to take over then.
     Faulted {
-        /// What the scheduler did.
+        /// The fault.
         fault: Fault,
         /// Requests queued, which the queue's own policy receives.
         queued: u32,
@@ -90,24 +90,24 @@ pub enum Event<'a> {
     Switched(SwitchReport),
 }
 
-/// What a switch of schedulers cost.
+/// The report of a switch of schedulers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SwitchReport {
     /// Requests handed from the old scheduler to the new one.
     pub moved: u32,
-    /// Requests in the device meanwhile, of which the new one hears nothing.
+    /// Requests in the device at the switch, whose completions the new scheduler does not receive.
     pub in_flight: u32,
     /// From the order to its execution; zero unless the queue was drained first.
     pub drained_for: Span,
 }
 
-/// Whoever wants to hear what happens in a queue.
+/// An observer of a queue's events.
 pub trait Observer {
-    /// Something happened.
+    /// Receives an event.
     fn event(&mut self, now: Time, event: &Event<'_>);
 }
 
-/// Nobody listens.
+/// No observer.
 impl Observer for () {
     #[inline]
     fn event(&mut self, _now: Time, _event: &Event<'_>) {}

@@ -1,4 +1,4 @@
-//! Faults of a scheduler: how the queue detects them while it runs, and who takes over.
+//! Faults of a scheduler: their detection while the queue runs, and the recovery.
 //!
 //! A scheduler is untrusted code: users write their own. A fault must cost the user the policy, not the device. The queue owns every
 //! request, so it can recover from any fault: it replaces the scheduler by a built-in first-come-first-served policy (`noop`) and
@@ -12,12 +12,12 @@
 //! | an endless hold | after [`Supervision::longest_hold`] |
 //! | a request that is never dispatched | after [`Supervision::oldest`] and [`Supervision::overtaken`] |
 //!
-//! The two time limits count only what the scheduler is responsible for:
+//! The two time limits count only time for which the scheduler is responsible:
 //! - A hold counts while requests are queued and the device has nothing but a flush to do. While the device is busy, however slow it
 //!   is, nothing counts.
 //! - A request ages from its insertion into the present scheduler. Submissions behind a barrier, asleep, or in the plug have not been
 //!   inserted. A request is overdue only if the scheduler has also dispatched many others since then, so a slow device with a long
-//!   backlog triggers nothing. A scheduler that promises a bound ([`Scheduler::longest_wait`]) has at least twice that bound.
+//!   backlog triggers nothing. A scheduler that states a bound ([`Scheduler::longest_wait`]) has at least twice that bound.
 //!   Requests of the idle class are exempt: they wait for as long as other classes have requests.
 //! - Policies that work above the block layer are exempt from both. They limit the rates of processes, so a hold may last for as long
 //!   as a process is in debt. Only a modelled machine hosts them.
@@ -33,16 +33,16 @@ use crate::request::{PriorityClass, RequestId};
 use crate::scheduler::{Hold, Load, Wake};
 use crate::time::{Span, Time};
 
-/// When the queue calls a scheduler faulty. `None` switches a check off.
+/// The limits beyond which a scheduler counts as faulty. `None` disables a check.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Supervision {
-    /// How long a scheduler may hold back every request while the device is idle, over any number of successive holds. Default: 30 s,
+    /// The longest time for which a scheduler may hold back every request while the device is idle, over any number of successive holds. Default: 30 s,
     /// the time that Linux gives a SCSI disk for one command before it aborts the command. The model of operations allows every
     /// shipped policy 10 s (`check::LONGEST_HOLD`, feature `testing`).
     pub longest_hold: Option<Span>,
-    /// How old a queued request may become. Default: 120 s, when Linux reports a task that waits for it as hung.
+    /// The maximum age of a queued request. Default: 120 s, when Linux reports a task that waits for it as hung.
     pub oldest: Option<Span>,
-    /// How many others the scheduler must have dispatched since a request was inserted before that request counts as overdue. Default:
+    /// The number of other requests that the scheduler must have dispatched since a request's insertion before that request counts as overdue. Default:
     /// 10,000. A policy that picks at random among 256 queued requests passes one over this often with a probability of 10^-17.
     pub overtaken: u64,
 }
@@ -62,7 +62,7 @@ impl Default for Supervision {
     }
 }
 
-/// What a scheduler did wrong.
+/// A fault of a scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fault {
@@ -70,7 +70,7 @@ pub enum Fault {
     NotQueued(RequestId),
     /// It returned [`Decision::Idle`](crate::Decision::Idle) while it had requests.
     Idle {
-        /// How many.
+        /// Their number.
         queued: u32,
     },
     /// It returned a hold that neither a time nor an event will end.
@@ -81,7 +81,7 @@ pub enum Fault {
     HeldTooLong {
         /// The latest of its holds.
         hold: Hold,
-        /// For how long.
+        /// The duration.
         held: Span,
     },
     /// It did not dispatch a request.
@@ -95,7 +95,7 @@ pub enum Fault {
     },
     /// It panicked.
     Panicked {
-        /// The method of [`Scheduler`](crate::Scheduler) that did.
+        /// The method of [`Scheduler`](crate::Scheduler) that panicked.
         method: &'static str,
     },
 }
@@ -129,7 +129,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What the queue remembers to detect faults.
+/// The data for the detection of faults.
 #[derive(Default)]
 pub(super) struct Watchdog {
     /// Since when the scheduler has held back an idle device.
@@ -140,7 +140,7 @@ pub(super) struct Watchdog {
     pub(super) dispatched: u64,
     /// The longest time that the device took for a request, its own queue included.
     longest_service: Span,
-    /// The most requests that were queued or in flight at once.
+    /// The maximum number of requests that were queued or in flight at the same time.
     most: u32,
 }
 
@@ -148,13 +148,13 @@ impl Watchdog {
     /// Requests are scanned this many times within their limit.
     const SCANS: u64 = 8;
 
-    /// The scheduler made progress, or there is nothing that it holds back.
+    /// The scheduler made progress, or holds no request back.
     #[inline]
     pub(super) const fn progressed(&mut self) {
         self.held_since = None;
     }
 
-    /// The device was done with a request.
+    /// The device has completed a request.
     #[inline]
     pub(super) fn served(&mut self, took: Span) {
         self.held_since = None;
@@ -191,15 +191,15 @@ impl<O: Observer> Queue<O> {
         self.take_over(now, None, now);
     }
 
-    /// What is wrong with dispatching this id, if anything is.
+    /// Checks the id of a dispatch.
     #[inline]
     pub(super) fn check_dispatch(&self, id: RequestId) -> Result<(), Fault> {
-        // A dead id keeps its last state, so both must be asked.
+        // An ended id keeps its last state, so both must be checked.
         let queued = self.requests.get(id).is_some() && self.meta[id.index()].state == State::Queued;
         if queued { Ok(()) } else { Err(Fault::NotQueued(id)) }
     }
 
-    /// What is wrong with this hold, if anything is; else the hold, ended no later than when it would be too long.
+    /// Checks a hold. Returns it with an end that is not later than the time limit.
     pub(super) fn check_hold(&mut self, now: Time, hold: Hold) -> Result<Hold, Fault> {
         if self.queued == 0 {
             self.watchdog.held_since = None;
@@ -230,7 +230,7 @@ impl<O: Observer> Queue<O> {
         self.in_flight == u32::from(self.flushes.is_running())
     }
 
-    /// The overdue request, if there is one. Looks at all queued requests, but only a few times within the limit.
+    /// Returns a fault if a request is overdue. Scans all queued requests, but only a few times within the limit.
     #[inline]
     pub(super) fn check_ages(&mut self, now: Time) -> Result<(), Fault> {
         if now < self.watchdog.next_scan {
@@ -273,19 +273,19 @@ impl<O: Observer> Queue<O> {
         Err(Fault::NeverDispatched { serial, waited, overtaken })
     }
 
-    /// Notes how many requests there are, for the load under which a scheduler promises its bound.
+    /// Records the number of requests, for the load under which a scheduler states its bound.
     #[inline]
     pub(super) fn note_load(&mut self) {
         self.watchdog.most = self.watchdog.most.max(self.queued + self.in_flight);
     }
 
-    /// Reports what the scheduler did, and what the queue did about it.
+    /// Reports the fault and the queue's reaction.
     pub(super) fn report_fault(&mut self, now: Time, fault: Fault) {
         let queued = self.queued;
         self.observer.event(now, &Event::Faulted { fault, queued });
     }
 
-    /// Forgets what belonged to the scheduler before.
+    /// Resets the data about the previous scheduler.
     pub(super) fn reset_watchdog(&mut self) {
         let Watchdog { longest_service, most, .. } = self.watchdog;
         self.watchdog = Watchdog { longest_service, most, ..Watchdog::default() };

@@ -1,20 +1,21 @@
-//! Flushes: which submissions wait for one, and when the device gets one.
+//! Flushes: the submissions that wait for one, and the time at which the device gets one.
 //!
-//! As in Linux since 2.6.37, a flush goes to the device past the scheduler, one at a time; those that arrive while one
-//! runs share the next one, since a running flush need not cover what completed after it began.
+//! As in Linux since 2.6.37, a flush bypasses the scheduler, and only one runs at a time. Flushes that arrive during a running one
+//! share the next one, because a running flush need not cover writes that completed after its start.
 //!
-//! Where it differs from Linux: the data of a write that had to wait for a flush goes to the scheduler like any other, and
-//! asks for room then; Linux has given it a request before the flush, and puts it at the head of the dispatch list (today
-//! of the scheduler's own) behind it. Linux holds a flush back, for 5 s at most, while the data of another's sequence is on
-//! its way, so that both may share the one behind it; here it goes at once. Until 6.5 a write with forced unit access alone
-//! went past the scheduler, too.
+//! Differences from Linux:
+//! - The data of a write with a preflush goes to the scheduler like any other write, and needs room in the queue then. Linux allocates
+//!   its request before the flush, and puts it at the head of the dispatch list (today the scheduler's own list) after the flush.
+//! - Linux delays a flush by up to 5 s while the data of another flush sequence is in flight, so that both sequences can share the
+//!   final flush. Here a flush is dispatched at once.
+//! - Until Linux 6.5 a write with forced unit access bypassed the scheduler, too.
 
 use alloc::collections::VecDeque;
 use core::mem;
 
 use super::parts::PartId;
 
-/// What becomes of a submission once the flush that it waits for is done.
+/// The next step of a submission after the flush that it waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Then {
     /// It is finished.
@@ -36,31 +37,31 @@ impl Flushes {
         self.waiting.push_back((part, then));
     }
 
-    /// Whether the device should be sent one now.
+    /// Whether a flush should be dispatched now.
     pub(super) fn wanted(&self) -> bool {
         !self.waiting.is_empty() && !self.in_flight
     }
 
-    /// A flush was sent; it covers every waiting submission.
+    /// A flush was dispatched; it covers every waiting submission.
     pub(super) fn started(&mut self) {
         self.in_flight = true;
         mem::swap(&mut self.waiting, &mut self.running);
     }
 
-    /// The running one came back unserved: its waiters wait for the next, before those that have come since.
+    /// The device gave the running flush back: its submissions wait for the next one, ahead of later submissions.
     pub(super) fn given_back(&mut self) {
         self.in_flight = false;
         self.running.append(&mut self.waiting);
         mem::swap(&mut self.waiting, &mut self.running);
     }
 
-    /// The running one ended; calls for each that it covered, first come first.
+    /// The running flush has ended: returns the next submission that it covered, in order of arrival.
     pub(super) fn next_covered(&mut self) -> Option<(PartId, Then)> {
         self.in_flight = false;
         self.running.pop_front()
     }
 
-    /// Whether the device has one.
+    /// Whether a flush is in the device.
     pub(super) const fn is_running(&self) -> bool {
         self.in_flight
     }

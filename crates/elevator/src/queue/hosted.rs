@@ -14,13 +14,13 @@ use crate::time::Time;
 /// Runs a closure and returns whether it ended without a panic; see [`Queue::contain_panics`](super::Queue::contain_panics).
 pub type Contain = fn(&mut dyn FnMut()) -> bool;
 
-/// A scheduler, and whether it has been found faulty. A faulty one is not called again; the queue replaces it before it asks for the
+/// A scheduler, and whether it is faulty. A faulty one is not called again; the queue replaces it before the
 /// next decision.
 pub(super) struct Hosted {
     scheduler: Box<dyn Scheduler>,
     pub(super) contain: Option<Contain>,
     pub(super) fault: Option<Fault>,
-    /// It is the queue's own, which replaced a faulty one.
+    /// It is the queue's own policy, which replaced a faulty one.
     pub(super) is_fallback: bool,
     /// It works above the block layer, too.
     pub(super) is_split: bool,
@@ -40,7 +40,7 @@ impl Hosted {
         &mut *self.scheduler
     }
 
-    /// Calls the scheduler. `None` if it panics, or was found faulty before.
+    /// Calls the scheduler. `None` if it panics, or was faulty before.
     #[inline(always)]
     pub(super) fn call<R>(
         &mut self,
@@ -69,7 +69,7 @@ impl Hosted {
         self.is_split = self.call("split", |scheduler| scheduler.split().is_some()).unwrap_or(false);
     }
 
-    /// Drops a scheduler, which may panic as any other of its methods may.
+    /// Drops a scheduler, which may panic like any of its methods.
     pub(super) fn discard(&self, scheduler: Box<dyn Scheduler>) {
         match self.contain {
             Some(contain) => drop(contained(contain, || drop(scheduler))),
@@ -78,7 +78,7 @@ impl Hosted {
     }
 }
 
-/// A host ends as it should, whatever its scheduler does when it is dropped.
+/// A panic in the scheduler's drop must not affect the host.
 impl Drop for Hosted {
     fn drop(&mut self) {
         if self.contain.is_some() {

@@ -1,8 +1,8 @@
-//! Request limits: who may add a request, who sleeps, who was woken and may add a few.
+//! Request limits: which submitters may add a request, which sleep, and which may add a batch after a wake-up.
 //!
-//! As in Linux until blk-mq. Where it differs: there whoever fills the queue may add a batch as well, as if woken; the
-//! request that a submitter had slept with counts in its batch; and whoever comes between a wake-up and its sleeper's turn
-//! takes the room. Here the room is the sleeper's. blk-mq has tags, and neither batches nor a limit beyond the limit.
+//! As in Linux before blk-mq, with these differences. In Linux the submitter that fills the queue may also add a batch; the
+//! request with which a submitter slept counts in its batch; and a submitter that arrives between a wake-up and the sleeper's next run
+//! takes the room. Here the room is reserved for the sleeper. blk-mq has tags, and neither batches nor a hard limit.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -13,23 +13,23 @@ use crate::request::{Direction, Process};
 use crate::scheduler::Admission;
 use crate::time::Time;
 
-/// One direction's account.
+/// The counters of one direction.
 #[derive(Default)]
 struct Side {
     /// Requests allocated: plugged, queued, dispatched.
     allocated: u32,
-    /// Submissions that wait for room, first come first, and whether their submitters were told to sleep meanwhile.
+    /// Submissions that wait for room, in order of arrival, and whether their submitters sleep.
     sleepers: VecDeque<(PartId, bool)>,
 }
 
-/// A submitter that was woken: it may add a few more without sleeping again.
+/// A woken submitter, which may add a batch before it sleeps again.
 struct Batcher {
     process: Process,
     left: u32,
     until: Time,
 }
 
-/// Both directions' accounts.
+/// The counters of both directions.
 pub(super) struct RequestCounts {
     limits: Limits,
     sides: [Side; 2],
@@ -41,7 +41,7 @@ impl RequestCounts {
         Self { limits, sides: Default::default(), batchers: Vec::new() }
     }
 
-    /// Whether one more may be allocated now, for a submitter that is not asleep; `admission` is called only below the hard limit.
+    /// Whether a request may be allocated now, for a submitter that is not asleep; `admission` is called only below the hard limit.
     #[inline]
     pub(super) fn admits(
         &mut self,
@@ -83,8 +83,8 @@ impl RequestCounts {
         self.sides[direction as usize].sleepers.push_back((part, false));
     }
 
-    /// The submitter of the last one is told so.
-    pub(super) fn told(&mut self, direction: Direction) {
+    /// The submitter of the last waiting submission sleeps.
+    pub(super) fn sleeps(&mut self, direction: Direction) {
         if let Some((_, told)) = self.sides[direction as usize].sleepers.back_mut() {
             *told = true;
         }
@@ -98,7 +98,7 @@ impl RequestCounts {
         self.sides[direction as usize].sleepers.front().map(|&(part, _)| part)
     }
 
-    /// Whether the first sleeper may go on.
+    /// Whether the first waiting submission may continue.
     pub(super) fn may_wake(&self, direction: Direction, admission: Admission) -> bool {
         let side = &self.sides[direction as usize];
         side.allocated == 0
@@ -109,7 +109,7 @@ impl RequestCounts {
             }
     }
 
-    /// The first sleeper goes on, and may add a few more; whether its submitter sleeps.
+    /// The first waiting submission continues, and its submitter may add a batch; returns whether the submitter sleeps.
     pub(super) fn wake(&mut self, now: Time, direction: Direction, process: Option<Process>) -> bool {
         let first = self.sides[direction as usize].sleepers.pop_front();
         if let (Some(process), true) = (process, self.limits.batch_requests > 0) {

@@ -1,4 +1,4 @@
-//! Which queued request ends or begins where: the index that merging asks.
+//! The index of queued requests by their begin and end, for merging.
 
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
@@ -10,10 +10,10 @@ use crate::request::{Op, Request, RequestId};
 use crate::scheduler::Side;
 use crate::sector::Sector;
 
-/// Queued requests by the places at which another may join them. Of several at one place it knows the latest, as
-/// Linux's merge hash in effect does.
+/// Queued requests by the sectors at which another request may be merged. Of several requests at one sector it has the latest, like
+/// Linux's merge hash in effect.
 ///
-/// Most queues hold no more than a few requests, and so many are scanned in the time of one hash; the others are in tables.
+/// Most queues have few requests. Scanning a few takes the time of one hash computation; longer queues use tables.
 #[derive(Default)]
 pub(super) struct MergeIndex {
     few: Vec<Known>,
@@ -24,7 +24,7 @@ pub(super) struct MergeIndex {
 /// Requests that are scanned.
 const FEW: usize = 8;
 
-/// One of the few, with those of its places at which no later one has come.
+/// A scanned request, with those of its sectors at which there is no later request.
 struct Known {
     request: RequestId,
     op: Op,
@@ -67,7 +67,7 @@ impl MergeIndex {
         self.few.is_empty() && self.by_end.is_empty() && self.by_start.is_empty()
     }
 
-    /// The queued request that sectors from `start` to before `end` would continue, on that side of it.
+    /// The queued request that a range of sectors (`end` exclusive) continues on the given side.
     #[inline]
     pub(super) fn neighbour(&self, op: Op, start: Sector, end: Sector, side: Side) -> Option<RequestId> {
         match side {
@@ -76,7 +76,7 @@ impl MergeIndex {
         }
     }
 
-    /// The queued request that a grown one may now touch at the side where it grew.
+    /// The queued request that is now adjacent to a grown one at the side where it grew.
     pub(super) fn beyond(&self, request: &Request, side: Side) -> Option<RequestId> {
         match side {
             Side::Back => self.beginning_at(request.op, request.end()),
@@ -97,7 +97,7 @@ impl MergeIndex {
     }
 }
 
-/// One request for each operation and sector. A map would look twice to take off a request that may not be its own.
+/// One request for each operation and sector. A map would need two lookups to remove an entry only if it is of a given request.
 #[derive(Default)]
 struct Places {
     table: HashTable<Place>,
@@ -157,8 +157,8 @@ impl Places {
     }
 }
 
-/// Whether two requests are of a kind that Linux would merge: neither flushes nor forced unit access, the same priority
-/// and the same causes. Where they lie is not asked.
+/// Whether Linux would merge requests of these kinds: neither flushes nor forced unit access, the same priority
+/// and the same causes. Positions are not compared.
 pub(super) fn alike(a: &Request, b: &Request) -> bool {
     let ordered = |r: &Request| r.flags.fua || r.flags.preflush || r.op == Op::Flush;
     a.op == b.op && !ordered(a) && !ordered(b) && a.priority == b.priority && a.causes == b.causes
@@ -174,7 +174,7 @@ mod tests {
     use crate::sector::Sectors;
     use crate::time::Time;
 
-    /// The latest request at each place, by operation: what the index says, few or many.
+    /// The latest request at each sector, by operation: the expected content of the index.
     #[derive(Default)]
     struct Latest {
         by_end: BTreeMap<(u8, Sector), RequestId>,
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_at_one_place_the_latest_is_known() {
+    fn of_several_requests_at_one_sector_the_latest_is_found() {
         let mut state = 1u64;
         let mut below = |n: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

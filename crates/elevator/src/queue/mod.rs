@@ -7,10 +7,10 @@
 //! | file | contents |
 //! |---|---|
 //! | `parts` | submissions as hosts name them; schedulers see them as [`Requests`] |
-//! | `submit` | the way in: merged, admitted, or asleep |
+//! | `submit` | submission: merged, admitted, or asleep |
 //! | `merge` | which requests may grow, and by what |
 //! | `limits` | which submitter may add a request, which sleeps |
-//! | `flush` | durability: flushes past the scheduler, forced unit access |
+//! | `flush` | durability: flushes, which bypass the scheduler, and forced unit access |
 //! | `order` | barriers that drain, and the switch of schedulers |
 //! | `hosted`, `fault` | calls of the scheduler, and recovery from a faulty one |
 //! | `directed` | an array's coordinator and the scheduler |
@@ -56,15 +56,15 @@ use crate::sector::{Sector, Sectors};
 use crate::split::Split;
 use crate::time::Time;
 
-/// A host's name for a submission, from [`Queue::submit`] to [`Notice::Finished`]. The queue only hands it back.
+/// A host's identifier of a submission, from [`Queue::submit`] to [`Notice::Finished`]. The queue only returns it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Token(pub u64);
 
-/// What became of a submission at first.
+/// The immediate result of a submission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Accepted {
-    /// It is queued, or finished already; its submitter may go on.
+    /// It is queued, or finished already; its submitter may continue.
     Queued,
     /// The queue keeps it, but its submitter must sleep until [`Notice::Woken`].
     Asleep,
@@ -75,38 +75,38 @@ pub enum Accepted {
 pub enum Notice {
     /// A submission is finished; its token is free.
     Finished(Finished),
-    /// There was room: the submitter of this one may go on. (The submission itself is not finished.)
+    /// The queue has room: the submitter of this one may continue. (The submission itself has not finished.)
     Woken(Token),
 }
 
 /// A finished submission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Finished {
-    /// The host's name for it.
+    /// The host's identifier.
     pub token: Token,
     /// Done or failed.
     pub outcome: Outcome,
     /// When it was submitted.
     pub submitted: Time,
-    /// When the request that carried it went to the device; the time of the flush for one that needed no other.
+    /// When the request that carried it was dispatched; for a submission without data, the time of the flush.
     pub dispatched: Time,
 }
 
-/// A request on its way to the device, of which the queue tells the rest ([`Queue::request`]). Whoever holds it must end it
-/// with [`Queue::complete`].
+/// A dispatched request, whose properties [`Queue::request`] returns. The host must end it with
+/// [`Queue::complete`].
 #[derive(PartialEq, Eq, Debug)]
 #[must_use = "a dispatched request must be completed"]
 pub struct Ticket {
     id: RequestId,
 }
 
-/// What a free tag is to be used for.
+/// The use of a free tag.
 #[derive(PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Step {
-    /// Send this.
+    /// Dispatch this request.
     Dispatch(Ticket),
-    /// Nothing before something happens, or the time in the hold comes.
+    /// Nothing before another event, or the time in the hold.
     Wait(Hold),
     /// Every tag is in use.
     Full,
@@ -114,7 +114,7 @@ pub enum Step {
     Idle,
 }
 
-/// Where a request is.
+/// The position of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     /// In the plug; not yet inserted into the scheduler.
@@ -125,7 +125,7 @@ enum State {
     Dispatched,
 }
 
-/// What the queue keeps of a request beside what schedulers see.
+/// The queue's data about a request that schedulers do not receive.
 #[derive(Clone, Copy)]
 struct Meta {
     state: State,
@@ -155,7 +155,7 @@ pub struct Queue<O: Observer = ()> {
     /// Requests gathered in the plug of [`Plugging::Task`].
     plug: Vec<RequestId>,
     plugged: bool,
-    /// While [`Plugging::Queue`] holds dispatching back: when it stops.
+    /// The time until which [`Plugging::Queue`] delays dispatching.
     plugged_until: Option<Time>,
     given_back: VecDeque<RequestId>,
     queued: u32,
@@ -219,7 +219,7 @@ impl<O: Observer> Queue<O> {
         self.hosted.get()
     }
 
-    /// What the scheduler keeps, for users: streams, groups. Empty if the call panics, which replaces the scheduler.
+    /// The scheduler's state for display: streams, groups. Empty if the call panics, which replaces the scheduler.
     pub fn inspect(&mut self, now: Time) -> Vec<Item> {
         let items = self
             .hosted
@@ -251,28 +251,28 @@ impl<O: Observer> Queue<O> {
         self.in_flight
     }
 
-    /// How many requests of this direction count against the limit: gathered, queued or in flight. What a kernel calls
-    /// congestion is measured on it.
+    /// The number of requests of this direction that count against the limit: gathered, queued or in flight. A kernel
+    /// determines congestion from it.
     #[must_use]
     pub const fn allocated(&self, direction: Direction) -> u32 {
         self.counts.allocated(direction)
     }
 
-    /// Whether there is something that the host must hear of.
+    /// Whether there is a notice for the host.
     #[must_use]
     #[inline]
     pub fn has_notice(&self) -> bool {
         !self.notices.is_empty()
     }
 
-    /// The next thing that the host must hear of.
+    /// The next notice for the host.
     #[inline]
     pub fn notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }
 
     /// Accepts a submission.
-    // In line up to where a submission is kept, so that it is put together there.
+    // Inlined up to the storage of the submission, so that it is built in place.
     #[inline(always)]
     pub fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
         let Submission { token, op, start, sectors, flags, process, .. } = submission;
@@ -283,12 +283,12 @@ impl<O: Observer> Queue<O> {
         accepted
     }
 
-    /// More submissions follow at once: gather them. Only for [`Plugging::Task`].
+    /// Begins to gather submissions, because more follow immediately. Only for [`Plugging::Task`].
     pub fn plug(&mut self) {
         self.plugged = matches!(self.options.plugging, Plugging::Task { .. });
     }
 
-    /// What was gathered goes to the scheduler; a queue that plugged itself is unplugged (somebody waits).
+    /// Passes the gathered requests to the scheduler. Also unplugs a queue that plugged itself, because a process waits.
     #[inline]
     pub fn unplug(&mut self, now: Time) {
         self.plugged = false;
@@ -300,7 +300,7 @@ impl<O: Observer> Queue<O> {
         self.recover(now);
     }
 
-    /// The device may have a free tag: what now? `positioning` is the device's oracle, if it has one.
+    /// The next step if the device may have a free tag. `positioning` is the device's oracle, if it has one.
     #[inline]
     pub fn next(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Step {
         if self.in_flight >= self.options.depth || self.is_kept_for_a_flush() {
@@ -325,7 +325,7 @@ impl<O: Observer> Queue<O> {
         self.options.barriers.flushes_alone() && self.in_flight > 0 && !self.flushes.is_quiet()
     }
 
-    /// Asks the scheduler. One that is found faulty is replaced, and its successor is asked.
+    /// Calls the scheduler. If it is faulty, replaces it and calls its successor.
     #[inline]
     fn ask(&mut self, now: Time, positioning: Option<&dyn Positioning>) -> Step {
         loop {
@@ -400,7 +400,7 @@ impl<O: Observer> Queue<O> {
         Ticket { id }
     }
 
-    /// What goes past the scheduler: what the device gave back, then a flush.
+    /// Dispatches a request that bypasses the scheduler: first those that the device gave back, then a flush.
     #[cold]
     fn dispatch_first(&mut self, now: Time) -> Ticket {
         match self.given_back.pop_front() {
@@ -427,15 +427,15 @@ impl<O: Observer> Queue<O> {
         self.dispatch(now, id, Reason::Flush, None)
     }
 
-    /// What the device is to do.
+    /// The dispatched request.
     #[must_use]
     #[inline]
     pub fn request(&self, ticket: &Ticket) -> &Request {
         &self.requests[ticket.id]
     }
 
-    /// Whether the device is told that a dispatched request must be durable when it is answered. One that cannot be told gets a
-    /// flush behind it instead.
+    /// Whether a dispatched request needs forced unit access. For a device without it, the queue dispatches a
+    /// flush behind the request instead.
     #[must_use]
     #[inline]
     pub fn is_forced(&self, ticket: &Ticket) -> bool {
@@ -443,12 +443,12 @@ impl<O: Observer> Queue<O> {
         request.flags.fua && request.op == Op::Write && !self.flushes_behind()
     }
 
-    /// What a dispatched request carries: its submissions, first sector first. None for a flush, which may cover many.
+    /// The submissions of a dispatched request in order of sectors. None for a flush, which may cover many.
     pub fn submissions(&self, ticket: &Ticket) -> impl Iterator<Item = &Submission> {
         self.parts.submissions(self.meta[ticket.id.index()].chain)
     }
 
-    /// The device is done with a request.
+    /// The device has completed a request.
     #[inline]
     pub fn complete(&mut self, now: Time, ticket: Ticket, outcome: Outcome) {
         let Ticket { id } = ticket;
@@ -510,7 +510,7 @@ impl<O: Observer> Queue<O> {
         self.counts.free(request.direction());
     }
 
-    /// Forced unit access is a flush behind the write.
+    /// Whether forced unit access is replaced by a flush behind the write.
     fn flushes_behind(&self) -> bool {
         self.options.cache == Cache::WriteBack { fua: false }
     }

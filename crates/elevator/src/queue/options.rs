@@ -1,4 +1,4 @@
-//! How a queue is set up.
+//! Options of a queue.
 
 use super::Supervision;
 use crate::sector::Sectors;
@@ -7,23 +7,23 @@ use crate::time::Span;
 /// A queue's settings. The defaults are those of a SATA disk on a stock Linux 6.x kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// How many requests the device takes at once; at least 1.
+    /// The number of requests that the device accepts at the same time; at least 1.
     pub depth: u32,
-    /// Largest request that merging may make. Linux: `max_sectors_kb`, 1280 KiB today, 512 KiB in 2.6.
+    /// Maximum length of a merged request. Linux: `max_sectors_kb`, 1280 KiB today, 512 KiB in 2.6.
     pub max_sectors: Sectors,
-    /// Most memory segments in a request; a part counts one for each 64 KiB begun. Linux: 128 for most disks.
+    /// Maximum number of memory segments in a request; a part counts one for each 64 KiB begun. Linux: 128 for most disks.
     pub max_segments: u32,
     /// Whether adjacent requests are merged at all. Linux: `nomerges`.
     pub merges: bool,
-    /// When several submissions are gathered before the scheduler sees them.
+    /// When several submissions are gathered before the scheduler receives them.
     pub plugging: Plugging,
-    /// How many requests may be queued or in flight.
+    /// Limits of requests that are queued or in flight.
     pub limits: Limits,
     /// Which process identities schedulers receive.
     pub identity: Identity,
-    /// What the device does about durability.
+    /// The durability of completed writes.
     pub cache: Cache,
-    /// What a flush holds back.
+    /// The requests that a flush delays.
     pub barriers: Barriers,
     /// When a scheduler counts as faulty and is replaced.
     pub supervision: Supervision,
@@ -46,36 +46,36 @@ impl Default for Options {
     }
 }
 
-/// When several submissions are gathered before the scheduler sees them.
+/// When several submissions are gathered before the scheduler receives them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Plugging {
-    /// Each goes to the scheduler at once.
+    /// Never: each goes to the scheduler at once.
     None,
     /// Since 2.6.39: between the host's [`plug`](super::Queue::plug) and [`unplug`](super::Queue::unplug), at most
     /// this many requests. Linux: 32.
     Task {
-        /// Requests gathered before they go on without an unplug.
+        /// Number of gathered requests after which they are inserted without an unplug.
         most: u32,
     },
-    /// Until 2.6.38: an empty queue plugs itself at its first request. Linux: 4 requests or 3 ms. There it does so too while
-    /// something is in flight, and a completion pulls the plug; on a device that takes one at a time that is the same.
+    /// Until 2.6.38: an empty queue plugs itself at its first request. Linux: 4 requests or 3 ms. In Linux it also does so while
+    /// requests are in flight, and a completion unplugs it; on a device of depth 1 that is equivalent.
     Queue {
-        /// Requests queued that unplug it.
+        /// Number of queued requests that unplug it.
         threshold: u32,
         /// Time after which it unplugs itself.
         delay: Span,
     },
 }
 
-/// How many requests may be queued or in flight, per direction; beyond that, submitters sleep.
+/// Limits of requests that are queued or in flight, per direction; beyond them, submitters sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Linux: `nr_requests`, 128 a direction until blk-mq; today schedulers get twice the depth, at least 128 (256 here
-    /// for both directions together makes 128 a direction).
+    /// The limit. Linux: `nr_requests`, 128 per direction until blk-mq; today schedulers get twice the depth, at least 128 (256 here
+    /// for both directions together, which is 128 per direction).
     pub nr_requests: u32,
-    /// A submitter that was woken may add this many before it sleeps again (2.6: 32, with the one that it slept with).
+    /// A woken submitter may add this many requests before it sleeps again (2.6: 32, including the one with which it slept).
     pub batch_requests: u32,
-    /// and has this long to do so (2.6: HZ/50 = 20 ms).
+    /// The time for such a batch (2.6: HZ/50 = 20 ms).
     pub batch_time: Span,
 }
 
@@ -89,7 +89,7 @@ impl Limits {
         self.nr_requests.saturating_mul(2)
     }
 
-    /// The hard limit that not even a batch may pass: half as much again, as in 2.6.
+    /// The hard limit, which also holds for batches: one and a half times the limit, as in 2.6.
     #[must_use]
     pub const fn hard(&self) -> u32 {
         self.nr_requests.saturating_add(self.nr_requests / 2)
@@ -105,42 +105,42 @@ impl Default for Limits {
 /// Which process identities schedulers receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Identity {
-    /// Whatever the host knows.
+    /// The processes that the host reports.
     Shown,
-    /// Nothing: the world of a VM host, an NBD server, a stacked device.
+    /// None, as in a VM host, an NBD server, or a stacked device.
     Hidden,
-    /// Everybody is one and the same process, which is how the stream paper hid them.
+    /// One process for all requests, which is how the stream paper hid them.
     Same,
 }
 
-/// What the device does about durability.
+/// The durability of completed writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cache {
-    /// A completed write is durable; flushes are answered by the queue.
+    /// A completed write is durable; the queue completes flushes itself.
     WriteThrough,
     /// A completed write is durable after the next flush.
     WriteBack {
-        /// Whether the device honours forced unit access; otherwise the queue sends a flush behind the write.
+        /// Whether the device supports forced unit access; otherwise the queue dispatches a flush behind the write.
         fua: bool,
     },
 }
 
-/// What a flush holds back.
+/// The requests that a flush delays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Barriers {
-    /// Since 2.6.37: a flush covers what completed before it was submitted, and nothing waits for it.
+    /// Since 2.6.37: a flush covers writes that completed before its submission, and no other request waits for it.
     Completed,
-    /// The same on a device whose flush is not a queued command, which is all of SATA (since 2.6.39): it is sent when the
-    /// device has nothing else, and nothing is sent beside it.
+    /// The same on a device whose flush is not a queued command, as with SATA (since 2.6.39): it is dispatched while the
+    /// device has no other request, and no other request is dispatched until it completes.
     Alone,
-    /// The same behind a loop device, whose worker waits for a flush before it looks at what came after it.
+    /// The same behind a loop device, whose worker waits for a flush before it takes later requests.
     Serial,
-    /// Until 2.6.36: a flush waits for everything submitted before it, and everything after it waits for the flush.
+    /// Until 2.6.36: a flush waits for all earlier submissions, and all later submissions wait for the flush.
     Drain,
 }
 
 impl Barriers {
-    /// Whether a flush is sent when the device has nothing else, and nothing beside it.
+    /// Whether a flush must be alone in the device.
     #[must_use]
     pub const fn flushes_alone(self) -> bool {
         matches!(self, Self::Alone | Self::Serial)

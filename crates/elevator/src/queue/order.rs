@@ -1,4 +1,4 @@
-//! What everything else waits for: a draining barrier, or a switch of schedulers that drains.
+//! Draining: a barrier, or a switch of schedulers, for which later submissions wait.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -14,24 +14,24 @@ use crate::request::RequestId;
 use crate::scheduler::Scheduler;
 use crate::time::{Span, Time};
 
-/// How a switch of schedulers treats what is queued.
+/// How a switch of schedulers treats queued requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SwitchMode {
     /// The new scheduler takes over the queued requests at once.
     Transfer,
-    /// The queue is drained first and new submissions wait meanwhile, as Linux does it.
+    /// The queue is drained first, while new submissions wait, as in Linux.
     Drain,
 }
 
-/// What the queue is being drained for.
+/// The purpose of draining.
 enum Barrier {
     /// An ordered submission, not yet started.
     Waiting(PartId),
-    /// An ordered submission on its way.
+    /// An ordered submission that has started.
     Running,
-    /// A flush, behind which everything waits outside.
+    /// A flush, for which all later submissions wait outside the queue.
     Flush,
-    /// Another scheduler, since then.
+    /// Another scheduler, and the time of the order.
     Switch(Box<dyn Scheduler>, Time),
 }
 
@@ -50,7 +50,7 @@ impl Order {
         self.barrier.is_some()
     }
 
-    /// Keeps `part` back if there is a barrier before it.
+    /// Holds `part` back if there is a barrier before it; returns whether that is so.
     pub(super) fn holds_back(&mut self, part: PartId) -> bool {
         let held_back = self.is_draining();
         if held_back {
@@ -61,8 +61,8 @@ impl Order {
 }
 
 impl<O: Observer> Queue<O> {
-    /// Another scheduler takes over. With [`SwitchMode::Transfer`] it is done when this returns, and reported; with
-    /// [`SwitchMode::Drain`] as well if there is nothing to drain, else it is reported to the observer once the queue has drained.
+    /// Switches to another scheduler. With [`SwitchMode::Transfer`] the switch is complete on return, and its report is returned; with
+    /// [`SwitchMode::Drain`] too if there is nothing to drain. Otherwise the observer receives the report when the queue has drained.
     pub fn switch(
         &mut self,
         now: Time,
@@ -84,7 +84,7 @@ impl<O: Observer> Queue<O> {
         match mode {
             SwitchMode::Transfer => {
                 let report = self.take_over(now, Some(scheduler), now);
-                // What was to take over once the queue has drained was asked for before this.
+                // A scheduler that waits for the queue to drain was ordered earlier than this one.
                 if let Some(Barrier::Switch(waiting, _)) =
                     self.order.barrier.take_if(|barrier| matches!(barrier, Barrier::Switch(..)))
                 {
@@ -98,7 +98,7 @@ impl<O: Observer> Queue<O> {
                     let replaced = core::mem::replace(waiting, scheduler);
                     self.hosted.discard(replaced);
                 } else if self.order.barrier.is_some() || self.drained() {
-                    // A barrier is being drained for already, or nothing has to be: there is nothing better to wait for.
+                    // The queue already drains for a barrier, or there is nothing to drain: the switch happens now.
                     return Some(self.take_over(now, Some(scheduler), now));
                 } else {
                     self.order.barrier = Some(Barrier::Switch(scheduler, now));
@@ -108,8 +108,8 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    /// Replaces the scheduler, by the queue's own if there is no other, and hands over what is queued. Reports the fault of the old
-    /// one first, if there is any.
+    /// Replaces the scheduler, with the queue's own policy if `None`, and transfers the queued requests. First reports a fault of the old
+    /// one, if there is one.
     pub(super) fn take_over(
         &mut self,
         now: Time,
@@ -153,7 +153,7 @@ impl<O: Observer> Queue<O> {
         self.order.barrier = Some(Barrier::Waiting(part));
     }
 
-    /// A submission waits for a flush, and so, if there is a worker before the queue, does what comes after it.
+    /// A submission waits for a flush. With a worker in front of the queue ([`Barriers::Serial`](super::Barriers::Serial)), later submissions wait too.
     #[cold]
     pub(super) fn wait_for_flush(&mut self, part: PartId, then: Then) {
         self.flushes.wait(part, then);
@@ -162,7 +162,7 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    /// Brings everything forward that something else's end allows.
+    /// Continues everything that an ended request or flush has unblocked.
     #[inline]
     pub(super) fn settle(&mut self, now: Time) {
         self.wake_sleepers(now);
@@ -171,7 +171,7 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    /// Goes on with what the queue is drained for, once it has drained.
+    /// Continues with the purpose of draining when the queue has drained.
     #[cold]
     fn drain(&mut self, now: Time) {
         while self.order.is_draining() && self.may_go_on() {
@@ -202,7 +202,7 @@ impl<O: Observer> Queue<O> {
         self.requests.is_empty() && self.flushes.is_quiet()
     }
 
-    /// Lets go on what was submitted behind the barrier, up to the next one.
+    /// Continues submissions behind the barrier, up to the next barrier.
     fn release(&mut self, now: Time) {
         while self.order.barrier.is_none() {
             let Some(part) = self.order.behind.pop_front() else { break };
@@ -234,7 +234,7 @@ impl<O: Observer> Queue<O> {
         result
     }
 
-    /// How long a barrier has held submissions back, for hosts that show it.
+    /// The time for which a barrier has held submissions back, for display.
     #[must_use]
     pub fn draining_for(&self, now: Time) -> Option<Span> {
         match &self.order.barrier {

@@ -8,12 +8,12 @@ use crate::sector::{Sector, Sectors};
 use crate::time::Time;
 use crate::{CauseSet, Request, RequestId};
 
-/// What a host asks the queue to do.
+/// A submission of a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Submission {
-    /// The host's name for it, until it is finished.
+    /// The host's identifier, in use until the submission has finished.
     pub token: Token,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// First sector.
     pub start: Sector,
@@ -23,9 +23,9 @@ pub struct Submission {
     pub flags: Flags,
     /// The submitter's priority.
     pub priority: Priority,
-    /// The submitter, if the host knows it.
+    /// The submitter, if known.
     pub process: Option<Process>,
-    /// On whose behalf, if the host knows that.
+    /// The processes on whose behalf it was submitted, if known.
     pub causes: Option<CauseSet>,
 }
 
@@ -62,7 +62,7 @@ impl Submission {
     }
 }
 
-/// A part's place in the slab.
+/// A part's index in the slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct PartId(u32);
 
@@ -71,24 +71,24 @@ impl PartId {
     pub(super) const NONE: Self = Self(u32::MAX);
 }
 
-/// A submission on its way.
+/// An unfinished submission.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) submission: Submission,
     pub(super) submitted: Time,
-    /// The next one of its chain, or of the free places.
+    /// The next part of its chain, or the next free entry.
     next: PartId,
 }
 
 /// Every accepted, unfinished submission.
 pub(super) struct Parts {
     slots: Vec<Part>,
-    /// The first free place.
+    /// The first free entry.
     free: PartId,
     live: usize,
 }
 
-/// The parts of one request, first sector first.
+/// The parts of one request in order of sectors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chain {
     first: PartId,
@@ -100,7 +100,7 @@ pub(super) struct Chain {
 impl Chain {
     pub(super) const EMPTY: Self = Self { first: PartId::NONE, last: PartId::NONE, segments: 0 };
 
-    /// That of one part.
+    /// The chain of one part.
     pub(super) fn of(id: PartId, submission: &Submission) -> Self {
         Self { first: id, last: id, segments: segments(submission.sectors) }
     }
@@ -126,7 +126,7 @@ impl Parts {
         id
     }
 
-    /// One more free place.
+    /// Adds a free entry.
     #[cold]
     fn grow(&mut self) {
         let submission = Submission::new(Token(0), Op::Flush, Sector(0), Sectors::ZERO);
@@ -144,7 +144,7 @@ impl Parts {
         Chain { first: front.first, last: back.last, segments: front.segments + back.segments }
     }
 
-    /// Takes the first part off a chain and frees it.
+    /// Removes the first part of a chain and frees it.
     pub(super) fn take_first(&mut self, chain: &mut Chain) -> Option<Part> {
         if chain.first == PartId::NONE {
             return None;
@@ -154,7 +154,7 @@ impl Parts {
         Some(part)
     }
 
-    /// What a chain carries, first sector first.
+    /// The submissions of a chain in order of sectors.
     pub(super) fn submissions(&self, chain: Chain) -> impl Iterator<Item = &Submission> {
         let mut next = chain.first;
         core::iter::from_fn(move || {
@@ -167,7 +167,7 @@ impl Parts {
         })
     }
 
-    /// The first part of a chain, left where it is.
+    /// The first part of a chain.
     pub(super) fn first(&self, chain: Chain) -> Option<PartId> {
         (chain.first != PartId::NONE).then_some(chain.first)
     }
@@ -180,7 +180,7 @@ impl Parts {
         part
     }
 
-    /// How many submissions are unfinished.
+    /// The number of unfinished submissions.
     pub(super) fn len(&self) -> usize {
         self.live
     }

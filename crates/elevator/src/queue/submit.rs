@@ -1,4 +1,4 @@
-//! The way in: a submission starts, is merged into a queued request or becomes one, or its submitter sleeps.
+//! Submission: a submission is merged into a queued request or becomes a new one, or its submitter sleeps.
 
 use super::flush::Then;
 use super::hosted::Hosted;
@@ -11,14 +11,14 @@ use crate::scheduler::{Admission, Growth, Side};
 use crate::time::Time;
 
 impl<O: Observer> Queue<O> {
-    /// A new submission goes its way, unless something holds it back.
+    /// Accepts a new submission, unless a barrier holds it back.
     pub(super) fn take_in(&mut self, now: Time, part: PartId) -> Accepted {
         if self.order.holds_back(part) {
             return Accepted::Queued;
         }
         let accepted = self.accept(now, part);
         if accepted == Accepted::Asleep {
-            self.counts.told(self.parts.get(part).submission.op.direction());
+            self.counts.sleeps(self.parts.get(part).submission.op.direction());
         }
         if self.order.is_draining() {
             self.settle(now);
@@ -26,7 +26,7 @@ impl<O: Observer> Queue<O> {
         accepted
     }
 
-    /// Takes a submission that nothing holds back.
+    /// Accepts a submission without a barrier before it.
     #[inline]
     pub(super) fn accept(&mut self, now: Time, part: PartId) -> Accepted {
         if self.options.barriers == Barriers::Drain && is_ordered(&self.parts.get(part).submission) {
@@ -36,7 +36,7 @@ impl<O: Observer> Queue<O> {
         self.start(now, part)
     }
 
-    /// Starts a submission on its first leg: a flush, or the scheduler.
+    /// Starts the first step of a submission: a flush, or the scheduler.
     #[inline]
     pub(super) fn start(&mut self, now: Time, part: PartId) -> Accepted {
         let submission = &self.parts.get(part).submission;
@@ -59,7 +59,7 @@ impl<O: Observer> Queue<O> {
         Accepted::Queued
     }
 
-    /// Data on its way to the scheduler: merged, admitted, or asleep.
+    /// Passes a submission with data on to the scheduler: it is merged, admitted, or waits for room.
     #[inline]
     pub(super) fn enqueue(&mut self, now: Time, part: PartId) -> Accepted {
         if self.try_merge(now, part) {
@@ -99,14 +99,14 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    /// What was gathered goes on before more is.
+    /// Passes the gathered requests to the scheduler when the plug is full.
     #[cold]
     fn empty_plug(&mut self, now: Time) {
         self.unplug(now);
         self.plugged = true;
     }
 
-    // In line, so that the request is put together where it is kept.
+    // Inlined, so that the request is built in place.
     #[inline(always)]
     pub(super) fn add(&mut self, now: Time, request: Request, chain: Chain) -> RequestId {
         let id = self.requests.add(request);
@@ -140,7 +140,7 @@ impl<O: Observer> Queue<O> {
         self.hosted.call("insert", |scheduler| scheduler.insert(now, request));
     }
 
-    /// [`Plugging::Queue`]: plugs an empty queue, unplugs a full enough one.
+    /// [`Plugging::Queue`]: plugs an empty queue, unplugs one that has reached the threshold.
     fn plug_itself(&mut self, now: Time) {
         if let Plugging::Queue { threshold, delay } = self.options.plugging {
             if self.queued == 0 && self.in_flight == 0 {
@@ -152,7 +152,7 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    /// Joins a part to a queued request if one is adjacent and may grow.
+    /// Merges a part into a queued request, if one is adjacent and may grow.
     #[inline]
     fn try_merge(&mut self, now: Time, part: PartId) -> bool {
         if self.merges.is_empty() {
@@ -170,7 +170,7 @@ impl<O: Observer> Queue<O> {
         false
     }
 
-    /// Joins a part to the queued request that it is adjacent to, if that may grow.
+    /// Merges a part into the adjacent queued request, if that may grow.
     fn merge(&mut self, now: Time, id: RequestId, part: PartId, side: Side) -> bool {
         let submission = &self.parts.get(part).submission;
         let token = submission.token;
@@ -228,7 +228,7 @@ impl<O: Observer> Queue<O> {
         }
     }
 
-    /// A request that grew may now touch the next one: then they become one.
+    /// Merges a grown request with a queued neighbour that is now adjacent.
     fn absorb_neighbour(&mut self, now: Time, id: RequestId, side: Side) {
         let request = self.requests[id];
         let Some(other) = self.merges.beyond(&request, side) else { return };
@@ -252,7 +252,7 @@ impl<O: Observer> Queue<O> {
         self.wake_sleepers(now);
     }
 
-    /// Room may have come free: sleepers go on, first come first.
+    /// Continues sleepers in order of arrival, as far as there is room.
     #[inline]
     pub(super) fn wake_sleepers(&mut self, now: Time) {
         for direction in Direction::BOTH {
@@ -269,7 +269,7 @@ impl<O: Observer> Queue<O> {
         {}
     }
 
-    /// The first sleeper goes on if there is room for it; whether there was.
+    /// Continues the first sleeper if there is room; returns whether there was.
     fn wake_sleeper(&mut self, now: Time, direction: Direction, part: PartId) -> bool {
         let submission = &self.parts.get(part).submission;
         let (token, process) = (submission.token, submission.process);
@@ -300,7 +300,7 @@ fn may_queue(
     admission.unwrap_or(Admission::ByLimit)
 }
 
-/// Whether a submission asks for more than to be served.
+/// Whether a submission is a flush, or a write with a preflush or forced unit access.
 fn is_ordered(submission: &Submission) -> bool {
     submission.op == Op::Flush || submission.flags.preflush || submission.flags.fua
 }

@@ -1,4 +1,4 @@
-//! A scheduler that goes wrong in one of many manners.
+//! A scheduler with one of many faults.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -10,10 +10,10 @@ use dwell_elevator::{
     View, Wake,
 };
 
-/// Ids that every scheduler of one test has received.
+/// Ids that the schedulers of one test have received.
 pub type Shared = Arc<Mutex<VecDeque<RequestId>>>;
 
-/// Prints nothing for the panics of faulty schedulers: there are thousands.
+/// Suppresses the messages of faulty schedulers' panics, of which there are thousands.
 pub fn silence_panics() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -23,13 +23,13 @@ pub fn silence_panics() {
     }));
 }
 
-/// What the message of a faulty scheduler's panic begins with.
+/// The beginning of the message of a faulty scheduler's panic.
 const PANIC: &str = "a panic of a faulty scheduler";
 
-/// What a faulty scheduler does wrong once it begins to.
+/// The fault of a faulty scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wrong {
-    /// Keeps every hundredth request for good.
+    /// Never dispatches every hundredth request.
     Forgets,
     /// Returns idle with requests queued.
     Idle,
@@ -44,20 +44,20 @@ pub enum Wrong {
     UnknownId,
     DispatchedId,
     AnyIdInView,
-    /// Dispatches whatever ids schedulers before it received, too.
+    /// Also dispatches ids that earlier schedulers received.
     IdsFromBeforeASwitch,
     Panics(&'static str),
 }
 
-/// First come, first served, until it goes wrong.
+/// First come, first served, until the fault begins.
 pub struct Faulty {
     fifo: VecDeque<RequestId>,
     wrong: Wrong,
-    /// It goes wrong after this many insertions.
+    /// The number of insertions before the fault.
     after: u64,
     pub inserted: u64,
     last: Option<RequestId>,
-    /// Ids that every scheduler of one test has received.
+    /// Ids that the schedulers of one test have received.
     shared: Shared,
 }
 

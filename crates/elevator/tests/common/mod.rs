@@ -1,4 +1,4 @@
-//! The simplest scheduler there is, and a host to hold it.
+//! A simple scheduler and a host for it.
 
 #[allow(dead_code, reason = "each test file uses its part")]
 pub mod faulty;
@@ -40,7 +40,7 @@ impl Scheduler for Fifo {
 
 impl Capabilities for Fifo {}
 
-/// A host whose clock stands still unless it is moved.
+/// A host whose clock the test advances.
 #[allow(dead_code, reason = "each test file uses its part")]
 pub struct Host {
     pub queue: Queue,
