@@ -9,7 +9,7 @@
 //! | [`explain`], [`spool`] | decision logs |
 //! | [`papers`] | the papers' experiments, with the published value beside each result |
 //! | [`duel`] | real programs on an emulated drive under the kernel's schedulers and ours |
-//! | [`windows`], [`search_space`] | what recordings and policies give the tuner |
+//! | [`watch`], [`windows`], [`search_space`] | what a modelled queue, recordings and policies give the tuner |
 //! | [`report`] | HTML pages, charts and number formats that all reports share |
 
 #![warn(clippy::print_stderr)]
@@ -30,6 +30,7 @@ pub mod runs;
 pub mod search_space;
 pub mod spool;
 pub mod text_file;
+pub mod watch;
 pub mod windows;
 
 pub use error::Error;

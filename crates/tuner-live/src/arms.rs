@@ -83,6 +83,13 @@ impl Arm {
     }
 }
 
+/// The arms unless others are named: every scheduler, and bfq also without its preference for programs that start. With it, bfq takes readers that
+/// start together for one application, merges their queues and waits for none of them: 0.5 instead of 36 MB/s for four readers of a disk.
+fn usual(offered: &[String]) -> Vec<String> {
+    let without = |name: &String| (name == "bfq").then(|| "bfq{low_latency=0}".to_owned());
+    offered.iter().flat_map(|name| once(name.clone()).chain(without(name))).collect()
+}
+
 /// The sysfs attribute of a setting, in `queue` or in `queue/iosched`.
 fn attribute(setting: &str) -> String {
     if SETTINGS.contains(&setting) { setting.to_owned() } else { format!("iosched/{setting}") }
@@ -110,14 +117,14 @@ pub struct KernelArms {
 }
 
 impl KernelArms {
-    /// All schedulers that the queues offer, or `wanted`.
+    /// All schedulers that the queues offer, bfq also with `low_latency=0`, or `wanted`.
     ///
     /// # Errors
     /// A device was removed, offers fewer than two schedulers, or lacks a wanted one.
     pub fn new(queues: Vec<QueueSettings>, wanted: &[String]) -> Result<Self, Error> {
         let [queue, ..] = &*queues else { return Err(Error::Usage("no queue to tune".to_owned())) };
         let offered = queue.offered()?;
-        let names = if wanted.is_empty() { offered.clone() } else { wanted.to_vec() };
+        let names = if wanted.is_empty() { usual(&offered) } else { wanted.to_vec() };
         let arms = names.iter().map(|name| Arm::parse(name)).collect::<Result<Vec<_>, _>>()?;
         if let Some(arm) = arms.iter().find(|arm| !offered.contains(&arm.scheduler)) {
             return Err(Error::Usage(format!(

@@ -3,7 +3,8 @@
 use elevator::text::counted;
 use std::collections::BTreeSet;
 use tuner::{
-    Analyser, Decision, Load, Measured, Metric, Observed, SchedulerId, SignificanceTest, Verdict, Why,
+    Analyser, Decision, Load, Measured, Metric, Observed, Opening, SchedulerId, SignificanceTest, Step,
+    Verdict, Why, Window,
 };
 
 use crate::arms::Arms;
@@ -32,6 +33,8 @@ pub struct LiveTuner {
     /// The scheduler that this tuner set last; at first the one that was in use.
     expected: String,
     outside: Outside,
+    /// The first trials, while nothing is known.
+    opening: Option<Opening>,
     /// `None` where only the decider's own trials may measure.
     significance: Option<SignificanceTest>,
     /// Arms that could not be set.
@@ -83,8 +86,22 @@ impl LiveTuner {
         let measures = analyser.allows_significance_test();
         let significance =
             measures.then(|| SignificanceTest::new(analyser.plain(), metric.better())).flatten();
+        let knows_nothing = analyser.kinds().count() == 0;
+        let opening = (measures && knows_nothing && !dry_run && analyser.plain().len() > 1)
+            .then(|| Opening::new(analyser.plain(), metric));
         let (outside, rejected) = (Outside::new(command), BTreeSet::new());
-        Ok(Self { analyser, arms, metric, dry_run, status, expected, outside, significance, rejected })
+        Ok(Self {
+            analyser,
+            arms,
+            metric,
+            dry_run,
+            status,
+            expected,
+            outside,
+            opening,
+            significance,
+            rejected,
+        })
     }
 
     /// What was learned.
@@ -134,8 +151,13 @@ impl LiveTuner {
         if let Some(significance) = &mut self.significance {
             significance.believed(believed);
         }
-        let verdict = self.matters(measured, ran, &Load::of(&seen.window));
-        let (to, line) = self.choose(verdict, &decision, &current, seen.window.counts());
+        let (to, line) = match self.open(measured, ran, &seen.window, &decision) {
+            Some(Step { scheduler, why }) => (scheduler, why),
+            None => {
+                let verdict = self.matters(measured, ran, &Load::of(&seen.window));
+                self.choose(verdict, &decision, &current, seen.window.counts())
+            }
+        };
         let mut outcome = Self::line(line);
         let to = to.filter(|&to| ran != Some(SchedulerId(to)));
         if let Some(to) = to {
@@ -223,6 +245,42 @@ impl LiveTuner {
         Ok(current)
     }
 
+    /// Adds this window to the opening. `None`: it is over, or cannot use the window.
+    fn open(
+        &mut self,
+        measured: Option<Measured>,
+        ran: Option<SchedulerId>,
+        window: &Window,
+        decision: &Decision,
+    ) -> Option<Step> {
+        let opening = self.opening.as_mut()?;
+        let (Some(measured), Some(ran)) = (measured, ran) else {
+            // An idle device, or a scheduler that is not an arm and that the decider replaces.
+            return None;
+        };
+        let promised = self.analyser.promised_gains(window);
+        let step = opening.window(ran.0, measured, window, promised.as_deref());
+        if !opening.is_over() {
+            return Some(step);
+        }
+        let opened = opening.results();
+        self.opening = None;
+        if let Why::Kind(known) = decision.why {
+            self.analyser.opened(known.kind, &opened);
+        }
+        if let Some(significance) = &mut self.significance {
+            significance.opened(&opened);
+        }
+        // The window is part of the opening's results: it is not measured again, and the decision was made without them.
+        let verdict = self.significance.as_ref().map_or(Verdict::Matters, SignificanceTest::verdict);
+        let scheduler = match verdict {
+            Verdict::Measure(arm) | Verdict::Standby(arm) => arm,
+            Verdict::Matters => opened.best.unwrap_or(ran.0),
+        };
+        let (name, of) = (&self.arms.names()[scheduler], step.why);
+        Some(Step { scheduler: Some(scheduler), why: format!("{of}; next: {name}") })
+    }
+
     /// Adds this window to the significance test. A dry run never measures another arm, so it has no test.
     fn matters(&mut self, measured: Option<Measured>, ran: Option<SchedulerId>, load: &Load) -> Verdict {
         let Some(significance) = self.significance.as_mut().filter(|_| !self.dry_run) else {
@@ -286,6 +344,9 @@ impl LiveTuner {
                 self.analyser.rejected(SchedulerId(to));
                 if let Some(significance) = &mut self.significance {
                     significance.rejected(to);
+                }
+                if let Some(opening) = &mut self.opening {
+                    opening.rejected(to);
                 }
                 // Each further attempt would stop the device for nothing.
                 if self.rejected.len() == self.arms.names().len() && self.index(&self.expected).is_none() {

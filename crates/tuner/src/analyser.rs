@@ -13,9 +13,11 @@ use ioanalyzer::{
 use crate::decider::{BanditAlone, Choice, Decider, DeciderName};
 use crate::decision::{Decision, Restraint, Why};
 use crate::kinds::Kinds;
+use crate::opening::Opened;
 use crate::regret::{Proposal, RegretBound};
 use crate::search::{Search, Space};
 use crate::selector::{Table, Workload};
+use crate::significance::Measured;
 use crate::state::Absent;
 
 /// What was observed in a window beside its accesses.
@@ -126,6 +128,23 @@ impl Analyser {
         if let Some(search) = &mut self.search {
             search.rejected(arm);
         }
+    }
+
+    /// The gains over `none` that the device's measured table promises for a window's load, 0 where it has nothing; `None` without a table or
+    /// an entry for `none`.
+    #[must_use]
+    pub fn promised_gains(&self, window: &Window) -> Option<Vec<f64>> {
+        let promise = self.promise(&Workload::of(window));
+        let base = promise[self.schedulers.iter().position(|name| name == "none")?];
+        let gain = |&value: &f64| if value > 0.0 { value / base - 1.0 } else { 0.0 };
+        (base > 0.0).then(|| promise.iter().map(gain).collect())
+    }
+
+    /// Learns the results of an opening for a kind of load.
+    pub fn opened(&mut self, kind: usize, opened: &Opened) {
+        let value = |of: &Option<Measured>| of.map(|of| of.value);
+        let values: Vec<Option<f64>> = opened.values.iter().map(value).collect();
+        self.kinds.opened(kind, &values, self.metric.better());
     }
 
     /// What was latest belongs to another past than what was restored.

@@ -25,6 +25,7 @@
 //! | [`Analyser`] | a decider with what surrounds it |
 //! | [`Decider`] | the interface of deciders: [`Kinds`], [`IoAnalyzer`](ioanalyzer::IoAnalyzer), [`BanditAlone`] |
 //! | [`RegretBound`], [`Search`] | a restraint, and a search of schedulers' settings; both off by default |
+//! | [`Opening`], [`prior`] | the first trials, and the order in which schedulers are tried |
 //! | [`SignificanceTest`] | whether a choice matters on a device at all |
 //! | [`selector`] | what to use before anything is known |
 //! | [`State`] | what was learned, as plain data |
@@ -36,6 +37,8 @@ mod decider;
 mod decision;
 mod kinds;
 mod load;
+mod opening;
+pub mod prior;
 mod regret;
 mod saved;
 mod search;
@@ -54,6 +57,7 @@ pub use ioanalyzer::{
 };
 pub use kinds::{KindDecision, Kinds, Shape};
 pub use load::Load;
+pub use opening::{Opened, Opening, Step};
 pub use regret::{Proposal, RegretBound};
 pub use search::{Ladder, Search, Space};
 pub use significance::{Measured, SignificanceTest, Verdict};

@@ -28,7 +28,7 @@ use ioanalyzer::Better;
 /// The part of all windows' worth that trying a scheduler may cost: one in a hundred.
 pub(super) const BUDGET: f64 = 0.01;
 /// Windows of each scheduler's first turn, as many as the paper keeps values.
-const FIRST: f64 = 20.0;
+pub(super) const FIRST: f64 = 20.0;
 /// Windows over which a mean averages; older ones fade.
 const MEMORY: f64 = 1000.0;
 /// The greatest number of windows after a kind that are credited.

@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Shape;
-use super::credit::{BUDGET, Credits};
+use super::credit::{BUDGET, Credits, FIRST};
 use crate::saved::{COUNT_MAX, carried_over};
 use ioanalyzer::Better;
 
@@ -38,6 +38,9 @@ pub(super) struct Arm {
     pub(super) windows: u64,
     /// The kind's window count when it was last in use.
     at: u64,
+    /// The kind's window count before which it takes no turn: its loss in an opening would cost more than [`BUDGET`].
+    #[serde(default)]
+    aside: u64,
 }
 
 /// A kind of load.
@@ -81,7 +84,8 @@ impl Kind {
     }
 
     pub(super) fn is_sound(&self) -> bool {
-        let is_sound = |arm: &Arm| arm.rating.is_finite() && arm.pairs.max(arm.windows) <= COUNT_MAX;
+        let is_sound =
+            |arm: &Arm| arm.rating.is_finite() && arm.pairs.max(arm.windows).max(arm.aside) <= COUNT_MAX;
         let arms = self.windows <= COUNT_MAX && self.arms.iter().all(is_sound);
         self.shape.is_sound() && arms && self.credits.is_sound()
     }
@@ -126,6 +130,20 @@ impl Kind {
         if let Some(arm) = self.arms.get_mut(scheduler) {
             arm.pairs += 1;
             arm.rating += (sample - arm.rating) / arm.pairs.min(SURE) as f64;
+        }
+    }
+
+    /// Postpones the first turn of each scheduler that an opening found behind the best, so that the turn's loss stays within [`BUDGET`].
+    pub(super) fn opened(&mut self) {
+        let Some((_, best)) = self.best() else { return };
+        let windows = self.windows;
+        for arm in &mut self.arms {
+            let (turn, loss) = match arm.windows {
+                // It was not worth a trial.
+                0 => (TRIAL as f64, 1.0),
+                _ => (FIRST, (best - arm.rating).clamp(0.0, 1.0)),
+            };
+            arm.aside = windows + (turn * loss / BUDGET) as u64;
         }
     }
 
@@ -201,7 +219,8 @@ impl Kind {
 
     /// The schedulers near the best rating.
     fn near(&self, best: f64) -> Vec<usize> {
-        self.known().filter(|(_, arm)| best - arm.rating <= NEAR).map(|(index, _)| index).collect()
+        let near = |arm: &Arm| best - arm.rating <= NEAR && arm.aside <= self.windows;
+        self.known().filter(|(_, arm)| near(arm)).map(|(index, _)| index).collect()
     }
 
     /// The scheduler to try, if one is due: neither the one in use nor the best rated one. The one with the fewest windows, of equals the most
@@ -216,13 +235,16 @@ impl Kind {
         self.arms.iter().enumerate().filter(due).min_by(sooner).map(|(index, _)| index)
     }
 
-    /// Whether a scheduler is to be tried: at once if it never was; otherwise later the more it loses and the surer that is. After n pairs ([`SURE`] at
+    /// Whether a scheduler is to be tried: at once if it never was, unless an opening left it aside; otherwise later the more it loses and the surer that is. After n pairs ([`SURE`] at
     /// most), one that loses everything waits n + n/[`BUDGET`] times as long as a trial takes, an equal one n times. A trial makes two pairs: with the
     /// scheduler before and with the one after.
     fn due(&self, arm: &Arm, best: f64) -> bool {
         let loss = (best - arm.rating).max(0.0);
         let wait = (TRIAL * arm.pairs.clamp(1, SURE)) as f64 * (1.0 + loss / BUDGET);
-        arm.windows == 0 || (self.windows - arm.at.min(self.windows)) as f64 >= wait
+        match arm.windows {
+            0 => arm.aside <= self.windows,
+            _ => (self.windows - arm.at.min(self.windows)) as f64 >= wait,
+        }
     }
 }
 

@@ -139,6 +139,18 @@ impl Kinds {
         self.serve(kind, (ran, in_a_row), trial.is_some(), promise, better)
     }
 
+    /// Rates the schedulers by the values that an opening measured.
+    pub(crate) fn opened(&mut self, kind: usize, values: &[Option<f64>], better: Better) {
+        let Some(of) = self.kinds.get_mut(kind) else { return };
+        let mut known = values.iter().enumerate().filter_map(|(arm, value)| Some((arm, (*value)?)));
+        let Some((base, value)) = known.next() else { return };
+        for (arm, of_arm) in known {
+            let ahead = ahead(of_arm, value, better);
+            of.pair(arm, base, ahead);
+        }
+        of.opened();
+    }
+
     /// The device rejects a scheduler: counted as a total loss for the kind, and retried after the same delay.
     pub(crate) fn rejected(&mut self, scheduler: SchedulerId) {
         self.trial = self.trial.filter(|trial| trial.scheduler != scheduler.0);

@@ -60,7 +60,7 @@ impl Measured {
     }
 
     /// The gain over `base`, as a part of `base`.
-    fn gain_over(&self, base: &Self, better: Better) -> f64 {
+    pub(crate) fn gain_over(&self, base: &Self, better: Better) -> f64 {
         let gain = |value: f64, base: f64| {
             let gain = better.oriented(value - base) / base.abs().max(f64::MIN_POSITIVE);
             gain.clamp(-GAIN_MOST, GAIN_MOST)
@@ -115,6 +115,23 @@ impl Blocks {
     pub(super) fn of(arms: usize, none: usize) -> Self {
         let order: Vec<usize> = std::iter::once(none).chain((0..arms).filter(|&arm| arm != none)).collect();
         Self { none, arms: order.clone(), order, values: Vec::new(), kinds: Vec::new(), kind: 0, blocks: 0 }
+    }
+
+    /// Counts the values of an opening as the first block, if every arm has one.
+    pub(super) fn opened(&mut self, values: &[Option<Measured>], load: &Load, better: Better) {
+        let all: Option<Vec<Measured>> = self.order.iter().map(|&arm| *values.get(arm)?).collect();
+        let Some(all) = all.filter(|_| self.values.is_empty() && self.blocks == 0) else { return };
+        self.kind = self.kind_of(load);
+        self.values = all;
+        self.note(better);
+        self.begin();
+    }
+
+    /// Leaves out arms that lose too much.
+    pub(super) fn leave_out(&mut self, hopeless: &[usize]) {
+        for list in [&mut self.arms, &mut self.order] {
+            list.retain(|arm| !hopeless.contains(arm));
+        }
     }
 
     /// The arm to measure next.

@@ -23,6 +23,7 @@ use ioanalyzer::Better;
 pub use self::blocks::Measured;
 use self::blocks::{Blocks, Found, WORTH};
 use crate::load::Load;
+use crate::opening::Opened;
 use crate::standby::Known;
 
 /// Windows until the test is repeated: the first time, and at most (an hour at the default length). Each negative result doubles it. A falling
@@ -92,6 +93,23 @@ impl SignificanceTest {
             State::Measuring(blocks) => Verdict::Measure(blocks.next()),
             State::Matters { .. } => Verdict::Matters,
             State::Standby { .. } => Verdict::Standby(self.none),
+        }
+    }
+
+    /// An [opening](crate::Opening) is over: its values are the first block, or the answer.
+    pub fn opened(&mut self, opened: &Opened) {
+        match &mut self.state {
+            _ if opened.clear => self.state = MATTERS,
+            // Nothing else comes near `none`.
+            State::Measuring(_) if opened.hopeless.len() + 1 >= self.arms => {
+                (self.state, self.standbys) = (State::Standby { windows: 0 }, self.standbys + 1);
+                self.known.answered();
+            }
+            State::Measuring(blocks) => {
+                blocks.leave_out(&opened.hopeless);
+                blocks.opened(&opened.values, &opened.load, self.better);
+            }
+            State::Matters { .. } | State::Standby { .. } => {}
         }
     }
 

@@ -14,7 +14,6 @@ mod phase;
 mod recording;
 mod sequence;
 mod training;
-mod watch;
 
 use super::Experiment;
 

@@ -13,11 +13,11 @@ use workloads::builtin::{TpcH, UserBytes};
 use workloads::programs::os::Session;
 use workloads::scenario::{Scenario, papers};
 
-use super::watch::Watch;
 use crate::device::Device;
 use crate::error::Error;
 use crate::interrupt;
 use crate::run_setup::{Overrides, RunSetup};
+use crate::watch::Watch;
 
 /// The schedulers of the paper's kernel, in the paper's words: NOOP, AS, DL, CFQ.
 pub(super) const FIXED: [&str; 4] = ["noop", "anticipatory-2.6.32", "deadline-2.6.32", "cfq-2.6.32"];

@@ -18,11 +18,11 @@ struct Seen {
 
 /// Listens to a queue; clones share what was heard.
 #[derive(Clone, Default)]
-pub(super) struct Watch(Rc<RefCell<Seen>>);
+pub struct Watch(Rc<RefCell<Seen>>);
 
 impl Watch {
     /// What was heard since the last time, as the window of `length` that ends at `end`.
-    pub(super) fn take(&self, end: Time, length: Span) -> (Window, Performance, Option<Span>) {
+    pub fn take(&self, end: Time, length: Span) -> (Window, Performance, Option<Span>) {
         let mut seen = self.0.borrow_mut();
         let accesses = std::mem::take(&mut seen.accesses);
         let start = Time::from_nanos(end.as_nanos().saturating_sub(length.as_nanos()));

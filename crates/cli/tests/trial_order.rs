@@ -1,0 +1,226 @@
+//! How much a tuner without history loses by its trials: the live tuner in virtual time, in front of a modelled disk, against each fixed
+//! scheduler with the same programs.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use elevator::queue::{Limits, Options, SwitchMode};
+use elevator::{Flags, Op, Sector, Sectors, Span, Time};
+use evaluation::device::Device;
+use evaluation::watch::Watch;
+use machine::{Await, Io, Machine, Next, Program, Setup, Stop, Submitter};
+use schedulers::Spec;
+use tuner::{Analyser, Metric, Parameters, Random};
+use tuner_live::arms::Arms;
+use tuner_live::{Error, LiveTuner, Seen, Settings};
+use workloads::script;
+
+/// The schedulers of a current kernel, and the policies of the model that they are.
+const ARMS: [(&str, &str); 5] = [
+    ("none", "noop"),
+    ("mq-deadline", "mq-deadline"),
+    ("kyber", "kyber"),
+    ("bfq", "bfq"),
+    ("bfq{low_latency=0}", "bfq{low_latency=0}"),
+];
+const WINDOW: Span = Span::from_secs(5);
+const WINDOWS: usize = 20;
+/// Windows after which the tuner is expected to use the best scheduler, or an equal one.
+const SETTLED: usize = 6;
+
+/// Arms that only note which one is in use.
+struct Noted(Vec<String>, Rc<RefCell<usize>>);
+
+impl Arms for Noted {
+    fn names(&self) -> &[String] {
+        &self.0
+    }
+
+    fn add(&mut self, name: &str) -> Result<(), Error> {
+        panic!("{name}: nothing is searched")
+    }
+
+    fn rename(&mut self, _: usize, name: &str) -> Result<(), Error> {
+        panic!("{name}: nothing is searched")
+    }
+
+    fn current(&mut self) -> Result<String, Error> {
+        Ok(self.0[*self.1.borrow()].clone())
+    }
+
+    fn switch(&mut self, arm: usize) -> Result<Duration, Error> {
+        *self.1.borrow_mut() = arm;
+        Ok(Duration::ZERO)
+    }
+
+    fn by_hand(&self, _: &str) -> (String, Option<String>) {
+        (String::new(), None)
+    }
+}
+
+type Programs = fn() -> Vec<Box<dyn Program>>;
+
+/// Submits one request after the other, each when fewer than `depth` are unfinished.
+fn program(depth: u32, delay: Span, requests: impl Iterator<Item = Io> + 'static) -> Box<dyn Program> {
+    let begin = std::iter::once(Next::Think(delay));
+    script(begin.chain(requests.flat_map(move |io| [Next::Submit(io), Next::Await(Await::Fewer(depth))])))
+}
+
+fn write(start: Sector, sectors: Sectors) -> Io {
+    Io { op: Op::Write, start, sectors, flags: Flags::default() }
+}
+
+/// The distance of two files: eight of them fit the disk of 500 GB.
+const FAR: u64 = 50 << 21;
+const PAGE: Sectors = Sectors(8);
+
+/// A reader of one file, 4 KiB after 4 KiB, as `dd iflag=direct`.
+fn reader(n: u64) -> Box<dyn Program> {
+    let reads = (0..).map(move |i| Io::read(Sector(n * FAR + i * 8), PAGE));
+    program(1, Span::from_millis(70 * n), reads)
+}
+
+/// Requests at random positions.
+fn at_random(seed: u64, depth: u32, reads: f64) -> Box<dyn Program> {
+    let mut random = Random::seeded(seed);
+    let io = move |_| {
+        let place = Sector(random.below(8 * FAR) / 8 * 8);
+        if random.unit() < reads { Io::read(place, PAGE) } else { write(place, PAGE) }
+    };
+    program(depth, Span::ZERO, (0_u64..).map(io))
+}
+
+/// A writer of one file in large requests, as writeback submits them.
+fn writer(n: u64) -> Box<dyn Program> {
+    let size = Sectors(1024);
+    program(16, Span::ZERO, (0..).map(move |i| write(Sector(n * FAR + i * 1024), size)))
+}
+
+/// A reader of many small files of a tree, one after the other, with a page cache that reads ahead.
+fn grep(n: u64) -> Box<dyn Program> {
+    let (mut random, mut at) = (Random::seeded(n), n * FAR);
+    let file = move |_: u64| {
+        at += 64 + random.below(256) / 8 * 8;
+        let (first, pages) = (at, 1 + random.below(8));
+        at += pages * 8;
+        (0..pages.div_ceil(4))
+            .map(move |i| Io::read(Sector(first + i * 32), Sectors(((pages - i * 4).min(4) * 8) as u32)))
+    };
+    program(1, Span::from_millis(30 * n), (0_u64..).flat_map(file))
+}
+
+const LOADS: [(&str, Programs); 6] = [
+    ("four direct readers", || (0..4).map(reader).collect()),
+    ("reads beside writes", || vec![reader(0), reader(3), writer(6)]),
+    ("greps", || (0..3).map(|n| grep(n * 2)).collect()),
+    ("random reads", || (0..8).map(|n| at_random(n, 1, 1.0)).collect()),
+    ("random reads and writes", || (0..8).map(|n| at_random(n, 2, 0.7)).collect()),
+    ("mixed", || vec![reader(0), reader(2), grep(4), at_random(1, 2, 0.8)]),
+];
+
+struct Run {
+    machine: Machine,
+    watch: Watch,
+    device: Device,
+    window: usize,
+}
+
+impl Run {
+    fn new(programs: Programs, arm: usize) -> Self {
+        let device = Device::open("wd5000aaks").expect("built in");
+        let watch = Watch::default();
+        let mut machine = Machine::new(Setup {
+            options: Options::default(),
+            scheduler: scheduler(&device, arm),
+            drive: device.build(),
+            observer: Some(Box::new(watch.clone())),
+        });
+        for (n, program) in programs().into_iter().enumerate() {
+            machine.start(Submitter::process(n as u32 + 1, format!("program-{n}")), program);
+        }
+        Self { machine, watch, device, window: 0 }
+    }
+
+    /// One window.
+    fn window(&mut self) -> Seen {
+        self.window += 1;
+        let at = Time::ZERO + WINDOW * self.window as u64;
+        self.machine.run(Stop { at, asked: || false }).expect("no policy fails");
+        let (window, performance, _) = self.watch.take(at, WINDOW);
+        Seen { window, performance, busy: 1.0, missed: 0, torn: false }
+    }
+
+    fn switch(&mut self, arm: usize) {
+        let at = Time::ZERO + WINDOW * self.window as u64;
+        self.machine.switch(at, scheduler(&self.device, arm), SwitchMode::Drain);
+    }
+}
+
+fn scheduler(device: &Device, arm: usize) -> Box<dyn elevator::Scheduler> {
+    let spec = Spec::parse(ARMS[arm].1).expect("one of ours");
+    spec.build(&device.environment(&Limits::default())).expect("it fits the device")
+}
+
+/// The bandwidth of each window under one scheduler.
+fn fixed(programs: Programs, arm: usize) -> Vec<f64> {
+    let mut run = Run::new(programs, arm);
+    (0..WINDOWS).map(|_| run.window().performance.bandwidth).collect()
+}
+
+/// The same under a tuner that finds `none` in use, and what it reported.
+fn tuned(programs: Programs) -> (Vec<f64>, Vec<String>) {
+    let names: Vec<String> = ARMS.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let current = Rc::new(RefCell::new(0));
+    let arms = Box::new(Noted(names.clone(), Rc::clone(&current)));
+    let metric = Metric::Bandwidth;
+    let analyser = Analyser::new(names, metric, Parameters::default(), Random::seeded(1)).expect("valid");
+    let settings = Settings { dry_run: false, command: None };
+    let mut tuner = LiveTuner::new("disk", analyser, arms, metric, settings).expect("it starts");
+    let mut run = Run::new(programs, 0);
+    let window = |_| {
+        let before = *current.borrow();
+        let seen = run.window();
+        let bandwidth = seen.performance.bandwidth;
+        let outcome = tuner.window(seen).expect("no arm fails");
+        let now = *current.borrow();
+        if now != before {
+            run.switch(now);
+        }
+        (bandwidth, format!("{} {:.2} MB/s: {}", ARMS[before].0, bandwidth / 1e6, outcome.line))
+    };
+    (0..WINDOWS).map(window).unzip()
+}
+
+#[test]
+fn without_history_the_best_scheduler_is_found_in_six_windows() {
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let run = |(load, programs): (&'static str, Programs)| {
+            scope.spawn(move || {
+                let all: Vec<Vec<f64>> = (0..ARMS.len()).map(|arm| fixed(programs, arm)).collect();
+                (load, all, tuned(programs))
+            })
+        };
+        let runs: Vec<_> = LOADS.into_iter().map(run).collect();
+        runs.into_iter().map(|run| run.join().expect("it ends")).collect()
+    });
+    let mut failed = Vec::new();
+    for (load, fixed, (tuned, lines)) in results {
+        let sum = |windows: &[f64]| windows.iter().sum::<f64>();
+        let best = |from: usize| fixed.iter().map(|of| sum(&of[from..])).fold(0.0, f64::max);
+        let work = sum(&tuned) / best(0);
+        let settled = sum(&tuned[SETTLED..]) / best(SETTLED);
+        let each: Vec<String> = (ARMS.iter().zip(&fixed))
+            .map(|((name, _), of)| format!("{name} {:.2}", sum(of) / WINDOWS as f64 / 1e6))
+            .collect();
+        println!(
+            "{load}: {work:.2} of the best one's work in {WINDOWS} windows, {settled:.2} after {SETTLED}; MB/s: {}",
+            each.join(", ")
+        );
+        lines.iter().for_each(|line| println!("    {line}"));
+        if work < 0.8 || settled < 0.95 {
+            failed.push(load);
+        }
+    }
+    assert!(failed.is_empty(), "{failed:?}");
+}

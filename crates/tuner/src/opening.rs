@@ -1,0 +1,407 @@
+//! The opening: the first trials on a device about which nothing is known.
+//!
+//! # Idea
+//! Every trial of a poor scheduler costs a window. The scheduler with the [highest expected gain](crate::prior) is therefore tried first, one that
+//! needs time to warm up for two windows, and a clearly worse one is abandoned after its first. The best one then serves the load for a while,
+//! which both earns its gain and gives it a value that does not rest on one window.
+//!
+//! # Order of decisions
+//! 1. The first window shows what the scheduler in use gives, and the class of the load, which orders the trials.
+//! 2. A scheduler on trial that is worse by [`ABANDON`] is abandoned. One that warms up gets a second window, which counts alone.
+//! 3. A scheduler whose expected gain is less than half of what the best one has gained is left to the decider.
+//! 4. The best one stays for [`STAY`] windows if it is better than `none` by [`WORTH`]. If it turns out to give less than in its trial, the
+//!    others have their turn after all.
+//! 5. If it was much better than `none`, `none` is measured once more: another program may have disturbed its first window.
+//! 6. The results go to the significance test, as its first block or as its answer, and to the decider.
+
+use ioanalyzer::{Better, Metric, Window};
+
+use crate::load::Load;
+use crate::prior::{self, LoadClass};
+use crate::significance::Measured;
+
+/// A loss in the first window of a trial that ends it, as a part of the best scheduler's value.
+const ABANDON: f64 = -0.25;
+/// The same for a scheduler that warms up: it may be this much worse at first.
+const COLD: f64 = -0.6;
+/// A loss for which the significance test leaves a scheduler out.
+const HOPELESS: f64 = -0.4;
+/// The least gain over `none` for which the best scheduler stays.
+const WORTH: f64 = 0.05;
+/// A gain over `none` that needs no further test.
+const CLEAR: f64 = 0.3;
+/// A gain over the scheduler of the first window at which a disturbance of that window is no explanation.
+const PLAIN: f64 = 1.0;
+/// The windows for which the best scheduler stays, as many as a first turn with the decider.
+const STAY: usize = 20;
+/// Windows of the stay after which the value of the trial is verified.
+const VERIFY: usize = 3;
+/// The greatest number of schedulers that are tried; the decider tries the others.
+const TRIALS: usize = 4;
+
+/// The schedulers' names, the measure, and the results so far.
+#[derive(Debug)]
+pub struct Opening {
+    names: Vec<String>,
+    metric: Metric,
+    class: Option<LoadClass>,
+    /// The load of the latest window under `none`, or else of the first.
+    load: Load,
+    /// The values so far, by scheduler.
+    values: Vec<Option<Measured>>,
+    /// Schedulers still to be tried, the next one last.
+    left: Vec<usize>,
+    /// Those that were not expected to come near the best one.
+    skipped: Vec<usize>,
+    phase: Phase,
+    /// The scheduler of the first window, in which a program may have started, until it is measured again.
+    provisional: Option<usize>,
+    /// A scheduler was much better than `none` before and after its stay.
+    clear: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Phase {
+    First,
+    /// A scheduler is on trial, with so many windows so far.
+    Trial(usize, u32),
+    /// The best one stays, with so many windows so far and their mean value.
+    Stay(usize, usize, f64),
+    /// The scheduler of the first window, which seems the best, is measured again.
+    Again(usize),
+    /// `none` is measured after the stay.
+    Check(usize),
+    Over,
+}
+
+/// What the opening decided, for the log.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Step {
+    /// The scheduler for the next window; `None`: the opening is over.
+    pub scheduler: Option<usize>,
+    /// What was decided and why.
+    pub why: String,
+}
+
+/// The results.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Opened {
+    /// Each scheduler's value, if it was tried.
+    pub values: Vec<Option<Measured>>,
+    /// The load.
+    pub load: Load,
+    /// Whether a scheduler is better than `none` beyond doubt.
+    pub clear: bool,
+    /// The best scheduler.
+    pub best: Option<usize>,
+    /// Schedulers that lose so much that no test should try them again soon, or that were neither expected nor measured to be better than `none`.
+    pub hopeless: Vec<usize>,
+}
+
+impl Opening {
+    /// Before the first window.
+    #[must_use]
+    pub fn new(names: &[String], metric: Metric) -> Self {
+        Self {
+            names: names.to_vec(),
+            metric,
+            class: None,
+            load: Load::default(),
+            values: vec![None; names.len()],
+            left: Vec::new(),
+            skipped: Vec::new(),
+            phase: Phase::First,
+            provisional: None,
+            clear: false,
+        }
+    }
+
+    /// The device rejects a scheduler; returns what to do instead.
+    pub fn rejected(&mut self, arm: usize) -> Step {
+        self.left.retain(|&other| other != arm);
+        self.values[arm] = None;
+        self.next(format!("the device rejects {}", self.names[arm]))
+    }
+
+    /// Whether it is over.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
+
+    /// The results; meaningful when it is over.
+    #[must_use]
+    pub fn results(&self) -> Opened {
+        let (best, better) = (self.best(), self.metric.better());
+        let none = self.none().and_then(|none| self.values[none]);
+        let is_hopeless = |(arm, value): (usize, &Option<Measured>)| {
+            let value = value.as_ref()?;
+            let loses = |than: Option<Measured>| than.map(|than| value.gain_over(&than, better));
+            let neither = self.expected(arm) <= 0.0 && loses(none).is_some_and(|gain| gain <= 0.0);
+            (Some(arm) != self.none() && (neither || loses(best.map(|best| best.1))? <= HOPELESS))
+                .then_some(arm)
+        };
+        let hopeless = self.values.iter().enumerate().filter_map(is_hopeless).collect();
+        let best = best.map(|best| best.0);
+        Opened { values: self.values.clone(), load: self.load, clear: self.clear, hopeless, best }
+    }
+
+    /// A window ended under `ran`. `expected`: the gains that a profile of the device promises, 0 without one.
+    pub fn window(&mut self, ran: usize, value: Measured, window: &Window, expected: Option<&[f64]>) -> Step {
+        match self.phase {
+            Phase::First => self.first(ran, value, window, expected),
+            Phase::Trial(arm, windows) if arm == ran => {
+                if Some(ran) == self.none() {
+                    self.load = Load::of(window);
+                }
+                self.tried(arm, windows + 1, value)
+            }
+            Phase::Stay(arm, windows, mean) if arm == ran => {
+                let mean = mean + (value.value - mean) / (windows + 1) as f64;
+                self.stayed(arm, windows + 1, Measured { value: mean, ..value })
+            }
+            Phase::Again(arm) if arm == ran => {
+                self.values[arm] = Some(value);
+                // What they could not reach may have been an effect of the disturbance.
+                self.left = std::mem::take(&mut self.skipped);
+                self.next(format!("measured {} again", self.names[arm]))
+            }
+            Phase::Check(none) if none == ran => {
+                let first = self.values[none];
+                let gains = self.values.iter().flatten().map(|of| of.gain_over(&value, self.metric.better()));
+                self.clear =
+                    gains.fold(f64::NEG_INFINITY, f64::max) >= CLEAR && self.gain_over_none() >= CLEAR;
+                // The better value of the two: the other one was disturbed.
+                let again = first.filter(|first| first.gain_over(&value, self.metric.better()) > 0.0);
+                self.values[none] = Some(again.unwrap_or(value));
+                self.over(format!("measured {} again", self.names[none]))
+            }
+            // The switch failed, or the window belongs to what was before.
+            Phase::Trial(arm, _) | Phase::Stay(arm, ..) | Phase::Again(arm) | Phase::Check(arm) => {
+                Step { scheduler: Some(arm), why: format!("waiting for {}", self.names[arm]) }
+            }
+            Phase::Over => Step { scheduler: None, why: String::new() },
+        }
+    }
+
+    fn first(&mut self, ran: usize, value: Measured, window: &Window, expected: Option<&[f64]>) -> Step {
+        let class = LoadClass::of(window, value.busy);
+        (self.class, self.load) = (Some(class), Load::of(window));
+        self.values[ran] = Some(value);
+        self.provisional = Some(ran);
+        let gain = |arm: usize| expected.map_or_else(|| self.expected(arm), |of| of[arm]);
+        let mut others: Vec<usize> = (0..self.names.len()).filter(|&arm| arm != ran).collect();
+        // Stable: of equals the first is tried first.
+        others.sort_by(|&a, &b| gain(b).total_cmp(&gain(a)));
+        // Every gain is compared with `none`.
+        if let Some(none) = others.iter().position(|&arm| Some(arm) == self.none()).filter(|&n| n >= TRIALS) {
+            let none = others.remove(none);
+            others.insert(TRIALS - 1, none);
+        }
+        others.truncate(TRIALS);
+        others.reverse();
+        self.left = others;
+        self.next(format!("{} gave the first value for {}", self.names[ran], class.in_words()))
+    }
+
+    fn tried(&mut self, arm: usize, windows: u32, value: Measured) -> Step {
+        let (name, better) = (self.names[arm].clone(), self.metric.better());
+        let Some((best, lead)) = self.best_but(Some(arm)) else {
+            self.values[arm] = Some(value);
+            return self.next(format!("{name} was tried"));
+        };
+        // The first window of one that warms up counts only if it was the better one: then half.
+        let first = self.values[arm].filter(|first| windows > 1 && first.gain_over(&value, better) > 0.0);
+        let value = first.map_or(value, |first| Measured {
+            value: f64::midpoint(first.value, value.value),
+            busy: f64::midpoint(first.busy, value.busy),
+        });
+        self.values[arm] = Some(value);
+        let gain = value.gain_over(&lead, better);
+        let percent = format!("{:+.0}% against {}", gain * 100.0, self.names[best]);
+        let hopes = gain > ABANDON || (self.expected(arm) > 0.0 && gain > COLD);
+        if hopes && windows == 1 && prior::warms_up(&name) {
+            self.phase = Phase::Trial(arm, windows);
+            let why = format!("{name} warms up and goes on for a second window: {percent}");
+            return Step { scheduler: Some(arm), why };
+        }
+        let what = if gain <= ABANDON { "abandoned" } else { "tried" };
+        self.next(format!("{what} {name}: {percent}"))
+    }
+
+    /// Starts the next trial, or the stay.
+    fn next(&mut self, before: String) -> Step {
+        while let Some(arm) = self.left.pop() {
+            if !self.is_worth_a_trial(arm) {
+                self.skipped.insert(0, arm);
+                continue;
+            }
+            self.phase = Phase::Trial(arm, 0);
+            let gain = self.expected(arm) * 100.0;
+            let why = format!("{before}; trying {} (expected {gain:+.0}% over none)", self.names[arm]);
+            return Step { scheduler: Some(arm), why };
+        }
+        let Some((best, _)) = self.best() else { return self.over(before) };
+        let several = self.values.iter().flatten().count() > 1;
+        let gain = self.gain_over_none();
+        let doubtful = |arm: &usize| several && (*arm == best || gain < PLAIN);
+        if let Some(first) = self.provisional.take().filter(doubtful) {
+            self.phase = Phase::Again(first);
+            let why = format!(
+                "{before}; measuring {} again, as its first window may have been disturbed",
+                self.names[first]
+            );
+            return Step { scheduler: Some(first), why };
+        }
+        if Some(best) == self.none() || self.gain_over_none() < WORTH {
+            return self.over(before);
+        }
+        self.phase = Phase::Stay(best, 0, 0.0);
+        let why = format!("{before}; using {}, the best of those tried", self.names[best]);
+        Step { scheduler: Some(best), why }
+    }
+
+    /// Whether a scheduler may come near the best one. `none` is always measured, as everything is compared with it.
+    fn is_worth_a_trial(&self, arm: usize) -> bool {
+        let (gained, expected) = (self.gain_over_none(), self.expected(arm));
+        // Without `none` nothing is known of the gain.
+        !(CLEAR..f64::INFINITY).contains(&gained)
+            || Some(arm) == self.none()
+            || expected >= f64::min(gained / 2.0, 0.5)
+    }
+
+    /// The gain of the best one over `none`; infinite if `none` was not measured.
+    fn gain_over_none(&self) -> f64 {
+        let none = self.none().and_then(|none| self.values[none]);
+        let gain =
+            |((_, best), none): ((usize, Measured), Measured)| best.gain_over(&none, self.metric.better());
+        self.best().zip(none).map_or(f64::INFINITY, gain)
+    }
+
+    fn stayed(&mut self, arm: usize, windows: usize, mean: Measured) -> Step {
+        let better = self.metric.better();
+        let promised = self.values[arm].unwrap_or(mean);
+        if windows == VERIFY && mean.gain_over(&promised, better) <= ABANDON {
+            // The trial was no measure of it: what it outshone has its turn.
+            self.values[arm] = Some(mean);
+            self.left = std::mem::take(&mut self.skipped);
+            return self.next(format!("{} gives less than in its trial", self.names[arm]));
+        }
+        if windows < STAY {
+            self.phase = Phase::Stay(arm, windows, mean.value);
+            let why = format!("stay with {}, the best of those tried", self.names[arm]);
+            return Step { scheduler: Some(arm), why };
+        }
+        self.values[arm] = Some(mean);
+        match self.none().filter(|_| self.gain_over_none() >= CLEAR) {
+            Some(none) => {
+                self.phase = Phase::Check(none);
+                let why = format!(
+                    "{} was the best of those tried; measuring {} again",
+                    self.names[arm], self.names[none]
+                );
+                Step { scheduler: Some(none), why }
+            }
+            None => self.over(format!("{} was the best of those tried", self.names[arm])),
+        }
+    }
+
+    fn over(&mut self, why: String) -> Step {
+        self.phase = Phase::Over;
+        Step { scheduler: None, why }
+    }
+
+    fn expected(&self, arm: usize) -> f64 {
+        self.class.map_or(0.0, |class| prior::gain(&self.names[arm], class, self.metric))
+    }
+
+    fn none(&self) -> Option<usize> {
+        ["none", "noop"].iter().find_map(|plain| self.names.iter().position(|name| name == plain))
+    }
+
+    fn best(&self) -> Option<(usize, Measured)> {
+        self.best_but(None)
+    }
+
+    fn best_but(&self, without: Option<usize>) -> Option<(usize, Measured)> {
+        let better: Better = self.metric.better();
+        let known = self.values.iter().enumerate().filter_map(|(arm, value)| Some((arm, (*value)?)));
+        let known = known.filter(|&(arm, _)| Some(arm) != without);
+        known.reduce(|best, other| if other.1.gain_over(&best.1, better) > 0.0 { other } else { best })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use elevator::{Op, Sector, Sectors, Span, Time};
+    use ioanalyzer::Access;
+
+    const NAMES: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq{low_latency=0}"];
+
+    /// Four sequential readers of a disk, or requests at random.
+    fn window(streams: bool) -> Window {
+        let access = |n: u64| Access {
+            time: Time::ZERO,
+            position: Sector(if streams {
+                n % 4 * (1 << 28) + n / 4 * 8
+            } else {
+                n * 99_999_999 % (1 << 30)
+            }),
+            op: Op::Read,
+            size: Sectors(8),
+        };
+        Window { start: Time::ZERO, length: Span::from_secs(5), accesses: (0..600).map(access).collect() }
+    }
+
+    /// The schedulers of 40 windows on a device where window `n` under a scheduler has this value, and the results.
+    fn opened(streams: bool, value: impl Fn(usize, usize) -> f64) -> (Vec<usize>, Opened) {
+        let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
+        let (mut ran, mut all) = (0, Vec::new());
+        while !opening.is_over() && all.len() < 40 {
+            all.push(ran);
+            let measured = Measured::throughout(value(ran, all.len()));
+            let step = opening.window(ran, measured, &window(streams), None);
+            ran = step.scheduler.unwrap_or(ran);
+        }
+        (all, opening.results())
+    }
+
+    #[test]
+    fn the_highest_expected_gain_comes_first_and_what_cannot_reach_it_is_left_out() {
+        let (all, opened) = opened(true, |arm, _| [0.5, 0.5, 0.5, 36.0][arm]);
+        assert_eq!(all, [&[0, 3, 3][..], &[3; STAY], &[0]].concat());
+        assert!(opened.clear && opened.best == Some(3), "{opened:?}");
+    }
+
+    #[test]
+    fn one_that_is_clearly_worse_is_abandoned_after_one_window() {
+        let (all, opened) = opened(false, |arm, _| [100.0, 101.0, 100.0, 30.0][arm]);
+        assert_eq!(all, [0, 1, 2, 3, 0]);
+        assert_eq!((opened.clear, opened.hopeless), (false, vec![3]));
+    }
+
+    #[test]
+    fn a_disturbed_first_window_is_measured_again() {
+        let (all, opened) =
+            opened(false, |arm, n| if n == 1 { 50.0 } else { [100.0, 99.0, 100.0, 60.0][arm] });
+        assert_eq!((all, opened.best), (vec![0, 1, 0, 2, 3], Some(0)));
+    }
+
+    #[test]
+    fn a_lucky_trial_gives_the_others_their_turn() {
+        let (all, opened) =
+            opened(true, |arm, n| if arm == 3 && n > 3 { 5.0 } else { [10.0, 12.0, 10.0, 90.0][arm] });
+        assert_eq!(all[..8], [0, 3, 3, 3, 3, 3, 1, 2]);
+        assert_eq!(opened.best, Some(1));
+    }
+
+    #[test]
+    fn a_rejected_scheduler_is_not_tried_again() {
+        let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
+        let first = opening.window(0, Measured::throughout(1.0), &window(true), None);
+        assert_eq!(first.scheduler, Some(3));
+        assert_eq!(opening.rejected(3).scheduler, Some(1));
+        assert!(opening.results().values[3].is_none());
+    }
+}

@@ -1,0 +1,219 @@
+//! The expected gain of a scheduler before any was tried: which one to try first.
+//!
+//! # Idea
+//! Which scheduler helps depends on two facts that one window shows: whether a change of position costs the device much, and whether synchronous
+//! readers continue where they were. Such readers suffer from *deceptive idleness* (Iyer and Druschel, SOSP 2001): each has no request queued for
+//! a moment after its last one, and a scheduler that does not wait moves the head to another reader. Schedulers that wait gain a multiple; all
+//! others only sort. Without positioning costs, no scheduler gains and each costs processor time.
+//!
+//! The figures are the medians of `docs/duel-results.md` (real programs on an emulated disk, against `none` or `noop`), rounded down. Only
+//! their order and rough size matter: each scheduler is measured before it is used.
+//!
+//! # Not for
+//! A forecast of the gain. A trial that disagrees overrules the figure.
+
+use elevator::Op;
+use ioanalyzer::{Metric, Window};
+use std::collections::VecDeque;
+
+/// Earlier accesses that an access may continue.
+const LOOK_BEHIND: usize = 32;
+/// An access continues another one within this distance, in sectors: 1 MiB, so that files of one directory are one stream.
+const NEAR: u64 = 1 << 11;
+/// A service time per change of position from which on positioning counts, in seconds. Disks take 3 to 15 ms, solid-state drives 0.1 ms.
+const SLOW: f64 = 1e-3;
+/// Changes between streams per second from which on several streams are active.
+const SEVERAL: f64 = 2.0;
+
+/// A load, as far as it decides which scheduler helps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LoadClass {
+    /// The device does not lose time by changes of position.
+    Fast,
+    /// Several readers that continue where they were, or in the neighbourhood.
+    Streams,
+    /// The same beside writes.
+    StreamsBesideWrites,
+    /// One sequential reader.
+    OneStream,
+    /// Reads at random positions.
+    RandomReads,
+    /// Random reads beside writes.
+    RandomMix,
+    /// Almost only writes.
+    Writes,
+}
+
+impl LoadClass {
+    /// The class of a window in which the device was busy for this share of the time.
+    #[must_use]
+    pub fn of(window: &Window, busy: f64) -> Self {
+        let (mut reads, mut all, mut local, mut changes) = (0.0, 0.0, 0.0, 0.0);
+        let mut latest: VecDeque<u64> = VecDeque::with_capacity(LOOK_BEHIND);
+        for access in window.placed() {
+            let (start, end) = (access.position.0, access.position.0 + u64::from(access.size.0));
+            let is_read = access.op == Op::Read;
+            all += 1.0;
+            reads += f64::from(u8::from(is_read));
+            let continues_last = latest.front().is_some_and(|&last| last.abs_diff(start) <= NEAR);
+            let continues = latest.iter().any(|&last| last.abs_diff(start) <= NEAR);
+            local += f64::from(u8::from(is_read && continues));
+            changes += f64::from(u8::from(!continues_last));
+            if latest.len() == LOOK_BEHIND {
+                latest.pop_back();
+            }
+            latest.push_front(end);
+        }
+        let seconds = window.length.as_secs_f64();
+        if busy * seconds / f64::max(changes, 1.0) < SLOW {
+            return Self::Fast;
+        }
+        let (share, local) = (reads / f64::max(all, 1.0), local / f64::max(reads, 1.0));
+        match (share >= 0.1, share >= 0.9, local >= 0.4) {
+            (false, ..) => Self::Writes,
+            (true, true, true) if changes / seconds < SEVERAL => Self::OneStream,
+            (true, true, true) => Self::Streams,
+            (true, false, true) => Self::StreamsBesideWrites,
+            (true, true, false) => Self::RandomReads,
+            (true, false, false) => Self::RandomMix,
+        }
+    }
+
+    /// The class in words.
+    #[must_use]
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::Fast => "a device without positioning costs",
+            Self::Streams => "several sequential readers",
+            Self::StreamsBesideWrites => "sequential readers beside writes",
+            Self::OneStream => "one sequential reader",
+            Self::RandomReads => "random reads",
+            Self::RandomMix => "random reads beside writes",
+            Self::Writes => "writes",
+        }
+    }
+}
+
+/// What a scheduler does that matters here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Family {
+    /// First come, first served.
+    None,
+    /// Sorts, and limits the wait of each request.
+    Deadline,
+    /// Limits the number of requests in flight by latency.
+    Kyber,
+    /// Waits for the next request of the process or stream that was served.
+    Waits,
+    /// The same as long as it does not take the processes for a burst of one application: `bfq` with `low_latency`, which then merges their
+    /// queues and stops waiting.
+    WaitsUnlessBurst,
+    /// Sorts by position only.
+    Sorts,
+    Unknown,
+}
+
+impl Family {
+    /// By a name such as `bfq`, `deadline-2.6.32`, `stream(deadline)`, `bfq{slice_idle=0}`.
+    fn of(name: &str) -> Self {
+        let plain = name.split(['{', '(', '-']).next().unwrap_or(name);
+        match plain {
+            "none" | "noop" => Self::None,
+            "mq" | "deadline" => Self::Deadline,
+            "kyber" => Self::Kyber,
+            "bfq" if !name.contains("low_latency=0") => Self::WaitsUnlessBurst,
+            "bfq" | "cfq" | "anticipatory" | "stream" => Self::Waits,
+            "elevator" | "look" | "c" | "sstf" | "sptf" => Self::Sorts,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Whether a scheduler needs more than one window until its effect shows: one that waits first learns how long its processes think.
+#[must_use]
+pub fn warms_up(name: &str) -> bool {
+    matches!(Family::of(name), Family::Waits | Family::WaitsUnlessBurst)
+}
+
+/// The expected gain over `none`, as a part of what `none` gives.
+#[must_use]
+pub fn gain(name: &str, class: LoadClass, metric: Metric) -> f64 {
+    let (row, family) = (class, Family::of(name));
+    if !metric.is_rate() {
+        return in_latency(row, family);
+    }
+    match (row, family) {
+        (_, Family::None) => 0.0,
+        (LoadClass::Fast, Family::Waits | Family::WaitsUnlessBurst) => -0.25,
+        (LoadClass::Fast, _) => -0.03,
+        (LoadClass::Streams, Family::Waits) => 2.0,
+        (LoadClass::StreamsBesideWrites, Family::Waits) => 1.0,
+        (LoadClass::Streams | LoadClass::StreamsBesideWrites, Family::WaitsUnlessBurst) => 0.4,
+        (LoadClass::RandomReads | LoadClass::RandomMix, Family::Waits | Family::WaitsUnlessBurst) => -0.1,
+        (LoadClass::OneStream | LoadClass::Writes, Family::Waits | Family::WaitsUnlessBurst) => 0.0,
+        (LoadClass::OneStream, _) => 0.0,
+        (LoadClass::StreamsBesideWrites, Family::Deadline) => 0.2,
+        (LoadClass::Writes | LoadClass::RandomMix, Family::Deadline) => 0.1,
+        (_, Family::Deadline | Family::Sorts) => 0.05,
+        (_, Family::Kyber | Family::Unknown) => 0.01,
+    }
+}
+
+/// The same for latencies and fairness: what delays one request for another helps, even without positioning costs.
+const fn in_latency(class: LoadClass, family: Family) -> f64 {
+    match (class, family) {
+        (_, Family::None) => 0.0,
+        (LoadClass::Streams | LoadClass::StreamsBesideWrites, Family::Waits | Family::WaitsUnlessBurst) => {
+            0.6
+        }
+        (LoadClass::RandomMix | LoadClass::StreamsBesideWrites, Family::Deadline) => 0.4,
+        (LoadClass::RandomMix, Family::Waits | Family::WaitsUnlessBurst) => 0.3,
+        (LoadClass::RandomMix | LoadClass::StreamsBesideWrites, Family::Kyber) => 0.2,
+        (_, Family::Kyber) => 0.05,
+        (_, Family::Deadline) => 0.02,
+        (_, Family::Waits | Family::WaitsUnlessBurst) => -0.1,
+        (_, Family::Sorts | Family::Unknown) => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use elevator::{Sector, Sectors, Span, Time};
+    use ioanalyzer::{Access, Random};
+
+    fn class(accesses: impl Iterator<Item = (Op, u64)>, busy: f64) -> LoadClass {
+        let access =
+            |(op, position)| Access { time: Time::ZERO, position: Sector(position), op, size: Sectors(8) };
+        let accesses = accesses.map(access).collect();
+        LoadClass::of(&Window { start: Time::ZERO, length: Span::from_secs(5), accesses }, busy)
+    }
+
+    #[test]
+    fn loads_are_classified_by_what_decides() {
+        let (mut random, far) = (Random::seeded(1), 1 << 30);
+        let mut at_random = |_| (Op::Read, random.below(far));
+        let reader = |n: u64| (Op::Read, (n % 4) * far + n / 4 * 8);
+        assert_eq!(class((0..500).map(reader), 1.0), LoadClass::Streams);
+        assert_eq!(class((0..50_000).map(|n| (Op::Read, n * 8)), 1.0), LoadClass::OneStream);
+        assert_eq!(class((0..500).map(&mut at_random), 1.0), LoadClass::RandomReads);
+        assert_eq!(class((0..50_000).map(&mut at_random), 1.0), LoadClass::Fast);
+        let beside = |n: u64| if n % 2 == 0 { reader(n / 2) } else { (Op::Write, n * 4_000_000) };
+        assert_eq!(class((0..500).map(beside), 1.0), LoadClass::StreamsBesideWrites);
+        assert_eq!(class((0..500).map(|n| (Op::Write, n * 4_000_000)), 1.0), LoadClass::Writes);
+    }
+
+    #[test]
+    fn schedulers_that_wait_come_first_for_readers_and_last_for_fast_devices() {
+        let best = |class, metric| {
+            let names = ["mq-deadline", "kyber", "bfq", "bfq{low_latency=0}", "none"];
+            names.into_iter().max_by(|a, b| gain(a, class, metric).total_cmp(&gain(b, class, metric)))
+        };
+        assert_eq!(best(LoadClass::Streams, Metric::Bandwidth), Some("bfq{low_latency=0}"));
+        assert_eq!(best(LoadClass::RandomMix, Metric::Iops), Some("mq-deadline"));
+        assert_eq!(best(LoadClass::Fast, Metric::Bandwidth), Some("none"));
+        for name in ["bfq{low_latency=0}", "stream(deadline)", "cfq-2.6.32", "anticipatory-2.6.32"] {
+            assert!(warms_up(name) && gain(name, LoadClass::Streams, Metric::Bandwidth) > 1.0, "{name}");
+        }
+    }
+}
