@@ -5,5 +5,7 @@
 
 mod client;
 pub mod protocol;
+mod supervised;
 
 pub use client::Client;
+pub use supervised::process_for;

@@ -9,8 +9,8 @@ use comfy_table::{Table, presets};
 use elevator::text::{counted, did_you_mean};
 use schedulers::registry::Catalogue;
 use serde_json::Value;
-use server::control::Client;
 use server::control::protocol::{ItemState, State};
+use server::control::{Client, process_for};
 
 use crate::error::Error;
 use crate::input::quantity::some_time;
@@ -124,6 +124,14 @@ fn refused(socket: &Path, error: &std::io::Error) -> Error {
 
 /// What is wrong with a server's socket, or with what the server was asked for.
 pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
+    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
+        && let Some(pid) = process_for(socket)
+    {
+        return Error::Failed(format!(
+            "{}: process {pid} is restarting its server, which does not listen yet ({error}); requests to the attached device wait; try again",
+            socket.display()
+        ));
+    }
     let socket = socket.display();
     match error.kind() {
         ErrorKind::PermissionDenied => Error::Permission(format!("{socket}: {error}")),

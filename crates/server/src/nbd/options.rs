@@ -92,16 +92,23 @@ impl NbdOptions {
     /// Clients served at once from one address.
     pub(super) fn per_address(&self) -> usize {
         let total = usize::from(self.connections);
-        self.connections_per_address.map_or((total * 3 / 4).max(1), usize::from).min(total)
+        self.connections_per_address.map_or((total * 3 / 4).max(1), usize::from)
     }
 
-    /// Checks that these addresses may be served with, or without, certificates.
+    /// Checks that these addresses may be served with, or without, certificates, and that the limits fit.
     ///
     /// # Errors
-    /// An address needs certificates, or no address uses them.
+    /// An address needs certificates, or no address uses them; or the limit of an address is above that of all.
     pub(super) fn check(&self) -> Result<(), ServeError> {
         let wrong = |problem: String| Err(ServeError::Configuration(problem));
         let tcp = |address: &Address| matches!(address, Address::Tcp(_));
+        if let Some(most) = self.connections_per_address.filter(|&most| most > self.connections) {
+            return wrong(format!(
+                "--connections-per-address {most} is above --connections {}, which limits all clients together: lower the first or \
+                 raise the second",
+                self.connections
+            ));
+        }
         if self.tls.is_some() && !self.addresses.iter().any(tcp) {
             // Who asks for client certificates expects that no client connects without one.
             let problem = "TLS needs a TCP address; a unix socket admits its owner only and does not use TLS";
@@ -189,6 +196,18 @@ mod tests {
             NbdOptions { connections, connections_per_address, ..NbdOptions::default() }.per_address()
         };
         assert_eq!([1, 2, 3, 4, 16].map(|total| per_address(total, None)), [1, 1, 2, 3, 12]);
-        assert_eq!(per_address(16, Some(20)), 16);
+        assert_eq!(per_address(16, Some(16)), 16);
+    }
+
+    #[test]
+    fn the_limit_of_an_address_is_not_above_that_of_all() {
+        let check = |most| {
+            let limits =
+                NbdOptions { connections: 16, connections_per_address: Some(most), ..options("unix:/run/a") };
+            limits.check().map_err(|error| error.to_string())
+        };
+        assert_eq!(check(16), Ok(()));
+        let problem = check(17).unwrap_err();
+        assert!(problem.contains("--connections-per-address 17 is above --connections 16"), "{problem}");
     }
 }
