@@ -64,6 +64,11 @@ impl Simulated {
         self.timeout = Some((timeout, Time::ZERO));
     }
 
+    /// Refuses clients memory whenever `refuses` returns true for the number of bytes.
+    pub fn refuse_memory(&mut self, refuses: impl FnMut(usize) -> bool + 'static) {
+        self.core.device.pool.refuse(refuses);
+    }
+
     /// A client connects, with structured replies or without.
     pub fn connect(&mut self, structured: bool) -> Rc<RefCell<Channel>> {
         let channel = self.arrivals.connect(Agreed { structured, base_allocation: structured });

@@ -9,7 +9,7 @@ use std::ops::{Deref, DerefMut};
 
 pub use self::chunk::{Chunk, Lent, Shown};
 pub use self::pages::ALIGNMENT;
-use self::pages::{Page, Pages, allocate, bytes, bytes_mut};
+use self::pages::{Page, Pages, allocate, bytes, bytes_mut, try_allocate};
 
 /// The largest buffer; whoever has more to move splits it.
 pub const LARGEST: usize = 1 << 20;
@@ -82,13 +82,15 @@ pub struct Pool {
     free: [Vec<Box<[Page]>>; CLASSES],
     kept: usize,
     keep: usize,
+    /// Whether a client's request for so many bytes is refused, as if there were no memory: for the simulation.
+    refuses: Option<Box<dyn FnMut(usize) -> bool>>,
 }
 
 impl Pool {
     /// A pool that keeps up to `keep` bytes of free buffers.
     #[must_use]
     pub fn new(keep: usize) -> Self {
-        Self { free: Default::default(), kept: 0, keep }
+        Self { free: Default::default(), kept: 0, keep, refuses: None }
     }
 
     /// A buffer of `len` bytes, at most `LARGEST`. What it holds is arbitrary.
@@ -96,17 +98,53 @@ impl Pool {
     pub fn take(&mut self, len: usize) -> Buffer {
         let len = len.min(LARGEST);
         let bytes = footprint(len);
-        let pages = match self.free[class(bytes)].pop() {
-            Some(pages) => {
-                self.kept -= bytes;
-                pages
-            }
-            None => {
-                self.give_up(bytes);
-                allocate(bytes)
-            }
-        };
+        let pages = self.kept_pages(bytes).unwrap_or_else(|| allocate(bytes));
         Buffer { pages, len, lent: None }
+    }
+
+    /// As [`take`](Self::take), for a client that can be refused; `None` if there is no memory.
+    #[must_use]
+    pub fn try_take(&mut self, len: usize) -> Option<Buffer> {
+        let len = len.min(LARGEST);
+        let bytes = footprint(len);
+        if self.is_refused(bytes) {
+            return None;
+        }
+        let pages = match self.kept_pages(bytes) {
+            Some(pages) => pages,
+            None => try_allocate(bytes)?,
+        };
+        Some(Buffer { pages, len, lent: None })
+    }
+
+    /// Zeroed memory for a client, which the pool does not keep; `None` if there is none.
+    #[must_use]
+    pub fn try_bytes(&mut self, len: usize) -> Option<Box<[u8]>> {
+        let mut memory = Vec::new();
+        if self.is_refused(len) || memory.try_reserve_exact(len).is_err() {
+            return None;
+        }
+        memory.resize(len, 0);
+        Some(memory.into_boxed_slice())
+    }
+
+    /// Refuses clients memory whenever `refuses` returns true for the number of bytes.
+    pub fn refuse(&mut self, refuses: impl FnMut(usize) -> bool + 'static) {
+        self.refuses = Some(Box::new(refuses));
+    }
+
+    fn is_refused(&mut self, bytes: usize) -> bool {
+        self.refuses.as_mut().is_some_and(|refuses| refuses(bytes))
+    }
+
+    /// Pages of a buffer of that size that was returned. Without one, others are freed for a new one.
+    fn kept_pages(&mut self, bytes: usize) -> Option<Pages> {
+        let pages = self.free[class(bytes)].pop();
+        match &pages {
+            Some(_) => self.kept -= bytes,
+            None => self.give_up(bytes),
+        }
+        pages
     }
 
     /// Frees kept buffers of other sizes, as many as make up for a new one of `bytes`: the pool and what was taken from it then
@@ -162,6 +200,19 @@ mod tests {
         pool.put(larger);
         let _ = pool.take(LARGEST);
         assert_eq!(pool.kept, 0);
+    }
+
+    #[test]
+    fn a_client_is_refused_memory_and_others_get_it_later() {
+        let mut pool = Pool::new(1 << 20);
+        let mut times = 0;
+        pool.refuse(move |_| {
+            times += 1;
+            times < 3
+        });
+        assert!(pool.try_take(4096).is_none() && pool.try_bytes(512).is_none());
+        assert_eq!(pool.try_take(4096).map(|buffer| buffer.len()), Some(4096));
+        assert!(try_allocate(usize::MAX / 2).is_none(), "more than there is");
     }
 
     #[test]

@@ -13,6 +13,14 @@ pub(super) fn allocate(bytes: usize) -> Pages {
     vec![Page([0; ALIGNMENT]); bytes / ALIGNMENT].into_boxed_slice()
 }
 
+/// The same; `None` if there is no memory.
+pub(super) fn try_allocate(bytes: usize) -> Option<Pages> {
+    let (mut pages, count) = (Vec::new(), bytes / ALIGNMENT);
+    pages.try_reserve_exact(count).ok()?;
+    pages.resize(count, Page([0; ALIGNMENT]));
+    Some(pages.into_boxed_slice())
+}
+
 pub(super) fn bytes(pages: &Pages) -> &[u8] {
     // SAFETY: `Page` is an array of bytes without padding, as its size is its alignment.
     unsafe { std::slice::from_raw_parts(pages.as_ptr().cast(), pages.len() * ALIGNMENT) }

@@ -37,23 +37,23 @@ impl<S> Default for Connections<S> {
 }
 
 impl<S: Stream> Connections<S> {
-    /// Adds a client; its index, for [`readable`](Self::readable).
+    /// Adds a client; its index, for [`readable`](Self::readable). `None` if there is no memory for it: it is disconnected.
     pub(super) fn adopt(
         &mut self,
         greeted: Greeted<S>,
         questions: Option<Sender<Question>>,
         host: &mut Host<'_>,
-    ) -> usize {
+    ) -> Option<usize> {
         let index = self.all.iter().position(Option::is_none).unwrap_or_else(|| {
             self.all.push(None);
             self.all.len() - 1
         });
         self.processes = self.processes.wrapping_add(1).max(1);
         let process = Process::single(self.processes);
-        let mut connection = Connection::new(index as u16, process, greeted, questions, host);
+        let mut connection = Connection::new(index as u16, process, greeted, questions, host)?;
         connection.flush(number(index), host);
         self.all[index] = Some(connection);
-        index
+        Some(index)
     }
 
     /// Disconnects one client that has been idle for `least`, for a client that waits for a place: of the address with the most clients

@@ -46,6 +46,10 @@ pub struct Client {
     pub deaf_until: Time,
     /// It has left; what it had sent may still take effect.
     pub gone: bool,
+    /// It has received nothing yet.
+    pub is_new: bool,
+    /// Memory was scarce since it connected.
+    pub met_scarcity: bool,
     /// It has said goodbye and reads its last replies.
     pub leaving: bool,
 }
@@ -58,6 +62,10 @@ pub struct Findings<'a> {
     pub failed: u64,
     pub longest: u64,
     pub violation: Option<String>,
+    /// Requests that were refused for lack of memory.
+    pub refused: u64,
+    /// A refused request counts as acknowledged.
+    pub is_mutated: bool,
     /// The number at which a flush was sent that has just been acknowledged, or a durable write's stamp.
     pub acknowledged_flush: Option<u64>,
     /// Sectors that a reader of the whole disk has found.
@@ -70,11 +78,12 @@ impl Findings<'_> {
     }
 }
 
+const ENOMEM: u32 = 12;
 const SIMPLE: u32 = 0x6744_6698;
 const STRUCTURED: u32 = 0x668e_33ef;
 
 impl Client {
-    pub fn new(channel: Rc<RefCell<Channel>>, structured: bool) -> Self {
+    pub fn new(channel: Rc<RefCell<Channel>>, structured: bool, met_scarcity: bool) -> Self {
         Self {
             channel,
             structured,
@@ -83,6 +92,8 @@ impl Client {
             position: 0,
             deaf_until: Time::ZERO,
             gone: false,
+            is_new: true,
+            met_scarcity,
             leaving: false,
         }
     }
@@ -187,13 +198,17 @@ impl Client {
         self.leaving = true;
     }
 
-    /// Leaves: closes its end, or is cut off, after any byte of what it has sent.
-    pub fn leave(&mut self, random: &mut Random) {
+    /// Leaves: closes its end, or is cut off, after any byte of what it has sent. A mutated server takes what is missing for zeroes.
+    pub fn leave(&mut self, random: &mut Random, is_mutated: bool) {
         let mut channel = self.channel.borrow_mut();
         let there = channel.to_server.as_slice().len() as u64;
-        channel.to_server.truncate(random.below(there + 1) as usize);
-        if random.once_in(2) {
+        let sent = random.below(there + 1);
+        channel.to_server.truncate(sent as usize);
+        if random.once_in(2) && !is_mutated {
             channel.reset = true;
+        }
+        if is_mutated {
+            channel.to_server.push(&vec![0; (there - sent) as usize]);
         }
         channel.closed = true;
         self.gone = true;
@@ -307,7 +322,10 @@ impl Client {
     }
 
     fn end(&mut self, at: usize, error: u32, findings: &mut Findings<'_>) {
+        self.is_new = false;
         let pending = self.pending.swap_remove(at);
+        findings.refused += u64::from(error == ENOMEM);
+        let error = if error == ENOMEM && findings.is_mutated { 0 } else { error };
         findings.answered += 1;
         findings.failed += u64::from(error != 0);
         findings.longest = findings.longest.max(findings.now.since(pending.at).as_nanos());

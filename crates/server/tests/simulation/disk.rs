@@ -11,7 +11,7 @@ use std::rc::Rc;
 use elevator::queue::{Barriers, Cache};
 use elevator::{Op, Random, Sector, Span, Time};
 use rustix::io::Errno;
-use server::backend::{Backend, Done, Geometry, Job};
+use server::backend::{Backend, Done, Geometry, Job, Payload, Piece};
 use server::simulation::{Calls, carry_out};
 
 pub const SECTOR: usize = 512;
@@ -33,6 +33,20 @@ pub enum Mutation {
     WritesShort,
     /// One read returns what the sector held before the latest write.
     ReadsStale,
+    /// A job that hangs is returned as failed after the request timeout, and its write is carried out later.
+    LandsLate,
+    /// A failed job is answered without an error.
+    HidesError,
+    /// A full disk acknowledges writes that it does not carry out.
+    HidesFull,
+    /// The kill of a server undoes its latest write.
+    LosesAtKill,
+    /// A switch of the scheduler loses a request in the device.
+    LosesAtSwitch,
+    /// Bytes that a client did not send before it left are taken for zeroes.
+    RunsCutOff,
+    /// A request for which there was no memory is acknowledged.
+    AcknowledgesRefused,
 }
 
 /// A mutation happens once in so many occasions.
@@ -71,6 +85,9 @@ struct Volatile {
 
 struct Running {
     job: Job,
+    started: Time,
+    /// Its effect comes after its answer, at this time.
+    lands: Option<Time>,
     /// A flush covers the writes below this number.
     covers: u64,
 }
@@ -93,7 +110,11 @@ pub struct Disk {
     pub full: bool,
     /// The disk refuses to punch holes.
     pub no_punch: bool,
+    /// After this time the server fails a request, and gives the disk no other write for its sectors until the disk has returned it.
+    pub timeout: Option<Span>,
     pub mutation: Option<Mutation>,
+    /// Writes that are carried out after their answer, and when.
+    landing: Vec<(Time, u32, Vec<u64>)>,
     /// Occasions until the mutation happens again.
     occasions: u64,
     twice: Option<Job>,
@@ -127,7 +148,9 @@ impl Disk {
             service: Span::from_millis(1),
             full: false,
             no_punch: false,
+            timeout: None,
             mutation: None,
+            landing: Vec::new(),
             occasions: OCCASIONS,
             twice: None,
             violation: None,
@@ -178,12 +201,27 @@ impl Disk {
                 let _ = self.carry_out(running);
             }
         }
+        if self.mutation == Some(Mutation::LosesAtKill)
+            && let Some(write) = self.volatile.last()
+        {
+            let content = &mut self.contents[write.sector as usize];
+            content.current = content.before;
+        }
         self.restart();
+    }
+
+    /// The scheduler is switched.
+    pub fn switched(&mut self) {
+        if self.mutation == Some(Mutation::LosesAtSwitch) {
+            let running = self.jobs.iter_mut().find(|running| running.is_some());
+            let _ = running.and_then(Option::take);
+        }
     }
 
     fn restart(&mut self) {
         self.due.clear();
         self.jobs.clear();
+        self.landing.clear();
         (self.full, self.twice, self.zeroes_as_data) = (false, None, false);
     }
 
@@ -191,7 +229,7 @@ impl Disk {
     fn torn(&mut self, job: Job) {
         let saved = self.faults;
         self.faults = Faults { error: 2, short: 2, ..Faults::default() };
-        let _ = self.carry_out(Running { job, covers: u64::MAX });
+        let _ = self.carry_out(Running { job, started: Time::ZERO, lands: None, covers: u64::MAX });
         self.faults = saved;
     }
 
@@ -255,9 +293,15 @@ impl Disk {
         if self.once_in(self.faults.late) {
             takes *= 1000;
         }
+        let mut lands = None;
         if self.once_in(self.faults.hung) {
             takes += 60_000_000_000;
+            if self.mutation == Some(Mutation::LandsLate) && job.op == Op::Write {
+                lands = Some(now + Span::from_nanos(takes));
+                takes = 21_000_000_000;
+            }
         }
+        self.check_late(now, &job);
         if self.mutates(Mutation::NeverAnswers) {
             return;
         }
@@ -266,26 +310,80 @@ impl Disk {
         self.due.push(Reverse((at, self.started, job.tag.0)));
         // A flush need not cover what is written while it runs. Any other job's sync comes behind its own writes.
         let covers = if job.op == Op::Flush { self.order } else { u64::MAX };
-        self.jobs[tag] = Some(Running { job, covers });
+        self.jobs[tag] = Some(Running { job, started: now, lands, covers });
+    }
+
+    /// A write must not come between an older one that has failed for its lateness and that one's end: the older one would replace it.
+    fn check_late(&mut self, now: Time, job: &Job) {
+        let Some(timeout) = self.timeout else { return };
+        let changes = |op| matches!(op, Op::Write | Op::Discard);
+        let late = self.jobs.iter().flatten().find(|running| {
+            // The server compares its limit from time to time.
+            let is_late = now.since(running.started).as_nanos() > timeout.as_nanos() * 3 / 2;
+            let overlaps = running.job.start < job.start + job.sectors
+                && job.start < running.job.start + running.job.sectors;
+            is_late && overlaps && changes(running.job.op) && changes(job.op)
+        });
+        if let Some(late) = late {
+            let (sector, begun) = (job.start.0, late.started);
+            self.violation = Some(format!(
+                "a write to sector {sector} was started before an overdue one of {begun:?} returned"
+            ));
+        }
+    }
+
+    /// Writes whose effect comes after their answer.
+    fn land(&mut self, now: Time) {
+        for (_, first, stamps) in self.landing.extract_if(.., |(at, ..)| *at <= now).collect::<Vec<_>>() {
+            for (sector, stamp) in (first..).zip(stamps) {
+                self.put(sector, stamp, false);
+            }
+        }
     }
 
     fn poll(&mut self, now: Time) -> Option<Done> {
         if let Some(job) = self.twice.take() {
             return Some(Done { job, at: now, result: Ok(()) });
         }
-        let &Reverse((at, _, tag)) = self.due.peek()?;
-        if at > now {
-            return None;
+        self.land(now);
+        let running = loop {
+            let &Reverse((at, _, tag)) = self.due.peek()?;
+            if at > now {
+                return None;
+            }
+            self.due.pop();
+            // A mutation may have lost it.
+            if let Some(running) = self.jobs[tag as usize].take() {
+                break (at, running);
+            }
+        };
+        let (at, running) = running;
+        if let Some(lands) = running.lands {
+            self.landing.push((lands, running.job.start.0 as u32, stamps(&running.job)));
+            return Some(Done { job: running.job, at, result: Err(Errno::IO) });
         }
-        self.due.pop();
-        let running = self.jobs[tag as usize].take()?;
         if self.mutates(Mutation::AnswersTwice) {
             let Job { tag, op, start, sectors, fua, .. } = running.job;
             self.twice = Some(Job { tag, op, start, sectors, fua, pieces: Vec::new() });
         }
-        let (job, result) = self.carry_out(running);
+        let (job, mut result) = self.carry_out(running);
+        if self.mutation == Some(Mutation::HidesError) && result == Err(Errno::IO) {
+            result = Ok(());
+        }
         Some(Done { job, at, result })
     }
+}
+
+/// The stamps of a write's sectors.
+fn stamps(job: &Job) -> Vec<u64> {
+    let of = |piece: &Piece| match &piece.payload {
+        Payload::Data(data) => {
+            let sectors = data.as_chunks::<SECTOR>().0.iter();
+            sectors.map(|sector| u64::from_le_bytes(sector[..8].try_into().unwrap())).collect()
+        }
+        _ => vec![0; piece.sectors.0 as usize],
+    };
+    job.pieces.iter().flat_map(of).collect()
 }
 
 /// The calls of one job.
@@ -332,6 +430,9 @@ impl Calls for Served<'_> {
     }
 
     fn write(&mut self, offset: u64, from: &[u8], durable: bool) -> Result<usize, Errno> {
+        if self.disk.full && self.disk.mutates(Mutation::HidesFull) {
+            return Ok(from.len());
+        }
         let (bytes, result) = self.goes(from.len(), true);
         let first = (offset as usize / SECTOR) as u32;
         let short = usize::from(self.disk.mutates(Mutation::WritesShort));

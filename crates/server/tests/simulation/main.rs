@@ -15,7 +15,7 @@ mod oracle;
 
 extern crate elevator as dwell_elevator;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -87,6 +87,8 @@ struct Totals {
     switches: u64,
     scheduler_faults: u64,
     hoards: u64,
+    /// Requests and clients that were refused for lack of memory.
+    refused: u64,
     /// Most memory that the server held for one client, in bytes.
     most_held: u64,
     longest_ns: u64,
@@ -105,6 +107,7 @@ impl Totals {
         self.switches += other.switches;
         self.scheduler_faults += other.scheduler_faults;
         self.hoards += other.hoards;
+        self.refused += other.refused;
         self.most_held = self.most_held.max(other.most_held);
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
@@ -127,6 +130,8 @@ struct Life {
     now: Time,
     totals: Totals,
     ids: faulty::Shared,
+    /// Memory is scarce: about every second request for it is refused.
+    scarce: Rc<Cell<bool>>,
 }
 
 /// A server and its clients.
@@ -166,7 +171,18 @@ impl Life {
             now: Time::ZERO,
             totals: Totals { lives: 1, ..Totals::default() },
             ids: faulty::Shared::default(),
+            scarce: Rc::default(),
         }
+    }
+
+    /// Whether the server is refused memory, from now on.
+    fn refusing(&mut self) -> impl FnMut(usize) -> bool + use<> {
+        let (scarce, mut random) = (self.scarce.clone(), Random::new(self.random.next()));
+        move |_| scarce.get() && random.once_in(2)
+    }
+
+    fn mutation(&self) -> Option<Mutation> {
+        self.disk.borrow().mutation
     }
 
     fn scheduler(&mut self) -> (String, bool) {
@@ -178,6 +194,8 @@ impl Life {
 
     /// Another server over the same disk, set up at random.
     fn serve(&mut self) -> Serving {
+        self.scarce.set(false);
+        let refusing = self.refusing();
         let random = &mut self.random;
         let mut disk = self.disk.borrow_mut();
         disk.geometry.depth = [1, 2, 4, 8, 31, 31][random.below(6) as usize];
@@ -224,7 +242,8 @@ impl Life {
         let (window, checks, clients) =
             ([1, 4, 16, 64][random.below(4) as usize], is_calm || random.once_in(8), 1 + random.below(4));
         // A timeout answers for a disk that never does.
-        let times_out = random.once_in(2) && mutation != Some(Mutation::NeverAnswers);
+        let never = [Mutation::NeverAnswers, Mutation::LosesAtSwitch];
+        let times_out = random.once_in(2) && !mutation.is_some_and(|mutation| never.contains(&mutation));
         let (name, is_faulty) = self.scheduler();
         let is_calm = is_calm && !is_faulty;
         let supervision = if is_faulty {
@@ -250,9 +269,12 @@ impl Life {
         let observer = checker.clone().map(|checker| Box::new(checker) as Box<dyn Observer + Send>);
         let mut server =
             Simulated::new(options, &name, schedulers(self.ids.clone()), Box::new(disk), observer);
-        if times_out {
-            server.set_timeout(Span::from_secs(20));
+        server.refuse_memory(refusing);
+        let timeout = times_out.then_some(Span::from_secs(20));
+        if let Some(timeout) = timeout {
+            server.set_timeout(timeout);
         }
+        self.disk.borrow_mut().timeout = timeout;
         let mut serving =
             Serving { server, clients: Vec::new(), checker, may_be_faulty: is_faulty, is_calm, window };
         for _ in 0..clients {
@@ -267,7 +289,8 @@ impl Life {
         if self.random.once_in(3) {
             channel.borrow_mut().most = [100, 4096, 65_536][self.random.below(3) as usize];
         }
-        serving.clients.push(Client::new(channel, structured));
+        let met_scarcity = self.scarce.get();
+        serving.clients.push(Client::new(channel, structured, met_scarcity));
     }
 
     /// One server, from its start until it is stopped, killed, or without power.
@@ -319,6 +342,7 @@ impl Life {
                 // The limits of a server are set once; a faulty policy under long ones only takes longer.
                 serving.may_be_faulty |= is_faulty;
                 serving.server.switch(self.now, &name, self.random.once_in(2))?;
+                self.disk.borrow_mut().switched();
                 self.totals.switches += 1;
             }
             4..7 => self.tune(serving),
@@ -326,16 +350,26 @@ impl Life {
                 let full = self.random.once_in(2);
                 self.disk.borrow_mut().full = full;
             }
-            10..13 => {
+            10 => {
+                let is_scarce = self.random.once_in(2);
+                self.scarce.set(is_scarce);
+                serving.clients.iter_mut().for_each(|client| client.met_scarcity |= is_scarce);
+            }
+            11..14 => {
                 let at = self.random.below(serving.clients.len() as u64) as usize;
+                let is_mutated = self.mutation() == Some(Mutation::RunsCutOff);
                 let client = &mut serving.clients[at];
                 if !client.gone && !client.leaving {
                     self.totals.disconnects += 1;
-                    if self.random.once_in(3) { client.say_goodbye() } else { client.leave(&mut self.random) }
+                    if self.random.once_in(3) {
+                        client.say_goodbye()
+                    } else {
+                        client.leave(&mut self.random, is_mutated)
+                    }
                 }
                 self.connect(serving);
             }
-            13..30 => {
+            14..30 => {
                 let at = self.random.below(serving.clients.len() as u64) as usize;
                 let client = &mut serving.clients[at];
                 client.deaf_until = self.now + Span::from_millis(self.random.below(50));
@@ -413,11 +447,14 @@ impl Life {
                 longest: 0,
                 violation: None,
                 acknowledged_flush: None,
+                refused: 0,
+                is_mutated: self.disk.borrow().mutation == Some(Mutation::AcknowledgesRefused),
                 found: found.as_deref_mut(),
             };
             client.read_replies(&mut findings);
             self.totals.answered += findings.answered;
             self.totals.failed += findings.failed;
+            self.totals.refused += findings.refused;
             self.totals.longest_ns = self.totals.longest_ns.max(findings.longest);
             flush = flush.max(findings.acknowledged_flush);
             violation = violation.or(findings.violation);
@@ -464,10 +501,14 @@ impl Life {
             let client = &mut serving.clients[at];
             let ended = client.channel.borrow().ended;
             if ended {
-                if !client.gone && !client.leaving {
+                // There was no memory for the connection.
+                let is_refused = client.is_new && client.met_scarcity;
+                if is_refused {
+                    self.totals.refused += 1;
+                } else if !client.gone && !client.leaving {
                     return Err("the server has disconnected a client that obeys the protocol".to_string());
                 }
-                if client.leaving && !client.pending.is_empty() {
+                if client.leaving && !is_refused && !client.pending.is_empty() {
                     return Err(format!("a client that said goodbye got no answer to {:?}", client.pending));
                 }
                 client.forget(&mut self.oracle);
@@ -604,6 +645,7 @@ fn no_promise_is_broken() {
     if totals.lives >= 4 {
         assert!(totals.power_losses > 0 && totals.kills > 0 && totals.stops > 0, "{totals:?}");
         assert!(totals.scheduler_faults > 0 && totals.disconnects > 0 && totals.failed > 0, "{totals:?}");
+        assert!(totals.refused > 0, "{totals:?}");
     }
 }
 
@@ -625,8 +667,15 @@ fn the_oracle_finds_every_mutation() {
         Mutation::NeverAnswers,
         Mutation::WritesShort,
         Mutation::ReadsStale,
+        Mutation::LandsLate,
+        Mutation::HidesError,
+        Mutation::HidesFull,
+        Mutation::LosesAtKill,
+        Mutation::LosesAtSwitch,
+        Mutation::RunsCutOff,
+        Mutation::AcknowledgesRefused,
     ] {
-        let found = (1..=10).find_map(|seed| live(seed, LIFE, Some(mutation)).err());
+        let found = (1..=40).find_map(|seed| live(seed, LIFE, Some(mutation)).err());
         let found = found.unwrap_or_else(|| panic!("{mutation:?} was not found"));
         println!("{mutation:?}: {found}");
     }

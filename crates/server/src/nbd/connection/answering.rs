@@ -78,7 +78,9 @@ impl<S: Stream> Connection<S> {
         if self.phase == Phase::Gone {
             return;
         }
-        let mut buffer = host.device().pool.take(survey.extents.len() * DESCRIPTOR_BYTES);
+        let Some(mut buffer) = host.device().pool.try_take(survey.extents.len() * DESCRIPTOR_BYTES) else {
+            return self.reply(&request, error::ENOMEM);
+        };
         for (bytes, extent) in buffer.chunks_exact_mut(DESCRIPTOR_BYTES).zip(&survey.extents) {
             bytes.copy_from_slice(&descriptor(extent.bytes as u32, extent.data));
         }
@@ -88,7 +90,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// All operations of a request are complete.
-    fn finish(&mut self, request: &Request, index: u16, host: &mut Host<'_>) {
+    pub(super) fn finish(&mut self, request: &Request, index: u16, host: &mut Host<'_>) {
         let pending = &mut self.pending[usize::from(index)];
         let error = pending.error;
         let mut parts = std::mem::take(&mut pending.parts);

@@ -104,24 +104,26 @@ pub(in crate::nbd) struct Connection<S> {
 }
 
 impl<S: Stream> Connection<S> {
+    /// A connection; `None` if there is no memory for it, which disconnects the client.
     pub(in crate::nbd) fn new(
         index: u16,
         process: Process,
         greeted: Greeted<S>,
         questions: Option<Sender<Question>>,
         host: &mut Host<'_>,
-    ) -> Self {
+    ) -> Option<Self> {
         let Greeted { stream, agreed, from, place } = greeted;
         let geometry = host.geometry();
+        let received = host.device().pool.try_bytes(RECEIVE)?;
         let outbox = Outbox::new(stream.socket());
-        Self {
+        Some(Self {
             stream,
             agreed,
             process,
             from,
             questions,
             place,
-            received: vec![0; RECEIVE].into_boxed_slice(),
+            received,
             begin: 0,
             end: 0,
             receiving: None,
@@ -141,7 +143,7 @@ impl<S: Stream> Connection<S> {
                 read_only: geometry.read_only,
             },
             active: host.now,
-        }
+        })
     }
 
     pub(in crate::nbd) const fn process(&self) -> Process {

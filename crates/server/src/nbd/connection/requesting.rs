@@ -37,28 +37,41 @@ impl<S: Stream> Connection<S> {
         match request.command {
             Command::Disconnect => self.stop(),
             Command::Read => {
-                let pending = self.keep(request, host);
-                self.submit_parts(pending, Op::Read, host);
+                let pending = self.keep(request);
+                if self.reserve(pending, host) {
+                    self.submit_parts(pending, Op::Read, host);
+                } else {
+                    self.finish(&request, pending, host);
+                }
             }
             Command::Write => {
-                let pending = self.keep(request, host);
-                self.receiving = Some(Receiving::Write { pending, filled: 0 });
+                let pending = self.keep(request);
+                self.receiving = Some(if self.reserve(pending, host) {
+                    Receiving::Write { pending, filled: 0 }
+                } else {
+                    // Answered after its data has arrived.
+                    self.forget(pending, host);
+                    self.large = false;
+                    Receiving::Refused { request, error: error::ENOMEM, left: request.length as usize }
+                });
             }
             Command::Flush => {
-                let pending = self.keep(request, host);
+                let pending = self.keep(request);
                 self.submit(pending, 0, Op::Flush, 0, 0, Payload::None, host);
             }
             Command::Trim | Command::WriteZeroes => {
-                let pending = self.keep(request, host);
-                self.next_step(pending, &request, host);
+                let pending = self.keep(request);
+                if !self.next_step(pending, &request, host) {
+                    self.finish(&request, pending, host);
+                }
             }
             Command::BlockStatus => self.block_status(request, host),
             Command::Unknown => self.reply(&request, error::EINVAL),
         }
     }
 
-    /// Stores a request, with memory for its data; its index.
-    fn keep(&mut self, request: Request, host: &mut Host<'_>) -> u16 {
+    /// Stores a request; its index.
+    fn keep(&mut self, request: Request) -> u16 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.pending.push(Pending::default());
             self.pending.len() as u16 - 1
@@ -66,16 +79,33 @@ impl<S: Stream> Connection<S> {
         let pending = &mut self.pending[usize::from(index)];
         pending.request = Some(request);
         (pending.left, pending.error, pending.submitted, pending.flushing) = (0, 0, 0, false);
-        if matches!(request.command, Command::Read | Command::Write) {
-            let mut left = request.length as usize;
-            while left > 0 {
-                let buffer = host.device().pool.take(left.min(LARGEST));
-                left -= buffer.len();
-                self.held += buffer.footprint();
-                pending.parts.push(Some(buffer));
-            }
-        }
         index
+    }
+
+    /// Reserves memory for the data of a request, or sets its error.
+    fn reserve(&mut self, index: u16, host: &mut Host<'_>) -> bool {
+        let pending = &mut self.pending[usize::from(index)];
+        let Some(request) = pending.request else { return false };
+        let mut left = request.length as usize;
+        while left > 0 {
+            let Some(buffer) = host.device().pool.try_take(left.min(LARGEST)) else {
+                pending.error = error::ENOMEM;
+                return false;
+            };
+            left -= buffer.len();
+            self.held += buffer.footprint();
+            pending.parts.push(Some(buffer));
+        }
+        true
+    }
+
+    /// Drops a request that is answered in another manner.
+    fn forget(&mut self, index: u16, host: &mut Host<'_>) {
+        self.pending[usize::from(index)].request = None;
+        while let Some(buffer) = self.pending[usize::from(index)].parts.pop() {
+            buffer.into_iter().for_each(|buffer| self.release(buffer, host));
+        }
+        self.free.push(index);
     }
 
     pub(super) fn submit_parts(&mut self, index: u16, op: Op, host: &mut Host<'_>) {
@@ -121,7 +151,7 @@ impl<S: Stream> Connection<S> {
     }
 
     /// Submits the next operation of a trim or write-zeroes, or the flush after the last one; whether there was any. For a client that
-    /// is gone there is none: it could leave hours of work behind.
+    /// is gone there is none: it could leave hours of work behind. Without memory for the operation there is none, either.
     pub(super) fn next_step(&mut self, index: u16, request: &Request, host: &mut Host<'_>) -> bool {
         let pending = &mut self.pending[usize::from(index)];
         let left = u64::from(request.length) - pending.submitted;
@@ -146,7 +176,10 @@ impl<S: Stream> Connection<S> {
             (Command::Trim, _) => (Op::Discard, Payload::None),
             (_, false) => (Op::Write, Payload::Zeroes),
             (_, true) => {
-                let mut buffer = host.device().pool.take(bytes as usize);
+                let Some(mut buffer) = host.device().pool.try_take(bytes as usize) else {
+                    self.pending[usize::from(index)].error = error::ENOMEM;
+                    return false;
+                };
                 buffer.fill(0);
                 self.held += buffer.footprint();
                 (Op::Write, Payload::Data(buffer))
@@ -162,7 +195,7 @@ impl<S: Stream> Connection<S> {
             return self.reply(&request, error::EINVAL);
         }
         let question = Question {
-            cookie: Cookie { connection: self.index, pending: self.keep(request, host), part: 0 },
+            cookie: Cookie { connection: self.index, pending: self.keep(request), part: 0 },
             offset: request.offset,
             bytes: u64::from(request.length),
             most: if request.one { 1 } else { EXTENTS },
