@@ -149,8 +149,10 @@ impl Observer for Shared {
 fn serve() -> Result<(), Box<dyn Error>> {
     let arguments = arguments()?;
     let runtime = arguments.runtime.clone().unwrap_or_else(|| AttachOptions::default().runtime);
-    if arguments.supervised && supervisor::is_needed() {
-        std::process::exit(supervisor::supervise(&runtime)?);
+    if arguments.supervised
+        && let Some(code) = supervisor::supervise(&runtime)?
+    {
+        std::process::exit(code);
     }
     let name = arguments.scheduler.clone().unwrap_or_else(|| "deadline".to_string());
     let (size, depth) = (arguments.size, arguments.depth.unwrap_or(31));

@@ -257,9 +257,6 @@ impl Attachment {
         // Writes of the former process that are still on their way would land among those to come.
         locks::wait_until_free(&recovery.source, SOURCE_BUSY)?;
         record.server = ProcessId::of(process::id());
-        write(&record_path, &record).map_err(failed)?;
-        say!("{device}: continuing after another process; requests have waited");
-        store.has_continued();
         let copy = descriptor.try_clone().map_err(failed)?;
         let attachment = Self {
             options: options.clone(),
@@ -295,7 +292,13 @@ impl Attachment {
         }
         if self.resumed {
             let path = self.attach_again(geometry)?;
+            // Only now: what allocates memory may wait for writeback to the device, so it is served first.
+            if let Some(store) = &self.store {
+                store.has_continued();
+            }
             self.is_left = false;
+            say!("{}: continuing after another process; requests have waited", path.display());
+            write(&self.record_path, &self.record).map_err(failed)?;
             return Ok(path);
         }
         let lifetime = Lifetime::UntilDetached;
@@ -543,6 +546,11 @@ fn clean_up(directory: &Path, own: Option<&Recovery>) {
             let _ = fs::remove_file(path);
         }
     }
+}
+
+/// Fails every request to the device of that name, those to come included. Other than `give_up` it reads no file.
+pub(crate) fn fail_requests(directory: &Path, name: &str) {
+    abort(&directory.join(name), None);
 }
 
 /// Takes down the device of that name, which no process will continue.

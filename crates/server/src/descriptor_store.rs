@@ -3,13 +3,13 @@
 //! The kernel keeps a FUSE connection, and every request on it, as long as one process holds the descriptor of `/dev/fuse`. Two
 //! processes can hold it: systemd (its file-descriptor store, for a unit with `FileDescriptorStoreMax=`) and
 //! [`supervisor`](crate::supervisor). Both take the same messages: `FDSTORE=1` with the descriptor, `FDSTOREREMOVE=1` at the end.
-//! The next process inherits the descriptor and continues.
+//! The next process inherits the descriptor from systemd, or receives it from the supervisor, and continues.
 //!
 //! Sources: sd_notify(3), sd_listen_fds(3); `SCM_RIGHTS` in unix(7).
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, IoSlice};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
@@ -19,18 +19,29 @@ use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, sendmsg, sendmsg_addr,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, recvmsg, sendmsg, sendmsg_addr,
 };
 use rustix::process::getppid;
 
-/// In the environment of a supervised process: the supervisor's process id, the number of the descriptor on which it takes
-/// messages, and for each descriptor that it kept a name and a number, separated by colons.
+/// In the environment of a supervised process: the supervisor's process id and the number of the socket between the two, separated by
+/// a colon.
 pub(crate) const SUPERVISOR: &str = "DWELL_SUPERVISOR";
 
 /// The message of a process that serves the device that it has taken over.
 pub(crate) const CONTINUED: &str = "STATUS=continued";
+
+/// The message of a process that has reserved its memory and waits for its turn.
+pub(crate) const READY: &str = "STATUS=ready";
+
+/// A supervisor's message to the process that is to serve, after the descriptors.
+const SERVE: &str = "STATUS=serve";
+
+/// How often a process that waits for its turn checks that its supervisor lives.
+const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 /// Where systemd starts to number the descriptors that a process inherits.
 const FIRST_INHERITED: RawFd = 3;
@@ -59,8 +70,9 @@ impl Store {
         if TAKEN.swap(true, Ordering::Relaxed) {
             return (None, Vec::new());
         }
-        if let Some(found) = env::var(SUPERVISOR).ok().and_then(|text| supervised(&text)) {
-            return found;
+        if let Some((pid, socket)) = env::var(SUPERVISOR).ok().and_then(|text| supervised(&text)) {
+            let stored = wait_for_turn(pid, &socket);
+            return (Some(Self::Supervisor { pid, socket: Arc::new(socket) }), stored);
         }
         let Some(address) = env::var_os("NOTIFY_SOCKET") else { return (None, Vec::new()) };
         // systemd sets FDSTORE since version 254, which also keeps descriptors while a unit is stopped for a restart.
@@ -87,7 +99,7 @@ impl Store {
     /// # Errors
     /// The keeper does not listen.
     pub(crate) fn put(&self, name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
-        self.send(&format!("FDSTORE=1\nFDNAME={name}"), Some(descriptor))
+        self.send(&store_message(name), Some(descriptor))
     }
 
     /// Tells a supervisor that this process serves the device that it has taken over. systemd learns it from `READY=1`.
@@ -160,21 +172,84 @@ fn take(number: RawFd) -> Option<OwnedFd> {
     Some(descriptor)
 }
 
-/// What a supervisor gave to this process; none if the variable is another process's.
-fn supervised(text: &str) -> Option<(Option<Store>, Vec<Stored>)> {
-    let mut fields = text.split(':');
-    let pid: u32 = fields.next()?.parse().ok()?;
-    if getppid().map(|parent| parent.as_raw_pid() as u32) != Some(pid) {
-        return None;
-    }
-    let socket = UnixDatagram::from(take(fields.next()?.parse().ok()?)?);
+/// The supervisor's process id and the number of the socket in the variable.
+fn fields(text: &str) -> Option<(u32, RawFd)> {
+    let (pid, socket) = text.split_once(':')?;
+    Some((pid.parse().ok()?, socket.parse().ok()?))
+}
+
+/// Whether the variable names this process's parent.
+pub(crate) fn is_supervised_by(text: &str) -> bool {
+    fields(text).is_some_and(|(pid, _)| parent() == Some(pid))
+}
+
+fn parent() -> Option<u32> {
+    getppid().map(|parent| parent.as_raw_pid() as u32)
+}
+
+/// The supervisor of this process and the socket to it; none if the variable is another process's.
+fn supervised(text: &str) -> Option<(u32, UnixDatagram)> {
+    let (pid, socket) = fields(text).filter(|_| is_supervised_by(text))?;
+    Some((pid, UnixDatagram::from(take(socket)?)))
+}
+
+/// Waits until the supervisor lets this process serve; the descriptors that it kept. Ends the process if the supervisor has ended: then
+/// no device is left to it.
+fn wait_for_turn(supervisor: u32, socket: &UnixDatagram) -> Vec<Stored> {
+    let _ = send(socket.as_fd(), None, READY, None);
     let mut stored = Vec::new();
-    while let (Some(name), Some(number)) = (fields.next(), fields.next()) {
-        stored.extend(
-            number.parse().ok().and_then(take).map(|descriptor| Stored { name: name.to_owned(), descriptor }),
-        );
+    loop {
+        let ready = poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&LOOK));
+        if parent() != Some(supervisor) {
+            process::exit(1);
+        }
+        if ready != Ok(1) {
+            continue;
+        }
+        let Some((text, descriptor)) = receive(socket) else { continue };
+        match (message(&text), descriptor) {
+            (Some(Message::Store(name)), Some(descriptor)) => {
+                stored.push(Stored { name: name.to_owned(), descriptor });
+            }
+            _ if text == SERVE => return stored,
+            _ => {}
+        }
     }
-    Some((Some(Store::Supervisor { pid, socket: Arc::new(socket) }), stored))
+}
+
+/// Lets the process at the other end of the socket serve, with these descriptors.
+///
+/// # Errors
+/// It has ended.
+pub(crate) fn give<'a>(
+    socket: &UnixDatagram,
+    descriptors: impl Iterator<Item = (&'a str, BorrowedFd<'a>)>,
+) -> io::Result<()> {
+    for (name, descriptor) in descriptors {
+        send(socket.as_fd(), None, &store_message(name), Some(descriptor))?;
+    }
+    send(socket.as_fd(), None, SERVE, None)
+}
+
+fn store_message(name: &str) -> String {
+    format!("FDSTORE=1\nFDNAME={name}")
+}
+
+/// The next message at a supervisor's or a supervised process's end of the socket.
+pub(crate) fn receive(socket: &UnixDatagram) -> Option<(String, Option<OwnedFd>)> {
+    let mut bytes = [0; 256];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let slices = &mut [IoSliceMut::new(&mut bytes)];
+    let received = recvmsg(socket, slices, &mut control, RecvFlags::CMSG_CLOEXEC).ok()?;
+    let text = String::from_utf8_lossy(&bytes[..received.bytes]).into_owned();
+    let mut descriptor = None;
+    for message in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            descriptor = descriptors.last().or(descriptor);
+        }
+    }
+    Some((text, descriptor))
 }
 
 /// What systemd gave to this process.
@@ -210,13 +285,9 @@ pub(crate) fn message(text: &str) -> Option<Message<'_>> {
     }
 }
 
-/// How a supervisor describes itself and what it keeps to the process that it starts.
-pub(crate) fn environment(socket: &impl AsRawFd, stored: &[Stored]) -> String {
-    let mut text = format!("{}:{}", process::id(), socket.as_raw_fd());
-    for Stored { name, descriptor } in stored {
-        text += &format!(":{name}:{}", descriptor.as_raw_fd());
-    }
-    text
+/// How a supervisor names itself, and its socket to the process that it starts.
+pub(crate) fn environment(socket: &impl AsRawFd) -> String {
+    format!("{}:{}", process::id(), socket.as_raw_fd())
 }
 
 #[cfg(test)]

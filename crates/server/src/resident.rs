@@ -21,8 +21,9 @@ use crate::memory_limit;
 /// Data of requests on their way, at most: 128 requests, as many as the loop device has under way, of 512 KiB, its largest.
 const DATA: usize = 64 << 20;
 
-/// The share of a memory cgroup's limit that data of requests may take, and the least for two of the largest requests.
-const SHARE: u64 = 8;
+/// The share of a memory cgroup's limit that data of requests may take, and the least for two of the largest requests. A server that
+/// waits to take over needs as much again.
+const SHARE: u64 = 16;
 const DATA_LEAST: usize = 4 << 20;
 
 /// Everything else that is allocated while the device serves: operations, the scheduler's state, statistics, snapshots.
@@ -71,6 +72,17 @@ fn warning(limit: u64, flusher: &io::Error, locked: &io::Error) -> String {
     )
 }
 
+/// Heap of a supervisor. It needs some kilobytes.
+const SUPERVISOR: usize = 1 << 20;
+
+/// The same for a supervisor, which must not wait for the device, either. What is refused is done without.
+pub(crate) fn reserve_for_supervisor() {
+    let _ = rustix::process::configure_io_flusher_behavior(true);
+    let _ = lock_heap(SUPERVISOR);
+    let _ = mlockall(MlockAllFlags::CURRENT);
+    populate_stack();
+}
+
 /// Has `malloc` take memory from one heap that never shrinks, and populates and locks so much of it.
 fn lock_heap(bytes: usize) -> io::Result<()> {
     #[cfg(target_env = "gnu")]
@@ -98,8 +110,9 @@ pub(crate) fn lock_stack() {
     }
 }
 
+/// Populates and locks the stack of the calling thread.
 #[inline(never)]
-fn populate_stack() {
+pub(crate) fn populate_stack() {
     let mut stack = [0u8; STACK];
     black_box(&mut stack);
     // SAFETY: the range is this function's own memory. What is refused leaves the thread as it was.

@@ -4,6 +4,7 @@ use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -187,14 +188,25 @@ pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> 
         None
     };
     let signals = signals(hangups.is_some()).map_err(failed)?;
+    let orphaned =
+        supervisor::is_server().then(|| signals_of([libc::SIGUSR1])).transpose().map_err(failed)?;
     supervisor::unblock_signals();
     let server = start(configuration)?;
     if let (Some(acceptor), Some(hangups)) = (server.acceptor.clone(), hangups) {
         let reload = move || acceptor.reload_on(hangups);
         thread::Builder::new().name("certificates".into()).spawn(reload).map_err(failed)?;
     }
+    let is_asked = Arc::new(AtomicBool::new(false));
+    if let Some(orphaned) = orphaned {
+        let (stop, is_asked) = (server.stop.clone(), is_asked.clone());
+        let wait = move || stop_without_supervisor(orphaned, &stop, &is_asked);
+        thread::Builder::new().name("supervisor".into()).spawn(wait).map_err(failed)?;
+    }
     let stop = server.stop.clone();
-    thread::Builder::new().name("signals".into()).spawn(move || hear(signals, &stop)).map_err(failed)?;
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || hear(signals, &stop, &is_asked))
+        .map_err(failed)?;
     if let Some(interval) = progress::watchdog_interval() {
         let (progress, bell) = (server.line.progress.clone(), server.line.bell.clone());
         let watch = move || progress::watch(&progress, &bell, interval);
@@ -227,8 +239,16 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
     result == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
-fn hear(mut signals: UnixStream, stop: &Sender<Stop>) {
+/// The end of the supervisor stops the server. It is no second signal, which would give up on the users of the device.
+fn stop_without_supervisor(mut orphaned: UnixStream, stop: &Sender<Stop>, is_asked: &AtomicBool) {
+    if matches!(orphaned.read(&mut [0]), Ok(1)) && !is_asked.swap(true, Ordering::Relaxed) {
+        let _ = stop.send(Stop::Asked);
+    }
+}
+
+fn hear(mut signals: UnixStream, stop: &Sender<Stop>, is_asked: &AtomicBool) {
     while matches!(signals.read(&mut [0]), Ok(1)) {
+        is_asked.store(true, Ordering::Relaxed);
         if stop.send(Stop::Asked).is_err() {
             return;
         }

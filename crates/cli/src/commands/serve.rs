@@ -82,7 +82,8 @@ pub(crate) struct ServeArguments {
     /// Concurrent NBD clients through unix sockets, and as many through TCP; each may use 40 MiB of memory
     #[arg(long, value_name = "NUMBER", default_value_t = 16, requires = "nbd", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) connections: u16,
-    /// Concurrent NBD clients from one IP address (of IPv6, one /64 network); default: three quarters of --connections
+    /// Concurrent NBD clients from one IP address (of IPv6, one /64 network); at most
+    /// --connections; default: three quarters of it
     #[arg(long, value_name = "NUMBER", requires = "nbd", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) connections_per_address: Option<u16>,
     /// Control socket for dwell ctl, top and tune
@@ -121,8 +122,11 @@ pub(crate) enum IdentifyBy {
 }
 
 pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
-    if arguments.attach && source(arguments).is_some() && supervisor::is_needed() {
-        std::process::exit(supervisor::supervise(&AttachOptions::default().runtime)?);
+    if arguments.attach
+        && source(arguments).is_some()
+        && let Some(code) = supervisor::supervise(&AttachOptions::default().runtime)?
+    {
+        std::process::exit(code);
     }
     let asked = arguments.size.as_deref().map(size).transpose()?;
     let configuration = configuration(arguments, asked, catalogue)?;

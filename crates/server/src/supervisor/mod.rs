@@ -1,34 +1,44 @@
 //! A parent process that holds the attached device's FUSE descriptor and restarts the server when it dies.
 //!
 //! *Why a process*: a server that is killed, runs out of memory or panics loses everything it owns. This parent owns the
-//! descriptor as well, so the kernel keeps the connection: requests wait, and the loop device keeps its name. The parent has
-//! one thread, touches no request and allocates only at a start, so little can make it fail.
+//! descriptor as well, so the kernel keeps the connection: requests wait, and the loop device keeps its name.
+//!
+//! *Threads*: one waits, decides, kills and gives up. It allocates nothing in the kernel, so it never waits for the device. The module
+//! `starter` is the other one.
+//!
+//! *Standby*: in a limited memory cgroup, a process that starts may wait for writeback to the device that waits for it. There the
+//! supervisor starts a second server before the device is attached. It has its memory reserved and locked, and waits for the descriptor.
+//! When the active server dies it takes over, and the supervisor starts another one once the device is served again.
 //!
 //! *Ends*: SIGINT, SIGTERM and SIGHUP go on to the server. When the server ends and no descriptor is stored, the parent ends with
-//! the server's exit status. When the parent is killed, the server gets SIGTERM (`PR_SET_PDEATHSIG`): it serves the device until it
-//! is unused and ends.
+//! the server's exit status. When the parent is killed, the server gets SIGUSR1 (`PR_SET_PDEATHSIG`): it serves the device until it
+//! is unused and ends. That is not SIGTERM, of which a second one gives the device's users up.
 //!
 //! Under systemd this process is not needed: see the module `descriptor_store`.
 
+mod signals;
+mod starter;
+
 use std::env;
-use std::io::{self, IoSliceMut, Read};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::{UnixDatagram, UnixStream};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{FdFlags, fcntl_setfd};
-use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::attach;
-use crate::descriptor_store::{CONTINUED, Message, SUPERVISOR, Stored, environment, message};
-use crate::server::is_ignored;
+use crate::descriptor_store::{CONTINUED, Message, READY, SUPERVISOR, is_supervised_by, message, receive};
+use crate::memory_limit;
+use crate::private_directory;
+use crate::resident;
+use signals::Signals;
+use starter::{Kept, Server, Starter};
 
 /// A server that lives shorter than this has failed at once.
 const SHORT: Duration = Duration::from_millis(500);
@@ -43,66 +53,77 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// too, so the limit is longer than that wait.
 const CONTINUE: Duration = attach::SOURCE_BUSY.saturating_add(Duration::from_secs(30));
 
-/// Whether this process is to be supervised: neither a supervisor nor a service manager has started it.
-#[must_use]
-pub fn is_needed() -> bool {
-    env::var_os(SUPERVISOR).is_none() && env::var_os("NOTIFY_SOCKET").is_none()
-}
+/// The least limit of a memory cgroup in which a second server finds room: each locks its reserve of 13 MiB or more, and the program.
+const ROOM_FOR_TWO: u64 = 96 << 20;
+
+/// How long a server may take to end after the second signal: it gives its device up after 30 s without progress. One that was killed
+/// cannot end while one of its threads waits for writeback to the device.
+const END: Duration = Duration::from_secs(40);
+
+/// How long killed servers may take to be gone.
+const LAST_WAIT: Duration = Duration::from_secs(10);
 
 /// Starts this program again with the same arguments, restarts it when it dies, and returns the exit status with which this
-/// process should end. `runtime` is where servers keep their records. To be called before any thread starts.
+/// process should end. `runtime` is where servers keep their records. None in the process that is to serve: one that a supervisor or a
+/// service manager has started. To be called before any thread starts.
 ///
 /// # Errors
-/// The program cannot be started.
-pub fn supervise(runtime: &Path) -> io::Result<i32> {
-    let signals = [Signal::INT, Signal::TERM, Signal::HUP, Signal::CHILD];
-    let signals = signals.into_iter().filter(|signal| {
-        // A supervisor that `nohup` has started ignores SIGHUP, and so does the server.
-        *signal != Signal::HUP || !is_ignored(libc::SIGHUP)
-    });
-    let signals: Vec<(Signal, UnixStream)> = signals
-        .map(|signal| {
-            let (heard, rung) = UnixStream::pair()?;
-            heard.set_nonblocking(true)?;
-            signal_hook::low_level::pipe::register(signal.as_raw(), rung)?;
-            Ok((signal, heard))
-        })
-        .collect::<io::Result<_>>()?;
-    // The device may hold this program's own file: a restart must not have to read it. What is refused is done without.
-    let _ = mlockall(MlockAllFlags::CURRENT);
-    let (ours, theirs) = UnixDatagram::pair()?;
-    ours.set_nonblocking(true)?;
-    fcntl_setfd(&theirs, FdFlags::empty())?;
-    let mut supervisor = Supervisor { signals, ours, theirs, stored: Vec::new(), ending: None };
-    let mut pause = Duration::ZERO;
-    loop {
-        let began = Instant::now();
-        let mut child = supervisor.start()?;
-        if let Some(signal) = supervisor.ending {
-            pass_on(&child, signal);
+/// The program cannot be started, or this is a server whose supervisor has ended.
+pub fn supervise(runtime: &Path) -> io::Result<Option<i32>> {
+    if let Some(text) = env::var_os(SUPERVISOR) {
+        // SAFETY: the calls change how this process receives signals, and touch no memory.
+        unsafe {
+            // A server in the background may write to its terminal also where `stty tostop` is set.
+            libc::signal(libc::SIGTTOU, libc::SIG_IGN);
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGUSR1);
         }
-        let status = supervisor.watch(&mut child, runtime)?;
-        if supervisor.stored.is_empty() {
-            return Ok(exit_code(status));
+        // After the call, so that no end is missed.
+        if !is_supervised_by(&text.to_string_lossy()) {
+            return Err(io::Error::other("the supervisor of this server has ended"));
         }
-        pause =
-            if began.elapsed() < SHORT { (pause * 2).clamp(PAUSE, LONGEST_PAUSE) } else { Duration::ZERO };
-        say!(
-            "the server ended ({status}) while its device is attached: requests wait; restarting it in {} ms",
-            pause.as_millis()
-        );
-        // The first signal goes on to the next server, which serves the device until it is unused; a second one gives up.
-        let was_ending = supervisor.ending.is_some();
-        if supervisor.is_signalled_within(pause)? && was_ending {
-            supervisor.give_up(runtime, "a second signal");
-            return Ok(1);
-        }
+        return Ok(None);
+    }
+    if env::var_os("NOTIFY_SOCKET").is_some() {
+        return Ok(None);
+    }
+    let signals = Signals::new()?;
+    // The device may hold this program's own file, and the heap of this process may be at its cgroup's limit.
+    resident::reserve_for_supervisor();
+    let supervisor = Supervisor {
+        directory: private_directory::make(runtime).map_err(io::Error::other)?,
+        runtime: runtime.to_path_buf(),
+        signals,
+        starter: Starter::new()?,
+        keeps_standby: memory_limit::own().is_some_and(|limit| limit >= ROOM_FOR_TWO),
+        active: None,
+        standby: None,
+        is_starting: false,
+        has_begun: false,
+        kept: Vec::new(),
+        ending: None,
+        is_second: false,
+        until: None,
+        not_before: None,
+        standby_not_before: None,
+    };
+    supervisor.run().map(Some)
+}
+
+/// Lets a server receive signals that arrived since its supervisor started it. To be called once it handles them, before it starts a thread.
+pub(crate) fn unblock_signals() {
+    if is_server() {
+        signals::unblock();
     }
 }
 
-/// SIGHUP may make the server read its certificates again.
-fn ends(signal: Signal) -> bool {
-    matches!(signal, Signal::INT | Signal::TERM)
+/// Whether a supervisor started this process.
+pub(crate) fn is_server() -> bool {
+    env::var_os(SUPERVISOR).is_some()
+}
+
+/// As a shell reports it.
+fn exit_code(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
 fn pass_on(child: &Child, signal: Signal) {
@@ -111,180 +132,248 @@ fn pass_on(child: &Child, signal: Signal) {
     }
 }
 
-/// Signals that end a server.
-const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
-
-/// Changes for the calling thread whether the ending signals are blocked. Async-signal-safe.
-fn set_blocked(how: libc::c_int) {
-    // SAFETY: the set is initialised before it is used, and no other memory is involved.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        libc::sigemptyset(&raw mut set);
-        for signal in ENDING {
-            libc::sigaddset(&raw mut set, signal);
-        }
-        libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut());
-    }
-}
-
-/// Lets a supervised process receive the signals that the supervisor has passed on since its start. To be called once it handles them,
-/// before it starts a thread.
-pub(crate) fn unblock_signals() {
-    if env::var_os(SUPERVISOR).is_some() {
-        set_blocked(libc::SIG_UNBLOCK);
-    }
-}
-
-/// As a shell reports it.
-fn exit_code(status: ExitStatus) -> i32 {
-    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
-}
-
 struct Supervisor {
-    signals: Vec<(Signal, UnixStream)>,
-    /// Messages from the server.
-    ours: UnixDatagram,
-    theirs: UnixDatagram,
-    stored: Vec<Stored>,
+    runtime: PathBuf,
+    /// Of mount points: `fuse` mounts the device's file here, under the name of its descriptor.
+    directory: PathBuf,
+    signals: Signals,
+    starter: Starter,
+    keeps_standby: bool,
+    /// Serves, or was chosen to.
+    active: Option<Server>,
+    /// Waits to take over.
+    standby: Option<Server>,
+    /// A server was requested and has not arrived.
+    is_starting: bool,
+    /// The first server was allowed to attach the device.
+    has_begun: bool,
+    kept: Vec<Kept>,
     /// The signal that has asked for the end.
     ending: Option<Signal>,
+    /// A second signal has asked the active server for its end.
+    is_second: bool,
+    /// When a device is given up whose server does not continue, or does not end.
+    until: Option<Instant>,
+    /// When the next server may start, or the standby take over.
+    not_before: Option<Instant>,
+    /// When another standby may start.
+    standby_not_before: Option<Instant>,
 }
 
 impl Supervisor {
-    fn start(&self) -> io::Result<Child> {
-        let supervisor = std::process::id();
-        let mut command = Command::new("/proc/self/exe");
-        let mut arguments = env::args_os();
-        if let Some(name) = arguments.next() {
-            command.arg0(name);
-        }
-        command.args(arguments).env(SUPERVISOR, environment(&self.theirs, &self.stored));
-        // Ctrl-C reaches this process only, which passes it on once.
-        command.process_group(0);
-        // SAFETY: the calls are async-signal-safe and touch no memory of this process.
-        unsafe {
-            command.pre_exec(move || {
-                // A server in the background may write to its terminal also where `stty tostop` is set.
-                libc::signal(libc::SIGTTOU, libc::SIG_IGN);
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-                // Until the server handles them: see `unblock_signals`.
-                set_blocked(libc::SIG_BLOCK);
-                if libc::getppid() as u32 == supervisor {
-                    Ok(())
-                } else {
-                    Err(io::ErrorKind::BrokenPipe.into())
+    fn run(mut self) -> io::Result<i32> {
+        let (mut began, mut pause) = (Instant::now(), Duration::ZERO);
+        self.start();
+        loop {
+            self.wait()?;
+            let is_second = self.take_signals();
+            match self.starter.started() {
+                Some(Ok(server)) => {
+                    self.is_starting = false;
+                    self.arrived(server, &mut began);
                 }
-            })
-        };
-        command.spawn()
+                Some(Err(error)) if self.active.is_none() && self.kept.is_empty() => return Err(error),
+                Some(Err(error)) => {
+                    self.is_starting = false;
+                    self.starter.print(format!("cannot start a server: {error}"));
+                    self.not_before = Some(Instant::now() + LONGEST_PAUSE);
+                }
+                None => {}
+            }
+            // The status first: a message that the server sent before it ended is read after that.
+            let ended = self.active.as_mut().map(|server| server.child.try_wait()).transpose()?.flatten();
+            self.receive();
+            if let Some(status) = ended {
+                self.active = None;
+                if self.kept.is_empty() {
+                    self.kill_all();
+                    return Ok(exit_code(status));
+                }
+                let is_short = began.elapsed() < SHORT;
+                pause = if is_short { (pause * 2).clamp(PAUSE, LONGEST_PAUSE) } else { Duration::ZERO };
+                let now = Instant::now();
+                self.not_before = Some(now + pause);
+                // Servers that fail one after the other share one limit only if none continues.
+                self.until.get_or_insert(now + CONTINUE);
+                self.starter.print(format!(
+                    "the server ended ({status}) while its device is attached: requests wait; restarting it in {} ms",
+                    pause.as_millis()
+                ));
+            }
+            if let Some(standby) = &mut self.standby
+                && standby.child.try_wait()?.is_some()
+            {
+                self.standby = None;
+                self.standby_not_before = Some(Instant::now() + LONGEST_PAUSE);
+                if !self.has_begun {
+                    self.keeps_standby = false;
+                    self.starter.print(
+                        "warning: no second server fits into the memory cgroup: a restart may fail"
+                            .to_owned(),
+                    );
+                }
+            }
+            match self.until {
+                Some(_) if is_second => {
+                    self.give_up(if self.is_second { "a third signal" } else { "a second signal" });
+                    return Ok(1);
+                }
+                Some(limit) if Instant::now() >= limit => {
+                    self.give_up(if self.is_second {
+                        "its server has not ended after a second signal"
+                    } else {
+                        "no server has continued with it in time"
+                    });
+                    return Ok(1);
+                }
+                None if is_second && !self.kept.is_empty() => {
+                    (self.is_second, self.until) = (true, Some(Instant::now() + END));
+                }
+                _ => {}
+            }
+            self.proceed(&mut began);
+        }
     }
 
-    /// The signals and messages to wait for.
-    fn sources(&self) -> Vec<PollFd<'_>> {
-        let signals = self.signals.iter().map(|(_, heard)| heard.as_fd());
-        let all = signals.chain([self.ours.as_fd()]);
-        all.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN)).collect()
+    /// Does what is due: the first server begins, a standby takes over, a server starts.
+    fn proceed(&mut self, began: &mut Instant) {
+        let now = Instant::now();
+        self.not_before = self.not_before.filter(|&time| now < time);
+        self.standby_not_before = self.standby_not_before.filter(|&time| now < time);
+        if self.not_before.is_some() {
+            return;
+        }
+        if self.active.is_none() {
+            match self.standby.take() {
+                Some(server) => self.arrived(server, began),
+                None if !self.is_starting => self.start(),
+                None => {}
+            }
+        }
+        let Some(active) = &self.active else { return };
+        if !self.has_begun && active.is_ready {
+            if !self.keeps_standby || self.standby.as_ref().is_some_and(|standby| standby.is_ready) {
+                self.has_begun = true;
+                self.starter.give(active, Vec::new());
+            } else if self.standby.is_none() && !self.is_starting {
+                self.start();
+            }
+        } else if self.has_begun
+            && self.keeps_standby
+            && self.until.is_none()
+            && self.ending.is_none()
+            && self.standby.is_none()
+            && self.standby_not_before.is_none()
+            && !self.is_starting
+        {
+            self.start();
+        }
     }
 
-    /// Waits until a signal or message arrives or the time is over.
-    fn wait(&self, at_most: Option<Duration>) -> io::Result<()> {
-        let timeout = at_most
-            .map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) });
-        match poll(&mut self.sources(), timeout.as_ref()) {
+    fn start(&mut self) {
+        self.is_starting = true;
+        self.starter.start();
+    }
+
+    /// A server is there: it serves, or it waits.
+    fn arrived(&mut self, server: Server, began: &mut Instant) {
+        if self.active.is_some() {
+            self.standby = Some(server);
+            return;
+        }
+        *began = Instant::now();
+        // It blocks signals until it handles them.
+        if let Some(signal) = self.ending {
+            pass_on(&server.child, signal);
+        }
+        if self.has_begun {
+            self.starter.give(&server, self.kept.clone());
+        }
+        self.active = Some(server);
+    }
+
+    /// Waits until a signal or message arrives, or something is due.
+    fn wait(&self) -> io::Result<()> {
+        let servers = [&self.active, &self.standby].into_iter().flatten().map(|server| server.socket.as_fd());
+        let sources = [self.signals.descriptor(), self.starter.bell()].into_iter().chain(servers);
+        let mut sources: Vec<PollFd<'_>> =
+            sources.map(|source| PollFd::from_borrowed_fd(source, PollFlags::IN)).collect();
+        let next = [self.until, self.not_before, self.standby_not_before].into_iter().flatten().min();
+        let timeout = next.map(|time| {
+            // Rounded up: at the end the time is over.
+            let left = time.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+        });
+        match poll(&mut sources, timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// How often each signal has arrived.
-    fn signals(&mut self) -> Vec<(Signal, usize)> {
-        let count =
-            |(signal, heard): &mut (Signal, UnixStream)| (*signal, heard.read(&mut [0; 16]).unwrap_or(0));
-        self.signals.iter_mut().map(count).collect()
+    /// Passes signals on. Returns whether one has arrived that ends this process, and not for the first time.
+    fn take_signals(&mut self) -> bool {
+        let mut is_second = false;
+        while let Some(number) = self.signals.next() {
+            let signal = match number {
+                libc::SIGINT => Signal::INT,
+                libc::SIGTERM => Signal::TERM,
+                libc::SIGHUP => Signal::HUP,
+                _ => continue,
+            };
+            // SIGHUP may make servers read their certificates again, so a waiting one does, too.
+            let ends = signal != Signal::HUP;
+            let standby = self.standby.as_ref().filter(|_| !ends);
+            // A second signal gives up on the device's users, so each is passed on.
+            self.active.iter().chain(standby).for_each(|server| pass_on(&server.child, signal));
+            if ends {
+                is_second |= self.ending.is_some();
+                self.ending = Some(signal);
+            }
+        }
+        is_second
     }
 
-    /// Lets the pause pass without a server, or until a signal arrives that ends this process; returns whether one did.
-    fn is_signalled_within(&mut self, pause: Duration) -> io::Result<bool> {
-        let until = Instant::now() + pause;
-        loop {
-            let arrived = self.signals().into_iter().find(|&(signal, count)| ends(signal) && count > 0);
-            if let Some((signal, _)) = arrived {
-                self.ending = Some(signal);
-                return Ok(true);
+    /// Takes the servers' messages.
+    fn receive(&mut self) {
+        for server in [&mut self.active, &mut self.standby].into_iter().flatten() {
+            while let Some((text, descriptor)) = receive(&server.socket) {
+                match (message(&text), descriptor) {
+                    (Some(Message::Store(name)), Some(descriptor)) => {
+                        self.kept.retain(|kept| kept.name != name);
+                        self.kept.push(Kept { name: name.to_owned(), descriptor: Arc::new(descriptor) });
+                    }
+                    (Some(Message::Remove(name)), _) => self.kept.retain(|kept| kept.name != name),
+                    _ if text == CONTINUED && !self.is_second => self.until = None,
+                    _ if text == READY => server.is_ready = true,
+                    _ => {}
+                }
             }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(false);
-            }
-            self.wait(Some(left))?;
         }
     }
 
     /// Takes the attached device down: its users get errors, and processes that wait for it go on.
-    fn give_up(&mut self, runtime: &Path, why: &str) {
+    fn give_up(&mut self, why: &str) {
+        // First what ends every wait for the device: the system call allocates nothing that is charged to a cgroup.
+        for kept in &self.kept {
+            attach::fail_requests(&self.directory, &kept.name);
+        }
+        self.kill_all();
         say!("giving up the attached device ({why}); its users get errors");
-        for Stored { name, descriptor } in self.stored.drain(..) {
+        for Kept { name, descriptor } in self.kept.drain(..) {
             drop(descriptor);
-            attach::give_up(runtime, &name);
+            attach::give_up(&self.runtime, &name);
+        }
+        let began = Instant::now();
+        while began.elapsed() < LAST_WAIT
+            && let Some(server) = &mut self.active
+            && matches!(server.child.try_wait(), Ok(None))
+        {
+            thread::sleep(PAUSE);
         }
     }
 
-    /// Serves the child until it ends. A child that does not continue with the stored device in time loses it.
-    fn watch(&mut self, child: &mut Child, runtime: &Path) -> io::Result<ExitStatus> {
-        let mut until = (!self.stored.is_empty()).then(|| Instant::now() + CONTINUE);
-        loop {
-            self.wait(until.map(|until| until.saturating_duration_since(Instant::now())))?;
-            let mut is_second = false;
-            for (signal, count) in self.signals() {
-                if signal != Signal::CHILD {
-                    // A second signal gives up on the device's users, so each is passed on.
-                    (0..count).for_each(|_| pass_on(child, signal));
-                    if ends(signal) && count > 0 {
-                        is_second = count > 1 || self.ending.is_some();
-                        self.ending = Some(signal);
-                    }
-                }
-            }
-            // The status first: a message that the server sent before it ended is read after that.
-            let ended = child.try_wait()?;
-            while let Some((text, descriptor)) = self.receive() {
-                match (message(&text), descriptor) {
-                    (Some(Message::Store(name)), Some(descriptor)) => {
-                        self.stored.retain(|stored| stored.name != name);
-                        self.stored.push(Stored { name: name.to_owned(), descriptor });
-                    }
-                    (Some(Message::Remove(name)), _) => self.stored.retain(|stored| stored.name != name),
-                    _ if text == CONTINUED => until = None,
-                    _ => {}
-                }
-            }
-            if let Some(status) = ended {
-                return Ok(status);
-            }
-            if let Some(limit) = until
-                && (is_second || Instant::now() >= limit)
-            {
-                let late = format!("its server has not continued within {} s", CONTINUE.as_secs());
-                self.give_up(runtime, if is_second { "a second signal" } else { &late });
-                until = None;
-            }
-        }
-    }
-
-    /// The next message. Its descriptor is inherited by the next server, so it is not closed on exec.
-    fn receive(&self) -> Option<(String, Option<OwnedFd>)> {
-        let mut bytes = [0; 256];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let received =
-            recvmsg(&self.ours, &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::empty()).ok()?;
-        let text = String::from_utf8_lossy(&bytes[..received.bytes]).into_owned();
-        let mut descriptor = None;
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-                descriptor = descriptors.last().or(descriptor);
-            }
-        }
-        Some((text, descriptor))
+    fn kill_all(&self) {
+        let servers = self.active.iter().chain(&self.standby);
+        servers.for_each(|server| pass_on(&server.child, Signal::KILL));
     }
 }

@@ -1,9 +1,12 @@
 //! The server and a program that writes to its device in one memory cgroup.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::Place;
 use crate::common::{Served, run};
@@ -11,32 +14,43 @@ use crate::common::{Served, run};
 /// How long the writer may take. Each run takes 0.2 to 5 s.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A memory cgroup, removed at the end.
-struct Group(PathBuf);
+/// Removes the cgroup `$0` once its standard input ends. What is left in there is killed: only if this process died, as it ends all
+/// that it starts. A process that waits for the device goes on when the mount below `$1` is gone.
+const CLEANER: &str = r#"trap '' HUP INT TERM; cat >/dev/null
+i=0; while [ $i -lt 300 ] && ! rmdir "$0"; do
+  umount -f "$1"/*
+  losetup -l -n -O NAME,BACK-FILE | grep -F "$1/" | while read -r device _; do losetup -d "$device"; done
+  kill -9 $(cat "$0/cgroup.procs")
+  i=$((i+1)); sleep 0.1
+done"#;
+
+/// A memory cgroup. Another process removes it, also if this one is killed.
+struct Group {
+    path: PathBuf,
+    cleaner: Child,
+}
 
 impl Group {
     /// Below `parent`, with a limit in its file of that name.
-    fn new(parent: &Path, file: &str, mib: u64) -> Self {
+    fn new(place: &Place, parent: &Path, file: &str, mib: u64) -> Self {
         let path = parent.join(format!("dwell-test-{}-{mib}", std::process::id()));
         fs::create_dir(&path).unwrap();
         fs::write(path.join(file), (mib << 20).to_string()).unwrap();
-        Self(path)
+        let mut command = Command::new("sh");
+        command.args(["-c", CLEANER]).arg(&path).arg(place.private());
+        let cleaner = command.stdin(Stdio::piped()).stderr(Stdio::null()).process_group(0).spawn().unwrap();
+        Self { path, cleaner }
     }
 
     fn procs(&self) -> String {
-        self.0.join("cgroup.procs").to_string_lossy().into_owned()
+        self.path.join("cgroup.procs").to_string_lossy().into_owned()
     }
 }
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Processes that were killed leave it a moment later.
-        for _ in 0..100 {
-            if fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        // Closes its standard input first.
+        let _ = self.cleaner.wait();
     }
 }
 
@@ -74,37 +88,159 @@ fn write_beyond_the_limit(place: &Place, group: &Group, mib: u64) {
     fs::remove_file(disk).unwrap();
 }
 
+/// Writes through the page cache without an end, until it is killed or an error ends it.
+fn endless_writer(group: &Group, device: &str, part: usize) -> Child {
+    let script = r#"while dd if=/dev/zero of="$0" bs=1M count=100 seek="$1" conv=notrunc,fsync; do :; done"#;
+    let script = format!("echo 0 > \"$2\" && {script}");
+    let arguments = ["-c", &script, device, &(100 * part).to_string(), &group.procs()];
+    let mut command = Command::new("sh");
+    // A process group of its own, to kill the shell and what it runs.
+    command.args(arguments).stderr(Stdio::null()).process_group(0).spawn().unwrap()
+}
+
+fn pid(number: u32) -> Pid {
+    Pid::from_raw(number as i32).unwrap()
+}
+
+/// When a process started, in clock ticks since boot.
+fn start_time(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+fn kill_group(mut leader: Child) {
+    let _ = kill_process_group(pid(leader.id()), Signal::KILL);
+    leader.wait().unwrap();
+}
+
+/// Waits until something is over; false if it takes too long.
+pub fn ends(has_ended: impl FnMut() -> bool) -> bool {
+    ends_within(PATIENCE, has_ended)
+}
+
+fn ends_within(patience: Duration, mut has_ended: impl FnMut() -> bool) -> bool {
+    let began = Instant::now();
+    while began.elapsed() < patience {
+        if has_ended() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    false
+}
+
+/// Sectors written to a block device.
+fn written(device: &str) -> u64 {
+    let stat = fs::read_to_string(format!("/sys/block/{}/stat", &device[5..])).unwrap();
+    stat.split_whitespace().nth(6).unwrap().parse().unwrap()
+}
+
+/// Whether the second server has locked its memory.
+fn has_standby(server: &Served) -> bool {
+    let mut servers = server.children();
+    servers.sort_by_key(|&pid| start_time(pid));
+    servers.get(1).is_some_and(|pid| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let locked = status.lines().find_map(|line| line.strip_prefix("VmLck:"));
+        locked.is_some_and(|locked| !locked.trim().starts_with("0 "))
+    })
+}
+
+/// Kills servers whose memory cgroup is full of dirty pages of their own device, with or without a second server that waits. Each time
+/// the next server continues, or the second signal ends everything. Returns how often it continued.
+fn kill_beside_writers(place: &Place, (parent, file): (&Path, &str), writers: usize, standby: bool) -> u32 {
+    let kills: u32 = std::env::var("DWELL_KILLS").map_or(4, |kills| kills.parse().unwrap());
+    let group = Group::new(place, parent, file, 128);
+    let disk = place.join("disk");
+    let attached = ["--file", disk.to_str().unwrap(), "--size", "1G", "--supervised"];
+    let mut server = Served::start_within(&group.procs(), &place.attaching(&attached));
+    let writers: Vec<Child> = (0..writers).map(|part| endless_writer(&group, &server.what, part)).collect();
+    let goes_on = |patience| {
+        let before = written(&server.what);
+        ends_within(patience, || written(&server.what) > before + (16 << 10))
+    };
+    assert!(goes_on(PATIENCE), "the writers do not write");
+    let mut continued = 0;
+    while continued < kills {
+        if standby {
+            let _ = ends(|| has_standby(&server));
+        }
+        // The one that serves is the eldest.
+        let active = server.children().into_iter().min_by_key(|&pid| start_time(pid)).expect("a server");
+        let _ = kill_process(pid(active), Signal::KILL);
+        if !goes_on(PATIENCE / if standby { 3 } else { 6 }) {
+            break;
+        }
+        continued += 1;
+    }
+    writers.into_iter().for_each(kill_group);
+    // The first signal waits until the device is unused, the second one does not.
+    server.signal("-TERM");
+    if continued < kills || !ends(|| server.has_ended()) {
+        // Signals that arrive at once count once, so one follows another. A killed server may be unable to end: after the second signal
+        // the supervisor waits 40 s for it.
+        let ended = ends_within(2 * PATIENCE, || {
+            server.signal("-TERM");
+            std::thread::sleep(Duration::from_secs(1));
+            server.has_ended()
+        });
+        assert!(ended, "the supervisor does not end");
+    }
+    place.nothing_left();
+    fs::remove_file(disk).unwrap();
+    continued
+}
+
 fn runs(place: &Place, parent: &Path, file: &str) {
     for mib in [64, 128, 256] {
         for _ in 0..3 {
-            let group = Group::new(parent, file, mib);
+            let group = Group::new(place, parent, file, mib);
             write_beyond_the_limit(place, &group, mib);
         }
     }
 }
 
-/// A regression: the device's thread waited for writeback that only it could finish, and survived `kill -9`.
-#[test]
-fn a_writer_in_the_servers_memory_cgroup_does_not_block_it() {
-    let Some(place) = Place::on_disk(&["dd"]) else { return };
+/// Where the memory controllers of version 1 and 2 are mounted, and the names of their limits. Prints SKIPPED for what is missing.
+fn controllers() -> Vec<(PathBuf, &'static str)> {
     let mounts = run("cat", &["/proc/self/mounts"]);
     let mounts = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
     let (mut v1, mut v2) = (None, None);
     for mount in mounts {
         let at = PathBuf::from(mount[1]);
         if mount[2] == "cgroup" && mount[3].split(',').any(|option| option == "memory") {
-            v1 = Some(at);
+            v1 = Some((at, "memory.limit_in_bytes"));
         } else if mount[2] == "cgroup2" {
             let controllers = fs::read_to_string(at.join("cgroup.subtree_control")).unwrap_or_default();
-            v2 = controllers.split_whitespace().any(|controller| controller == "memory").then_some(at);
+            let has_memory = controllers.split_whitespace().any(|controller| controller == "memory");
+            v2 = has_memory.then_some((at, "memory.max"));
         }
     }
-    match v1 {
-        Some(at) => runs(&place, &at, "memory.limit_in_bytes"),
-        None => eprintln!("SKIPPED: no memory controller of cgroup version 1"),
+    for (found, version) in [(&v1, 1), (&v2, 2)] {
+        if found.is_none() {
+            eprintln!("SKIPPED: no memory controller of cgroup version {version}");
+        }
     }
-    match v2 {
-        Some(at) => runs(&place, &at, "memory.max"),
-        None => eprintln!("SKIPPED: no memory controller of cgroup version 2"),
+    v1.into_iter().chain(v2).collect()
+}
+
+/// A regression: the device's thread waited for writeback that only it could finish, and survived `kill -9`.
+#[test]
+fn a_writer_in_the_servers_memory_cgroup_does_not_block_it() {
+    let Some(place) = Place::on_disk(&["dd"]) else { return };
+    for (parent, file) in controllers() {
+        runs(&place, &parent, file);
+    }
+}
+
+/// A regression: a server that was restarted in the cgroup of a writer waited for writeback that only it could finish, and so did its
+/// supervisor.
+#[test]
+fn a_server_killed_beside_writers_in_its_memory_cgroup_continues_or_its_device_is_given_up() {
+    let Some(place) = Place::on_disk(&["dd"]) else { return };
+    for (parent, file) in controllers() {
+        for (writers, standby) in [(1, true), (4, true), (4, false)] {
+            let continued = kill_beside_writers(&place, (&parent, file), writers, standby);
+            eprintln!("{file}, writers: {writers}, standby: {standby}: continued after {continued} kills");
+        }
     }
 }

@@ -12,8 +12,11 @@ use std::time::{Duration, Instant};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, Signal, kill_process};
 
+use server::control::{Client, process_for};
+
 use crate::Place;
 use crate::common::{Served, run, try_run};
+use crate::memory::ends;
 
 fn kill(pid: u32) {
     let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
@@ -73,13 +76,19 @@ fn kills_under_verified_io_cause_no_error_and_the_device_keeps_its_name() {
 #[test]
 fn a_signal_between_two_servers_ends_the_next_one_when_its_device_is_unused() {
     let Some(place) = Place::on_disk(&["mkfs.ext4", "e2fsck"]) else { return };
-    let disk = place.join("disk");
-    let mut server = place.serve(&["--file", disk.to_str().unwrap(), "--size", "64M", "--supervised"]);
+    let (disk, control) = (place.join("disk"), place.join("control"));
+    let attached = ["--file", disk.to_str().unwrap(), "--size", "64M", "--supervised"];
+    let mut server = place.serve(&[&attached[..], &["--control", control.to_str().unwrap()]].concat());
     run("mkfs.ext4", &["-q", &server.what]);
     let mounted = place.mount(&server.what);
+    assert_eq!(process_for(&control), Some(server.pid()), "the supervisor, which is older than its server");
     // A stopped supervisor finds both the end of its server and the signal when it continues.
     server.signal("-STOP");
     server.children().into_iter().for_each(kill);
+    // `dwell ctl` names the process that restarts the server.
+    let refused = ends(|| Client::connect(&control).is_err());
+    assert!(refused, "the server is dead");
+    assert_eq!(process_for(&control), Some(server.pid()));
     server.signal("-TERM");
     server.signal("-CONT");
     fs::write(mounted.0.join("later"), vec![7; 1 << 20]).unwrap();

@@ -146,6 +146,12 @@ impl Served {
         self.wait()
     }
 
+    /// Whether it has ended, of a server that may fail to end in order.
+    pub fn has_ended(&mut self) -> bool {
+        self.ended |= self.child.try_wait().unwrap().is_some();
+        self.ended
+    }
+
     /// Its exit status, of a server that may fail to end in order.
     pub fn wait_for_status(&mut self) -> std::process::ExitStatus {
         let status = self.child.wait().unwrap();
