@@ -1,33 +1,33 @@
-//! What can go wrong in a duel.
+//! Errors of a duel.
 
 use std::io;
 
 use server::ServeError;
 
-/// Why a duel could not go on.
+/// Why a duel could not continue.
 #[derive(Debug, thiserror::Error)]
 pub enum DuelError {
     /// A system call or a program failed.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation.
         doing: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The server did not start or broke.
+    /// The server did not start, or failed.
     #[error(transparent)]
     Server(#[from] ServeError),
-    /// A process of ours said what is wrong.
+    /// An error of a helper process.
     #[error("{0}")]
     Helper(String),
-    /// Something that is needed is not here.
+    /// A required program or feature is missing.
     #[error("{0}")]
     Missing(String),
-    /// A scheduler or benchmark that cannot be.
+    /// An invalid scheduler or benchmark.
     #[error("{0}")]
     Usage(String),
-    /// Somebody asked to stop.
+    /// The user requested to stop.
     #[error("interrupted")]
     Interrupted,
 }

@@ -1,7 +1,7 @@
 //! Helper processes: this program again, started with its role as an argument.
 //!
-//! The process that serves the drive must never wait for that drive: killed, it could not die before the drive answered, and
-//! the drive would not answer any more. So whatever touches the device is another process.
+//! The process that serves the drive must never wait for that drive: after a kill it could not end before a reply of the drive, which
+//! would never come. All accesses to the device are therefore in other processes.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -18,32 +18,32 @@ use crate::duel::devices::{self, DeviceSetup};
 use crate::duel::pipe::{ignore_signals, send, wait_for_end};
 use crate::duel::programs::{self, Process};
 
-/// What a helper process does.
+/// The role of a helper process.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Role {
-    /// Sets loop devices, elevators and mounts up, and tears them down.
+    /// Sets up loop devices, elevators and mounts, and removes them.
     Devices(Box<DeviceSetup>),
     /// Runs a program and measures it.
     Program(Box<Process>),
-    /// Removes files when everybody else is gone.
+    /// Removes files after the end of all other processes.
     Cleanup(PathBuf),
 }
 
-/// Does what `role` says, as [`HelperCommand`] wrote it. The exit code is the whole process's.
+/// Executes a `role` that [`HelperCommand`] has written; returns the exit code of the process.
 #[must_use]
 pub fn run_helper(role: &str) -> u8 {
     let role = match serde_json::from_str::<Role>(role) {
         Ok(role) => role,
         Err(error) => {
-            say!("not a role of a duel: {error}");
+            say!("invalid role of a helper: {error}");
             return 2;
         }
     };
     let result = match role {
         Role::Devices(setup) => devices::hold(*setup),
         Role::Program(process) => {
-            // Nobody would read what it measured. Whoever holds things must outlive its parent; a program must not.
+            // A program must end with its parent, because its result would not be read. Helpers that hold devices or files must outlive it.
             let _ = set_parent_process_death_signal(Some(Signal::KILL));
             programs::run(*process)
         }
@@ -58,10 +58,10 @@ pub fn run_helper(role: &str) -> u8 {
     }
 }
 
-/// How long others may take to let go of what is to be removed.
-const LETTING_GO: Duration = Duration::from_secs(30);
+/// Time limit for other processes to release the files that are to be removed.
+const RELEASE_LIMIT: Duration = Duration::from_secs(30);
 
-/// The duel itself removes nothing, so this does its work however a duel ends.
+/// Removes the duel's files in every case, because the duel itself removes none.
 fn clean_up(directory: &Path) -> Result<(), DuelError> {
     ignore_signals()?;
     send(&Ok(())).map_err(DuelError::io("reporting"))?;
@@ -70,7 +70,7 @@ fn clean_up(directory: &Path) -> Result<(), DuelError> {
     loop {
         unmount_below(directory);
         match std::fs::remove_dir_all(directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound && began.elapsed() < LETTING_GO => {
+            Err(error) if error.kind() != io::ErrorKind::NotFound && began.elapsed() < RELEASE_LIMIT => {
                 std::thread::sleep(Duration::from_millis(50));
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -90,12 +90,12 @@ fn unmount_below(directory: &Path) {
     }
 }
 
-/// How helper processes are started: a program and its arguments, behind which the role goes.
+/// The command that starts helper processes: a program and its arguments; the role is appended.
 #[derive(Clone, Debug)]
 pub struct HelperCommand {
     /// The program: usually this one.
     pub program: PathBuf,
-    /// What stands before the role on its command line.
+    /// The arguments before the role.
     pub arguments: Vec<String>,
 }
 
@@ -121,7 +121,7 @@ impl HelperCommand {
     }
 }
 
-/// A helper process. Dropped, it is told to end by the end of its standard input, and waited for unless it was killed.
+/// A helper process. Dropping it closes its standard input, at which it ends, and waits for it unless it was killed.
 pub(crate) struct Helper {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -139,13 +139,13 @@ impl Helper {
     pub(crate) fn receive<T: DeserializeOwned>(&mut self) -> Result<T, DuelError> {
         let mut line = String::new();
         if let Some(stdout) = &mut self.stdout {
-            stdout.read_line(&mut line).map_err(DuelError::io("hearing from a helper of the duel"))?;
+            stdout.read_line(&mut line).map_err(DuelError::io("reading from a helper of the duel"))?;
         }
         match serde_json::from_str::<Result<T, String>>(&line) {
             Ok(said) => said.map_err(DuelError::Helper),
             Err(_) => Err(DuelError::Helper(format!(
                 "a helper of the duel ended before its work was done ({})",
-                if line.is_empty() { "it said nothing" } else { line.trim() }
+                if line.is_empty() { "without a message" } else { line.trim() }
             ))),
         }
     }
@@ -155,7 +155,7 @@ impl Helper {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Ends it and whatever it has started, and waits for neither: who waits for a device may die only with that.
+    /// Ends it and its child processes without waiting: a process that waits for a device may end only with that device.
     pub(crate) fn kill(&mut self) {
         if self.has_ended() {
             return;
@@ -168,7 +168,7 @@ impl Helper {
         self.killed = true;
     }
 
-    /// Lets it know that the duel is over and waits until it has done what it does then, at most so long.
+    /// Requests its orderly end and waits for it, at most for `at_most`.
     pub(crate) fn end(&mut self, at_most: Duration) -> Result<(), DuelError> {
         self.stdin = None;
         if self.ends_within(at_most) {
@@ -178,7 +178,7 @@ impl Helper {
         Err(DuelError::Helper(format!("a helper of the duel did not end within {at_most:?}")))
     }
 
-    /// Waits until it has ended, at most so long; whether it has.
+    /// Waits until it has ended, at most for `at_most`; returns whether it has.
     pub(crate) fn ends_within(&mut self, at_most: Duration) -> bool {
         const LOOK: Duration = Duration::from_millis(5);
         let mut waited = Duration::ZERO;

@@ -6,17 +6,17 @@
 //! Dwell's     programs -> loop device with none ──────────────-> FUSE -> stream(deadline) …┘
 //! ```
 //!
-//! Hidden, one more loop device lies on top, so that whoever schedules sees one kernel worker in place of the programs: the
-//! world of a VM host, of an NBD server, of a stacked device.
+//! With hidden programs, one more loop device is on top, so that the scheduler sees one kernel worker instead of the programs, as in
+//! a VM host, an NBD server, or a stacked device.
 //!
-//! A [`Benchmark`] is a set of programs; a [`Testbed`] is what they run on, one for each scheduler; [`Duel`] runs one on the other,
-//! and the [`Outcome`]s are what was measured.
+//! A [`Benchmark`] is a set of programs; a [`Testbed`] has the devices on which they run, one for each scheduler; [`Duel`] runs the
+//! benchmarks on the testbeds, and the [`Outcome`]s are the measurements.
 //!
-//! # What is set up is torn down
-//! Everything that a dying process could leave behind is held by a helper process (`helper`): one holds the
-//! loop devices and mounts (`devices`) and tears them down when its standard input ends, which happens however the duel ends;
-//! another removes files in the same way. Mounts are in a namespace of our own, loop devices end when nobody has them open,
-//! and no thread of the process that serves the drive ever waits for that drive.
+//! # Cleanup
+//! Helper processes (`helper`) hold everything that an ended process could leave behind. One holds the
+//! loop devices and mounts (`devices`) and removes them when its standard input closes, which happens at every end of the duel;
+//! another removes files in the same way. Mounts are in a mount namespace of their own, loop devices end at their last close,
+//! and no thread of the process that serves the drive waits for that drive.
 
 mod benchmark;
 pub mod comparison;

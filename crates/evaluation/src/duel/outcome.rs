@@ -1,4 +1,4 @@
-//! What was measured in one run.
+//! The measurements of one run.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use server::TimesSummary;
 
-/// How long system calls took, as the program that made them saw it, in nanoseconds.
+/// Durations of system calls, measured in the calling program, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Waits {
-    /// How many.
+    /// Their number.
     pub count: u64,
     /// Mean.
     pub mean_ns: u64,
@@ -21,7 +21,7 @@ pub struct Waits {
     pub max_ns: u64,
 }
 
-/// Collects them.
+/// Collects durations.
 pub(crate) struct Stopwatch {
     histogram: Histogram<u64>,
     max_ns: u64,
@@ -40,12 +40,12 @@ impl Stopwatch {
         self.max_ns = self.max_ns.max(ns);
     }
 
-    /// So many values, each as likely as any other, in order.
+    /// `count` equally likely values, in ascending order.
     pub(crate) fn quantiles(&self, count: u32) -> Vec<u64> {
         (0..count).map(|n| self.at((f64::from(n) + 0.5) / f64::from(count))).collect()
     }
 
-    /// The histogram knows the upper end of a value's bucket, which may lie above the longest.
+    /// The value at a quantile. The histogram returns the upper end of a bucket, which may exceed the longest duration.
     fn at(&self, quantile: f64) -> u64 {
         self.histogram.value_at_quantile(quantile).min(self.max_ns)
     }
@@ -61,12 +61,12 @@ impl Stopwatch {
     }
 }
 
-/// What one program did. Times are of the monotonic clock, which all of them share.
+/// The measurements of one program. Times are of the monotonic clock, common to all programs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TaskOutcome {
     /// Its name.
     pub name: String,
-    /// It only makes work for the others: its waits are not looked at.
+    /// It is load for the others; its waits do not count.
     pub background: bool,
     /// When it began, in nanoseconds.
     pub began_ns: u64,
@@ -74,71 +74,71 @@ pub struct TaskOutcome {
     pub ended_ns: u64,
     /// Bytes that it read and wrote.
     pub bytes: u64,
-    /// What it counts: requests, files, transactions, commits.
+    /// Its operations: requests, files, transactions or commits.
     pub operations: u64,
-    /// Its time was over before its work was.
+    /// It was stopped before the end of its work.
     pub cut: bool,
-    /// How long it waited for what.
+    /// Its waits.
     pub waits: Waits,
-    /// The same in full, if that was asked for: values each as likely as any other, in nanoseconds.
+    /// The distribution of its waits, if requested: equally likely values in nanoseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quantiles_ns: Vec<u64>,
 }
 
-/// What one scheduler's run measured.
+/// The measurements of one scheduler's run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// The programs.
     pub tasks: Vec<TaskOutcome>,
-    /// How late the emulated drive's answers were.
+    /// Lateness of the emulated drive's completions.
     pub lateness: TimesSummary,
-    /// How long reads waited in Dwell's queue before they went to the drive: hardly at all where the kernel schedules.
+    /// Waits of reads in Dwell's queue before their dispatch; almost zero if the kernel schedules.
     pub reads_queued: TimesSummary,
 }
 
-/// An answer in a hundred may be so late, in nanoseconds, before a run says more about the machine than about a scheduler:
-/// a small part of a seek.
+/// Limit for the 99th percentile of lateness in nanoseconds, a small part of a seek: later runs measure the machine more than the
+/// scheduler.
 const LATE_NS: u64 = 2_000_000;
 
 impl Outcome {
-    /// From the first program's beginning to the last one's end, in nanoseconds.
+    /// From the start of the first program to the end of the last one, in nanoseconds.
     #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         let began = self.tasks.iter().map(|task| task.began_ns).min().unwrap_or(0);
         self.tasks.iter().map(|task| task.ended_ns).max().unwrap_or(0).saturating_sub(began)
     }
 
-    /// 10^6 bytes a second, of all programs together.
+    /// 10^6 bytes per second of all programs.
     #[must_use]
     pub fn megabytes_per_second(&self) -> f64 {
         per_second(self.tasks.iter().map(|task| task.bytes).sum(), self.elapsed_ns()) / 1e6
     }
 
-    /// Operations a second of those in the foreground.
+    /// Operations per second of the foreground programs.
     #[must_use]
     pub fn operations_per_second(&self) -> f64 {
         per_second(self.foreground().map(|task| task.operations).sum(), self.elapsed_ns())
     }
 
-    /// The longest that anybody in the foreground waited for one system call, in nanoseconds.
+    /// The longest system call of a foreground program, in nanoseconds.
     #[must_use]
     pub fn longest_wait_ns(&self) -> u64 {
         self.foreground().map(|task| task.waits.max_ns).max().unwrap_or(0)
     }
 
-    /// The longest wait of a hundred in the foreground, of the program that had it worst, in nanoseconds.
+    /// The highest 99th percentile of waits of a foreground program, in nanoseconds.
     #[must_use]
     pub fn p99_ns(&self) -> u64 {
         self.foreground().map(|task| task.waits.p99_ns).max().unwrap_or(0)
     }
 
-    /// Whether somebody's time was over before the work was.
+    /// Whether a program was stopped before the end of its work.
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.tasks.iter().any(|task| task.cut)
     }
 
-    /// Whether the drive answered so late that the machine, not the scheduler, was measured.
+    /// Whether the drive was so late that the run measures the machine, not the scheduler.
     #[must_use]
     pub const fn is_late(&self) -> bool {
         self.lateness.p99_ns > LATE_NS
@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_waited_longer_than_the_longest() {
+    fn no_quantile_exceeds_the_longest_wait() {
         let mut stopwatch = Stopwatch::default();
         stopwatch.record(Duration::from_nanos(100_001));
         let waits = stopwatch.waits();

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn those_who_arrive_together_are_parked_one_by_one() {
+    fn reads_that_arrive_together_are_parked_one_by_one() {
         let parking = Parking::new(Box::new(Nothing::new(1 << 20, 1)));
         let end = parking.geometry().capacity;
         let options = Options { depth: 1 + PARKED, ..Options::default() };
@@ -176,11 +176,11 @@ mod tests {
         device.unplug();
         device.advance(Time::ZERO);
         assert!(matches!(device.news(Time::ZERO), Some(News::Answer(answer)) if answer.cookie == 0));
-        assert!(device.news(Time::ZERO).is_none(), "the others stay");
+        assert!(device.news(Time::ZERO).is_none(), "the other reads stay parked");
     }
 
     #[test]
-    fn who_comes_when_the_others_leave_is_not_parked_for_ever() {
+    fn a_read_during_unparking_is_not_parked_for_ever() {
         let mut parking = Parking::new(Box::new(Nothing::new(1 << 20, 4)));
         let end = Sector((1 << 20) / 512) + ROOM;
         let read = |tag: u32, before: u64| Job {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_one_too_many_is_answered_and_the_others_stay() {
+    fn with_one_read_too_many_the_first_completes_and_the_others_stay() {
         let mut parking = Parking::new(Box::new(Nothing::new(1 << 20, 4)));
         let end = Sector((1 << 20) / 512) + ROOM;
         for tag in 0..=PARKED {

@@ -10,7 +10,7 @@ use super::comparison::Comparison;
 use super::model::Model;
 use super::{Benchmark, Duel, DuelError, PathLatency, RequestKind, Scheduler, Size};
 
-/// What a duel runs.
+/// The runs of a duel.
 #[derive(Debug)]
 pub struct Plan {
     /// The schedulers to compare.

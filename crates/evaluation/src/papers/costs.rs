@@ -1,10 +1,10 @@
-//! What experiments are expected to take, for the order in which they run and for the estimate. Nothing else depends on it.
+//! Expected durations of experiments, for their order and for the estimate of the remaining time. No result depends on them.
 
 /// Paper and experiment, scheduler (empty for an experiment that runs as a whole), seconds of one processor at the default
 /// scale; measured once.
 const TABLE: &str = include_str!("costs.csv");
 
-/// What something unknown is taken to take.
+/// The assumed duration of unknown experiments, in seconds.
 const UNKNOWN_S: f64 = 3.0;
 
 /// Seconds of one processor at this share of the default scale.

@@ -36,12 +36,12 @@ use crate::runs::{Plan, Run, run as run_plan};
 use store::Store;
 use tasks::{Kept, Task, Work};
 
-/// A result beside the published value.
+/// A result with the published value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
     /// The experiment.
     pub experiment: String,
-    /// What is compared.
+    /// The compared quantity.
     pub figure: String,
     /// The published value, or the statement of the paper's text.
     pub published: String,
@@ -225,7 +225,7 @@ pub enum RequestLevel {
     Arrays,
 }
 
-/// Which experiments to run, and how.
+/// The experiments to run, and their options.
 #[derive(Clone, Debug)]
 pub struct Selection {
     /// The paper.
@@ -326,7 +326,7 @@ impl Experiments {
 }
 
 impl Results {
-    /// Tables for people.
+    /// Tables as text.
     ///
     /// # Errors
     /// `out` fails.

@@ -1,5 +1,5 @@
-//! How far a long command is, and how long it will take: what is done of what is expected, and how fast that went. A bar on
-//! a terminal; where there is none, a line now and then.
+//! The progress of a long command: the finished share of the expected work, and an estimate of the remaining time. A bar on
+//! a terminal, otherwise a line per half minute.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Mutex;
@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Between two lines where there is no terminal: what takes less says nothing, an hour fills a screen or two.
+/// Time between two lines without a terminal: shorter commands print none, an hour prints 120.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// How far it is.
+/// The progress.
 pub(super) struct Progress {
     bar: ProgressBar,
     begun: Instant,
@@ -24,12 +24,12 @@ struct State {
     done: usize,
     cost: f64,
     cost_done: f64,
-    /// What began last.
+    /// The task that began last.
     name: String,
 }
 
 impl Progress {
-    /// For tasks that are expected to take so many seconds of a processor each.
+    /// For tasks with these expected processor times in seconds.
     pub(super) fn new(costs: impl Iterator<Item = f64>, threads: usize) -> Self {
         let costs: Vec<f64> = costs.collect();
         let cost: f64 = costs.iter().sum();
@@ -54,7 +54,7 @@ impl Progress {
         }
     }
 
-    /// A task has ended that was expected to take so long; one of 0 seconds only shows where we are.
+    /// A task with the expected time `cost` has ended; 0 only updates the display.
     pub(super) fn done(&self, cost: f64) {
         let Ok(mut state) = self.state.lock() else { return };
         state.done += usize::from(cost > 0.0);
@@ -68,8 +68,8 @@ impl Progress {
         format!("{}/{}, about {} left:", state.done, state.tasks, spoken(left))
     }
 
-    /// Says it on stderr every half a minute if that is no terminal, until nobody is left who could send word that it is over.
-    pub(super) fn tell_meanwhile(&self, over: &Receiver<()>) {
+    /// Prints a line on stderr every half minute, unless that is a terminal, until all senders of `over` are dropped.
+    pub(super) fn print_until(&self, over: &Receiver<()>) {
         let mut stderr = std::io::stderr();
         if !stderr.is_terminal() {
             self.tell_every(EVERY, over, &mut stderr);
@@ -87,13 +87,13 @@ impl Progress {
         }
     }
 
-    /// All is done.
+    /// Ends the display.
     pub(super) fn end(&self) {
         self.bar.finish_and_clear();
     }
 }
 
-/// What remains, at the speed so far; before anything is done, at the speed expected.
+/// The remaining time at the speed so far; before the first task has ended, at the expected speed.
 fn left(cost: f64, done: f64, elapsed: Duration, threads: f64) -> Duration {
     let speed = if done > 0.0 { elapsed.as_secs_f64() / done } else { 1.0 / threads };
     Duration::try_from_secs_f64((cost - done).max(0.0) * speed).unwrap_or(Duration::MAX)
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_goes_by_the_speed_so_far() {
+    fn the_remaining_time_follows_the_speed_so_far() {
         let left = |done, elapsed| left(100.0, done, Duration::from_secs(elapsed), 2.0).as_secs();
         assert_eq!(left(0.0, 0), 50, "two threads");
         assert_eq!(left(50.0, 100), 100, "half as fast as expected");
@@ -123,12 +123,12 @@ mod tests {
     }
 
     #[test]
-    fn times_are_spoken_in_their_unit() {
+    fn times_are_printed_in_a_suitable_unit() {
         let spoken = |seconds| spoken(Duration::from_secs(seconds));
         assert_eq!((spoken(89), spoken(90), spoken(5400)), ("89 s".into(), "2 min".into(), "1.5 h".into()));
     }
 
-    /// Somewhere to write to that lets the work end with its second line.
+    /// A writer that ends the work at its second line.
     struct TwoLines {
         text: String,
         working: Option<Sender<()>>,
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_it_is_told_in_lines_until_the_work_is_over() {
+    fn without_a_terminal_lines_are_printed_until_the_work_ends() {
         let progress = Progress::new([1e6, 1e6, 1e6].into_iter(), 2);
         progress.begun("cooperative/ffsb-mail");
         let (working, over) = channel();

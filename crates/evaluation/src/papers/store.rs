@@ -1,4 +1,4 @@
-//! Where results are kept, one file each.
+//! A directory of results, one file for each.
 
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -19,13 +19,13 @@ pub(super) struct Store {
 /// A file of it.
 #[derive(Serialize, Deserialize)]
 struct File<K> {
-    /// What it took of processors, in seconds.
+    /// Its processor time in seconds.
     took: f64,
     kept: K,
 }
 
 impl Store {
-    /// A directory, made if it is not there.
+    /// Opens a directory, and creates it if it is missing.
     pub(super) fn open(directory: &Path) -> Result<Self, Error> {
         std::fs::create_dir_all(directory).map_err(|e| Error::written(directory.display(), &e))?;
         Ok(Self { directory: directory.to_owned(), program: program() })
@@ -42,13 +42,13 @@ impl Store {
         self.directory.join(format!("{plain}-{:016x}.json", hasher.finish()))
     }
 
-    /// What an earlier run of the same program came to, under that name with these settings.
+    /// The result of an earlier run of the same program with this name and these settings.
     pub(super) fn load<K: DeserializeOwned>(&self, name: &str, settings: &str) -> Option<K> {
         let file: File<K> = serde_json::from_slice(&std::fs::read(self.file(name, settings)).ok()?).ok()?;
         Some(file.kept)
     }
 
-    /// Writes a result down; a half-written one is never seen under its name.
+    /// Stores a result; a partly written file never has its final name.
     pub(super) fn save(
         &self,
         name: &str,
@@ -66,7 +66,7 @@ impl Store {
     }
 }
 
-/// What tells one build of the program from another: its version, and size and age of its file.
+/// Identifies the build of the program: its version, and the size and modification time of its file.
 fn program() -> String {
     let file = std::env::current_exe().and_then(std::fs::metadata);
     let built = file.ok().map(|file| (file.len(), file.modified().ok()));

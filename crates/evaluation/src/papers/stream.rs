@@ -14,8 +14,8 @@ use crate::runs::Run;
 
 const DRIVE: &str = "wd5000aaks";
 const STREAM: &str = "stream(deadline-2.6.32)";
-/// What the drive does with what it has: at the depth of the paper's it orders that itself, or keeps to the order in which it
-/// was given it (the premise of section 3.1); at a depth of 1 there is nothing to order.
+/// The drive's own queue: at the depth of the paper's drive it reorders commands, or keeps their order (the premise of
+/// section 3.1); at depth 1 there is nothing to order.
 const QUEUES: [Queue; 3] = [
     Queue { depth: 31, in_order: false, name: "depth 31" },
     Queue { depth: 31, in_order: true, name: "depth 31, in order" },
@@ -47,7 +47,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "chunk reads", run: chunk_reads },
 ];
 
-/// par-read with files of `scale` GiB, think time as given.
+/// par-read with files of `scale` GiB and this think time.
 fn par_read(scale: f64, think: Span) -> Result<Box<dyn Workload>, Error> {
     let bytes = ((scale * (1u64 << 30) as f64) as u64).next_multiple_of(4096).max(1 << 20);
     workload("par-read", &[("file_bytes", bytes.to_string()), ("think", format!("{}ns", think.as_nanos()))])
@@ -142,7 +142,7 @@ fn think_time(scale: f64) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// The advantage falls, and up to the crossing nothing is lost; what is lost beyond is reported.
+/// Checks that the advantage falls and that nothing is lost up to the crossing; losses beyond it are reported.
 fn judge_sweep(experiment: &str, sweep: &[(u64, f64)]) -> Vec<Row> {
     let crossing = sweep.iter().position(|(_, gain)| *gain < 1.0).unwrap_or(sweep.len());
     let least_before = sweep[..crossing].iter().map(|(_, gain)| *gain).fold(f64::INFINITY, f64::min);

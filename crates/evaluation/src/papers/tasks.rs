@@ -1,4 +1,4 @@
-//! Runs of experiments, in parallel, each of which is written down when it is done: whoever stops and starts again goes on
+//! Parallel runs of experiments. Each result is stored when its run ends, so that an interrupted command continues
 //! from there.
 
 use std::sync::Mutex;
@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::interrupt;
 use crate::run_setup::{Outcome, RunSetup};
 
-/// What is run.
+/// The work of a task.
 pub(super) enum Work<'a> {
     /// A script under one scheduler.
     Script { setup: &'a RunSetup, spec: Spec },
@@ -26,29 +26,29 @@ pub(super) enum Work<'a> {
     Suite { run: fn(scale: f64) -> Result<Vec<Row>, Error>, scale: f64 },
 }
 
-/// Something that is run and whose result is kept.
+/// A run whose result is stored.
 pub(super) struct Task<'a> {
     /// Paper and experiment, and under what.
     pub(super) name: String,
     pub(super) work: Work<'a>,
-    /// Everything that the result depends on, in words.
+    /// Everything on which the result depends, as text.
     pub(super) settings: String,
-    /// What it is expected to take, in seconds of one processor.
+    /// Its expected processor time in seconds.
     pub(super) cost: f64,
 }
 
-/// What came of a task.
+/// The result of a task.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Kept {
     Outcome(Box<Outcome>),
     Rows(Vec<Row>),
 }
 
-/// The result of a task, if it came to its end.
+/// The result of a task, if it has ended.
 type Slot = Mutex<Option<Result<Kept, Error>>>;
 
-/// Runs tasks on so many threads, the longest first; results stand in the order of the tasks. A task that was not begun, or cut
-/// short, when somebody asked to stop has none.
+/// Runs tasks on `threads` threads, the longest first; results are in the order of the tasks. A task that had not begun, or was
+/// interrupted, when the user requested to stop has no result.
 pub(super) fn run(
     tasks: &[Task<'_>],
     threads: usize,
@@ -63,7 +63,7 @@ pub(super) fn run(
     left.sort_by(|&a, &b| tasks[b].cost.total_cmp(&tasks[a].cost));
     let progress = Progress::new(left.iter().map(|&n| tasks[n].cost), threads);
     let next = AtomicUsize::new(0);
-    // Who works holds one of these; when the last lets go, it is over.
+    // Each worker holds a sender; the channel closes when the last worker ends.
     let (working, over) = mpsc::channel::<()>();
     let work = |_working: mpsc::Sender<()>| {
         while let Some(&index) = left.get(next.fetch_add(1, Ordering::Relaxed))
@@ -80,7 +80,7 @@ pub(super) fn run(
     };
     thread::scope(|scope| {
         let progress = &progress;
-        scope.spawn(move || progress.tell_meanwhile(&over));
+        scope.spawn(move || progress.print_until(&over));
         for _ in 1..threads.min(left.len()) {
             let working = working.clone();
             scope.spawn(move || work(working));

@@ -11,32 +11,32 @@ use serde::{Deserialize, Serialize};
 use super::Recorder;
 use crate::duel::direct::{Aligned, open};
 
-/// In which order blocks are touched.
+/// The order of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// From the region's start to its end.
     Sequential,
-    /// At random, drawn from this seed.
+    /// Random, with this seed.
     Random(u64),
 }
 
-/// What is touched, and how.
+/// Accesses to a region of a device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Blocks {
     /// The device.
     pub device: PathBuf,
-    /// Where its region begins, in bytes.
+    /// Start of the region in bytes.
     pub start_bytes: u64,
     /// The region's length in bytes.
     pub bytes: u64,
     /// Bytes of a request.
     pub block_bytes: u64,
-    /// In which order.
+    /// The order of blocks.
     pub order: Order,
     /// Writes instead of reading.
     pub writes: bool,
-    /// Past the page cache.
+    /// Bypass the page cache.
     pub direct: bool,
     /// Think time between two requests.
     pub think: Duration,
@@ -64,7 +64,7 @@ impl Blocks {
                 std::thread::sleep(self.think);
             }
         }
-        // What is still in the page cache is not on the disk.
+        // Data in the page cache is not on the disk yet.
         if self.writes { recorder.timed(|| device.sync_data()) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Has a data base commit small transactions, one after the other, through the client that comes with it.
+//! Commits of small transactions to a database, one at a time, through the database's own client.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Recorder;
 
-/// Which data base.
+/// The database engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Engine {
@@ -20,7 +20,7 @@ pub enum Engine {
     Postgres,
 }
 
-/// The user that PostgreSQL insists on not being root for.
+/// The user for PostgreSQL, which refuses to run as root.
 const USER: &str = "postgres";
 
 /// How long a server may take to start.
@@ -37,17 +37,17 @@ impl Engine {
     }
 }
 
-/// What is committed where.
+/// A program that commits to a database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Commits {
-    /// The data base's kind.
+    /// The engine.
     pub engine: Engine,
     /// Its file or directory.
     pub place: PathBuf,
 }
 
-/// A command that runs as PostgreSQL's own user and ends with whoever started it: by SIGQUIT, which it answers at once, but not
-/// without removing its shared memory.
+/// A command that runs as PostgreSQL's user and receives SIGQUIT at the end of its parent: PostgreSQL then ends at once, and
+/// removes its shared memory.
 fn as_user(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--reuid", USER, "--regid", USER, "--clear-groups", "--pdeathsig", "QUIT", program]);
@@ -65,7 +65,7 @@ pub(crate) fn make_cluster(directory: &Path) -> io::Result<()> {
     Err(io::Error::other(format!("initdb: {}", String::from_utf8_lossy(&output.stderr).trim())))
 }
 
-/// A data base that is ready, with a client that answers each transaction with a line.
+/// A running database, with a client that prints a line for each transaction.
 pub(crate) struct Connection {
     client: Child,
     input: ChildStdin,
@@ -100,7 +100,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // At once, without a checkpoint: what was committed is measured, not what a shutdown writes.
+        // An immediate shutdown without a checkpoint, because only commits are measured.
         if let Some(pid) = rustix::process::Pid::from_raw(self.0.id() as i32) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::QUIT);
         }
@@ -133,12 +133,12 @@ impl Connection {
         }
     }
 
-    /// Has it carry out statements; they are durable when this returns.
+    /// Executes statements; they are durable when this returns.
     fn carry_out(&mut self, statements: &str) -> io::Result<()> {
         writeln!(self.input, "{statements}\nSELECT 'done';")?;
         let mut line = String::new();
         self.output.read_line(&mut line)?;
-        if line.trim() == "done" { Ok(()) } else { Err(io::Error::other("the data base did not answer")) }
+        if line.trim() == "done" { Ok(()) } else { Err(io::Error::other("the database did not respond")) }
     }
 }
 
@@ -150,7 +150,7 @@ impl Drop for Connection {
 }
 
 impl Commits {
-    /// Starts the data base and makes a table.
+    /// Starts the database and creates a table.
     pub(crate) fn prepare(&self) -> io::Result<Connection> {
         let mut connection = Connection::start(self)?;
         connection.carry_out("CREATE TABLE IF NOT EXISTS entries (note TEXT);")?;

@@ -1,7 +1,7 @@
-//! Copies a big file, again and again, as a backup does (`dd iflag=nocache conv=fsync`): what runs beside those who are in a hurry.
+//! Copies a large file repeatedly, as a backup does (`dd iflag=nocache conv=fsync`): background load.
 //!
-//! Each time the file is read from the disk, and its copy is durable before it goes. Without that a copy that fits into memory,
-//! and is removed before anybody writes it out, never touches the disk but for reading the file once.
+//! Each copy reads the file from the disk, and is durable before its removal. Otherwise a copy that fits into memory
+//! and is removed before writeback would access the disk only for the first read of the file.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -15,7 +15,7 @@ use super::Recorder;
 /// `cp` copies in pieces of this size.
 const PIECE: usize = 128 << 10;
 
-/// What is copied where.
+/// A program that copies a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CopyFile {
     /// The file.

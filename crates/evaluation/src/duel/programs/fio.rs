@@ -1,4 +1,4 @@
-//! Runs fio on a job file of the user's, on our device.
+//! Runs the user's fio job file on the testbed's device.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,13 +14,13 @@ use crate::duel::outcome::Waits;
 /// A job file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Fio {
-    /// Its text, in which the files it names have been replaced.
+    /// Its text, in which file names are replaced by the device.
     pub text: String,
-    /// Where it may be written for fio to read.
+    /// The file to which the text is written for fio.
     pub file: PathBuf,
 }
 
-/// What was measured on fio's own clock.
+/// Measurements on fio's own clock.
 pub(crate) struct Measured {
     pub(crate) runtime_ns: u64,
     pub(crate) waits: Waits,
@@ -30,7 +30,7 @@ impl Fio {
     /// Lines of [`text`](Self::text) before the user's own.
     pub const LINES_BEFORE: usize = 2;
 
-    /// The user's job on our device: whatever files it names, it gets this one.
+    /// The user's job on `device`, which replaces all files that the job names.
     #[must_use]
     pub fn on(job: &str, device: &Path, file: PathBuf) -> Self {
         let without_names = |line| {

@@ -1,5 +1,5 @@
-//! Figure 6 with its programs as they were: buffered, above a file system, a page cache and read-ahead, on the modelled
-//! machine. The scripts are those of `dwell reproduce stream`, here on other arrays and with other read-ahead, too.
+//! Figure 6 with the paper's buffered programs: above a file system, a page cache and read-ahead, on the modelled
+//! machine. The scripts are those of `dwell reproduce stream`, here also on other arrays and with other read-ahead.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -15,15 +15,15 @@ use crate::interrupt;
 use crate::run_setup::{Outcome, Overrides, RunSetup};
 
 const DEADLINE: &str = "deadline-2.6.32";
-/// All that are compared; the last needs an array.
+/// The compared schedulers; the last one needs an array.
 const SCHEDULERS: [&str; 6] = ["noop", DEADLINE, ANTICIPATORY, CFQ, STREAM, ARRAY_STREAM];
-/// A drive whose queue serves what it is sent as it was sent.
+/// A drive whose queue serves commands in order of arrival.
 const FCFS: &str = "wd5000aaks{queue.order=fcfs}";
-/// One without a queue.
+/// A drive without a queue.
 const ONE_AT_A_TIME: &str = "wd5000aaks{depth=1}";
-/// What is left on the array of anticipation's gain on one disk, published.
+/// Published: anticipation's gain on the array relative to its gain on one disk.
 const SHARE: &str = "0.37 (1.33 over 3.57, TPC-H)";
-/// Files of 128 MiB at least: in less a stream has hardly formed.
+/// Files of at least 128 MiB: in shorter files a stream has just formed.
 const SCALE_MIN: f64 = 0.125;
 /// An experiment of the figure.
 struct Program {
@@ -32,9 +32,9 @@ struct Program {
     name: &'static str,
     /// Published: throughput over noop.
     published: &'static str,
-    /// What it must be here at any scale; `dwell reproduce stream` compares it with the published value at the paper's.
+    /// The expected range at any scale; `dwell reproduce stream` compares the value at the paper's scale with the published one.
     gain: RangeInclusive<f64>,
-    /// Published of anticipation on the array.
+    /// Published: anticipation on the array.
     anticipatory: &'static str,
     /// Whether anticipation gains on one disk.
     anticipates: bool,
@@ -65,14 +65,14 @@ const POSTMARK: Program = Program {
     anticipates: false,
 };
 
-/// How a script is changed.
+/// Changes to a script.
 #[derive(Clone, Copy, Default)]
 struct Change<'a> {
-    /// The drive, if it is another one or set otherwise.
+    /// Another drive, or the drive with other settings.
     drive: Option<&'a str>,
     /// The array; `None` for one disk.
     array: Option<&'a str>,
-    /// The largest read-ahead window in bytes; `None` for what md gives an array, or the machine one disk.
+    /// The largest read-ahead window in bytes; `None`: md's default for an array, or the machine's for one disk.
     read_ahead: Option<u64>,
 }
 
@@ -158,9 +158,9 @@ fn against_one_disk(experiment: &str, program: &Program, on_array: f64, scale: f
     Ok(Row::reported(experiment, figure, SHARE, share, "x"))
 }
 
-/// The paper's schedulers assume that the drive's own queue "does not make a major change in the order" (section 3.1). Ours
-/// does: at depth 31 it keeps to what is near by itself, and leaves nothing to anticipate. So here are drives that serve what
-/// they are sent as it was sent, and such that take one request at a time; one of them, and five of them as the array.
+/// The paper's schedulers assume that the drive's own queue "does not make a major change in the order" (section 3.1). The modelled
+/// drive does: at depth 31 its own queue prefers near requests, so that anticipation gains nothing. These experiments use drives that keep
+/// the order of arrival, and drives that accept one request at a time: one of them, and an array of five.
 pub(super) fn in_the_order_sent(scale: f64) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for (drive, what) in
@@ -190,7 +190,7 @@ pub(super) fn in_the_order_sent(scale: f64) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// What each scheduler gains over noop, beside what was published of it.
+/// Each scheduler's gain over noop with the published value.
 fn gains(experiment: &str, what: &str, times: &Times, published: impl Fn(&str) -> &'static str) -> Vec<Row> {
     let others = SCHEDULERS[1..].iter().filter_map(|name| Some((name, times.get(name)?)));
     let row = |(name, time): (&&'static str, &f64)| {
@@ -200,14 +200,14 @@ fn gains(experiment: &str, what: &str, times: &Times, published: impl Fn(&str) -
     others.map(row).collect()
 }
 
-/// What anticipation gains on the array, as a share of what it gains on one disk.
+/// Anticipation's gain on the array relative to its gain on one disk.
 fn share_of_anticipation(experiment: &str, alone: &Times, array: &Times) -> Row {
     let gain = |times: &Times| times["noop"] / times[ANTICIPATORY];
     let figure = "anticipatory's gain, array over one disk".to_owned();
     Row::within(experiment, figure, SHARE, gain(array) / gain(alone), "x", 0.0..=0.6)
 }
 
-/// The same with the window of a lone disk, with one unit's, and with none.
+/// The same with the read-ahead of a single disk, with one stripe unit, and without read-ahead.
 pub(super) fn without_read_ahead(scale: f64) -> Result<Vec<Row>, Error> {
     let names = ["noop", ANTICIPATORY, CFQ, STREAM, ARRAY_STREAM];
     let mut rows = Vec::new();

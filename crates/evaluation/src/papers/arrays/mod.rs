@@ -1,8 +1,8 @@
 //! The stream paper's experiments on disk arrays (section 3.5, figure 6), and beyond it: stripe units, members, a slow and a
 //! failed member.
 //!
-//! The figure's programs are buffered, on the modelled machine ([`figure_6`]). Beyond it, `ahead-read` stands for them at the
-//! level of requests: the steady state of read-ahead over two full stripes and nothing else.
+//! The figure's programs are buffered, on the modelled machine ([`figure_6`]). The other experiments use `ahead-read` at the
+//! level of requests instead: the steady state of read-ahead over two full stripes.
 
 mod figure_6;
 
@@ -39,8 +39,8 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
     Experiment { name: "a failed member", run: failed_member },
 ];
 
-/// par-read as an array in units of `unit` whose full stripe has so many bytes sees it. Files are `scale` GiB, and at least
-/// 128 MiB: in less a stream has hardly formed.
+/// The requests of par-read to an array with stripe unit `unit` and full stripes of `stripe` bytes. Files have `scale` GiB, and at least
+/// 128 MiB: in shorter files a stream has just formed.
 fn reading_ahead(unit: u64, stripe: u64, scale: f64) -> Result<Box<dyn Workload>, Error> {
     let bytes = ((scale * (1u64 << 30) as f64) as u64).max(128 << 20).next_multiple_of(unit.max(1 << 16));
     workload(
@@ -91,7 +91,7 @@ fn one_request_at_a_time(scale: f64) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// Rates under noop, the framework on each member alone, and coordinated; on an array of that description.
+/// Rates on an array under noop, under the framework on each member alone, and under the coordinator.
 fn three(description: &str, scale: f64) -> Result<[f64; 3], Error> {
     let device = array(description)?;
     let geometry = device.geometry().ok_or_else(|| Error::Failed(format!("{description} is no array")))?;
@@ -100,8 +100,8 @@ fn three(description: &str, scale: f64) -> Result<[f64; 3], Error> {
     Ok([rate(&runs[0]), rate(&runs[1]), rate(&runs[2])])
 }
 
-/// What coordination gains, over nothing and over members that wait on their own. Where it does not pay the coordinator
-/// should notice, and lose no more than a tenth of what they get.
+/// The gain of coordination over noop and over uncoordinated members. Where coordination does not pay, the coordinator
+/// should detect that, and lose at most a tenth of the uncoordinated rate.
 fn gains(experiment: &str, what: &str, [noop, stream, coordinated]: [f64; 3]) -> Vec<Row> {
     let unpublished = "not published";
     let over_noop = format!("over noop, {what}");

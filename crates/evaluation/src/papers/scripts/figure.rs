@@ -1,4 +1,4 @@
-//! What a figure of a paper is in a run.
+//! The value of a paper's figure in a run.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::run_setup::Outcome;
 /// The runs of an experiment, by the paper's word for the scheduler.
 pub(super) type Runs = BTreeMap<String, Outcome>;
 
-/// A figure's value under one scheduler, if it could be measured; of a run that was cut, what it had come to.
+/// A figure's value under one scheduler, if it was measured; for an interrupted run, its value up to then.
 pub(super) fn value(figure: &Figure, runs: &Runs, scheduler: &str) -> Option<f64> {
     let run = runs.get(scheduler).filter(|run| run.failure.is_none())?;
     let other = |word: &str| runs.get(word).filter(|run| run.failure.is_none());
@@ -155,7 +155,7 @@ fn worst_sync(run: &Outcome, names: &str) -> Option<f64> {
     of(run, names).map(|seen| seen.worst_sync_ns).max().filter(|&ns| ns > 0).map(|ns| ns as f64 / 1e9)
 }
 
-/// How far shares are from what they should be, in percent of that, on average over those who have one.
+/// The mean deviation of shares from their targets, in percent of the targets.
 fn deviation(run: &Outcome, shares: &BTreeMap<String, u32>) -> Option<f64> {
     let moved = |name: &String| run.seen.get(name).map(|seen| (seen.read_bytes + seen.written_bytes) as f64);
     let moved: Option<Vec<f64>> = shares.keys().map(moved).collect();

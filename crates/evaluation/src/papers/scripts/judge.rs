@@ -7,11 +7,11 @@ use workloads::scenario::Paper;
 use super::figure::{self, Runs};
 use super::published::{self, Bound, Published};
 
-/// Ratios may be off by this factor,
+/// Ratios may differ from the published ones by this factor.
 const FACTOR: f64 = 1.5;
-/// or by this one where the published ratio is above
+/// The factor for published ratios above [`LARGE`].
 const FACTOR_OF_LARGE: f64 = 2.0;
-/// so much.
+/// Ratios above this are large.
 const LARGE: f64 = 10.0;
 
 /// A figure under one scheduler.
@@ -19,7 +19,7 @@ const LARGE: f64 = 10.0;
 pub(super) struct Row {
     pub(super) paper: String,
     pub(super) experiment: String,
-    /// The word for the drive, where it is not the script's own.
+    /// The drive's name, if it is not the script's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) on: Option<String>,
     /// The paper's word.
@@ -30,9 +30,9 @@ pub(super) struct Row {
     pub(super) unit: &'static str,
     pub(super) published: Option<f64>,
     pub(super) ours: Option<f64>,
-    /// Whether it stands to the published winner as it did there; `None` where nothing was published or nothing measured.
+    /// Whether its ratio to the published winner agrees with the paper; `None` without a published or measured value.
     pub(super) holds: Option<bool>,
-    /// What was asked for, or why it does not hold.
+    /// The condition, or the reason why it does not hold.
     pub(super) why: String,
 }
 
@@ -41,17 +41,17 @@ pub(super) struct Row {
 pub(super) struct Shape {
     pub(super) paper: String,
     pub(super) experiment: String,
-    /// The word for the drive, where it is not the script's own.
+    /// The drive's name, if it is not the script's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) on: Option<String>,
     pub(super) figure: String,
     /// Winner, order and every ratio.
     pub(super) holds: bool,
-    /// What does not.
+    /// The conditions that do not hold.
     pub(super) misses: Vec<String>,
 }
 
-/// One scheduler's published value beside ours.
+/// One scheduler's published value, and the measured one.
 #[derive(Clone, Copy)]
 struct Pair<'a> {
     word: &'a str,
@@ -177,7 +177,7 @@ fn compare(paper: &Paper, name: &str, more: bool, rows: &mut [Row]) -> Option<Sh
     })
 }
 
-/// How far apart two values are, as a share of the smaller.
+/// The difference of two values as a share of the smaller one.
 fn gap(a: f64, b: f64) -> f64 {
     (a - b).abs() / a.min(b).max(f64::MIN_POSITIVE)
 }

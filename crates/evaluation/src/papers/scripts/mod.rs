@@ -1,4 +1,4 @@
-//! The papers' experiments as scripts on the modelled machine: each published value beside ours.
+//! The papers' experiments as scripts on the modelled machine, compared with the published values.
 
 mod figure;
 mod judge;

@@ -1,4 +1,4 @@
-//! The rows for people and for programs.
+//! The rows as text and as JSON.
 
 use std::io::{self, Write};
 
@@ -19,7 +19,7 @@ pub(super) struct Worst {
     pub(super) cut: bool,
 }
 
-/// What critics of the benchmarks asked for, of the processes that a row is about.
+/// The worst cases of the processes of a row.
 pub(super) fn worst(done: &Done, row: &Row) -> Option<Worst> {
     let run: &Outcome = done.runs.get(&row.scheduler)?;
     let names = figure::processes(done.paper.figures.get(&row.figure)?);
