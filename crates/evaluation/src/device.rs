@@ -122,6 +122,12 @@ impl Device {
         if least == Barriers::Completed && !self.queues_flushes { Barriers::Alone } else { least }
     }
 
+    /// The specification that opened the drive.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The device in one line.
     #[must_use]
     pub fn describe(&self) -> String {

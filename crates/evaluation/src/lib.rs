@@ -9,6 +9,7 @@
 //! | [`explain`], [`spool`] | decision logs |
 //! | [`papers`] | the papers' experiments, with the published value beside each result |
 //! | [`duel`] | real programs on an emulated drive under the kernel's schedulers and ours |
+//! | [`regret`] | every workload and drive under many schedulers, each compared with the best for that workload |
 //! | [`watch`], [`windows`], [`search_space`] | what a modelled queue, recordings and policies give the tuner |
 //! | [`report`] | HTML pages, charts and number formats that all reports share |
 
@@ -24,6 +25,7 @@ pub mod explain;
 pub mod interrupt;
 pub mod machine_setup;
 pub mod papers;
+pub mod regret;
 pub mod report;
 pub mod run_setup;
 pub mod runs;

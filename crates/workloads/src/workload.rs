@@ -8,7 +8,7 @@ use machine::{Machine, Program, Submitter};
 pub type Processes = Vec<(Submitter, Box<dyn Program>)>;
 
 /// Processes that can be started repeatedly.
-pub trait Workload: Sync {
+pub trait Workload: Send + Sync {
     /// A one-line description with the settings.
     fn describe(&self) -> String;
 

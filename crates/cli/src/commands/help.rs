@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
         "Operate a device",
         &["advise", "tune", "patterns", "serve", "ctl", "top", "causes", "record", "profile"],
     ),
-    ("Study a workload", &["compare", "run", "trace", "schedulers", "drives"]),
+    ("Study a workload", &["compare", "regret", "run", "trace", "schedulers", "drives"]),
     ("Reproduce and compare", &["reproduce", "duel"]),
 ];
 

@@ -11,6 +11,7 @@ mod duel;
 mod help;
 pub(crate) mod profile;
 mod record;
+mod regret;
 mod reproduce;
 mod run;
 mod schedulers;
@@ -38,6 +39,7 @@ use drives::DrivesArguments;
 use duel::DuelArguments;
 use profile::ProfileArguments;
 use record::RecordArguments;
+use regret::RegretArguments;
 use reproduce::ReproduceArguments;
 use run::args::RunArguments;
 use serve::ServeArguments;
@@ -56,6 +58,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run one workload under many schedulers on a modelled drive and compare the results
     Compare(CompareArguments),
+    /// Run every workload of the project on many drives and print each scheduler's regret: its time over the best one's
+    Regret(RegretArguments),
     /// Run a script of processes and system calls, or a fio job file, on a modelled machine
     Run(RunArguments),
     /// List, print and validate modelled drives
@@ -113,6 +117,7 @@ pub(crate) fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<ExitCod
     }
     match &arguments.command {
         Command::Compare(arguments) => compare::run(arguments, catalogue),
+        Command::Regret(arguments) => regret::run(arguments, catalogue),
         Command::Run(arguments) => run::run(arguments, catalogue),
         Command::Drives(arguments) => drives::run(arguments),
         Command::Schedulers(arguments) => schedulers::run(arguments, catalogue),

@@ -120,9 +120,42 @@ impl Model<'_> {
             latencies: &entry.latencies,
             drive: self.device,
         };
-        match Source::of(self, benchmark)? {
-            Some(programs) => requests::predict(self, &query, programs),
-            None => calls::predict(self, &query),
+        self.answer(&query)
+    }
+
+    /// The same benchmark without the testbed: no path latency, no parked tags, no loop device, and all programs start together.
+    ///
+    /// # Errors
+    /// The model cannot predict this benchmark; the text says why.
+    pub fn without_testbed(
+        &self,
+        benchmark: &Benchmark,
+        spec: Spec,
+        depth: u32,
+        identity: Identity,
+    ) -> Result<Predicted, String> {
+        self.answer(&Query {
+            benchmark,
+            alone: false,
+            spec,
+            depth,
+            parks: false,
+            races: false,
+            workers: false,
+            identity,
+            behind_a_loop_device: false,
+            priority: Priority { class: PriorityClass::BestEffort, level: self.level },
+            at_most: span(benchmark.at_most(&self.size)),
+            starts: Vec::new(),
+            latencies: &[],
+            drive: self.device,
+        })
+    }
+
+    fn answer(&self, query: &Query<'_>) -> Result<Predicted, String> {
+        match Source::of(self, query.benchmark)? {
+            Some(programs) => requests::predict(self, query, programs),
+            None => calls::predict(self, query),
         }
     }
 

@@ -1,0 +1,297 @@
+//! What is run: workloads × drives × depths × what schedulers see of processes.
+//!
+//! The full product would take hours. Each workload therefore runs on every drive of the list, with depth and identity drawn in turn so
+//! that each pair occurs, and a paper's script on its own drive.
+
+use std::sync::Arc;
+
+use elevator::Random;
+use elevator::queue::Identity;
+use schedulers::Spec;
+use schedulers::registry::Catalogue;
+use workloads::Workload as Requests;
+use workloads::builtin::Builtin;
+use workloads::scenario::{Scenario, papers};
+
+use super::workload::{BUILT_IN, JOBS, Measure, SCRIPTS, Workload, is_comparable};
+use crate::device::Device;
+use crate::duel::Benchmark;
+use crate::error::Error;
+
+/// One comparison of schedulers.
+#[derive(Clone)]
+pub struct Cell {
+    /// The workload's name.
+    pub workload: String,
+    /// The drive, with its overrides.
+    pub drive: String,
+    /// Commands in the drive at once.
+    pub depth: u32,
+    /// Whether schedulers see processes.
+    pub identity: Identity,
+    device: Arc<Device>,
+    what: Workload,
+}
+
+impl Cell {
+    /// The cell in one line, by which `--only` selects.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let identity = if self.identity == Identity::Shown { "shown" } else { "hidden" };
+        format!("{} on {} depth {} {identity}", self.workload, self.drive, self.depth)
+    }
+
+    /// Runs the cell under a scheduler.
+    ///
+    /// # Errors
+    /// The reason why there is no result.
+    pub fn run(&self, spec: &Spec, catalogue: Catalogue) -> Result<Measure, String> {
+        self.what.run((&self.device, self.depth, self.identity), spec, catalogue)
+    }
+}
+
+/// Workloads and drives for tuning a policy, and those that a policy must not be tuned for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Set {
+    /// For tuning.
+    Tuning,
+    /// Held out, to be looked at when a policy is finished.
+    HeldOut,
+}
+
+/// What to run.
+pub struct Selection<'a> {
+    /// The set.
+    pub set: Set,
+    /// Drives instead of the set's own, with or without overrides.
+    pub drives: &'a [String],
+    /// Depths instead of those of the set.
+    pub depths: &'a [u32],
+    /// Additional workloads: recordings and job files.
+    pub files: Vec<(String, Arc<dyn Requests>)>,
+    /// Only cells whose names contain all of these.
+    pub only: &'a [String],
+    /// At most so many cells, drawn evenly.
+    pub sample: Option<usize>,
+    /// Seed of the drawn drive.
+    pub seed: u64,
+}
+
+/// Drives and depths for tuning.
+const TUNING: [(&str, u32); 7] = [
+    ("wd5000aaks", 31),
+    ("wd5000aaks", 1),
+    ("wd5000aaks", 4),
+    ("wd5000aaks{write_cache=off}", 31),
+    ("wd5000aaks{queue.order=fcfs}", 31),
+    ("barracuda-7200.10", 1),
+    ("ssd-sata", 31),
+];
+
+/// Drives and depths that are held out.
+const HELD_OUT: [(&str, u32); 5] = [
+    ("st31500341as", 31),
+    ("st31500341as{write_cache=off}", 4),
+    ("barracuda-7200.10{queue.order=look}", 31),
+    ("wd5000aaks{queue.order=sstf,buffer.read_ahead=none}", 4),
+    ("ssd-nvme", 31),
+];
+
+/// Workloads that are held out.
+const HELD_OUT_WORKLOADS: [&str; 5] =
+    ["scrub-beside-database", "mail-server", "guest-image", "fio-randrw-8", "tpc-h"];
+
+/// Scale of the papers' scripts.
+const SCALE: f64 = 0.05;
+
+/// A drive with a random mechanism, buffer and internal queue: a specification for `--drive`, and the depth.
+#[must_use]
+pub fn drawn(seed: u64) -> (String, u32) {
+    let mut random = Random::new(seed);
+    let mut one = |of: &[&'static str]| of[random.below(of.len() as u64) as usize];
+    let order = one(&[
+        "fcfs",
+        "look",
+        "c_look",
+        "sstf",
+        "{positioning_time={ageing=0.0}}",
+        "{positioning_time={ageing=0.02}}",
+    ]);
+    let rpm = one(&["5400", "5900", "7200", "10000"]);
+    let cache = one(&["on", "off"]);
+    let ahead = one(&["segment", "segment", "none"]);
+    let depth = one(&["1", "2", "4", "8", "16", "31"]);
+    let drive = format!(
+        "wd5000aaks{{write_cache={cache},queue.order={order},mechanics.revolutions_per_minute={rpm},buffer.read_ahead={ahead}}}"
+    );
+    (drive, depth.parse().unwrap_or(1))
+}
+
+/// The cells of a selection.
+///
+/// # Errors
+/// An unknown drive.
+pub fn cells(selection: &Selection<'_>) -> Result<Vec<Cell>, Error> {
+    let mut cells = Vec::new();
+    let workloads = workloads(selection)?;
+    for (n, (drive, depth)) in drives(selection).into_iter().enumerate() {
+        let device = Arc::new(Device::open(&drive)?);
+        for (m, (name, what)) in workloads.iter().enumerate() {
+            if !what.fits(&device) {
+                continue;
+            }
+            let both = matches!(what, Workload::Duel(_));
+            for hidden in [false, true] {
+                if both || hidden == (n + m).is_multiple_of(2) {
+                    let identity = if hidden { Identity::Hidden } else { Identity::Shown };
+                    let depth = depth.min(device.depth());
+                    let (workload, drive) = (name.clone(), drive.clone());
+                    cells.push(Cell {
+                        workload,
+                        drive,
+                        depth,
+                        identity,
+                        device: Arc::clone(&device),
+                        what: what.clone(),
+                    });
+                }
+            }
+        }
+    }
+    if selection.drives.is_empty() {
+        cells.extend(papers(selection.set)?);
+    }
+    cells.retain(|cell| {
+        let name = cell.name();
+        selection.only.iter().all(|only| name.contains(only.as_str()))
+    });
+    if let Some(sample) = selection.sample.filter(|&sample| sample < cells.len()) {
+        let all = cells.len();
+        let mut n = 0;
+        cells.retain(|_| {
+            n += 1;
+            n * sample / all > (n - 1) * sample / all
+        });
+    }
+    Ok(cells)
+}
+
+fn drives(selection: &Selection<'_>) -> Vec<(String, u32)> {
+    let named = |all: &[(&str, u32)]| all.iter().map(|&(drive, depth)| (drive.to_owned(), depth)).collect();
+    let mut drives: Vec<(String, u32)> = match selection.set {
+        _ if !selection.drives.is_empty() => {
+            selection.drives.iter().map(|drive| (drive.clone(), 31)).collect()
+        }
+        Set::Tuning => named(&TUNING),
+        Set::HeldOut => named(&HELD_OUT),
+    };
+    if selection.drives.is_empty() {
+        // The held-out set has other drawn drives than the set for tuning.
+        let seeds = if selection.set == Set::HeldOut { 3 } else { 1 };
+        drives.extend(
+            (0..seeds)
+                .map(|n| drawn(selection.seed + n + if selection.set == Set::HeldOut { 1000 } else { 0 })),
+        );
+    }
+    if selection.depths.is_empty() {
+        return drives;
+    }
+    let each = |(drive, _): (String, u32)| {
+        selection.depths.iter().map(move |&depth| (drive.clone(), depth)).collect::<Vec<_>>()
+    };
+    drives.into_iter().flat_map(each).collect()
+}
+
+fn workloads(selection: &Selection<'_>) -> Result<Vec<(String, Workload)>, Error> {
+    let mut all: Vec<(String, Workload)> = Vec::new();
+    for (name, requests) in &selection.files {
+        all.push((name.clone(), Workload::Requests(Arc::clone(requests))));
+    }
+    for benchmark in Benchmark::ALL {
+        all.push((benchmark.name(), Workload::Duel(benchmark)));
+    }
+    for (name, text) in SCRIPTS {
+        all.push((name.to_owned(), Workload::Script { text, scale: 1.0 }));
+    }
+    for (name, text) in JOBS {
+        all.push((name.to_owned(), Workload::job(name, text)?));
+    }
+    for (name, settings) in BUILT_IN {
+        let settings = settings.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let Some(builtin) = Builtin::named(name) else { continue };
+        let requests = builtin.build(&settings).map_err(|e| Error::Failed(e.to_string()))?;
+        all.push((name.to_owned(), Workload::Requests(Arc::from(requests))));
+    }
+    if selection.set == Set::Tuning {
+        all.retain(|(name, _)| !HELD_OUT_WORKLOADS.contains(&name.as_str()));
+    }
+    Ok(all)
+}
+
+/// The papers' experiments on their own drives; every third is held out.
+fn papers(set: Set) -> Result<Vec<Cell>, Error> {
+    let mut cells = Vec::new();
+    for (n, &(name, text)) in papers::SCRIPTS.iter().enumerate() {
+        if n.is_multiple_of(3) != (set == Set::HeldOut) {
+            continue;
+        }
+        let scenario = Scenario::parse(name, text, SCALE).map_err(|e| Error::Failed(e.to_string()))?;
+        if !is_comparable(&scenario) {
+            continue;
+        }
+        let drive = scenario.page.drive.clone().unwrap_or_else(|| "wd5000aaks".to_owned());
+        let device = Arc::new(Device::open(&drive)?);
+        let depth = scenario.page.change.depth.unwrap_or(31).min(device.depth());
+        let identity = if n.is_multiple_of(2) { Identity::Shown } else { Identity::Hidden };
+        let what = Workload::Script { text, scale: SCALE };
+        if what.fits(&device) {
+            cells.push(Cell { workload: name.to_owned(), drive, depth, identity, device, what });
+        }
+    }
+    Ok(cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: Selection<'_> = Selection {
+        set: Set::Tuning,
+        drives: &[],
+        depths: &[],
+        files: Vec::new(),
+        only: &[],
+        sample: None,
+        seed: 1,
+    };
+
+    fn names(selection: &Selection<'_>) -> Vec<String> {
+        cells(selection).unwrap().iter().map(Cell::name).collect()
+    }
+
+    #[test]
+    fn a_drawn_drive_depends_on_the_seed_alone() {
+        assert_eq!(drawn(7), drawn(7));
+        assert_ne!(drawn(1), drawn(2));
+        for seed in 0..50 {
+            let (drive, depth) = drawn(seed);
+            assert!(Device::open(&drive).is_ok_and(|device| depth <= device.depth()), "{drive}");
+        }
+    }
+
+    #[test]
+    fn tuning_does_not_use_what_is_held_out() {
+        let (tuning, held_out) = (names(&ALL), names(&Selection { set: Set::HeldOut, ..ALL }));
+        assert!(HELD_OUT_WORKLOADS.iter().all(|name| tuning.iter().all(|cell| !cell.starts_with(name))));
+        assert!(HELD_OUT_WORKLOADS.iter().all(|name| held_out.iter().any(|cell| cell.starts_with(name))));
+        assert!(tuning.iter().all(|cell| !held_out.contains(cell)));
+    }
+
+    #[test]
+    fn a_sample_has_the_requested_number_of_cells() {
+        let some = names(&Selection { sample: Some(20), ..ALL });
+        let all = names(&ALL);
+        assert_eq!(some.len(), 20);
+        assert!(some.iter().all(|cell| all.contains(cell)));
+    }
+}
