@@ -33,7 +33,7 @@
 //! | `recorder` | recordings |
 //! | `causes` | who dirtied the data that is written |
 //! | `bpf` | the back end with a BPF program (`bpf/`, GPL-2.0-only) |
-//! | `tracefs` | the back end with the kernel's tracer, for kernels that refuse BPF |
+//! | `tracefs` | the back end with the kernel's tracer, for kernels that refuse BPF; the decisions of Dwell's kernel module |
 
 mod bpf;
 mod capture;
@@ -61,3 +61,4 @@ pub use number::Number;
 pub use process::{is_process, lower_priority, this_process};
 pub use recorder::Recorder;
 pub use source::{Backend, Counts, Options, Source};
+pub use tracefs::{Decision, Decisions, Verdict};

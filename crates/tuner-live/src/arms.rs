@@ -13,6 +13,7 @@ use control::protocol::State;
 use elevator::text::did_you_mean;
 
 use crate::error::Error;
+use crate::module_elevators;
 use crate::queue::{QueueSettings, SETTINGS};
 use crate::settings_backup::{SettingsBackup, Switch};
 
@@ -117,14 +118,16 @@ pub struct KernelArms {
 }
 
 impl KernelArms {
-    /// All schedulers that the queues offer, bfq also with `low_latency=0`, or `wanted`.
+    /// All schedulers that the queues offer, without elevators of the kernel module that equal another, bfq also with `low_latency=0`; or
+    /// `wanted`.
     ///
     /// # Errors
     /// A device was removed, offers fewer than two schedulers, or lacks a wanted one.
     pub fn new(queues: Vec<QueueSettings>, wanted: &[String]) -> Result<Self, Error> {
         let [queue, ..] = &*queues else { return Err(Error::Usage("no queue to tune".to_owned())) };
         let offered = queue.offered()?;
-        let names = if wanted.is_empty() { usual(&offered) } else { wanted.to_vec() };
+        let names =
+            if wanted.is_empty() { usual(&module_elevators::candidates(&offered)) } else { wanted.to_vec() };
         let arms = names.iter().map(|name| Arm::parse(name)).collect::<Result<Vec<_>, _>>()?;
         if let Some(arm) = arms.iter().find(|arm| !offered.contains(&arm.scheduler)) {
             return Err(Error::Usage(format!(

@@ -9,7 +9,7 @@
 //! | `observe`, `busy` | windows from a capture's events; busy time |
 //! | `fairness_unit` | processes or control groups whose shares are compared |
 //! | `counters` | the kernel's counters, read on standby |
-//! | `arms`, `space` | the schedulers to choose from; settings to search |
+//! | `arms`, `module_elevators`, `space` | the schedulers to choose from, among them the kernel module's; settings to search |
 //! | `queue`, `claim` | a queue's settings in sysfs; the lock on a device |
 //! | `settings_backup` | the previous settings, restored at the end or by the next run |
 //! | `files` | files and directories that other users cannot redirect |
@@ -29,6 +29,7 @@ mod files;
 pub mod identity;
 pub mod learned;
 mod live_tuner;
+mod module_elevators;
 mod observe;
 pub mod outside;
 pub mod picture;

@@ -132,11 +132,18 @@ impl QueueSettings {
         queue.chain(self.of_scheduler()).filter_map(known).collect()
     }
 
-    /// The settings of the scheduler in use: `iosched/fifo_batch`.
+    /// The settings of the scheduler in use: `iosched/fifo_batch`. Dwell's elevators also have statistics there, which are only read, and
+    /// files that are only written.
     fn of_scheduler(&self) -> Vec<String> {
+        const READ_AND_WRITTEN: u32 = 0o600;
         let files = fs::read_dir(self.file("iosched")).into_iter().flatten().flatten();
-        let mut settings: Vec<String> =
-            files.map(|file| format!("iosched/{}", file.file_name().to_string_lossy())).collect();
+        let is_setting = |file: &fs::DirEntry| {
+            file.metadata().is_ok_and(|found| found.mode() & READ_AND_WRITTEN == READ_AND_WRITTEN)
+        };
+        let mut settings: Vec<String> = files
+            .filter(is_setting)
+            .map(|file| format!("iosched/{}", file.file_name().to_string_lossy()))
+            .collect();
         settings.sort();
         settings
     }
@@ -153,7 +160,23 @@ const fn another(number: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+    use crate::testing::Tree;
+
+    #[test]
+    fn what_a_scheduler_only_shows_or_only_takes_is_no_setting() {
+        let tree = Tree::new("only-shown");
+        let queue = tree.queue("sda");
+        let own = queue.file("iosched");
+        fs::create_dir(&own).unwrap();
+        for (name, mode) in [("fifo_batch", 0o644), ("stats", 0o444), ("service_times", 0o200)] {
+            fs::write(own.join(name), "16\n").unwrap();
+            fs::set_permissions(own.join(name), fs::Permissions::from_mode(mode)).unwrap();
+        }
+        assert_eq!(queue.of_scheduler(), ["iosched/fifo_batch"]);
+    }
 
     #[test]
     fn the_intermediate_number_always_differs_for_the_kernel() {

@@ -6,7 +6,7 @@ use crate::queue::QueueSettings;
 
 /// Settings that decide how a scheduler serves a disk, with values around the defaults of Linux 6.x. A step is a factor of 2 to 4, the least
 /// that a window can tell from chance.
-const LADDERS: [(&str, &str, &[&str]); 7] = [
+const LADDERS: [(&str, &str, &[&str]); 9] = [
     ("mq-deadline", "read_expire", &["60", "125", "250", "500", "1000", "2000"]),
     ("mq-deadline", "writes_starved", &["1", "2", "4", "8", "16"]),
     ("mq-deadline", "fifo_batch", &["1", "4", "16", "64"]),
@@ -14,6 +14,8 @@ const LADDERS: [(&str, &str, &[&str]); 7] = [
     ("bfq", "low_latency", &["0", "1"]),
     ("bfq", "timeout_sync", &["60", "125", "250", "500"]),
     ("kyber", "read_lat_nsec", &["500000", "1000000", "2000000", "4000000", "10000000"]),
+    ("dwell-stream", "stream_time_slice", &["31 ms", "62 ms", "124 ms", "248 ms", "496 ms"]),
+    ("dwell-as", "antic_expire", &["3 ms", "6 ms", "12 ms", "24 ms"]),
 ];
 
 /// Settings of a queue, and the factors of their present values to try.

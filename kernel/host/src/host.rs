@@ -407,6 +407,16 @@ impl Host {
         self.scheduler.tune(name, value)
     }
 
+    /// Sets a tunable to what a text states, with the unit that [`tunable`](Self::tunable) prints or without `sectors`.
+    ///
+    /// # Errors
+    /// As [`tune`](Self::tune), and if the text is no value of the tunable.
+    pub fn tune_text(&mut self, tunable: &Tunable, text: &str) -> Result<(), TuneError> {
+        // Printed with their unit, which the parser does not take back.
+        let value = tunable.parse(text.trim().trim_end_matches(" sectors"))?;
+        self.tune(tunable.name, value)
+    }
+
     /// What the policy keeps: streams, groups. Allocates.
     #[must_use]
     pub fn inspect(&self, now: Time) -> Vec<Item> {

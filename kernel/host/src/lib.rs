@@ -13,6 +13,8 @@
 
 extern crate alloc;
 
+mod elevators;
 mod host;
 
+pub use elevators::{ELEVATORS, Elevator};
 pub use host::{Fault, Host, Injected, Next, Submission};

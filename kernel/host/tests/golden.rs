@@ -17,15 +17,11 @@ use elevator::{
     Capabilities, Decision, Flags, Growth, Op, Outcome, Priority, Process, Random, Request, RequestId,
     Scheduler, Sector, Sectors, Span, Time, View,
 };
-use kernel_host::{Host, Next, Submission};
+use kernel_host::{ELEVATORS, Host, Next, Submission};
 use machine::{Io, Machine, Program, Setup, Stop, Submitter};
 use schedulers::{Environment, Spec};
 use server::backend::{Backend, Emulated, Nature, Nothing, Payload};
 use server::{Ask, Device, Watch};
-
-/// The policies that the module registers.
-const POLICIES: [&str; 7] =
-    ["noop", "deadline", "stream(deadline)", "anticipatory", "cooperative", "cfq-2.6.32", "bfq"];
 
 /// A drive that does nothing between a command and its completion: hosts ask a policy at every event of a drive.
 const BYTES: u64 = 500 << 30;
@@ -371,10 +367,15 @@ fn assert_same(what: &str, expected: &[String], found: &[String]) {
     }
 }
 
+/// The policies that the module registers, the parameter's default left out.
+fn policies() -> impl Iterator<Item = &'static str> {
+    ELEVATORS.iter().filter(|elevator| !elevator.is_custom()).map(|elevator| elevator.spec)
+}
+
 #[test]
 fn model_served_device_and_module_take_the_same_decisions() {
     let mut text = String::new();
-    for (seed, policy) in (1..).zip(POLICIES) {
+    for (seed, policy) in (1..).zip(policies()) {
         let events = Rc::new(events(seed));
         for (depth, shown) in [(1, true), (1, false), (8, true), (8, false)] {
             let setting = Setting { policy, depth, shown };

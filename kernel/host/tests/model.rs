@@ -9,12 +9,13 @@ use elevator::{
     Admission, Capabilities, Decision, Direction, Growth, Hold, Op, Outcome, Process, Reason, Request,
     RequestId, Scheduler, Sector, Sectors, Side, Span, Time, View, Wake,
 };
-use kernel_host::{Fault, Host, Injected, Next, Submission};
+use kernel_host::{ELEVATORS, Fault, Host, Injected, Next, Submission};
 use schedulers::{Environment, Spec};
 
-/// The policies that the module registers.
-const POLICIES: [&str; 7] =
-    ["noop", "deadline", "stream(deadline)", "anticipatory", "cooperative", "cfq-2.6.32", "bfq"];
+/// The policies that the module registers, the parameter's default left out.
+fn policies() -> impl Iterator<Item = &'static str> {
+    ELEVATORS.iter().filter(|elevator| !elevator.is_custom()).map(|elevator| elevator.spec)
+}
 
 /// A policy behind a host, as a scheduler for the model: its own ids in, the host's cookies out.
 struct Hosted {
@@ -102,7 +103,7 @@ fn operations() -> u64 {
 
 #[test]
 fn every_policy_of_the_module_passes_the_model_through_the_host() {
-    for (seed, spec) in (1..).zip(POLICIES) {
+    for (seed, spec) in (1..).zip(policies()) {
         for depth in [1, 31] {
             let options = Options { depth, ..Options::default() };
             let config = Config { seed, operations: operations() / 14, options, ..Config::default() };
@@ -162,7 +163,7 @@ fn decisions(scheduler: Box<dyn Scheduler>, seed: u64) -> Vec<(u64, u64, Reason)
 
 #[test]
 fn the_host_takes_the_same_decisions_as_the_queue() {
-    for (seed, spec) in (1..).zip(POLICIES) {
+    for (seed, spec) in (1..).zip(policies()) {
         let direct = Spec::parse(spec).unwrap().build(&Environment::default()).unwrap();
         let direct = decisions(direct, seed);
         assert!(direct.len() > 5_000, "{spec} dispatched {}", direct.len());

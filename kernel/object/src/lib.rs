@@ -278,9 +278,7 @@ pub unsafe extern "C" fn dwell_tune(host: &mut Host, index: usize, text: *const 
     let (Ok(text), Some(tunable)) = (core::str::from_utf8(text), host.tunables().get(index).copied()) else {
         return false;
     };
-    // Printed with their unit, which the parser does not take back.
-    let text = text.trim().trim_end_matches(" sectors");
-    tunable.parse(text).is_ok_and(|value| host.tune(tunable.name, value).is_ok())
+    host.tune_text(&tunable, text).is_ok()
 }
 
 /// The policy's full name with its settings.

@@ -5,6 +5,7 @@
 
 mod direct;
 mod drive;
+mod service_times;
 mod setting;
 mod throughput;
 

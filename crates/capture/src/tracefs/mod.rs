@@ -4,6 +4,7 @@
 //! a killed process. Text is written and parsed for each event, which costs several times what BPF does, and nothing is omitted above a rate:
 //! what does not fit in the kernel's buffer is lost and counted.
 
+mod decisions;
 mod instance;
 mod line;
 
@@ -19,6 +20,7 @@ use crate::error::Error;
 use crate::event::{Arrival, Batch, Completed};
 use crate::number::{Number, number_in};
 use crate::source::{Backend, Counts, Options, Source};
+pub use decisions::{Decision, Decisions, Verdict};
 use instance::Instance;
 pub(crate) use instance::remove_those_left;
 use line::Line;

@@ -24,13 +24,18 @@ use evaluation::text_file;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell profile /dev/sdb -o sdb.toml
-  dwell serve /dev/sdb --profile sdb.toml --scheduler 'stream(deadline)' --attach")]
+  dwell serve /dev/sdb --profile sdb.toml --scheduler 'stream(deadline)' --attach
+  dwell profile /dev/sdb -o sdb.toml --service-times sdb.times
+  cat sdb.times >/sys/block/sdb/queue/iosched/service_times")]
 pub(crate) struct ProfileArguments {
     /// The device. Partitions, dm and md are followed down to the device that schedules, or to the array members that do
     pub(crate) device: PathBuf,
     /// The file to write (TOML; '-' for standard output)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    /// Also write the service times as the kernel module's queue/iosched/service_times takes them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) service_times: Option<PathBuf>,
     /// Measure only the active scheduler; switch nothing
     #[arg(long)]
     pub(crate) no_switch: bool,
@@ -54,6 +59,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     if to_file {
         can_be_written(&arguments.output)?;
     }
+    arguments.service_times.as_deref().map(can_be_written).transpose()?;
     let load = Load { readers: arguments.readers, each, ..Load::default() };
     // A tuner would switch what is measured, and take the switches here for somebody's, where there is anything to switch.
     let switched = scheduling.queues.iter().filter(|_| scheduling.offers_a_choice());
@@ -69,6 +75,10 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let text = profile.to_toml().map_err(Error::Failed)?;
     let written = created(&arguments.output)?.write_all(text.as_bytes());
     written.map_err(|e| Error::written(arguments.output.display(), &e))?;
+    if let Some(path) = &arguments.service_times {
+        let written = created(path)?.write_all(profile.service_times_of_the_module().as_bytes());
+        written.map_err(|e| Error::written(path.display(), &e))?;
+    }
     // Whoever reads the profile from a pipe reads TOML.
     if to_file {
         writeln!(io::stdout(), "{}", in_words(&profile))?;

@@ -154,3 +154,24 @@ fn what_a_drives_files_say_in_vain_is_said() {
         assert!(output.status.success() && said.contains(note), "{arguments:?}: {said}");
     }
 }
+
+#[test]
+fn elevators_of_the_kernel_module_are_listed_with_their_tunables() {
+    let found = prints_json(&["schedulers", "--kernel", "--json"]);
+    let elevators = found["elevators"].as_array().expect("a list");
+    let stream = elevators.iter().find(|one| one["name"] == "dwell-stream").expect("it is listed");
+    assert_eq!(stream["policy"], "stream(deadline-2.6.32)");
+    let names = |layer: usize| {
+        let tunables = stream["layers"][layer]["tunables"].as_array().expect("tunables").iter();
+        tunables.map(|tunable| tunable["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    assert!(
+        names(0).contains(&"stream_time_slice".to_owned()) && names(1).contains(&"fifo_batch".to_owned())
+    );
+    assert!(prints(&["schedulers", "--kernel"]).contains("also: dwell-anticipatory"));
+    assert!(
+        prints(&["schedulers", "--kernel", "dwell-cooperative"])
+            .starts_with("dwell-coop, dwell-cooperative: ")
+    );
+    fails(&["schedulers", "--kernel", "dwell-steam"], 2, &["did you mean 'dwell-stream'?"]);
+}

@@ -1,5 +1,6 @@
-//! `dwell top`: a served device, live in the terminal.
+//! `dwell top`: a served device, or one under an elevator of the kernel module, live in the terminal.
 
+mod kernel;
 mod rates;
 mod screen;
 
@@ -25,10 +26,11 @@ use crate::interrupt;
 #[derive(Args, Debug)]
 #[command(after_help = "Keys: q or Ctrl-C quits.
 
-Example:
-  dwell top /run/dwell/disk.ctl")]
+Examples:
+  dwell top /run/dwell/disk.ctl
+  dwell top /dev/sda")]
 pub(crate) struct TopArguments {
-    /// The control socket of 'dwell serve --control'
+    /// The control socket of 'dwell serve --control', or a device under an elevator of Dwell's kernel module
     pub(crate) socket: PathBuf,
     /// Time between updates
     #[arg(long, value_name = "TIME", default_value = "1s")]
@@ -47,6 +49,9 @@ const HEIGHT: u16 = 40;
 
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
     let every = span("--every", &arguments.every)?.max(LOOK);
+    if kernel::is_device(&arguments.socket) {
+        return kernel::run(&arguments.socket, every, arguments.once);
+    }
     let failed = |error: io::Error| no_server(&arguments.socket, &error);
     let mut client = Client::connect(&arguments.socket).map_err(failed)?;
     let mut history = History::new(client.show().map_err(failed)?);

@@ -1,5 +1,7 @@
 //! `dwell schedulers`.
 
+mod kernel;
+
 use clap::Args;
 use std::io::Write;
 
@@ -15,16 +17,23 @@ use evaluation::report::format::object;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell schedulers
-  dwell schedulers 'stream(deadline)'")]
+  dwell schedulers 'stream(deadline)'
+  dwell schedulers --kernel dwell-stream")]
 pub(crate) struct SchedulersArguments {
     /// Print this scheduler with its tunables; for stream(deadline), those of both
     pub(crate) name: Option<String>,
+    /// List the elevators of the kernel module instead
+    #[arg(long)]
+    pub(crate) kernel: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 pub(crate) fn run(arguments: &SchedulersArguments, catalogue: Catalogue) -> Result<(), Error> {
+    if arguments.kernel {
+        return kernel::run(arguments.name.as_deref(), arguments.json);
+    }
     let specs: Vec<Spec> = match &arguments.name {
         None => catalogue.all().map(Spec::of).collect(),
         Some(name) => find(catalogue, name)?,

@@ -1,0 +1,245 @@
+//! A device under an elevator of the kernel module: its counters and streams from sysfs, decisions and reasons from the tracepoint.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use capture::topology::{Layer, Stack};
+use capture::{Decision, Decisions, Verdict};
+use ratatui::crossterm::event;
+use ratatui::widgets::Paragraph;
+
+use super::{HEIGHT, LOOK, is_end};
+use crate::error::Error;
+use crate::interrupt;
+use evaluation::report::format::{number, time};
+
+/// Lines of `iosched/inspect` and reasons that have room.
+const LINES: usize = 12;
+
+/// Whether the path names a device and no socket.
+pub(super) fn is_device(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.file_type().is_block_device())
+}
+
+/// What `queue/iosched` holds at one moment.
+#[derive(Clone, Default)]
+struct Reading {
+    stats: BTreeMap<String, String>,
+    /// The lines of `inspect`.
+    kept: Vec<String>,
+}
+
+impl Reading {
+    fn count(&self, name: &str) -> u64 {
+        self.stats.get(name).and_then(|value| value.parse().ok()).unwrap_or(0)
+    }
+}
+
+/// A device's elevator, its last two readings and the decisions between them.
+struct Watched {
+    title: String,
+    directory: PathBuf,
+    decisions: Decisions,
+    now: Reading,
+    before: Reading,
+    decided: BTreeMap<Decision, u64>,
+    counting: BTreeMap<Decision, u64>,
+    since: Instant,
+    over: Duration,
+}
+
+pub(super) fn run(device: &Path, every: Duration, once: bool) -> Result<(), Error> {
+    let stack = Stack::of(device)?;
+    let scheduling = stack.scheduling()?;
+    let [layer] = &*scheduling.queues else {
+        return Err(Error::Usage(format!(
+            "{}: several queues order its requests ({}); name one of them",
+            device.display(),
+            scheduling.names()
+        )));
+    };
+    let mut watched = Watched::new(layer)?;
+    if once || !io::stdout().is_terminal() {
+        std::thread::sleep(every);
+        watched.take()?;
+        watched.read()?;
+        return Ok(write!(io::stdout().lock(), "{}", watched.picture())?);
+    }
+    let mut terminal = ratatui::try_init().map_err(|e| Error::Failed(format!("the terminal: {e}")))?;
+    let ended = live(&mut terminal, &mut watched, every);
+    ratatui::restore();
+    ended
+}
+
+/// Pictures until a key or a signal ends them.
+fn live(
+    terminal: &mut ratatui::DefaultTerminal,
+    watched: &mut Watched,
+    every: Duration,
+) -> Result<(), Error> {
+    let failed = |e: io::Error| Error::Failed(format!("the terminal: {e}"));
+    while !interrupt::requested() {
+        if event::poll(LOOK).map_err(failed)? && is_end(&event::read().map_err(failed)?) {
+            return Ok(());
+        }
+        watched.take()?;
+        if watched.since.elapsed() >= every {
+            watched.read()?;
+        }
+        let picture = watched.picture();
+        terminal.draw(|frame| frame.render_widget(Paragraph::new(picture), frame.area())).map_err(failed)?;
+    }
+    Ok(())
+}
+
+impl Watched {
+    fn new(layer: &Layer) -> Result<Self, Error> {
+        let scheduler = layer.scheduler.as_deref().unwrap_or("none");
+        if !scheduler.starts_with("dwell-") {
+            return Err(Error::Usage(format!(
+                "{0}: runs under {scheduler}, no elevator of Dwell's module, and has no control socket; 'dwell schedulers --kernel' lists \
+                 the elevators, 'echo dwell-stream >/sys/block/{0}/queue/scheduler' chooses one",
+                layer.name
+            )));
+        }
+        let directory = Path::new("/sys/block").join(&layer.name).join("queue/iosched");
+        let spec = file(&directory.join("spec"))?;
+        let title = format!("{}: {scheduler}, {}", layer.name, spec.trim());
+        let decisions = Decisions::open(layer.number)?;
+        let now = reading(&directory)?;
+        let (decided, counting) = (BTreeMap::new(), BTreeMap::new());
+        let (since, over) = (Instant::now(), Duration::ZERO);
+        Ok(Self { title, directory, decisions, before: now.clone(), now, decided, counting, since, over })
+    }
+
+    /// Counts the decisions since the last call.
+    fn take(&mut self) -> Result<(), Error> {
+        let counting = &mut self.counting;
+        Ok(self.decisions.take(|decision| *counting.entry(decision).or_default() += 1)?)
+    }
+
+    /// Begins the next interval.
+    fn read(&mut self) -> Result<(), Error> {
+        let now = reading(&self.directory)?;
+        self.before = std::mem::replace(&mut self.now, now);
+        self.decided = std::mem::take(&mut self.counting);
+        self.over = self.since.elapsed();
+        self.since = Instant::now();
+        Ok(())
+    }
+
+    fn picture(&self) -> String {
+        picture(&self.title, &self.before, &self.now, self.over, &self.decided, self.decisions.lost())
+    }
+}
+
+fn file(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|error| Error::file(path.display(), &error))
+}
+
+fn reading(directory: &Path) -> Result<Reading, Error> {
+    let stats = file(&directory.join("stats"))?;
+    let stats = stats.lines().filter_map(|line| line.split_once(' '));
+    let kept = file(&directory.join("inspect"))?;
+    Ok(Reading {
+        stats: stats.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+        kept: kept.lines().map(str::to_owned).collect(),
+    })
+}
+
+fn picture(
+    title: &str,
+    before: &Reading,
+    now: &Reading,
+    over: Duration,
+    decided: &BTreeMap<Decision, u64>,
+    lost: u64,
+) -> String {
+    let grown = |name: &str| now.count(name).saturating_sub(before.count(name));
+    let rate = |name: &str| number(grown(name) as f64 / over.as_secs_f64().max(1e-3));
+    let mut text = format!(
+        "{title}\n{} queued, {} of {} in the device; {} dispatched/s, {} merged/s, {} holds/s\n",
+        now.count("queued"),
+        now.count("in_flight"),
+        now.count("depth"),
+        rate("dispatched"),
+        rate("merged"),
+        rate("held"),
+    );
+    let each = grown("policy_ns") / grown("dispatched").max(1);
+    let none = String::new();
+    let fault = now.stats.get("fault").unwrap_or(&none);
+    text += &format!(
+        "policy: {} per dispatched request, {} at most; fault: {fault}\nlock held (us): {}\n",
+        time(each),
+        time(now.count("policy_ns_max")),
+        now.stats.get("lock_hold_us").unwrap_or(&none),
+    );
+    let mut rows: Vec<_> = decided.iter().collect();
+    rows.sort_by_key(|&(_, &count)| std::cmp::Reverse(count));
+    text += &format!("\ndecisions in {}{}\n", time(over.as_nanos() as u64), lost_in_words(lost));
+    for (decision, count) in rows.into_iter().take(LINES) {
+        let verdict = match decision.verdict {
+            Verdict::Dispatch => "dispatch",
+            Verdict::Hold => "hold",
+        };
+        text += &format!("{count:>9}  {verdict:<8}  {}\n", decision.reason);
+    }
+    if !now.kept.is_empty() {
+        text += &format!("\nkept by the policy: {}\n", now.kept.len());
+        let room = usize::from(HEIGHT).saturating_sub(text.lines().count()).min(LINES);
+        now.kept.iter().take(room).for_each(|line| text += &format!("  {line}\n"));
+    }
+    text
+}
+
+fn lost_in_words(lost: u64) -> String {
+    if lost == 0 { String::new() } else { format!(" ({lost} lost since the start)") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_has_rates_and_reasons() {
+        let reading = |dispatched: u64, policy_ns: u64| Reading {
+            stats: [
+                ("queued", "3".to_owned()),
+                ("in_flight", "1".to_owned()),
+                ("depth", "31".to_owned()),
+                ("dispatched", dispatched.to_string()),
+                ("policy_ns", policy_ns.to_string()),
+                ("policy_ns_max", "9000".to_owned()),
+                ("fault", "none".to_owned()),
+            ]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into(),
+            kept: vec!["stream 0 length=12".to_owned()],
+        };
+        let decision = |verdict, reason: &str| Decision { verdict, reason: reason.to_owned() };
+        let decided = BTreeMap::from([
+            (decision(Verdict::Hold, "awaits a child"), 3),
+            (decision(Verdict::Dispatch, "child"), 200),
+        ]);
+        let text = picture(
+            "sda: dwell-stream",
+            &reading(100, 0),
+            &reading(300, 60_000),
+            Duration::from_secs(2),
+            &decided,
+            0,
+        );
+        assert_eq!(
+            text,
+            "sda: dwell-stream\n3 queued, 1 of 31 in the device; 100 dispatched/s, 0.00 merged/s, 0.00 holds/s\n\
+             policy: 300 ns per dispatched request, 9.00 us at most; fault: none\nlock held (us): \n\n\
+             decisions in 2.00 s\n      200  dispatch  child\n        3  hold      awaits a child\n\n\
+             kept by the policy: 1\n  stream 0 length=12\n"
+        );
+    }
+}
