@@ -49,3 +49,44 @@ fn commands_of_the_documentation_succeed() {
         assert!(!output.stdout.is_empty(), "{command} prints nothing");
     }
 }
+
+/// Blocks of `$ dwell ...` followed by the output, which virtual time repeats to the digit.
+#[test]
+fn the_output_on_a_page_is_what_the_command_prints() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = root.join("docs/compare.md");
+    let text = fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));
+    let mut fresh = String::new();
+    let mut lines = text.lines().peekable();
+    let mut commands = 0;
+    while let Some(line) = lines.next() {
+        fresh += &format!("{line}\n");
+        let Some(command) = line.strip_prefix("    $ dwell ") else { continue };
+        commands += 1;
+        // The old output: up to the next line that is not part of the block.
+        let mut blank = 0;
+        while let Some(next) = lines.next_if(|next| next.is_empty() || next.starts_with("    ")) {
+            blank = if next.is_empty() { blank + 1 } else { 0 };
+        }
+        let output = Command::new(env!("CARGO_BIN_EXE_dwell"))
+            .args(command.split_whitespace())
+            .env_remove("DWELL_DRIVE")
+            .current_dir(&root)
+            .output()
+            .expect("the program runs");
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        let indented = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("    {line}\n") };
+        fresh += &String::from_utf8_lossy(&output.stdout).lines().map(indented).collect::<String>();
+        fresh += &"\n".repeat(blank.max(1));
+    }
+    assert!(commands > 2, "the page has {commands} commands");
+    if std::env::var_os("DWELL_BLESS").is_some() {
+        fs::write(&page, &fresh).expect("the page is written");
+    }
+    let differs = text.lines().zip(fresh.lines()).find(|(old, new)| old != new);
+    assert!(
+        std::env::var_os("DWELL_BLESS").is_some() || text == fresh,
+        "{}: {differs:?}; write the page anew with DWELL_BLESS=1 cargo test -p dwell-cli --test documentation",
+        page.display()
+    );
+}

@@ -247,8 +247,8 @@ fn a_script_runs_on_an_array_and_reads_two_stripes_ahead() {
     assert_eq!(run["outcome"]["seen"]["cat"]["read_bytes"], 4 << 20);
     let told = |more: &[&str]| String::from_utf8_lossy(&on("raid0:2x64k", more).stdout).into_owned();
     let (members, explained) = (told(&["--members"]), told(&["--explain", "-"]));
-    assert!(members.contains("head travel") && explained.contains("member 1 "), "{members}{explained}");
-    assert!(!explained.contains("head travel"), "{explained}");
+    assert!(members.contains("seeks") && explained.contains("member 1 "), "{members}{explained}");
+    assert!(!explained.contains("seeks"), "{explained}");
     let refused = on("raid7:5x64k", &[]);
     let _ = std::fs::remove_file(&path);
     assert_eq!(refused.status.code(), Some(2));
@@ -275,4 +275,29 @@ fn rows_with_a_rollback_journal_take_as_long_as_on_linux() {
     let transactions = told["runs"][0]["outcome"]["transactions"]["db"]["count"].as_f64();
     let rate = transactions.unwrap_or_else(|| panic!("{told}")) / 3.0;
     assert!((24.0..32.0).contains(&rate), "{rate} a second, 27.8 on Linux");
+}
+
+/// Every scheduler takes the same time for work of a given duration.
+#[test]
+fn work_of_a_given_duration_is_ranked_by_the_work_done() {
+    let path = std::env::temp_dir().join(format!("dwell-lasts-{}.fio", std::process::id()));
+    let job = "[w]\nrw=randwrite\nbs=4k\nsize=64m\nruntime=5\ntime_based=1\nfsync=1\ndirect=1\n";
+    std::fs::write(&path, job).expect("a file");
+    let run = ["run", &*path.to_string_lossy(), "-s", "noop", "-s", "kyber", "-q"];
+    let text = dwell(&run);
+    let csv = dwell(&[&run[..], &["--csv"]].concat());
+    let by_fsync = dwell(&[&run[..], &["--sort", "fsync"]].concat());
+    let _ = std::fs::remove_file(&path);
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("Ranked by work per second.") && text.contains("fsync"), "{text}");
+    let csv = String::from_utf8_lossy(&csv.stdout).into_owned();
+    let heads: Vec<&str> = csv.lines().next().unwrap_or_default().split(',').collect();
+    for column in ["work_per_s", "fsync_p50_ns", "fsync_p99_ns", "fsync_max_ns"] {
+        let at = heads.iter().position(|head| *head == column).unwrap_or_else(|| panic!("{column}: {csv}"));
+        for line in csv.lines().skip(1) {
+            let value: f64 = line.split(',').nth(at).and_then(|cell| cell.parse().ok()).expect("a figure");
+            assert!(value > 0.0, "{column}: {csv}");
+        }
+    }
+    assert!(String::from_utf8_lossy(&by_fsync.stdout).contains("Ranked by 99th percentile of fsync."));
 }

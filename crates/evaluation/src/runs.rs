@@ -58,6 +58,9 @@ pub struct Run {
     /// What the machine's kernel and programs measured, if there is a kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
+    /// Bytes that the measured programs read and wrote by system calls, if there is a kernel. Background programs are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work_bytes: Option<u64>,
     /// The physical limit of the requested I/O, which is less if the run was stopped early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
@@ -162,6 +165,7 @@ fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
         measured,
         cut,
         outcome: None,
+        work_bytes: None,
         failure: ended.err().map(|failure| failure.to_string()),
         limit,
         has_head: device.rotational(),

@@ -66,10 +66,14 @@ pub struct Latency {
     pub requests: u64,
     /// Mean, in nanoseconds.
     pub mean_ns: f64,
-    /// Median in nanoseconds, up to 6% too high.
+    /// Median in nanoseconds, up to 6% too high, like all percentiles.
     pub p50_ns: u64,
-    /// 99th percentile in nanoseconds, up to 6% too high.
+    /// 90th percentile in nanoseconds.
+    pub p90_ns: u64,
+    /// 99th percentile in nanoseconds.
     pub p99_ns: u64,
+    /// 99.9th percentile in nanoseconds.
+    pub p999_ns: u64,
     /// Maximum in nanoseconds.
     pub max_ns: u64,
     /// Mean number of requests in flight between the first issue and the last completion.
@@ -107,6 +111,10 @@ pub struct Info {
     pub end_bytes: u64,
     /// Latencies, if any completion is recorded.
     pub latency: Option<Latency>,
+    /// Of reads.
+    pub read_latency: Option<Latency>,
+    /// Of writes.
+    pub write_latency: Option<Latency>,
     /// Processes, busiest first.
     pub processes: Vec<ProcessRow>,
     /// Devices, including those not chosen.
@@ -160,6 +168,8 @@ pub struct Gatherer {
     process_ends: HashMap<(Pid, DeviceId), u64>,
     processes: HashMap<Pid, ProcessCount>,
     latency: LatencyGatherer,
+    read_latency: LatencyGatherer,
+    write_latency: LatencyGatherer,
 }
 
 impl Gatherer {
@@ -180,6 +190,11 @@ impl Gatherer {
         let follows = matches!(record.op, Op::Read | Op::Write) && self.add_transfer(record);
         self.add_process(record, follows);
         self.latency.add(record);
+        match record.op {
+            Op::Read => self.read_latency.add(record),
+            Op::Write => self.write_latency.add(record),
+            Op::Discard | Op::Flush => {}
+        }
     }
 
     /// Adds a read or a write. Returns whether it continues its process's previous request.
@@ -252,6 +267,8 @@ impl Gatherer {
             sync_writes: share(self.sync_writes, self.writes.requests),
             end_bytes: self.end_bytes,
             latency: self.latency.finish(),
+            read_latency: self.read_latency.finish(),
+            write_latency: self.write_latency.finish(),
             processes: process_rows(self.processes, recording),
             devices: recording.devices().to_vec(),
             skips: recording.skips().clone(),
@@ -321,11 +338,14 @@ impl LatencyGatherer {
     fn finish(self) -> Option<Latency> {
         let requests = (self.requests > 0).then_some(self.requests)?;
         let span = self.ended.since(self.began?).as_nanos();
+        let at_share = |permille: u128| self.at_rank((u128::from(requests) * permille).div_ceil(1000) as u64);
         Some(Latency {
             requests,
             mean_ns: self.sum as f64 / requests as f64,
-            p50_ns: self.at_rank(requests.div_ceil(2)),
-            p99_ns: self.at_rank((u128::from(requests) * 99).div_ceil(100) as u64),
+            p50_ns: at_share(500),
+            p90_ns: at_share(900),
+            p99_ns: at_share(990),
+            p999_ns: at_share(999),
             max_ns: self.max,
             depth_mean: if span == 0 { 0.0 } else { self.sum as f64 / span as f64 },
             depth_max: self.depth_max as u64,

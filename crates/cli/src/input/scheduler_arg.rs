@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use elevator::Value;
 use evaluation::text_file;
-use schedulers::Spec;
-use schedulers::registry::Catalogue;
+use schedulers::registry::{self, Catalogue};
+use schedulers::{Listing, Spec};
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
@@ -79,12 +79,26 @@ pub(crate) enum Host {
     Machine,
 }
 
-/// The schedulers with these names; without names, all that fit the host.
-pub(crate) fn specs(catalogue: Catalogue, names: &[String], host: Host) -> Result<Vec<Spec>, Error> {
+/// Policies of this crate that run by default: what current kernels offer (`none` is `noop` here), and those that no kernel has. The
+/// others are historical and need `--all`.
+const BY_DEFAULT: [&str; 6] = ["noop", "mq-deadline", "kyber", "bfq", "cooperative", "stream"];
+
+fn runs_by_default(listing: &Listing) -> bool {
+    let is_own = !registry::all().any(|known| known == listing);
+    is_own || listing.needs_array() || BY_DEFAULT.contains(&listing.name)
+}
+
+/// The schedulers with these names; without names, those that run by default and fit the host, or all that fit it.
+pub(crate) fn specs(
+    catalogue: Catalogue,
+    names: &[String],
+    host: Host,
+    all: bool,
+) -> Result<Vec<Spec>, Error> {
     let on_array = host == Host::Array;
     if names.is_empty() {
         let fits = catalogue.all().filter(|listing| !listing.split && (on_array || !listing.needs_array()));
-        return Ok(fits.map(Spec::of).collect());
+        return Ok(fits.filter(|listing| all || runs_by_default(listing)).map(Spec::of).collect());
     }
     let checked = |name| {
         let spec = spec(catalogue, name)?;

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::report::SortKey;
+
 /// Options for reading a recording.
 #[derive(Args, Debug, Clone, Default)]
 pub(crate) struct Reading {
@@ -50,6 +52,21 @@ pub(crate) struct Output {
     /// Print one JSON object instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print the table of schedulers as CSV, with all columns and digits
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
+    /// Print tables as Markdown
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
+    pub(crate) markdown: bool,
+    /// Print all columns, however wide the table becomes. Default: those that fit the terminal, or 80 columns
+    #[arg(long)]
+    pub(crate) wide: bool,
+    /// Rank schedulers by this. Default: throughput, or time in 'run'; mean latency of a replay by time stamps; work per second if the workload lasts a given time
+    #[arg(long, value_name = "KEY", value_enum, ignore_case = true)]
+    pub(crate) sort: Option<SortKey>,
+    /// Run every scheduler, the historical ones too
+    #[arg(long, conflicts_with = "schedulers")]
+    pub(crate) all: bool,
     /// Print no progress and no notes, except for skipped parts of a recording
     #[arg(long, short)]
     pub(crate) quiet: bool,

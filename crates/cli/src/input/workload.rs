@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use elevator::text::did_you_mean;
-use elevator::{SECTOR_BYTES, Sector};
+use elevator::text::{counted, did_you_mean};
+use elevator::{Op, SECTOR_BYTES, Sector};
 use traces::{DeviceChoice, Format, Options, Record, Recording, TimeUnit};
 use workloads::builtin::Builtin;
 use workloads::fio::JobFile;
@@ -18,7 +18,7 @@ use crate::interrupt;
 use evaluation::text_file;
 
 /// What stands for standard input where a recording's file is asked for.
-const STANDARD_INPUT: &str = "-";
+pub(crate) const STANDARD_INPUT: &str = "-";
 
 /// A workload, and what must be said about how it was understood.
 pub(crate) struct Opened {
@@ -26,13 +26,24 @@ pub(crate) struct Opened {
     pub(crate) said: Vec<String>,
     /// What of it is missing.
     pub(crate) missing: Vec<String>,
+    /// Whether requests arrive at given times, however fast the device is.
+    pub(crate) by_time: bool,
 }
 
-/// Opens what `text` names. `open` replays a recording by its time stamps; `capacity` is the drive's.
-pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) -> Result<Opened, Error> {
+/// How a recording is replayed.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Replaying {
+    /// By its time stamps instead of in closed loops.
+    pub(crate) open: bool,
+    /// Without everything but its reads.
+    pub(crate) reads_only: bool,
+}
+
+/// Opens what `text` names; `capacity` is the drive's.
+pub(crate) fn open(text: &str, reading: &Reading, how: Replaying, capacity: Sector) -> Result<Opened, Error> {
     // A pipe is as good as a file; a folder is told to be one, unless it has a built-in workload's name.
     let (opened, is_recording) = match std::fs::metadata(text) {
-        _ if text == STANDARD_INPUT => (recording(text, reading, open, capacity)?, true),
+        _ if text == STANDARD_INPUT => (recording(text, reading, how, capacity)?, true),
         Ok(about) if about.is_dir() && Builtin::named(text).is_some() => (builtin(text)?, false),
         Ok(_) if text.ends_with(".toml") => {
             return Err(Error::Usage(format!("{text}: 'dwell run' runs scripts")));
@@ -40,10 +51,10 @@ pub(crate) fn open(text: &str, reading: &Reading, open: bool, capacity: Sector) 
         Ok(about) if about.is_file() && is_job_file(text, &head(text).unwrap_or_default()) => {
             (job_file(text)?, false)
         }
-        Ok(_) => (recording(text, reading, open, capacity)?, true),
+        Ok(_) => (recording(text, reading, how, capacity)?, true),
         Err(_) => (builtin(text)?, false),
     };
-    if let Some(option) = reading.given().or(open.then_some("--open")).filter(|_| !is_recording) {
+    if let Some(option) = reading.given().or(how.open.then_some("--open")).filter(|_| !is_recording) {
         return Err(Error::Usage(format!(
             "{option} says how a recording is read, and {text} is none; leave it out"
         )));
@@ -86,7 +97,7 @@ fn job_file(path: &str) -> Result<Opened, Error> {
     let text = text_file::read(path, "job file")?;
     let jobs = JobFile::parse(path, &text).map_err(|e| Error::Input(e.to_string()))?;
     let said = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
-    Ok(Opened { workload: Box::new(jobs), said, missing: Vec::new() })
+    Ok(Opened { workload: Box::new(jobs), said, missing: Vec::new(), by_time: false })
 }
 
 fn builtin(text: &str) -> Result<Opened, Error> {
@@ -100,7 +111,7 @@ fn builtin(text: &str) -> Result<Opened, Error> {
         )));
     };
     let workload = builtin.build(&settings).map_err(|e| Error::Usage(e.to_string()))?;
-    Ok(Opened { workload, said: Vec::new(), missing: Vec::new() })
+    Ok(Opened { workload, said: Vec::new(), missing: Vec::new(), by_time: false })
 }
 
 /// `name{key=value, key=value}` taken apart.
@@ -177,10 +188,28 @@ fn unreadable(error: &traces::Error) -> Error {
     })
 }
 
-fn recording(path: &str, reading: &Reading, open: bool, capacity: Sector) -> Result<Opened, Error> {
+fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) -> Result<Opened, Error> {
     let mut recording = open_recording(Path::new(path), &options(reading, Some(capacity))?)?;
-    let (replay, mut said) =
-        if open { (at_times(path, &mut recording)?, Vec::new()) } else { in_loops(path, &mut recording)? };
+    let mut left_out = 0;
+    let mut next = |recording: &mut Recording| {
+        loop {
+            match next_record(recording)? {
+                Some(record) if how.reads_only && record.op != Op::Read => left_out += 1,
+                record => return Ok(record),
+            }
+        }
+    };
+    let (replay, mut said) = if how.open {
+        (at_times(path, &mut recording, &mut next)?, Vec::new())
+    } else {
+        in_loops(path, &mut recording, &mut next)?
+    };
+    // Without completions, `in_loops` replays by time stamps as well, and adds a note.
+    let by_time = how.open || !said.is_empty();
+    if left_out > 0 {
+        let requests = counted(left_out, "request");
+        said.push(format!("{path}: {requests} that do not read are left out; --allow-writes replays them"));
+    }
     if replay.requests() == 0 {
         let skips = recording.skips().to_string().replace('\n', "; ");
         let skips = if skips.is_empty() { skips } else { format!(": {skips}") };
@@ -197,22 +226,29 @@ fn recording(path: &str, reading: &Reading, open: bool, capacity: Sector) -> Res
         recording.skips().lines().partition(|(oddity, _)| oddity.is_fault());
     let lines = |of: Vec<(_, String)>| of.into_iter().map(|(_, line)| format!("{path}: {line}"));
     said.extend(lines(oddities));
-    Ok(Opened { workload: Box::new(replay), said, missing: lines(faults).collect() })
+    Ok(Opened { workload: Box::new(replay), said, missing: lines(faults).collect(), by_time })
 }
 
-fn at_times(path: &str, recording: &mut Recording) -> Result<Replay, Error> {
+/// Returns the next record that is replayed.
+type NextRecord<'a> = &'a mut dyn FnMut(&mut Recording) -> Result<Option<Record>, Error>;
+
+fn at_times(path: &str, recording: &mut Recording, next: NextRecord<'_>) -> Result<Replay, Error> {
     let mut open = Open::default();
-    while let Some(record) = next_record(recording)? {
+    while let Some(record) = next(recording)? {
         open.push(&record);
     }
     Ok(open.finish(path, &|pid| recording.process_name(pid)))
 }
 
 /// Closed loops, or a word about why not: without completions nobody can tell who waited for what.
-fn in_loops(path: &str, recording: &mut Recording) -> Result<(Replay, Vec<String>), Error> {
+fn in_loops(
+    path: &str,
+    recording: &mut Recording,
+    next: NextRecord<'_>,
+) -> Result<(Replay, Vec<String>), Error> {
     let (mut closed, mut open) = (Closed::default(), Open::default());
     let mut completions = false;
-    while let Some(record) = next_record(recording)? {
+    while let Some(record) = next(recording)? {
         if record.completed.is_some() && !completions {
             completions = true;
             open = Open::default();

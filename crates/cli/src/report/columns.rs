@@ -1,59 +1,218 @@
-//! The columns of the results, the same in the terminal and in the report.
+//! The columns of the results, the same in the terminal, in CSV and in the report.
 
 use machine::Latency;
 
+use super::ranking::{Ranked, Ranking, work};
 use evaluation::report::format::{bytes, number, percent, time};
 use evaluation::runs::Run;
 
-/// Column headings.
-pub(crate) const HEADS: [&str; 16] = [
-    "scheduler",
-    "MB/s",
-    "time",
-    "read mean",
-    "p50",
-    "p99",
-    "longest",
-    "write mean",
-    "p50",
-    "p99",
-    "longest",
-    "head travel",
-    "waited",
-    "fairness",
-    "of best",
-    "of limit",
-];
+/// What a cell contains.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Value {
+    /// Nothing.
+    Nothing,
+    /// A name.
+    Text(String),
+    /// Nanoseconds.
+    Time(u64),
+    /// Bytes.
+    Bytes(u64),
+    /// A share; 1 is all.
+    Share(f64),
+    /// A plain number, with its unit in text only.
+    Number(f64, &'static str),
+}
 
-/// The columns of each table if one table is too wide.
-pub(crate) const PARTS: [&[usize]; 3] = [&[0, 1, 2, 11, 12, 13, 14, 15], &[0, 3, 4, 5, 6], &[0, 7, 8, 9, 10]];
+impl Value {
+    /// With a unit and three significant digits.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Nothing => String::new(),
+            Self::Text(text) => text.clone(),
+            Self::Time(ns) => time(*ns),
+            Self::Bytes(of) => bytes(*of),
+            // A run that was stopped early can have a share far above 1.
+            Self::Share(share) if *share >= 10.0 => format!("{share:.0}x"),
+            Self::Share(share) => percent(*share),
+            Self::Number(value, "") => number(*value),
+            Self::Number(value, unit) => format!("{} {unit}", number(*value)),
+        }
+    }
 
-/// The meaning of the columns.
-pub(crate) const MEANING: &str = "The physical limit is the time of the same requests with perfect locality: transfer times and the \
-    fewest possible seeks, each process in its own order. Head travel is the distance over the disk. Waited is the time in which \
-    the scheduler kept the device idle although requests were queued. Fairness is Jain's index over the slowdown of each process \
-    relative to running alone at the limit; 1 means equal slowdown. Of best is the throughput relative to the highest one; for \
-    programs on a machine, the shortest time relative to the row's time.";
+    /// With all digits and no unit, for CSV.
+    fn exact(&self) -> String {
+        match self {
+            Self::Nothing => String::new(),
+            Self::Text(text) => text.clone(),
+            Self::Time(of) | Self::Bytes(of) => of.to_string(),
+            Self::Share(of) | Self::Number(of, _) => of.to_string(),
+        }
+    }
+}
+
+/// A line of results: a run, or the physical limit.
+pub(crate) struct Line<'a> {
+    name: String,
+    rank: Option<Ranked<'a>>,
+    run: Option<&'a Run>,
+    rate: f64,
+    elapsed_ns: u64,
+    share: Option<f64>,
+    of_limit: Option<f64>,
+}
+
+impl<'a> Line<'a> {
+    /// The line of a run.
+    pub(crate) fn of(ranked: &Ranked<'a>, ranking: &Ranking<'a>) -> Self {
+        let run = ranked.run;
+        Self {
+            name: name(run),
+            rank: Some(*ranked),
+            run: Some(run),
+            rate: run.measured.megabytes_per_second(),
+            elapsed_ns: run.measured.elapsed_ns,
+            share: ranking.share(run),
+            of_limit: run.of_limit(),
+        }
+    }
+
+    /// The line of the physical limit, from any run of the comparison, if it is known.
+    pub(crate) fn limit(ranking: &Ranking<'a>) -> Option<Self> {
+        let run = ranking.rows.first()?.run;
+        let elapsed_ns = run.limit.as_ref()?.elapsed_ns;
+        let rate = if elapsed_ns == 0 { 0.0 } else { run.measured.bytes as f64 * 1e3 / elapsed_ns as f64 };
+        let name = "physical limit".to_owned();
+        let share = ranking.share_of_limit(rate, elapsed_ns);
+        Some(Self { name, rank: None, run: None, rate, elapsed_ns, share, of_limit: Some(1.0) })
+    }
+
+    /// The run with its rank; `None` for the limit.
+    pub(crate) const fn ranked(&self) -> Option<Ranked<'a>> {
+        self.rank
+    }
+
+    fn latency(&self, of: impl Fn(&Run) -> Latency, part: impl Fn(&Latency) -> u64) -> Value {
+        let latency = self.run.map(of).filter(|latency| latency.count > 0);
+        latency.map_or(Value::Nothing, |latency| Value::Time(part(&latency)))
+    }
+
+    fn measured(&self, of: impl Fn(&Run) -> Value) -> Value {
+        self.run.map_or(Value::Nothing, of)
+    }
+}
+
+/// A column.
+pub(crate) struct Column {
+    /// Its heading, of up to two lines.
+    pub(crate) head: &'static str,
+    /// Its name in CSV, with the unit.
+    pub(crate) csv: &'static str,
+    /// What it means; empty if the heading suffices.
+    pub(crate) meaning: &'static str,
+    /// Columns with a higher number are left out first if a table is too wide.
+    pub(crate) order: u8,
+    /// Its value in a line.
+    pub(crate) of: fn(&Line<'_>) -> Value,
+}
+
+macro_rules! columns {
+    ($($head:literal, $csv:literal, $order:literal, $of:expr, $meaning:literal;)*) => {
+        &[$(Column { head: $head, csv: $csv, meaning: $meaning, order: $order, of: $of }),*]
+    };
+}
+
+/// All columns, in their order in a table.
+pub(crate) const COLUMNS: &[Column] = columns! {
+    "scheduler", "scheduler", 0, |line| Value::Text(line.name.clone()), "";
+    "rank", "rank", 0, rank, "= marks results within 1% of each other, which share a rank";
+    "MB/s", "mb_per_s", 1, |line| Value::Number(line.rate, ""), "10^6 bytes per second moved by the device";
+    "time", "elapsed_ns", 7, |line| Value::Time(line.elapsed_ns), "";
+    "work", "work_per_s", 2, |line| line.run.and_then(work).map_or(Value::Nothing, |(amount, unit)| Value::Number(amount, unit)),
+        "transactions, or bytes that the measured programs read and wrote, per second";
+    "of\nbest", "of_best", 6, |line| line.share.map_or(Value::Nothing, Value::Share), "the result relative to the best one";
+    "mean\nlatency", "mean_ns", 16, |line| line.latency(|run| run.measured.latency, |of| of.mean_ns), "";
+    "read\nmean", "read_mean_ns", 3, |line| line.latency(|run| run.measured.reads, |of| of.mean_ns), "";
+    "read\np50", "read_p50_ns", 14, |line| line.latency(|run| run.measured.reads, |of| of.p50_ns), "";
+    "read\np99", "read_p99_ns", 3, |line| line.latency(|run| run.measured.reads, |of| of.p99_ns), "";
+    "read\nmax", "read_max_ns", 10, |line| line.latency(|run| run.measured.reads, |of| of.max_ns), "";
+    "write\nmean", "write_mean_ns", 9, |line| line.latency(|run| run.measured.writes, |of| of.mean_ns), "";
+    "write\np50", "write_p50_ns", 15, |line| line.latency(|run| run.measured.writes, |of| of.p50_ns), "";
+    "write\np99", "write_p99_ns", 5, |line| line.latency(|run| run.measured.writes, |of| of.p99_ns), "";
+    "write\nmax", "write_max_ns", 13, |line| line.latency(|run| run.measured.writes, |of| of.max_ns), "";
+    "fsync\np50", "fsync_p50_ns", 8, |line| line.latency(|run| run.measured.fsyncs, |of| of.p50_ns), "";
+    "fsync\np99", "fsync_p99_ns", 4, |line| line.latency(|run| run.measured.fsyncs, |of| of.p99_ns), "";
+    "fsync\nmax", "fsync_max_ns", 6, |line| line.latency(|run| run.measured.fsyncs, |of| of.max_ns), "";
+    "head\ntravel", "head_travel_bytes", 12, |line| line.measured(|run| match run.has_head {
+        true => Value::Bytes(run.measured.head_travel_sectors.saturating_mul(512)),
+        false => Value::Text("-".to_owned()),
+    }), "distance of the head's movements over the disk";
+    "waited", "waited_ns", 11, |line| line.measured(|run| Value::Time(run.measured.waits.total_ns)),
+        "time in which the scheduler kept the device idle although requests were queued";
+    "fair-\nness", "fairness", 12, |line| line.run.and_then(|run| run.fairness).map_or(Value::Nothing, |of| Value::Text(format!("{of:.2}"))),
+        "Jain's index over the slowdown of each process relative to running alone at the limit; 1 means equal slowdown";
+    "of\nlimit", "of_limit", 8, |line| line.of_limit.map_or(Value::Nothing, Value::Share),
+        "relative to the physical limit: transfer times and the fewest possible seeks, each process in its own order";
+};
+
+/// A heading on one line.
+pub(crate) fn on_one_line(head: &str) -> String {
+    head.replace("-\n", "").replace('\n', " ").trim().to_owned()
+}
+
+/// Headings on one line, for the report.
+pub(crate) fn heads() -> Vec<String> {
+    COLUMNS.iter().map(|column| on_one_line(column.head)).collect()
+}
+
+/// The meaning of the columns, for the report.
+pub(crate) fn meaning() -> String {
+    let described = COLUMNS.iter().zip(heads()).filter(|(column, _)| !column.meaning.is_empty());
+    described.map(|(column, head)| format!("{head}: {}.", column.meaning)).collect::<Vec<_>>().join(" ")
+}
+
+/// All lines: the physical limit if it is known, then the runs in order.
+pub(crate) fn lines<'a>(ranking: &Ranking<'a>) -> Vec<Line<'a>> {
+    let runs = ranking.rows.iter().map(|ranked| Line::of(ranked, ranking));
+    Line::limit(ranking).into_iter().chain(runs).collect()
+}
+
+/// All results as CSV, with all digits. The first line names the columns.
+pub(crate) fn csv(ranking: &Ranking<'_>) -> String {
+    let quoted = |cell: String| match cell.contains([',', '"', '\n']) {
+        true => format!("\"{}\"", cell.replace('"', "\"\"")),
+        false => cell,
+    };
+    let mut text = COLUMNS.iter().map(|column| column.csv).collect::<Vec<_>>().join(",");
+    for line in lines(ranking) {
+        let cells = COLUMNS.iter().map(|column| match (column.of)(&line) {
+            Value::Text(text) if text == "-" => String::new(),
+            value => quoted(value.exact()),
+        });
+        text += "\n";
+        text += &cells.collect::<Vec<_>>().join(",");
+    }
+    text
+}
 
 /// Column headings of the table of processes.
 pub(crate) const PROCESS_HEADS: [&str; 13] = [
     "process",
     "bytes",
     "time",
-    "of its limit",
+    "of its\nlimit",
     "requests",
-    "read mean",
-    "p50",
-    "p99",
-    "longest",
-    "write mean",
-    "p50",
-    "p99",
-    "longest",
+    "read\nmean",
+    "read\np50",
+    "read\np99",
+    "read\nmax",
+    "write\nmean",
+    "write\np50",
+    "write\np99",
+    "write\nmax",
 ];
 
-/// The columns of each table of processes if one table is too wide.
-pub(crate) const PROCESS_PARTS: [&[usize]; 3] = [&[0, 1, 2, 3, 4], &[0, 5, 6, 7, 8], &[0, 9, 10, 11, 12]];
+/// Columns of the table of processes in the order of importance, from the second.
+pub(crate) const PROCESS_ORDER: [usize; 12] = [1, 2, 5, 7, 9, 11, 3, 4, 8, 12, 6, 10];
 
 /// The results of the first `most` processes under one scheduler, and the number of further processes.
 pub(crate) fn processes(run: &Run, most: usize) -> (Vec<Vec<String>>, usize) {
@@ -76,76 +235,17 @@ pub(crate) fn processes(run: &Run, most: usize) -> (Vec<Vec<String>>, usize) {
     (rows, processes.len().saturating_sub(most))
 }
 
-/// The best result, to which others are compared.
-#[derive(Clone, Copy)]
-pub(crate) enum Best {
-    /// The highest rate, in MB/s.
-    Rate(f64),
-    /// The shortest time in nanoseconds. Used for programs on a machine, where the page cache also decides how many bytes move.
-    Time(u64),
-}
-
-/// The cells of one run.
-pub(crate) fn cells(run: &Run, best: Best) -> Vec<String> {
-    let measured = &run.measured;
-    let rate = measured.megabytes_per_second();
-    let mut cells = vec![name(run), number(rate), time(measured.elapsed_ns)];
-    cells.extend(latency(&measured.reads));
-    cells.extend(latency(&measured.writes));
-    cells.extend([
-        run.travel(measured.head_travel_sectors),
-        time(measured.waits.total_ns),
-        run.fairness.map_or_else(String::new, |fairness| format!("{fairness:.2}")),
-        best.share(rate, Some(measured.elapsed_ns).filter(|_| !run.cut && run.failure.is_none())),
-        run.of_limit().map_or_else(String::new, percent),
-    ]);
-    cells
-}
-
-/// The cells of the physical limit, from any run of the comparison, if it is known.
-pub(crate) fn limit(run: &Run, best: Best) -> Option<Vec<String>> {
-    let elapsed = run.limit.as_ref()?.elapsed_ns;
-    let rate = if elapsed == 0 { 0.0 } else { run.measured.bytes as f64 * 1e3 / elapsed as f64 };
-    let mut cells = vec!["physical limit".to_owned(), number(rate), time(elapsed)];
-    cells.extend(std::iter::repeat_n(String::new(), HEADS.len() - 5));
-    cells.extend([best.share(rate, Some(elapsed)), percent(1.0)]);
-    Some(cells)
-}
-
-/// The best of the runs that did not fail.
-pub(crate) fn best(runs: &[&Run]) -> Best {
-    let sound = || runs.iter().filter(|run| run.failure.is_none());
-    if sound().any(|run| run.outcome.is_some()) {
-        return Best::Time(
-            sound().filter(|run| !run.cut).map(|run| run.measured.elapsed_ns).min().unwrap_or(0),
-        );
-    }
-    Best::Rate(sound().map(|run| run.measured.megabytes_per_second()).fold(0.0, f64::max))
-}
-
-impl Best {
-    /// The share of the best that a rate, or the time of a completed run, reaches.
-    fn share(self, rate: f64, elapsed: Option<u64>) -> String {
-        let share = match (self, elapsed) {
-            (Self::Rate(best), _) => {
-                if best > 0.0 {
-                    rate / best
-                } else {
-                    0.0
-                }
-            }
-            (Self::Time(best), Some(elapsed)) if elapsed > 0 => best as f64 / elapsed as f64,
-            (Self::Time(_), _) => return String::new(),
-        };
-        // A run that was stopped early can have a share far above 1.
-        if share >= 10.0 { format!("{share:.0}x") } else { percent(share) }
-    }
-}
-
 /// The cells of a latency (mean, median, 99th percentile, maximum); empty without requests.
 fn latency(latency: &Latency) -> [String; 4] {
     let numbers = [latency.mean_ns, latency.p50_ns, latency.p99_ns, latency.max_ns];
     numbers.map(|ns| if latency.count == 0 { String::new() } else { time(ns) })
+}
+
+fn rank(line: &Line<'_>) -> Value {
+    let ranked = line.rank.and_then(|ranked| Some((ranked.rank?, ranked.is_tied)));
+    ranked.map_or(Value::Nothing, |(rank, is_tied)| {
+        Value::Text(if is_tied { format!("={rank}") } else { rank.to_string() })
+    })
 }
 
 fn name(run: &Run) -> String {
@@ -158,14 +258,28 @@ fn name(run: &Run) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::Best;
+    use super::super::ranking::SortKey;
+    use super::super::why::tests::run;
+    use super::*;
 
     #[test]
-    fn programs_are_compared_by_time_and_requests_by_rate() {
-        let slow = [Best::Time(100), Best::Rate(10.0)].map(|best| best.share(8.0, Some(200)));
-        assert_eq!(slow, ["50%", "80%"]);
-        assert_eq!(Best::Time(100).share(8.0, None), "", "the run did not complete");
-        assert_eq!(Best::Rate(10.0).share(2384.0, None), "238x");
-        assert_eq!([Best::Time(0), Best::Rate(0.0)].map(|best| best.share(0.0, Some(0))), ["", "0.0%"]);
+    fn columns_have_different_names() {
+        let names: std::collections::BTreeSet<&str> = COLUMNS.iter().map(|column| column.csv).collect();
+        assert_eq!(names.len(), COLUMNS.len());
+    }
+
+    #[test]
+    fn csv_has_all_digits_and_a_line_for_each_run() {
+        let runs = [run("a{x=1, y=2}", 3_000_000_000, 1_000_000), run("b", 1_000_000_000, 1_000_000)];
+        let csv = csv(&Ranking::new(&runs, SortKey::Rate));
+        let lines: Vec<&str> = csv.lines().collect();
+        assert!(lines[0].starts_with("scheduler,rank,mb_per_s,elapsed_ns,"), "{csv}");
+        assert!(lines[1].starts_with("b,1,1,1000000000,,1,"), "{csv}");
+        assert!(lines[2].starts_with("\"a{x=1, y=2}\",2,0.3333333333333333,3000000000,"), "{csv}");
+    }
+
+    #[test]
+    fn shares_far_above_the_best_are_factors() {
+        assert_eq!([0.5, 238.4].map(|share| Value::Share(share).text()), ["50%", "238x"]);
     }
 }

@@ -9,17 +9,19 @@ use evaluation::report::chart::{Chart, Mark, colour};
 use evaluation::report::page::{Page, escape};
 use evaluation::runs::Run;
 
-use super::columns;
+use super::columns::{self, COLUMNS};
 use super::machine;
 use super::output::Comparison;
+use super::ranking::Ranking;
 use super::why::why;
 
 /// The whole report.
-pub(crate) fn html(comparison: &Comparison, runs: &[&Run]) -> String {
+pub(crate) fn html(comparison: &Comparison, ranking: &Ranking<'_>) -> String {
+    let runs = &ranking.runs()[..];
     let mut page = Page::new(&format!("{} on {}", comparison.workload, comparison.drive));
     comparison.notes().iter().for_each(|note| page.note(note));
-    results(&mut page, runs);
-    page.note(columns::MEANING);
+    results(&mut page, ranking);
+    page.note(&format!("Ranked by {}. {}", ranking.key.words(), columns::meaning()));
     page.write(format_args!(
         "<h2>Latency</h2><p>Share of requests that completed within a time. Click a name to hide its line.</p>"
     ));
@@ -57,7 +59,10 @@ const PROCESSES: usize = 200;
 fn processes(page: &mut Page, run: &Run) {
     let (rows, left_out) = columns::processes(run, PROCESSES);
     page.write(format_args!("<h4>Processes</h4>"));
-    page.table(&columns::PROCESS_HEADS.map(str::to_owned), rows.into_iter().map(|row| ("", row)));
+    page.table(
+        &columns::PROCESS_HEADS.map(|head| head.replace('\n', " ")),
+        rows.into_iter().map(|row| ("", row)),
+    );
     if left_out > 0 {
         page.note(&format!("and {left_out} more"));
     }
@@ -71,12 +76,16 @@ const OTHERS: &str = "#bbbbbb";
 const HEAD: &str = "In the first chart, each mark is a request at its position on the disk when the device completed it, in the colour of \
     its process; grey bands are deliberate waits of an idle device.";
 
-fn results(page: &mut Page, runs: &[&Run]) {
-    let best = columns::best(runs);
-    let limit = runs.first().and_then(|run| columns::limit(run, best)).map(|cells| ("limit", cells));
-    let class = |index: usize| if index == 0 { "best" } else { "" };
-    let rows = runs.iter().enumerate().map(|(index, run)| (class(index), columns::cells(run, best)));
-    page.table(&columns::HEADS.map(str::to_owned), limit.into_iter().chain(rows));
+fn results(page: &mut Page, ranking: &Ranking<'_>) {
+    let rows = columns::lines(ranking).into_iter().map(|line| {
+        let class = match line.ranked() {
+            None => "limit",
+            Some(ranked) if ranked.rank == Some(1) => "best",
+            Some(_) => "",
+        };
+        (class, COLUMNS.iter().map(|column| (column.of)(&line).text()).collect())
+    });
+    page.table(&columns::heads(), rows);
 }
 
 fn distribution(runs: &[&Run], index: usize, what: &str) -> Chart {

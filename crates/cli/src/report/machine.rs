@@ -1,15 +1,24 @@
 //! Results of a machine with a kernel: each process's system calls, and the kernel over time.
 
-use comfy_table::{CellAlignment, Table, presets};
-
+use super::layout::{Style, Table, Tone};
+use super::table::titled;
 use evaluation::report::chart::{Chart, Mark, colour};
 use evaluation::report::format::{bytes, time};
 use evaluation::report::page::{Page, escape};
 use evaluation::run_setup::{Moment, Outcome};
 use evaluation::runs::Run;
 
-const HEADS: [&str; 9] =
-    ["process", "from", "time", "read", "written", "read calls", "worst read", "worst write", "worst fsync"];
+const HEADS: [&str; 9] = [
+    "process",
+    "from",
+    "time",
+    "read",
+    "written",
+    "read\ncalls",
+    "worst\nread",
+    "worst\nwrite",
+    "worst\nfsync",
+];
 
 fn rows(outcome: &Outcome) -> Vec<[String; 9]> {
     let worst = |ns: u64| if ns == 0 { String::new() } else { time(ns) };
@@ -30,16 +39,15 @@ fn rows(outcome: &Outcome) -> Vec<[String; 9]> {
 }
 
 /// Each process's results under one scheduler, as a table.
-pub(crate) fn processes(run: &Run) -> String {
+pub(crate) fn processes(run: &Run, style: Style) -> String {
     let Some(outcome) = &run.outcome else { return String::new() };
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(HEADS);
-    table.add_rows(rows(outcome));
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
+    let mut table = Table::new(HEADS);
+    rows(outcome).into_iter().for_each(|row| table.row(Tone::Plain, row.to_vec()));
+    if let Style::Text { width, .. } = style {
+        table.fit(width, &[2, 3, 4, 6, 8, 7, 5, 1]);
     }
     let transactions: String = transactions(outcome).map(|line| format!("\n{line}")).collect();
-    format!("{}\n{table}{transactions}", run.scheduler)
+    titled(&run.scheduler, &format!("{}{transactions}", table.print(style)), style)
 }
 
 /// Transaction latency, one line for each process with transactions.
@@ -59,7 +67,10 @@ fn transactions(outcome: &Outcome) -> impl Iterator<Item = String> {
 /// Adds the same and the kernel over time to the report.
 pub(super) fn sections(page: &mut Page, outcome: &Outcome) {
     page.write(format_args!("<h4>Processes</h4>"));
-    page.table(&HEADS.map(str::to_owned), rows(outcome).into_iter().map(|row| ("", row.to_vec())));
+    page.table(
+        &HEADS.map(|head| head.replace('\n', " ")),
+        rows(outcome).into_iter().map(|row| ("", row.to_vec())),
+    );
     transactions(outcome).for_each(|line| page.write(format_args!("<p>{}</p>", escape(&line))));
     page.write(format_args!("<h4>The machine over time</h4>"));
     if let Some(failure) = &outcome.failure {

@@ -2,11 +2,15 @@
 
 mod columns;
 mod html;
+mod layout;
 mod machine;
 mod output;
+mod ranking;
 pub(crate) mod table;
 mod why;
 
+pub(crate) use layout::{Style, Table, Tone};
 pub(crate) use machine::processes as machine_processes;
-pub(crate) use output::{Comparison, describe, ended};
-pub(crate) use table::{members, processes, results};
+pub(crate) use output::{Comparison, describe, ended, text_style};
+pub(crate) use ranking::{Ranking, SortKey};
+pub(crate) use table::{members, processes};

@@ -10,7 +10,11 @@ use evaluation::explain::{ExplainFormat, Explaining};
 use evaluation::runs::Run;
 use indicatif::{ProgressBar, ProgressStyle};
 
+use super::columns::csv;
 use super::html::html;
+use super::layout::{DEFAULT_WIDTH, Style, is_coloured};
+use super::ranking::Ranking;
+use super::table::results;
 use crate::error::Error;
 use crate::input::shared_args::{ExplainFormatName, Output};
 use crate::interrupt;
@@ -78,9 +82,25 @@ impl Output {
         Ok(())
     }
 
-    /// Maximum width of a table, if there is one.
-    pub(crate) fn width(&self) -> Option<usize> {
-        if self.explains_to_stdout() { width(std::io::stderr()) } else { width(std::io::stdout()) }
+    /// How tables are printed.
+    pub(crate) fn style(&self) -> Style {
+        if self.markdown {
+            return Style::Markdown;
+        }
+        let (found, colour) = match self.explains_to_stdout() {
+            true => (width(std::io::stderr()), is_coloured(&std::io::stderr())),
+            false => (width(std::io::stdout()), is_coloured(&std::io::stdout())),
+        };
+        Style::Text { width: (!self.wide).then(|| found.unwrap_or(DEFAULT_WIDTH)), colour }
+    }
+
+    /// Prints the results: the table of schedulers, and the tables that `more` adds below it. CSV has the first only.
+    pub(crate) fn results(&self, ranking: &Ranking<'_>, more: &[String]) -> Result<(), Error> {
+        if self.csv {
+            return self.print(&csv(ranking));
+        }
+        self.print(&results(ranking, self.style()))?;
+        more.iter().try_for_each(|table| self.print(&format!("\n{table}")))
     }
 
     /// Checks that the report and the decision log can be written.
@@ -114,14 +134,20 @@ impl Output {
     }
 
     /// Prints failures, and writes the report and the decision log.
-    pub(crate) fn write(&self, comparison: &Comparison, runs: &[Run], ranked: &[&Run]) -> Result<(), Error> {
+    pub(crate) fn write(
+        &self,
+        comparison: &Comparison,
+        runs: &[Run],
+        ranking: &Ranking<'_>,
+    ) -> Result<(), Error> {
         for run in runs {
             if let Some(failure) = &run.failure {
                 say!("{}: {failure}", run.scheduler);
             }
         }
         if let Some(path) = &self.report {
-            std::fs::write(path, html(comparison, ranked)).map_err(|e| Error::written(path.display(), &e))?;
+            std::fs::write(path, html(comparison, ranking))
+                .map_err(|e| Error::written(path.display(), &e))?;
             if !self.quiet {
                 say!("report: {}", path.display());
             }
@@ -175,6 +201,12 @@ pub(crate) fn describe(options: &Options) -> String {
         options.limits.nr_requests,
         options.max_sectors.bytes() >> 10
     )
+}
+
+/// How text goes to standard output.
+pub(crate) fn text_style() -> Style {
+    let stdout = std::io::stdout();
+    Style::Text { width: Some(width(&stdout).unwrap_or(DEFAULT_WIDTH)), colour: is_coloured(&stdout) }
 }
 
 /// Columns of the terminal; `None` for a file or a pipe.

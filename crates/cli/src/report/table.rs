@@ -1,73 +1,144 @@
 //! The results as tables.
 
-use comfy_table::{CellAlignment, Table, presets};
-
-use super::columns;
+use super::columns::{self, COLUMNS, Value};
+use super::layout::{Style, Table, Tone};
+use super::output::text_style;
+use super::ranking::{Ranking, SortKey, TIE};
 use super::why::contrast;
 use evaluation::report::format::{bytes, time};
 use evaluation::runs::Run;
 
-/// The table of all runs, best first, with the physical limit at the top, and an explanation of the first and last rows.
-/// `width` is that of the terminal.
-pub(crate) fn results(runs: &[&Run], width: Option<usize>) -> String {
-    let best = columns::best(runs);
-    let limit = runs.first().and_then(|run| columns::limit(run, best));
-    let rows: Vec<Vec<String>> =
-        limit.into_iter().chain(runs.iter().map(|run| columns::cells(run, best))).collect();
-    let tables = fitting(&columns::HEADS, &rows, &columns::PARTS, width);
-    tables.into_iter().chain(contrast(runs)).collect::<Vec<_>>().join("\n")
+/// The table of all runs, best first, with the physical limit at the top, the meaning of its columns, and an explanation of the first and
+/// last rows.
+pub(crate) fn results(ranking: &Ranking<'_>, style: Style) -> String {
+    let lines = columns::lines(ranking);
+    let cell = |index: usize, at: usize| (COLUMNS[index].of)(&lines[at]);
+    let has_value = |index: usize| (0..lines.len()).any(|at| cell(index, at) != Value::Nothing);
+    let of_programs = ranking.rows.iter().any(|ranked| ranked.run.outcome.is_some());
+    // `compare` has no programs, and its processes are the work.
+    let shown = |index: &usize| {
+        *index == 0 || has_value(*index) && (COLUMNS[*index].csv != "work_per_s" || of_programs)
+    };
+    let shown: Vec<usize> = (0..COLUMNS.len()).filter(shown).collect();
+    let mut table = Table::new(shown.iter().map(|&index| COLUMNS[index].head));
+    for (at, line) in lines.iter().enumerate() {
+        let cells = shown.iter().map(|&index| cell(index, at).text()).collect();
+        table.row(tone(line, ranking), cells);
+    }
+    let mut order: Vec<usize> = (1..shown.len()).collect();
+    order.sort_by_key(|&at| importance(shown[at], ranking.key));
+    let width = match style {
+        Style::Text { width, .. } => width,
+        Style::Markdown => None,
+    };
+    let removed = table.fit(width, &order);
+    let left_out: Vec<usize> = order.iter().rev().take(removed).map(|&at| shown[at]).collect();
+    let kept: Vec<usize> = shown.into_iter().filter(|index| !left_out.contains(index)).collect();
+    let mut parts = vec![table.print(style), String::new()];
+    parts.extend(legend(&kept, removed, ranking, width));
+    parts.extend(contrast(ranking).into_iter().flat_map(|line| wrapped(&line, width)));
+    parts.join("\n")
+}
+
+/// The last columns to leave out are those that the ranking is by.
+fn importance(index: usize, key: SortKey) -> u8 {
+    let sorted_by = match key {
+        SortKey::Rate => "mb_per_s",
+        SortKey::Time => "elapsed_ns",
+        SortKey::Work => "work_per_s",
+        SortKey::Mean => "mean_ns",
+        SortKey::MeanRead => "read_mean_ns",
+        SortKey::P99Read => "read_p99_ns",
+        SortKey::MeanWrite => "write_mean_ns",
+        SortKey::P99Write => "write_p99_ns",
+        SortKey::Fsync => "fsync_p99_ns",
+    };
+    let column = &COLUMNS[index];
+    if column.csv == sorted_by { 0 } else { column.order }
+}
+
+fn tone(line: &columns::Line<'_>, ranking: &Ranking<'_>) -> Tone {
+    match line.ranked() {
+        None => Tone::Dim,
+        Some(ranked) if ranked.run.failure.is_some() => Tone::Bad,
+        Some(ranked) if ranked.rank == Some(1) && ranking.rows.len() > 1 => Tone::Best,
+        Some(_) => Tone::Plain,
+    }
+}
+
+/// What the table is ranked by, what its columns mean, and how many columns were left out.
+fn legend(shown: &[usize], removed: usize, ranking: &Ranking<'_>, width: Option<usize>) -> Vec<String> {
+    let mut sentences = vec![format!("Ranked by {}.", ranking.key.words())];
+    let tied = ranking.rows.iter().any(|row| row.is_tied);
+    for column in shown.iter().map(|&index| &COLUMNS[index]) {
+        if !column.meaning.is_empty() && (column.csv != "rank" || tied) {
+            sentences.push(format!("{}: {}.", columns::on_one_line(column.head), column.meaning));
+        }
+    }
+    if removed > 0 {
+        sentences.push(format!("{removed} more columns: --wide."));
+    }
+    wrapped(&sentences.join(" "), width)
+}
+
+/// Text in lines of at most `width`.
+fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
+    let Some(width) = width else { return vec![text.to_owned()] };
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let full = lines
+            .last()
+            .is_some_and(|line| !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width);
+        if full {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
 }
 
 /// The results of each process under one scheduler.
-pub(crate) fn processes(run: &Run, most: usize, width: Option<usize>) -> String {
+pub(crate) fn processes(run: &Run, most: usize, style: Style) -> String {
     let (rows, left_out) = columns::processes(run, most);
-    let tables = fitting(&columns::PROCESS_HEADS, &rows, &columns::PROCESS_PARTS, width);
+    let mut table = Table::new(columns::PROCESS_HEADS);
+    let is_used = |index: usize| rows.iter().any(|row| !row[index].is_empty());
+    let used: Vec<usize> = (0..columns::PROCESS_HEADS.len()).filter(|&index| is_used(index)).collect();
+    let order: Vec<usize> =
+        columns::PROCESS_ORDER.iter().filter_map(|index| used.iter().position(|of| of == index)).collect();
+    rows.into_iter().for_each(|row| table.row(Tone::Plain, row));
+    table.keep(&used);
+    if let Style::Text { width, .. } = style {
+        table.fit(width, &order);
+    }
     let note = if left_out > 0 { format!("\n(and {left_out} more)") } else { String::new() };
-    format!("{}\n{}{note}", run.scheduler, tables.join("\n"))
+    titled(&run.scheduler, &format!("{}{note}", table.print(style)), style)
 }
 
-/// One table if it fits `width`, else one table per part with the rows that have a value in it.
-fn fitting(heads: &[&str], rows: &[Vec<String>], parts: &[&[usize]], width: Option<usize>) -> Vec<String> {
-    let whole = aligned(heads, rows.to_vec());
-    let wide = whole.lines().next().map_or(0, |line| line.chars().count());
-    if width.is_none_or(|width| wide <= width) {
-        return vec![whole];
+/// A table below its title.
+pub(crate) fn titled(title: &str, table: &str, style: Style) -> String {
+    match style {
+        Style::Markdown => format!("**{title}**\n\n{table}"),
+        Style::Text { .. } => format!("{title}\n{table}"),
     }
-    let of = |part: &&[usize]| {
-        let heads: Vec<&str> = part.iter().map(|&at| heads[at]).collect();
-        let told = rows.iter().filter(|row| part[1..].iter().any(|&at| !row[at].is_empty()));
-        let cells: Vec<Vec<String>> =
-            told.map(|row| part.iter().map(|&at| row[at].clone()).collect()).collect();
-        (!cells.is_empty()).then(|| aligned(&heads, cells) + "\n")
-    };
-    parts.iter().filter_map(of).collect()
 }
 
 /// A table of names in the first column and numbers in the others.
 pub(crate) fn aligned(heads: &[&str], rows: Vec<Vec<String>>) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(heads);
-    table.add_rows(rows);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
+    let mut table = Table::new(heads.iter().copied());
+    rows.into_iter().for_each(|row| table.row(Tone::Plain, row));
+    table.print(text_style())
 }
 
 /// What each member of an array did under one scheduler.
-pub(crate) fn members(run: &Run) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
-        "member",
-        "requests",
-        "bytes",
-        "busy",
-        "waited",
-        "seeks",
-        "head travel",
-    ]);
+pub(crate) fn members(run: &Run, style: Style) -> String {
+    let mut table = Table::new(["member", "requests", "bytes", "busy", "waited", "seeks", "head\ntravel"]);
     for (index, member) in run.measured.members.iter().enumerate() {
-        table.add_row([
+        let cells = vec![
             index.to_string(),
             member.dispatched.to_string(),
             bytes(member.bytes),
@@ -75,38 +146,54 @@ pub(crate) fn members(run: &Run) -> String {
             time(member.waits.total_ns),
             if run.has_head { member.seeks.to_string() } else { "-".to_owned() },
             run.travel(member.head_travel_sectors),
-        ]);
+        ];
+        table.row(Tone::Plain, cells);
     }
-    for column in table.column_iter_mut() {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    format!("{}\n{table}", run.scheduler)
+    titled(&run.scheduler, &table.print(style), style)
+}
+
+/// The percentage within which results are ties.
+pub(crate) fn tie_percent() -> String {
+    format!("{:.0}%", TIE * 100.0)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::why::tests::run;
     use super::*;
+
+    fn plain(width: Option<usize>) -> Style {
+        Style::Text { width, colour: false }
+    }
 
     #[test]
     fn tables_fit_the_terminal() {
-        let heads = ["scheduler", "MB/s", "read mean", "write mean"];
-        let rows =
-            [["limit", "3.00", "", ""], ["noop", "1.00", "2.00 ms", ""], ["deadline", "2.00", "1.00 ms", ""]];
-        let rows = rows.map(|row| row.map(str::to_owned).to_vec());
-        let tables = |width| fitting(&heads, &rows, &[&[0, 1], &[0, 2], &[0, 3]], width);
-        let whole = tables(None);
-        assert_eq!(whole.len(), 1);
-        let wide = whole[0].lines().next().map_or(0, |line| line.chars().count());
-        assert_eq!(tables(Some(wide)), whole);
-        let parts: [String; 2] = tables(Some(wide - 1)).try_into().expect("nothing was written");
-        for (part, figure) in parts.iter().zip(["1.00 ", "2.00 ms"]) {
-            assert!(part.contains("noop") && part.contains(figure), "{part}");
-            assert!(part.lines().all(|line| line.chars().count() < wide), "{part}");
+        let mut runs = [run("noop", 20, 10), run("stream(deadline-2.6.32)", 10, 10), run("late", 30, 10)];
+        runs[2].cut = true;
+        for of in &mut runs {
+            of.measured.reads = machine::Latency { count: 1, mean_ns: 5, p50_ns: 5, p99_ns: 6, max_ns: 7 };
+            of.measured.writes = of.measured.reads;
         }
-        assert_eq!(
-            parts.map(|part| part.contains("limit")),
-            [true, false],
-            "the limit has no value for reads"
-        );
+        let ranking = Ranking::new(&runs, SortKey::Rate);
+        let all = results(&ranking, plain(None));
+        assert!(!all.contains("--wide") && all.contains("waited"), "{all}");
+        for width in [60, 80, 100] {
+            let text = results(&ranking, plain(Some(width)));
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+            assert!(text.contains("late (cut)") && text.contains("MB/s"), "{text}");
+        }
+        assert!(results(&ranking, plain(Some(60))).contains("more columns: --wide."));
+    }
+
+    #[test]
+    fn a_ranking_by_latency_shows_it() {
+        let mut runs = [run("slow", 10, 10), run("quick", 10, 10)];
+        for (of, ns) in runs.iter_mut().zip([9_000_000, 1_000_000]) {
+            of.measured.reads =
+                machine::Latency { count: 1, mean_ns: ns, p50_ns: ns, p99_ns: ns, max_ns: ns };
+        }
+        let text = results(&Ranking::new(&runs, SortKey::MeanRead), plain(Some(50)));
+        assert!(text.contains("Ranked by mean latency of reads.") && text.contains("9.00 ms"), "{text}");
+        assert!(text.find("quick") < text.find("slow"), "{text}");
     }
 }

@@ -2,6 +2,8 @@
 
 use elevator::text::counted;
 
+use super::ranking::Ranking;
+use super::table::tie_percent;
 use evaluation::report::format::time;
 use evaluation::runs::Run;
 
@@ -36,27 +38,38 @@ fn waits(run: &Run) -> String {
 }
 
 /// An explanation of the first and of the last run, one line each; one line if their results are equal.
-pub(crate) fn contrast(ranked: &[&Run]) -> Vec<String> {
-    let mut done = ranked.iter().filter(|run| run.failure.is_none());
-    let Some(first) = done.next() else { return Vec::new() };
-    let came_to = |run: &Run| (run.measured.elapsed_ns, run.measured.bytes);
-    match done.next_back().filter(|last| came_to(last) != came_to(first)) {
-        Some(last) => vec![
-            format!("{} is first: {}", first.scheduler, why(first)),
-            format!("{} is last: {}", last.scheduler, why(last)),
-        ],
-        None => vec![format!("{}: {}", first.scheduler, why(first))],
+pub(crate) fn contrast(ranking: &Ranking<'_>) -> Vec<String> {
+    let done = || ranking.rows.iter().filter(|row| row.run.failure.is_none());
+    let Some(first) = done().next() else { return Vec::new() };
+    let tied: Vec<&str> = done()
+        .filter(|row| row.rank.is_some() && row.rank == first.rank)
+        .map(|row| row.run.scheduler.as_str())
+        .collect();
+    let mut lines = Vec::new();
+    let last = done().next_back().filter(|last| last.rank != first.rank || first.rank.is_none());
+    let last = last.filter(|last| !std::ptr::eq(last.run, first.run));
+    match (tied.len(), last) {
+        (0 | 1, None) => lines.push(format!("{}: {}", first.run.scheduler, why(first.run))),
+        (0 | 1, Some(_)) => lines.push(format!("{} is first: {}", first.run.scheduler, why(first.run))),
+        (_, _) => {
+            let what = if last.is_some() { "are first" } else { "are equal" };
+            lines.push(format!("{} {what}, within {}.", tied.join(", "), tie_percent()));
+            lines.push(format!("{}: {}", first.run.scheduler, why(first.run)));
+        }
     }
+    lines.extend(last.map(|last| format!("{} is last: {}", last.run.scheduler, why(last.run))));
+    lines
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use machine::{Measured, Timeline};
 
+    use super::super::ranking::SortKey;
     use super::*;
     use evaluation::spool::Spool;
 
-    fn run(scheduler: &str, elapsed_ns: u64, bytes: u64) -> Run {
+    pub(crate) fn run(scheduler: &str, elapsed_ns: u64, bytes: u64) -> Run {
         Run {
             scheduler: scheduler.to_owned(),
             measured: Measured { elapsed_ns, bytes, ..Measured::default() },
@@ -64,6 +77,7 @@ mod tests {
             cut: false,
             failure: None,
             outcome: None,
+            work_bytes: None,
             limit: None,
             has_head: true,
             distributions: [Vec::new(), Vec::new()],
@@ -73,18 +87,24 @@ mod tests {
         }
     }
 
-    /// On a machine the shortest time is first, even if the last run has a higher throughput.
     #[test]
-    fn the_first_and_last_of_the_given_order_are_explained() {
-        let (quick, slow, same) = (run("quick", 10, 10), run("slow", 20, 30), run("same", 10, 10));
-        let lines = contrast(&[&quick, &same, &slow]);
-        assert!(
-            lines[0].starts_with("quick is first: ") && lines[1].starts_with("slow is last: "),
-            "{lines:?}"
-        );
-        let lines = contrast(&[&quick, &same]);
-        assert!(lines.len() == 1 && lines[0].starts_with("quick: 0 requests went"), "{lines:?}");
+    fn the_first_and_last_of_the_ranking_are_explained() {
+        let lines = |runs: &[Run], key| contrast(&Ranking::new(runs, key));
+        let both = lines(&[run("slow", 20, 30), run("quick", 10, 10)], SortKey::Time);
+        assert!(both[0].starts_with("quick is first: ") && both[1].starts_with("slow is last: "), "{both:?}");
+        let alone = lines(&[run("quick", 10, 10)], SortKey::Rate);
+        assert!(alone.len() == 1 && alone[0].starts_with("quick: 0 requests went"), "{alone:?}");
         let failed = Run { failure: Some("full".to_owned()), ..run("failed", 1, 1) };
-        assert!(contrast(&[&failed]).is_empty());
+        assert!(lines(&[failed], SortKey::Rate).is_empty());
+    }
+
+    #[test]
+    fn ties_for_the_first_place_are_named() {
+        let runs = [run("a", 1000, 100), run("b", 1001, 100), run("slow", 2000, 100)];
+        let lines = contrast(&Ranking::new(&runs, SortKey::Rate));
+        assert!(lines[0].starts_with("a, b are first, within 1%."), "{lines:?}");
+        assert!(lines[2].starts_with("slow is last: "), "{lines:?}");
+        let lines = contrast(&Ranking::new(&runs[..2], SortKey::Rate));
+        assert!(lines[0].starts_with("a, b are equal, within 1%.") && lines.len() == 2, "{lines:?}");
     }
 }

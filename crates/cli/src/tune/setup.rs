@@ -110,7 +110,7 @@ pub(super) fn arms(
         return Err(Error::Usage(format!("--control serves one device, and this is {stack}; name a member")));
     };
     let names = match &*watching.arms {
-        [] => specs(catalogue, &[], Host::Disk)?.iter().map(Spec::to_string).collect(),
+        [] => specs(catalogue, &[], Host::Disk, true)?.iter().map(Spec::to_string).collect(),
         wanted => wanted.to_vec(),
     };
     for name in &names {

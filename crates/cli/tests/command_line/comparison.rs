@@ -34,7 +34,7 @@ fn a_report_tells_of_each_process_and_what_columns_mean() {
             "once under each scheduler"
         );
     }
-    assert!(page.contains("Fairness is Jain's index"));
+    assert!(page.contains("fairness: Jain's index"));
 }
 
 #[test]
@@ -54,20 +54,25 @@ fn results_name_the_hz_that_they_mimic() {
 }
 
 #[test]
-fn without_names_every_scheduler_runs_that_can() {
+fn without_names_current_schedulers_and_ours_run_and_with_all_every_one() {
     let listed = prints_json(&["schedulers", "--json"]);
     let listed = listed["schedulers"].as_array().expect("schedulers");
     let need = |what: &[Option<&str>]| listed.iter().filter(|s| what.contains(&s["needs"].as_str())).count();
     let runs = |arguments: &[&str]| prints_json(arguments)["runs"].as_array().expect("runs").len();
-    assert_eq!(runs(&["compare", SMALL, "--json", "--quiet"]), need(&[None]));
-    let array = ["compare", SMALL, "--array", "raid0:2x64k", "--json", "--quiet"];
+    assert_eq!(runs(&["compare", SMALL, "--json", "--quiet", "--all"]), need(&[None]));
+    let array = ["compare", SMALL, "--array", "raid0:2x64k", "--json", "--quiet", "--all"];
     assert_eq!(runs(&array), need(&[None, Some("an array")]));
+    let current = prints_json(&["compare", SMALL, "--json", "--quiet"]);
+    let current = schedulers_of(&current["runs"]);
+    let expected = ["noop", "mq-deadline-6.18", "cooperative", "kyber", "bfq", "stream(deadline-2.6.32)"];
+    assert_eq!(current, expected);
+    assert_eq!(dwell(&["compare", SMALL, "--all", "-s", "noop"]).status.code(), Some(2));
     assert!(need(&[Some("a modelled machine")]) > 0);
 }
 
 #[test]
-fn below_the_table_stands_why_the_first_and_the_last_are_where_they_are() {
-    let arguments = ["compare", "par-read{think=100us}", "--at-most", "1s", "--quiet", "-s"];
+fn below_the_table_is_why_the_first_and_the_last_are_where_they_are() {
+    let arguments = ["compare", "par-read{think=100us}", "--at-most", "1s", "--quiet", "--wide", "-s"];
     let words = |names: &[&str]| prints(&[&arguments[..], names].concat());
     let both = words(&["noop", "-s", "stream(noop)"]);
     let last_two: Vec<&str> = both.lines().rev().take(2).collect();
@@ -214,7 +219,10 @@ fn latencies_of_reads_writes_and_processes_have_a_median() {
     let directory = Directory::new("medians");
     let job = directory.file("writer.fio", "[w]\nrw=write\nsize=64k\ndirect=1\n");
     let table = prints(&["compare", &job, "-s", "noop", "--processes", "-q"]);
-    assert_eq!(table.matches(" p50 ").count(), 4, "{table}");
+    // Reads have no columns, because there are none.
+    assert!(!table.contains("read"), "{table}");
+    let wide = prints(&["compare", &job, "-s", "noop", "--processes", "-q", "--wide"]);
+    assert_eq!(wide.matches("p50").count(), 2, "{wide}");
     let found = prints_json(&["compare", &job, "-s", "noop", "--json", "-q"]);
     let latency = &found["runs"][0]["writes"];
     assert!(latency["p50_ns"].as_u64() <= latency["p99_ns"].as_u64(), "{latency}");
@@ -225,10 +233,14 @@ fn what_has_no_head_is_not_said_to_have_moved_one() {
     let directory = Directory::new("headless");
     let file = directory.path("report.html");
     let on = |drive: &str| {
-        let table = prints(&["compare", SMALL, "-s", "noop", "--drive", drive, "--quiet", "--report", &file]);
-        let row = table.lines().find(|line| line.contains("noop")).expect("the run's row").to_owned();
-        let cells: Vec<String> = row.split(['│', '┆']).map(|cell| cell.trim().to_owned()).collect();
-        (cells[12].clone(), fs::read_to_string(&file).expect("the report"))
+        let compare = ["compare", SMALL, "-s", "noop", "--drive", drive, "--quiet", "--report", &file];
+        let table = prints(&[&compare[..], &["--markdown"]].concat());
+        let cells = |start: &str| -> Vec<String> {
+            let row = table.lines().find(|line| line.starts_with(start)).expect("the row");
+            row.split('|').map(|cell| cell.trim().to_owned()).collect()
+        };
+        let column = cells("| scheduler").iter().position(|head| head == "head travel").expect("a column");
+        (cells("| noop")[column].clone(), fs::read_to_string(&file).expect("the report"))
     };
     let (travel, report) = on("ssd-sata");
     assert!(travel == "-" && !report.contains("of disk."), "{travel}");
@@ -263,4 +275,53 @@ fn a_queue_of_nothing_is_refused_with_the_range() {
         assert!(output.stdout.is_empty());
     }
     prints(&["compare", SMALL, "--depth", "1", "--nr-requests", "1", "-s", "noop", "--quiet"]);
+}
+
+#[test]
+fn tables_fit_eighty_columns_and_wide_ones_have_all() {
+    let compare = ["compare", "par-read{think=100us}", "--at-most", "1s", "-q", "--processes"];
+    let narrow = prints(&compare);
+    assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+    assert!(
+        narrow.replace('\n', " ").contains("more columns: --wide.") && !narrow.contains('\x1b'),
+        "{narrow}"
+    );
+    let wide = prints(&[&compare[..], &["--wide"]].concat());
+    assert!(wide.contains("waited") && !wide.contains("--wide"), "{wide}");
+}
+
+#[test]
+fn csv_and_markdown_have_a_line_for_each_scheduler() {
+    let compare = ["compare", SMALL, "-s", "noop", "-s", "stream(noop)", "-q"];
+    let csv = prints(&[&compare[..], &["--csv"]].concat());
+    let lines: Vec<&str> = csv.lines().collect();
+    assert!(lines.len() == 4 && lines[0].starts_with("scheduler,rank,mb_per_s,elapsed_ns,"), "{csv}");
+    let columns = lines[0].split(',').count();
+    assert!(lines.iter().all(|line| line.split(',').count() == columns), "{csv}");
+    let markdown = prints(&[&compare[..], &["--markdown"]].concat());
+    assert!(markdown.starts_with("| scheduler | rank | MB/s |"), "{markdown}");
+    assert_eq!(dwell(&[&compare[..], &["--csv", "--json"]].concat()).status.code(), Some(2));
+}
+
+/// A replay by time stamps has the throughput of its recording.
+#[test]
+fn replays_by_time_stamps_are_ranked_by_latency() {
+    let directory = Directory::new("ranked");
+    let mut text = "# dwell recording 1\n".to_owned();
+    for n in 0..400_u64 {
+        let position = (n * 7919 % 400) * (1 << 30) / 4;
+        text += &format!("{} 5000000 8,0 R {position} 4096 - {} p\n", n * 9_000_000, n % 4);
+    }
+    let file = directory.file("open.dwell", &text);
+    let compare = ["compare", &*file, "--open", "-q", "-s", "noop", "-s", "sstf"];
+    let table = prints(&compare);
+    assert!(table.contains("Ranked by mean latency."), "{table}");
+    let csv = prints(&[&compare[..], &["--csv"]].concat());
+    let heads: Vec<&str> = csv.lines().next().unwrap_or_default().split(',').collect();
+    let column = heads.iter().position(|head| *head == "mean_ns").expect("the column");
+    let means: Vec<u64> =
+        csv.lines().skip(1).filter_map(|line| line.split(',').nth(column)?.parse().ok()).collect();
+    assert!(means.len() == 2 && means[0] <= means[1], "{csv}");
+    let by_rate = prints(&[&compare[..], &["--sort", "MB/s"]].concat());
+    assert!(by_rate.contains("Ranked by throughput."), "{by_rate}");
 }

@@ -289,3 +289,37 @@ fn several_devices_on_one_are_said_aloud() {
     let found = prints_json(&["compare", &several, "--device", "all", "-s", "noop", "--json"]);
     assert!(found["notes"].to_string().contains("its 2 devices are replayed on one"), "{}", found["notes"]);
 }
+
+#[test]
+fn latency_percentiles_and_the_parts_of_a_request_are_printed() {
+    let file = recording("pgbench");
+    let text = prints(&["trace", "info", &file]);
+    for part in ["p99.9", "device (D2C)", "queue (Q2D): mean", "requests in flight on average"] {
+        assert!(text.contains(part), "'{part}': {text}");
+    }
+    assert!(text.lines().skip(1).all(|line| line.chars().count() <= 80), "{text}");
+    let found = prints_json(&["trace", "info", "--json", &file]);
+    let mean = |of: &Value| of["mean_ns"].as_f64().expect("a mean");
+    let (all, device) = (mean(&found["info"]["latency"]), mean(&found["parts"]["d2c"]));
+    let queue = found["parts"]["q2d_mean_ns"].as_f64().expect("a mean");
+    assert!(queue > 0.0 && (all - device - queue).abs() < 1e-3 * all, "{}", found["parts"]);
+}
+
+#[test]
+fn the_devices_of_a_recording_of_several_are_listed() {
+    let directory = Directory::new("listed");
+    let text = "0.5 2 1000 8 1\n1.5 0 2000 8 0\n2.5 1 3000 8 1\n3.5 0 3008 8 1\n";
+    let file = directory.file("several.ascii", text);
+    let words = prints(&["trace", "info", &file]);
+    assert!(words.contains("3 devices") && words.contains("--device NAME"), "{words}");
+    let found = prints_json(&["trace", "info", "--json", &file]);
+    let devices = found["devices"].as_array().expect("devices");
+    let names: Vec<&str> = devices.iter().filter_map(|device| device["device"].as_str()).collect();
+    assert_eq!(names, ["2", "0", "1"]);
+    assert_eq!(devices[1]["reads"]["requests"], 1);
+    assert_eq!(devices[1]["writes"]["requests"], 1);
+    assert_eq!(
+        prints_json(&["trace", "info", "--device", "1", "--json", &file])["info"]["reads"]["requests"],
+        1
+    );
+}

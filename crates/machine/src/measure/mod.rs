@@ -31,6 +31,8 @@ pub struct Measured {
     pub reads: Latency,
     /// Of writes and discards.
     pub writes: Latency,
+    /// Of the system calls `fsync` and `fdatasync`.
+    pub fsyncs: Latency,
     /// Distance of head movement in sectors of address space, including read-ahead and the write-out of buffered data; 0
     /// without a head.
     pub head_travel_sectors: u64,

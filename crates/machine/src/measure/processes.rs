@@ -131,6 +131,10 @@ impl ProcessStats {
         let [reads, writes] = &totals;
         let mut all = reads.clone();
         all.add(writes);
+        let mut fsyncs = Latencies::default();
+        for call in ["fsync", "fdatasync"] {
+            self.lines.iter().filter_map(|line| line.by_call.get(call)).for_each(|call| fsyncs.add(call));
+        }
         let end = if self.requests + self.calls == 0 { now } else { self.last };
         let members: Vec<MemberMeasured> = meters.iter().map(|meter| meter.report(now)).collect();
         Measured {
@@ -142,6 +146,7 @@ impl ProcessStats {
             latency: all.summary(),
             reads: reads.summary(),
             writes: writes.summary(),
+            fsyncs: fsyncs.summary(),
             head_travel_sectors: members.iter().map(|member| member.head_travel_sectors).sum(),
             seeks: members.iter().map(|member| member.seeks).sum(),
             waits: members.iter().fold(Waits::default(), |total, member| total.with(&member.waits)),

@@ -116,6 +116,14 @@ impl Scenario {
         processes.flat_map(|process| (1..=process.copies).map(|copy| numbered(&process.name, copy))).collect()
     }
 
+    /// Whether a measured process works for a given time, and not for a given amount of work.
+    #[must_use]
+    pub fn lasts_fixed_time(&self) -> bool {
+        let processes = self.page.process.iter().map(|process| process.get_ref());
+        let mut steps = processes.filter(|process| !process.beside).flat_map(|process| &process.steps);
+        steps.any(|step| step.get_ref().lasts_fixed_time())
+    }
+
     /// Number of machines.
     #[must_use]
     pub fn servers(&self) -> u32 {

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use elevator::Span;
 use machine::kernel::Open;
 use serde::Deserialize;
 
@@ -180,6 +181,19 @@ impl Step {
             Self::Meet(meet) => Some(*meet),
             Self::Read(read) => read.meet,
             _ => None,
+        }
+    }
+
+    /// Whether the step's duration is given, so that a faster device gets more work and not less time.
+    #[must_use]
+    pub fn lasts_fixed_time(&self) -> bool {
+        match self {
+            Self::Rollback(rollback) => rollback.lasts.0 > Span::ZERO,
+            Self::Sqlite(sqlite) => sqlite.lasts.0 > Span::ZERO,
+            Self::TpcB(tpc_b) => tpc_b.lasts.0 > Span::ZERO,
+            Self::Fio(job) => job.job.lasts_fixed_time(),
+            Self::Jobs(jobs) => jobs.iter().any(|job| job.job.lasts_fixed_time()),
+            _ => self.inner().iter().any(Self::lasts_fixed_time),
         }
     }
 

@@ -15,7 +15,7 @@ use fnv::FnvHasher;
 use schedulers::{Spec, registry};
 
 use crate::input::shared_args::Reading;
-use crate::input::workload;
+use crate::input::workload::{self, Replaying};
 use evaluation::device::Device;
 use evaluation::explain::{ExplainFormat, Explaining};
 use evaluation::runs::{Plan, Run, run as run_plan};
@@ -48,7 +48,8 @@ fn policies(on_array: bool) -> Vec<Spec> {
 }
 
 fn runs(device: &Device, specs: &[Spec], workload: &str, depth: u32) -> Vec<Run> {
-    let opened = workload::open(workload, &Reading::default(), false, device.capacity()).unwrap();
+    let opened =
+        workload::open(workload, &Reading::default(), Replaying::default(), device.capacity()).unwrap();
     let plan = Plan {
         workload: &*opened.workload,
         device,

@@ -17,18 +17,18 @@ use super::profile;
 use crate::error::Error;
 use crate::input::quantity::span;
 use crate::input::scheduler_arg::{Host, specs, ticks};
-use crate::input::workload;
-use crate::report::{Comparison, describe, ended, members, processes, results};
+use crate::input::workload::{self, Replaying};
+use crate::report::{Comparison, Ranking, SortKey, describe, ended, members, processes};
 
 pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<(), Error> {
     arguments.output.check()?;
     let device = device(arguments)?;
     let host = if device.array().is_some() { Host::Array } else { Host::Disk };
-    let specs = specs(catalogue, &arguments.schedulers, host)?;
+    let specs = specs(catalogue, &arguments.schedulers, host, arguments.output.all)?;
     let at_most = arguments.at_most.as_deref().map(at_most).transpose()?;
     // Last, because a recording may take minutes to read.
-    let workload =
-        workload::open(&arguments.workload, &arguments.reading, arguments.open, device.capacity())?;
+    let how = Replaying { open: arguments.open, reads_only: false };
+    let workload = workload::open(&arguments.workload, &arguments.reading, how, device.capacity())?;
     let options = options(arguments, &device);
     let comparison = Comparison {
         workload: workload.workload.describe(),
@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         explain: arguments.output.explaining(),
     };
     let runs = with_progress(arguments, &plan)?;
-    print(arguments, &comparison, &runs)?;
+    print(arguments, &comparison, &runs, workload.by_time)?;
     ended(&arguments.workload, &runs)
 }
 
@@ -88,30 +88,31 @@ fn with_progress(arguments: &CompareArguments, plan: &Plan<'_>) -> Result<Vec<Ru
     runs.map_err(Error::Failed)
 }
 
-fn print(arguments: &CompareArguments, comparison: &Comparison, runs: &[Run]) -> Result<(), Error> {
-    let mut ranked: Vec<&Run> = runs.iter().collect();
-    ranked.sort_by(|a, b| b.measured.megabytes_per_second().total_cmp(&a.measured.megabytes_per_second()));
-    ranked.sort_by_key(|run| run.failure.is_some());
+fn print(
+    arguments: &CompareArguments,
+    comparison: &Comparison,
+    runs: &[Run],
+    by_time: bool,
+) -> Result<(), Error> {
     let output = &arguments.output;
+    let default = if by_time { SortKey::Mean } else { SortKey::Rate };
+    let ranking = Ranking::new(runs, output.sort.unwrap_or(default));
     if output.json {
+        let best = ranking.rows.first().map(|row| row.run);
         let of = json!({
             "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
             "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.remarks().collect::<Vec<_>>(),
-            "limit": ranked.first().and_then(|run| run.limit.as_ref()), "runs": runs,
+            "limit": best.and_then(|run| run.limit.as_ref()), "runs": runs,
         });
         output.print(&object(&of)?)?;
     } else {
-        output.print(&results(&ranked, output.width()))?;
-        if arguments.processes {
-            for run in &ranked {
-                output.print(&format!("\n{}", processes(run, 32, output.width())))?;
-            }
-        }
-        if arguments.members {
-            for run in ranked.iter().filter(|run| !run.measured.members.is_empty()) {
-                output.print(&format!("\n{}", members(run)))?;
-            }
-        }
+        let style = output.style();
+        let processes =
+            ranking.rows.iter().filter(|_| arguments.processes).map(|row| processes(row.run, 32, style));
+        let with_members =
+            ranking.rows.iter().filter(|row| arguments.members && !row.run.measured.members.is_empty());
+        let members = with_members.map(|row| members(row.run, style));
+        output.results(&ranking, &processes.chain(members).collect::<Vec<_>>())?;
     }
-    output.write(comparison, runs, &ranked)
+    output.write(comparison, runs, &ranking)
 }

@@ -23,7 +23,7 @@ pub(crate) struct RunArguments {
     /// An array of such drives, as in 'dwell compare'; read-ahead then covers two full stripes. Default: the script's, if it has one
     #[arg(long, value_name = "ARRAY")]
     pub(crate) array: Option<String>,
-    /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line); repeatable. Default: the experiment's own, or all
+    /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line); repeatable. Default: the experiment's own, or as in 'dwell compare'
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
     /// Size of data, operations and memory; 1 is as written

@@ -26,7 +26,7 @@ use crate::error::Error;
 use crate::input::scheduler_arg::{Host, specs, ticks};
 use crate::input::workload::{is_job_file, no_script};
 use crate::interrupt;
-use crate::report::{Comparison, describe, ended, machine_processes, members, results};
+use crate::report::{Comparison, Ranking, SortKey, describe, ended, machine_processes, members};
 use evaluation::explain::Explainer;
 use evaluation::report::format::object;
 use evaluation::run_setup::{Overrides, Ran, RunSetup};
@@ -48,7 +48,8 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
     let comparison = comparison(&setup, &specs, said);
     arguments.output.say(&comparison);
     let runs = all(arguments, &setup, &specs, arguments.output.picture())?;
-    print(arguments, &comparison, &runs)?;
+    let is_cut = runs.iter().all(|run| run.cut);
+    print(arguments, &comparison, &runs, is_cut || setup.scenario.lasts_fixed_time())?;
     ended(&arguments.script, &runs)
 }
 
@@ -101,10 +102,10 @@ fn open(name: &str, scale: f64) -> Result<(Scenario, Vec<String>), Error> {
 fn schedulers(arguments: &RunArguments, setup: &RunSetup, catalogue: Catalogue) -> Result<Vec<Spec>, Error> {
     let host = if setup.device.array().is_some() { Host::Array } else { Host::Machine };
     match &setup.scenario.page.paper {
-        Some(paper) if arguments.schedulers.is_empty() => {
-            specs(catalogue, &paper.schedulers.values().cloned().collect::<Vec<_>>(), host)
+        Some(paper) if arguments.schedulers.is_empty() && !arguments.output.all => {
+            specs(catalogue, &paper.schedulers.values().cloned().collect::<Vec<_>>(), host, false)
         }
-        _ => specs(catalogue, &arguments.schedulers, host),
+        _ => specs(catalogue, &arguments.schedulers, host, arguments.output.all),
     }
 }
 
@@ -191,6 +192,8 @@ fn one(arguments: &RunArguments, setup: &RunSetup, spec: &Spec, picture: usize) 
         measured.elapsed_ns = to;
         measured.bytes = outcome.vmstat.bytes(to);
     }
+    let work = outcome.seen.iter().filter(|(name, _)| !is_beside(name)).map(|(_, seen)| seen);
+    let work_bytes = Some(work.map(|seen| seen.read_bytes + seen.written_bytes).sum());
     let timeline = timeline.take();
     Ok(Run {
         scheduler: spec.to_string(),
@@ -199,6 +202,7 @@ fn one(arguments: &RunArguments, setup: &RunSetup, spec: &Spec, picture: usize) 
         cut: outcome.cut,
         failure: outcome.failure.clone(),
         outcome: Some(outcome),
+        work_bytes,
         limit: None,
         has_head: setup.device.rotational(),
         distributions,
@@ -208,10 +212,15 @@ fn one(arguments: &RunArguments, setup: &RunSetup, spec: &Spec, picture: usize) 
     })
 }
 
-fn print(arguments: &RunArguments, comparison: &Comparison, runs: &[Run]) -> Result<(), Error> {
-    let mut ranked: Vec<&Run> = runs.iter().collect();
-    ranked.sort_by_key(|run| (run.failure.is_some(), run.cut, run.measured.elapsed_ns));
+fn print(
+    arguments: &RunArguments,
+    comparison: &Comparison,
+    runs: &[Run],
+    lasts_fixed_time: bool,
+) -> Result<(), Error> {
     let output = &arguments.output;
+    let default = if lasts_fixed_time { SortKey::Work } else { SortKey::Time };
+    let ranking = Ranking::new(runs, output.sort.unwrap_or(default));
     if output.json {
         let of = json!({
             "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
@@ -219,13 +228,15 @@ fn print(arguments: &RunArguments, comparison: &Comparison, runs: &[Run]) -> Res
         });
         output.print(&object(&of)?)?;
     } else {
-        output.print(&results(&ranked, output.width()))?;
-        for run in &ranked {
-            output.print(&format!("\n{}", machine_processes(run)))?;
+        let style = output.style();
+        let mut more = Vec::new();
+        for run in ranking.runs() {
+            more.push(machine_processes(run, style));
             if arguments.members && !run.measured.members.is_empty() {
-                output.print(&format!("\n{}", members(run)))?;
+                more.push(members(run, style));
             }
         }
+        output.results(&ranking, &more)?;
     }
-    output.write(comparison, runs, &ranked)
+    output.write(comparison, runs, &ranking)
 }

@@ -1,16 +1,16 @@
 //! `dwell trace`: inspect and convert recordings.
 
+mod info;
+
 use clap::{Args, Subcommand};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::path::PathBuf;
 
-use comfy_table::{Table, presets};
 use elevator::Span;
 use elevator::text::counted;
-use serde_json::json;
 use traces::write::{BlkparseWriter, DiskSimWriter, DwellWriter, FioWriter, Written};
-use traces::{Info, Record, Recording};
+use traces::{Record, Recording};
 
 use crate::error::Error;
 use crate::input::quantity::some_time;
@@ -19,7 +19,6 @@ use crate::input::workload::{next_record, open_recording, options};
 use crate::interrupt;
 use crate::output_file::{can_be_compressed, sink};
 use crate::tune::recognised::Recognised;
-use evaluation::report::format::{bytes, number, object, percent, time};
 
 /// Options of `dwell trace`.
 #[derive(Args, Debug)]
@@ -33,7 +32,7 @@ pub(crate) struct TraceArguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum TraceCommand {
-    /// Print what a recording contains
+    /// Print what a recording contains: sizes, latency percentiles, queue depth, sequentiality; of several devices, a line each
     Info {
         /// The recording ('-' for standard input)
         file: PathBuf,
@@ -72,7 +71,7 @@ pub(crate) enum TraceCommand {
 
 pub(crate) fn run(arguments: &TraceArguments) -> Result<(), Error> {
     match &arguments.command {
-        TraceCommand::Info { file, reading, json } => info(file, reading, *json),
+        TraceCommand::Info { file, reading, json } => info::run(file, reading, *json),
         TraceCommand::Patterns { file, window, reading, json } => patterns(file, window, reading, *json),
         TraceCommand::Convert { from, to, to_format, reading } => convert(from, to, to_format, reading),
     }
@@ -80,23 +79,6 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<(), Error> {
 
 fn open(path: &Path, reading: &Reading) -> Result<Recording, Error> {
     open_recording(path, &options(reading, None)?)
-}
-
-fn info(path: &Path, reading: &Reading, as_json: bool) -> Result<(), Error> {
-    let mut recording = open(path, reading)?;
-    let mut gatherer = Info::gatherer();
-    until_stopped(&mut recording, |record, _| {
-        gatherer.add(record);
-        Ok(())
-    })?;
-    let info = gatherer.finish(&recording);
-    let mut out = std::io::stdout().lock();
-    if as_json {
-        writeln!(out, "{}", object(&json!({"file": path.display().to_string(), "info": info}))?)?;
-    } else {
-        writeln!(out, "{}: {}", path.display(), in_words(&info))?;
-    }
-    whole()
 }
 
 fn patterns(path: &Path, window: &str, reading: &Reading, as_json: bool) -> Result<(), Error> {
@@ -127,52 +109,6 @@ fn until_stopped(
 /// An error if Ctrl-C made the output incomplete.
 fn whole() -> Result<(), Error> {
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
-}
-
-fn in_words(info: &Info) -> String {
-    let mut text = format!("{}\n", info.interpretation);
-    if let Some(doubt) = info.interpretation.doubt() {
-        text += &format!("  {doubt}\n");
-    }
-    for (what, amount) in [("reads", info.reads), ("writes", info.writes), ("discards", info.discards)] {
-        text += &format!("  {what}: {}, {}\n", counted(amount.requests, "request"), bytes(amount.bytes));
-    }
-    text += &format!(
-        "  flushes: {}\n  sequential: {} of requests{}\n  read-ahead: {} of reads; synchronous: {} of writes\n  reaches to {}\n",
-        info.flushes,
-        percent(info.sequential),
-        info.sequential_per_process
-            .map_or(String::new(), |share| format!(", {} within their process", percent(share))),
-        percent(info.read_ahead),
-        percent(info.sync_writes),
-        bytes(info.end_bytes),
-    );
-    if let Some(latency) = &info.latency {
-        text += &format!(
-            "  latency: mean {} over {}\n",
-            time(latency.mean_ns as u64),
-            counted(latency.requests, "request")
-        );
-    }
-    text += &sizes(info);
-    for process in info.processes.iter().take(12) {
-        let name = process.name.as_deref().unwrap_or("unnamed");
-        text +=
-            &format!("  process {} ({name}): {}\n", process.pid, counted(process.total.requests, "request"));
-    }
-    for line in info.skips.to_string().lines() {
-        text += &format!("  {line}\n");
-    }
-    text.trim_end().to_owned()
-}
-
-fn sizes(info: &Info) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["size up to", "reads", "writes"]);
-    for row in &info.sizes {
-        table.add_row([number(row.up_to_bytes as f64) + " B", row.reads.to_string(), row.writes.to_string()]);
-    }
-    format!("{table}\n")
 }
 
 /// Formats that Dwell writes.

@@ -1,0 +1,216 @@
+//! `dwell trace info`: what a recording contains.
+
+use std::io::Write;
+use std::path::Path;
+
+use elevator::text::{counted, whole as binary};
+use evaluation::report::format::{bytes, number, object, percent, time};
+use serde::Serialize;
+use serde_json::json;
+use traces::{DeviceChoice, Gatherer, Info, Latency, Recording, StartEvent};
+
+use super::{until_stopped, whole};
+use crate::error::Error;
+use crate::input::shared_args::Reading;
+use crate::input::workload::{STANDARD_INPUT, open_recording, options};
+use crate::report::{Style, Table, Tone, text_style};
+
+/// Devices of one recording that have a line of their own.
+const DEVICES_MAX: usize = 256;
+
+/// Processes that have a line of their own.
+const PROCESSES_MAX: usize = 12;
+
+/// The parts of a request's latency: from the queue (Q) to the driver (D), and from the driver to completion (C).
+#[derive(Serialize)]
+struct Parts {
+    /// Mean time in the scheduler's queue.
+    q2d_mean_ns: f64,
+    /// Time in the device.
+    d2c: Latency,
+}
+
+pub(super) fn run(path: &Path, reading: &Reading, as_json: bool) -> Result<(), Error> {
+    let mut how = options(reading, None)?;
+    if how.device == DeviceChoice::Single {
+        how.device = DeviceChoice::All;
+    }
+    let mut recording = open_recording(path, &how)?;
+    let mut all = Info::gatherer();
+    let mut by_device: Vec<Gatherer> = Vec::new();
+    until_stopped(&mut recording, |record, _| {
+        all.add(record);
+        let device = record.device.0 as usize;
+        if device < DEVICES_MAX {
+            by_device.resize_with(by_device.len().max(device + 1), Info::gatherer);
+            by_device[device].add(record);
+        }
+        Ok(())
+    })?;
+    let used = recording.devices().iter().filter(|device| device.requests > 0).count();
+    let lists = used > 1 && reading.device.is_none();
+    let mut out = std::io::stdout().lock();
+    let name = path.display().to_string();
+    if lists {
+        let devices = devices(by_device, &recording);
+        if as_json {
+            writeln!(out, "{}", object(&json!({"file": name, "devices": devices}))?)?;
+        } else {
+            writeln!(out, "{name}: {}", list(&devices, used, &recording))?;
+        }
+        return whole();
+    }
+    let info = all.finish(&recording);
+    let parts = parts(path, how, &info)?;
+    if as_json {
+        writeln!(out, "{}", object(&json!({"file": name, "info": info, "parts": parts}))?)?;
+    } else {
+        writeln!(out, "{name}: {}", in_words(&info, parts.as_ref()))?;
+    }
+    whole()
+}
+
+/// One device of several.
+#[derive(Serialize)]
+struct DeviceInfo {
+    device: String,
+    #[serde(flatten)]
+    info: Info,
+}
+
+fn devices(by_device: Vec<Gatherer>, recording: &Recording) -> Vec<DeviceInfo> {
+    let named = recording.devices().iter().zip(by_device);
+    let used = named.filter(|(device, _)| device.requests > 0);
+    let info = |gatherer: Gatherer| gatherer.finish(recording);
+    used.map(|(device, gatherer)| DeviceInfo { device: device.name.clone(), info: info(gatherer) }).collect()
+}
+
+/// The devices as a table.
+fn list(devices: &[DeviceInfo], used: usize, recording: &Recording) -> String {
+    let heads =
+        ["device", "reads", "writes", "read", "written", "sequential", "latency\np50", "latency\np99"];
+    let mut table = Table::new(heads);
+    for DeviceInfo { device, info } in devices {
+        let latency = |of: fn(&Latency) -> u64| info.latency.as_ref().map_or(String::new(), |l| time(of(l)));
+        table.row(
+            Tone::Plain,
+            vec![
+                device.clone(),
+                info.reads.requests.to_string(),
+                info.writes.requests.to_string(),
+                bytes(info.reads.bytes),
+                bytes(info.writes.bytes),
+                percent(info.sequential),
+                latency(|latency| latency.p50_ns),
+                latency(|latency| latency.p99_ns),
+            ],
+        );
+    }
+    let style = text_style();
+    if let Style::Text { width, .. } = style {
+        table.fit(width, &[1, 2, 7, 3, 4, 5, 6]);
+    }
+    let left_out = match used - devices.len() {
+        0 => String::new(),
+        n => format!("\n(and {n} more)"),
+    };
+    format!(
+        "{}\n{}, each at its own addresses:\n\n{}{left_out}\n\n\
+         --device NAME describes one of them, --device all describes them together.",
+        recording.interpretation(),
+        counted(used as u64, "device"),
+        table.print(style),
+    )
+}
+
+/// Reads the recording again from the requests' issue to the driver, if it has both events.
+fn parts(path: &Path, how: traces::Options, info: &Info) -> Result<Option<Parts>, Error> {
+    let has_both = info.interpretation.event.is_some_and(|event| event != StartEvent::Issue);
+    let Some(q2c) = info.latency.filter(|_| has_both && path != Path::new(STANDARD_INPUT) && path.is_file())
+    else {
+        return Ok(None);
+    };
+    let mut recording = open_recording(path, &traces::Options { event: Some(StartEvent::Issue), ..how })?;
+    let mut gatherer = Info::gatherer();
+    until_stopped(&mut recording, |record, _| {
+        gatherer.add(record);
+        Ok(())
+    })?;
+    let d2c = gatherer.finish(&recording).latency;
+    Ok(d2c.map(|d2c| Parts { q2d_mean_ns: (q2c.mean_ns - d2c.mean_ns).max(0.0), d2c }))
+}
+
+fn in_words(info: &Info, parts: Option<&Parts>) -> String {
+    let mut text = format!("{}\n", info.interpretation);
+    if let Some(doubt) = info.interpretation.doubt() {
+        text += &format!("  {doubt}\n");
+    }
+    for (what, amount) in [("reads", info.reads), ("writes", info.writes), ("discards", info.discards)] {
+        text += &format!("  {what}: {}, {}\n", counted(amount.requests, "request"), bytes(amount.bytes));
+    }
+    text += &format!(
+        "  flushes: {}\n  sequential: {} of requests{}\n  read-ahead: {} of reads; synchronous: {} of writes\n  reaches to {}\n",
+        info.flushes,
+        percent(info.sequential),
+        info.sequential_per_process
+            .map_or(String::new(), |share| format!(", {} within their process", percent(share))),
+        percent(info.read_ahead),
+        percent(info.sync_writes),
+        bytes(info.end_bytes),
+    );
+    if let Some(latency) = &info.latency {
+        let mean = number(latency.depth_mean);
+        text += &format!("  depth: {mean} requests in flight on average, at most {}\n", latency.depth_max);
+    }
+    text += &latencies(info, parts);
+    text += &sizes(info);
+    if !info.processes.is_empty() {
+        text += "\n";
+    }
+    for process in info.processes.iter().take(PROCESSES_MAX) {
+        let name = process.name.as_deref().unwrap_or("unnamed");
+        text +=
+            &format!("  process {} ({name}): {}\n", process.pid, counted(process.total.requests, "request"));
+    }
+    for line in info.skips.to_string().lines() {
+        text += &format!("  {line}\n");
+    }
+    text.trim_end().to_owned()
+}
+
+/// Latency percentiles of reads and writes, and of a request's parts.
+fn latencies(info: &Info, parts: Option<&Parts>) -> String {
+    let mut table = Table::new(["latency", "requests", "mean", "p50", "p90", "p99", "p99.9", "max"]);
+    let mut row = |name: &str, latency: Option<Latency>| {
+        if let Some(of) = latency {
+            let percentiles = [of.p50_ns, of.p90_ns, of.p99_ns, of.p999_ns, of.max_ns].map(time);
+            let first = [name.to_owned(), of.requests.to_string(), time(of.mean_ns as u64)];
+            table.row(Tone::Plain, [&first[..], &percentiles].concat());
+        }
+    };
+    row("reads", info.read_latency);
+    row("writes", info.write_latency);
+    row("all", info.latency);
+    row("device (D2C)", parts.map(|parts| parts.d2c));
+    if info.latency.is_none() {
+        return String::new();
+    }
+    let queued = parts
+        .map_or(String::new(), |parts| format!("\nqueue (Q2D): mean {}", time(parts.q2d_mean_ns as u64)));
+    indented(&format!("{}{queued}", table.print(text_style())))
+}
+
+fn sizes(info: &Info) -> String {
+    let mut table = Table::new(["size up to", "reads", "writes"]);
+    for row in &info.sizes {
+        let cells = [binary(row.up_to_bytes), row.reads.to_string(), row.writes.to_string()];
+        table.row(Tone::Plain, cells.to_vec());
+    }
+    indented(&table.print(text_style()))
+}
+
+/// A part of the text below an empty line.
+fn indented(text: &str) -> String {
+    let lines: String = text.lines().map(|line| format!("  {line}\n")).collect();
+    format!("\n{lines}")
+}

@@ -1,0 +1,238 @@
+//! Tables as text: aligned columns without vertical lines, so that many columns fit a terminal.
+
+use std::io::IsTerminal;
+
+use super::columns::on_one_line;
+
+/// The width of a table that goes to a file or a pipe.
+pub(crate) const DEFAULT_WIDTH: usize = 80;
+
+/// Spaces between two columns.
+const GAP: usize = 2;
+
+/// Longer names take a line of their own.
+const NAME_MAX: usize = 30;
+
+/// How tables are printed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Style {
+    /// Text of at most `width` columns (`None`: as wide as needed), with colours or without.
+    Text {
+        /// The maximum.
+        width: Option<usize>,
+        /// Whether to print colours.
+        colour: bool,
+    },
+    /// Markdown.
+    Markdown,
+}
+
+/// The colour of a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Tone {
+    /// None.
+    #[default]
+    Plain,
+    /// Green: the best.
+    Best,
+    /// Red: a failure.
+    Bad,
+    /// Dim: not a result.
+    Dim,
+}
+
+impl Tone {
+    const fn escape(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Best => Some("\x1b[1;32m"),
+            Self::Bad => Some("\x1b[31m"),
+            Self::Dim => Some("\x1b[2m"),
+        }
+    }
+}
+
+/// Whether output to a stream is coloured: on a terminal, unless `NO_COLOR` is set or the terminal is `dumb`.
+pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
+    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    stream.is_terminal() && !is_set("NO_COLOR") && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// A table: names in the first column, figures in the others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table {
+    heads: Vec<String>,
+    rows: Vec<(Tone, Vec<String>)>,
+}
+
+impl Table {
+    /// A table with these headings. A line feed in a heading starts its second line.
+    pub(crate) fn new(heads: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { heads: heads.into_iter().map(Into::into).collect(), rows: Vec::new() }
+    }
+
+    /// Adds a row.
+    pub(crate) fn row(&mut self, tone: Tone, cells: Vec<String>) {
+        debug_assert_eq!(cells.len(), self.heads.len());
+        self.rows.push((tone, cells));
+    }
+
+    /// The width of a column.
+    fn column(&self, index: usize) -> usize {
+        let cells = self.rows.iter().map(|(_, cells)| cells[index].as_str());
+        let widest = cells.chain(self.heads[index].lines()).map(chars).max().unwrap_or(0);
+        if index == 0 { widest.min(NAME_MAX) } else { widest }
+    }
+
+    /// Removes columns from the right until the table fits. The last of `order` is removed first; columns that are not in it stay.
+    pub(crate) fn fit(&mut self, width: Option<usize>, order: &[usize]) -> usize {
+        let mut shown: Vec<usize> = (0..self.heads.len()).collect();
+        let total = |shown: &[usize]| {
+            shown.iter().map(|&index| self.column(index) + GAP).sum::<usize>().saturating_sub(GAP)
+        };
+        let mut removable = order.to_vec();
+        while width.is_some_and(|width| total(&shown) > width)
+            && let Some(last) = removable.pop()
+        {
+            shown.retain(|&index| index != last);
+        }
+        let removed = self.heads.len() - shown.len();
+        self.keep(&shown);
+        removed
+    }
+
+    /// Keeps these columns.
+    pub(crate) fn keep(&mut self, columns: &[usize]) {
+        let kept = |cells: &[String]| columns.iter().map(|&index| cells[index].clone()).collect();
+        self.heads = kept(&self.heads);
+        self.rows.iter_mut().for_each(|(_, cells)| *cells = kept(cells));
+    }
+
+    /// The table as text.
+    pub(crate) fn print(&self, style: Style) -> String {
+        match style {
+            Style::Markdown => self.markdown(),
+            Style::Text { colour, .. } => self.text(colour),
+        }
+    }
+
+    fn markdown(&self) -> String {
+        let line = |cells: &[String]| {
+            let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
+            format!("| {} |", cells.join(" | "))
+        };
+        let heads: Vec<String> = self.heads.iter().map(|head| on_one_line(head)).collect();
+        let rule =
+            std::iter::once("---").chain(std::iter::repeat_n("---:", self.heads.len().saturating_sub(1)));
+        let rule = format!("| {} |", rule.collect::<Vec<_>>().join(" | "));
+        let rows = self.rows.iter().map(|(_, cells)| line(cells));
+        [line(&heads), rule].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
+    }
+
+    fn text(&self, colour: bool) -> String {
+        let widths: Vec<usize> = (0..self.heads.len()).map(|index| self.column(index)).collect();
+        let mut lines = Vec::new();
+        let tall = self.heads.iter().map(|head| head.lines().count()).max().unwrap_or(0);
+        for line in 0..tall {
+            // Headings stand on the lower line.
+            let part = |head: &String| {
+                let above = tall - head.lines().count();
+                line.checked_sub(above).and_then(|line| head.lines().nth(line)).unwrap_or_default().to_owned()
+            };
+            let heads: Vec<String> = self.heads.iter().map(part).collect();
+            lines.push(painted(aligned(&heads, &widths), Tone::Plain, colour));
+        }
+        let rule = widths.iter().map(|&width| "─".repeat(width)).collect::<Vec<_>>().join("  ");
+        lines.push(painted(rule, Tone::Dim, colour));
+        for (tone, cells) in &self.rows {
+            let mut cells = cells.clone();
+            if cells.first().is_some_and(|name| chars(name) > widths[0]) {
+                lines.push(painted(std::mem::take(&mut cells[0]), *tone, colour));
+            }
+            lines.push(painted(aligned(&cells, &widths), *tone, colour));
+        }
+        lines.join("\n")
+    }
+}
+
+fn painted(line: String, tone: Tone, colour: bool) -> String {
+    match tone.escape().filter(|_| colour) {
+        Some(escape) => format!("{escape}{line}\x1b[0m"),
+        None => line,
+    }
+}
+
+/// One line: the first cell on the left, the others on the right of their column.
+fn aligned(cells: &[String], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (index, (cell, &width)) in cells.iter().zip(widths).enumerate() {
+        let pad = " ".repeat(width.saturating_sub(chars(cell)));
+        let (before, after) =
+            if index == 0 { (cell.as_str(), pad.as_str()) } else { (pad.as_str(), cell.as_str()) };
+        let gap = if index == 0 { "" } else { "  " };
+        line += &[gap, before, after].concat();
+    }
+    line.trim_end().to_owned()
+}
+
+fn chars(text: &str) -> usize {
+    text.chars().count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(["scheduler", "MB/s", "read\nmean", "write\nmean"]);
+        for cells in [["noop", "1.00", "2.00 ms", ""], ["deadline|x", "20.0", "1.00 ms", "3.00 ms"]] {
+            table.row(Tone::Plain, cells.map(str::to_owned).to_vec());
+        }
+        table
+    }
+
+    #[test]
+    fn columns_are_aligned_and_headings_have_two_lines() {
+        let text = "                  read    write\n\
+                    scheduler   MB/s     mean     mean\n\
+                    ──────────  ────  ───────  ───────\n\
+                    noop        1.00  2.00 ms\n\
+                    deadline|x  20.0  1.00 ms  3.00 ms";
+        let printed = table().print(Style::Text { width: None, colour: false });
+        let squeezed = |text: &str| {
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>()
+        };
+        assert_eq!(squeezed(&printed), squeezed(text));
+        let widths: Vec<usize> = printed.lines().map(chars).collect();
+        assert_eq!(widths, [34, 34, 34, 25, 34]);
+    }
+
+    #[test]
+    fn the_least_important_columns_are_left_out_until_the_table_fits() {
+        let mut narrow = table();
+        assert_eq!(narrow.fit(Some(30), &[1, 3, 2]), 1);
+        let text = narrow.print(Style::Text { width: Some(30), colour: false });
+        assert!(text.contains("write") && !text.contains("read"), "{text}");
+        assert!(text.lines().all(|line| chars(line) <= 30), "{text}");
+        assert_eq!(table().fit(None, &[1, 3, 2]), 0);
+    }
+
+    #[test]
+    fn long_names_have_a_line_of_their_own() {
+        let mut table = table();
+        let long = "stream(deadline-2.6.32{fifo_batch=8}){stream_time_slice=50ms}";
+        table.row(Tone::Best, vec![long.to_owned(), "3.00".to_owned(), String::new(), String::new()]);
+        let text = table.print(Style::Text { width: None, colour: true });
+        let lines: Vec<&str> = text.lines().rev().take(2).collect();
+        assert!(lines[1].contains(long) && lines[0].ends_with("3.00\x1b[0m"), "{text}");
+    }
+
+    #[test]
+    fn markdown_has_one_line_for_each_row() {
+        let text = table().print(Style::Markdown);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "| scheduler | MB/s | read mean | write mean |");
+        assert_eq!(lines[1], "| --- | ---: | ---: | ---: |");
+        assert_eq!(lines[3], "| deadline\\|x | 20.0 | 1.00 ms | 3.00 ms |");
+    }
+}

@@ -1,0 +1,232 @@
+//! The order of schedulers in a table.
+//!
+//! Work of a given amount is ranked by time or by throughput, which then have one order. Work of a given duration takes the same time under every
+//! scheduler, and a replay by time stamps has the throughput of its recording: the former is ranked by the work done, the latter by latency.
+
+use clap::ValueEnum;
+use evaluation::runs::Run;
+
+/// Results that differ by less than this share are ties. Virtual time repeats to the digit, but a modelled drive is not that accurate.
+pub(crate) const TIE: f64 = 0.01;
+
+/// What schedulers are ranked by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum SortKey {
+    /// Throughput of the device, highest first
+    #[value(name = "MB/s", alias = "mb/s", alias = "throughput")]
+    Rate,
+    /// Time until the measured processes have ended, shortest first
+    Time,
+    /// Transactions, or bytes of the measured programs, per second, most first ('run' only)
+    Work,
+    /// Mean latency of all requests
+    #[value(alias = "latency")]
+    Mean,
+    /// Mean latency of reads
+    MeanRead,
+    /// 99th percentile of reads
+    P99Read,
+    /// Mean latency of writes
+    MeanWrite,
+    /// 99th percentile of writes
+    P99Write,
+    /// 99th percentile of fsync ('run' only)
+    Fsync,
+}
+
+impl SortKey {
+    /// In words, for the line below the table.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Rate => "throughput",
+            Self::Time => "time",
+            Self::Work => "work per second",
+            Self::Mean => "mean latency",
+            Self::MeanRead => "mean latency of reads",
+            Self::P99Read => "99th percentile of read latency",
+            Self::MeanWrite => "mean latency of writes",
+            Self::P99Write => "99th percentile of write latency",
+            Self::Fsync => "99th percentile of fsync",
+        }
+    }
+
+    const fn is_best_when_high(self) -> bool {
+        matches!(self, Self::Rate | Self::Work)
+    }
+
+    /// The value of a run that did not fail.
+    fn of(self, run: &Run) -> Option<f64> {
+        let measured = &run.measured;
+        let latency = match self {
+            Self::Rate => return Some(measured.megabytes_per_second()),
+            Self::Time => return Some(measured.elapsed_ns as f64).filter(|_| !run.cut),
+            Self::Work => return work(run).map(|(amount, _)| amount),
+            Self::Mean | Self::MeanRead if measured.writes.count == 0 => &measured.reads,
+            Self::Mean => &measured.latency,
+            Self::MeanRead | Self::P99Read => &measured.reads,
+            Self::MeanWrite | Self::P99Write => &measured.writes,
+            Self::Fsync => &measured.fsyncs,
+        };
+        let value = match self {
+            Self::P99Read | Self::P99Write | Self::Fsync => latency.p99_ns,
+            _ => latency.mean_ns,
+        };
+        (latency.count > 0).then_some(value as f64)
+    }
+}
+
+/// Transactions per second of the programs that count them, else the measured programs' bytes per second in units of 10^6, with the unit.
+pub(crate) fn work(run: &Run) -> Option<(f64, &'static str)> {
+    let outcome = run.outcome.as_ref()?;
+    let seconds = run.measured.elapsed_ns as f64 / 1e9;
+    if seconds <= 0.0 {
+        return None;
+    }
+    let transactions: u64 = outcome.transactions.values().map(|all| all.count).sum();
+    if transactions > 0 {
+        return Some((transactions as f64 / seconds, "tx/s"));
+    }
+    Some((run.work_bytes? as f64 / 1e6 / seconds, "MB/s"))
+}
+
+/// Runs in order.
+pub(crate) struct Ranking<'a> {
+    /// What they are ranked by.
+    pub(crate) key: SortKey,
+    /// The runs, best first, each with its rank. Ties share a rank; failed runs and runs without a value have none and are last.
+    pub(crate) rows: Vec<Ranked<'a>>,
+    best: Option<f64>,
+}
+
+/// A run with its rank.
+#[derive(Clone, Copy)]
+pub(crate) struct Ranked<'a> {
+    /// The run.
+    pub(crate) run: &'a Run,
+    /// Its rank, from 1.
+    pub(crate) rank: Option<usize>,
+    /// Whether another run has the same rank.
+    pub(crate) is_tied: bool,
+}
+
+impl<'a> Ranking<'a> {
+    /// Ranks runs.
+    pub(crate) fn new(runs: &'a [Run], key: SortKey) -> Self {
+        let value = |run: &Run| key.of(run).filter(|value| run.failure.is_none() && value.is_finite());
+        let good = |run: &Run| value(run).map(|value| if key.is_best_when_high() { value } else { -value });
+        let mut ordered: Vec<&Run> = runs.iter().collect();
+        ordered.sort_by(|a, b| match (good(a), good(b)) {
+            (Some(a), Some(b)) => b.total_cmp(&a),
+            (a, b) => b.is_some().cmp(&a.is_some()),
+        });
+        ordered.sort_by_key(|run| run.failure.is_some());
+        let best = ordered.first().and_then(|run| value(run));
+        let mut rows: Vec<Ranked<'a>> = Vec::new();
+        let mut leader = None;
+        for (index, run) in ordered.into_iter().enumerate() {
+            let rank = value(run).map(|value| match leader {
+                Some((rank, of)) if ties(of, value) => rank,
+                _ => {
+                    leader = Some((index + 1, value));
+                    index + 1
+                }
+            });
+            rows.push(Ranked { run, rank, is_tied: false });
+        }
+        let ranks: Vec<Option<usize>> = rows.iter().map(|row| row.rank).collect();
+        for row in &mut rows {
+            row.is_tied = row.rank.is_some() && ranks.iter().filter(|rank| **rank == row.rank).count() > 1;
+        }
+        // Within a tie, lower latency first.
+        rows.sort_by_key(|row| {
+            (row.rank.unwrap_or(usize::MAX), row.run.failure.is_some(), row.run.measured.latency.mean_ns)
+        });
+        Self { key, rows, best }
+    }
+
+    /// The runs in order.
+    pub(crate) fn runs(&self) -> Vec<&'a Run> {
+        self.rows.iter().map(|row| row.run).collect()
+    }
+
+    /// What a run reaches of the best one: 1 for the best, less for all others.
+    pub(crate) fn share(&self, run: &Run) -> Option<f64> {
+        self.key.of(run).filter(|_| run.failure.is_none()).and_then(|value| self.share_of(value))
+    }
+
+    /// The same of a throughput in MB/s and a time in nanoseconds, if the ranking is by one of them.
+    pub(crate) fn share_of_limit(&self, rate: f64, elapsed_ns: u64) -> Option<f64> {
+        match self.key {
+            SortKey::Rate => self.share_of(rate),
+            SortKey::Time => self.share_of(elapsed_ns as f64),
+            _ => None,
+        }
+    }
+
+    fn share_of(&self, value: f64) -> Option<f64> {
+        let best = self.best?;
+        let (above, below) = if self.key.is_best_when_high() { (value, best) } else { (best, value) };
+        Some(if below > 0.0 { above / below } else { f64::from(above == below) })
+    }
+}
+
+fn ties(leader: f64, value: f64) -> bool {
+    (leader - value).abs() <= TIE * leader.abs().max(value.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::why::tests::run;
+    use super::*;
+
+    fn ranks(runs: &[Run], key: SortKey) -> Vec<(String, Option<usize>)> {
+        Ranking::new(runs, key).rows.iter().map(|row| (row.run.scheduler.clone(), row.rank)).collect()
+    }
+
+    fn named(ranks: &[(&str, Option<usize>)]) -> Vec<(String, Option<usize>)> {
+        ranks.iter().map(|(name, rank)| ((*name).to_owned(), *rank)).collect()
+    }
+
+    #[test]
+    fn results_within_noise_share_a_rank() {
+        let runs = [run("slow", 200, 100), run("a", 1000, 1000), run("b", 1005, 1000)];
+        assert_eq!(ranks(&runs, SortKey::Rate), named(&[("a", Some(1)), ("b", Some(1)), ("slow", Some(3))]));
+        let ranking = Ranking::new(&runs, SortKey::Rate);
+        assert!(ranking.rows[0].is_tied && !ranking.rows[2].is_tied);
+        assert_eq!(ranking.share(&runs[0]), Some(0.5));
+    }
+
+    #[test]
+    fn failed_and_cut_runs_have_no_rank_by_time() {
+        let mut failed = run("failed", 1, 1);
+        failed.failure = Some("full".to_owned());
+        let mut cut = run("cut", 5, 1);
+        cut.cut = true;
+        let runs = [failed, cut, run("slow", 20, 9), run("quick", 10, 1)];
+        let expected = named(&[("quick", Some(1)), ("slow", Some(2)), ("cut", None), ("failed", None)]);
+        assert_eq!(ranks(&runs, SortKey::Time), expected);
+    }
+
+    #[test]
+    fn latencies_rank_the_shortest_first_and_runs_without_any_last() {
+        let mut quick = run("quick", 10, 1);
+        quick.measured.fsyncs.count = 1;
+        quick.measured.fsyncs.p99_ns = 5;
+        let mut slow = quick_like(&quick, "slow", 50);
+        slow.measured.bytes = 1000;
+        let runs = [run("none", 1, 1), slow, quick];
+        assert_eq!(
+            ranks(&runs, SortKey::Fsync),
+            named(&[("quick", Some(1)), ("slow", Some(2)), ("none", None)])
+        );
+        assert_eq!(Ranking::new(&runs, SortKey::Fsync).share(&runs[1]), Some(0.1));
+        assert_eq!(Ranking::new(&runs, SortKey::Fsync).share_of_limit(1.0, 1), None);
+    }
+
+    fn quick_like(of: &Run, name: &str, p99_ns: u64) -> Run {
+        let mut run = run(name, of.measured.elapsed_ns, of.measured.bytes);
+        run.measured.fsyncs.count = 1;
+        run.measured.fsyncs.p99_ns = p99_ns;
+        run
+    }
+}
