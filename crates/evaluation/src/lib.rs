@@ -6,6 +6,7 @@
 //! | [`device`] | the modelled drive or array that a name or file describes |
 //! | [`machine_setup`], [`runs`] | a modelled machine on that device; one workload under many schedulers |
 //! | [`run_setup`] | a script with its machine and device (`dwell run` and the papers' scripts) |
+//! | [`device_replay`] | the same workloads on a real device |
 //! | [`explain`], [`spool`] | decision logs |
 //! | [`papers`] | the papers' experiments, with the published value beside each result |
 //! | [`duel`] | real programs on an emulated drive under the kernel's schedulers and ours |
@@ -19,6 +20,7 @@
 extern crate server;
 
 pub mod device;
+pub mod device_replay;
 pub mod duel;
 mod error;
 pub mod explain;

@@ -52,9 +52,12 @@ fn refused(node: &Path, error: io::Error) -> Error {
     }
 }
 
-/// Claims a device whose queues are to be switched until the file is closed: it cannot be mounted or measured meanwhile. An error if the
-/// device, a part of it, or another device on the same disks is mounted or held.
-pub(super) fn claim(scheduling: &Scheduling) -> Result<File, Error> {
+/// Claims a device whose queues are to be switched until the file is closed: it cannot be mounted or measured meanwhile. `advice` ends the
+/// error.
+///
+/// # Errors
+/// The device, a part of it, or another device on the same disks is mounted or held.
+pub fn claim(scheduling: &Scheduling, advice: &str) -> Result<File, Error> {
     let layer = &scheduling.above;
     let node = layer.node();
     match open_alone(&node) {
@@ -62,8 +65,7 @@ pub(super) fn claim(scheduling: &Scheduling) -> Result<File, Error> {
         Err(error) if error.raw_os_error() != Some(BUSY) => Err(refused(&node, error)),
         _ => Err(Error::device(
             node,
-            "is mounted or held, and switching its scheduler would disturb its users; --no-switch measures the \
-             present one alone, --even-if-used switches all the same",
+            format!("is mounted or held, and switching its scheduler would disturb its users; {advice}"),
         )),
     }
 }

@@ -20,8 +20,9 @@ use tuner::selector::{Curve, Table};
 use crate::error::Error;
 use crate::topology::{self, Scheduling};
 use drive::Real;
-use setting::Setting;
 
+pub use direct::claim;
+pub use setting::Setting;
 pub use throughput::Load;
 
 /// The version of the file format.
@@ -29,6 +30,9 @@ const VERSION: u32 = 1;
 
 /// The longest valid service time; no disk takes that long.
 const LONGEST: Span = Span::from_secs(3_600);
+
+/// How to measure a device that is in use.
+const ADVICE: &str = "--no-switch measures the present one alone, --even-if-used switches all the same";
 
 /// A device's profile, as its file holds it (TOML).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -94,7 +98,7 @@ impl Profile {
         let layer = &scheduling.above;
         let node = layer.node();
         let alone = plan.switch && scheduling.offers_a_choice() && !plan.even_if_used;
-        let _claim = alone.then(|| direct::claim(scheduling)).transpose()?;
+        let _claim = alone.then(|| claim(scheduling, ADVICE)).transpose()?;
         let mut real = Real::open(&node, stop)?;
         let capacity = disks::Drive::capacity(&real).bytes();
         if capacity == 0 {

@@ -19,7 +19,7 @@ use crate::topology::Layer;
 ///
 /// The pipe carries the names that are set. A scheduler other than the last two (the latest switch may have failed) was set by another process
 /// and stays.
-pub(super) struct Setting {
+pub struct Setting {
     device: String,
     attribute: PathBuf,
     guard: Child,
@@ -50,8 +50,11 @@ fn files_reset_by_a_switch(attribute: &Path) -> Vec<OsString> {
 }
 
 impl Setting {
-    /// The files of a device's queue.
-    pub(super) fn keep(layer: &Layer) -> Result<Self, Error> {
+    /// Keeps the present scheduler of a device's queue.
+    ///
+    /// # Errors
+    /// The scheduler cannot be read, or the shell that restores it cannot be started.
+    pub fn keep(layer: &Layer) -> Result<Self, Error> {
         let attribute = Path::new("/sys/block").join(&layer.name).join("queue/scheduler");
         Self::keep_file(&layer.name, &attribute)
     }
@@ -72,7 +75,11 @@ impl Setting {
         Ok(Self { device, attribute, guard, last: RefCell::default() })
     }
 
-    pub(super) fn set(&self, name: &str) -> Result<(), Error> {
+    /// Switches the queue to a scheduler.
+    ///
+    /// # Errors
+    /// The kernel rejects it, or another process has set one.
+    pub fn set(&self, name: &str) -> Result<(), Error> {
         let what = || format!("setting {} to {name}", self.attribute.display());
         self.is_as_set()?;
         let written = self.guard.stdin.as_ref().map(|mut pipe| writeln!(pipe, "{name}"));
@@ -94,8 +101,11 @@ impl Setting {
         }
     }
 
-    /// An error if another process has set another scheduler.
-    pub(super) fn is_as_set(&self) -> Result<(), Error> {
+    /// Checks that the scheduler is the one that was set.
+    ///
+    /// # Errors
+    /// Another process has set another scheduler.
+    pub fn is_as_set(&self) -> Result<(), Error> {
         let last = self.last.borrow();
         match (last.clone(), offered(&self.attribute)?.0) {
             (Some(ours), Some(theirs)) if theirs != ours => {

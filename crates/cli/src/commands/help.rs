@@ -10,7 +10,7 @@ use super::Arguments;
 const GROUPS: [(&str, &[&str]); 3] = [
     (
         "Operate a device",
-        &["advise", "tune", "patterns", "serve", "ctl", "top", "causes", "record", "profile"],
+        &["advise", "tune", "patterns", "serve", "ctl", "top", "causes", "record", "replay", "profile"],
     ),
     ("Study a workload", &["compare", "regret", "run", "trace", "schedulers", "drives"]),
     ("Reproduce and compare", &["reproduce", "duel"]),

@@ -12,6 +12,7 @@ mod help;
 pub(crate) mod profile;
 mod record;
 mod regret;
+mod replay;
 mod reproduce;
 mod run;
 mod schedulers;
@@ -25,6 +26,8 @@ use ::schedulers::registry::Catalogue;
 use clap::{Parser, Subcommand};
 use schedulers::SchedulersArguments;
 
+#[cfg(test)]
+pub(crate) use help::command;
 pub(crate) use help::parse;
 
 use crate::error::Error;
@@ -40,6 +43,7 @@ use duel::DuelArguments;
 use profile::ProfileArguments;
 use record::RecordArguments;
 use regret::RegretArguments;
+use replay::ReplayArguments;
 use reproduce::ReproduceArguments;
 use run::args::RunArguments;
 use serve::ServeArguments;
@@ -70,6 +74,8 @@ pub(crate) enum Command {
     Record(RecordArguments),
     /// Show who caused what a device is asked to write: by process or cgroup, with the journal and kernel workers resolved
     Causes(CausesArguments),
+    /// Replay a recording or a fio job on a real device under each of its schedulers, beside the model's prediction; reads only by default
+    Replay(ReplayArguments),
     /// Measure a device: service time by distance, throughput by scheduler; reads only
     Profile(ProfileArguments),
     /// Inspect or convert recordings
@@ -110,9 +116,11 @@ pub(crate) fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<ExitCod
     match &arguments.command {
         // The server installs its own handler: the second signal disconnects clients and still removes the device.
         Command::Serve(_) => {}
-        Command::Record(_) | Command::Causes(_) | Command::Profile(_) | Command::Tune(_) => {
-            interrupt::listen(false)
-        }
+        Command::Record(_)
+        | Command::Replay(_)
+        | Command::Causes(_)
+        | Command::Profile(_)
+        | Command::Tune(_) => interrupt::listen(false),
         _ => interrupt::listen(true),
     }
     match &arguments.command {
@@ -123,6 +131,7 @@ pub(crate) fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<ExitCod
         Command::Schedulers(arguments) => schedulers::run(arguments, catalogue),
         Command::Record(arguments) => record::run(arguments),
         Command::Causes(arguments) => causes::run(arguments),
+        Command::Replay(arguments) => replay::run(arguments, catalogue),
         Command::Profile(arguments) => profile::run(arguments),
         Command::Trace(arguments) => trace::run(arguments),
         Command::Reproduce(arguments) => reproduce::run(arguments),

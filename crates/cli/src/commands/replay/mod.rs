@@ -1,0 +1,289 @@
+//! `dwell replay`: a recording or fio job on a real device, under each of its schedulers, beside the model's prediction.
+
+mod results;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use capture::profile::{Setting, claim};
+use capture::topology::Scheduling;
+use clap::{Args, ValueEnum};
+use elevator::Sector;
+use elevator::Span;
+use elevator::queue::Options;
+use elevator::text::counted;
+use evaluation::device::Device;
+use evaluation::device_replay::{self, Access, Replayed, Target};
+use evaluation::runs::{Plan, Run, run as run_plan};
+use schedulers::Spec;
+use schedulers::registry::Catalogue;
+use tuner_live::{QueueSettings, settings_backup};
+
+use self::results::Results;
+use crate::device_capture::{self, Reached};
+use crate::error::Error;
+use crate::input::quantity::some_time;
+use crate::input::shared_args::Reading;
+use crate::input::workload::{self, Opened, Replaying};
+use crate::interrupt;
+
+/// Options of `dwell replay`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell replay io.trace.zst /dev/sdb                 its reads, in closed loops, under each scheduler
+  dwell replay io.trace.zst /dev/sdb --timing stamps -s none -s bfq --rounds 5
+  dwell replay job.fio /dev/sdb --allow-writes       destroys the data on /dev/sdb")]
+pub(crate) struct ReplayArguments {
+    /// A recording ('-' for standard input), a fio job file, or a built-in workload, as in 'dwell compare'
+    pub(crate) workload: String,
+    /// The device. Partitions, dm and md are followed down to the device that schedules, which is then read itself
+    #[arg(value_name = "DEVICE")]
+    pub(crate) target: PathBuf,
+    /// When requests of a recording are issued
+    #[arg(long, value_enum, default_value_t = Timing::Closed)]
+    pub(crate) timing: Timing,
+    /// Execute writes too, which destroys the data on the device. It must not be mounted, and nothing may use it
+    #[arg(long)]
+    pub(crate) allow_writes: bool,
+    /// A scheduler of the kernel; repeatable. Default: all that the device offers
+    #[arg(long = "scheduler", short = 's', value_name = "NAME")]
+    pub(crate) schedulers: Vec<String>,
+    /// Replay under the active scheduler only; switch nothing
+    #[arg(long, conflicts_with = "schedulers")]
+    pub(crate) no_switch: bool,
+    /// Switch schedulers although the device is mounted or in use; reads only
+    #[arg(long, conflicts_with = "allow_writes")]
+    pub(crate) even_if_used: bool,
+    /// How often each scheduler is measured; the order alternates between forwards and backwards
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// Stop each replay after this time
+    #[arg(long, value_name = "TIME")]
+    pub(crate) at_most: Option<String>,
+    /// The modelled drive of the prediction; 'none' for no prediction. Default: wd5000aaks for a rotating device, else ssd-sata
+    #[arg(long, value_name = "DRIVE")]
+    pub(crate) drive: Option<String>,
+    #[command(flatten)]
+    pub(crate) reached: Reached,
+    #[command(flatten)]
+    pub(crate) reading: Reading,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the table as Markdown
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
+    /// Print no progress and no notes
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+/// When requests of a recording are issued.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Timing {
+    /// When the process's previous request has completed and its recorded think time has passed
+    Closed,
+    /// At the recorded times, however fast the device is
+    Stamps,
+}
+
+pub(crate) fn run(arguments: &ReplayArguments, catalogue: Catalogue) -> Result<(), Error> {
+    let at_most = arguments.at_most.as_deref().map(|text| some_time("--at-most", text)).transpose()?;
+    let scheduling = device_capture::scheduling_of(&arguments.target, arguments.reached.reach())?;
+    let names = schedulers(arguments, &scheduling)?;
+    let own = QueueFacts::of(&scheduling)?;
+    if arguments.allow_writes {
+        is_itself(arguments, &scheduling)?;
+    }
+    let how = Replaying { open: arguments.timing == Timing::Stamps, reads_only: !arguments.allow_writes };
+    let opened = workload::open(&arguments.workload, &arguments.reading, how, own.capacity)?;
+    let note = |line: &str| {
+        if !arguments.quiet {
+            say!("{line}");
+        }
+    };
+    note(&opened.workload.describe());
+    opened.said.iter().chain(&opened.missing).for_each(|line| note(line));
+    // Settings that an earlier run left are restored first, so that they do not count as the previous ones.
+    let backups = Path::new(settings_backup::DIRECTORY);
+    settings_backup::restore_leftovers(backups, Path::new("/sys/block"))
+        .iter()
+        .for_each(|line| say!("{line}"));
+    let switches = !arguments.no_switch && scheduling.offers_a_choice();
+    let claims =
+        scheduling.queues.iter().filter(|_| switches).map(|layer| QueueSettings::of(&layer.name).claim());
+    let _claims = claims.collect::<Result<Vec<_>, _>>()?;
+    let advice = match arguments.allow_writes {
+        true => "unmount it and stop what uses it before data on it is destroyed",
+        false => "--no-switch replays under the active scheduler, --even-if-used switches all the same",
+    };
+    let is_claimed = arguments.allow_writes || (switches && !arguments.even_if_used);
+    let _claim = is_claimed.then(|| claim(&scheduling, advice)).transpose()?;
+    let access = Access { writes: arguments.allow_writes, direct: true, block_bytes: own.block_bytes };
+    let target = Target::open(&scheduling.above.node(), access)?;
+    let (models, remark) = predict(arguments, &opened, &scheduling, catalogue, &names, at_most)?;
+    remark.iter().for_each(|line| note(line));
+    let rounds = measure(arguments, &scheduling, switches, &names, &opened, &target, at_most)?;
+    let results = Results { names: &names, rounds: &rounds, models: &models, by_time: opened.by_time };
+    results.print(arguments, &scheduling, &opened)?;
+    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// The schedulers to replay under.
+fn schedulers(arguments: &ReplayArguments, scheduling: &Scheduling) -> Result<Vec<String>, Error> {
+    if arguments.no_switch || !scheduling.offers_a_choice() {
+        if let Some(name) = arguments.schedulers.iter().find(|name| **name != scheduling.scheduler()) {
+            let (device, only) = (&scheduling.above.name, scheduling.scheduler());
+            return Err(Error::Usage(format!(
+                "{device} has no choice of schedulers: '{name}' is not '{only}'"
+            )));
+        }
+        return Ok(vec![scheduling.scheduler()]);
+    }
+    let offered = &scheduling.queues[0].available;
+    if let Some(name) = arguments.schedulers.iter().find(|name| !offered.contains(name)) {
+        let device = &scheduling.queues[0].name;
+        return Err(Error::Usage(format!(
+            "{device} does not offer the scheduler '{name}'; it offers {} ('modprobe' loads further ones)",
+            offered.join(", ")
+        )));
+    }
+    Ok(if arguments.schedulers.is_empty() { offered.clone() } else { arguments.schedulers.clone() })
+}
+
+/// Writes go to the device that was named, or nowhere.
+fn is_itself(arguments: &ReplayArguments, scheduling: &Scheduling) -> Result<(), Error> {
+    let named =
+        arguments.target.canonicalize().map_err(|error| Error::file(arguments.target.display(), &error))?;
+    let node = scheduling.above.node();
+    if node.canonicalize().is_ok_and(|node| node == named) {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "{} is not the device that schedules, and its positions are others than those of {}; --allow-writes needs that device, or --here",
+        named.display(),
+        node.display()
+    )))
+}
+
+/// What sysfs states about the device.
+struct QueueFacts {
+    capacity: Sector,
+    block_bytes: u64,
+}
+
+impl QueueFacts {
+    fn of(scheduling: &Scheduling) -> Result<Self, Error> {
+        let layer = &scheduling.above;
+        let read = |file: &str| {
+            let path = Path::new("/sys/class/block").join(&layer.name).join(file);
+            std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok()
+        };
+        let capacity = Sector(read("size").unwrap_or(0));
+        if capacity == Sector(0) {
+            return Err(Error::Usage(format!(
+                "{}: has no sectors: insert a medium or attach a file first",
+                layer.node().display()
+            )));
+        }
+        // A partition has the block of its disk.
+        let of_disk = || read("../queue/logical_block_size");
+        Ok(Self { capacity, block_bytes: read("queue/logical_block_size").or_else(of_disk).unwrap_or(4096) })
+    }
+}
+
+/// The modelled drive for a device that has no description.
+const ROTATING: &str = "wd5000aaks";
+const SOLID: &str = "ssd-sata";
+
+/// The model's results, by scheduler, and why there is none.
+type Predictions = (Vec<Option<Run>>, Option<String>);
+
+/// The model's prediction for each scheduler.
+fn predict(
+    arguments: &ReplayArguments,
+    opened: &Opened,
+    scheduling: &Scheduling,
+    catalogue: Catalogue,
+    names: &[String],
+    at_most: Option<Duration>,
+) -> Result<Predictions, Error> {
+    let none = || names.iter().map(|_| None).collect();
+    let default = if scheduling.above.rotational { ROTATING } else { SOLID };
+    let drive = arguments.drive.as_deref().unwrap_or(default);
+    if drive == "none" {
+        return Ok((none(), None));
+    }
+    let device = Device::open(drive)?;
+    let (end, capacity) = (opened.workload.end(), device.capacity());
+    if end > capacity {
+        let remark = format!(
+            "no prediction: the workload reaches to sector {end}, and {drive} ends at {capacity}; --drive names another"
+        );
+        return Ok((none(), Some(remark)));
+    }
+    let spec = |name: &String| Spec::parse_in(catalogue, if name == "none" { "noop" } else { name }).ok();
+    let specs: Vec<Option<Spec>> = names.iter().map(spec).collect();
+    let known: Vec<Spec> = specs.iter().flatten().cloned().collect();
+    let plan = Plan {
+        workload: &*opened.workload,
+        device: &device,
+        schedulers: &known,
+        options: Options { depth: device.depth(), ..Options::default() },
+        at_most: at_most.map(|time| Span::from_nanos(time.as_nanos() as u64)),
+        picture: 0,
+        explain: None,
+    };
+    let mut runs = run_plan(&plan, &|_| {}).map_err(Error::Failed)?.into_iter();
+    let models = specs.iter().map(|spec| spec.as_ref().and_then(|_| runs.next())).collect();
+    Ok((models, Some(format!("prediction: {}", device.describe()))))
+}
+
+/// Replays under each scheduler in turn; the order alternates, so that a drift of the device affects all alike.
+fn measure(
+    arguments: &ReplayArguments,
+    scheduling: &Scheduling,
+    switches: bool,
+    names: &[String],
+    opened: &Opened,
+    target: &Target,
+    at_most: Option<Duration>,
+) -> Result<Vec<Vec<Replayed>>, Error> {
+    let switched = scheduling.queues.iter().filter(|_| switches);
+    let settings = switched.map(Setting::keep).collect::<Result<Vec<_>, _>>()?;
+    let mut results = vec![Vec::new(); names.len()];
+    for round in 0..arguments.rounds {
+        let mut order: Vec<usize> = (0..names.len()).collect();
+        if round % 2 == 1 {
+            order.reverse();
+        }
+        for index in order {
+            if interrupt::requested() {
+                return Ok(results);
+            }
+            settings.iter().try_for_each(|setting| setting.set(&names[index]))?;
+            if !arguments.quiet {
+                say!(
+                    "{}: round {} of {}, {}",
+                    scheduling.above.name,
+                    round + 1,
+                    arguments.rounds,
+                    names[index]
+                );
+            }
+            let began = Instant::now();
+            let stop = || interrupt::requested() || at_most.is_some_and(|at_most| began.elapsed() >= at_most);
+            let replayed = device_replay::run(&*opened.workload, target, &stop)?;
+            settings.iter().try_for_each(Setting::is_as_set)?;
+            if !interrupt::requested() {
+                results[index].push(replayed);
+            }
+        }
+    }
+    if let Some(left_out) =
+        results.iter().flatten().map(|replayed| replayed.left_out).max().filter(|&n| n > 0)
+    {
+        say!("{} left out: discards, and flushes without --allow-writes", counted(left_out, "request"));
+    }
+    Ok(results)
+}

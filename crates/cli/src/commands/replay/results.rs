@@ -1,0 +1,215 @@
+//! The results of `dwell replay`.
+
+use std::io::Write;
+
+use capture::topology::Scheduling;
+use elevator::text::counted;
+use evaluation::device_replay::Replayed;
+use evaluation::report::format::{number, object, time};
+use evaluation::runs::Run;
+use serde_json::{Value, json};
+
+use super::{ReplayArguments, Timing};
+use crate::error::Error;
+use crate::input::workload::Opened;
+use crate::report::{Style, Table, Tone, text_style};
+
+/// Results that differ by less than this share are ties even if no round overlaps.
+const TIE: f64 = 0.01;
+
+/// What was measured and predicted, by scheduler.
+pub(super) struct Results<'a> {
+    pub(super) names: &'a [String],
+    pub(super) rounds: &'a [Vec<Replayed>],
+    pub(super) models: &'a [Option<Run>],
+    /// Whether the recording determines the throughput, so that latency ranks.
+    pub(super) by_time: bool,
+}
+
+/// The rounds of a scheduler: the median with the range.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Spread {
+    median: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.collect();
+        values.sort_by(f64::total_cmp);
+        let (upper, lower) = (values.len() / 2, values.len().saturating_sub(1) / 2);
+        let median = (values.get(lower)? + values.get(upper)?) / 2.0;
+        Some(Self { median, least: *values.first()?, most: *values.last()? })
+    }
+
+    /// Whether two results cannot be told apart: their ranges overlap, or their medians are equal within [`TIE`].
+    fn ties(self, other: Self) -> bool {
+        let overlap = self.least <= other.most && other.least <= self.most;
+        overlap || (self.median - other.median).abs() <= TIE * self.median.abs().max(other.median.abs())
+    }
+}
+
+impl Results<'_> {
+    fn value(&self, replayed: &Replayed) -> f64 {
+        if self.by_time { replayed.latency.mean_ns as f64 } else { replayed.megabytes_per_second() }
+    }
+
+    /// (scheduler, rank, result), best first.
+    fn ranked(&self) -> Vec<(usize, usize, Spread)> {
+        let spread =
+            |index: usize| Spread::of(self.rounds[index].iter().map(|replayed| self.value(replayed)));
+        let mut rows: Vec<(usize, Spread)> =
+            (0..self.names.len()).filter_map(|index| Some((index, spread(index)?))).collect();
+        rows.sort_by(|(_, a), (_, b)| match self.by_time {
+            true => a.median.total_cmp(&b.median),
+            false => b.median.total_cmp(&a.median),
+        });
+        let mut leader: Option<(usize, Spread)> = None;
+        let rank = |(place, (index, spread)): (usize, (usize, Spread))| match leader {
+            Some((rank, first)) if first.ties(spread) => (index, rank, spread),
+            _ => {
+                leader = Some((place + 1, spread));
+                (index, place + 1, spread)
+            }
+        };
+        rows.into_iter().enumerate().map(rank).collect()
+    }
+
+    pub(super) fn print(
+        &self,
+        arguments: &ReplayArguments,
+        scheduling: &Scheduling,
+        opened: &Opened,
+    ) -> Result<(), Error> {
+        let mut out = std::io::stdout().lock();
+        let ranked = self.ranked();
+        if arguments.json {
+            let schedulers: Vec<Value> = ranked
+                .iter()
+                .map(|&(index, rank, _)| {
+                    let model = self.models[index].as_ref().map(|run| {
+                        json!({"mb_per_s": run.measured.megabytes_per_second(), "latency": run.measured.latency})
+                    });
+                    json!({"scheduler": self.names[index], "rank": rank, "rounds": self.rounds[index], "model": model})
+                })
+                .collect();
+            let of = json!({
+                "dwell": env!("CARGO_PKG_VERSION"), "workload": opened.workload.describe(),
+                "device": scheduling.above.name, "timing": if self.by_time { "stamps" } else { "closed" },
+                "ranked_by": if self.by_time { "mean latency" } else { "throughput" }, "schedulers": schedulers,
+            });
+            writeln!(out, "{}", object(&of)?)?;
+            return Ok(());
+        }
+        let style = if arguments.markdown { Style::Markdown } else { text_style() };
+        writeln!(out, "{}", self.table(&ranked, style))?;
+        writeln!(out, "\n{}", self.legend(&ranked, arguments))?;
+        Ok(())
+    }
+
+    fn table(&self, ranked: &[(usize, usize, Spread)], style: Style) -> String {
+        let heads = [
+            "scheduler",
+            "rank",
+            "MB/s",
+            "least-\nmost",
+            "mean\nlatency",
+            "p99",
+            "max",
+            "model\nMB/s",
+            "model\nmean",
+        ];
+        let mut table = Table::new(heads);
+        for &(index, rank, _) in ranked {
+            let rounds = &self.rounds[index];
+            let median = |of: fn(&Replayed) -> f64| Spread::of(rounds.iter().map(of));
+            let ns = |of: fn(&Replayed) -> f64| median(of).map_or(String::new(), |of| time(of.median as u64));
+            let rate = median(Replayed::megabytes_per_second);
+            let is_tied = ranked.iter().filter(|(_, other, _)| *other == rank).count() > 1;
+            let model = self.models[index].as_ref().map(|run| &run.measured);
+            let cells = vec![
+                self.names[index].clone(),
+                if is_tied { format!("={rank}") } else { rank.to_string() },
+                rate.map_or(String::new(), |of| number(of.median)),
+                rate.map_or(String::new(), |of| format!("{}-{}", number(of.least), number(of.most))),
+                ns(|of| of.latency.mean_ns as f64),
+                ns(|of| of.latency.p99_ns as f64),
+                ns(|of| of.latency.max_ns as f64),
+                model.map_or(String::new(), |of| number(of.megabytes_per_second())),
+                model.map_or(String::new(), |of| time(of.latency.mean_ns)),
+            ];
+            let tone = if rank == 1 && ranked.len() > 1 { Tone::Best } else { Tone::Plain };
+            table.row(tone, cells);
+        }
+        if let Style::Text { width, .. } = style {
+            table.fit(width, &[1, 2, 4, 7, 8, 5, 3, 6]);
+        }
+        table.print(style)
+    }
+
+    fn legend(&self, ranked: &[(usize, usize, Spread)], arguments: &ReplayArguments) -> String {
+        let by = if self.by_time { "mean latency" } else { "throughput" };
+        let rounds = counted(u64::from(arguments.rounds), "round");
+        let mut lines = vec![format!(
+            "Ranked by {by}, the median of {rounds}; results whose rounds overlap share a rank."
+        )];
+        let firsts = ranked.iter().filter(|(_, rank, _)| *rank == 1).count();
+        if firsts == ranked.len() && firsts > 1 {
+            lines.push(
+                "The rounds do not tell the schedulers apart: more --rounds, or keep the present one."
+                    .to_owned(),
+            );
+        }
+        let late = self.rounds.iter().flatten().map(|replayed| replayed.late_mean_ns).max().unwrap_or(0);
+        lines.push(format!("Requests were submitted at most {} late on average.", time(late)));
+        if self.rounds.iter().flatten().any(|replayed| replayed.cut) {
+            lines.push("Replays were stopped by --at-most.".to_owned());
+        }
+        if arguments.timing == Timing::Closed && self.by_time {
+            lines.push("The recording has no completions, so it was replayed by its time stamps.".to_owned());
+        }
+        lines.join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replayed(bytes: u64, mean_ns: u64) -> Replayed {
+        let mut of = Replayed { elapsed_ns: 1000, bytes, ..Replayed::default() };
+        of.latency.mean_ns = mean_ns;
+        of
+    }
+
+    fn ranks(rounds: &[Vec<Replayed>], by_time: bool) -> Vec<(usize, usize)> {
+        let names: Vec<String> = (0..rounds.len()).map(|n| n.to_string()).collect();
+        let models: Vec<Option<Run>> = rounds.iter().map(|_| None).collect();
+        let results = Results { names: &names, rounds, models: &models, by_time };
+        results.ranked().into_iter().map(|(index, rank, _)| (index, rank)).collect()
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_is_between_the_middle_ones() {
+        let spread = Spread::of([4.0, 1.0, 3.0, 2.0].into_iter());
+        assert_eq!(spread, Some(Spread { median: 2.5, least: 1.0, most: 4.0 }));
+        assert_eq!(Spread::of([].into_iter()), None);
+    }
+
+    #[test]
+    fn schedulers_whose_rounds_overlap_share_a_rank() {
+        let rounds = [
+            vec![replayed(10, 9), replayed(30, 9)],
+            vec![replayed(20, 9), replayed(25, 9)],
+            vec![replayed(5, 9)],
+        ];
+        assert_eq!(ranks(&rounds, false), [(0, 1), (1, 1), (2, 3)]);
+    }
+
+    #[test]
+    fn replays_by_time_stamps_are_ranked_by_latency() {
+        let rounds = [vec![replayed(10, 9000)], vec![replayed(10, 5000)], Vec::new()];
+        assert_eq!(ranks(&rounds, true), [(1, 1), (0, 2)]);
+    }
+}

@@ -1,0 +1,215 @@
+//! `dwell replay` on a loop device of its own, backed by memory. Skipped with a reason where there are no loop devices or no permission.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const DEVICE_BYTES: u64 = 64 << 20;
+
+fn dwell(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_dwell")).args(arguments).output().expect("the program runs")
+}
+
+fn error(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A loop device with its file and a recording; removed on drop.
+struct Looped {
+    node: String,
+    directory: PathBuf,
+}
+
+impl Looped {
+    fn new(test: &str) -> Option<Self> {
+        let directory = PathBuf::from(format!("/dev/shm/dwell-replay-{test}-{}", std::process::id()));
+        if let Err(error) = fs::create_dir_all(&directory) {
+            eprintln!("SKIPPED: {}: {error}", directory.display());
+            return None;
+        }
+        let file = directory.join("disk");
+        let made = fs::File::create(&file).and_then(|file| file.set_len(DEVICE_BYTES));
+        let attached = Command::new("losetup").args(["-f", "--show"]).arg(&file).output();
+        match (made, attached) {
+            (Ok(()), Ok(output)) if output.status.success() => {
+                let node = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+                Some(Self { node, directory })
+            }
+            (made, attached) => {
+                eprintln!("SKIPPED: no loop device: {made:?} {attached:?}");
+                let _ = fs::remove_dir_all(&directory);
+                None
+            }
+        }
+    }
+
+    /// A recording of two processes, which wait for each request. Every fourth request writes.
+    fn recording(&self) -> String {
+        let mut text = "# dwell recording 1\n".to_owned();
+        for n in 0..200_u64 {
+            let (at, kind) = (n * 100_000, if n % 4 == 3 { "WS" } else { "RS" });
+            let position = (n * 7919 % 1000) * 65_536 / 4096 * 4096;
+            text += &format!("{at} 50000 8,0 {kind} {position} 4096 - {} p\n", n % 2);
+        }
+        let path = self.directory.join("io.dwell");
+        fs::write(&path, text).expect("a recording");
+        path.to_string_lossy().into_owned()
+    }
+
+    fn scheduler(&self) -> String {
+        let name = self.node.trim_start_matches("/dev/");
+        fs::read_to_string(format!("/sys/block/{name}/queue/scheduler")).unwrap_or_default()
+    }
+
+    fn content(&self) -> Vec<u8> {
+        fs::read(self.directory.join("disk")).expect("the file")
+    }
+}
+
+impl Drop for Looped {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.node]).status();
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Whether the system does not permit the test; then `output` has the reason.
+fn is_skipped(output: &Output) -> bool {
+    let skipped = matches!(output.status.code(), Some(4 | 5));
+    if skipped {
+        eprintln!("SKIPPED: {}", error(output));
+    }
+    skipped
+}
+
+#[test]
+fn reads_are_replayed_under_each_scheduler_which_is_restored() {
+    let Some(looped) = Looped::new("reads") else { return };
+    let (before, recording) = (looped.scheduler(), looped.recording());
+    fs::write(looped.directory.join("disk"), vec![7; DEVICE_BYTES as usize]).expect("the file");
+    let output = dwell(&["replay", &recording, &looped.node, "--here", "--rounds", "2", "--json"]);
+    if is_skipped(&output) {
+        return;
+    }
+    assert!(output.status.success(), "{}", error(&output));
+    assert!(error(&output).contains("50 requests that do not read are left out"), "{}", error(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let schedulers = found["schedulers"].as_array().expect("schedulers");
+    assert!(!schedulers.is_empty());
+    for scheduler in schedulers {
+        let rounds = scheduler["rounds"].as_array().expect("rounds");
+        assert_eq!(rounds.len(), 2, "{found}");
+        for round in rounds {
+            assert_eq!((&round["requests"], &round["bytes"]), (&150.into(), &(150 * 4096).into()), "{found}");
+        }
+    }
+    assert_eq!(looped.scheduler(), before);
+    assert!(looped.content().iter().all(|&byte| byte == 7), "nothing was written");
+}
+
+#[test]
+fn writes_need_permission_and_a_device_that_nothing_uses() {
+    let Some(looped) = Looped::new("writes") else { return };
+    let recording = looped.recording();
+    fs::write(looped.directory.join("disk"), vec![7; DEVICE_BYTES as usize]).expect("the file");
+    let job = looped.directory.join("job.fio");
+    fs::write(&job, "[w]\nrw=write\nbs=4k\nsize=64k\ndirect=1\n").expect("a job");
+    let job = job.to_string_lossy().into_owned();
+    let replay = |more: &[&str]| {
+        let all = [&["replay", &*job, &*looped.node, "--here", "--rounds", "1", "--no-switch", "-q"], more]
+            .concat();
+        dwell(&all)
+    };
+    let refused = replay(&[]);
+    if is_skipped(&refused) {
+        return;
+    }
+    assert_eq!(refused.status.code(), Some(2), "{}", error(&refused));
+    assert!(error(&refused).contains("--allow-writes"), "{}", error(&refused));
+    assert!(looped.content().iter().all(|&byte| byte == 7), "nothing was written");
+    let holder = {
+        use std::os::unix::fs::OpenOptionsExt;
+        let excl = rustix::fs::OFlags::EXCL.bits() as i32;
+        fs::OpenOptions::new().read(true).custom_flags(excl).open(&looped.node).expect("a claim")
+    };
+    let held = replay(&["--allow-writes"]);
+    assert!(!held.status.success() && error(&held).contains("mounted or held"), "{}", error(&held));
+    drop(holder);
+    let written = replay(&["--allow-writes"]);
+    assert!(written.status.success(), "{}", error(&written));
+    assert!(looped.content()[..65_536].iter().all(|&byte| byte == 0), "the job was executed");
+    // The recording's writes are replayed as well.
+    let output = dwell(&[
+        "replay",
+        &recording,
+        &looped.node,
+        "--here",
+        "--rounds",
+        "1",
+        "--no-switch",
+        "--allow-writes",
+        "--json",
+        "--timing",
+        "stamps",
+        "-q",
+    ]);
+    assert!(output.status.success(), "{}", error(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let round = &found["schedulers"][0]["rounds"][0];
+    assert_eq!((&round["reads"]["count"], &round["writes"]["count"]), (&150.into(), &50.into()), "{found}");
+    assert_eq!(found["ranked_by"], "mean latency");
+}
+
+#[test]
+fn what_the_device_lacks_is_refused() {
+    let Some(looped) = Looped::new("refused") else { return };
+    let recording = looped.recording();
+    let output = dwell(&["replay", &recording, &looped.node, "--here", "-s", "no-such", "-q"]);
+    assert_eq!(output.status.code(), Some(2), "{}", error(&output));
+    assert!(error(&output).contains("no-such"), "{}", error(&output));
+    let output = dwell(&["replay", "par-read", &looped.node, "--here", "-q"]);
+    assert_eq!(output.status.code(), Some(2), "{}", error(&output));
+    assert!(error(&output).contains("reaches to sector"), "{}", error(&output));
+}
+
+/// SIGKILL cannot be handled; a process of its own restores the scheduler.
+#[test]
+fn a_killed_replay_leaves_the_previous_scheduler() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    use std::time::{Duration, Instant};
+    let Some(looped) = Looped::new("killed") else { return };
+    let before = looped.scheduler();
+    let other = before.split_whitespace().find(|name| !name.starts_with('[')).map(str::to_owned);
+    let Some(other) = other else {
+        return eprintln!("SKIPPED: the kernel offers one scheduler: {before}");
+    };
+    let job = looped.directory.join("long.fio");
+    fs::write(&job, "[r]\nrw=randread\nbs=4k\nsize=1m\ntime_based=1\nruntime=600\n").expect("a job");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dwell"))
+        .args(["replay", &job.to_string_lossy(), &looped.node, "--here", "-s", &other, "--drive", "none"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    let began = lines.any(|line| line.contains("round 1 of"));
+    let active = format!("[{other}]");
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let is = |wanted: &dyn Fn(&str) -> bool| {
+        while !wanted(&looped.scheduler()) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        wanted(&looped.scheduler())
+    };
+    let switched = began && is(&|now| now.contains(&active));
+    let _ = child.kill();
+    let status = child.wait().expect("it ends");
+    if !began && matches!(status.code(), Some(4 | 5)) {
+        return eprintln!("SKIPPED: not permitted");
+    }
+    assert!(switched, "{}", looped.scheduler());
+    assert!(is(&|now| now == before), "{} is not {before}", looped.scheduler());
+}

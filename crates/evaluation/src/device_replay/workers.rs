@@ -1,0 +1,152 @@
+//! The threads that execute a process's requests.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Instant;
+
+use elevator::Op;
+
+/// The alignment for direct I/O: no logical block is larger.
+const ALIGNMENT: usize = 4096;
+
+/// Threads of one process, and thereby its requests in the device at once. Further requests wait for a thread.
+const THREADS_MAX: usize = 64;
+
+/// Stack of a thread that only reads and writes.
+const STACK_BYTES: usize = 128 * 1024;
+
+/// A request for a worker.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Request {
+    pub(super) process: usize,
+    /// Its number among the process's submissions.
+    pub(super) number: u64,
+    pub(super) op: Op,
+    /// Position and length in bytes, multiples of the device's block.
+    pub(super) offset: u64,
+    pub(super) bytes: usize,
+    pub(super) submitted: Instant,
+}
+
+/// A request that ended.
+#[derive(Debug)]
+pub(super) struct Completion {
+    pub(super) request: Request,
+    pub(super) ended: Instant,
+    pub(super) result: io::Result<()>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Request>,
+    /// Threads that wait for a request.
+    idle: usize,
+    closed: bool,
+}
+
+/// The workers of a process.
+pub(super) struct Workers<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    file: &'env File,
+    completions: Sender<Completion>,
+    queue: Arc<(Mutex<Queue>, Condvar)>,
+    threads: Vec<ScopedJoinHandle<'scope, ()>>,
+}
+
+impl<'scope, 'env> Workers<'scope, 'env> {
+    pub(super) fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        file: &'env File,
+        completions: Sender<Completion>,
+    ) -> Self {
+        Self { scope, file, completions, queue: Arc::default(), threads: Vec::new() }
+    }
+
+    /// Passes a request to an idle thread, or to a new one.
+    ///
+    /// # Errors
+    /// The system has no further thread, and the process has none.
+    pub(super) fn submit(&mut self, request: Request) -> io::Result<()> {
+        let needs_thread = {
+            let mut queue = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
+            queue.waiting.push_back(request);
+            queue.waiting.len() > queue.idle && self.threads.len() < THREADS_MAX
+        };
+        if needs_thread {
+            let (queue, completions, file) = (Arc::clone(&self.queue), self.completions.clone(), self.file);
+            let work = move || work(file, &queue, &completions);
+            match std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(self.scope, work) {
+                Ok(thread) => self.threads.push(thread),
+                Err(error) if self.threads.is_empty() => return Err(error),
+                Err(_) => {}
+            }
+        }
+        self.queue.1.notify_one();
+        Ok(())
+    }
+}
+
+impl Drop for Workers<'_, '_> {
+    /// Waiting requests are dropped; the threads end after the present ones.
+    fn drop(&mut self) {
+        let mut queue = self.queue.0.lock().unwrap_or_else(PoisonError::into_inner);
+        queue.closed = true;
+        queue.waiting.clear();
+        drop(queue);
+        self.queue.1.notify_all();
+    }
+}
+
+fn work(file: &File, queue: &(Mutex<Queue>, Condvar), completions: &Sender<Completion>) {
+    let mut buffer = Buffer::new();
+    loop {
+        let mut locked = queue.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let request = loop {
+            if let Some(request) = locked.waiting.pop_front() {
+                break request;
+            }
+            if locked.closed {
+                return;
+            }
+            locked.idle += 1;
+            locked = queue.1.wait(locked).unwrap_or_else(PoisonError::into_inner);
+            locked.idle -= 1;
+        };
+        drop(locked);
+        let result = execute(file, &request, &mut buffer);
+        if completions.send(Completion { request, ended: Instant::now(), result }).is_err() {
+            return;
+        }
+    }
+}
+
+fn execute(file: &File, request: &Request, buffer: &mut Buffer) -> io::Result<()> {
+    match request.op {
+        Op::Read => file.read_exact_at(buffer.of(request.bytes), request.offset),
+        Op::Write => file.write_all_at(buffer.of(request.bytes), request.offset),
+        Op::Flush => file.sync_data(),
+        Op::Discard => Ok(()),
+    }
+}
+
+/// Aligned memory of zeros, or of what was read last.
+struct Buffer(Vec<u8>);
+
+impl Buffer {
+    const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    fn of(&mut self, bytes: usize) -> &mut [u8] {
+        if self.0.len() < bytes + ALIGNMENT {
+            self.0.resize(bytes + ALIGNMENT, 0);
+        }
+        let skip = self.0.as_ptr().align_offset(ALIGNMENT);
+        &mut self.0[skip..skip + bytes]
+    }
+}
