@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `commands` | one file or folder for each command: its options and what it does |
 //! | `tune` | `advise`, `tune` and `patterns` |
+//! | `config` | default values of options from configuration files |
 //! | `input` | workloads, schedulers and quantities on the command line |
 //! | `report` | tables and HTML reports of `compare` and `run` |
 //! | `device_capture`, `identity` | live devices |
@@ -17,6 +18,7 @@
 extern crate server;
 
 mod commands;
+mod config;
 mod device_capture;
 mod error;
 mod identity;
@@ -45,7 +47,13 @@ pub fn main() -> ExitCode {
 /// `serve` like the built-in ones. Their names must differ from those of built-in policies.
 #[must_use]
 pub fn main_with(own: &'static [Listing]) -> ExitCode {
-    let arguments = commands::parse();
+    let arguments = match commands::parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            say!("dwell: {error}");
+            return error.exit_code();
+        }
+    };
     let catalogue = Catalogue::with(own).map_err(|taken| Error::Failed(taken.to_string()));
     match catalogue.and_then(|catalogue| commands::run(&arguments, catalogue)) {
         Ok(code) => code,

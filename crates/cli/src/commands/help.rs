@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use clap::{CommandFactory, FromArgMatches};
 
 use super::Arguments;
+use crate::config;
+use crate::error::Error;
 
 /// Commands by purpose. Commands that are in no group come last in `--help`.
 const GROUPS: [(&str, &[&str]); 3] = [
@@ -24,13 +26,16 @@ const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failed, 2 usage, 4 kernel feature 
     130 interrupted";
 
 /// Parses the process's arguments. Prints help or an error and exits if there is nothing to run.
-pub(crate) fn parse() -> Arguments {
+///
+/// # Errors
+/// A configuration file is wrong.
+pub(crate) fn parse() -> Result<Arguments, Error> {
     if std::env::args_os().len() <= 1 {
         say!("{}", short());
         std::process::exit(2);
     }
-    let matches = command().get_matches();
-    Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    let matches = config::apply(command())?.get_matches();
+    Ok(Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()))
 }
 
 /// The command line with its grouped help.

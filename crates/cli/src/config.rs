@@ -1,0 +1,239 @@
+//! Configuration files: default values of options, below the command line and the environment.
+//!
+//! A file has a table for each command with its long options: `[compare]`, `drive = "ssd-sata"`. `[trace.info]` is a subcommand. The files in
+//! order of precedence: the one that `DWELL_CONFIG` names, or else `$XDG_CONFIG_HOME/dwell.toml` (`~/.config/dwell.toml`) and
+//! `/etc/dwell.toml`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use clap::{ArgAction, Command};
+use elevator::text::did_you_mean;
+use toml::de::{DeTable, DeValue};
+
+use crate::error::Error;
+
+/// For all users.
+const SYSTEM: &str = "/etc/dwell.toml";
+
+/// A file is a few lines.
+const BYTES_MAX: u64 = 1 << 20;
+
+/// Applies the configuration files to a command line.
+///
+/// # Errors
+/// A file cannot be read, or names a command or an option that does not exist.
+pub(crate) fn apply(mut command: Command) -> Result<Command, Error> {
+    // Values of a later file replace those of an earlier one.
+    for path in files() {
+        let text = match std::fs::metadata(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_optional(&path) => continue,
+            Ok(found) if found.len() > BYTES_MAX => {
+                return Err(Error::Input(format!("{}: too large for a configuration", path.display())));
+            }
+            _ => std::fs::read_to_string(&path).map_err(|error| Error::file(path.display(), &error))?,
+        };
+        command = apply_text(command, &path.display().to_string(), &text)?;
+    }
+    Ok(command)
+}
+
+/// The files that may exist, the lowest precedence first.
+fn files() -> Vec<PathBuf> {
+    if let Some(named) = named() {
+        return if named.as_os_str().is_empty() { Vec::new() } else { vec![named] };
+    }
+    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".config"));
+    let of_user = std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let of_user = of_user.or_else(home).map(|folder| folder.join("dwell.toml"));
+    std::iter::once(PathBuf::from(SYSTEM)).chain(of_user).collect()
+}
+
+/// `DWELL_CONFIG`; empty for no file.
+fn named() -> Option<PathBuf> {
+    std::env::var_os("DWELL_CONFIG").map(PathBuf::from)
+}
+
+fn is_optional(path: &Path) -> bool {
+    named().is_none_or(|named| named != path)
+}
+
+fn apply_text(mut command: Command, file: &str, text: &str) -> Result<Command, Error> {
+    let line = |at: usize| 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
+    let wrong = |at: usize, problem: &str| Error::Input(format!("{file}:{}: {problem}", line(at)));
+    let table = DeTable::parse(text)
+        .map_err(|error| wrong(error.span().map_or(0, |span| span.start), error.message()))?;
+    for (name, value) in table.get_ref() {
+        let at = name.span().start;
+        let DeValue::Table(options) = value.get_ref() else {
+            return Err(wrong(at, &format!("'{}' must be a table of a command: [compare]", name.get_ref())));
+        };
+        command = with_options(command, name.get_ref(), options, at, &wrong)?;
+    }
+    Ok(command)
+}
+
+/// Makes an error with the line of a position.
+type Wrong<'a> = &'a dyn Fn(usize, &str) -> Error;
+
+/// A command line in which the options of a subcommand have other defaults.
+fn with_options(
+    mut command: Command,
+    name: &str,
+    options: &DeTable<'_>,
+    at: usize,
+    wrong: Wrong<'_>,
+) -> Result<Command, Error> {
+    let known: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    if !known.iter().any(|known| known == name) {
+        let hint = did_you_mean(name, known.iter().map(String::as_str));
+        return Err(wrong(at, &format!("there is no command '{name}'{hint}")));
+    }
+    let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut nested = Vec::new();
+    for (key, value) in options {
+        let (key, at) = (key.get_ref().as_ref(), key.span().start);
+        match value.get_ref() {
+            DeValue::Table(table) => nested.push((key.to_owned(), table, at)),
+            value => {
+                let texts = texts(value).ok_or_else(|| {
+                    wrong(
+                        at,
+                        &format!("'{key}': expected a string, a number, true, false, or a list of strings"),
+                    )
+                })?;
+                let Some(sub) = command.find_subcommand(name) else { continue };
+                let id = option(sub, key).map_err(|problem| wrong(at, &problem))?;
+                values.insert(id, texts);
+            }
+        }
+    }
+    command = command.mut_subcommand(name, |mut sub| {
+        for (id, texts) in values {
+            // clap's defaults live as long as the program; the files are read once.
+            let texts = texts.into_iter().map(|text| &*text.leak());
+            sub = sub.mut_arg(id, |arg| arg.default_values(texts));
+        }
+        sub
+    });
+    for (key, table, at) in nested {
+        let mut failed = None;
+        command = command.mut_subcommand(name, |sub| {
+            let unchanged = sub.clone();
+            with_options(sub, &key, table, at, wrong).unwrap_or_else(|error| {
+                failed = Some(error);
+                unchanged
+            })
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+    }
+    Ok(command)
+}
+
+/// The id of the option with that long name.
+fn option(command: &Command, name: &str) -> Result<String, String> {
+    let long = |arg: &clap::Arg| arg.get_long().map(str::to_owned);
+    let settable = |arg: &&clap::Arg| {
+        !matches!(
+            arg.get_action(),
+            ArgAction::Help | ArgAction::HelpLong | ArgAction::HelpShort | ArgAction::Version
+        )
+    };
+    let found = command.get_arguments().filter(settable).find(|arg| arg.get_long() == Some(name));
+    found.map(|arg| arg.get_id().as_str().to_owned()).ok_or_else(|| {
+        let known: Vec<String> = command.get_arguments().filter_map(long).collect();
+        let hint = did_you_mean(name, known.iter().map(String::as_str));
+        format!("'{}' has no option '{name}'{hint}", command.get_name())
+    })
+}
+
+/// The values of an option as the command line has them.
+fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
+    Some(match value {
+        DeValue::String(text) => vec![text.to_string()],
+        DeValue::Integer(number) => vec![number.as_str().to_owned()],
+        DeValue::Float(number) => vec![number.as_str().to_owned()],
+        DeValue::Boolean(value) => vec![value.to_string()],
+        DeValue::Array(values) => {
+            let each = values.iter().map(|value| texts(value.get_ref()).filter(|texts| texts.len() == 1));
+            each.collect::<Option<Vec<_>>>()?.concat()
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::FromArgMatches;
+
+    use super::*;
+    use crate::commands::{Arguments, Command as Parsed, command};
+
+    fn parsed(text: &str, line: &[&str]) -> Parsed {
+        let command = apply_text(command(), "dwell.toml", text).unwrap();
+        let matches = command.try_get_matches_from(line).unwrap_or_else(|error| panic!("{error}"));
+        Arguments::from_arg_matches(&matches).unwrap().command
+    }
+
+    fn compare(text: &str, line: &[&str]) -> crate::commands::compare::args::CompareArguments {
+        match parsed(text, line) {
+            Parsed::Compare(arguments) => arguments,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    const TEXT: &str = "# mine\n[compare]\ndrive = \"ssd-sata\"\nscheduler = [\"noop\", \"bfq\"]\nwide = true\nnr-requests = 64\n";
+
+    #[test]
+    fn options_have_the_values_of_the_file() {
+        let found = compare(TEXT, &["dwell", "compare", "par-read"]);
+        assert_eq!(found.drive, "ssd-sata");
+        assert_eq!(found.schedulers, ["noop", "bfq"]);
+        assert!(found.output.wide && found.nr_requests == 64);
+    }
+
+    #[test]
+    fn the_command_line_has_precedence() {
+        let line =
+            ["dwell", "compare", "par-read", "--drive", "ide-2003", "-s", "noop", "--nr-requests", "7"];
+        let found = compare(TEXT, &line);
+        assert_eq!((found.drive.as_str(), found.nr_requests), ("ide-2003", 7));
+        assert_eq!(found.schedulers, ["noop"]);
+        // A default of the file does not conflict with an option of the command line.
+        assert!(compare(TEXT, &["dwell", "compare", "par-read", "--all"]).output.all);
+    }
+
+    #[test]
+    fn later_files_replace_values_of_earlier_ones() {
+        let command = apply_text(command(), "/etc/dwell.toml", TEXT).unwrap();
+        let command = apply_text(command, "dwell.toml", "[compare]\ndrive = \"ide-2003\"\n").unwrap();
+        let matches = command.try_get_matches_from(["dwell", "compare", "par-read"]).unwrap();
+        let Parsed::Compare(found) = Arguments::from_arg_matches(&matches).unwrap().command else {
+            panic!("another command")
+        };
+        assert_eq!((found.drive.as_str(), found.nr_requests), ("ide-2003", 64));
+    }
+
+    #[test]
+    fn subcommands_have_tables_of_their_own() {
+        let text = "[trace.info]\nstrict = true\n";
+        let found = parsed(text, &["dwell", "trace", "info", "file"]);
+        assert!(format!("{found:?}").contains("strict: true"), "{found:?}");
+    }
+
+    #[test]
+    fn errors_have_the_line() {
+        let error = |text: &str| apply_text(command(), "dwell.toml", text).unwrap_err().to_string();
+        assert!(
+            error("[compare]\ndrve = \"x\"\n")
+                .contains("dwell.toml:2: 'compare' has no option 'drve'; did you mean 'drive'?")
+        );
+        assert!(error("\n[compar]\n").contains("dwell.toml:2: there is no command 'compar'"));
+        assert!(error("drive = \"x\"\n").contains("dwell.toml:1: 'drive' must be a table"));
+        assert!(error("[compare]\ndrive = 1979-05-27\n").contains("dwell.toml:2: 'drive': expected"));
+        assert!(error("[compare\n").starts_with("dwell.toml:1: "));
+        assert!(error("[trace.info]\nstrickt = true\n").contains("did you mean 'strict'?"));
+    }
+}
