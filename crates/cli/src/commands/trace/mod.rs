@@ -1,6 +1,7 @@
 //! `dwell trace`: inspect and convert recordings.
 
 mod info;
+mod recipe;
 
 use clap::{Args, Subcommand};
 use std::io::{BufWriter, Write};
@@ -55,6 +56,11 @@ pub(crate) enum TraceCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Print a shell script that records a device with another tool (ftrace, blktrace, bpftrace), for a machine without dwell
+    Recipe {
+        /// The tool; without it, the recipes are listed
+        name: Option<String>,
+    },
     /// Write a recording in another format
     Convert {
         /// The recording ('-' for standard input)
@@ -73,6 +79,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<(), Error> {
     match &arguments.command {
         TraceCommand::Info { file, reading, json } => info::run(file, reading, *json),
         TraceCommand::Patterns { file, window, reading, json } => patterns(file, window, reading, *json),
+        TraceCommand::Recipe { name } => recipe::run(name.as_deref()),
         TraceCommand::Convert { from, to, to_format, reading } => convert(from, to, to_format, reading),
     }
 }

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Records a device's requests with blktrace (Debian: apt install blktrace). Needs root and a kernel with CONFIG_BLK_DEV_IO_TRACE.
+#
+#   dwell trace recipe blktrace >blktrace.sh
+#   sh blktrace.sh /dev/sda 60 io.blktrace
+#   dwell trace info io.blktrace
+#
+# All processors' events go to one file in blktrace's binary format, which Dwell reads; blkparse is not needed.
+set -eu
+[ $# -eq 3 ] || { echo "usage: $0 DEVICE SECONDS OUTPUT" >&2; exit 2; }
+device=$1 seconds=$2 output=$3
+[ ! -e "$output" ] || { echo "$output: exists; name another file" >&2; exit 2; }
+command -v blktrace >/dev/null || { echo "blktrace is not installed; 'dwell trace recipe ftrace' needs nothing" >&2; exit 4; }
+blktrace -d "$device" -w "$seconds" -a queue -a issue -a complete -o - >"$output"
