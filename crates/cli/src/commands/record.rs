@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use std::io::BufWriter;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use capture::{Backend, Batch, Options, Recorder, Source};
@@ -27,6 +27,9 @@ pub(crate) struct RecordArguments {
     /// The file to write ('-' for standard output); .gz and .zst are compressed
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    /// Replace the file if it exists
+    #[arg(long)]
+    pub(crate) overwrite: bool,
     /// Duration; without it, record until Ctrl-C
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) during: Option<String>,
@@ -64,9 +67,21 @@ const ROUND: Duration = Duration::from_millis(200);
 /// How long the last ones may take to come back.
 const LAST: Duration = Duration::from_millis(500);
 
+/// Rejects a file that exists: a recording cannot be repeated. Pipes and `/dev/null` may be named; so may an empty file (`mktemp`).
+fn is_free(path: &Path, overwrite: bool) -> Result<(), Error> {
+    match path.metadata() {
+        Ok(found) if found.is_file() && found.len() > 0 && !overwrite => Err(Error::Usage(format!(
+            "{}: exists; name another file, or replace it with --overwrite",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     can_be_compressed(&arguments.output)?;
+    is_free(&arguments.output, arguments.overwrite)?;
     // Recording changes nothing, so that it may follow a loop device.
     let reach = if arguments.here { Reach::Here } else { Reach::Followed };
     let scheduling = device_capture::scheduling_of(&arguments.device, reach)?;
@@ -108,4 +123,23 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     say!("{output}: {} in {:.1} s", counted(written, "request"), begun.elapsed().as_secs_f64());
     missing.iter().for_each(|text| say!("{output}: {text}"));
     outcome.map_err(Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_recording_is_replaced_only_if_that_is_requested() {
+        let path = std::env::temp_dir().join(format!("dwell-record-{}", std::process::id()));
+        assert!(is_free(&path, false).is_ok());
+        std::fs::write(&path, "").unwrap();
+        assert!(is_free(&path, false).is_ok(), "an empty file has no recording");
+        std::fs::write(&path, "# dwell recording 1\n").unwrap();
+        let refused = is_free(&path, false);
+        let replaced = is_free(&path, true);
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(refused, Err(Error::Usage(text)) if text.contains("--overwrite")));
+        assert!(replaced.is_ok() && is_free(Path::new("/dev/null"), false).is_ok());
+    }
 }
