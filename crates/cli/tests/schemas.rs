@@ -1,0 +1,184 @@
+//! What `--json` prints has the committed schemas (packaging/schemas), and the dashboard has metrics that exist.
+//!
+//! `DWELL_BLESS=1 cargo test -p dwell-cli --test schemas` writes the schemas anew.
+
+mod schema;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+const RECORDING: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../recordings/two-greps-and-a-copy.ftrace.gz");
+const SMALL: &str = "par-read{file_bytes=131072, apart_bytes=10000000}";
+
+fn prints(arguments: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_dwell"))
+        .args(arguments)
+        .env_remove("DWELL_DRIVE")
+        .env("DWELL_CONFIG", "")
+        .output()
+        .expect("the program runs");
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
+}
+
+/// A folder that is removed on drop.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("dwell-schemas-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        fs::write(&path, text).expect("a file");
+        path.to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn compare() {
+    let folder = Folder::new("compare");
+    // Three years, in which every run fails.
+    let endless = "# dwell recording 1\n0 10 8,0 R 0 4096 - 1 a\n";
+    let alone = folder.file("one.dwell", endless);
+    let samples = [
+        prints(&["compare", SMALL, "-s", "noop", "-s", "stream(deadline)", "--json", "-q"]),
+        prints(&["compare", SMALL, "-s", "array-stream", "--array", "raid0:2x64k", "--json", "-q"]),
+        prints(&["compare", "par-read", "-s", "cfq", "--at-most", "100ms", "--json", "-q"]),
+        prints(&["compare", RECORDING, "-s", "noop", "--json", "-q"]),
+        prints(&["compare", &alone, "-s", "noop", "--json", "-q"]),
+    ];
+    schema::check("compare", "Results of 'dwell compare --json'", &samples);
+}
+
+#[test]
+fn run() {
+    let folder = Folder::new("run");
+    let job = folder.file("job.fio", "[w]\nrw=write\nbs=64k\nsize=4m\nend_fsync=1\n");
+    let samples = [
+        prints(&["run", &job, "-s", "noop", "--json", "-q"]),
+        prints(&["run", "split/sqlite-300", "--scale", "0.02", "--json", "-q"]),
+    ];
+    schema::check("run", "Results of 'dwell run --json'", &samples);
+}
+
+#[test]
+fn schedulers_and_drives() {
+    let lists = [prints(&["schedulers", "--json"])];
+    schema::check("schedulers", "The list of 'dwell schedulers --json'", &lists);
+    let drives = [prints(&["drives", "list", "--json"])];
+    schema::check("drives-list", "The list of 'dwell drives list --json'", &drives);
+    let shown =
+        ["wd5000aaks", "ssd-sata", "ide-2003"].map(|drive| prints(&["drives", "show", drive, "--json"]));
+    schema::check("drives-show", "A drive's description, from 'dwell drives show --json'", &shown);
+}
+
+#[test]
+fn trace() {
+    let folder = Folder::new("trace");
+    let several = folder.file("several.ascii", "0.5 2 1000 8 1\n1.5 0 2000 8 0\n2.5 1 3000 8 1\n");
+    let with_times = "# dwell recording 1\n0 10 8,0 R 0 4096 - 1 a\n5000 10 8,0 WS 8192 4096 - - -\n";
+    let own = folder.file("own.dwell", with_times);
+    let infos = [
+        prints(&["trace", "info", "--json", RECORDING]),
+        prints(&["trace", "info", "--json", &several]),
+        prints(&["trace", "info", "--json", "--device", "all", &several]),
+        prints(&["trace", "info", "--json", &own]),
+    ];
+    schema::check(
+        "trace-info",
+        "'dwell trace info --json': 'info', or 'devices' for a recording of several",
+        &infos,
+    );
+    let patterns = [prints(&["trace", "patterns", "--window", "500ms", "--json", RECORDING])];
+    schema::check(
+        "trace-patterns",
+        "Kinds of load in a recording, from 'dwell trace patterns --json'",
+        &patterns,
+    );
+}
+
+/// A server of memory, without root.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn ctl_show() {
+    let folder = Folder::new("ctl");
+    let (control, socket) = (folder.0.join("control"), folder.0.join("nbd"));
+    let server = Command::new(env!("CARGO_BIN_EXE_dwell"))
+        .args(["serve", "--memory", "--size", "16MiB", "--scheduler", "deadline", "--nbd"])
+        .arg(format!("unix:{}", socket.display()))
+        .arg("--control")
+        .arg(&control)
+        .env("DWELL_CONFIG", "")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the program runs");
+    let _server = Server(server);
+    let began = Instant::now();
+    while !(control.exists() && socket.exists()) && began.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let path = control.to_string_lossy().into_owned();
+    schema::check(
+        "ctl-show",
+        "The state of a served device, from 'dwell ctl show --json'",
+        &[prints(&["ctl", &path, "show", "--json"])],
+    );
+}
+
+#[test]
+fn a_schema_rejects_what_it_does_not_describe() {
+    let of =
+        schema::derived("x", "x", &[json!({"a": 1, "b": [1.5, null]}), json!({"a": 2, "b": [], "c": "x"})]);
+    let problems = |value: Value| schema::problems(&of, &value, "x");
+    assert_eq!(problems(json!({"a": 3, "b": [2, null]})), Vec::<String>::new());
+    assert_eq!(problems(json!({"b": []})), ["x: lacks 'a'"]);
+    assert_eq!(problems(json!({"a": 1, "b": ["x"]})).len(), 1);
+    assert_eq!(problems(json!({"a": 1, "b": [], "d": 0})), ["x: has 'd', which the schema lacks"]);
+}
+
+#[test]
+fn every_metric_of_the_dashboard_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read =
+        |path: &str| fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let dashboard: Value = serde_json::from_str(&read("packaging/grafana/dwell.json")).expect("JSON");
+    let sources = read("crates/server/src/control/metrics.rs") + &read("crates/tuner-live/src/status.rs");
+    let panels = dashboard["panels"].as_array().expect("panels");
+    let targets = panels.iter().flat_map(|panel| panel["targets"].as_array().expect("targets"));
+    let mut metrics = 0;
+    for expression in targets.filter_map(|target| target["expr"].as_str()) {
+        let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        for metric in words.filter_map(|word| word.strip_prefix("dwell_")) {
+            metrics += 1;
+            let name = metric.trim_start_matches("tuner_").trim_end_matches("_bucket");
+            let known =
+                sources.contains(&format!("\"{name}\"")) || sources.contains(&format!("dwell_{metric} "));
+            assert!(known, "there is no metric dwell_{metric}: {expression}");
+        }
+    }
+    assert!(metrics > 15, "{metrics}");
+}
