@@ -105,7 +105,7 @@ impl Page {
 const STYLE: &str = ":root{color-scheme:light dark;--fg:#1c1c1c;--bg:#fff;--dim:#666;--line:#8884}\
     @media(prefers-color-scheme:dark){:root{--fg:#e4e4e4;--bg:#16181c;--dim:#999}}\
     body{font:15px/1.45 system-ui,sans-serif;margin:2rem auto;max-width:84rem;padding:0 1rem;color:var(--fg);background:var(--bg)}\
-    h1{font-size:1.35rem}h2{font-size:1.1rem;margin-top:2.2rem}figure{margin:.6rem 0;position:relative}\
+    h1,h2,h3,p{overflow-wrap:anywhere}h1{font-size:1.35rem}h2{font-size:1.1rem;margin-top:2.2rem}figure{margin:.6rem 0;position:relative}\
     table{border-collapse:collapse;font-variant-numeric:tabular-nums;width:100%;font-size:.85rem}\
     th,td{padding:.22rem .5rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}\
     th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--bg)}\
