@@ -24,7 +24,7 @@ use evaluation::text_file;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell profile /dev/sdb -o sdb.toml
-  dwell serve /dev/sdb --profile sdb.toml --scheduler 'stream(deadline)' --attach
+  dwell serve /dev/sdb --profile sdb.toml --scheduler 'stream(deadline)' --attach --control /run/dwell/sdb.ctl
   dwell profile /dev/sdb -o sdb.toml --service-times sdb.times
   cat sdb.times >/sys/block/sdb/queue/iosched/service_times")]
 pub(crate) struct ProfileArguments {
