@@ -1,5 +1,7 @@
 //! `dwell replay` on a loop device of its own, backed by memory. Skipped with a reason where there are no loop devices or no permission.
 
+mod schema;
+
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -105,6 +107,10 @@ fn reads_are_replayed_under_each_scheduler_which_is_restored() {
             assert_eq!((&round["requests"], &round["bytes"]), (&150.into(), &(150 * 4096).into()), "{found}");
         }
     }
+    let without =
+        ["replay", &*recording, &*looped.node, "--here", "--no-switch", "--drive", "none", "--json", "-q"];
+    let without: Value = serde_json::from_slice(&dwell(&without).stdout).expect("one JSON object");
+    schema::check("replay", "Results of 'dwell replay --json'", &[found, without]);
     assert_eq!(looped.scheduler(), before);
     assert!(looped.content().iter().all(|&byte| byte == 7), "nothing was written");
 }

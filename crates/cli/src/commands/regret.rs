@@ -14,7 +14,7 @@ use schedulers::registry::Catalogue;
 use crate::error::Error;
 use crate::input::scheduler_arg::{Host, specs};
 use crate::input::shared_args::Reading;
-use crate::input::workload;
+use crate::input::workload::{self, Replaying};
 use crate::output_file::can_be_written;
 
 /// Options of `dwell regret`.
@@ -93,10 +93,10 @@ pub(crate) fn run(arguments: &RegretArguments, catalogue: Catalogue) -> Result<(
         true => DEFAULT.map(str::to_owned).to_vec(),
         false => arguments.schedulers.clone(),
     };
-    let specs = specs(catalogue, &named, Host::Disk)?;
+    let specs = specs(catalogue, &named, Host::Disk, true)?;
     let files = arguments.files.iter().map(|file| {
         let name = file.display().to_string();
-        let opened = workload::open(&name, &Reading::default(), false, Sector(u64::MAX))?;
+        let opened = workload::open(&name, &Reading::default(), Replaying::default(), Sector(u64::MAX))?;
         Ok((name, Arc::from(opened.workload)))
     });
     let selection = Selection {

@@ -159,15 +159,11 @@ pub(crate) fn on_one_line(head: &str) -> String {
     head.replace("-\n", "").replace('\n', " ").trim().to_owned()
 }
 
-/// Headings on one line, for the report.
-pub(crate) fn heads() -> Vec<String> {
-    COLUMNS.iter().map(|column| on_one_line(column.head)).collect()
-}
-
 /// The meaning of the columns, for the report.
 pub(crate) fn meaning() -> String {
-    let described = COLUMNS.iter().zip(heads()).filter(|(column, _)| !column.meaning.is_empty());
-    described.map(|(column, head)| format!("{head}: {}.", column.meaning)).collect::<Vec<_>>().join(" ")
+    let described = COLUMNS.iter().filter(|column| !column.meaning.is_empty());
+    let sentence = |column: &Column| format!("{}: {}.", on_one_line(column.head), column.meaning);
+    described.map(sentence).collect::<Vec<_>>().join(" ")
 }
 
 /// All lines: the physical limit if it is known, then the runs in order.

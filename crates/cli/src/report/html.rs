@@ -9,7 +9,7 @@ use evaluation::report::chart::{Chart, Mark, colour};
 use evaluation::report::page::{Page, escape};
 use evaluation::runs::Run;
 
-use super::columns::{self, COLUMNS};
+use super::columns::{self, COLUMNS, Column, Value};
 use super::machine;
 use super::output::Comparison;
 use super::ranking::Ranking;
@@ -77,15 +77,19 @@ const HEAD: &str = "In the first chart, each mark is a request at its position o
     its process; grey bands are deliberate waits of an idle device.";
 
 fn results(page: &mut Page, ranking: &Ranking<'_>) {
-    let rows = columns::lines(ranking).into_iter().map(|line| {
+    let lines = columns::lines(ranking);
+    let has_value = |column: &&Column| lines.iter().any(|line| (column.of)(line) != Value::Nothing);
+    let shown: Vec<&Column> = COLUMNS.iter().filter(has_value).collect();
+    let rows = lines.iter().map(|line| {
         let class = match line.ranked() {
             None => "limit",
             Some(ranked) if ranked.rank == Some(1) => "best",
             Some(_) => "",
         };
-        (class, COLUMNS.iter().map(|column| (column.of)(&line).text()).collect())
+        (class, shown.iter().map(|column| (column.of)(line).text()).collect())
     });
-    page.table(&columns::heads(), rows);
+    let heads: Vec<String> = shown.iter().map(|column| columns::on_one_line(column.head)).collect();
+    page.table(&heads, rows);
 }
 
 fn distribution(runs: &[&Run], index: usize, what: &str) -> Chart {

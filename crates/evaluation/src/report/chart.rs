@@ -249,8 +249,11 @@ impl Frame {
         let bottom = self.height - BOTTOM;
         for &tick in &axis.ticks {
             let x = self.x(axis, tick);
+            // Half of the label at the right end would be outside.
+            let is_last = x + 2 * RIGHT > WIDTH;
+            let (at, anchor) = if is_last { (WIDTH - 1, "end") } else { (x, "middle") };
             self.push(format_args!(
-                "<path class=\"grid\" d=\"M{x} {TOP}V{bottom}\" stroke=\"#8884\"/><text x=\"{x}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                "<path class=\"grid\" d=\"M{x} {TOP}V{bottom}\" stroke=\"#8884\"/><text x=\"{at}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
                 bottom + 17,
                 label(tick)
             ));

@@ -204,7 +204,7 @@ mod tests {
             vec![replayed(20, 9), replayed(25, 9)],
             vec![replayed(5, 9)],
         ];
-        assert_eq!(ranks(&rounds, false), [(0, 1), (1, 1), (2, 3)]);
+        assert_eq!(ranks(&rounds, false), [(1, 1), (0, 1), (2, 3)]);
     }
 
     #[test]
