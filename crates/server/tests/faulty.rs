@@ -105,7 +105,7 @@ fn clients_of_a_faulty_scheduler_get_every_answer() {
             assert_eq!(state.scheduler_faults, 1, "{wrong:?} after {after}");
             let fault = state.last_scheduler_fault.unwrap();
             assert!(fault.starts_with("scheduler 'mine' ") && fault.contains(words), "{wrong:?}: {fault}");
-            assert!(begun.elapsed() < Duration::from_secs(20), "{wrong:?} after {after}");
+            assert!(begun.elapsed() < Duration::from_secs(60), "{wrong:?} after {after}");
             let mut control = Client::connect(&directory.join("control")).unwrap();
             assert!(control.metrics().unwrap().contains("\ndwell_scheduler_faults_total 1\n"));
             control.switch("deadline", false).unwrap();

@@ -38,7 +38,7 @@ struct Slow(Mutex<Receiver<()>>);
 
 impl Extents for Slow {
     fn extent(&self, _offset: u64, most: u64) -> Extent {
-        self.0.lock().unwrap().recv_timeout(Duration::from_secs(10)).expect("a message");
+        self.0.lock().unwrap().recv_timeout(Duration::from_secs(60)).expect("a message");
         Extent { bytes: most, data: false }
     }
 }

@@ -32,7 +32,7 @@ fn a_server_that_answers_nobody_holds_up_no_other() {
             let _ = started.send(());
             server.stop();
         });
-        let up = waiting.recv_timeout(std::time::Duration::from_secs(10));
+        let up = waiting.recv_timeout(crate::memory::PATIENCE);
         silent.signal("-CONT");
         up
     });

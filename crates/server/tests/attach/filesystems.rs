@@ -57,7 +57,7 @@ fn a_decision_log_may_be_written_to_the_device_itself() {
         let begun = client.log(log.clone(), std::time::Duration::from_secs(1));
         let _ = answered.send(begun.map(|()| fs::metadata(&log).is_ok()));
     });
-    let begun = waiting.recv_timeout(std::time::Duration::from_secs(10));
+    let begun = waiting.recv_timeout(crate::memory::PATIENCE);
     if begun.is_err() {
         // Nothing else ends it.
         place.unmount(&server);

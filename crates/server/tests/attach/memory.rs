@@ -11,8 +11,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use crate::Place;
 use crate::common::{Served, run};
 
-/// How long the writer may take. Each run takes 0.2 to 5 s.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the writer, or anything else that a test waits for, may take. Each run takes 0.2 to 5 s.
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Removes the cgroup `$0` once its standard input ends. What is left in there is killed: only if this process died, as it ends all
 /// that it starts. A process that waits for the device goes on when the mount below `$1` is gone.

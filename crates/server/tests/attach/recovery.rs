@@ -16,7 +16,7 @@ use server::control::{Client, process_for};
 
 use crate::Place;
 use crate::common::{Served, run, try_run};
-use crate::memory::ends;
+use crate::memory::{PATIENCE, ends};
 
 fn kill(pid: u32) {
     let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
@@ -112,7 +112,7 @@ fn a_server_whose_supervisor_is_killed_serves_until_its_device_is_unused() {
     drop(mounted);
     let began = Instant::now();
     while workers.iter().any(|pid| Path::new(&format!("/proc/{pid}")).exists()) {
-        assert!(began.elapsed() < Duration::from_secs(20), "the server does not end");
+        assert!(began.elapsed() < PATIENCE, "the server does not end");
         std::thread::sleep(Duration::from_millis(20));
     }
     place.nothing_left();

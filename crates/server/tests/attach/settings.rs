@@ -98,7 +98,7 @@ fn a_loop_device_that_somebody_left_read_only_is_written_to() {
     let (left, open) = attach();
     run("blockdev", &["--setro", &left.path().to_string_lossy()]);
     drop(open);
-    assert!(left.wait_detached(std::time::Duration::from_secs(5)));
+    assert!(left.wait_detached(crate::memory::PATIENCE));
     let (device, _open) = attach();
     let read_only = || run("blockdev", &["--getro", &device.path().to_string_lossy()]).trim() == "1";
     let then = read_only();
@@ -151,7 +151,7 @@ fn a_loop_device_that_is_somebody_elses_now_is_not_waited_for() {
     let (ours, open) = attach("ours");
     assert!(!ours.wait_detached(std::time::Duration::ZERO));
     drop(open);
-    assert!(ours.wait_detached(std::time::Duration::from_secs(5)));
+    assert!(ours.wait_detached(crate::memory::PATIENCE));
     let (theirs, _open) = attach("theirs");
     if theirs.path() != ours.path() {
         return eprintln!("SKIPPED: somebody else took the loop device");

@@ -24,8 +24,8 @@ impl Nbd {
     /// A connection before any negotiation.
     pub fn raw(path: &Path) -> UnixStream {
         let stream = UnixStream::connect(path).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.set_write_timeout(Some(Duration::from_secs(60))).unwrap();
         stream
     }
 
@@ -47,7 +47,7 @@ impl Nbd {
 
     pub fn try_connect(path: &Path) -> io::Result<Self> {
         let mut stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(Duration::from_secs(20)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting)?;
         stream.write_all(&3u32.to_be_bytes())?;

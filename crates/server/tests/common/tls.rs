@@ -24,8 +24,8 @@ pub fn tcp_from(last: u8, port: u16) -> io::Result<TcpStream> {
     bind(&socket, &SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, last), 0))?;
     connect(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, port))?;
     let stream = TcpStream::from(socket);
-    stream.set_read_timeout(Some(Duration::from_secs(20)))?;
-    stream.set_write_timeout(Some(Duration::from_secs(20)))?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    stream.set_write_timeout(Some(Duration::from_secs(60)))?;
     Ok(stream)
 }
 
