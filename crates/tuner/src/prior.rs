@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(class((0..50_000).map(|n| (Op::Read, n * 8)), 1.0), LoadClass::OneStream);
         assert_eq!(class((0..500).map(&mut at_random), 1.0), LoadClass::RandomReads);
         assert_eq!(class((0..50_000).map(&mut at_random), 1.0), LoadClass::Fast);
-        let beside = |n: u64| if n % 2 == 0 { reader(n / 2) } else { (Op::Write, n * 4_000_000) };
+        let beside = |n: u64| if n.is_multiple_of(2) { reader(n / 2) } else { (Op::Write, n * 4_000_000) };
         assert_eq!(class((0..500).map(beside), 1.0), LoadClass::StreamsBesideWrites);
         assert_eq!(class((0..500).map(|n| (Op::Write, n * 4_000_000)), 1.0), LoadClass::Writes);
     }
