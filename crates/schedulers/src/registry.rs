@@ -6,8 +6,8 @@ use core::fmt;
 
 use crate::listing::Listing;
 use crate::policies::{
-    anticipatory, bfq, c_scan, cfq_2_6_9, cfq_2_6_32, cfq_2003, cooperative, deadline, elevator_2_4, kyber,
-    look, mq_deadline, noop, sptf, sstf, stream,
+    anticipatory, bfq, c_scan, cfq_2_6_9, cfq_2_6_32, cfq_2003, cooperative, deadline, dwell, elevator_2_4,
+    kyber, look, mq_deadline, noop, sptf, sstf, stream,
 };
 use crate::{array, baselines, split};
 
@@ -29,6 +29,7 @@ const FILES: &[&[Listing]] = &[
     kyber::LISTINGS,
     bfq::LISTINGS,
     stream::LISTINGS,
+    dwell::LISTINGS,
     array::LISTINGS,
     split::afq::LISTINGS,
     split::split_deadline::LISTINGS,

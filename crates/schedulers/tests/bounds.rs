@@ -53,6 +53,7 @@ fn the_policies_with_a_bound_are_known() {
         "elevator-2.4",
         "kyber",
         "stream",
+        "dwell",
         "token-call",
         "split-noop",
     ];

@@ -9,6 +9,7 @@ pub mod cfq_2_6_32;
 pub mod cfq_2_6_9;
 pub mod cooperative;
 pub mod deadline;
+pub mod dwell;
 pub mod elevator_2_4;
 pub mod kyber;
 pub mod look;

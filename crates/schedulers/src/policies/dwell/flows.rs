@@ -1,0 +1,257 @@
+//! Flows: which requests belong together, how much data they read lately, and how long their programs think.
+
+use elevator::service_time::ServiceCurve;
+use elevator::{Request, Sector, Span, Time};
+
+use crate::parts::fifo::Fifo;
+
+/// The index of a flow.
+pub(super) type FlowId = u8;
+
+/// Synchronous requests near no other: commits, random reads, the first requests of a stream.
+pub(super) const SCATTERED: FlowId = 0;
+/// Long synchronous writes: direct writes, and files that are being made durable.
+pub(super) const BULK: FlowId = 1;
+/// Asynchronous writes, and everything of the idle class.
+pub(super) const WRITES: FlowId = 2;
+/// The first stream.
+const STREAMS: usize = 3;
+/// Flows in the table: a bit of a word each. More streams than this count as scattered requests.
+const FLOWS: usize = 32;
+
+/// How far the start of a request may lie behind the end of its predecessor to be contiguous: a page cache skips what it has.
+const CONTIGUOUS: u64 = 256;
+/// The same before the predecessor has completed: requests that do not wait for each other.
+const EARLY: u64 = 2048;
+/// Most sectors between the requests of a flow: 1 GiB, a tree of files. Random reads of a large area are rarely nearer.
+const NEAR_MAX: u64 = 2 << 20;
+/// How long a stream of at least `stream_threshold` requests is remembered after its last request.
+const MEMORY: Span = Span::from_secs(1);
+/// Half-life of the amount of contiguous data.
+const HALF_LIFE: Span = Span::from_secs(1);
+/// One, in the fixed point of the share of arrivals in time.
+const ONE: u64 = 256;
+
+/// Requests that follow each other.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Flow {
+    /// Its queued requests by arrival; empty before it is established.
+    pub(super) queued: Fifo,
+    /// Its requests in the device.
+    pub(super) in_device: u32,
+    /// Where its next request is expected: behind its latest request.
+    expected: Sector,
+    /// Where it was served last.
+    pub(super) position: Sector,
+    /// Serial number of its latest request.
+    latest: u64,
+    /// Number of requests so far.
+    length: u64,
+    /// Its requests that have not completed, whichever flow they are queued in.
+    outstanding: u32,
+    /// When the last of them completed.
+    pub(super) idle_since: Time,
+    /// When it is forgotten without another request.
+    expires: Time,
+    /// Contiguous bytes, decayed.
+    bytes: u64,
+    decayed: Time,
+    /// Mean time from a completion to the next request, if nothing is outstanding.
+    gap: Span,
+    /// Share of next requests that arrived in time, in 1/256.
+    hits: u64,
+}
+
+impl Flow {
+    /// Mean time from a completion to the next request.
+    pub(super) const fn gap(&self) -> Span {
+        self.gap
+    }
+
+    /// Whether its latest request was the first in its own queue.
+    pub(super) const fn is_new(&self, threshold: u64) -> bool {
+        self.length == threshold + 1
+    }
+
+    /// Whether next requests arrive in time often enough.
+    pub(super) const fn is_reliable(&self) -> bool {
+        self.hits >= ONE / 4
+    }
+
+    /// A wait for its next request was in vain.
+    pub(super) const fn missed(&mut self) {
+        self.hits = self.hits * 3 / 4;
+    }
+
+    /// The next request arrives.
+    fn learn(&mut self, now: Time, limit: Span) {
+        if self.outstanding == 0 && self.length > 0 {
+            let gap = now.since(self.idle_since).min(limit * 4);
+            self.gap = if self.length == 1 { gap } else { (self.gap * 3 + gap) / 4 };
+            let hit = if gap <= limit { ONE } else { 0 };
+            self.hits = (self.hits * 7 + hit) / 8;
+        }
+    }
+
+    fn decay(&mut self, now: Time) {
+        let half_lives = now.since(self.decayed).as_nanos() / HALF_LIFE.as_nanos();
+        if half_lives > 0 {
+            self.bytes >>= half_lives.min(63);
+            self.decayed = now;
+        }
+    }
+
+    /// Contiguous bytes that it had lately.
+    pub(super) fn recent_bytes(&self, now: Time) -> u64 {
+        let half_lives = now.since(self.decayed).as_nanos() / HALF_LIFE.as_nanos();
+        self.bytes >> half_lives.min(63)
+    }
+
+    fn adds(&mut self, now: Time, request: &Request, is_contiguous: bool) {
+        self.decay(now);
+        if is_contiguous {
+            self.bytes += request.sectors.bytes();
+        }
+        self.length += 1;
+        self.outstanding += 1;
+        self.latest = request.serial;
+        self.expected = request.end();
+    }
+}
+
+/// All flows.
+pub(super) struct Flows {
+    all: [Flow; FLOWS],
+    /// Streams and candidates in use, a bit each.
+    used: u32,
+    /// A request farther than this from its predecessor does not continue it.
+    near: u64,
+    /// A request that arrives later than this after its predecessor does not continue it.
+    far_cost: Span,
+}
+
+impl Flows {
+    pub(super) fn new(service_times: &ServiceCurve) -> Self {
+        let longest = service_times.longest();
+        let mut all = [Flow::default(); FLOWS];
+        for flow in &mut all[..STREAMS] {
+            flow.hits = ONE / 2;
+        }
+        let near = service_times.distance_taking(longest / 3).min(NEAR_MAX);
+        Self { all, used: 0, near, far_cost: longest / 2 }
+    }
+
+    pub(super) fn get(&self, id: FlowId) -> &Flow {
+        &self.all[usize::from(id)]
+    }
+
+    pub(super) fn get_mut(&mut self, id: FlowId) -> &mut Flow {
+        &mut self.all[usize::from(id)]
+    }
+
+    /// The flows with queued requests.
+    pub(super) fn queued(&self) -> impl Iterator<Item = FlowId> + '_ {
+        let mut bits = self.used | ((1 << STREAMS) - 1);
+        let each = core::iter::from_fn(move || {
+            let id = bits.trailing_zeros();
+            bits &= bits.wrapping_sub(1);
+            (id < 32).then_some(id as FlowId)
+        });
+        each.filter(|&id| !self.get(id).queued.is_empty())
+    }
+
+    /// A read arrives: the stream that it continues or begins, and the flow in which it is queued.
+    pub(super) fn read(&mut self, now: Time, request: &Request, threshold: u64) -> (FlowId, FlowId) {
+        let Some(track) = self.continued(now, request.start) else {
+            return (self.begin(now, request), SCATTERED);
+        };
+        let limit = self.far_cost;
+        let flow = self.get_mut(track);
+        flow.learn(now, limit);
+        let ahead = request.start.0.wrapping_sub(flow.expected.0);
+        flow.adds(now, request, ahead <= CONTIGUOUS);
+        (track, if flow.length > threshold { track } else { SCATTERED })
+    }
+
+    /// A request arrives in one of the flows that always exist.
+    pub(super) fn joins(&mut self, now: Time, request: &Request, id: FlowId) {
+        let limit = self.far_cost;
+        let flow = self.get_mut(id);
+        flow.learn(now, limit);
+        flow.adds(now, request, false);
+    }
+
+    /// The nearest stream that a request at `start` continues.
+    fn continued(&self, now: Time, start: Sector) -> Option<FlowId> {
+        let mut best = None;
+        let mut bits = self.used;
+        while bits != 0 {
+            let id = bits.trailing_zeros() as FlowId;
+            bits &= bits - 1;
+            let flow = self.get(id);
+            let distance = match start >= flow.expected {
+                true => start.0 - flow.expected.0,
+                false => (flow.expected.0 - start.0).saturating_mul(2),
+            };
+            let reach = if flow.outstanding > 0 { EARLY } else { self.near };
+            if distance <= reach
+                && (flow.outstanding > 0 || now < flow.expires)
+                && best.is_none_or(|(least, _)| distance < least)
+            {
+                best = Some((distance, id));
+            }
+        }
+        best.map(|(_, id)| id)
+    }
+
+    /// A stream of one request so far, in the place of one that is over; [`SCATTERED`] if all places are taken.
+    fn begin(&mut self, now: Time, request: &Request) -> FlowId {
+        let free = (!self.used).trailing_zeros().max(STREAMS as u32) as usize;
+        let mut free = (free..FLOWS).find(|&id| self.used & 1 << id == 0);
+        if free.is_none() {
+            let idle = (STREAMS..FLOWS).filter(|&id| self.all[id].outstanding == 0);
+            free = idle.min_by_key(|&id| self.all[id].expires);
+        }
+        let Some(free) = free else {
+            self.joins(now, request, SCATTERED);
+            return SCATTERED;
+        };
+        self.used |= 1 << free;
+        // The first requests of a stream are in time, or it would not become one.
+        self.all[free] = Flow { hits: ONE / 2, decayed: now, ..Flow::default() };
+        self.all[free].adds(now, request, false);
+        free as FlowId
+    }
+
+    /// The latest request of a stream grew.
+    pub(super) fn grew(&mut self, track: FlowId, request: &Request) {
+        let flow = self.get_mut(track);
+        if flow.latest == request.serial {
+            flow.expected = request.end();
+        }
+    }
+
+    /// A request of the stream has ended.
+    pub(super) fn ended(&mut self, now: Time, track: FlowId, threshold: u64) {
+        let candidate = self.far_cost;
+        let flow = self.get_mut(track);
+        flow.outstanding -= 1;
+        if flow.outstanding == 0 {
+            flow.idle_since = now;
+            flow.expires = now + if flow.length > threshold { MEMORY } else { candidate };
+        }
+    }
+
+    /// Forgets streams that are over.
+    pub(super) fn forget(&mut self, now: Time) {
+        let mut bits = self.used;
+        while bits != 0 {
+            let id = bits.trailing_zeros();
+            bits &= bits - 1;
+            let flow = &self.all[id as usize];
+            if flow.outstanding == 0 && flow.expires <= now {
+                self.used &= !(1 << id);
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Decision tables, and the model of operations.
+
+use elevator::check_policy::check_policy;
+use elevator::{HoldReason, Reason, Span};
+
+use super::*;
+use crate::testing::{Table, at_ms, request};
+
+fn table() -> Table {
+    Table::new(Dwell::new(&Environment::default()))
+}
+
+/// A stream far from sector 0 that is established, with `count` requests served from 0 ms on, one in a millisecond.
+fn stream(t: &mut Table, from: u64, count: u64) -> u64 {
+    for n in 0..count {
+        let id = t.insert(request(from + n * 1024, 1024));
+        let sent = t.dispatches();
+        assert_eq!(sent, id);
+        t.now += Span::from_millis(1);
+        t.complete(id);
+    }
+    from + count * 1024
+}
+
+#[test]
+fn the_disk_waits_for_the_next_request_of_a_stream() {
+    let mut t = table();
+    let next = stream(&mut t, 400_000_000, 8);
+    let since = t.now;
+    let other = t.read(0);
+    t.holds(HoldReason::AwaitChild, Some(since + WAIT_MIN));
+    let child = t.insert(request(next, 1024));
+    t.sends(child, Reason::SliceOwner);
+    t.complete(child);
+    t.now += Span::from_millis(1);
+    t.serves(other, Reason::NewSlice); // the next one is late
+}
+
+#[test]
+fn a_short_request_ends_the_slice_of_a_heavy_stream() {
+    let mut t = table();
+    let next = stream(&mut t, 400_000_000, 20); // ten megabytes
+    let child = t.insert(request(next, 1024));
+    let commit = t.read(0);
+    t.sends(commit, Reason::Urgent);
+    t.complete(commit);
+    t.now += Span::from_millis(50);
+    t.serves(child, Reason::NewSlice);
+}
+
+#[test]
+fn asynchronous_writes_have_a_turn_beside_a_stream() {
+    let mut t = table();
+    let mut next = stream(&mut t, 400_000_000, 20);
+    let write = t.write(0);
+    let written = loop {
+        let child = t.insert(request(next, 1024));
+        let id = t.dispatches();
+        if id == write {
+            break t.now;
+        }
+        assert_eq!(id, child);
+        t.now += Span::from_millis(10);
+        t.complete(child);
+        next += 1024;
+        assert!(t.now < at_ms(1_000), "the write starves");
+    };
+    assert!(written >= at_ms(400), "at {written}"); // `write_period` after the write arrived
+}
+
+#[test]
+fn an_expired_request_is_served_before_all_others() {
+    let mut t = table();
+    t.scheduler.tune("light_share", elevator::Value::Percent(99)).unwrap();
+    let first = t.write(900_000_000);
+    for n in 0..20 {
+        t.now += Span::from_millis(300);
+        let id = t.read(n * 100_000_000);
+        let sent = t.dispatches();
+        if sent == first {
+            return;
+        }
+        assert_eq!(sent, id);
+        t.complete(id);
+    }
+    panic!("not served");
+}
+
+#[test]
+fn without_a_head_requests_go_in_order_of_arrival() {
+    let environment = Environment { rotational: false, ..Environment::default() };
+    let mut t = Table::new(Dwell::new(&environment));
+    let ids = [900_000, 5, 400_000].map(|start| t.read(start));
+    for id in ids {
+        t.serves(id, Reason::FirstCome);
+    }
+    t.idles();
+}
+
+#[test]
+fn it_keeps_the_contract() {
+    for rotational in [true, false] {
+        let environment = Environment { rotational, ..Environment::default() };
+        check_policy(200_000, 1, &mut || Box::new(Dwell::new(&environment)))
+            .unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
