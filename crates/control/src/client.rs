@@ -140,7 +140,7 @@ fn exchange(stream: &mut BufReader<UnixStream>, request: &Request, patience: Dur
     let mut text = serde_json::to_vec(request)?;
     text.push(b'\n');
     match stream.get_mut().write_all(&text) {
-        // A server that is full says so and hangs up without reading the request.
+        // A server at its limit of connections sends an error and disconnects without reading the request.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
             receive(stream, patience).map_err(|_| error)
         }
@@ -225,15 +225,15 @@ mod tests {
         let path = std::env::temp_dir().join(format!("dwell-late-{}", std::process::id()));
         let listener = UnixListener::bind(&path).unwrap();
         let server = thread::spawn(move || {
-            let hear = || {
+            let accept_line = || {
                 let (mut reader, mut line) = (BufReader::new(listener.accept().unwrap().0), String::new());
                 reader.read_line(&mut line).unwrap();
                 (reader, line)
             };
-            let (mut late, first) = hear();
+            let (mut late, first) = accept_line();
             thread::sleep(Duration::from_millis(100));
             let _ = writeln!(late.get_mut(), "{{\"error\":\"too late\"}}");
-            let (mut next, second) = hear();
+            let (mut next, second) = accept_line();
             writeln!(next.get_mut(), "\"done\"").unwrap();
             [first, second]
         });

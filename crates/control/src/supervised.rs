@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn no_process_has_a_socket_that_nobody_named() {
+    fn an_unused_path_has_no_process() {
         assert_eq!(process_for(Path::new("/nonexistent/dwell-control")), None);
     }
 }

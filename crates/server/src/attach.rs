@@ -32,21 +32,21 @@ use crate::locks;
 use crate::loop_device::{Lifetime, LoopDevice, QueueSettings};
 use crate::private_directory;
 
-/// How long a detached device may take to be gone before somebody is said to use it.
+/// Time after which a device that is still attached counts as in use.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How the device is attached.
 #[derive(Clone, Debug)]
 pub struct AttachOptions {
-    /// Holds a private directory with mount points and records, by which what a killed server left is found.
+    /// The directory for a private directory with mount points and records. The records name what a killed server has left.
     pub runtime: PathBuf,
-    /// Only the file: whoever asked attaches loop devices of their own to it, and detaches them before the server ends.
+    /// Only mount the file: the caller attaches loop devices of its own to it, and detaches them before the server ends.
     pub only_file: bool,
-    /// Requests that the loop device has under way at once; at least 4, which is the kernel's least.
+    /// Maximum number of the loop device's requests in flight; at least 4, the kernel's minimum.
     pub nr_requests: u32,
     /// Read-ahead of the loop device in KiB. Linux: 128 for most disks, but 2560 for these unless it is set.
     pub read_ahead_kb: u32,
-    /// Largest request of the loop device in KiB. Small ones keep answers punctual: an answer of 1 MiB into fresh memory
+    /// Largest request of the loop device in KiB. Replies to small requests are on time; a reply of 1 MiB into newly allocated memory
     /// takes milliseconds.
     pub max_sectors_kb: u32,
     /// The file or device that holds the data. With it, a process that stores the connection's descriptor (systemd, or a supervisor)
@@ -67,7 +67,7 @@ impl Default for AttachOptions {
     }
 }
 
-/// A process, by its id and the time when it started, as ids are used again.
+/// A process, by its id and start time, because ids are reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct ProcessId {
     pid: u32,
@@ -84,17 +84,17 @@ impl ProcessId {
     }
 }
 
-/// What makes a device recoverable.
+/// The data that a later process needs to continue a device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Recovery {
     /// The process that stores the descriptor; none if systemd does.
     keeper: Option<ProcessId>,
-    /// The control groups of the server, which name its unit: they are the same after a restart.
+    /// The control groups of the server, which identify its unit: they are the same after a restart.
     groups: String,
     source: PathBuf,
     /// File system, number there, and device number of the source: another disk under the same name is not the same disk.
     node: (u64, u64, u64),
-    /// Set once the kernel knows the size.
+    /// The size in sectors, set when the loop device is attached.
     sectors: u64,
     block_bytes: u32,
 }
@@ -103,7 +103,7 @@ fn node_of(path: &Path) -> io::Result<(u64, u64, u64)> {
     fs::metadata(path).map(|found| (found.dev(), found.ino(), found.rdev()))
 }
 
-/// What a server has put up, in a file for those after it.
+/// The mount and loop device of a server, stored in a file for later servers.
 #[derive(Serialize, Deserialize)]
 struct Record {
     server: ProcessId,
@@ -133,7 +133,7 @@ impl Record {
         }
     }
 
-    /// The loop device, in words.
+    /// The loop device's path for messages.
     fn device_name(&self) -> String {
         self.device
             .as_ref()
@@ -155,7 +155,7 @@ pub(crate) struct Attachment {
     resumed: bool,
     /// The store has the connection.
     is_stored: bool,
-    /// The next process continues with everything that is here.
+    /// The next process continues the device, so nothing is taken down.
     is_left: bool,
     /// Dropped last of all: unmounts.
     mount: Option<Mount>,
@@ -180,7 +180,7 @@ impl Attachment {
         let recovery = match (&store, &options.source) {
             (Some(store), Some(source)) => {
                 let keeper = store.pid().map(ProcessId::of);
-                // A file that does not exist yet is made by its back end; `attach` looks again.
+                // The back end creates a file that does not exist yet; `attach` reads its numbers again.
                 let node = node_of(source).unwrap_or_default();
                 let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
                 Some(Recovery { keeper, groups, source: source.clone(), node, sectors: 0, block_bytes: 0 })
@@ -254,7 +254,7 @@ impl Attachment {
             );
             return Err(ServeError::refused(source, &problem));
         }
-        // Writes of the former process that are still on their way would land among those to come.
+        // Unfinished writes of the former process could overwrite later ones.
         locks::wait_until_free(&recovery.source, SOURCE_BUSY)?;
         record.server = ProcessId::of(process::id());
         let copy = descriptor.try_clone().map_err(failed)?;
@@ -269,7 +269,7 @@ impl Attachment {
             shared: Arc::new(Shared { can_resend: AtomicBool::new(true), ..Shared::default() }),
             resumed: true,
             is_stored: true,
-            // Until it is served: a start that fails leaves it to the next one.
+            // If this start fails before it serves the device, the next one continues it.
             is_left: true,
         };
         Ok(Some((attachment, descriptor)))
@@ -279,12 +279,12 @@ impl Attachment {
         self.resumed
     }
 
-    /// What the front end shares with this.
+    /// State shared with the front end.
     pub(crate) fn shared(&self) -> Arc<Shared> {
         self.shared.clone()
     }
 
-    /// Attaches the loop device, unless only the file is wanted; the path of what there is. The file must be served.
+    /// Attaches the loop device, unless only the file is requested; returns the path of the device or file. The file must be served.
     pub(crate) fn attach(&mut self, geometry: &Geometry) -> Result<PathBuf, ServeError> {
         let failed = |source| ServeError::io("attaching a loop device (CAP_SYS_ADMIN)", source);
         if self.options.only_file {
@@ -305,7 +305,7 @@ impl Attachment {
         let (device, _) =
             LoopDevice::attach(&self.record.mount, geometry.block_bytes, lifetime).map_err(failed)?;
         let path = device.path();
-        // Before anything of it is changed, and once: with what was there.
+        // Recorded before the first change, so that the record has the previous settings.
         self.record.device = Some(device.clone());
         self.record_size(geometry);
         write(&self.record_path, &self.record).map_err(failed)?;
@@ -330,7 +330,7 @@ impl Attachment {
         }
     }
 
-    /// Checks that the loop device that is there shows what is served.
+    /// Checks that the existing loop device has the geometry that this server serves.
     fn attach_again(&self, geometry: &Geometry) -> Result<PathBuf, ServeError> {
         let (Some(device), Some(recovery)) = (&self.record.device, &self.record.recovery) else {
             return Err(ServeError::io("attaching", io::ErrorKind::NotFound.into()));
@@ -391,9 +391,9 @@ impl Attachment {
         let Some(device) = self.record.device.clone() else { return false };
         let path = device.path();
         let waits = device.clone();
-        // Both calls wait for requests to the device: a thread waits, so that this one need not.
+        // Both calls wait for requests to the device, so a thread of its own makes them.
         let detaching = thread::Builder::new().name("detach".into()).spawn(move || {
-            // While the loop device is ours: once detached, it may be another program's at once.
+            // Before the detachment: afterwards another program may attach the loop device at any time.
             device.restore();
             if let Err(error) = device.ask_to_detach() {
                 say!("{}: {error}", device.path().display());
@@ -430,16 +430,16 @@ impl Attachment {
         }
     }
 
-    /// Fails every request to the device, those to come included.
+    /// Fails every present and later request to the device.
     pub(crate) fn abort(&self) {
         abort(&self.record.mount, self.record.connection);
     }
 }
 
-/// How often a detached device is looked for.
+/// Period of checks whether the device is detached.
 const DETACH_STEP: Duration = Duration::from_millis(20);
 
-/// Why a device is not served until its users are done.
+/// The reason for not serving a device until its users are done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GiveUp {
     No,
@@ -455,7 +455,7 @@ fn record_path(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}.json"))
 }
 
-/// Refuses to serve by a second process what another one has attached, or will continue.
+/// Rejects a source that another process serves, or will continue to serve.
 fn refuse_twice(directory: &Path, wanted: Option<&Recovery>) -> Result<(), ServeError> {
     let Some(wanted) = wanted else { return Ok(()) };
     for (_, record) in records(directory) {
@@ -476,11 +476,11 @@ fn refuse_twice(directory: &Path, wanted: Option<&Recovery>) -> Result<(), Serve
     Ok(())
 }
 
-/// How long requests of a former process may keep the file or device that holds the data: a disk's error recovery takes up to a
+/// Maximum time for which unfinished requests of a former process may use the source: a disk's error recovery takes up to a
 /// minute.
 pub(crate) const SOURCE_BUSY: Duration = Duration::from_secs(90);
 
-/// Says at once what is missing, rather than leaving it to the first call that fails.
+/// Checks for missing capabilities at the start, for a clear message.
 fn may_mount() -> Result<(), ServeError> {
     let missing = "it needs CAP_SYS_ADMIN, which this process lacks: run it as root, or serve NBD";
     let sets = capabilities(None).map_err(|error| ServeError::io("looking at capabilities", error.into()))?;
@@ -508,36 +508,36 @@ impl Drop for Attachment {
 }
 
 fn write(path: &Path, record: &Record) -> io::Result<()> {
-    // Whole or not at all: a server that is killed meanwhile must leave what can be read.
+    // Written to a new file and renamed, so that a kill in between leaves a complete record.
     let new = path.with_extension("new");
     fs::write(&new, serde_json::to_vec(record)?)?;
     fs::rename(new, path)
 }
 
-/// When a living process started, in clock ticks since boot: field 22 of its `stat`. One that was killed and that nobody has
-/// asked about yet (a zombie, field 3) lives no more.
+/// The start time of a running process in clock ticks since boot: field 22 of its `stat`. A zombie (field 3) does not count as
+/// running.
 fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is a name in parentheses, which may hold anything, parentheses and spaces included.
+    // The second field is a name in parentheses, which may contain any characters, also parentheses and spaces.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     fields.next().filter(|&state| !matches!(state, "Z" | "X"))?;
     fields.nth(18)?.parse().ok()
 }
 
-/// The records that this user's servers have left.
+/// The records of this user's servers.
 fn records(directory: &Path) -> impl Iterator<Item = (PathBuf, Record)> {
     fs::read_dir(directory).into_iter().flatten().flatten().filter_map(|entry| {
         let path = entry.path();
-        // Everything else in there is a server's file, and a look at it waits for that server.
+        // Other entries are mounted files of servers; accessing them would wait for those servers.
         let is_record = path.extension().is_some_and(|extension| extension == "json");
-        // What a record names is taken down with all rights of this process, so it must be this user's.
+        // The paths in a record are unmounted with the rights of this process, so only records of this user are trusted.
         let is_ours = || entry.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
         let text = (is_record && is_ours()).then(|| fs::read(&path).ok()).flatten()?;
         Some((path, serde_json::from_slice(&text).ok()?))
     })
 }
 
-/// Takes down what dead servers have put up, unless another process will continue it.
+/// Takes down the devices of servers that have ended, unless another process will continue them.
 fn clean_up(directory: &Path, own: Option<&Recovery>) {
     for (path, record) in records(directory) {
         if !record.is_alive(own) {
@@ -565,13 +565,13 @@ pub(crate) fn give_up(runtime: &Path, name: &str) {
 
 impl Record {
     fn take_down(&self) {
-        // Others may have the one that was noted, and one may have had no time to be.
+        // Another program may have attached the recorded loop device since. A killed server may not have recorded its device.
         let noted = self.device.as_ref().filter(|noted| noted.is_attached());
         let is_noted = |device: &LoopDevice| noted.is_some_and(|noted| noted.path() == device.path());
         let others = LoopDevice::attached_to(&self.mount).into_iter().filter(|device| !is_noted(device));
         let attached: Vec<LoopDevice> = noted.cloned().into_iter().chain(others).collect();
-        // A server that was killed while it had its own file open waits for its own answer to the close, and with it every request to
-        // the device.
+        // A server that was killed with its own file open waits for its own reply to the close, and every request to the device waits
+        // with it.
         abort(&self.mount, self.connection);
         for device in attached {
             device.restore();
@@ -589,7 +589,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_record_of_a_dead_server_is_cleaned_up_and_of_a_living_one_kept() {
+    fn records_of_ended_servers_are_cleaned_up_and_of_running_ones_kept() {
         let runtime = std::env::temp_dir().join(format!("dwell-attach-{}", process::id()));
         fs::create_dir(&runtime).unwrap();
         let mount = runtime.join("nothing");
@@ -676,7 +676,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_server_is_dead_before_its_parent_has_asked_about_it() {
+    fn a_zombie_does_not_count_as_running() {
         let mut child = process::Command::new("sleep").arg("60").spawn().unwrap();
         assert!(start_time(child.id()).is_some());
         child.kill().unwrap();
@@ -689,9 +689,9 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_somebody_else_has_put_there_is_left_alone() {
+    fn a_record_of_another_user_is_ignored() {
         if !geteuid().is_root() {
-            return eprintln!("SKIPPED: only root can make a file somebody else's");
+            return eprintln!("SKIPPED: only root can give a file to another user");
         }
         let runtime = std::env::temp_dir().join(format!("dwell-attach-other-{}", process::id()));
         fs::create_dir(&runtime).unwrap();

@@ -8,7 +8,7 @@ use std::time::Instant;
 use elevator::Time;
 
 use crate::control::{Order, Orders, Snapshot};
-use crate::device::{Device, FrontIndex, News};
+use crate::device::{Device, FrontEndEvent, FrontIndex};
 use crate::front::{FrontEnd, Host};
 use crate::poller::Poller;
 
@@ -62,7 +62,7 @@ impl Core {
         self.device.plug();
     }
 
-    /// What a front end watches under `number` is ready.
+    /// The descriptor that a front end watches under `number` is ready.
     pub(crate) fn ready(&mut self, front: FrontIndex, number: u32, now: Time) {
         self.with_front(front as usize, now, |front, host| front.ready(number, host));
     }
@@ -103,13 +103,13 @@ impl Core {
         }
     }
 
-    /// What the scheduler did and the queue did about it, once for each fault.
+    /// The fault of the scheduler and the queue's reaction, once for each fault.
     pub(crate) const fn fault(&mut self) -> Option<String> {
         self.handler.fault()
     }
 
-    /// Passes answers to the front ends and what follows from them to the device, until nothing follows or `goes_on` says
-    /// no. `clock` tells when an answer goes out.
+    /// Passes results to the front ends and their new operations to the device, until there are none or `goes_on` returns
+    /// false. `clock` returns the time at which a result is passed on.
     pub(crate) fn end_round(
         &mut self,
         now: Time,
@@ -123,7 +123,7 @@ impl Core {
             for index in 0..self.fronts.len() {
                 self.with_front(index, now, |front, host| front.flush(host));
             }
-            // What was sent may have made room for requests that had been received already.
+            // Sent replies may have made room for requests that were received before.
             if !any && !self.device.has_new() || !goes_on() {
                 break;
             }
@@ -131,17 +131,17 @@ impl Core {
         self.notice_fault();
     }
 
-    /// Passes the device's news on to the front ends; whether there was any.
+    /// Passes the device's events to the front ends; returns whether there were any.
     fn pass_on(&mut self, now: Time, answered: Time) -> bool {
         let mut any = false;
-        while let Some(news) = self.device.news(answered) {
+        while let Some(event) = self.device.next_event(answered) {
             any = true;
-            match news {
-                News::Answer(answer) => {
+            match event {
+                FrontEndEvent::Answer(answer) => {
                     let front = answer.front as usize;
                     self.with_front(front, now, |front, host| front.answered(answer, host));
                 }
-                News::Woken(woken) => {
+                FrontEndEvent::Woken(woken) => {
                     let front = woken.front as usize;
                     self.with_front(front, now, |front, host| front.woken(woken.cookie, host));
                 }
@@ -162,7 +162,7 @@ impl Core {
             log.close();
         }
         if self.device.lost() > 0 {
-            // The back end would wait for what it may never get, and its memory must outlive that.
+            // Dropping the back end would wait for jobs that may never return, and their memory must stay valid.
             std::mem::forget(self.device);
         }
         snapshot

@@ -1,8 +1,8 @@
-//! The heart of the server: one queue, one back end, and the operations on their way between them.
+//! The device: one queue, one back end, and the operations between them.
 //!
-//! It belongs to one thread, has no lock and reads no clock: times come in with each call. Front ends
-//! [`submit`](Device::submit) operations and take the [`news`](Device::news); [`advance`](Device::advance) does
-//! everything that is due in between.
+//! It belongs to one thread, has no lock and reads no clock: each call passes the time. Front ends
+//! [`submit`](Device::submit) operations and take the [events](Device::next_event); [`advance`](Device::advance) processes
+//! everything that is due.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::{fmt, mem};
@@ -22,65 +22,65 @@ use crate::statistics::{Statistics, Watch};
 /// Free memory kept for the next requests, in bytes.
 const POOL_BYTES: usize = 64 << 20;
 
-/// A front end's place among the device's.
+/// Index of a front end of the device.
 pub type FrontIndex = u8;
 
-/// What a front end asks for.
-pub struct Ask {
-    /// The front end's own name for it, handed back with the answer.
+/// An operation that a front end submits.
+pub struct NewOperation {
+    /// The front end's identifier, returned with the result.
     pub cookie: u64,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// First sector.
     pub start: Sector,
     /// Length; zero only for a flush.
     pub sectors: Sectors,
-    /// What is said of it.
+    /// Its flags.
     pub flags: Flags,
-    /// Who asks, if that is known.
+    /// The issuing process, if known.
     pub process: Option<Process>,
-    /// Data to write, or memory to read into, as long as `sectors`.
+    /// Data to write, or memory to read into, with the length of `sectors`.
     pub payload: Payload,
 }
 
-/// What becomes of an operation.
+/// The result of an operation.
 pub struct Answer {
-    /// Whose it is.
+    /// The front end that submitted it.
     pub front: FrontIndex,
-    /// The front end's name for it.
+    /// The front end's identifier.
     pub cookie: u64,
-    /// How it went.
+    /// Success or error.
     pub result: Result<(), Errno>,
-    /// Its memory, with the data that was read.
+    /// Its memory, with the data of a read.
     pub payload: Payload,
 }
 
-/// A front end may have somebody submit again.
+/// A submitter may continue.
 pub struct Woken {
-    /// Whose.
+    /// Its front end.
     pub front: FrontIndex,
-    /// The operation after which it was put to sleep.
+    /// The operation after which it had to wait.
     pub cookie: u64,
 }
 
-/// What a front end must hear of.
-pub enum News {
+/// An event for a front end.
+pub enum FrontEndEvent {
     /// An operation ended.
     Answer(Answer),
-    /// The submitter of one may go on.
+    /// The submitter of an operation may continue.
     Woken(Woken),
 }
 
-/// Something that the back end could not do.
+/// An operation that the back end could not execute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// What.
+    /// The operation.
     pub op: Op,
     /// First sector.
     pub start: Sector,
     /// Length; zero for a flush.
     pub sectors: Sectors,
-    /// Why.
+    /// The error.
     pub error: Errno,
 }
 
@@ -94,22 +94,22 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An operation on its way.
+/// An unfinished operation.
 struct Operation {
     front: FrontIndex,
     cookie: u64,
     op: Op,
     sectors: Sectors,
-    /// It takes a flush, or is one: never merged, and failed if the queue says so, whatever became of its data.
+    /// It is a flush or includes one: it is never merged, and fails if the flush fails, whatever the result of its data.
     flushes: bool,
     process: Option<Process>,
     payload: Payload,
-    /// The back end has its data.
+    /// The back end owns its memory.
     has_data: bool,
     result: Result<(), Errno>,
 }
 
-/// What a job was to do that was answered before the back end has returned it.
+/// A job that was failed before the back end has returned it.
 #[derive(Clone, Copy)]
 struct Lost {
     op: Op,
@@ -117,23 +117,23 @@ struct Lost {
     end: Sector,
 }
 
-/// Requests that the back end has had for too long.
+/// Requests that exceeded the time limit in the back end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overdue {
-    /// The first of them.
+    /// The first one.
     pub first: Failure,
-    /// How many.
+    /// Their number.
     pub count: u32,
 }
 
-/// A job that failed as a whole and is tried again piece by piece, so that one bad sector fails one request.
+/// A failed job that is repeated piece by piece, so that one bad sector fails one operation.
 struct Salvage {
     todo: std::vec::IntoIter<Piece>,
     next: Sector,
     ended: Vec<Piece>,
 }
 
-/// What the device knows of a job that the back end has.
+/// The device's record of a job in the back end.
 #[derive(Default)]
 struct Slot {
     ticket: Option<Ticket>,
@@ -142,7 +142,7 @@ struct Slot {
     lost: Option<Lost>,
 }
 
-/// A queue, a back end, and everything between them.
+/// A queue, a back end, and the operations between them.
 pub struct Device {
     queue: Queue<Watch>,
     backend: Box<dyn Backend>,
@@ -150,7 +150,7 @@ pub struct Device {
     free: Vec<u32>,
     slots: Vec<Slot>,
     tags: Vec<Tag>,
-    /// Lists of pieces to be used again.
+    /// Lists of pieces for reuse.
     lists: Vec<Vec<Piece>>,
     /// Memory for data.
     pub pool: Pool,
@@ -158,16 +158,16 @@ pub struct Device {
     held_until: Option<Time>,
     /// Something was submitted since the latest [`advance`](Self::advance).
     has_new: bool,
-    /// Model times of what has been answered in this round, to tell how late it was.
+    /// Model times of the operations completed in this round, to compute their lateness.
     promised: Vec<Time>,
-    /// The first failure that nobody has heard of.
+    /// The first failure that was not returned yet.
     failure: Option<Failure>,
-    /// Slots whose jobs were answered before the back end has returned them.
+    /// Number of slots whose jobs were failed before the back end has returned them.
     lost: u32,
 }
 
 impl Device {
-    /// A device of an empty queue and a back end that has nothing to do.
+    /// A device with an empty queue and an idle back end.
     #[must_use]
     pub fn new(mut queue: Queue<Watch>, backend: Box<dyn Backend>) -> Self {
         queue.contain_panics(contain);
@@ -192,7 +192,7 @@ impl Device {
         }
     }
 
-    /// The queue, to look at, tune or switch.
+    /// The queue, for inspection, tuning and switching.
     pub const fn queue(&mut self) -> &mut Queue<Watch> {
         &mut self.queue
     }
@@ -202,7 +202,7 @@ impl Device {
         &mut *self.backend
     }
 
-    /// The accounts.
+    /// The statistics.
     pub fn statistics(&mut self) -> &mut Statistics {
         &mut self.queue.observer().statistics
     }
@@ -219,17 +219,17 @@ impl Device {
         self.has_new
     }
 
-    /// Operations that were submitted and not answered.
+    /// Number of unfinished operations.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         self.operations.len() - self.free.len()
     }
 
-    /// A front end asks for something; whether its submitter may go on.
-    pub fn submit(&mut self, now: Time, front: FrontIndex, ask: Ask) -> Accepted {
+    /// Submits an operation of a front end; returns whether the submitter may continue.
+    pub fn submit(&mut self, now: Time, front: FrontIndex, operation: NewOperation) -> Accepted {
         self.now = self.now.max(now);
         self.has_new = true;
-        let Ask { cookie, op, start, sectors, flags, process, payload } = ask;
+        let NewOperation { cookie, op, start, sectors, flags, process, payload } = operation;
         let (flushes, result) = (op == Op::Flush || flags.fua || flags.preflush, Ok(()));
         let token = self.keep(Operation {
             front,
@@ -264,12 +264,12 @@ impl Device {
         Token(self.operations.len() as u64 - 1)
     }
 
-    /// Several submissions follow at once.
+    /// Begins a batch of submissions.
     pub fn plug(&mut self) {
         self.queue.plug();
     }
 
-    /// They were all.
+    /// Ends the batch.
     pub fn unplug(&mut self) {
         if matches!(self.queue.options().plugging, Plugging::Task { .. }) {
             self.queue.unplug(self.now);
@@ -288,14 +288,14 @@ impl Device {
         self.queue.switch(self.now, scheduler, mode)
     }
 
-    /// A process is gone.
+    /// A process has ended.
     pub fn exited(&mut self, now: Time, process: Process) {
         self.now = self.now.max(now);
         self.queue.exited(self.now, process);
         self.statistics().exited(process);
     }
 
-    /// Does everything that is due at `now`: completions at their own times, and what follows from each.
+    /// Processes everything that is due at `now`: completions at their own times, and their consequences.
     pub fn advance(&mut self, now: Time) {
         self.has_new = false;
         loop {
@@ -311,7 +311,7 @@ impl Device {
         }
     }
 
-    /// Gives the back end what the scheduler lets go; whether there was any.
+    /// Passes dispatched requests to the back end; returns whether there were any.
     fn fill(&mut self) -> bool {
         let mut any = false;
         self.held_until = None;
@@ -336,7 +336,7 @@ impl Device {
         if self.lost > 0 && self.is_blocked(&ticket) {
             return self.fail(ticket);
         }
-        let Some(tag) = self.tags.pop() else { unreachable!("asked only with a free tag") };
+        let Some(tag) = self.tags.pop() else { unreachable!("called only with a free tag") };
         let mut pieces = self.lists.pop().unwrap_or_default();
         for part in self.queue.submissions(&ticket) {
             let operation = self.operations[part.token.0 as usize].as_mut().expect("an unfinished operation");
@@ -352,7 +352,7 @@ impl Device {
         self.backend.start(self.now, Job { tag, op, start, sectors, fua, pieces });
     }
 
-    /// The back end is done with a job.
+    /// The back end has completed a job.
     fn done(&mut self, done: Done) {
         let Done { mut job, at, result } = done;
         if self.slots[job.tag.0 as usize].lost.take().is_some() {
@@ -372,8 +372,8 @@ impl Device {
         self.end(job, at, result);
     }
 
-    /// Fails what the back end has had for `limit` or longer. It keeps the tags and the memory of those requests until it returns them.
-    /// Meanwhile writes to the same sectors fail too: a write that is carried out late must not replace a newer one. When no tag is left,
+    /// Fails requests that have been in the back end for `limit` or longer. The back end keeps their tags and memory until it returns them.
+    /// Meanwhile writes to the same sectors fail too: a write that is executed late must not replace a newer one. If no tag is left,
     /// every request fails.
     pub fn expire(&mut self, now: Time, limit: Span) -> Option<Overdue> {
         self.now = self.now.max(now);
@@ -399,13 +399,13 @@ impl Device {
         overdue
     }
 
-    /// Requests that were failed and that the back end has not returned.
+    /// Number of failed requests that the back end has not returned.
     #[must_use]
     pub const fn lost(&self) -> u32 {
         self.lost
     }
 
-    /// Whether a request cannot be given to the back end.
+    /// Whether a request must not be passed to the back end.
     fn is_blocked(&self, ticket: &Ticket) -> bool {
         let request = self.queue.request(ticket);
         let changes = |op| matches!(op, Op::Write | Op::Discard);
@@ -415,7 +415,7 @@ impl Device {
         self.tags.is_empty() || self.slots.iter().filter_map(|slot| slot.lost).any(overlaps)
     }
 
-    /// Completes a request with an error without the back end. A front end gets as much memory back as it gave.
+    /// Completes a request with an error without the back end. The front end gets its memory back.
     fn fail(&mut self, ticket: Ticket) {
         for part in self.queue.submissions(&ticket) {
             let operation = self.operations[part.token.0 as usize].as_mut().expect("an unfinished operation");
@@ -435,7 +435,7 @@ impl Device {
         self.tags.push(job.tag);
     }
 
-    /// Tries a failed job again, piece by piece.
+    /// Repeats a failed job piece by piece.
     fn salvage(&mut self, mut job: Job) {
         self.statistics().salvaged += 1;
         let pieces = mem::take(&mut job.pieces);
@@ -470,7 +470,7 @@ impl Device {
         self.backend.submit();
     }
 
-    /// A job has ended for good.
+    /// A job has ended.
     fn end(&mut self, mut job: Job, at: Time, result: Result<(), Errno>) {
         if let Err(error) = result {
             self.failed(&job, error);
@@ -510,19 +510,19 @@ impl Device {
         self.queue.observer().fault.take()
     }
 
-    /// The first thing that the back end could not do since this was asked.
+    /// The first failure since the last call.
     pub const fn failure(&mut self) -> Option<Failure> {
         self.failure.take()
     }
 
-    /// The next thing that a front end must hear of, which it does at `now`: what an operation took ends there. The device's own time
-    /// stands still while a round lasts, in which a disk in memory has done everything.
-    pub fn news(&mut self, now: Time) -> Option<News> {
+    /// The next event for a front end. An operation's latency ends at `now`: the device's own time does not advance within a round, in which a
+    /// disk in memory completes everything.
+    pub fn next_event(&mut self, now: Time) -> Option<FrontEndEvent> {
         match self.queue.notice()? {
-            Notice::Finished(finished) => Some(News::Answer(self.finish(now, finished))),
+            Notice::Finished(finished) => Some(FrontEndEvent::Answer(self.finish(now, finished))),
             Notice::Woken(token) => {
                 let operation = self.operations[token.0 as usize].as_ref().expect("an unfinished operation");
-                Some(News::Woken(Woken { front: operation.front, cookie: operation.cookie }))
+                Some(FrontEndEvent::Woken(Woken { front: operation.front, cookie: operation.cookie }))
             }
         }
     }
@@ -549,8 +549,8 @@ impl Device {
         (self.backend.next_event(), self.held_until)
     }
 
-    /// The answers of this round went out at `now`: how late each was is recorded, if the back end keeps a clock. Whether there
-    /// were any.
+    /// The results of this round were passed on at `now`: records their lateness if the back end completes jobs at given times. Returns whether
+    /// there were any.
     pub fn answered(&mut self, now: Time, keeps_time: bool) -> bool {
         let promised = mem::take(&mut self.promised);
         if keeps_time {
@@ -564,15 +564,15 @@ impl Device {
         any
     }
 
-    /// How long a span the queue has been draining for a switch, if it is.
+    /// The time for which the queue has been draining for a switch, if it is.
     #[must_use]
     pub fn draining_for(&self) -> Option<Span> {
         self.queue.draining_for(self.now)
     }
 }
 
-/// Runs a call of a scheduler; whether it ended without a panic. Schedulers are untrusted: a panic in one must not end the device's
-/// thread. This needs panics that unwind, which no profile of the workspace changes.
+/// Calls a scheduler; returns whether the call ended without a panic. Schedulers are untrusted: a panic must not end the device's
+/// thread. This requires panics that unwind, the default, which no profile of the workspace changes.
 fn contain(call: &mut dyn FnMut()) -> bool {
     // A scheduler whose call has panicked is not called again, so nothing observes the state in which the panic has left it.
     match panic::catch_unwind(AssertUnwindSafe(call)) {
@@ -585,7 +585,7 @@ fn contain(call: &mut dyn FnMut()) -> bool {
     }
 }
 
-/// Gives a piece's memory back.
+/// Returns a piece's memory to the pool.
 fn recycle(pool: &mut Pool, piece: Piece) {
     if let Payload::Data(buffer) = piece.payload {
         pool.put(buffer);

@@ -1,28 +1,28 @@
-//! What can go wrong before a device serves, or while it is taken down.
+//! Errors at the start and at the end of a server.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a server did not start, or did not end well.
+/// Why a server did not start, or did not end in order.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A system call failed.
     #[error("{doing}: {source}")]
     Io {
-        /// What was being done.
+        /// The operation.
         doing: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file or device is refused, for its own good.
+    /// A file or device is rejected to protect its data.
     #[error("{}: {problem}", path.display())]
     Refused {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why, and what would help.
+        /// The reason, and what to do.
         problem: String,
     },
-    /// A file or device is not what it should be, or not there.
+    /// A file or device is missing or unsuitable.
     #[error("{}: {problem}", path.display())]
     Unfit {
         /// Which.
@@ -30,7 +30,7 @@ pub enum ServeError {
         /// Why, and what would help.
         problem: String,
     },
-    /// The block device that was served was taken away.
+    /// The served block device was removed.
     #[error("{} is gone", .0.display())]
     Gone(PathBuf),
     /// The configuration cannot be served.

@@ -9,7 +9,7 @@ use elevator::queue::Accepted;
 use elevator::{Process, Time};
 
 use crate::backend::Geometry;
-use crate::device::{Answer, Ask, Device, FrontIndex};
+use crate::device::{Answer, Device, FrontIndex, NewOperation};
 use crate::poller::{Interest, Poller, Source};
 
 /// A front end's access to the device during a call.
@@ -23,8 +23,8 @@ pub struct Host<'a> {
 
 impl Host<'_> {
     /// Submits an operation; [`FrontEnd::answered`] receives its result.
-    pub fn submit(&mut self, ask: Ask) -> Accepted {
-        self.device.submit(self.now, self.front, ask)
+    pub fn submit(&mut self, operation: NewOperation) -> Accepted {
+        self.device.submit(self.now, self.front, operation)
     }
 
     /// The device, its pool of memory, its back end.
@@ -87,7 +87,7 @@ pub trait FrontEnd {
     /// An operation is complete.
     fn answered(&mut self, answer: Answer, host: &mut Host<'_>);
 
-    /// The submitter that [`Accepted::Asleep`] put to sleep after the operation `cookie` may go on.
+    /// The submitter that had to wait ([`Accepted::Asleep`]) after the operation `cookie` may continue.
     fn woken(&mut self, cookie: u64, host: &mut Host<'_>);
 
     /// The round ends: send the gathered replies.

@@ -1,4 +1,4 @@
-//! What keeps a server from harm: it claims what it serves, and refuses what others use.
+//! Protection of data: a server claims its file or device, and rejects those in use by others.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -19,15 +19,15 @@ use crate::locks::{AFTERLIFE, lock};
 use crate::loop_device::LoopDevice;
 use crate::names::{Names, unescaped};
 
-/// File systems that live in memory: `TMPFS_MAGIC` and `RAMFS_MAGIC` of `statfs(2)`.
+/// File systems in memory: `TMPFS_MAGIC` and `RAMFS_MAGIC` of `statfs(2)`.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 
-/// A file that this process and no other server serves, until it is dropped.
+/// A file claimed for this server until it is dropped.
 pub(crate) struct Claim {
     file: Arc<File>,
     bytes: u64,
     block_bytes: u32,
-    /// What sysfs has of it, if it is a block device.
+    /// Its directory in sysfs, if it is a block device.
     sysfs: Option<PathBuf>,
     rotational: bool,
     read_only: bool,
@@ -64,7 +64,7 @@ impl Claim {
     }
 }
 
-/// Opens what `options` name, for this server alone.
+/// Opens and claims the file or device of `options`.
 pub(crate) fn claim(options: &FileOptions) -> Result<Claim, ServeError> {
     let path = &options.path;
     let existing = match fs::metadata(path) {
@@ -118,11 +118,11 @@ fn claim_file(options: &FileOptions, create: bool) -> Result<Claim, ServeError> 
     claimed
 }
 
-/// What is made durable in a new file is worth nothing if its name is not.
+/// Makes the name of a new file durable; otherwise a crash could lose the file with its durable data.
 fn keep_name(path: &Path) -> Result<(), ServeError> {
     let directory = fs::canonicalize(path).map(|path| path.parent().map(Path::to_path_buf).unwrap_or(path));
     match directory.and_then(File::open).and_then(|directory| directory.sync_all()) {
-        // Some file systems know nothing of the kind.
+        // Some file systems do not support this.
         Err(error) if Errno::from_io_error(&error) != Some(Errno::INVAL) => {
             Err(ServeError::io(format!("making {} durable in its directory", path.display()), error))
         }
@@ -170,13 +170,13 @@ fn sized(options: &FileOptions, file: File) -> Result<Claim, ServeError> {
     })
 }
 
-/// The granularity that direct I/O on this file needs, as far as the kernel tells.
+/// The granularity that direct I/O on this file needs, if the kernel reports it.
 fn direct_alignment(file: &File) -> u32 {
     use rustix::fs::{AtFlags, StatxFlags, statx};
     let mask = StatxFlags::from_bits_retain(libc::STATX_DIOALIGN);
     match statx(file, c"", AtFlags::EMPTY_PATH, mask) {
         Ok(found) if found.stx_mask & libc::STATX_DIOALIGN != 0 && found.stx_dio_offset_align > 0 => {
-            // Some would take any byte; a device has sectors.
+            // Some file systems report 1; the unit of a device is a sector.
             found.stx_dio_offset_align.max(SECTOR_BYTES as u32)
         }
         _ => SECTOR_BYTES as u32,
@@ -205,7 +205,7 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     {
         return Err(in_use(path, &user));
     }
-    // The kernel refuses O_EXCL on what is mounted or held, whatever we have overlooked.
+    // The kernel rejects O_EXCL on mounted or held devices, also in cases that the checks above miss.
     let exclusive = if options.even_if_used { OFlags::empty() } else { OFlags::EXCL };
     let file = open_exclusively(options, exclusive)?;
     lock(path, &file, options.read_only)?;
@@ -229,7 +229,7 @@ fn claim_device(options: &FileOptions, device: u64) -> Result<Claim, ServeError>
     Ok(Claim { file, bytes, block_bytes, sysfs: Some(sysfs), rotational, read_only, discards })
 }
 
-/// A killed server's exclusive use ends with what it had under way, as its lock does.
+/// The exclusive use and the lock of a killed server end when its unfinished requests end.
 fn open_exclusively(options: &FileOptions, exclusive: OFlags) -> Result<File, ServeError> {
     let began = Instant::now();
     loop {
@@ -242,14 +242,14 @@ fn open_exclusively(options: &FileOptions, exclusive: OFlags) -> Result<File, Se
     }
 }
 
-/// A number from a device's queue directory; a partition's is its disk's.
+/// A number from a device's queue directory; for a partition, its disk's.
 fn queue_attribute(sysfs: &Path, name: &str) -> Option<u64> {
     let own = sysfs.join("queue").join(name);
     let disk = sysfs.join("../queue").join(name);
     fs::read_to_string(own).or_else(|_| fs::read_to_string(disk)).ok()?.trim().parse().ok()
 }
 
-/// Who uses a block device or one of its partitions, in words.
+/// The user of a block device or one of its partitions, as text.
 fn user_of(device: u64, path: &Path, sysfs: &Path) -> Option<String> {
     let mut names = vec![(format!("{}:{}", major(device), minor(device)), sysfs.to_path_buf())];
     for entry in fs::read_dir(sysfs).into_iter().flatten().flatten() {
@@ -260,14 +260,14 @@ fn user_of(device: u64, path: &Path, sysfs: &Path) -> Option<String> {
     let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
     let mounts = String::from_utf8_lossy(&mounts);
     let used = names.iter().find_map(|(number, sysfs)| mounted_at(&mounts, number).or_else(|| holder(sysfs)));
-    // As the kernel names them: the device, its parts, and the disk that it is a part of.
+    // Kernel names of the device, its partitions, and the disk of which it is a partition.
     let node = |sysfs: &Path| Some(Path::new("/dev").join(fs::canonicalize(sysfs).ok()?.file_name()?));
     let disk = sysfs.join("partition").exists().then(|| sysfs.join(".."));
     let mut nodes = names.iter().map(|(_, sysfs)| sysfs.as_path()).chain(disk.as_deref()).filter_map(node);
     used.or_else(|| looped(path)).or_else(|| nodes.find_map(|node| looped(&node)))
 }
 
-/// The loop device that is attached to this file or device, in words.
+/// The loop device that is attached to this file or device, as text.
 fn looped(path: &Path) -> Option<String> {
     let names = Names::of(path)?;
     let is_on_it =
@@ -276,20 +276,20 @@ fn looped(path: &Path) -> Option<String> {
     Some(format!("{} is attached to it", device.path().display()))
 }
 
-/// Whether the kernel swaps to this file, in words. A device that it swaps to is not had exclusively.
+/// Whether the kernel swaps to this file, as text. (It opens swap devices exclusively.)
 fn swapped(path: &Path) -> Option<String> {
     let swaps = fs::read("/proc/swaps").ok()?;
     let names = Names::of(path)?;
     swap_files(&swaps).any(|file| names.has(&file)).then(|| "the kernel swaps to it".to_string())
 }
 
-/// As `/proc/swaps` has them: the first field of each line but the first.
+/// The swap files in `/proc/swaps`: the first field of each line after the heading.
 fn swap_files(swaps: &[u8]) -> impl Iterator<Item = PathBuf> {
     let lines = swaps.split(|&byte| byte == b'\n').skip(1);
     lines.filter_map(|line| line.split(u8::is_ascii_whitespace).next()).map(unescaped)
 }
 
-/// A refusal of what somebody uses, and the way past it.
+/// The error for a file or device in use, with the option that overrides it.
 fn in_use(path: &Path, by: &str) -> ServeError {
     let way = "end that first, or give --even-if-used twice and risk what is on it";
     ServeError::refused(path, &format!("{by}; {way}"))
@@ -308,8 +308,8 @@ fn holder(sysfs: &Path) -> Option<String> {
     Some(format!("it is held by {}", holder.file_name().to_string_lossy()))
 }
 
-/// Whether a file lives in memory, so that reading and writing it never waits for a disk. A device's node does (devtmpfs); what
-/// is read and written by it does not.
+/// Whether a file is in memory, so that accesses never wait for a disk. A device's node is in memory (devtmpfs), but not
+/// its data.
 pub(crate) fn is_in_memory(file: &File) -> bool {
     file.metadata().is_ok_and(|found| found.is_file())
         && rustix::fs::fstatfs(file.as_fd()).is_ok_and(|fs| IN_MEMORY.contains(&(fs.f_type as u64)))
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_server_on_one_file_and_a_wrong_size_are_refused() {
+    fn a_second_server_and_a_wrong_size_are_rejected() {
         let path = std::env::temp_dir().join(format!("dwell-guard-{}", std::process::id()));
         let options = FileOptions { direct: false, size: Some(1 << 20), ..FileOptions::new(&path) };
         let first = claim(&options).unwrap();
@@ -342,17 +342,17 @@ mod tests {
     }
 
     #[test]
-    fn whoever_uses_a_device_is_told_with_the_way_past_it() {
-        let told = in_use(Path::new("/dev/sdx"), "it is held by dm-0").to_string();
+    fn the_error_for_a_device_in_use_names_the_user_and_the_override() {
+        let message = in_use(Path::new("/dev/sdx"), "it is held by dm-0").to_string();
         assert!(
-            told.contains("/dev/sdx") && told.contains("dm-0") && told.contains("--even-if-used"),
-            "{told}"
+            message.contains("/dev/sdx") && message.contains("dm-0") && message.contains("--even-if-used"),
+            "{message}"
         );
         assert_eq!(looped(&std::env::temp_dir()), None);
     }
 
     #[test]
-    fn files_that_are_swapped_to_are_found() {
+    fn swap_files_are_found() {
         const SWAPS: &[u8] = b"Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n\
                                /dev/sda2                               partition\t4194300\t\t0\t\t-2\n\
                                /swap\\040file                           file\t\t4194300\t\t0\t\t-3\n";
@@ -361,31 +361,31 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_file_nor_device_is_refused() {
+    fn only_files_and_devices_are_accepted() {
         assert!(claim(&FileOptions::new("/proc")).is_err());
         assert!(claim(&FileOptions::new("/nonexistent/file")).is_err());
     }
 
     #[test]
-    fn a_device_does_not_live_in_memory_though_its_node_does() {
+    fn a_device_is_not_in_memory_although_its_node_is() {
         assert!(!is_in_memory(&File::open("/dev/null").unwrap()));
     }
 
     #[test]
-    fn a_size_that_does_not_fit_makes_no_file() {
+    fn an_unsuitable_size_creates_no_file() {
         let path = std::env::temp_dir().join(format!("dwell-guard-size-{}", std::process::id()));
         let of = |size| FileOptions { direct: false, size: Some(size), ..FileOptions::new(&path) };
         let refused = claim(&of(1000)).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("512-byte blocks; 1024 are one"), "{refused}");
-        assert!(!path.exists(), "nothing is left of what was refused");
+        assert!(!path.exists(), "the rejected file is removed");
         fs::write(&path, "").unwrap();
-        assert!(claim(&of(1000)).is_err() && path.exists(), "what was there before stays");
+        assert!(claim(&of(1000)).is_err() && path.exists(), "an existing file is kept");
         let empty = claim(&FileOptions { size: None, ..of(0) }).err().map(|error| error.to_string());
-        assert!(empty.is_some_and(|told| told.ends_with("it is empty")));
+        assert!(empty.is_some_and(|message| message.ends_with("it is empty")));
         assert_eq!(
             claim(&of(1024)).map(|claim| claim.bytes()).ok(),
             Some(1024),
-            "the next try is not held up by it"
+            "the failed attempt holds no lock"
         );
         fs::remove_file(path).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Who asks, where a front end itself cannot know.
+//! Identification of the processes behind requests of the kernel's workers.
 
 use std::path::Path;
 use std::sync::mpsc::Receiver;
@@ -7,27 +7,27 @@ use elevator::{Flags, Op, Process, Sector, Sectors};
 
 use crate::ServeError;
 
-/// Tells who issued what the kernel's workers hand on. It is asked by the device's thread and must not make it wait.
+/// Identifies the processes whose requests the kernel's workers pass on. The device's thread calls it, so it must not block.
 pub trait Identify: Send {
-    /// Who issued a request that has just come, and what is said of it; `None` if that is not certain.
+    /// The issuer and the flags of a request that has just arrived; `None` if uncertain.
     fn issuer(&mut self, op: Op, start: Sector, sectors: Sectors) -> Option<(Process, Flags)>;
 
-    /// A process that had issued something and is gone.
+    /// A process that had issued requests and has ended.
     fn exited(&mut self) -> Option<Process>;
 }
 
-/// Makes it, once there is a device to look at.
+/// Creates it when the device is attached.
 pub type IdentifyFactory = Box<dyn FnOnce(&Path) -> Result<Box<dyn Identify>, ServeError> + Send>;
 
-/// One that comes when the device is attached, for which its front end must be at work already.
+/// The state of identification. It becomes available when the device is attached, for which the front end must already serve.
 #[derive(Default)]
 pub(crate) enum Identity {
-    /// Nobody ever tells.
+    /// Not configured.
     #[default]
     Unknown,
-    /// Not yet.
+    /// Not available yet.
     Awaited(Receiver<Box<dyn Identify>>),
-    /// Somebody tells.
+    /// Available.
     Known(Box<dyn Identify>),
 }
 
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_known_before_somebody_tells_and_whoever_is_not_certain_after_it() {
+    fn issuers_are_unknown_until_identification_is_available_and_if_uncertain() {
         let (sender, receiver) = channel::<Box<dyn Identify>>();
         let mut identity = Identity::Awaited(receiver);
         let mut ask = |start| identity.issuer(Op::Read, Sector(start), Sectors(8)).0;

@@ -1,4 +1,4 @@
-//! A real block device in front of a real or an emulated disk, with a scheduler between.
+//! A block device in front of a real or an emulated disk, with a scheduler in between.
 //!
 //! ```text
 //! NBD clients ─┐                                                  ┌─ a file or block device (io_uring)
@@ -6,32 +6,32 @@
 //! FUSE + loop ─┘                                                  └─ an emulated drive in front of either
 //! ```
 //!
-//! One thread owns everything between the sockets and the disk: it sleeps in one place, hears what is ready, and no lock,
-//! queue or other thread lies between a request and the scheduler. [`start`] makes a [`Server`]; [`run`] also waits for
+//! One thread owns everything between the sockets and the disk and waits for all events in one place. There is no lock,
+//! queue or other thread between a request and the scheduler. [`start`] returns a [`Server`]; [`run`] also waits for
 //! SIGINT, SIGTERM or an order from the control socket, and takes everything down.
 //!
-//! | file | what |
+//! | file | content |
 //! |---|---|
-//! | `device` | the queue, the back end, and operations on their way |
+//! | `device` | the queue, the back end, and unfinished operations |
 //! | `core` | a device and its front ends, without sleep or clock |
 //! | `thread` | the loop around the core |
 //! | `simulation` | the core in virtual time, for tests (feature `simulation`) |
-//! | `front`, `nbd`, `fuse`, `attach` | the ways in |
+//! | `front`, `nbd`, `fuse`, `attach` | front ends |
 //! | `descriptor_store`, `supervisor` | the attached device outlives its server |
-//! | `identity` | who asks, where the way in does not show it |
-//! | `backend` | where the data is |
+//! | `identity` | the processes behind requests of the kernel's workers |
+//! | `backend` | storage of the data |
 //! | `control` | live control; the protocol and its client are the crate `control` |
 //! | `statistics`, `log`, `rate_limit` | measurements and messages |
 //! | `clock`, `realtime`, `poller`, `spin_sleep`, `busy_poll`, `buffer`, `resident`, `memory_limit` | time, sleep and memory |
-//! | `progress` | what other threads see of the device's thread |
-//! | `guard`, `names`, `locks`, `private_directory`, `privileges` | what keeps a device from harm |
+//! | `progress` | the state of the device's thread, for other threads |
+//! | `guard`, `names`, `locks`, `private_directory`, `privileges` | protection of devices and their data |
 
 #![warn(clippy::print_stderr)]
 
 /// Prints a line on standard error and ignores failures.
 ///
 /// `eprintln!` panics when standard error is closed. In a server, the panic would leave the attached device without its thread, and
-/// the loop device and mount behind on the machine.
+/// would leave the loop device and the mount on the machine.
 #[macro_export]
 macro_rules! say {
     ($($what:tt)*) => {{
@@ -79,7 +79,7 @@ pub use ::control::protocol::{ProcessAccount, TimesSummary};
 pub use attach::AttachOptions;
 pub use buffer::{Buffer, Pool};
 pub use clock::Clock;
-pub use device::{Answer, Ask, Device, Failure, News, Woken};
+pub use device::{Answer, Device, Failure, FrontEndEvent, NewOperation, Woken};
 pub use error::ServeError;
 pub use identity::{Identify, IdentifyFactory};
 pub use loop_device::{Lifetime, LoopDevice, QueueSettings};

@@ -1,10 +1,10 @@
-//! The locks that keep a file to one server: flock(2), which Dwell's and others' take, and those by which QEMU's programs know of
-//! each other.
+//! Locks that reserve a file for one server: flock(2), which Dwell and other programs use, and the locks of QEMU's
+//! programs.
 //!
-//! Source: `block/file-posix.c` of QEMU 2.10 and later. Each permission has a byte of its own, or rather two: whoever uses it holds
-//! a read lock on the one, whoever does not share it on the other. All hold read locks, so taking them tells nobody anything;
-//! to ask whether somebody holds a byte is to ask whether a write lock could be had. The locks are the open file's (OFD), so
-//! they last for as long as it does.
+//! Source: `block/file-posix.c` of QEMU 2.10 and later. Each permission has two bytes: a program that uses the permission holds
+//! a read lock on the first, a program that does not share it holds one on the second. All programs hold read locks, which do not conflict.
+//! A program tests whether another one holds a byte by querying a write lock. The locks belong to the open file (OFD), so
+//! they last until it is closed.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ use rustix::io::Errno;
 
 use crate::ServeError;
 
-/// The first byte of those who use a permission, and of those who do not share it.
+/// The first byte of used permissions (`USED`), and of permissions that are not shared.
 const USED: off_t = 100;
 const UNSHARED: off_t = 200;
 
@@ -46,11 +46,11 @@ struct Permissions {
     excluded: &'static [off_t],
 }
 
-/// How long a lock may outlive its owner. What io_uring had under way when a server was killed holds the file, and with it
-/// the lock, until it is done: this is what keeps the writes of a dead server from landing among those of the next one.
+/// Time for which a lock may outlive its owner. Requests of a killed server in io_uring keep the file open, and therefore
+/// locked, until they complete. This prevents writes of the killed server after those of the next one.
 pub(crate) const AFTERLIFE: Duration = Duration::from_secs(3);
 
-/// Locks a file as long as it is open: for this server alone, or, if it is `read_only`, for readers.
+/// Locks a file until it is closed: exclusively, or shared with other readers if `read_only`.
 pub(crate) fn lock(path: &Path, file: &File, read_only: bool) -> Result<(), ServeError> {
     let began = Instant::now();
     while let Err(problem) = try_lock(file, read_only) {
@@ -62,14 +62,14 @@ pub(crate) fn lock(path: &Path, file: &File, read_only: bool) -> Result<(), Serv
     Ok(())
 }
 
-/// Waits until no process has the file locked for writing, at most so long. A file that cannot be opened is left to
-/// the back end, which reports why.
+/// Waits until no process has the file locked for writing, at most for `at_most`. If the file cannot be opened, the back
+/// end reports the error later.
 pub(crate) fn wait_until_free(path: &Path, at_most: Duration) -> Result<(), ServeError> {
     let began = Instant::now();
     let mut warned = false;
     loop {
         let Ok(file) = File::open(path) else { return Ok(()) };
-        // As a reader, which a writer excludes.
+        // As a reader, which conflicts with a writer.
         match try_lock(&file, true) {
             Ok(()) => return Ok(()),
             Err(problem) if began.elapsed() > at_most => return Err(ServeError::refused(path, problem)),
@@ -88,26 +88,26 @@ fn try_lock(file: &File, read_only: bool) -> Result<(), &'static str> {
     } else {
         (FlockOperation::NonBlockingLockExclusive, WRITER)
     };
-    flock(file, lock).map_err(|_| "another server, or somebody else, has locked it")?;
-    // Told before it is asked, as QEMU does: of two that begin at once, neither goes on without having seen the other.
+    flock(file, lock).map_err(|_| "another server or program has locked it")?;
+    // Locks are set before they are tested, as in QEMU: of two programs that start at the same time, at least one sees the other.
     if held.iter().all(|&byte| hold(file, byte)) && !excluded.iter().any(|&byte| is_held(file, byte)) {
         return Ok(());
     }
-    Err("a program of QEMU writes to it, or lets nobody else do so")
+    Err("a program of QEMU writes to it, or permits no other program to do so")
 }
 
-/// Holds a byte, unless somebody keeps it from everybody.
+/// Sets a read lock on a byte; returns false if another program has a write lock.
 fn hold(file: &File, byte: off_t) -> bool {
-    // A file system that has no such locks has none of QEMU's either.
+    // On a file system without such locks QEMU has none either.
     !matches!(control(file, libc::F_OFD_SETLK, libc::F_RDLCK, byte), Err(Errno::AGAIN | Errno::ACCESS))
 }
 
-/// Whether somebody else holds a byte.
+/// Whether another open file holds a lock on a byte.
 fn is_held(file: &File, byte: off_t) -> bool {
     control(file, libc::F_OFD_GETLK, libc::F_WRLCK, byte).is_ok_and(|found| found != libc::F_UNLCK)
 }
 
-/// Sets a lock on a byte, or asks for what is in its way; the kind of lock that is then told.
+/// Sets a lock on a byte, or queries a conflicting lock; returns the kind of lock that the kernel reports.
 fn control(file: &File, command: libc::c_int, kind: libc::c_int, byte: off_t) -> Result<libc::c_int, Errno> {
     let mut lock = libc::flock {
         l_type: kind as libc::c_short,
@@ -116,7 +116,7 @@ fn control(file: &File, command: libc::c_int, kind: libc::c_int, byte: off_t) ->
         l_len: 1,
         l_pid: 0,
     };
-    // SAFETY: both commands take a pointer to such a structure, which lives across the call.
+    // SAFETY: both commands take a pointer to this structure, which is valid during the call.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut lock) };
     if result < 0 {
         let error = io::Error::last_os_error();
@@ -129,7 +129,7 @@ fn control(file: &File, command: libc::c_int, kind: libc::c_int, byte: off_t) ->
 mod tests {
     use super::*;
 
-    /// Two open files, as two programs have them.
+    /// A file opened twice, as by two programs.
     fn opened_twice(name: &str) -> [File; 2] {
         let path = std::env::temp_dir().join(format!("dwell-locks-{name}-{}", std::process::id()));
         let open =
@@ -140,12 +140,12 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_holds_is_seen_by_others_until_it_closes_the_file() {
+    fn locks_are_visible_to_others_until_the_file_is_closed() {
         let [ours, theirs] = opened_twice("held");
         try_lock(&ours, false).unwrap();
         let seen = (0..300).filter(|&byte| is_held(&theirs, byte));
         assert_eq!(seen.collect::<Vec<_>>(), [100, 101, 201, 203]);
-        assert!((0..300).all(|byte| !is_held(&ours, byte)), "its own are no others'");
+        assert!((0..300).all(|byte| !is_held(&ours, byte)), "a program does not see its own locks");
         drop(ours);
         try_lock(&theirs, false).unwrap();
     }
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn who_writes_or_resizes_or_shares_too_little_is_not_served_beside() {
+    fn a_conflicting_qemu_program_prevents_serving() {
         for (byte, fits) in [(100, true), (101, false), (103, false), (200, false), (201, false), (203, true)]
         {
             let [ours, theirs] = opened_twice(&byte.to_string());
@@ -169,6 +169,6 @@ mod tests {
         }
         let [ours, theirs] = opened_twice("exclusive");
         control(&theirs, libc::F_OFD_SETLK, libc::F_WRLCK, 201).unwrap();
-        assert!(try_lock(&ours, false).is_err(), "somebody keeps it from everybody");
+        assert!(try_lock(&ours, false).is_err(), "another program has a write lock");
     }
 }

@@ -132,8 +132,8 @@ impl LoopDevice {
             .write(true)
             .custom_flags(rustix::fs::OFlags::DIRECT.bits() as i32)
             .open(file)?;
-        // The loop driver of Linux 6.1 takes the size that the kernel knows, which of a file that FUSE has just mounted is 0 until
-        // somebody asks; that of 6.18 asks.
+        // The loop driver of Linux 6.1 uses the cached size, which is 0 for a file just mounted by FUSE until a `stat`;
+        // that of 6.18 queries the size itself.
         backing.metadata()?;
         let mut tried = 0;
         loop {
@@ -255,7 +255,7 @@ impl LoopDevice {
     /// The kernel has no such elevator or tunable, or rejects the value.
     pub fn set_elevator(&self, name: &str, tunables: &[(String, String)]) -> io::Result<()> {
         let queue = self.sysfs().join("queue");
-        let told = |what: String| {
+        let failed_at = |what: String| {
             move |error: io::Error| {
                 io::Error::new(error.kind(), format!("{}: {what}: {error}", self.path().display()))
             }
@@ -264,14 +264,14 @@ impl LoopDevice {
         fs::write(&scheduler, name).map_err(|error| {
             let offered = fs::read_to_string(&scheduler).unwrap_or_default().replace(['[', ']'], "");
             let offered: Vec<&str> = offered.split_whitespace().collect();
-            told(format!("elevator '{name}'; it has {}", offered.join(", ")))(error)
+            failed_at(format!("elevator '{name}'; it has {}", offered.join(", ")))(error)
         })?;
         for (tunable, value) in tunables {
             let path = queue.join("iosched").join(tunable);
             // Without `create`: sysfs reports a missing file as a missing permission otherwise.
             let written =
                 OpenOptions::new().write(true).open(path).and_then(|mut it| it.write_all(value.as_bytes()));
-            written.map_err(told(format!("{name}'s {tunable} = {value}")))?;
+            written.map_err(failed_at(format!("{name}'s {tunable} = {value}")))?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Whether a name that the kernel shows is one of a file's: hard links and other mounts give it more than one.
+//! Comparison of names that the kernel reports with a file: hard links and other mounts give a file several names.
 
 use std::ffi::OsString;
 use std::fs;
@@ -7,9 +7,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file, and what tells its names from others'.
+/// A file, and the data to recognise its names.
 pub(crate) struct Names {
-    /// One of them, without symbolic links.
+    /// One of its names, without symbolic links.
     path: PathBuf,
     node: (u64, u64),
     /// `/proc/self/mountinfo`.
@@ -17,20 +17,20 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Of the file at `path`, if there is one.
+    /// The names of the file at `path`, if it exists.
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let path = fs::canonicalize(path).ok()?;
         let node = node(&path).ok()?;
         Some(Self { path, node, mounts: fs::read("/proc/self/mountinfo").unwrap_or_default() })
     }
 
-    /// Whether `name` is one of them. Only the file's own file system is asked, which has just answered: another may be a
-    /// server's that never does.
+    /// Whether `name` is one of them. Accesses only the file's own file system, which has just responded: another one may belong to a
+    /// server that does not respond.
     pub(crate) fn has(&self, name: &Path) -> bool {
         name == self.path || (self.is_near(name) && node(name).is_ok_and(|found| found == self.node))
     }
 
-    /// Whether `name` was one of them, if it is that of something deleted: then no path leads there, and `node` is asked.
+    /// Whether `name` was one of them, if it is the name of a deleted file: then there is no path, and `node` returns its numbers.
     pub(crate) fn had(&self, name: &Path, node: impl FnOnce() -> io::Result<(u64, u64)>) -> bool {
         name.as_os_str().as_bytes().ends_with(b" (deleted)")
             && self.is_near(name)
@@ -42,13 +42,13 @@ impl Names {
     }
 }
 
-/// What is at `path`, a symbolic link itself included: its file system and its number there.
+/// File system and inode number of the file at `path`; symbolic links are not followed.
 pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
-/// The file system that a path leads to, as `mountinfo` numbers it: that of the deepest mount above it, and of several at one
-/// place of the last, which covers the others.
+/// The file system of a path, by its number in `mountinfo`: that of the deepest mount above it; of several mounts at one
+/// directory the last, which covers the others.
 fn file_system<'a>(mountinfo: &'a [u8], path: &Path) -> Option<&'a [u8]> {
     let mounts = mountinfo.split(|&byte| byte == b'\n').filter_map(|line| {
         let mut fields = line.split(|&byte| byte == b' ').skip(2);
@@ -58,7 +58,7 @@ fn file_system<'a>(mountinfo: &'a [u8], path: &Path) -> Option<&'a [u8]> {
     mounts.max_by_key(|&(depth, _)| depth).map(|(_, number)| number)
 }
 
-/// A name as `/proc` has it, where a backslash begins the three octal digits of what would end a field.
+/// Decodes a name from `/proc`, in which characters that would end a field are a backslash and three octal digits.
 pub(crate) fn unescaped(field: &[u8]) -> PathBuf {
     let mut name = Vec::with_capacity(field.len());
     let mut rest = field.iter();
@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_path_leads_to_the_deepest_mount_and_of_several_there_to_the_last() {
+    fn a_path_is_on_the_deepest_and_latest_mount() {
         const MOUNTS: &[u8] = b"27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
             25 24 0:23 / /srv/a\\040b rw - tmpfs tmpfs rw\n\
             30 25 0:27 / /srv/a\\040b rw - tmpfs tmpfs rw\n\
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_escaped_is_a_byte_and_nothing_else_is() {
+    fn only_complete_escapes_are_decoded() {
         for (field, name) in [("/a\\040b", "/a b"), ("/\\134040", "/\\040"), ("/\\9\\4", "/\\9\\4")] {
             assert_eq!(unescaped(field.as_bytes()), Path::new(name));
         }
@@ -115,7 +115,7 @@ mod tests {
         assert_eq!([&file, &link, &other].map(|name| names.has(name)), [true, true, false]);
         let deleted = directory.join("file (deleted)");
         assert!(names.had(&deleted, || node) && !names.had(&file, || Ok(names.node)));
-        assert!(!names.had(Path::new("/proc/file (deleted)"), || panic!("another file system is asked")));
+        assert!(!names.had(Path::new("/proc/file (deleted)"), || panic!("another file system is accessed")));
         fs::remove_dir_all(directory).unwrap();
     }
 }

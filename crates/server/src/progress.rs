@@ -1,4 +1,4 @@
-//! What other threads see of the device's thread without waiting for it.
+//! The state of the device's thread, for other threads that must not wait for it.
 
 use std::fs;
 use std::process;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::descriptor_store::notify_service_manager;
 use crate::poller::Bell;
 
-/// How often a wait for progress looks.
+/// Period of checks while waiting for progress.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Counters that the device's thread advances, and its id.
@@ -82,7 +82,7 @@ impl Progress {
     }
 }
 
-/// Whether a device that has work does none of it.
+/// Detects that a device with work makes no progress.
 pub(crate) struct Stall<'a> {
     progress: &'a Progress,
     limit: Duration,

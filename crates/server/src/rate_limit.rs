@@ -1,4 +1,4 @@
-//! Limits how often a message is logged: others decide how often its cause occurs.
+//! Limits the rate of messages whose causes others control.
 
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};

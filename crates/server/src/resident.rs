@@ -26,7 +26,7 @@ const DATA: usize = 64 << 20;
 const SHARE: u64 = 16;
 const DATA_LEAST: usize = 4 << 20;
 
-/// Everything else that is allocated while the device serves: operations, the scheduler's state, statistics, snapshots.
+/// All other allocations while the device serves: operations, the scheduler's state, statistics, snapshots.
 const REST: usize = 8 << 20;
 
 /// Stack that a thread of the I/O path uses. Measured use is below 40 KiB; panics and formatted messages take more.
@@ -38,7 +38,7 @@ static RESERVED: AtomicBool = AtomicBool::new(false);
 /// The device serves from within a memory cgroup that has a limit.
 static LIMITED: AtomicBool = AtomicBool::new(false);
 
-/// What was reserved.
+/// The result of the reservation.
 pub(crate) struct Reserve {
     /// Data of requests that may be on their way, in bytes.
     pub(crate) data: usize,
@@ -46,7 +46,7 @@ pub(crate) struct Reserve {
     pub(crate) warning: Option<String>,
 }
 
-/// Reserves and locks what a server of an attached device needs. To be called before any other thread starts.
+/// Reserves and locks the memory of a server of an attached device. To be called before any other thread starts.
 pub(crate) fn reserve() -> Reserve {
     let limit = memory_limit::own();
     let share = limit.map_or(DATA, |limit| usize::try_from(limit / SHARE).unwrap_or(DATA));
@@ -83,7 +83,7 @@ pub(crate) fn reserve_for_supervisor() {
     populate_stack();
 }
 
-/// Has `malloc` take memory from one heap that never shrinks, and populates and locks so much of it.
+/// Makes `malloc` allocate from one heap that never shrinks, and populates and locks `bytes` of it.
 fn lock_heap(bytes: usize) -> io::Result<()> {
     #[cfg(target_env = "gnu")]
     for (parameter, value) in [(libc::M_ARENA_MAX, 1), (libc::M_MMAP_MAX, 0), (libc::M_TRIM_THRESHOLD, -1)] {
@@ -98,7 +98,7 @@ fn lock_heap(bytes: usize) -> io::Result<()> {
     Ok(unsafe { mlock(heap.as_ptr().cast_mut().cast(), bytes) }?)
 }
 
-/// Whether what the kernel allocates for this process while the device serves may make it wait for the device.
+/// Whether kernel allocations for this process may wait for the served device.
 pub(crate) fn is_limited() -> bool {
     LIMITED.load(Ordering::Relaxed)
 }
@@ -115,6 +115,6 @@ pub(crate) fn lock_stack() {
 pub(crate) fn populate_stack() {
     let mut stack = [0u8; STACK];
     black_box(&mut stack);
-    // SAFETY: the range is this function's own memory. What is refused leaves the thread as it was.
+    // SAFETY: the range is this function's own memory. A failure has no effect on the thread.
     let _ = unsafe { mlock(stack.as_mut_ptr().cast(), STACK) };
 }

@@ -37,20 +37,20 @@ use crate::thread::{DeviceThread, Waiting};
 /// Makes the back end, on the device's thread.
 pub type BackendFactory = Box<dyn FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send>;
 
-/// Makes an observer of the queue's events, given how the queue is set up.
+/// Creates an observer of the queue's events from the queue's options.
 pub type ObserverFactory = Box<dyn FnOnce(&Options) -> Box<dyn Observer + Send> + Send>;
 
 /// Default time for which a device's thread polls before it sleeps: the wake-up of an idle processor on a virtual machine, which the
 /// client needs to receive a reply.
 const POLL: Duration = Duration::from_micros(50);
 
-/// How often the server checks that its block device is still there: the removal of an idle device is not reported.
+/// Period of checks whether the block device was removed: the kernel does not report the removal of an idle device.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A disk that answers nothing for so long has failed: SCSI's error recovery starts after 30 s.
+/// A disk without a completion for this time has failed: SCSI's error recovery starts after 30 s.
 const TEARDOWN_LIMIT: Duration = Duration::from_secs(30);
 
-/// What is served, and how.
+/// The configuration of a server.
 pub struct Configuration {
     /// Holds the data.
     pub backend: BackendFactory,
@@ -72,21 +72,21 @@ pub struct Configuration {
     pub control: Option<PathBuf>,
     /// Punctuality of an emulated drive.
     pub punctuality: Punctuality,
-    /// How long the device's thread looks for more before it sleeps, as long as that finds something; zero never looks.
-    /// Single requests are spared the wake-up, some half of their way; a client that sends one after the other, each
-    /// within this time of the answer before, costs up to one processor for it. `None`: 50 µs in front of what answers at
-    /// once, and not at all in front of a disk. Never in front of an emulated drive.
+    /// How long the device's thread polls for requests before it sleeps, while polling is successful; zero: never.
+    /// Polling saves the wake-up of the thread, about half of a single request's latency. It costs up to one processor for a client that sends
+    /// each request within this time after the previous reply. `None`: 50 µs in front of memory, zero in front of a disk.
+    /// The thread never polls in front of an emulated drive.
     pub poll: Option<Duration>,
     /// How long the back end may take for one request, in real time, before the request fails; `None` for ever.
     pub request_timeout: Option<Duration>,
     /// How long the attached device may make no progress while it is taken down, before its users get errors.
     pub teardown_limit: Duration,
-    /// Receives the queue's every event.
+    /// Receives every event of the queue.
     pub observer: Option<ObserverFactory>,
 }
 
 impl Configuration {
-    /// That back end under that scheduler, without a front end.
+    /// The back end under the scheduler, without a front end.
     #[must_use]
     pub fn new(
         backend: impl FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send + 'static,
@@ -166,8 +166,8 @@ struct Serving {
     refused: Vec<String>,
 }
 
-/// Serves until SIGINT, SIGTERM, SIGHUP unless it is ignored, or an order to stop; takes everything down and reports. A second
-/// signal gives up on whoever still uses the attached device. With TLS, SIGHUP reads the certificates again instead.
+/// Serves until SIGINT, SIGTERM, SIGHUP (unless ignored), or an order to stop; takes everything down and reports. A second
+/// signal ends the wait for users of the attached device. With TLS, SIGHUP reads the certificates again instead.
 ///
 /// # Errors
 /// The server could not start, or its thread failed.
@@ -180,7 +180,7 @@ pub fn run(configuration: Configuration) -> Result<Report, ServeError> {
 /// # Errors
 /// As there.
 pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> Result<Report, ServeError> {
-    // Before anything is attached: a signal in between must take it down again.
+    // Installed before anything is attached: a signal in between must take it down again.
     let failed = |error| ServeError::io("handling signals", error);
     let hangups = if configuration.nbd.as_ref().is_some_and(|nbd| nbd.tls.is_some()) {
         Some(signals_of([libc::SIGHUP]).map_err(failed)?)
@@ -205,7 +205,7 @@ pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> 
     let stop = server.stop.clone();
     thread::Builder::new()
         .name("signals".into())
-        .spawn(move || hear(signals, &stop, &is_asked))
+        .spawn(move || wait_for_signals(signals, &stop, &is_asked))
         .map_err(failed)?;
     if let Some(interval) = progress::watchdog_interval() {
         let (progress, bell) = (server.line.progress.clone(), server.line.bell.clone());
@@ -246,7 +246,7 @@ fn stop_without_supervisor(mut orphaned: UnixStream, stop: &Sender<Stop>, is_ask
     }
 }
 
-fn hear(mut signals: UnixStream, stop: &Sender<Stop>, is_asked: &AtomicBool) {
+fn wait_for_signals(mut signals: UnixStream, stop: &Sender<Stop>, is_asked: &AtomicBool) {
     while matches!(signals.read(&mut [0]), Ok(1)) {
         is_asked.store(true, Ordering::Relaxed);
         if stop.send(Stop::Asked).is_err() {
@@ -422,13 +422,13 @@ fn prepare(
 }
 
 /// How long to poll before sleeping, given the option.
-fn poll(said: Option<Duration>, backend: &dyn Backend) -> Duration {
+fn poll(option: Option<Duration>, backend: &dyn Backend) -> Duration {
     // At the real-time priority of an emulated drive's thread, polling would take the processor from the clients.
     if backend.keeps_time() {
         return Duration::ZERO;
     }
     // A disk wakes the thread anyway, and until then the kernel's workers may need this processor.
-    said.unwrap_or(if backend.wake_fd().is_some() { Duration::ZERO } else { POLL })
+    option.unwrap_or(if backend.wake_fd().is_some() { Duration::ZERO } else { POLL })
 }
 
 impl Server {
@@ -450,7 +450,7 @@ impl Server {
         &self.addresses
     }
 
-    /// What is served.
+    /// The geometry of the served device.
     #[must_use]
     pub const fn geometry(&self) -> Geometry {
         self.geometry
@@ -558,7 +558,7 @@ impl Server {
     }
 }
 
-/// How often a server that is taken down looks whether the device's thread has ended.
+/// Period of checks for the end of the device's thread during teardown.
 const LOOK_FOR_END: Duration = Duration::from_millis(2);
 
 impl Drop for Server {

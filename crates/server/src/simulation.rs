@@ -18,7 +18,7 @@ pub use crate::nbd::memory::{Bytes, Channel};
 use crate::nbd::negotiation::Agreed;
 use crate::statistics::Watch;
 
-/// The place of the only front end.
+/// The index of the only front end.
 const FRONT: u8 = 0;
 
 /// A server's core and its clients.
@@ -157,7 +157,7 @@ impl Simulated {
         self.core.is_done()
     }
 
-    /// What a faulty scheduler did, once for each fault.
+    /// The fault of a scheduler, once for each fault.
     pub fn fault(&mut self) -> Option<String> {
         self.core.fault()
     }

@@ -1,8 +1,8 @@
-//! How a thread waits for a point in time: it sleeps until shortly before, and polls for the rest.
+//! Waiting for a point in time: the thread sleeps until shortly before, and polls for the rest.
 //!
-//! A real-time thread that polls keeps all others from its processor, among them the kernel's thread that completes the latest reply
-//! (ksoftirqd), which no other processor can run. Polling is therefore limited to a given time in a row, however often the point is put
-//! off, and does not follow a reply directly: the thread then sleeps, if only for a microsecond.
+//! A real-time thread that polls prevents all other threads from running on its processor, including the kernel thread that completes the
+//! latest reply (ksoftirqd), which cannot run on another one. Polling is therefore limited to a given continuous time, however often the
+//! point is postponed. It does not follow a reply directly: the thread first sleeps for at least a microsecond.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ const LEAST: Duration = Duration::from_micros(1);
 /// Decides between sleeping and polling.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpinSleep {
-    /// How long before the point polling starts.
+    /// The time before the point at which polling starts.
     before: Duration,
-    /// Start of polling, in real time like everything here: a drive's time may go faster.
+    /// Start of polling. All times here are real time; a drive's time may advance faster.
     since: Option<Duration>,
     /// Other threads run first.
     yields: bool,
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn it_sleeps_until_shortly_before_and_polls_for_the_rest() {
+    fn the_thread_sleeps_until_shortly_before_and_then_polls() {
         let mut waiting = SpinSleep::new(micros(60));
         assert_eq!(waiting.sleep(micros(0), micros(100)), micros(40));
         assert_eq!([41, 70, 99].map(|n| waiting.sleep(micros(n), micros(100 - n))), [Duration::ZERO; 3]);
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_that_is_put_off_again_and_again_does_not_make_it_poll_all_the_time() {
+    fn polling_is_limited_if_the_point_is_postponed_repeatedly() {
         let mut waiting = SpinSleep::new(micros(60));
         let polled = (0..1000).filter(|&n| waiting.sleep(micros(n), micros(5)).is_zero()).count();
         assert!((900..990).contains(&polled), "of a thousand microseconds it polled for {polled}");
@@ -79,7 +79,7 @@ mod tests {
         assert_eq!(waiting.sleep(micros(0), micros(20)), micros(20));
         assert_eq!(waiting.sleep(micros(1), micros(19)), Duration::ZERO);
         waiting.answered();
-        assert_eq!(waiting.sleep(micros(2), micros(100)), micros(40), "which is a sleep as well");
+        assert_eq!(waiting.sleep(micros(2), micros(100)), micros(40), "the next wait begins with a sleep");
         assert_eq!(waiting.sleep(micros(43), micros(59)), Duration::ZERO);
     }
 }

@@ -1,4 +1,4 @@
-//! What a device measures of itself while it serves.
+//! Measurements of a device while it serves.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use hdrhistogram::Histogram;
 
 use crate::log::DecisionLog;
 
-/// Latencies beyond this are counted as this: nobody waits longer for a disk and still hopes.
+/// The longest recorded latency; longer ones are counted as this one.
 const LONGEST_NS: u64 = 1_000_000_000_000;
 
-/// Processes that are told apart; those beyond share one account, so that a hostile client cannot grow the table.
+/// Processes with an account of their own. Further ones share an account, so that a hostile client cannot grow the table.
 const PROCESSES: usize = 64;
 
 /// A distribution of times.
@@ -26,12 +26,12 @@ impl Default for Times {
 }
 
 impl Times {
-    /// One more.
+    /// Adds a time.
     pub fn record(&mut self, time: Span) {
         self.0.saturating_record(time.as_nanos());
     }
 
-    /// In a few numbers.
+    /// A summary.
     #[must_use]
     pub fn summary(&self) -> TimesSummary {
         let at = |quantile| self.0.value_at_quantile(quantile);
@@ -46,49 +46,49 @@ impl Times {
         }
     }
 
-    /// The sum of all, in nanoseconds.
+    /// The sum of all times in nanoseconds.
     #[must_use]
     pub fn sum_ns(&self) -> u64 {
         (self.0.mean() * self.0.len() as f64) as u64
     }
 
-    /// Pairs of an upper bound in nanoseconds and how many were not above it: powers of two from 1 µs to 8 s.
+    /// Upper bounds in nanoseconds (powers of two from 1 µs to 8 s) with the number of times at or below.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> {
         (0..24).map(|n| 1_000u64 << n).map(|bound| (bound, self.0.count_between(0, bound)))
     }
 }
 
-/// One kind of operation's account.
+/// Measurements of one kind of operation.
 #[derive(Clone, Default)]
 pub struct Account {
-    /// Operations done.
+    /// Successful operations.
     pub done: u64,
-    /// Operations failed.
+    /// Failed operations.
     pub failed: u64,
     /// Bytes moved.
     pub bytes: u64,
-    /// From submission to the answer, also that it failed.
+    /// From submission to the result, failures included.
     pub latency: Times,
-    /// From submission to dispatch: what the scheduler and the queue took.
+    /// From submission to dispatch: the time in the queue.
     pub wait: Times,
 }
 
-/// A device's accounts since it started.
+/// Measurements of a device since its start.
 #[derive(Clone, Default)]
 pub struct Statistics {
     operations: [Account; 4],
     processes: BTreeMap<u32, ProcessAccount>,
-    /// How late answers were, where something says when they should have come.
+    /// Lateness of results, if the back end completes jobs at given times.
     pub lateness: Times,
-    /// Requests dispatched; merging makes it fewer than operations.
+    /// Dispatched requests; fewer than operations because of merging.
     pub dispatched: u64,
-    /// Where the latest of them ended.
+    /// The end of the latest one.
     pub head: Sector,
     /// Deliberate waits begun.
     pub holds: u64,
-    /// Switches of schedulers, and what the latest cost.
+    /// Number of scheduler switches, and the report of the latest one.
     pub switches: (u64, Option<SwitchReport>),
-    /// Requests found broken as a whole and sent again in parts.
+    /// Failed requests that were repeated piece by piece.
     pub salvaged: u64,
     /// Faults of schedulers, from each of which the queue recovered.
     pub faults: u64,
@@ -97,19 +97,19 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// The account of one kind of operation.
+    /// The measurements of one kind of operation.
     #[must_use]
     pub const fn account(&self, op: Op) -> &Account {
         &self.operations[op as usize]
     }
 
-    /// Every process's account, by its number.
+    /// The measurements of each process, by its number.
     #[must_use]
     pub const fn processes(&self) -> &BTreeMap<u32, ProcessAccount> {
         &self.processes
     }
 
-    /// Operations failed, of any kind.
+    /// Failed operations of all kinds.
     #[must_use]
     pub fn failed(&self) -> u64 {
         self.operations.iter().map(|account| account.failed).sum()
@@ -141,15 +141,15 @@ impl Statistics {
         }
     }
 
-    /// A process is gone, and its account with it.
+    /// A process has ended: removes its account.
     pub fn exited(&mut self, process: Process) {
         self.processes.remove(&process.group);
     }
 }
 
-/// Hears a queue's events: counts them, and passes them on to the decision log and to whoever else listens.
+/// Observes a queue: counts its events, and passes them to the decision log and to another observer.
 pub struct Watch {
-    /// The accounts.
+    /// The measurements.
     pub statistics: Statistics,
     /// The decision log, while it is on.
     pub log: Option<DecisionLog>,
@@ -166,8 +166,8 @@ impl Watch {
         Self { statistics: Statistics::default(), log: None, observer, fault: None }
     }
 
-    /// Ends the decision log if its time is over, whether anything happens then or not: its file may be on what somebody wants to
-    /// unmount. When that will be, if it is on.
+    /// Ends the decision log at its time, also without events, because its file may be on a file system that is to be unmounted. Returns
+    /// the time of the end, if a log is on.
     pub(crate) fn log_until(&mut self, now: Time) -> Option<Time> {
         self.log.take_if(|log| log.until() <= now);
         self.log.as_ref().map(DecisionLog::until)
@@ -208,7 +208,7 @@ mod tests {
     use elevator::queue::Token;
 
     #[test]
-    fn what_failed_was_neither_read_nor_written_by_anybody() {
+    fn bytes_of_failed_operations_are_not_counted() {
         let mut statistics = Statistics::default();
         let (at, process) = (Time::ZERO, Process::single(7));
         for outcome in [Outcome::Done, Outcome::Failed] {

@@ -40,7 +40,7 @@ pub(crate) struct Waiting {
     pub(crate) spin_sleep: SpinSleep,
     /// Polls after an event before it sleeps.
     pub(crate) busy_poll: BusyPoll,
-    /// How long the back end may take for a request; `None` for as long as it likes.
+    /// How long the back end may take for a request; `None`: no limit.
     pub(crate) request_timeout: Option<Duration>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct DeviceThread {
     /// Messages about failed operations: a broken disk has thousands in a second.
     failures: RateLimit,
     overdue: RateLimit,
-    /// When to look for requests that the back end has had for too long.
+    /// The next check for requests that exceed the time limit in the back end.
     next_check: Time,
     progress: Arc<Progress>,
 }
@@ -158,7 +158,7 @@ impl DeviceThread {
         Ok(())
     }
 
-    /// Fails what the back end has had for too long, four times within that time.
+    /// Fails requests that exceed the time limit in the back end; called four times per limit.
     fn check_overdue(&mut self, now: Time) {
         let Some(limit) = self.waiting.request_timeout.filter(|_| now >= self.next_check) else { return };
         self.next_check = now + self.clock.span(limit / 4);

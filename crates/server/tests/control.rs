@@ -13,7 +13,7 @@ use common::{Directory, Served};
 use server::control::Client;
 
 #[test]
-fn everything_that_can_be_asked_is_answered() {
+fn every_order_has_a_reply() {
     let directory = Directory::in_memory();
     let (socket, control, log) = (directory.join("sock"), directory.join("control"), directory.join("log"));
     let address = format!("unix:{}", socket.display());
@@ -65,7 +65,7 @@ fn everything_that_can_be_asked_is_answered() {
 }
 
 #[test]
-fn nonsense_on_the_control_socket_is_answered_with_an_error() {
+fn invalid_input_on_the_control_socket_has_an_error_reply() {
     let directory = Directory::in_memory();
     let control = directory.join("control");
     let server = Served::start(&["--memory", "1M", "--control", &control.to_string_lossy()]);
@@ -99,9 +99,9 @@ fn a_second_server_on_the_same_file_or_socket_is_refused() {
     first.stop();
 }
 
-/// Also of a device that nobody asks for anything meanwhile.
+/// Also on a device without requests.
 #[test]
-fn a_log_of_which_the_time_is_over_makes_room_for_the_next() {
+fn a_log_whose_time_is_over_makes_room_for_the_next() {
     let directory = Directory::in_memory();
     let control = directory.join("control");
     let server = Served::start(&["--memory", "1M", "--control", &control.to_string_lossy()]);
@@ -109,22 +109,22 @@ fn a_log_of_which_the_time_is_over_makes_room_for_the_next() {
     client.log(directory.join("first"), Duration::from_millis(20)).unwrap();
     let began = Instant::now();
     while client.show().unwrap().log_lost.is_some() {
-        assert!(began.elapsed() < Duration::from_secs(60), "it is not over");
+        assert!(began.elapsed() < Duration::from_secs(60), "the log does not end");
         std::thread::sleep(Duration::from_millis(5));
     }
-    // Longer than this test takes on a busy machine.
+    // Longer than the test takes on a busy machine.
     client.log(directory.join("second"), Duration::from_secs(600)).unwrap();
-    assert_eq!(client.show().unwrap().log_lost, Some(0), "it is on");
+    assert_eq!(client.show().unwrap().log_lost, Some(0), "the log is being written");
     assert!(client.log(directory.join("third"), Duration::from_secs(60)).is_err());
-    assert!(!directory.join("third").exists(), "nothing is left of what was refused");
+    assert!(!directory.join("third").exists(), "a rejected log leaves no file");
     assert!(client.log(directory.join("second"), Duration::from_secs(60)).is_err());
-    assert!(directory.join("second").exists(), "it is being written");
+    assert!(directory.join("second").exists(), "the log is being written");
     server.stop();
 }
 
-/// More is submitted behind a switch that drains than the queue has room for: its submitters were never told to wait.
+/// Behind a draining switch, more operations are submitted than the queue has room for: their submitters do not sleep.
 #[test]
-fn a_client_with_much_under_way_goes_on_after_a_switch_that_drains() {
+fn a_client_with_many_requests_continues_after_a_draining_switch() {
     let directory = Directory::in_memory();
     let (socket, control) = (directory.join("sock"), directory.join("control"));
     let address = format!("unix:{}", socket.display());
@@ -142,20 +142,20 @@ fn a_client_with_much_under_way_goes_on_after_a_switch_that_drains() {
     let mut client = Client::connect(&control).unwrap();
     while client.show().unwrap().unfinished < 20 {}
     client.switch("noop", true).unwrap();
-    assert!(client.show().unwrap().draining_ns.is_some(), "it drains while the rest arrives");
+    assert!(client.show().unwrap().draining_ns.is_some(), "the queue drains while the rest arrives");
     ask(40..250);
     for answer in 0..250 {
         let (_, error) = disk.reply().unwrap_or_else(|error| panic!("after {answer} answers: {error}"));
         assert_eq!(error, 0);
         std::io::Read::read_exact(&mut disk.stream, &mut [0; 4096]).unwrap();
     }
-    assert_eq!(disk.read(0, 512).unwrap(), [0; 512], "and is still listened to");
+    assert_eq!(disk.read(0, 512).unwrap(), [0; 512], "the client is still served");
     server.stop();
 }
 
-/// By whoever looks after the machine, who is not the client that hears the error.
+/// The administrator reads the log; only the client receives the error.
 #[test]
-fn the_first_operation_that_fails_is_told_and_not_each_that_follows() {
+fn the_first_failed_operation_is_logged_and_later_ones_are_counted() {
     let directory = Directory::on_disk();
     let (file, socket) = (directory.join("disk"), directory.join("sock"));
     let address = format!("unix:{}", socket.display());
@@ -177,9 +177,9 @@ fn the_first_operation_that_fails_is_told_and_not_each_that_follows() {
     assert!(!line.contains("failed"), "{line}");
 }
 
-/// It would be lost with the scheduler that leaves.
+/// A setting of the old scheduler would be lost with it.
 #[test]
-fn what_is_set_while_a_switch_drains_is_set_of_the_scheduler_that_comes() {
+fn tunables_set_during_a_draining_switch_apply_to_the_new_scheduler() {
     let directory = Directory::in_memory();
     let (socket, control) = (directory.join("sock"), directory.join("control"));
     let address = format!("unix:{}", socket.display());
@@ -204,7 +204,7 @@ fn what_is_set_while_a_switch_drains_is_set_of_the_scheduler_that_comes() {
     server.stop();
 }
 
-/// Whoever has all descriptors for a while takes nothing away for longer, and costs no processor.
+/// A temporary lack of descriptors has no lasting effect, and the server does not spin meanwhile.
 #[test]
 fn sockets_outlive_a_lack_of_descriptors() {
     use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
@@ -223,7 +223,7 @@ fn sockets_outlive_a_lack_of_descriptors() {
     let share = (processor_ticks(server.pid()) - cost) as f64 / 100.0 / began.elapsed().as_secs_f64();
     prlimit(pid, Resource::Nofile, before).unwrap();
     drop(waiting);
-    assert!(share < 0.3, "{share} of a processor while nobody can be let in");
+    assert!(share < 0.3, "{share} of a processor while no client can be accepted");
     Nbd::connect_patiently(&socket).read(0, 512).unwrap();
     Client::connect(&control).unwrap().show().unwrap();
     server.stop();
@@ -236,9 +236,9 @@ fn processor_ticks(pid: u32) -> u64 {
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
 }
 
-/// A disk in memory has read within the round that the request came in.
+/// A disk in memory completes a read within the round in which it arrives.
 #[test]
-fn what_a_read_from_memory_took_is_its_way_and_to_be_dispatched_at_once_took_nothing() {
+fn a_read_from_memory_has_a_latency_and_no_queueing_time() {
     let directory = Directory::in_memory();
     let socket = directory.join("sock");
     let server = Served::start(&["--memory", "1M", "--nbd", &format!("unix:{}", socket.display())]);
@@ -253,7 +253,7 @@ fn what_a_read_from_memory_took_is_its_way_and_to_be_dispatched_at_once_took_not
 }
 
 #[test]
-fn silent_clients_keep_nobody_from_the_control_socket() {
+fn silent_clients_do_not_exclude_others_from_the_control_socket() {
     let directory = Directory::in_memory();
     let control = directory.join("control");
     let path = control.to_string_lossy().into_owned();
@@ -263,15 +263,19 @@ fn silent_clients_keep_nobody_from_the_control_socket() {
     first.show().unwrap();
     let silent: Vec<_> = (1..16).map(|_| UnixStream::connect(&control).unwrap()).collect();
     let full = Client::connect(&control).and_then(|mut client| client.show());
-    let told = full.err().map(|error| error.to_string());
-    assert_eq!(told.as_deref(), Some("all 16 places are taken"), "they have only just come");
+    let error_text = full.err().map(|error| error.to_string());
+    assert_eq!(
+        error_text.as_deref(),
+        Some("all 16 places are taken"),
+        "the silent clients have only just connected"
+    );
     std::thread::sleep(Duration::from_millis(1100));
-    // As many as were silent, and one more in the place of the first of them.
+    // As many clients as before, and one more, which displaces the first one.
     let mut clients: Vec<_> = silent.iter().map(|_| Client::connect(&control).unwrap()).collect();
     clients.iter_mut().for_each(|client| _ = client.show().unwrap());
-    assert!(Client::connect(&control).unwrap().show().is_ok(), "one has been idle for long");
+    assert!(Client::connect(&control).unwrap().show().is_ok(), "one client has been idle long enough");
     std::thread::sleep(Duration::from_millis(1100));
-    first.show().expect("it was let go while it asked for nothing, and comes again");
+    first.show().expect("a client that was disconnected while idle reconnects");
     server.stop();
     let words = std::io::read_to_string(words).unwrap();
     assert_eq!(words.matches("was turned away: all 16 places are taken").count(), 1, "{words}");

@@ -1,4 +1,4 @@
-//! The device without a thread: times are what the test says they are.
+//! The device without a thread: the tests pass all times.
 
 mod common;
 
@@ -14,7 +14,7 @@ use elevator::{Flags, Op, Scheduler, Sector, Sectors, Span, Time};
 use rustix::io::Errno;
 use schedulers::{Environment, Spec};
 use server::backend::{Backend, Done, Emulated, Geometry, Job, Medium, Memory, Nature, Nothing, Payload};
-use server::{Answer, Ask, Device, Failure, News, Watch};
+use server::{Answer, Device, Failure, FrontEndEvent, NewOperation, Watch};
 
 fn scheduler(name: &str) -> Box<dyn Scheduler> {
     Spec::parse(name).unwrap().build(&Environment::default()).unwrap()
@@ -45,7 +45,7 @@ fn device(name: &str, backend: Box<dyn Backend>) -> (Device, Shared) {
     (Device::new(Queue::observed(options, scheduler(name), watch), backend), shared)
 }
 
-fn ask(device: &mut Device, now: Time, cookie: u64, op: Op, start: u64, sectors: u32) {
+fn submit(device: &mut Device, now: Time, cookie: u64, op: Op, start: u64, sectors: u32) {
     let payload = match op {
         Op::Read | Op::Write => {
             let mut buffer = device.pool.take(sectors as usize * 512);
@@ -55,16 +55,17 @@ fn ask(device: &mut Device, now: Time, cookie: u64, op: Op, start: u64, sectors:
         _ => Payload::None,
     };
     let (start, sectors) = (Sector(start), Sectors(sectors));
-    let ask = Ask { cookie, op, start, sectors, flags: Flags::default(), process: None, payload };
-    let _ = device.submit(now, 0, ask);
+    let operation =
+        NewOperation { cookie, op, start, sectors, flags: Flags::default(), process: None, payload };
+    let _ = device.submit(now, 0, operation);
 }
 
 fn answers(device: &mut Device) -> Vec<Answer> {
     let now = device.now();
-    std::iter::from_fn(|| device.news(now))
-        .filter_map(|news| match news {
-            News::Answer(answer) => Some(answer),
-            News::Woken(_) => None,
+    std::iter::from_fn(|| device.next_event(now))
+        .filter_map(|event| match event {
+            FrontEndEvent::Answer(answer) => Some(answer),
+            FrontEndEvent::Woken(_) => None,
         })
         .collect()
 }
@@ -105,24 +106,24 @@ impl Backend for Bad {
 }
 
 #[test]
-fn a_bad_sector_fails_the_operation_that_asked_for_it_and_not_those_merged_with_it() {
+fn a_bad_sector_fails_only_its_operation_and_not_those_merged_with_it() {
     let memory = Memory::new(1 << 20, 4);
     let (mut device, checker) =
         device("deadline", Box::new(Bad { memory, sector: 20, done: VecDeque::new() }));
     device.plug();
     for cookie in 0..8 {
-        ask(&mut device, Time::ZERO, cookie, Op::Write, cookie * 8, 8);
+        submit(&mut device, Time::ZERO, cookie, Op::Write, cookie * 8, 8);
     }
     device.unplug();
     device.advance(Time::ZERO);
     let failed: Vec<(u64, Errno)> =
         answers(&mut device).iter().filter_map(|a| a.result.err().map(|error| (a.cookie, error))).collect();
     assert_eq!(failed, [(2, Errno::IO)]);
-    assert_eq!(device.statistics().salvaged, 1, "they had been one request");
+    assert_eq!(device.statistics().salvaged, 1, "the operations were one request");
     let failure = Failure { op: Op::Write, start: Sector(16), sectors: Sectors(8), error: Errno::IO };
     assert_eq!((device.failure(), device.failure()), (Some(failure), None));
     for cookie in (0..8).filter(|&cookie| cookie != 2) {
-        ask(&mut device, Time::ZERO, cookie, Op::Read, cookie * 8, 8);
+        submit(&mut device, Time::ZERO, cookie, Op::Read, cookie * 8, 8);
         device.advance(Time::ZERO);
         match &answers(&mut device)[..] {
             [Answer { result: Ok(()), payload: Payload::Data(data), .. }] => {
@@ -136,14 +137,14 @@ fn a_bad_sector_fails_the_operation_that_asked_for_it_and_not_those_merged_with_
 }
 
 #[test]
-fn an_emulated_drive_tells_what_its_store_could_not() {
+fn an_emulated_drive_reports_errors_of_its_store() {
     let memory = Memory::new(1 << 20, 4);
     let store = Box::new(Bad { memory, sector: 20, done: VecDeque::new() });
     let drive = Box::new(Fixed::new(1 << 20, 4, Span::from_millis(1)));
     let backend = Emulated::new(drive, store, write_through()).unwrap();
     let (mut device, _) = device("noop", Box::new(backend));
     for cookie in 0..4 {
-        ask(&mut device, Time::ZERO, cookie, Op::Write, cookie * 16, 8);
+        submit(&mut device, Time::ZERO, cookie, Op::Write, cookie * 16, 8);
     }
     device.advance(Time::ZERO);
     device.advance(Time::ZERO + Span::from_millis(10));
@@ -151,7 +152,7 @@ fn an_emulated_drive_tells_what_its_store_could_not() {
     assert_eq!(results, [(0, Ok(())), (1, Err(Errno::IO)), (2, Ok(())), (3, Ok(()))]);
 }
 
-/// However late the host looks, the model serves one request after the other without a gap.
+/// The model serves consecutive requests without a gap, however late the host polls.
 #[test]
 fn lateness_never_accumulates() {
     const SERVICE: Span = Span::from_millis(1);
@@ -162,12 +163,12 @@ fn lateness_never_accumulates() {
         let (mut device, checker) = device("noop", Box::new(backend));
         let mut random = Random(7);
         for cookie in 0..100 {
-            ask(&mut device, Time::ZERO, cookie, Op::Read, random.below(1 << 20), 8);
+            submit(&mut device, Time::ZERO, cookie, Op::Read, random.below(1 << 20), 8);
         }
         let (mut now, mut answered) = (Time::ZERO, 0);
         device.advance(now);
         while answered < 100 {
-            // Always some hundred microseconds later than it was told.
+            // The host polls some hundred microseconds late each time.
             let (event, _) = device.due();
             now = event.unwrap().max(now) + Span::from_micros(1 + random.below(900));
             device.advance(now);
@@ -175,16 +176,16 @@ fn lateness_never_accumulates() {
             device.answered(now, true);
         }
         let late = now.since(Time::ZERO + SERVICE * 100);
-        assert!(late < SERVICE, "depth {depth}: the hundredth was {late} late");
+        assert!(late < SERVICE, "depth {depth}: the hundredth request was {late} late");
         assert!(device.statistics().lateness.summary().max_ns < 2_000_000);
         checker.0.lock().unwrap().finish();
         assert_eq!(checker.0.lock().unwrap().violations(), [] as [String; 0]);
     }
 }
 
-/// A disk that is written, discarded, flushed and switched under, against a plain array.
+/// Writes, discards, flushes and switches of schedulers, compared with a plain array.
 #[test]
-fn what_is_read_is_what_was_written_under_every_scheduler_and_while_they_are_switched() {
+fn reads_return_written_data_under_every_scheduler_and_during_switches() {
     const SECTORS: u64 = 2048;
     let names = ["noop", "deadline", "stream(deadline)", "bfq", "kyber", "look", "sstf", "c-scan"];
     for seed in 1..=8u64 {
@@ -200,7 +201,7 @@ fn what_is_read_is_what_was_written_under_every_scheduler_and_while_they_are_swi
         let mut model = vec![0u8; SECTORS as usize];
         let mut now = Time::ZERO;
         for round in 0..2000 {
-            // One stripe for each operation of a round: what overlaps in flight has no order.
+            // One stripe for each operation of a round, because overlapping operations in flight have no order.
             device.plug();
             let operations: Vec<(Op, u64, u32, u8)> = (0..1 + random.below(16))
                 .map(|stripe| {
@@ -226,7 +227,7 @@ fn what_is_read_is_what_was_written_under_every_scheduler_and_while_they_are_swi
                 let _ = device.submit(
                     now,
                     0,
-                    Ask { cookie: cookie as u64, op, start, sectors, flags, process: None, payload },
+                    NewOperation { cookie: cookie as u64, op, start, sectors, flags, process: None, payload },
                 );
             }
             device.unplug();
@@ -267,7 +268,7 @@ fn what_is_read_is_what_was_written_under_every_scheduler_and_while_they_are_swi
     }
 }
 
-/// Memory with a cache that cannot be flushed, and knows no forced unit access.
+/// Memory with a cache that cannot be flushed and without forced unit access.
 struct Unflushable(Memory, VecDeque<Job>);
 
 impl Backend for Unflushable {
@@ -290,7 +291,7 @@ impl Backend for Unflushable {
 }
 
 #[test]
-fn a_write_that_is_to_be_durable_fails_with_the_flush_that_would_have_made_it_so() {
+fn a_durable_write_fails_with_its_flush() {
     let backend = Unflushable(Memory::new(1 << 20, 4), VecDeque::new());
     let (mut device, _) = device("deadline", Box::new(backend));
     let fua = Flags { fua: true, ..Flags::default() };
@@ -302,7 +303,7 @@ fn a_write_that_is_to_be_durable_fails_with_the_flush_that_would_have_made_it_so
         let _ = device.submit(
             Time::ZERO,
             0,
-            Ask { cookie, op: Op::Write, start, sectors, flags, process: None, payload },
+            NewOperation { cookie, op: Op::Write, start, sectors, flags, process: None, payload },
         );
     }
     device.advance(Time::ZERO);
@@ -311,7 +312,7 @@ fn a_write_that_is_to_be_durable_fails_with_the_flush_that_would_have_made_it_so
     assert_eq!(results, [(0, Ok(())), (1, Err(Errno::IO)), (2, Err(Errno::IO))]);
 }
 
-/// Breaks the first time that it is looked at.
+/// Panics at the first poll.
 struct Breaking(Memory);
 
 impl Backend for Breaking {
@@ -324,7 +325,7 @@ impl Backend for Breaking {
     }
 
     fn poll(&mut self, _now: Time) -> Option<Done> {
-        panic!("as a fault in the server itself would")
+        panic!("a fault in the server itself")
     }
 
     fn describe(&self) -> String {
@@ -333,7 +334,7 @@ impl Backend for Breaking {
 }
 
 #[test]
-fn a_device_thread_that_breaks_ends_the_server() {
+fn a_panic_in_the_devices_thread_ends_the_server() {
     use server::Configuration;
     let backend = || Ok(Box::new(Breaking(Memory::new(1 << 20, 4))) as Box<dyn Backend>);
     let server =
@@ -344,7 +345,7 @@ fn a_device_thread_that_breaks_ends_the_server() {
     assert_eq!(waiting.recv_timeout(std::time::Duration::from_secs(60)), Ok(true), "it waits for ever");
 }
 
-/// Memory that is said to stand on a block device, which this test can take away.
+/// Memory that reports a block device below it, which the test can remove.
 struct Pulled(Memory, PathBuf);
 
 impl Backend for Pulled {
@@ -370,7 +371,7 @@ impl Backend for Pulled {
 }
 
 #[test]
-fn a_block_device_that_is_taken_away_ends_its_server() {
+fn a_removed_block_device_ends_its_server() {
     use server::{Configuration, ServeError};
     let sysfs = std::env::temp_dir().join(format!("dwell-pulled-{}", std::process::id()));
     std::fs::create_dir(&sysfs).unwrap();

@@ -1,9 +1,9 @@
-//! What was promised is there after `kill -9`: a writer logs every acknowledgement, the server is killed at random, and
-//! everything that was acknowledged with FUA, or before an acknowledged flush, is looked for after the next start.
+//! Durable writes survive `kill -9`: a writer logs every acknowledgement, the server is killed at random times, and
+//! after the next start the test reads everything that was acknowledged with FUA or before an acknowledged flush.
 //!
-//! `DWELL_KILLS` sets how many times, `DWELL_VERIFY_SECONDS` how long fio verifies mixed I/O on an emulated drive while
-//! schedulers are switched, `DWELL_VERIFY_SPEED` how many times faster than natural that drive goes; the defaults keep the
-//! ordinary test run short.
+//! `DWELL_KILLS` sets the number of kills, `DWELL_VERIFY_SECONDS` how long fio verifies mixed I/O on an emulated drive while
+//! schedulers are switched, `DWELL_VERIFY_SPEED` the speed of that drive relative to real time; the defaults are for a
+//! short test run.
 
 mod common;
 
@@ -19,14 +19,14 @@ use common::{Directory, Loop, Random, Served, can_attach, have, run};
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 512;
 
-/// What the writer knows of a block: the newest promised version, and every later one that may or may not be there.
+/// The writer's record of a block: the newest durable version, and the latest one, which may or may not be present.
 #[derive(Default, Clone)]
 struct Known {
     promised: u64,
     latest: u64,
 }
 
-/// A block that tells which one it is, in which version, in every part of it, so that torn writes show.
+/// The content of a block: its number and version in each part of it, so that torn writes are detected.
 fn block(number: u64, version: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(BLOCK as usize);
     while bytes.len() < BLOCK as usize {
@@ -36,11 +36,11 @@ fn block(number: u64, version: u64) -> Vec<u8> {
     bytes
 }
 
-/// Writes at depth until the server is gone. One block has at most one write under way: the order of two is nobody's.
+/// Keeps several writes in flight until the server ends. A block has at most one write in flight, because the order of two is undefined.
 fn write_until_killed(socket: &Path, known: &mut [Known], random: &mut Random, stopped: &AtomicBool) {
-    // It may be gone before it was there.
+    // The server may have been killed before it listened.
     let Ok(mut client) = Nbd::try_connect(socket) else { return };
-    // By cookie: the block and version of a write and whether it was FUA, or what a flush covers.
+    // By cookie: the block and version of a write and whether it was FUA, or the versions that a flush covers.
     enum Sent {
         Write { block: u64, version: u64, fua: bool },
         Flush { covers: Vec<(u64, u64)> },
@@ -105,13 +105,13 @@ fn check(socket: &Path, known: &mut [Known]) {
         let found = client.read(number * BLOCK, BLOCK as u32).unwrap();
         let version = u64::from_le_bytes(found[8..16].try_into().unwrap());
         if version == 0 {
-            assert_eq!(known.promised, 0, "block {number} was promised and is not there");
+            assert_eq!(known.promised, 0, "block {number} is durable and missing");
         } else {
             assert_eq!(found, block(number, version), "block {number} is torn");
         }
         let range = known.promised..=known.latest;
         assert!(range.contains(&version), "block {number} has version {version}, promised were {range:?}");
-        // What is read after a restart is what is there from now on.
+        // The version read after a restart is the block's content from now on.
         *known = Known { promised: version, latest: known.latest };
     }
 }
@@ -143,7 +143,7 @@ fn kills_over(disk: &str, directory: &Directory, arguments: &[&str], count: u64,
     check(&socket, &mut known);
     server.stop();
     let promised = known.iter().filter(|known| known.promised > 0).count();
-    eprintln!("{count} kills, {promised} of {BLOCKS} blocks promised in the end, seed {seed}");
+    eprintln!("{count} kills, {promised} of {BLOCKS} blocks durable at the end, seed {seed}");
 }
 
 fn count(default: u64) -> u64 {
@@ -151,12 +151,12 @@ fn count(default: u64) -> u64 {
 }
 
 #[test]
-fn promises_survive_kills_with_direct_io_and_io_uring() {
+fn durable_writes_survive_kills_with_direct_io_and_io_uring() {
     kills(&Directory::on_disk(), &["--scheduler", "deadline"], count(20), 11);
 }
 
 #[test]
-fn promises_survive_kills_over_a_block_device() {
+fn durable_writes_survive_kills_over_a_block_device() {
     if !can_attach() {
         return;
     }
@@ -166,12 +166,12 @@ fn promises_survive_kills_over_a_block_device() {
 }
 
 #[test]
-fn promises_survive_kills_with_threads() {
+fn durable_writes_survive_kills_with_threads() {
     kills(&Directory::on_disk(), &["--engine", "threads", "--scheduler", "noop"], count(10), 12);
 }
 
 #[test]
-fn promises_survive_kills_of_an_emulated_drive() {
+fn durable_writes_survive_kills_of_an_emulated_drive() {
     kills(
         &Directory::in_memory(),
         &["--buffered", "--fixed", "200", "--scheduler", "deadline"],
@@ -184,7 +184,7 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Every policy by its full name, and the stream framework around each that it can wrap.
+/// Every policy by its full name, and the stream framework around each policy that it accepts.
 fn every_policy() -> Vec<String> {
     let inside = schedulers::registry::all().filter(|policy| policy.is_work_conserving());
     let wrapped = inside.map(|policy| format!("stream({})", policy.full_name()));
@@ -192,7 +192,7 @@ fn every_policy() -> Vec<String> {
     plain.map(schedulers::Listing::full_name).chain(wrapped).collect()
 }
 
-/// Mixed I/O that checks itself: another seed, order and size of requests each time, until the time is over.
+/// Repeats verified mixed I/O with different seeds, orders and sizes of requests until `end`.
 fn verify_until(end: Instant, device: &str, region: u32) -> u64 {
     let mut rounds = 0;
     while rounds == 0 || Instant::now() < end {
@@ -219,7 +219,7 @@ fn verify_until(end: Instant, device: &str, region: u32) -> u64 {
 }
 
 #[test]
-fn fio_verifies_mixed_io_for_as_long_as_asked_while_schedulers_are_switched() {
+fn fio_verifies_mixed_io_while_schedulers_are_switched() {
     if !can_attach() || !have("fio") {
         return;
     }
@@ -254,7 +254,7 @@ fn fio_verifies_mixed_io_for_as_long_as_asked_while_schedulers_are_switched() {
         }
         jobs.into_iter().map(|job| job.join().unwrap()).sum()
     });
-    // The checker of the queue's contract listened, and would have made this fail.
+    // The contract's checker observed the queue; a violation would fail here.
     let state = &server.stop()["state"];
     let sum =
         |of: &str| state["operations"].as_object().unwrap().values().filter_map(|op| op[of].as_u64()).sum();

@@ -1,4 +1,4 @@
-//! A faulty scheduler of a running server: clients get every answer, the server goes on with `noop` and reports the fault.
+//! A faulty scheduler of a running server: clients receive every reply, and the server continues with `noop` and reports the fault.
 
 mod common;
 #[allow(dead_code, reason = "each test file uses its part")]
@@ -22,7 +22,7 @@ use server::control::Client;
 use server::nbd::Address;
 use server::{Configuration, NbdOptions, Server};
 
-/// Makes faulty schedulers under the names of what they do wrong, and all others.
+/// Creates faulty schedulers by the name of their fault, and all other schedulers.
 fn make(name: &str, wrong: Wrong, after: u64, shared: &Shared) -> Result<Box<dyn Scheduler>, String> {
     if name == "mine" {
         return Ok(Faulty::new(wrong, after, shared));
@@ -31,7 +31,7 @@ fn make(name: &str, wrong: Wrong, after: u64, shared: &Shared) -> Result<Box<dyn
     spec.build(&Environment::default()).map(|made| made as _).map_err(|error| error.to_string())
 }
 
-/// A server in memory, under a scheduler that goes wrong after so many requests.
+/// A server in memory with a scheduler that is faulty after `after` requests.
 fn serve(directory: &Directory, wrong: Wrong, after: u64) -> Server {
     let backend = || Ok(Box::new(Memory::new(1 << 20, 4)) as Box<dyn Backend>);
     let shared = Shared::default();
@@ -48,7 +48,7 @@ fn serve(directory: &Directory, wrong: Wrong, after: u64) -> Server {
     server::start(configuration).expect("it serves")
 }
 
-/// Writes and reads 64 blocks that are far from each other, all of them under way at once.
+/// Writes and reads 64 distant blocks, all in flight at the same time.
 fn exercise(path: &Path, fill: u8) {
     let mut client = Nbd::connect(path);
     for block in 0..64u64 {
@@ -63,7 +63,7 @@ fn exercise(path: &Path, fill: u8) {
         })
         .collect();
     answered.sort_unstable();
-    assert_eq!(answered, (0..64).collect::<Vec<_>>(), "each is answered once");
+    assert_eq!(answered, (0..64).collect::<Vec<_>>(), "each request has one reply");
     for block in 0..64u64 {
         client.send(0, READ, block, block * 8192, 4096).unwrap();
     }
@@ -76,7 +76,7 @@ fn exercise(path: &Path, fill: u8) {
 }
 
 #[test]
-fn clients_of_a_faulty_scheduler_get_every_answer() {
+fn clients_of_a_faulty_scheduler_receive_every_reply() {
     let table = [
         (Wrong::Forgets, "returned idle with"),
         (Wrong::Idle, "returned idle with"),
@@ -111,13 +111,13 @@ fn clients_of_a_faulty_scheduler_get_every_answer() {
             control.switch("deadline", false).unwrap();
             exercise(&directory.join("nbd"), 99);
             assert_eq!(server.state().unwrap().scheduler, "deadline");
-            server.stop().expect("it ends as any other");
+            server.stop().expect("an orderly end");
         }
     }
 }
 
 #[test]
-fn calls_from_the_control_socket_end_no_server() {
+fn panics_in_control_calls_do_not_end_the_server() {
     for (method, after) in [("inspect", 0), ("tunables", 0), ("tune", 0), ("drop", 0)] {
         let directory = Directory::in_memory();
         let server = serve(&directory, Wrong::Panics(method), after);
@@ -130,6 +130,6 @@ fn calls_from_the_control_socket_end_no_server() {
         exercise(&directory.join("nbd"), 2);
         let faults = server.state().unwrap().scheduler_faults;
         assert!(faults <= 1, "{method}: {faults}");
-        server.stop().expect("it ends as any other");
+        server.stop().expect("an orderly end");
     }
 }

@@ -1,4 +1,4 @@
-//! Which clients get a place, and what clients without one can do to others.
+//! Admission of clients, and the effect of clients without a place on others.
 
 mod common;
 
@@ -63,7 +63,7 @@ fn silent_peers_do_not_keep_out_holders_of_a_certificate() {
     server.stop();
 }
 
-/// Peers that make progress are displaced later than silent ones, but they cannot keep anybody out either.
+/// Peers that make progress are displaced later than silent ones, but cannot exclude other clients either.
 #[test]
 fn peers_that_stop_in_the_middle_of_a_handshake_do_not_keep_out_holders_of_a_certificate() {
     let directory = Directory::in_memory();
@@ -199,7 +199,7 @@ fn an_idle_client_gives_its_place_to_one_that_waits() {
     server.stop();
 }
 
-/// Neither is served nor serves anybody: it holds a place for nothing.
+/// Such a client makes no progress, and occupies a place.
 #[test]
 fn a_client_that_stopped_in_the_middle_of_a_write_or_of_its_replies_gives_its_place() {
     let directory = Directory::in_memory();

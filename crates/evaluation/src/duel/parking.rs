@@ -153,7 +153,7 @@ mod tests {
     use elevator::queue::{Options, Queue};
     use schedulers::{Environment, Spec};
     use server::backend::{Nothing, Payload};
-    use server::{Ask, Device, News, Watch};
+    use server::{Device, FrontEndEvent, NewOperation, Watch};
 
     use super::*;
 
@@ -170,13 +170,15 @@ mod tests {
         for (cookie, place) in (0..).zip(places()) {
             let (start, sectors) = (end - Sectors::from_bytes(place), Sectors::from_bytes(EXIT_BYTES));
             let (op, flags, payload) = (Op::Read, Flags::default(), Payload::None);
-            let ask = Ask { cookie, op, start, sectors, flags, process: None, payload };
+            let ask = NewOperation { cookie, op, start, sectors, flags, process: None, payload };
             let _ = device.submit(Time::ZERO, 0, ask);
         }
         device.unplug();
         device.advance(Time::ZERO);
-        assert!(matches!(device.news(Time::ZERO), Some(News::Answer(answer)) if answer.cookie == 0));
-        assert!(device.news(Time::ZERO).is_none(), "the other reads stay parked");
+        assert!(
+            matches!(device.next_event(Time::ZERO), Some(FrontEndEvent::Answer(answer)) if answer.cookie == 0)
+        );
+        assert!(device.next_event(Time::ZERO).is_none(), "the other reads stay parked");
     }
 
     #[test]

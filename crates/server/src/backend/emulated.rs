@@ -1,4 +1,4 @@
-//! A modelled drive in real time: its model says when, another back end holds the data.
+//! A modelled drive in real time: the model determines the times, another back end stores the data.
 
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -12,55 +12,55 @@ use rustix::io::Errno;
 use super::{Backend, Done, Extent, Extents, Geometry, Job, Medium};
 use crate::ServeError;
 
-/// How far a job is: it is done when its time has come and its data has been moved.
+/// The progress of a job. It completes when its model time is reached and its data has been moved.
 #[derive(Default)]
 enum Progress {
     #[default]
     Free,
-    /// Neither.
+    /// Neither has happened.
     Running,
-    /// Its data has been moved, its time has not come.
+    /// Its data has been moved; its time is not reached.
     Moved(Job, Result<(), Errno>),
-    /// Its time came, its data has not been moved.
+    /// Its time is reached; its data has not been moved.
     Due(Time, Result<(), Errno>),
 }
 
-/// What a host knows of a drive beside its size, which the model of its time does not say.
+/// Properties of a drive that a host reads and that are not in its timing model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nature {
-    /// Whether something turns.
+    /// Whether the disk rotates.
     pub rotational: bool,
-    /// What a completed write is worth.
+    /// The durability of completed writes.
     pub cache: Cache,
-    /// What a flush holds back.
+    /// The requests that a flush delays.
     pub barriers: Barriers,
 }
 
-/// A hard disk that writes back, honours forced unit access, and takes a flush beside other commands.
+/// A hard disk with a write-back cache and forced unit access, which queues flushes.
 impl Default for Nature {
     fn default() -> Self {
         Self { rotational: true, cache: Cache::WriteBack { fua: true }, barriers: Barriers::Completed }
     }
 }
 
-/// A modelled drive in front of whatever holds its data.
+/// A modelled drive in front of a back end with its data.
 ///
-/// Data is moved as soon as a job arrives and answered when the model says. The model's clock alone decides when a job
-/// begins, at the end of the one before or at its arrival, so an answer that is late makes nothing after it later.
+/// Data is moved as soon as a job arrives; the job completes at the model's time. A job begins in the model at the end of the previous
+/// one or at its arrival, so that a late reply does not delay later jobs.
 pub struct Emulated {
     drive: Box<dyn Drive>,
     store: Box<dyn Backend>,
     nature: Nature,
     jobs: Vec<Progress>,
     done: VecDeque<Done>,
-    /// Jobs whose time came before their data had been moved.
+    /// Jobs whose time was reached before their data had been moved.
     late: VecDeque<Done>,
-    /// Jobs whose time has not come.
+    /// Number of jobs whose time is not reached.
     awaited: usize,
 }
 
 impl Emulated {
-    /// `drive` in front of `store`, which must be as large as it and take as many jobs at once.
+    /// `drive` in front of `store`, which must have at least the drive's size and depth.
     ///
     /// # Errors
     /// The store is too small.
@@ -81,7 +81,7 @@ impl Emulated {
         Ok(Self { drive, store, nature, jobs, done, late, awaited: 0 })
     }
 
-    /// The store moved what it could of a job's data.
+    /// The store has finished with a job's data.
     fn moved(&mut self, now: Time, done: Done) {
         let tag = done.job.tag;
         let slot = &mut self.jobs[tag.0 as usize];
@@ -95,7 +95,7 @@ impl Emulated {
         };
     }
 
-    /// A job's time has come.
+    /// A job's time is reached.
     fn due(&mut self, completion: disks::Completion) {
         let model = match completion.outcome {
             Outcome::Done => Ok(()),
@@ -132,8 +132,8 @@ impl Backend for Emulated {
         self.jobs[tag.0 as usize] = Progress::Running;
         self.awaited += 1;
         self.drive.submit(now, Command { tag, op, start, sectors, fua });
-        // Durability is the model's business alone: what the store has been given survives this process, and waiting for
-        // the disk beneath it would be seen as the model's time.
+        // Flushes have an effect only in the model: data in the store survives this process, and waiting for the disk below
+        // would add to the model's time.
         if op == elevator::Op::Flush {
             self.moved(now, Done { job, at: now, result: Ok(()) });
         } else {
@@ -149,8 +149,8 @@ impl Backend for Emulated {
         while let Some(done) = self.store.poll(now) {
             self.moved(now, done);
         }
-        // The drive is never asked about a later time than it must be: whoever hears of a completion may submit at its
-        // time. For the same reason what is late, and thus done now, waits until the drive has caught up.
+        // The drive is not polled beyond the next completion: the client may submit at the time of that completion. For the
+        // same reason late jobs, which complete now, wait until the drive has reached the present.
         while self.done.is_empty()
             && let Some(event) = self.drive.next_event().filter(|&event| event <= now)
         {
@@ -163,8 +163,8 @@ impl Backend for Emulated {
         self.done.pop_front().or_else(|| self.late.pop_front())
     }
 
-    /// Steps of the drive that answer nobody can be made up for later. A thread that got up for each of them would keep programs
-    /// from the processor at which it looks out: those that wait for it go to another one, which has to be woken each time.
+    /// Steps of the drive without a completion can be processed later. A thread that woke for each of them would take the processor from
+    /// client programs, which would then run on another processor that has to be woken each time.
     fn next_event(&self) -> Option<Time> {
         self.drive.earliest_completion().filter(|_| self.awaited > 0)
     }

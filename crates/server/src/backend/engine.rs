@@ -1,4 +1,4 @@
-//! What carries a file back end's jobs out.
+//! The engines that execute a file back end's jobs.
 
 use std::os::fd::BorrowedFd;
 
@@ -9,14 +9,14 @@ use super::inline::Inline;
 use super::threads::Threads;
 use super::uring::Uring;
 
-/// The ways to carry jobs out.
+/// An engine that executes jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Engine {
     /// io_uring.
     Uring,
-    /// A thread for each job that the device takes at once, where io_uring is refused.
+    /// One thread per job of the device's depth, for systems that reject io_uring.
     Threads,
-    /// At once, in the device's own thread: only for files that live in memory and never make it wait.
+    /// Synchronously in the device's own thread: only for files in memory, which never block.
     Inline,
 }
 
@@ -30,7 +30,7 @@ impl std::fmt::Display for Engine {
     }
 }
 
-/// An engine at work.
+/// A running engine.
 pub(super) enum Running {
     Uring(Box<Uring>),
     Threads(Threads),

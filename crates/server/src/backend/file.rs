@@ -18,28 +18,28 @@ use super::{Backend, Done, Extent, Extents, Geometry, Job, Medium};
 use crate::ServeError;
 use crate::guard::{self, Claim};
 
-/// Which file, and how.
+/// Options of a file back end.
 #[derive(Clone, Debug)]
 pub struct FileOptions {
     /// The file or block device.
     pub path: PathBuf,
-    /// Past the page cache. Where the file's system cannot, the server says so and refuses.
+    /// Bypass the page cache. If the file system does not support that, opening fails.
     pub direct: bool,
-    /// How many jobs it is given at once.
+    /// Maximum number of jobs at the same time.
     pub depth: u32,
-    /// The device's size in bytes. A file that does not exist is created, sparse, if this is given; one that exists must
-    /// be as large; a block device must be at least as large.
+    /// The device's size in bytes. If given, a missing file is created (sparse); an existing file must have exactly
+    /// this size; a block device must have at least this size.
     pub size: Option<u64>,
-    /// The engine, if not the best there is.
+    /// The engine; `None` for the best available one.
     pub engine: Option<Engine>,
-    /// Serve a device although it is mounted or held by another one.
+    /// Serve a device although it is mounted or held by another device.
     pub even_if_used: bool,
     /// Open the file without write access. Writes and discards fail with `EROFS`.
     pub read_only: bool,
 }
 
 impl FileOptions {
-    /// That file, past the page cache, 31 jobs at once.
+    /// The file at `path` without the page cache, with 31 jobs at the same time.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
@@ -55,13 +55,13 @@ impl FileOptions {
     }
 }
 
-/// A file or block device. It holds the claim on it as long as it lives.
+/// A file or block device, claimed until this is dropped.
 pub struct FileBackend {
     options: FileOptions,
     file: Arc<File>,
     claim: Claim,
     engine: Running,
-    /// Jobs that a read-only server does not carry out.
+    /// Jobs that a read-only server rejects.
     refused: Vec<Job>,
 }
 
@@ -77,7 +77,7 @@ impl FileBackend {
         Ok(Self { options, file, claim, engine, refused: Vec::new() })
     }
 
-    /// What carries the jobs out.
+    /// The engine in use.
     #[must_use]
     pub fn engine(&self) -> Engine {
         self.engine.kind()
@@ -154,7 +154,7 @@ impl Backend for FileBackend {
     }
 }
 
-/// A file that may have holes. Where they are its file system may have to read from the disk.
+/// A file that may have holes. To find them, the file system may have to read from the disk.
 struct Sparse(Arc<File>);
 
 impl Extents for Sparse {
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sparse_files_holes_are_told_as_far_as_they_go_and_was_asked() {
+    fn extents_of_a_sparse_file_end_at_holes_and_at_the_requested_length() {
         const MIB: u64 = 1 << 20;
         let path = std::env::temp_dir().join(format!("dwell-extents-{}", std::process::id()));
         let file = File::create(&path).unwrap();
@@ -188,17 +188,17 @@ mod tests {
         let backend = FileBackend::open(FileOptions { direct: false, ..FileOptions::new(&path) }).unwrap();
         std::fs::remove_file(path).unwrap();
         let extents = backend.slow_extents().unwrap();
-        let told = |offset, most| {
+        let extent = |offset, most| {
             let Extent { bytes, data } = extents.extent(offset, most);
             (bytes, data)
         };
-        if told(0, 8 * MIB).1 {
-            return eprintln!("SKIPPED: this file system knows no holes");
+        if extent(0, 8 * MIB).1 {
+            return eprintln!("SKIPPED: this file system does not report holes");
         }
-        assert_eq!(told(0, 8 * MIB), (2 * MIB, false));
-        assert_eq!(told(MIB, 4096), (4096, false));
-        assert_eq!(told(2 * MIB, 8 * MIB), (MIB, true));
-        assert_eq!(told(2 * MIB, 4096), (4096, true));
-        assert_eq!(told(3 * MIB, 5 * MIB), (5 * MIB, false));
+        assert_eq!(extent(0, 8 * MIB), (2 * MIB, false));
+        assert_eq!(extent(MIB, 4096), (4096, false));
+        assert_eq!(extent(2 * MIB, 8 * MIB), (MIB, true));
+        assert_eq!(extent(2 * MIB, 4096), (4096, true));
+        assert_eq!(extent(3 * MIB, 5 * MIB), (5 * MIB, false));
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs carried out at once by plain system calls; also what each of the [`Threads`](super::threads) does.
+//! Executes jobs synchronously with plain system calls; each of the [`Threads`](super::threads) uses it too.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,27 +10,27 @@ use rustix::io::{Errno, IoSlice, IoSliceMut, ReadWriteFlags, preadv2, pwritev2};
 use super::Job;
 use super::transfer::{Segment, Step, Transfer};
 
-/// The system calls that jobs consist of: a file's, or those of a simulated disk.
+/// The system calls of jobs: on a file, or on a simulated disk.
 pub trait Calls {
-    /// Reads some bytes from `offset` on; how many. 0 is the end of the file.
+    /// Reads bytes from `offset` on; returns their number, 0 at the end of the file.
     ///
     /// # Errors
-    /// The device's. `EINTR` is tried again.
+    /// The device's. `EINTR` is retried.
     fn read(&mut self, offset: u64, to: &mut [u8]) -> Result<usize, Errno>;
 
-    /// Writes some bytes from `offset` on, durably if `durable`; how many.
+    /// Writes bytes from `offset` on, durably if `durable`; returns their number.
     ///
     /// # Errors
     /// As [`read`](Self::read).
     fn write(&mut self, offset: u64, from: &[u8], durable: bool) -> Result<usize, Errno>;
 
-    /// Gives room back, which then reads as zeroes.
+    /// Deallocates a range, which then reads as zeroes.
     ///
     /// # Errors
     /// As [`read`](Self::read). After `EOPNOTSUPP` and `EINVAL` zeroes are written as data.
     fn punch(&mut self, offset: u64, bytes: u64) -> Result<(), Errno>;
 
-    /// Makes everything durable that was written before.
+    /// Makes all earlier writes durable.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -56,7 +56,7 @@ impl Calls for &File {
     }
 }
 
-/// Jobs carried out in the device's own thread.
+/// Executes jobs in the device's own thread.
 pub(super) struct Inline {
     file: Arc<File>,
     zeroes_as_data: bool,
@@ -80,7 +80,7 @@ impl Inline {
     }
 }
 
-/// Carries a job out from beginning to end.
+/// Executes a job from beginning to end.
 pub(super) fn perform(calls: &mut impl Calls, transfer: &mut Transfer) -> Result<(), Errno> {
     loop {
         let step = transfer.step();
@@ -92,7 +92,7 @@ pub(super) fn perform(calls: &mut impl Calls, transfer: &mut Transfer) -> Result
                 Err(error) => return Err(error),
             },
             _ => match command(calls, step) {
-                Ok(()) => transfer.told(step),
+                Ok(()) => transfer.completed(step),
                 Err(Errno::INTR) => {}
                 Err(error) if transfer.falls_back(step, error) => {}
                 Err(error) => return Err(error),
@@ -101,7 +101,7 @@ pub(super) fn perform(calls: &mut impl Calls, transfer: &mut Transfer) -> Result
     }
 }
 
-/// Carries a job out on a simulated disk; the job, and how it ended.
+/// Executes a job on a simulated disk; returns the job and its result.
 #[cfg(feature = "simulation")]
 pub fn carry_out(job: Job, zeroes_as_data: &mut bool, calls: &mut impl Calls) -> (Job, Result<(), Errno>) {
     let mut transfer = Transfer::new(job, *zeroes_as_data);
@@ -130,5 +130,5 @@ fn command(calls: &mut impl Calls, step: Step) -> Result<(), Errno> {
     }
 }
 
-/// Room given back, which reads as zeroes: of files, and of the block devices that can.
+/// Deallocates a range, which then reads as zeroes: on files, and on block devices that support it.
 pub(super) const PUNCH: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KEEP_SIZE);

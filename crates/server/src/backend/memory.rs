@@ -1,4 +1,4 @@
-//! A disk in memory, for measuring everything else, and one that holds nothing.
+//! A disk in memory, for measurements of the path to a disk, and a disk that stores nothing.
 
 use std::collections::VecDeque;
 
@@ -8,15 +8,15 @@ use elevator::{Op, SECTOR_BYTES, Sector, Time};
 use super::{Backend, Done, Extent, Geometry, Job, Payload};
 use crate::buffer::{Buffer, Chunk};
 
-/// Memory is taken in pieces of this size, when they are first written to: large enough that a request seldom crosses
-/// one, small enough that a sparse file system stays sparse.
+/// Memory is allocated in chunks of this size at the first write: large enough that few requests cross a boundary,
+/// small enough that a sparse file system stays sparse.
 const CHUNK: usize = 128 << 10;
 
-/// A read from this length on is lent what the disk holds; one that is shorter is copied, which costs less than holding a
-/// chunk for it.
+/// Reads of at least this length borrow the disk's memory. Shorter reads are copied, which costs less than a reference to a
+/// chunk.
 const LENT: usize = 4096;
 
-/// A disk in memory. What was never written reads as zeroes and takes no room.
+/// A disk in memory. Sectors that were never written read as zeroes and use no memory.
 pub struct Memory {
     capacity: Sector,
     depth: u32,
@@ -25,10 +25,10 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The largest one: its table of pieces alone takes a gigabyte then.
+    /// Maximum size, at which the table of chunks alone takes a gigabyte.
     pub const MOST: u64 = 16 << 40;
 
-    /// One of that size, rounded down to sectors.
+    /// A disk of `bytes`, rounded down to sectors.
     #[must_use]
     pub fn new(bytes: u64, depth: u32) -> Self {
         let mut chunks = Vec::new();
@@ -98,7 +98,7 @@ impl Memory {
     }
 }
 
-/// What is done with at once.
+/// The geometry of a disk whose operations complete at once.
 const fn in_memory(capacity: Sector, depth: u32) -> Geometry {
     Geometry {
         capacity,
@@ -141,7 +141,7 @@ impl Backend for Memory {
     }
 }
 
-/// A disk that keeps nothing: writes are thrown away and reads give zeroes. For workloads of which only the time matters.
+/// A disk that stores nothing: writes are discarded, and reads return zeroes. For workloads of which only the time matters.
 pub struct Nothing {
     capacity: Sector,
     depth: u32,
@@ -149,7 +149,7 @@ pub struct Nothing {
 }
 
 impl Nothing {
-    /// One of that size, rounded down to sectors.
+    /// A disk of `bytes`, rounded down to sectors.
     #[must_use]
     pub fn new(bytes: u64, depth: u32) -> Self {
         Self { capacity: Sector(bytes / SECTOR_BYTES), depth: depth.max(1), done: VecDeque::new() }
@@ -181,6 +181,6 @@ impl Backend for Nothing {
     }
 
     fn describe(&self) -> String {
-        format!("{} bytes of nothing: what is written is thrown away", self.capacity.bytes())
+        format!("{} bytes without storage: writes are discarded, reads return zeroes", self.capacity.bytes())
     }
 }

@@ -1,10 +1,10 @@
-//! What data is moved to and from: the one trait, and those that keep it.
+//! Back ends, which store a device's data: the trait and its implementations.
 //!
 //! | file | what |
 //! |---|---|
 //! | `memory` | the machine's memory, or nothing at all |
 //! | `file` | a file or block device, by one of three engines |
-//! | `uring`, `threads`, `inline` | the engines: io_uring; threads where it is refused; at once, for files in memory |
+//! | `uring`, `threads`, `inline` | the engines: io_uring; threads, if the system rejects io_uring; synchronous, for files in memory |
 //! | `emulated` | a modelled drive's time in front of any other |
 
 mod emulated;
@@ -33,151 +33,151 @@ pub use self::inline::{Calls, carry_out};
 pub use self::memory::{Memory, Nothing};
 use crate::buffer::Buffer;
 
-/// Data that an operation brings, or the memory that it is to be put into.
+/// The data of a write, or the memory for the data of a read.
 #[derive(Default)]
 pub enum Payload {
     /// None: flushes and discards.
     #[default]
     None,
-    /// As many bytes as the operation is long.
+    /// Memory of the operation's length.
     Data(Buffer),
-    /// A write of zeroes, which needs no memory.
+    /// A write of zeroes, without memory.
     Zeroes,
 }
 
-/// One operation's share of a job.
+/// One operation's part of a job.
 pub struct Piece {
-    /// Whose it is: for whoever made the job.
+    /// The operation, by a number of the job's creator.
     pub owner: u64,
     /// Its length.
     pub sectors: Sectors,
     /// Its data.
     pub payload: Payload,
-    /// How it went, once it has.
+    /// Its result, after the job.
     pub result: Result<(), Errno>,
 }
 
-/// What a back end is asked to do. It owns the memory until it hands the job back.
+/// A job for a back end, which owns the memory until it returns the job.
 pub struct Job {
-    /// Its name: one of `0..depth`, free again once it is handed back.
+    /// Its identifier: one of `0..depth`, reusable after its return.
     pub tag: Tag,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// First sector.
     pub start: Sector,
     /// Length.
     pub sectors: Sectors,
-    /// Durable when done.
+    /// Whether a write must be durable on completion.
     pub fua: bool,
-    /// Where the data is, first sector first; together as long as the job. One without data for a discard, none for a
+    /// The data in order of sectors, with the job's length in total. One piece without data for a discard, none for a
     /// flush.
     pub pieces: Vec<Piece>,
 }
 
-/// A job that is done.
+/// A completed job.
 pub struct Done {
-    /// The job, its memory included.
+    /// The job with its memory.
     pub job: Job,
-    /// When: never later than the time asked about.
+    /// The time of completion, at or before the time passed to [`Backend::poll`].
     pub at: Time,
-    /// How it went.
+    /// Its result.
     pub result: Result<(), Errno>,
 }
 
-/// What a back end is like.
+/// The properties of a back end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Its size.
     pub capacity: Sector,
-    /// The smallest thing that can be read or written, in bytes: 512 or 4096.
+    /// The smallest unit of reads and writes in bytes: 512 or 4096.
     pub block_bytes: u32,
-    /// How many jobs it takes at once.
+    /// Maximum number of jobs at the same time.
     pub depth: u32,
-    /// Whether something turns.
+    /// Whether the disk rotates.
     pub rotational: bool,
-    /// Whether everything that would change what it holds fails.
+    /// Whether writes and discards fail.
     pub read_only: bool,
-    /// Whether it makes anything of being told what is not needed any more.
+    /// Whether discards have an effect.
     pub discards: bool,
-    /// What a completed write is worth.
+    /// The durability of completed writes.
     pub cache: Cache,
-    /// What a flush holds back.
+    /// The requests that a flush delays.
     pub barriers: Barriers,
 }
 
-/// A stretch of a device that either holds data or nothing.
+/// A range of a device that either has data or is a hole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
     /// Length in bytes, at least 1.
     pub bytes: u64,
-    /// Whether it holds data; what does not reads as zeroes.
+    /// Whether it has data; holes read as zeroes.
     pub data: bool,
 }
 
-/// A block device that a back end stands on. It may be taken away while it is open: by whoever pulls it out, or by its driver.
+/// The block device below a back end. It may be removed while it is open, by unplugging or by its driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Medium {
     /// Its node.
     pub node: PathBuf,
-    /// What it has in sysfs for as long as it is there, by its number, which is nobody else's while it is open.
+    /// Its directory in sysfs, which exists until its removal. Its number is not reused while it is open.
     pub sysfs: PathBuf,
 }
 
-/// Whatever knows where a device holds data, and may have to wait for a disk to tell.
+/// A lookup of a device's extents that may have to wait for a disk.
 pub trait Extents: Send + Sync {
-    /// What lies at byte `offset`, looking no further than `most` bytes.
+    /// The extent at byte `offset`, of at most `most` bytes.
     fn extent(&self, offset: u64, most: u64) -> Extent;
 }
 
-/// Whatever holds the data of a device. It is owned by the device's thread and must never make it wait.
+/// Stores the data of a device. The device's thread owns it, so its methods must not block.
 pub trait Backend {
-    /// What it is like.
+    /// Its properties.
     fn geometry(&self) -> Geometry;
 
-    /// Takes a job. At most [`Geometry::depth`] are out at once.
+    /// Starts a job. At most [`Geometry::depth`] jobs are unfinished at the same time.
     fn start(&mut self, now: Time, job: Job);
 
-    /// Every job of this round was given: the last chance to send them on together.
+    /// Called after the last job of a round: the back end can pass the jobs on together.
     fn submit(&mut self) {}
 
-    /// The next job done at `now` or before, in order of its time.
+    /// The next job that completed at or before `now`, in order of time.
     fn poll(&mut self, now: Time) -> Option<Done>;
 
-    /// When [`poll`](Self::poll) may next have something, if that depends on the clock.
+    /// When [`poll`](Self::poll) may next return a job, if that depends on the clock.
     fn next_event(&self) -> Option<Time> {
         None
     }
 
-    /// Readable when [`poll`](Self::poll) may have something that the clock does not tell.
+    /// A descriptor that is readable when [`poll`](Self::poll) may return a job that does not depend on the clock.
     fn wake_fd(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// The oracle that tells positioning times, where there is one.
+    /// The oracle of positioning times, if there is one.
     fn positioning(&self) -> Option<&dyn Positioning> {
         None
     }
 
-    /// What lies at byte `offset`, looking no further than `most` bytes. Asks for nothing to be moved.
+    /// The extent at byte `offset`, of at most `most` bytes. Moves no data.
     fn extent(&mut self, _offset: u64, most: u64) -> Extent {
         Extent { bytes: most, data: true }
     }
 
-    /// Who is to be asked that instead, by a thread that has the time, where the answer may take some.
+    /// The lookup to use instead, in another thread, if [`extent`](Self::extent) could block.
     fn slow_extents(&self) -> Option<Arc<dyn Extents>> {
         None
     }
 
-    /// Whether it answers at times of its own, so that an answer can be late.
+    /// Whether it completes jobs at given times, so that a reply can be late.
     fn keeps_time(&self) -> bool {
         false
     }
 
-    /// The block device that it stands on, if it does.
+    /// The block device below it, if any.
     fn medium(&self) -> Option<Medium> {
         None
     }
 
-    /// One line for people.
+    /// A description for messages, in one line.
     fn describe(&self) -> String;
 }

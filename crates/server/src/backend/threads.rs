@@ -1,4 +1,4 @@
-//! Jobs carried out by threads, for systems that refuse io_uring.
+//! Executes jobs in threads, for systems that reject io_uring.
 
 use std::fs::File;
 use std::io;
@@ -48,7 +48,7 @@ impl Threads {
         match self.done.try_recv() {
             Ok(done) => Some(done),
             Err(_) => {
-                // Cleared before the last look, or else a wake-up between the two would be lost.
+                // Cleared before the last check; otherwise a wake-up in between would be lost.
                 let _ = rustix::io::read(&*self.wake, &mut count);
                 self.done.try_recv().ok()
             }

@@ -1,55 +1,56 @@
-//! How far a job has come: which system call moves it on. Shared by every engine.
+//! The progress of a job: its next system call. Shared by every engine.
 
 use elevator::Op;
 use rustix::io::Errno;
 
 use super::{Job, Payload};
 
-/// Zeroes are written from here where a file cannot be told to hold them.
+/// Source of zeroes for files that cannot deallocate ranges.
 static ZEROES: Zeroes = Zeroes([0; ZEROES_AT_ONCE]);
 
-/// Enough that the calls are few, little enough that it costs nothing to have.
+/// Large enough for few calls, small enough for a static array.
 const ZEROES_AT_ONCE: usize = 1 << 16;
 
 #[repr(C, align(4096))]
 struct Zeroes([u8; ZEROES_AT_ONCE]);
 
-/// Most memory segments in one call; Linux's `IOV_MAX` is 1024, and a merged request has fewer.
+/// Maximum number of memory segments in one call. Linux's `IOV_MAX` is 1024; a merged request has fewer.
 pub(super) const SEGMENTS: usize = 256;
 
-/// What a job needs next.
+/// The next step of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// Read into, or write from, the memory at hand, at this byte.
+    /// Read into, or write from, the segments, at this byte.
     Move { offset: u64 },
-    /// Make these bytes zeroes without data.
+    /// Set these bytes to zero without writing data.
     Zero { offset: u64, bytes: u64 },
-    /// Forget these bytes.
+    /// Discard these bytes.
     Discard { offset: u64, bytes: u64 },
-    /// Make everything durable.
+    /// Make all writes durable.
     Sync,
-    /// Nothing: it is done.
+    /// The job is complete.
     Finished,
 }
 
-/// A job under way.
+/// An unfinished job.
 pub(super) struct Transfer {
     pub(super) job: Job,
-    /// Whether zeroes must be written out, as the file cannot be told to hold them.
+    /// Whether zeroes must be written as data, because the file cannot deallocate ranges.
     pub(super) zeroes_as_data: bool,
     offset: u64,
     piece: usize,
-    /// Bytes of that piece that are done.
+    /// Finished bytes of the current piece.
     within: usize,
-    /// A sync is still to come.
+    /// A sync remains to be done.
     sync: bool,
 }
 
 impl Transfer {
     pub(super) fn new(job: Job, zeroes_as_data: bool) -> Self {
-        // Data is written through by the write itself; what is told otherwise needs a sync behind it.
-        let told = job.op == Op::Discard || job.pieces.iter().any(|p| matches!(p.payload, Payload::Zeroes));
-        let sync = job.op == Op::Flush || (job.fua && told);
+        // A durable write needs no sync; discards and zeroes without data do.
+        let deallocates =
+            job.op == Op::Discard || job.pieces.iter().any(|p| matches!(p.payload, Payload::Zeroes));
+        let sync = job.op == Op::Flush || (job.fua && deallocates);
         let offset = job.start.bytes();
         Self { job, zeroes_as_data, offset, piece: 0, within: 0, sync }
     }
@@ -58,7 +59,7 @@ impl Transfer {
         let offset = self.offset;
         match (self.job.op, self.job.pieces.get(self.piece)) {
             (Op::Discard, Some(_)) => Step::Discard { offset, bytes: self.job.sectors.bytes() },
-            (Op::Write, Some(piece)) if self.is_told(&piece.payload) => {
+            (Op::Write, Some(piece)) if self.deallocates(&piece.payload) => {
                 Step::Zero { offset, bytes: piece.sectors.bytes() }
             }
             (Op::Read | Op::Write, Some(_)) => Step::Move { offset },
@@ -67,20 +68,20 @@ impl Transfer {
         }
     }
 
-    fn is_told(&self, payload: &Payload) -> bool {
+    fn deallocates(&self, payload: &Payload) -> bool {
         matches!(payload, Payload::Zeroes) && !self.zeroes_as_data
     }
 
-    /// Calls `each` with the memory that the next move concerns, in order; at most [`SEGMENTS`] times.
+    /// Calls `each` with the memory segments of the next move, in order; at most [`SEGMENTS`] times.
     pub(super) fn segments(&mut self, mut each: impl FnMut(Segment<'_>)) {
-        let (told, read) = (!self.zeroes_as_data, self.job.op == Op::Read);
+        let (deallocates, read) = (!self.zeroes_as_data, self.job.op == Op::Read);
         let mut within = self.within;
         for piece in self.job.pieces[self.piece..].iter_mut().take(SEGMENTS) {
             let bytes = piece.sectors.bytes() as usize;
             match &mut piece.payload {
                 Payload::Data(buffer) if read => each(Segment::To(&mut buffer[within..bytes])),
                 Payload::Data(buffer) => each(Segment::From(&buffer[within..bytes])),
-                Payload::Zeroes if told => break,
+                Payload::Zeroes if deallocates => break,
                 Payload::Zeroes => {
                     let now = (bytes - within).min(ZEROES_AT_ONCE);
                     each(Segment::From(&ZEROES.0[..now]));
@@ -94,10 +95,10 @@ impl Transfer {
         }
     }
 
-    /// `bytes` of the move are done.
+    /// The move has transferred `bytes`.
     ///
     /// # Errors
-    /// None were: the file ends before the device does, or the disk lies.
+    /// `bytes` is 0: the file ends before the device, or the disk reports a wrong size.
     pub(super) fn moved(&mut self, mut bytes: usize) -> Result<(), Errno> {
         if bytes == 0 {
             return Err(Errno::IO);
@@ -119,8 +120,8 @@ impl Transfer {
         Ok(())
     }
 
-    /// What was to be told (zeroes, a discard, a sync) is.
-    pub(super) fn told(&mut self, step: Step) {
+    /// A step without data (zeroes, a discard, a sync) has completed.
+    pub(super) fn completed(&mut self, step: Step) {
         match step {
             Step::Zero { bytes, .. } => {
                 self.offset += bytes;
@@ -132,7 +133,7 @@ impl Transfer {
         }
     }
 
-    /// Whether a refusal of `step` means that zeroes are to be written out instead.
+    /// Whether the failed `step` is repeated by writing zeroes as data.
     pub(super) fn falls_back(&mut self, step: Step, error: Errno) -> bool {
         let refused = error == Errno::OPNOTSUPP || error == Errno::INVAL;
         let falls_back = refused && matches!(step, Step::Zero { .. });
@@ -141,11 +142,11 @@ impl Transfer {
     }
 }
 
-/// Memory that a move concerns.
+/// A memory segment of a move.
 pub(super) enum Segment<'a> {
-    /// To be filled.
+    /// Destination of a read.
     To(&'a mut [u8]),
-    /// To be written.
+    /// Source of a write.
     From(&'a [u8]),
 }
 
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_move_goes_on_where_it_stopped() {
+    fn a_short_move_continues_where_it_stopped() {
         let mut pool = Pool::new(0);
         let data = |n: u32, pool: &mut Pool| piece(n, Payload::Data(pool.take(n as usize * 512)));
         let pieces = vec![data(8, &mut pool), data(16, &mut pool)];
@@ -192,38 +193,38 @@ mod tests {
         assert_eq!((transfer.step(), lengths(&mut transfer)), (Step::Move { offset: 9216 }, vec![7168]));
         transfer.moved(7168).unwrap();
         assert_eq!(transfer.step(), Step::Finished);
-        assert_eq!(transfer.moved(0), Err(Errno::IO), "a move that moves nothing would go on for ever");
+        assert_eq!(transfer.moved(0), Err(Errno::IO), "a move of 0 bytes would repeat for ever");
     }
 
     #[test]
-    fn zeroes_among_data_are_told_or_else_written() {
+    fn zeroes_among_data_are_deallocated_or_else_written() {
         let mut pool = Pool::new(0);
         let mut pieces = || vec![piece(8, Payload::Data(pool.take(4096))), piece(256, Payload::Zeroes)];
-        let mut told = Transfer::new(job(Op::Write, true, pieces()), false);
-        assert_eq!(lengths(&mut told), [4096]);
-        told.moved(4096).unwrap();
-        let step = told.step();
+        let mut transfer = Transfer::new(job(Op::Write, true, pieces()), false);
+        assert_eq!(lengths(&mut transfer), [4096]);
+        transfer.moved(4096).unwrap();
+        let step = transfer.step();
         assert_eq!(step, Step::Zero { offset: 8192, bytes: 131_072 });
-        assert!(told.falls_back(step, Errno::OPNOTSUPP));
-        assert_eq!((told.step(), lengths(&mut told)), (Step::Move { offset: 8192 }, vec![65536]));
-        told.moved(65536).unwrap();
-        told.moved(65536).unwrap();
-        assert_eq!(told.step(), Step::Sync, "zeroes that were told are not written through");
-        told.told(Step::Sync);
-        assert_eq!(told.step(), Step::Finished);
+        assert!(transfer.falls_back(step, Errno::OPNOTSUPP));
+        assert_eq!((transfer.step(), lengths(&mut transfer)), (Step::Move { offset: 8192 }, vec![65536]));
+        transfer.moved(65536).unwrap();
+        transfer.moved(65536).unwrap();
+        assert_eq!(transfer.step(), Step::Sync, "deallocated ranges need a sync");
+        transfer.completed(Step::Sync);
+        assert_eq!(transfer.step(), Step::Finished);
     }
 
     #[test]
     fn a_flush_is_a_sync_and_a_discard_one_call() {
         let mut flush = Transfer::new(job(Op::Flush, false, vec![]), false);
         assert_eq!(flush.step(), Step::Sync);
-        flush.told(Step::Sync);
+        flush.completed(Step::Sync);
         assert_eq!(flush.step(), Step::Finished);
         let pieces = vec![piece(8, Payload::None), piece(8, Payload::None)];
         let mut discard = Transfer::new(job(Op::Discard, false, pieces), false);
         let step = discard.step();
         assert_eq!(step, Step::Discard { offset: 4096, bytes: 8192 });
-        discard.told(step);
+        discard.completed(step);
         assert_eq!(discard.step(), Step::Finished);
     }
 }

@@ -1,4 +1,4 @@
-//! Jobs carried out by io_uring.
+//! Executes jobs with io_uring.
 
 use std::fs::File;
 use std::io;
@@ -18,11 +18,11 @@ use crate::resident;
 /// `RWF_DSYNC`: the write is durable when it completes.
 const DSYNC: i32 = 0x2;
 
-/// A job that the kernel has, and the list of its memory.
+/// A job in the kernel, and its list of memory segments.
 #[derive(Default)]
 struct Slot {
     transfer: Option<Transfer>,
-    /// Read by the kernel when the entry is submitted, which is before anything else touches it.
+    /// The kernel reads it at the submission of the entry; it is not changed before.
     iovecs: Vec<libc::iovec>,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct Uring {
 }
 
 impl Uring {
-    /// A ring for `depth` jobs at once.
+    /// A ring for `depth` jobs at the same time.
     ///
     /// # Errors
     /// The kernel refuses io_uring or one of the operations needed.
@@ -57,9 +57,9 @@ impl Uring {
         Ok(uring)
     }
 
-    /// Has the kernel allocate now what it would charge to this process's memory cgroup later: `depth` requests (it keeps them), and
-    /// one worker thread, the only one, as another one's stack is charged when it starts. The last worker never ends. What that
-    /// costs: flushes, and reads and writes that would block at their submission, are carried out one after the other.
+    /// Makes the kernel allocate now what it would later charge to this process's memory cgroup: `depth` requests (the kernel keeps them), and
+    /// one worker thread. The number of workers is limited to one, because the stack of a further worker would be charged at its start. The
+    /// last worker never ends. The cost: flushes, and reads and writes that would block at their submission, are executed one at a time.
     fn warm_up(&mut self, depth: u32) -> io::Result<()> {
         self.ring.submitter().register_iowq_max_workers(&mut [1, 1])?;
         for _ in 0..depth {
@@ -82,7 +82,7 @@ impl Uring {
         self.step(slot);
     }
 
-    /// Sends a job's next step to the kernel.
+    /// Submits a job's next step to the kernel.
     fn step(&mut self, slot: usize) {
         let fd = types::Fd(self.file.as_raw_fd());
         let entry = entry(fd, &mut self.slots[slot]).user_data(slot as u64);
@@ -93,8 +93,8 @@ impl Uring {
         }
     }
 
-    /// Gives the kernel what it has not taken yet. Short of memory it takes none, or not all, and what is left stays: the next
-    /// look offers it again, for which a completion wakes us. If the kernel has nothing to complete, nobody would.
+    /// Submits the entries that the kernel has not accepted yet. If it is short of memory, it accepts only some or none; the next call after a
+    /// completion submits the rest. Without a request in the kernel there would be no such completion.
     pub(super) fn submit(&mut self) {
         while !self.ring.submission().is_empty() {
             let _ = self.ring.submit();
@@ -119,14 +119,14 @@ impl Uring {
         }
     }
 
-    /// One step of a job is done; the job, if that was the last.
+    /// One step of a job has completed; returns the job if it was the last step.
     fn completed(&mut self, slot: usize, result: i32) -> Option<(Job, Result<(), Errno>)> {
         let transfer = self.slots[slot].transfer.as_mut()?;
         let step = transfer.step();
         let result = match (step, usize::try_from(result)) {
             (Step::Move { .. }, Ok(bytes)) => transfer.moved(bytes),
             (_, Ok(_)) => {
-                transfer.told(step);
+                transfer.completed(step);
                 Ok(())
             }
             (_, Err(_)) => match Errno::from_raw_os_error(-result) {
@@ -146,19 +146,19 @@ impl Uring {
     }
 
     pub(super) fn wake_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring is open as long as this lives.
+        // SAFETY: the ring is open until this is dropped.
         unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
     }
 }
 
 impl Drop for Uring {
-    /// The memory of jobs in the kernel must not be freed before they are done.
+    /// The memory of jobs in the kernel must not be freed before they complete.
     fn drop(&mut self) {
         while self.slots.iter().any(|slot| slot.transfer.is_some()) {
             while self.poll().is_some() {}
             if self.slots.iter().any(|slot| slot.transfer.is_some()) && self.ring.submit_and_wait(1).is_err()
             {
-                // Leaked rather than freed under the kernel's hands.
+                // Leaked: the kernel may still use the memory.
                 self.slots.drain(..).for_each(std::mem::forget);
             }
         }
@@ -208,15 +208,15 @@ mod tests {
     use crate::backend::{Payload, Piece};
     use crate::buffer::Pool;
 
-    /// As it is after the kernel, short of memory, took none or only some of what it was given.
+    /// The state after a kernel short of memory has accepted none or only some of the entries.
     #[test]
-    fn what_the_kernel_did_not_take_it_is_offered_again() {
+    fn entries_that_the_kernel_did_not_accept_are_submitted_again() {
         let path = std::env::temp_dir().join(format!("dwell-uring-{}", std::process::id()));
         std::fs::write(&path, [7; 4096]).unwrap();
         let file = Arc::new(File::open(&path).unwrap());
         std::fs::remove_file(path).unwrap();
         let Ok(mut engine) = Uring::new(file, 4) else {
-            return eprintln!("SKIPPED: io_uring is refused");
+            return eprintln!("SKIPPED: the system rejects io_uring");
         };
         let payload = Payload::Data(Pool::new(0).take(4096));
         let pieces = vec![Piece { owner: 0, sectors: Sectors(8), payload, result: Ok(()) }];
@@ -226,7 +226,7 @@ mod tests {
         while done.is_none() && begun.elapsed().as_secs() < 2 {
             done = engine.poll();
         }
-        let (job, result) = done.expect("nobody else would offer it");
+        let (job, result) = done.expect("the entry is submitted again");
         assert_eq!(result, Ok(()));
         assert!(matches!(&job.pieces[0].payload, Payload::Data(data) if data.iter().all(|&byte| byte == 7)));
     }

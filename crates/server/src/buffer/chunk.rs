@@ -1,12 +1,11 @@
-//! Memory that holds data for good: lent to what is on its way, and shown to the system's sockets, rather than copied.
+//! Memory of a disk. Replies borrow it, and sockets get references to its pages, instead of copies.
 //!
-//! Whoever was lent some of a chunk sees what it was then, whatever is written afterwards: while somebody has it, a write
-//! goes to a copy. That holds for pages in a socket too, as long as somebody knows that they are there
-//! ([`Shown`]); if nobody will ever know that they were read, the chunk leaves them behind at the next write.
+//! A borrowed part keeps its content: while a reference exists, a write goes to a copy. That also holds for pages in a
+//! socket while their state is known ([`Shown`]). If it can never be known whether they were read, the next write abandons the pages.
 //!
-//! What the system was shown it may keep beyond that: a reader that passes the pages on without copying them (`splice`)
-//! has taken them out of the socket and still has them. So such memory never holds anything but this chunk's data: it does
-//! not become a buffer's, and its pages are given back to the system before it is freed.
+//! The kernel may keep pages beyond that: a reader that passes them on without a copy (`splice`) has removed them from the
+//! socket and still refers to them. Such memory is therefore never used for anything but this chunk's data: it does
+//! not become a buffer, and its pages are returned to the system before it is freed.
 
 use std::mem;
 use std::ops::Deref;
@@ -18,17 +17,17 @@ use rustix::mm::{Advice, madvise};
 use super::pages::{ALIGNMENT, Pages, allocate, bytes, bytes_mut};
 use super::{Buffer, streaming};
 
-/// Data from this length on is written past the processor's caches. What is shorter gains less by it, and is sooner read again.
+/// Data of at least this length is written without the processor's caches. Shorter data gains less, and is read again sooner.
 const STREAMED: usize = 16 << 10;
 
-/// A chunk's memory, and who may see it beside this process.
+/// A chunk's memory, and the state of references from outside this process.
 struct Memory {
     pages: Pages,
-    /// The system was shown some of it.
+    /// The kernel has got references to some of its pages.
     shown: AtomicBool,
-    /// Some of it is in a socket, and nobody will know when it has been read.
+    /// Some of its pages are in a socket, and it cannot be known when they are read.
     lost: AtomicBool,
-    /// Bytes that reads shall copy before any is lent again.
+    /// Bytes that reads copy before parts are borrowed again.
     contested: AtomicUsize,
 }
 
@@ -38,7 +37,7 @@ impl Memory {
         Self { pages, shown, lost, contested: AtomicUsize::new(0) }
     }
 
-    /// The same data, of which somebody had some when it was to be written over.
+    /// A copy of the data, for a write while a reference exists.
     fn copy(&self) -> Self {
         let copy = Self::new(self.pages.clone());
         copy.contested.store(self.pages.len() * ALIGNMENT, Ordering::Relaxed);
@@ -52,7 +51,7 @@ impl Drop for Memory {
             return;
         }
         let len = self.pages.len() * ALIGNMENT;
-        // SAFETY: the memory is ours alone and nobody reads it any more; it stays mapped, and reads as zeroes.
+        // SAFETY: the memory has no other owner and no reader; it stays mapped and reads as zeroes.
         let advised = unsafe { madvise(self.pages.as_mut_ptr().cast(), len, Advice::LinuxDontNeed) };
         if advised.is_err() {
             mem::forget(mem::take(&mut self.pages));
@@ -60,18 +59,19 @@ impl Drop for Memory {
     }
 }
 
-/// Memory that holds data for good, zeroes at first.
+/// Memory of a disk, initially zeroes.
 pub struct Chunk(Arc<Memory>);
 
 impl Chunk {
-    /// One of that many bytes, rounded down to pages.
+    /// A chunk of `bytes`, rounded down to pages.
     #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self(Arc::new(Memory::new(allocate(bytes))))
     }
 
-    /// Whether a read of so many bytes shall be lent them rather than copy them. A write that had to copy the chunk because some of it
-    /// was lent makes reads copy as much: where both go to the same places that is far less. All of a chunk is always lent.
+    /// Whether a read of `bytes` borrows memory instead of copying it. After a write that had to copy the chunk because of a borrowed part,
+    /// reads copy the same number of bytes: if reads and writes access the same positions, that is much less than copies of chunks. Reads of a
+    /// whole chunk always borrow.
     #[must_use]
     pub fn lends(&self, bytes: usize) -> bool {
         let contested = self.0.contested.load(Ordering::Relaxed);
@@ -82,28 +82,28 @@ impl Chunk {
         lends
     }
 
-    /// Lends what lies at `offset` to a buffer, as much as that is long; it must be there.
+    /// Lends the data at `offset` to a buffer, in the buffer's length; the range must be inside the chunk.
     pub fn lend(&self, offset: usize, to: &mut Buffer) {
         debug_assert!(offset + to.len <= self.0.pages.len() * ALIGNMENT, "{offset} and what is behind it");
         to.lent = Some(Lent { from: self.0.clone(), offset, len: to.len });
     }
 
-    /// What it holds.
+    /// Its content.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         bytes(&self.0.pages)
     }
 
-    /// The same, to be written. Copied first if somebody else sees some of it.
+    /// Its content for writing. Copied first if a reference exists.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         if self.0.lost.load(Ordering::Relaxed) || Arc::get_mut(&mut self.0).is_none() {
             self.0 = Arc::new(self.0.copy());
         }
-        let own = Arc::get_mut(&mut self.0).expect("nobody else has it, or it was made here");
+        let own = Arc::get_mut(&mut self.0).expect("without references, or created above");
         bytes_mut(&mut own.pages)
     }
 
-    /// Writes `data` at `offset`, where there must be room for it.
+    /// Writes `data` at `offset`; the range must be inside the chunk.
     pub fn write(&mut self, offset: usize, data: &[u8]) {
         let to = &mut self.bytes_mut()[offset..offset + data.len()];
         if data.len() >= STREAMED {
@@ -114,7 +114,7 @@ impl Chunk {
     }
 }
 
-/// Some of a chunk's data, as it was when it was lent.
+/// A borrowed part of a chunk, with its content at the time of the loan.
 pub struct Lent {
     from: Arc<Memory>,
     offset: usize,
@@ -122,7 +122,7 @@ pub struct Lent {
 }
 
 impl Lent {
-    /// Says that the system is about to be shown it: its pages instead of a copy.
+    /// Records that the kernel is about to get references to its pages instead of a copy.
     #[must_use]
     pub fn show(&self) -> Shown {
         self.from.shown.store(true, Ordering::Relaxed);
@@ -138,11 +138,11 @@ impl Deref for Lent {
     }
 }
 
-/// Data of which the system has been shown the pages. Dropped before it was [`read`](Self::read), it counts as still to be.
+/// Data whose pages the kernel refers to. If it is dropped without a call of [`read`](Self::read), it counts as unread for ever.
 pub struct Shown(Option<Lent>);
 
 impl Shown {
-    /// Nobody is going to read it from those pages any more.
+    /// All readers of the pages are done.
     pub fn read(mut self) {
         self.0 = None;
     }
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::buffer::Pool;
 
-    /// All of a chunk of 8 KiB, shown.
+    /// Shows a whole chunk of 8 KiB to the kernel.
     fn show(chunk: &Chunk) -> Shown {
         let mut buffer = Pool::new(0).take(8192);
         chunk.lend(0, &mut buffer);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lent_stays_as_it_was() {
+    fn lent_data_does_not_change() {
         let mut pool = Pool::new(1 << 20);
         let mut chunk = Chunk::new(8192);
         chunk.bytes_mut()[4096..].fill(1);
@@ -181,28 +181,28 @@ mod tests {
         assert!(first.iter().chain(second.iter()).all(|&byte| byte == 1));
         second.own();
         second[0] = 3;
-        assert_eq!((second[0], second[1]), (3, 1), "its own now, with what it was lent");
+        assert_eq!((second[0], second[1]), (3, 1), "a copy, with the content at the time of the loan");
         assert!(chunk.bytes().iter().all(|&byte| byte == 2));
         first.set_len(4096);
-        assert_eq!(first.len(), 512, "there is no more");
+        assert_eq!(first.len(), 512, "the buffer's length");
     }
 
     #[test]
-    fn reads_copy_as_much_as_a_write_had_to_because_of_one_and_then_are_lent_again() {
+    fn after_a_copy_for_a_write_reads_copy_as_much_before_they_borrow_again() {
         let mut chunk = Chunk::new(8192);
         let mut seen = Pool::new(0).take(512);
         chunk.write(0, &[1; 512]);
-        assert!(chunk.lends(512), "nobody had to copy it");
+        assert!(chunk.lends(512), "no write had to copy the chunk");
         chunk.lend(0, &mut seen);
         chunk.write(0, &[2; 512]);
-        assert!(chunk.lends(8192), "all of it");
+        assert!(chunk.lends(8192), "a whole chunk");
         let copied = (0..20).take_while(|_| !chunk.lends(512)).count();
         assert_eq!(copied, 8192 / 512 - 1);
         assert!(chunk.lends(512));
     }
 
     #[test]
-    fn a_write_covers_what_it_is_for_and_nothing_that_was_lent() {
+    fn a_write_changes_its_range_only_and_no_lent_data() {
         const ALL: usize = 2 * STREAMED;
         let mut chunk = Chunk::new(ALL);
         for (round, (offset, len)) in (1..).zip([(512, 512), (1024, STREAMED), (0, ALL)]) {
@@ -221,24 +221,24 @@ mod tests {
     }
 
     #[test]
-    fn what_was_shown_is_written_again_once_it_was_read_and_left_behind_if_nobody_knows() {
+    fn shown_pages_are_reused_after_they_were_read_and_abandoned_if_unknown() {
         let mut chunk = Chunk::new(8192);
         let address = chunk.bytes().as_ptr();
         let shown = show(&chunk);
         chunk.bytes_mut().fill(1);
-        assert_ne!(chunk.bytes().as_ptr(), address, "somebody may still read it");
+        assert_ne!(chunk.bytes().as_ptr(), address, "a reader may still use the pages");
         shown.read();
         let address = chunk.bytes().as_ptr();
         show(&chunk).read();
         chunk.bytes_mut().fill(2);
-        assert_eq!(chunk.bytes().as_ptr(), address, "read: it may be written over");
+        assert_eq!(chunk.bytes().as_ptr(), address, "all readers are done, so the pages are reused");
         drop(show(&chunk));
         chunk.bytes_mut().fill(3);
-        assert_ne!(chunk.bytes().as_ptr(), address, "nobody knows whether it was read");
+        assert_ne!(chunk.bytes().as_ptr(), address, "it is unknown whether the pages were read");
         drop(show(&chunk));
         let behind = chunk.0.clone();
         chunk.bytes_mut().fill(4);
         assert_eq!(chunk.bytes(), [4; 8192]);
-        assert_eq!(bytes(&behind.pages), [3; 8192], "left behind as it was");
+        assert_eq!(bytes(&behind.pages), [3; 8192], "abandoned with its content");
     }
 }

@@ -1,5 +1,5 @@
-//! Aligned memory for data on its way, pooled so that the steady state allocates nothing; and memory that holds data for
-//! good, which is lent to what is on its way rather than copied (`chunk`).
+//! Aligned memory for data of requests, pooled so that the steady state does not allocate; and memory of disks,
+//! which requests borrow instead of copying it (`chunk`).
 
 mod chunk;
 mod pages;
@@ -11,39 +11,39 @@ pub use self::chunk::{Chunk, Lent, Shown};
 pub use self::pages::ALIGNMENT;
 use self::pages::{Page, Pages, allocate, bytes, bytes_mut, try_allocate};
 
-/// The largest buffer; whoever has more to move splits it.
+/// The largest buffer; longer transfers are split.
 pub const LARGEST: usize = 1 << 20;
 
-/// Size classes: 4 KiB to [`LARGEST`], each twice the one before.
+/// Size classes: 4 KiB to [`LARGEST`] in powers of two.
 const CLASSES: usize = (LARGEST / ALIGNMENT).ilog2() as usize + 1;
 
-/// Memory for one part of a request: page-aligned, as long as was asked for.
+/// Page-aligned memory for one part of a request.
 pub struct Buffer {
     pages: Pages,
     len: usize,
-    /// What is to be seen instead of its own memory.
+    /// Borrowed memory that replaces its own.
     lent: Option<Lent>,
 }
 
 impl Buffer {
-    /// What of the process's memory it holds, which is at least its length.
+    /// Memory that it allocates, at least its length.
     #[must_use]
     pub fn footprint(&self) -> usize {
         self.pages.len() * ALIGNMENT
     }
 
-    /// Copies what it was lent, if it was, to its own memory.
+    /// Copies borrowed data, if any, to its own memory.
     pub fn own(&mut self) {
         let _ = &mut **self;
     }
 
-    /// What it was lent, if it was.
+    /// The borrowed data, if any.
     #[must_use]
     pub const fn lent(&self) -> Option<&Lent> {
         self.lent.as_ref()
     }
 
-    /// Makes it `len` bytes long, at most its footprint, and no longer than what it was lent.
+    /// Sets its length to `len`, at most its footprint and the length of borrowed data.
     pub fn set_len(&mut self, len: usize) {
         self.len = len.min(if self.lent.is_some() { self.len } else { self.footprint() });
     }
@@ -61,7 +61,7 @@ impl Deref for Buffer {
 }
 
 impl DerefMut for Buffer {
-    /// Its own memory: what was lent is copied there first, and given back.
+    /// Its own memory. Borrowed data is first copied there and released.
     fn deref_mut(&mut self) -> &mut [u8] {
         let own = &mut bytes_mut(&mut self.pages)[..self.len];
         if let Some(lent) = self.lent.take() {
@@ -71,13 +71,13 @@ impl DerefMut for Buffer {
     }
 }
 
-/// Memory for `bytes`, in the pool's steps.
+/// Allocated memory for `bytes`, in the pool's size classes.
 #[must_use]
 pub fn footprint(bytes: usize) -> usize {
     bytes.max(1).next_multiple_of(ALIGNMENT).next_power_of_two()
 }
 
-/// Free buffers by size. Last returned, first taken, so that a short queue stays in the processor's cache.
+/// Free buffers by size, last in, first out, so that the memory of a short queue stays in the processor's cache.
 pub struct Pool {
     free: [Vec<Box<[Page]>>; CLASSES],
     kept: usize,
@@ -93,7 +93,7 @@ impl Pool {
         Self { free: Default::default(), kept: 0, keep, refuses: None }
     }
 
-    /// A buffer of `len` bytes, at most `LARGEST`. What it holds is arbitrary.
+    /// A buffer of `len` bytes, at most `LARGEST`, with arbitrary content.
     #[must_use]
     pub fn take(&mut self, len: usize) -> Buffer {
         let len = len.min(LARGEST);
@@ -147,8 +147,8 @@ impl Pool {
         pages
     }
 
-    /// Frees kept buffers of other sizes, as many as make up for a new one of `bytes`: the pool and what was taken from it then
-    /// never hold more memory than was taken at once.
+    /// Frees buffers of other sizes for a new one of `bytes`, so that the pool and its users together
+    /// never use more memory than the users' maximum.
     fn give_up(&mut self, bytes: usize) {
         let mut freed = 0;
         for (class, free) in self.free.iter_mut().enumerate() {
@@ -159,7 +159,7 @@ impl Pool {
         self.kept -= freed;
     }
 
-    /// Gives a buffer back.
+    /// Returns a buffer to the pool.
     pub fn put(&mut self, buffer: Buffer) {
         let bytes = buffer.footprint();
         if self.kept + bytes <= self.keep {
@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buffers_are_aligned_as_long_as_asked_and_come_back() {
+    fn buffers_are_aligned_have_the_requested_length_and_are_reused() {
         let mut pool = Pool::new(1 << 20);
         for len in [1, 512, 4096, 4097, 131_072, LARGEST] {
             let mut buffer = pool.take(len);
@@ -186,12 +186,12 @@ mod tests {
             buffer.fill(7);
             let address = buffer.as_ptr();
             pool.put(buffer);
-            assert_eq!(pool.take(len).as_ptr(), address, "the one just returned, {len} bytes");
+            assert_eq!(pool.take(len).as_ptr(), address, "the buffer that was returned last, {len} bytes");
         }
     }
 
     #[test]
-    fn a_buffer_of_another_size_takes_the_place_of_those_that_are_kept() {
+    fn a_buffer_of_another_size_replaces_free_ones() {
         let mut pool = Pool::new(1 << 20);
         let buffers: Vec<Buffer> = (0..8).map(|_| pool.take(4096)).collect();
         buffers.into_iter().for_each(|buffer| pool.put(buffer));
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pool_keeps_no_more_than_it_may() {
+    fn the_pool_keeps_at_most_its_limit() {
         let mut pool = Pool::new(8192);
         let buffers: Vec<Buffer> = (0..4).map(|_| pool.take(4096)).collect();
         buffers.into_iter().for_each(|buffer| pool.put(buffer));

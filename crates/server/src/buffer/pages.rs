@@ -1,6 +1,6 @@
 //! Page-aligned memory, as bytes.
 
-/// What direct I/O asks of addresses, on every device that we know.
+/// Alignment of addresses for direct I/O; no device needs more.
 pub const ALIGNMENT: usize = 4096;
 
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! Copies of what will not be looked at soon, past the processor's caches.
+//! Copies data without the processor's caches, if it will not be read soon.
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
@@ -8,15 +8,15 @@ use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_sfence, _mm_stream_si128};
 #[repr(align(64))]
 struct Line([u8; 64]);
 
-/// Copies `from` to `to`, which must be as long. An ordinary copy has each line fetched that it writes over, which takes about as
-/// long as everything else where the line is in no cache. What was copied is in none either afterwards.
+/// Copies `from` to `to`. An ordinary copy loads each cache line that it overwrites, which doubles the time if the line is in no
+/// cache. After this copy the data is in no cache.
 ///
 /// # Panics
-/// They are not equally long.
+/// If the lengths differ.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn copy(to: &mut [u8], from: &[u8]) {
-    assert_eq!(to.len(), from.len(), "a copy is as long as what is copied");
-    // SAFETY: whatever bytes there are make a line.
+    assert_eq!(to.len(), from.len(), "equal lengths");
+    // SAFETY: any 64 bytes are a valid line.
     let (before, lines, after) = unsafe { to.align_to_mut::<Line>() };
     let (from_before, from) = from.split_at(before.len());
     let (from_lines, from_after) = from.split_at(size_of_val(lines));
@@ -25,15 +25,15 @@ pub(super) fn copy(to: &mut [u8], from: &[u8]) {
         stream(to, from);
     }
     after.copy_from_slice(from_after);
-    // SAFETY: every x86-64 processor has it. Stores that follow come behind the streamed ones, for other processors as well.
+    // SAFETY: every x86-64 processor has this instruction. It orders later stores after the streamed ones, also for other processors.
     unsafe { _mm_sfence() };
 }
 
 #[cfg(target_arch = "x86_64")]
 fn stream(to: &mut Line, from: &[u8; 64]) {
     let (to, from) = ((&raw mut to.0).cast::<__m128i>(), from.as_ptr().cast::<__m128i>());
-    // SAFETY: both are four times as long as what is moved at once, `to` is aligned, and the caller fences what is streamed. All is
-    // loaded first, so that nothing comes between the stores that fill the line.
+    // SAFETY: both have the length of four vectors, `to` is aligned, and the caller executes the fence. All loads precede the
+    // stores, so that the stores fill a line without interruption.
     unsafe {
         let (a, b) = (_mm_loadu_si128(from), _mm_loadu_si128(from.add(1)));
         let (c, d) = (_mm_loadu_si128(from.add(2)), _mm_loadu_si128(from.add(3)));
@@ -44,10 +44,10 @@ fn stream(to: &mut Line, from: &[u8; 64]) {
     }
 }
 
-/// Copies `from` to `to`, which must be as long.
+/// Copies `from` to `to`.
 ///
 /// # Panics
-/// They are not equally long.
+/// If the lengths differ.
 #[cfg(not(target_arch = "x86_64"))]
 pub(super) fn copy(to: &mut [u8], from: &[u8]) {
     to.copy_from_slice(from);
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_is_copied_and_nothing_beside_it_wherever_it_begins_and_ends() {
+    fn exactly_the_range_is_copied_at_every_alignment() {
         let from: Vec<u8> = (0..1024).map(|n| (n % 251) as u8 + 1).collect();
         for begin in 0..70 {
             for len in [0, 1, 15, 63, 64, 65, 200, 512] {

@@ -363,34 +363,34 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[test]
-    fn a_socket_and_the_directory_that_is_made_for_it_are_their_owners_alone() {
+    fn a_socket_and_its_new_directory_are_private() {
         let directory = std::env::temp_dir().join(format!("dwell-socket-{}", std::process::id()));
         let path = directory.join("sdb.sock");
         let _bound = bind_private(&path).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&directory), mode(&path)), (0o700, 0o600));
         assert!(bind_private(&directory.join("neither/nor/sdb.sock")).is_err());
-        assert!(bind_private(Path::new("")).is_err(), "it would be everybody's");
+        assert!(bind_private(Path::new("")).is_err(), "an abstract socket would be open to every user");
         fs::remove_dir_all(directory).unwrap();
     }
 
     #[test]
-    fn a_directory_that_was_made_for_a_socket_goes_with_it_if_nothing_else_is_there() {
+    fn a_directory_created_for_a_socket_is_removed_with_it_if_empty() {
         let directory = std::env::temp_dir().join(format!("dwell-socket-made-{}", std::process::id()));
         drop(bind_private(&directory.join("sock")).unwrap());
         assert!(!directory.exists());
         assert!(bind_private(&directory.join("x".repeat(200))).is_err(), "too long for a socket");
-        assert!(!directory.exists(), "it was made for nothing");
+        assert!(!directory.exists(), "a failed bind leaves no directory");
         let bound = bind_private(&directory.join("sock")).unwrap();
         fs::write(directory.join("other"), "kept").unwrap();
         drop(bound);
         fs::remove_file(directory.join("other")).unwrap();
         drop(bind_private(&directory.join("sock")).unwrap());
-        fs::remove_dir(directory).expect("it was there before");
+        fs::remove_dir(directory).expect("an existing directory is kept");
     }
 
     #[test]
-    fn only_what_nobody_listens_on_makes_room() {
+    fn only_the_socket_of_a_dead_server_is_replaced() {
         let directory = std::env::temp_dir().join(format!("dwell-socket-room-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let path = directory.join("sock");
@@ -399,12 +399,12 @@ mod tests {
         let refused = bind_private(&path).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("another server listens there"), "{refused}");
         drop((first, file));
-        assert!(!path.exists(), "its owner takes it away");
+        assert!(!path.exists(), "its owner removes it");
         fs::write(&path, "kept").unwrap();
         let refused = bind_private(&path).err().map(|error| error.to_string()).unwrap_or_default();
         assert!(refused.contains("not a socket is there"), "{refused}");
         fs::remove_file(&path).unwrap();
-        // A logger's socket, say: it is alive, and no stream may be had of it.
+        // For example a logger's socket: it is in use, and a stream cannot connect to it.
         let other = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
         assert!(bind_private(&path).is_err() && path.exists());
         drop(other);
@@ -412,20 +412,20 @@ mod tests {
     }
 
     #[test]
-    fn a_server_does_not_take_away_what_took_its_place() {
+    fn a_server_does_not_remove_the_socket_of_its_successor() {
         let path = std::env::temp_dir().join(format!("dwell-socket-other-{}", std::process::id()));
         let first = bind_private(&path).unwrap();
         fs::remove_file(&path).unwrap();
         let second = bind_private(&path).unwrap();
         drop(first);
-        assert!(UnixStream::connect(&path).is_ok(), "the second one serves there");
+        assert!(UnixStream::connect(&path).is_ok(), "the second server listens there");
         drop(second);
         assert!(!path.exists());
     }
 
-    /// A thread that makes a file meanwhile must not find it less readable than it was told to.
+    /// A umask would also apply to files that other threads create.
     #[test]
-    fn nobodys_umask_is_changed() {
+    fn the_umask_is_not_changed() {
         let directory = std::env::temp_dir().join(format!("dwell-socket-umask-{}", std::process::id()));
         fs::create_dir(&directory).unwrap();
         let mode = |path: &Path| File::create(path).unwrap().metadata().unwrap().permissions().mode() & 0o777;

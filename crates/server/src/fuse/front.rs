@@ -12,7 +12,7 @@ use rustix::process::{getegid, geteuid};
 use super::protocol::{self, OUT_HEADER, Operation, PREFIX};
 use crate::backend::Payload;
 use crate::buffer::{Buffer, LARGEST};
-use crate::device::{Answer, Ask};
+use crate::device::{Answer, NewOperation};
 use crate::front::{Client, FrontEnd, Host};
 use crate::identity::Identity;
 use crate::poller::Interest;
@@ -304,9 +304,10 @@ impl Fuse {
         };
         let (start, sectors) = (Sector(offset / SECTOR_BYTES), Sectors((bytes / SECTOR_BYTES) as u32));
         let (process, flags) = self.identity.issuer(op, start, sectors);
-        let ask = Ask { cookie: u64::from(index), op, start, sectors, flags, process, payload };
+        let operation =
+            NewOperation { cookie: u64::from(index), op, start, sectors, flags, process, payload };
         // The kernel bounds its requests, so the front end ignores a request to wait.
-        let _ = host.submit(ask);
+        let _ = host.submit(operation);
     }
 
     fn answer(&mut self, unique: u64, data: &[u8]) {

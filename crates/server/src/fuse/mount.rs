@@ -83,8 +83,8 @@ impl Drop for Mount {
 /// Where the kernel's FUSE control file system lists the connections (`Documentation/filesystems/fuse.rst`).
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 
-/// The number of the connection that is mounted at `path`: the minor device number of the file system. From `mountinfo`, as a look at
-/// the file itself waits for its server.
+/// The number of the connection that is mounted at `path`: the minor device number of the file system. Read from `mountinfo`, because a
+/// `stat` of the file would wait for its server.
 pub(crate) fn connection_number(path: &Path) -> Option<u32> {
     let mounts = fs::read("/proc/self/mountinfo").ok()?;
     let at = |field: &[u8]| unescaped(field) == path;
@@ -95,8 +95,8 @@ pub(crate) fn connection_number(path: &Path) -> Option<u32> {
     std::str::from_utf8(number).ok()?.split_once(':')?.1.parse().ok()
 }
 
-/// Ends every request on a connection with an error, those to come included. The mount may be gone afterwards, or not. A mount of
-/// another mount namespace is out of reach of `umount`: then `connection`, its number, serves, where the control file system is
+/// Fails every present and later request on a connection. The mount may remain or not. `umount` cannot reach a mount in
+/// another mount namespace; then the connection is aborted by its number `connection`, if the control file system is
 /// mounted.
 pub(crate) fn abort(path: &Path, connection: Option<u32>) {
     let _ = rustix::mount::unmount(path, UnmountFlags::FORCE);
@@ -105,8 +105,8 @@ pub(crate) fn abort(path: &Path, connection: Option<u32>) {
     }
 }
 
-/// Whether a server answers at `path`, or may yet: false only if the connection has been aborted. An open file is a request, which
-/// waits for a server that is absent, so a thread asks.
+/// Whether a server serves `path`, or may do so later: false only if the connection was aborted. Opening the file is a request that
+/// waits while no server runs, so a thread opens it.
 pub(crate) fn is_connected(path: &Path) -> bool {
     let ((answer, answered), path) = (channel(), path.to_path_buf());
     let ask = move || answer.send(File::open(path).err().and_then(|error| Errno::from_io_error(&error)));
@@ -116,13 +116,13 @@ pub(crate) fn is_connected(path: &Path) -> bool {
     answered.recv_timeout(PROBE) != Ok(Some(Errno::NOTCONN))
 }
 
-/// How long an aborted connection may take to refuse.
+/// Time within which an aborted connection returns an error.
 const PROBE: Duration = Duration::from_millis(300);
 
-/// Unmounts whatever is at `path` and removes the file beneath, whether its server lives or not.
+/// Unmounts `path` and removes the file below, whether or not its server runs.
 pub(crate) fn unmount(path: &Path) {
     if let Err(error) = rustix::mount::unmount(path, UnmountFlags::empty()) {
-        // In use, or its server is dead: detached now, and unmounted after the last use.
+        // In use, or without a server: detached now, and unmounted after the last use.
         if error != Errno::INVAL {
             let _ = rustix::mount::unmount(path, UnmountFlags::DETACH);
         }

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_says_where_and_how_much() {
+    fn a_read_has_offset_and_length() {
         let mut arguments = [0; IO_ARGUMENTS];
         arguments[8..16].copy_from_slice(&(5u64 << 40).to_ne_bytes());
         arguments[16..20].copy_from_slice(&4096u32.to_ne_bytes());
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn short_and_unknown_requests_are_survived() {
+    fn short_and_unknown_requests_do_not_panic() {
         assert_eq!(request(&[0; 39]), None);
         for opcode in 0..64 {
             assert!(request(&bytes(opcode, &[])).is_some());

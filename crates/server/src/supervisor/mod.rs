@@ -1,6 +1,6 @@
 //! A parent process that holds the attached device's FUSE descriptor and restarts the server when it dies.
 //!
-//! *Why a process*: a server that is killed, runs out of memory or panics loses everything it owns. This parent owns the
+//! *Why a process*: a server that is killed, runs out of memory or panics loses everything that it owns. This parent owns the
 //! descriptor as well, so the kernel keeps the connection: requests wait, and the loop device keeps its name.
 //!
 //! *Threads*: one waits, decides, kills and gives up. It allocates nothing in the kernel, so it never waits for the device. The module
@@ -121,7 +121,7 @@ pub(crate) fn is_server() -> bool {
     env::var_os(SUPERVISOR).is_some()
 }
 
-/// As a shell reports it.
+/// The exit code that a shell would report.
 fn exit_code(status: ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
@@ -139,16 +139,16 @@ struct Supervisor {
     signals: Signals,
     starter: Starter,
     keeps_standby: bool,
-    /// Serves, or was chosen to.
+    /// The server that serves, or is chosen to.
     active: Option<Server>,
-    /// Waits to take over.
+    /// The server that waits to take over.
     standby: Option<Server>,
     /// A server was requested and has not arrived.
     is_starting: bool,
     /// The first server was allowed to attach the device.
     has_begun: bool,
     kept: Vec<Kept>,
-    /// The signal that has asked for the end.
+    /// The signal that requested the end.
     ending: Option<Signal>,
     /// A second signal has asked the active server for its end.
     is_second: bool,

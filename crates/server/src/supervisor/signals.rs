@@ -10,7 +10,7 @@ use crate::server::is_ignored;
 /// Signals that end a server.
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
 
-/// The signals of which a supervisor learns, blocked and read.
+/// The signals that a supervisor handles: blocked, and read from the descriptor.
 pub(super) struct Signals(File);
 
 impl Signals {

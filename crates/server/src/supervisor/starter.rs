@@ -45,7 +45,7 @@ enum Job {
     Print(String),
 }
 
-/// The thread.
+/// Handle of the thread.
 pub(super) struct Starter {
     jobs: Sender<Job>,
     started: Receiver<io::Result<Server>>,

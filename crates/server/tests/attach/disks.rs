@@ -1,4 +1,4 @@
-//! Block devices, and what is full, as what is served.
+//! Served block devices, and served files on a full file system.
 
 use std::fs;
 
@@ -13,10 +13,13 @@ fn a_block_device_is_served_unless_it_is_mounted() {
     let socket = place.join("sock");
     let address = format!("unix:{}", socket.display());
     let mounted = place.mount(&disk.0);
-    assert!(Served::try_start(&["--file", &disk.0, "--nbd", &address]).is_none(), "it is mounted");
+    assert!(Served::try_start(&["--file", &disk.0, "--nbd", &address]).is_none(), "the device is mounted");
     drop(mounted);
     let backing = place.join("disk").to_string_lossy().into_owned();
-    assert!(Served::try_start(&["--file", &backing, "--nbd", &address]).is_none(), "a loop device is on it");
+    assert!(
+        Served::try_start(&["--file", &backing, "--nbd", &address]).is_none(),
+        "a loop device is attached to the file"
+    );
     assert!(
         Served::try_start(&["--file", &disk.0, "--size", "65M", "--nbd", &address]).is_none(),
         "too small"
@@ -33,12 +36,12 @@ fn a_block_device_is_served_unless_it_is_mounted() {
 }
 
 #[test]
-fn a_device_that_is_read_only_is_shown_as_that() {
+fn a_read_only_device_is_presented_as_read_only() {
     const EPERM: u32 = 1;
     let Some(place) = Place::on_disk(&["nbdinfo"]) else { return };
     let file = place.join("disk");
     fs::File::create(&file).unwrap().set_len(64 << 20).unwrap();
-    // Its next user does not find it so; what `blockdev --setro` set, it would.
+    // The loop device is not read-only for its next user, in contrast to the effect of `blockdev --setro`.
     let disk = Loop(run("losetup", &["-r", "-f", "--show", &file.to_string_lossy()]).trim().to_string());
     let socket = place.join("sock");
     let address = format!("unix:{}", socket.display());
@@ -55,12 +58,12 @@ fn a_device_that_is_read_only_is_shown_as_that() {
     let read_only = || run("blockdev", &["--getro", &attached]).trim() == "1";
     let then = read_only();
     place.stop(server);
-    assert_eq!((then, read_only()), (true, false), "its next user may write");
+    assert_eq!((then, read_only()), (true, false), "the next user may write");
 }
 
-/// The device's thread would wait for it, and never give it more than one request at once.
+/// If the device's thread waited for the disk, it would never submit more than one request.
 #[test]
-fn a_disk_is_waited_for_by_others_than_the_devices_thread() {
+fn the_devices_thread_does_not_wait_for_a_disk() {
     let Some(place) = Place::on_disk(&[]) else { return };
     let disk = Loop::over(&place.join("disk"));
     let (address, control) = (format!("unix:{}", place.join("sock").display()), place.join("control"));
@@ -71,16 +74,16 @@ fn a_disk_is_waited_for_by_others_than_the_devices_thread() {
     assert!(backend.contains("io_uring") || backend.contains("threads"), "{backend}");
 }
 
-/// What a killed process wrote is there anyway; only the machine's end would tell whether it was written through.
+/// Data of a killed process survives in the page cache; only a crash of the machine would show whether it was written through.
 #[test]
-fn what_shall_be_durable_reaches_the_disk_with_a_flush() {
+fn durable_writes_reach_the_disk_with_a_flush() {
     use client::{FLUSH, FUA, WRITE_ZEROES};
     let Some(place) = Place::on_disk(&[]) else { return };
     let disk = Loop::over(&place.join("disk"));
     let socket = place.join("sock");
     let address = format!("unix:{}", socket.display());
     let stat = format!("/sys/block/{}/stat", disk.0.trim_start_matches("/dev/"));
-    // The sixteenth field: flushes done.
+    // The sixteenth field: completed flushes.
     let flushes =
         || -> u64 { fs::read_to_string(&stat).unwrap().split_whitespace().nth(15).unwrap().parse().unwrap() };
     for engine in ["uring", "threads"] {
@@ -106,9 +109,9 @@ fn what_shall_be_durable_reaches_the_disk_with_a_flush() {
     }
 }
 
-/// Whoever serves it would write beneath the file system that is mounted from it.
+/// A server would write below the file system that is mounted from the loop device.
 #[test]
-fn a_file_is_not_served_by_another_name_while_a_loop_device_is_attached_to_it() {
+fn a_file_with_a_loop_device_is_not_served_by_another_name() {
     let Some(place) = Place::on_disk(&[]) else { return };
     let (disk, other) = (place.join("disk"), place.join("other"));
     let attached = Loop::over(&disk);
@@ -124,16 +127,16 @@ fn a_file_is_not_served_by_another_name_while_a_loop_device_is_attached_to_it() 
         assert!(serve(name).is_none(), "{} is {}", name.display(), attached.0);
     }
     drop(bound);
-    // A name is gone, and what the loop device has is not.
+    // One name is removed; the loop device still has the file.
     fs::remove_file(&disk).unwrap();
-    assert!(serve(&other).is_none(), "{} has it all the same", attached.0);
+    assert!(serve(&other).is_none(), "{} still has the file", attached.0);
     drop(attached);
-    serve(&other).expect("nobody else has it").stop();
+    serve(&other).expect("no other user has the file").stop();
 }
 
-/// Of which nothing is mounted or held, and nobody else has claimed anything.
+/// Neither the disk nor its partition is mounted, held or claimed otherwise.
 #[test]
-fn a_disk_is_not_served_while_a_loop_device_is_on_a_part_of_it() {
+fn a_disk_with_a_loop_device_on_its_partition_is_not_served() {
     let Some(place) = Place::on_disk(&["addpart"]) else { return };
     let disk = Loop::over(&place.join("disk"));
     run("addpart", &[&disk.0, "1", "2048", "32768"]);
@@ -141,17 +144,21 @@ fn a_disk_is_not_served_while_a_loop_device_is_on_a_part_of_it() {
     let upper = Loop(run("losetup", &["-f", "--show", &part]).trim().to_string());
     let address = format!("unix:{}", place.join("sock").display());
     let served = Served::try_start(&["--file", &disk.0, "--nbd", &address]);
-    assert!(served.is_none(), "{} is on it", upper.0);
+    assert!(served.is_none(), "{} is attached to its partition", upper.0);
     drop(upper);
     let whole = Loop(run("losetup", &["-f", "--show", &disk.0]).trim().to_string());
-    assert!(Served::try_start(&["--file", &part, "--nbd", &address]).is_none(), "{} is on its disk", whole.0);
+    assert!(
+        Served::try_start(&["--file", &part, "--nbd", &address]).is_none(),
+        "{} is attached to its disk",
+        whole.0
+    );
     drop(whole);
     Served::start(&["--file", &disk.0, "--nbd", &address]).stop();
     run("delpart", &[&disk.0, "1"]);
 }
 
 #[test]
-fn a_file_system_without_direct_io_keeps_nothing_of_what_it_cannot_hold() {
+fn without_direct_io_no_file_is_left_behind() {
     let Some(place) = Place::on_disk(&[]) else { return };
     let at = place.join("mnt");
     fs::create_dir(&at).unwrap();
@@ -162,13 +169,13 @@ fn a_file_system_without_direct_io_keeps_nothing_of_what_it_cannot_hold() {
     let address = format!("unix:{}", place.join("sock").display());
     let all = ["--file", &file, "--size", "1M", "--nbd", &address];
     assert!(Served::try_start(&all).is_none());
-    assert!(!disk.exists(), "it was made and not taken away");
+    assert!(!disk.exists(), "the created file is removed");
     Served::start(&[&all[..], &["--buffered"]].concat()).stop();
     drop(mounted);
 }
 
 #[test]
-fn a_full_backing_store_fails_the_write_that_did_not_fit_and_no_other() {
+fn on_a_full_file_system_only_writes_without_room_fail() {
     let Some(place) = Place::on_disk(&[]) else { return };
     let small = place.join("mnt");
     fs::create_dir(&small).unwrap();
@@ -181,7 +188,7 @@ fn a_full_backing_store_fails_the_write_that_did_not_fit_and_no_other() {
     assert_eq!(client.write(0, &[1; 65536]), 0);
     assert_eq!(client.write(8 << 20, &vec![2; 4 << 20]), 28, "ENOSPC");
     assert_eq!(client.read(0, 65536).unwrap(), [1; 65536]);
-    assert_eq!(client.write(0, &[3; 65536]), 0, "what has its room can be written again");
+    assert_eq!(client.write(0, &[3; 65536]), 0, "allocated sectors can be overwritten");
     drop(client);
     server.stop();
     drop(mounted);

@@ -1,4 +1,4 @@
-//! How a server ends, in order or not, and who cleans up.
+//! The end of a server, orderly or by a kill, and the cleanup.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use crate::Place;
 use crate::common::{Served, run, try_run};
 
 #[test]
-fn what_a_killed_server_left_is_cleaned_up_by_the_next_one() {
+fn the_next_server_cleans_up_after_a_killed_one() {
     let Some(place) = Place::in_memory(&[]) else { return };
     let mut killed = place.serve(&["--memory", "64M"]);
     let left = killed.what.clone();
@@ -19,10 +19,10 @@ fn what_a_killed_server_left_is_cleaned_up_by_the_next_one() {
 }
 
 #[test]
-fn a_server_that_answers_nobody_holds_up_no_other() {
+fn a_server_that_does_not_respond_delays_no_other() {
     let Some(place) = Place::in_memory(&[]) else { return };
     let silent = place.serve(&["--memory", "64M"]);
-    // What is known of its file for ever is forgotten.
+    // Drops the cached attributes of its file, which never expire.
     fs::write("/proc/sys/vm/drop_caches", "2").unwrap();
     silent.signal("-STOP");
     let (started, waiting) = std::sync::mpsc::channel();
@@ -37,12 +37,12 @@ fn a_server_that_answers_nobody_holds_up_no_other() {
         up
     });
     place.stop(silent);
-    up.expect("it waited for the other one");
+    up.expect("the start does not wait for the other server");
 }
 
-/// A kill between attaching a loop device and noting that leaves one that no record names.
+/// A kill between attaching a loop device and recording it leaves a loop device without a record.
 #[test]
-fn what_a_killed_server_had_no_time_to_note_is_cleaned_up_as_well() {
+fn an_unrecorded_loop_device_of_a_killed_server_is_cleaned_up_too() {
     let Some(place) = Place::in_memory(&[]) else { return };
     let mut killed = place.serve(&["--memory", "64M"]);
     let left = killed.what.trim_start_matches("/dev/").to_owned();
@@ -54,25 +54,25 @@ fn what_a_killed_server_had_no_time_to_note_is_cleaned_up_as_well() {
     fs::write(&record, noted.to_string()).unwrap();
     let server = place.serve(&["--memory", "64M"]);
     place.stop(server);
-    // Unmounted while it was attached, its file would be shown as the root of nothing.
+    // If the file were unmounted while attached, the kernel would show it as `/`.
     let attached = fs::read_to_string(format!("/sys/block/{left}/loop/backing_file"));
     assert_ne!(attached.ok().as_deref(), Some("/\n"));
 }
 
-/// Its mount goes with it, and of the file on it nothing is left but the root of nothing.
+/// The mount ends with the namespace, and the kernel shows the loop device's file as `/`.
 #[test]
-fn what_a_killed_server_with_mounts_of_its_own_left_is_cleaned_up_as_well() {
+fn a_killed_server_with_a_mount_namespace_is_cleaned_up_too() {
     let Some(place) = Place::in_memory(&["unshare"]) else { return };
     let mut killed = Served::start_secluded(&place.attaching(&["--memory", "64M"]));
     let left = killed.what.clone();
     killed.kill();
     let server = place.serve(&["--memory", "64M"]);
-    assert_eq!(server.what, left, "it was free again");
+    assert_eq!(server.what, left, "the loop device was free again");
     place.stop(server);
 }
 
 #[test]
-fn a_device_in_use_is_served_until_it_is_let_go() {
+fn a_device_in_use_is_served_until_it_is_unused() {
     let Some(place) = Place::in_memory(&["mkfs.ext4"]) else { return };
     let mut server = place.serve(&["--memory", "256M"]);
     run("mkfs.ext4", &["-q", &server.what]);
@@ -86,16 +86,16 @@ fn a_device_in_use_is_served_until_it_is_let_go() {
     place.nothing_left();
 }
 
-/// As when the terminal or the pipe that it was started from is gone.
+/// As after the end of the terminal or the pipe to which it writes.
 #[test]
-fn a_server_that_nobody_reads_is_taken_down_like_any_other() {
+fn a_server_with_closed_outputs_ends_in_order() {
     let Some(place) = Place::in_memory(&["mkfs.ext4"]) else { return };
     let (mut server, words) = Served::start_heard(&place.attaching(&["--memory", "256M"]));
     drop(words);
     run("mkfs.ext4", &["-q", &server.what]);
     let mounted = place.mount(&server.what);
     server.signal("-TERM");
-    // It says who uses the device.
+    // It prints the user of the device.
     std::thread::sleep(std::time::Duration::from_millis(800));
     drop(mounted);
     server.wait();
@@ -103,22 +103,22 @@ fn a_server_that_nobody_reads_is_taken_down_like_any_other() {
 }
 
 #[test]
-fn a_server_says_when_its_mount_is_taken_from_it_and_still_takes_down_what_is_left() {
+fn a_server_reports_a_removed_mount_and_takes_the_rest_down() {
     let Some(place) = Place::in_memory(&[]) else { return };
     let (server, mut words) = Served::start_heard(&place.attaching(&["--memory", "64M"]));
-    // In use by the loop device, it stays where it is, but nobody is asked any more.
+    // The loop device still uses the file, but its requests no longer reach the server.
     place.unmount(&server);
     assert!(!try_run("dd", &[&format!("if={}", server.what), "of=/dev/null", "count=1", "iflag=direct"]).0);
     server.stop();
-    let mut said = String::new();
-    std::io::Read::read_to_string(&mut words, &mut said).unwrap();
-    assert!(said.contains("its users get errors"), "{said}");
+    let mut output = String::new();
+    std::io::Read::read_to_string(&mut words, &mut output).unwrap();
+    assert!(output.contains("its users get errors"), "{output}");
     place.nothing_left();
 }
 
-/// A terminal that is closed takes what was started in it along; what was started to outlive it (nohup) stays.
+/// Closing a terminal ends programs started in it, except those started with `nohup`.
 #[test]
-fn the_end_of_its_terminal_is_a_servers_orderly_end_unless_it_shall_outlive_it() {
+fn the_end_of_its_terminal_ends_a_server_unless_started_with_nohup() {
     let Some(place) = Place::in_memory(&[]) else { return };
     let attached = place.attaching(&["--memory", "64M"]);
     let mut server = Served::start_on_a_terminal(&attached);

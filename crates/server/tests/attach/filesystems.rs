@@ -5,7 +5,7 @@ use std::fs;
 use crate::Place;
 use crate::common::{run, try_run};
 
-/// A tree of files that is there wherever these tests are, and that nobody installs into meanwhile.
+/// A tree of files that exists on every machine with these tests and does not change during them.
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 fn made_filled_checked(kind: &str, make: &[&str], check: &[&str]) {
@@ -18,7 +18,7 @@ fn made_filled_checked(kind: &str, make: &[&str], check: &[&str]) {
     let copy = copy.to_string_lossy();
     run("cp", &["-r", SOURCES, &copy]);
     drop(mounted);
-    // A second mount sees what is on the disk, not what the page cache remembers.
+    // A second mount reads from the disk, not from the page cache.
     let mounted = place.mount(&device);
     run("diff", &["-r", SOURCES, &copy]);
     drop(mounted);
@@ -28,21 +28,21 @@ fn made_filled_checked(kind: &str, make: &[&str], check: &[&str]) {
 }
 
 #[test]
-fn ext4_is_made_filled_and_found_clean() {
+fn ext4_is_created_filled_and_clean() {
     made_filled_checked("ext4", &["mkfs.ext4", "-q"], &["e2fsck", "-fn"]);
 }
 
 #[test]
-fn xfs_is_made_filled_and_found_clean() {
+fn xfs_is_created_filled_and_clean() {
     made_filled_checked("xfs", &["mkfs.xfs", "-q"], &["xfs_repair", "-n"]);
 }
 
 #[test]
-fn btrfs_is_made_filled_and_found_clean() {
+fn btrfs_is_created_filled_and_clean() {
     made_filled_checked("btrfs", &["mkfs.btrfs", "-q"], &["btrfs", "check"]);
 }
 
-/// To make a file there takes requests that only the device itself can serve.
+/// Creating the file needs requests that only the device itself can serve.
 #[test]
 fn a_decision_log_may_be_written_to_the_device_itself() {
     let Some(place) = Place::in_memory(&["mkfs.ext4"]) else { return };
@@ -59,10 +59,10 @@ fn a_decision_log_may_be_written_to_the_device_itself() {
     });
     let begun = waiting.recv_timeout(crate::memory::PATIENCE);
     if begun.is_err() {
-        // Nothing else ends it.
+        // Without this the log and the mount would not end.
         place.unmount(&server);
     }
-    assert!(begun.expect("the device waits for itself").unwrap());
+    assert!(begun.expect("the device would wait for itself").unwrap());
     run("sync", &["-f", &mounted.0.to_string_lossy()]);
     std::thread::sleep(std::time::Duration::from_millis(1200));
     assert!(fs::read_to_string(mounted.0.join("log")).unwrap().contains("dispatch"));

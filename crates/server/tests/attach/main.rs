@@ -1,4 +1,4 @@
-//! The device as the kernel sees it: FUSE and a loop device, put up and taken down; and block devices as what is served.
+//! The attached device: FUSE and a loop device, their setup and teardown; and served block devices.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -17,10 +17,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{Directory, Served, can_attach, have, run, try_run};
 
-/// Loop devices are the machine's: one test at a time looks for those left behind.
+/// Loop devices are shared by all tests: one test at a time checks for leftovers.
 static MACHINE: Mutex<()> = Mutex::new(());
 
-/// The machine for oneself, and a directory, with one in it where servers keep what they have put up.
+/// Exclusive use of the machine's loop devices, a directory, and in it the servers' runtime directory.
 struct Place {
     directory: Directory,
     runtime: PathBuf,
@@ -28,7 +28,7 @@ struct Place {
 }
 
 impl Place {
-    /// In memory. None, and it is said, if devices cannot be attached or one of the programs is not there.
+    /// In memory. `None`, with a SKIPPED message, if devices cannot be attached or a program is missing.
     fn in_memory(programs: &[&str]) -> Option<Self> {
         Self::with(Directory::in_memory, programs)
     }
@@ -51,12 +51,12 @@ impl Place {
         self.directory.join(name)
     }
 
-    /// Where mount points and records are.
+    /// The directory of mount points and records.
     fn private(&self) -> PathBuf {
         self.runtime.join("attach")
     }
 
-    /// The arguments of a server that attaches its device, and these.
+    /// The arguments of a server that attaches its device, with further ones.
     fn attaching<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         [&["--attach", "--runtime", self.runtime.to_str().unwrap()], more].concat()
     }
@@ -66,13 +66,13 @@ impl Place {
         Served::start(&self.attaching(arguments))
     }
 
-    /// Ends it, after which nothing is left.
+    /// Stops a server and checks that nothing is left.
     fn stop(&self, server: Served) {
         server.stop();
         self.nothing_left();
     }
 
-    /// Nothing of the servers of this place is left on the machine.
+    /// Checks that the servers have left nothing on the machine.
     fn nothing_left(&self) {
         let runtime = self.runtime.to_str().unwrap();
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
@@ -83,13 +83,13 @@ impl Place {
         assert!(files.is_empty(), "files are left: {files:?}");
     }
 
-    /// Takes its mount from a server by force.
+    /// Unmounts a server's file by force.
     fn unmount(&self, server: &Served) {
         let at = self.private().join(format!("{}-0", server.pid()));
         let _ = try_run("umount", &["-f", &at.to_string_lossy()]);
     }
 
-    /// The file system on a device, in here.
+    /// Mounts the file system on a device.
     fn mount(&self, device: &str) -> Mounted {
         let at = self.join("mnt");
         let _ = fs::create_dir(&at);
@@ -98,7 +98,7 @@ impl Place {
     }
 }
 
-/// A mount that is undone whatever happens.
+/// A mount that is removed on drop.
 struct Mounted(PathBuf);
 
 impl Drop for Mounted {

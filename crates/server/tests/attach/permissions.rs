@@ -1,4 +1,4 @@
-//! Who may reach the device's file.
+//! Access to the device's file.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use crate::Place;
 use crate::common::{run, try_run};
 
-/// Runs a shell command as the user `nobody`; whether it succeeded, and what it printed.
+/// Runs a shell command as the user `nobody`; returns whether it succeeded, and its output.
 fn as_nobody(command: &str) -> (bool, String) {
     let user = ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"];
     try_run("setpriv", &[&user[..], &["sh", "-c", command]].concat())
 }
 
-/// The file of the only server below this directory.
+/// The mounted file of the only server below this directory.
 fn mount_point(runtime: &Path) -> PathBuf {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
     let points = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(PathBuf::from);
@@ -45,7 +45,7 @@ fn other_users_can_neither_open_nor_see_the_file() {
     // The directory is one barrier, the mount another one.
     fs::set_permissions(file.parent().unwrap(), fs::Permissions::from_mode(0o755)).unwrap();
     refused("in a directory that all may enter");
-    // Its owner may, and so may the loop driver.
+    // The owner and the loop driver have access.
     run("dd", &["if=/dev/zero", &format!("of={}", file.display()), "bs=4096", "count=1", "conv=notrunc"]);
     run("dd", &["if=/dev/zero", &format!("of={}", server.what), "bs=1M", "count=8", "oflag=direct"]);
     place.stop(server);

@@ -22,7 +22,7 @@ fn kill(pid: u32) {
     let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL);
 }
 
-/// A file system on the device is checked as a file system is after an orderly unmount.
+/// Checks the file system on the device as after an orderly unmount.
 fn assert_clean(device: &str) {
     let (clean, text) = try_run("e2fsck", &["-fn", device]);
     assert!(clean, "{text}");
@@ -118,7 +118,7 @@ fn a_server_whose_supervisor_is_killed_serves_until_its_device_is_unused() {
     place.nothing_left();
 }
 
-/// Plays systemd: keeps what a server stores, and starts the next one with it.
+/// Acts like systemd: keeps the descriptors that a server stores, and starts the next one with them.
 struct ServiceManager {
     socket: UnixDatagram,
     path: std::path::PathBuf,
@@ -202,7 +202,7 @@ fn a_restarted_service_continues_a_mounted_device_and_requests_wait_meanwhile() 
     let mut server = manager.start(&place, &arguments).unwrap();
     assert_eq!(server.what, device);
     write.join().unwrap();
-    // A crash now, and systemd starts the next one.
+    // Now a crash, after which systemd starts the next server.
     server.kill();
     let server = manager.start(&place, &arguments).unwrap();
     assert_eq!(server.what, device);

@@ -1,4 +1,4 @@
-//! How a loop device is set while it is ours, and afterwards.
+//! Settings of a loop device while it is attached, and afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::Place;
 use crate::common::{Loop, Served, run, try_run};
 
-/// Where the settings of its loop device's queue are.
+/// The queue directory of a server's loop device.
 fn queue_of(server: &Served) -> PathBuf {
     PathBuf::from("/sys/block").join(server.what.trim_start_matches("/dev/")).join("queue")
 }
@@ -16,7 +16,7 @@ fn setting(queue: &Path, name: &str) -> String {
 }
 
 #[test]
-fn the_loop_device_is_set_up_as_the_drive_is() {
+fn the_loop_device_has_the_properties_of_the_drive() {
     let Some(place) = Place::in_memory(&[]) else { return };
     let server = place.serve(&["--nothing", "1G", "--fixed", "100"]);
     let queue = queue_of(&server);
@@ -30,10 +30,10 @@ fn the_loop_device_is_set_up_as_the_drive_is() {
     place.stop(server);
 }
 
-/// Linux raises the read-ahead of a disk that turns when another limit of it is set, and takes a loop device for a disk that does
-/// not.
+/// Linux raises the read-ahead of a rotational disk when another limit is set, and treats a loop device as
+/// non-rotational by default.
 #[test]
-fn read_ahead_is_what_was_asked_for_and_writes_are_not_throttled() {
+fn read_ahead_is_as_configured_and_writes_are_not_throttled() {
     let Some(place) = Place::in_memory(&[]) else { return };
     let server = place.serve(&["--nothing", "64M", "--fixed", "100"]);
     let queue = queue_of(&server);
@@ -46,9 +46,9 @@ fn read_ahead_is_what_was_asked_for_and_writes_are_not_throttled() {
     place.stop(server);
 }
 
-/// Linux raises its read-ahead when the driver learns that it cannot be told zeroes.
+/// Linux raises the read-ahead when the driver detects that the device does not support writes of zeroes.
 #[test]
-fn zeroes_for_a_disk_that_turns_are_written_and_leave_its_read_ahead_alone() {
+fn zeroes_for_a_rotational_disk_do_not_change_its_read_ahead() {
     let Some(place) = Place::in_memory(&["blkdiscard"]) else { return };
     let server = place.serve(&["--memory", "64M", "--fixed", "100"]);
     let queue = queue_of(&server);
@@ -59,7 +59,7 @@ fn zeroes_for_a_disk_that_turns_are_written_and_leave_its_read_ahead_alone() {
     let (sevens, zeroed) = (sevens.to_string_lossy(), zeroed.to_string_lossy());
     run("dd", &[&format!("if={sevens}"), &format!("of={}", server.what), "bs=1M", "oflag=direct"]);
     let (discarded, _) = try_run("blkdiscard", &["-o", "0", "-l", "1M", &server.what]);
-    assert!(!discarded, "as a disk without: nobody may take it for done");
+    assert!(!discarded, "a discard must fail as on a disk without discards");
     run("blkdiscard", &["-z", "-o", "1M", "-l", "1M", &server.what]);
     assert_eq!(["rotational", "read_ahead_kb"].map(setting), ["1", "128"]);
     run("dd", &[&format!("if={}", server.what), &format!("of={zeroed}"), "bs=1M", "count=3", "iflag=direct"]);
@@ -69,13 +69,13 @@ fn zeroes_for_a_disk_that_turns_are_written_and_leave_its_read_ahead_alone() {
     place.stop(server);
     let next = Loop::over(&place.join("next"));
     if next.0 != device {
-        return eprintln!("SKIPPED: somebody else took the loop device");
+        return eprintln!("SKIPPED: another process took the loop device");
     }
-    assert_ne!(setting("discard_max_bytes"), "0", "its next user may discard");
+    assert_ne!(setting("discard_max_bytes"), "0", "the next user may discard");
 }
 
 #[test]
-fn who_asks_for_an_elevator_that_is_not_there_is_told_which_are() {
+fn the_error_for_an_unknown_elevator_lists_the_available_ones() {
     use server::{Lifetime, LoopDevice};
     let Some(place) = Place::on_disk(&[]) else { return };
     let file = place.join("disk");
@@ -87,9 +87,9 @@ fn who_asks_for_an_elevator_that_is_not_there_is_told_which_are() {
     assert!(refused.contains("none's nonsense = 1"), "{refused}");
 }
 
-/// Of `blockdev --setro` nobody is told, and it outlives what it was meant for.
+/// The effect of `blockdev --setro` is not reported, and outlives the attachment.
 #[test]
-fn a_loop_device_that_somebody_left_read_only_is_written_to() {
+fn a_loop_device_left_read_only_is_made_writable() {
     use server::{Lifetime, LoopDevice};
     let Some(place) = Place::on_disk(&[]) else { return };
     let file = place.join("disk");
@@ -106,14 +106,14 @@ fn a_loop_device_that_somebody_left_read_only_is_written_to() {
     let restored = read_only();
     run("blockdev", &["--setrw", &left.path().to_string_lossy()]);
     if device.path() != left.path() {
-        return eprintln!("SKIPPED: somebody else took the loop device");
+        return eprintln!("SKIPPED: another process took the loop device");
     }
     assert_eq!((then, restored), (false, true));
 }
 
-/// What was set of the loop device before it was changed is noted before it is.
+/// The previous settings of the loop device are recorded before the first change.
 #[test]
-fn the_record_of_a_device_says_how_it_was() {
+fn the_record_of_a_device_has_its_previous_settings() {
     let Some(place) = Place::in_memory(&[]) else { return };
     let server = place.serve(&["--nothing", "64M", "--fixed", "100"]);
     let queue = queue_of(&server);
@@ -127,7 +127,7 @@ fn the_record_of_a_device_says_how_it_was() {
     let changed = settings.map(read);
     let mut killed = place.serve(&["--nothing", "64M", "--fixed", "100"]);
     if !queue.starts_with(format!("/sys/block/{}", killed.what.trim_start_matches("/dev/"))) {
-        return eprintln!("SKIPPED: somebody else took the loop device");
+        return eprintln!("SKIPPED: another process took the loop device");
     }
     killed.kill();
     place.serve(&["--nothing", "64M"]).stop();
@@ -138,9 +138,9 @@ fn the_record_of_a_device_says_how_it_was() {
     place.nothing_left();
 }
 
-/// Between a detachment and the look for it, somebody else may have attached something.
+/// Between a detachment and the check for it, another process may attach a file.
 #[test]
-fn a_loop_device_that_is_somebody_elses_now_is_not_waited_for() {
+fn a_loop_device_attached_by_another_process_is_not_waited_for() {
     use server::{Lifetime, LoopDevice};
     let Some(place) = Place::on_disk(&[]) else { return };
     let attach = |name: &str| {
@@ -154,7 +154,7 @@ fn a_loop_device_that_is_somebody_elses_now_is_not_waited_for() {
     assert!(ours.wait_detached(crate::memory::PATIENCE));
     let (theirs, _open) = attach("theirs");
     if theirs.path() != ours.path() {
-        return eprintln!("SKIPPED: somebody else took the loop device");
+        return eprintln!("SKIPPED: another process took the loop device");
     }
     assert!(ours.wait_detached(std::time::Duration::ZERO));
 }

@@ -79,32 +79,32 @@ impl Served {
             .expect("the server starts")
     }
 
-    /// One in the cgroup of this `cgroup.procs`.
+    /// A server in the cgroup of this `cgroup.procs`.
     pub fn start_within(procs: &str, arguments: &[&str]) -> Self {
         let script = "echo 0 > \"$0\" && exec \"$@\"";
         Self::spawn(Command::new("sh").args(["-c", script, procs]).arg(program()).args(arguments))
             .expect("the server starts")
     }
 
-    /// One that hears of its terminal's end, also where these tests were started to outlive theirs.
+    /// A server that receives SIGHUP at the end of its terminal, also if these tests were started with `nohup`.
     pub fn start_on_a_terminal(arguments: &[&str]) -> Self {
         Self::spawn(Command::new("env").arg("--default-signal=HUP").arg(program()).args(arguments))
             .expect("the server starts")
     }
 
-    /// One that shall outlive its terminal, as `nohup` starts it.
+    /// A server that ignores SIGHUP, as started by `nohup`.
     pub fn start_outliving(arguments: &[&str]) -> Self {
         let script = "trap '' HUP; exec \"$0\" \"$@\"";
         Self::spawn(Command::new("sh").args(["-c", script]).arg(program()).args(arguments))
             .expect("the server starts")
     }
 
-    /// One by this command, of which the last argument is the path of a program to run with the arguments that follow.
+    /// A server started by this command, which receives the server's program and arguments as its last arguments.
     pub fn start_by(command: &mut Command, arguments: &[&str]) -> Option<Self> {
         Self::spawn(command.arg(program()).args(arguments))
     }
 
-    /// The processes that it has started and that run.
+    /// Its running child processes.
     pub fn children(&self) -> Vec<u32> {
         let stats = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
             let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
@@ -152,7 +152,7 @@ impl Served {
         self.ended
     }
 
-    /// Its exit status, of a server that may fail to end in order.
+    /// Waits for a server that may end with a failure; returns its exit status.
     pub fn wait_for_status(&mut self) -> std::process::ExitStatus {
         let status = self.child.wait().unwrap();
         self.ended = true;

@@ -1,4 +1,4 @@
-//! An NBD client that sends anything, checks every reply, and leaves when it likes.
+//! An NBD client that sends random requests, checks every reply, and disconnects at random times.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ pub enum Kind {
     Trim,
     Zeroes,
     Status,
-    /// Must be refused.
+    /// Must be rejected.
     Invalid,
 }
 
@@ -31,7 +31,7 @@ pub struct Pending {
     pub sent: u64,
     pub at: Time,
     write: Option<Write>,
-    /// Bytes of a read that have come.
+    /// Received bytes of a read.
     received: u32,
 }
 
@@ -40,21 +40,21 @@ pub struct Client {
     structured: bool,
     pub pending: Vec<Pending>,
     cookies: u64,
-    /// Where the next sequential request begins.
+    /// The begin of the next sequential request.
     position: u32,
     /// It reads no replies until then.
     pub deaf_until: Time,
-    /// It has left; what it had sent may still take effect.
+    /// It has disconnected; its requests may still take effect.
     pub gone: bool,
     /// It has received nothing yet.
     pub is_new: bool,
     /// Memory was scarce since it connected.
     pub met_scarcity: bool,
-    /// It has said goodbye and reads its last replies.
+    /// It has sent a disconnect request and reads its last replies.
     pub leaving: bool,
 }
 
-/// What a client found.
+/// The findings of a client.
 pub struct Findings<'a> {
     pub oracle: &'a mut Oracle,
     pub now: Time,
@@ -189,8 +189,8 @@ impl Client {
         self.pending.push(Pending { cookie, kind, first, sectors, sent, at: now, write, received: 0 });
     }
 
-    /// Says goodbye: everything sent before is still answered.
-    pub fn say_goodbye(&mut self) {
+    /// Sends a disconnect request; the server still replies to all earlier requests.
+    pub fn send_disconnect(&mut self) {
         let mut header = [0; 28];
         header[..4].copy_from_slice(&0x2560_9513u32.to_be_bytes());
         header[6..8].copy_from_slice(&2u16.to_be_bytes());
@@ -198,7 +198,7 @@ impl Client {
         self.leaving = true;
     }
 
-    /// Leaves: closes its end, or is cut off, after any byte of what it has sent. A mutated server takes what is missing for zeroes.
+    /// Disconnects: closes its end, or resets the connection, after any byte of its data. A mutated server takes what is missing for zeroes.
     pub fn leave(&mut self, random: &mut Random, is_mutated: bool) {
         let mut channel = self.channel.borrow_mut();
         let there = channel.to_server.as_slice().len() as u64;
@@ -214,14 +214,14 @@ impl Client {
         self.gone = true;
     }
 
-    /// The server has let go of this client, so nothing of it is under way any more.
+    /// The server has closed this client's connection, so that none of its requests is in flight.
     pub fn forget(&mut self, oracle: &mut Oracle) {
         for write in self.pending.drain(..).filter_map(|pending| pending.write) {
             oracle.abandoned(&write);
         }
     }
 
-    /// Reads every reply that has come whole.
+    /// Reads every complete reply.
     pub fn read_replies(&mut self, findings: &mut Findings<'_>) {
         if self.gone || findings.now < self.deaf_until {
             return;
@@ -235,7 +235,7 @@ impl Client {
         channel.to_client.take(taken);
     }
 
-    /// One reply or chunk; how long it is, if it is there.
+    /// Checks one reply or chunk; returns its length if it is complete.
     fn reply(&mut self, bytes: &[u8], findings: &mut Findings<'_>) -> Option<usize> {
         let word = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
         let long = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap());

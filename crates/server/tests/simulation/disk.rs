@@ -1,5 +1,5 @@
-//! A simulated disk with a volatile cache: it completes jobs in any order and late, fails some, moves some in several short steps, and
-//! loses at a power loss whatever no flush has made durable.
+//! A simulated disk with a volatile cache. It completes jobs in any order and late, fails some, executes some in several short steps, and
+//! may lose all data that is not durable at a power loss.
 //!
 //! A sector holds a stamp, which stands at the sector's beginning and end; zero is a sector of zeroes.
 
@@ -16,7 +16,7 @@ use server::simulation::{Calls, carry_out};
 
 pub const SECTOR: usize = 512;
 
-/// What a disk does wrong, which the oracle must find.
+/// A fault of the disk that the oracle must find.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutation {
     /// A flush forgets one write that it should make durable.
@@ -25,13 +25,13 @@ pub enum Mutation {
     FlushesNothing,
     /// A write with forced unit access is not durable.
     IgnoresFua,
-    /// One job is answered a second time under its tag.
+    /// One job completes a second time under its tag.
     AnswersTwice,
-    /// One job is never answered.
+    /// One job never completes.
     NeverAnswers,
-    /// One write is answered before its last sector is written.
+    /// One write completes before its last sector is written.
     WritesShort,
-    /// One read returns what the sector held before the latest write.
+    /// One read returns the sector's content before the latest write.
     ReadsStale,
     /// A job that hangs is returned as failed after the request timeout, and its write is carried out later.
     LandsLate,
@@ -49,10 +49,10 @@ pub enum Mutation {
     AcknowledgesRefused,
 }
 
-/// A mutation happens once in so many occasions.
+/// The mean number of occasions for one mutation.
 const OCCASIONS: u64 = 40;
 
-/// How often something goes wrong: once in so many times; 0 is never.
+/// Rates of faults: the mean number of occasions for one fault; 0: never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     /// A call fails with EIO, some sectors moved.
@@ -63,7 +63,7 @@ pub struct Faults {
     pub interrupted: u64,
     /// A job takes a thousand times as long.
     pub late: u64,
-    /// A job is not answered until the device is reset, a minute later.
+    /// A job completes only after a reset of the device, a minute later.
     pub hung: u64,
 }
 
@@ -118,7 +118,7 @@ pub struct Disk {
     /// Occasions until the mutation happens again.
     occasions: u64,
     twice: Option<Job>,
-    /// Violations by the server of what a back end relies on.
+    /// The first violation of the back end's interface by the server.
     pub violation: Option<String>,
 }
 
@@ -157,7 +157,7 @@ impl Disk {
         }
     }
 
-    /// Another kind of cache. One that writes through has nothing left to lose.
+    /// Changes the kind of cache. With a write-through cache all data is durable.
     pub fn set_cache(&mut self, cache: Cache) {
         self.geometry.cache = cache;
         if cache == Cache::WriteThrough {
@@ -171,7 +171,7 @@ impl Disk {
         n > 0 && self.random.once_in(n)
     }
 
-    /// The power fails: jobs under way are cut off, and each write that is not durable survives or not.
+    /// A power loss: interrupts jobs in flight, and each write that is not durable survives or not.
     pub fn lose_power(&mut self) {
         let cut: Vec<Running> = self.jobs.iter_mut().filter_map(Option::take).collect();
         for running in cut {
@@ -194,7 +194,7 @@ impl Disk {
         self.restart();
     }
 
-    /// The server is killed. The kernel finishes what it has been given.
+    /// The server is killed. The kernel completes the submitted jobs.
     pub fn lose_server(&mut self) {
         for at in 0..self.jobs.len() {
             if let Some(running) = self.jobs[at].take() {
@@ -225,7 +225,7 @@ impl Disk {
         (self.full, self.twice, self.zeroes_as_data) = (false, None, false);
     }
 
-    /// Some sectors of a write get to the medium.
+    /// Writes some sectors of an interrupted write.
     fn torn(&mut self, job: Job) {
         let saved = self.faults;
         self.faults = Faults { error: 2, short: 2, ..Faults::default() };
@@ -308,7 +308,7 @@ impl Disk {
         let at = now + Span::from_nanos(takes);
         self.started += 1;
         self.due.push(Reverse((at, self.started, job.tag.0)));
-        // A flush need not cover what is written while it runs. Any other job's sync comes behind its own writes.
+        // A flush need not cover writes during its execution. The sync of any other job follows the job's own writes.
         let covers = if job.op == Op::Flush { self.order } else { u64::MAX };
         self.jobs[tag] = Some(Running { job, started: now, lands, covers });
     }
@@ -393,7 +393,7 @@ struct Served<'a> {
 }
 
 impl Served<'_> {
-    /// How many bytes a call moves, or how it fails. `write` says that the disk may have no room for it.
+    /// The number of bytes that a call moves, or its error. `write`: the call may fail for lack of space.
     fn goes(&mut self, bytes: usize, write: bool) -> (usize, Result<(), Errno>) {
         let disk = &mut *self.disk;
         if disk.once_in(disk.faults.interrupted) {
@@ -455,7 +455,7 @@ impl Calls for Served<'_> {
         let whole = bytes as usize;
         let (bytes, result) = self.goes(whole, false);
         let first = (offset as usize / SECTOR) as u32;
-        // A punch is not continued where it stopped, so there is no short one.
+        // A punch is never short, because it is not continued.
         let sectors = if result.is_ok() { whole } else { bytes } / SECTOR;
         for sector in 0..sectors as u32 {
             self.disk.put(first + sector, 0, false);

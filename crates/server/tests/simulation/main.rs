@@ -3,8 +3,8 @@
 //! clients leave at any byte; schedulers are switched, tuned, and some of them are faulty. An oracle checks every reply, every flush
 //! and, after each power loss, every sector.
 //!
-//! One seed is one life of a disk. `DWELL_SEED` sets the first, `DWELL_OPERATIONS` the number of requests. A failure prints its seed;
-//! the same seed repeats it.
+//! One seed determines one life of a disk. `DWELL_SEED` sets the first seed, `DWELL_OPERATIONS` the number of requests. A failure prints its
+//! seed, which reproduces it.
 
 mod client;
 mod disk;
@@ -31,7 +31,7 @@ use disk::{Disk, Faults, Mutation};
 use faulty::{Faulty, Wrong, silence_panics};
 use oracle::Oracle;
 
-/// Sectors of the disk: few, so that requests meet each other.
+/// Sectors of the disk: few, so that requests overlap.
 const SECTORS: u32 = 8192;
 
 /// Memory that the server may hold for one client, in bytes: `--connections` states 40 MiB.
@@ -40,8 +40,8 @@ const BUDGET: u64 = 40 << 20;
 /// Requests in one life of a disk.
 const LIFE: u64 = 100_000;
 
-/// How long a request may take, the longest fault of the device and of a scheduler included: hung jobs take a minute, and one after
-/// the other may hang in front of it.
+/// Maximum duration of a request, including the longest faults of device and scheduler: a hung job takes a minute, and several may hang
+/// before it.
 const PATIENCE: Span = Span::from_secs(1800);
 
 const SCHEDULERS: [&str; 12] = [
@@ -73,7 +73,7 @@ const WRONG: [Wrong; 11] = [
     Wrong::Panics("completed"),
 ];
 
-/// What happened in one or more lives.
+/// Counts of events in one or more lives.
 #[derive(Default, Debug)]
 struct Totals {
     lives: u64,
@@ -122,7 +122,7 @@ impl Observer for SharedChecker {
     }
 }
 
-/// One life of a disk: servers, one after the other, and their clients.
+/// One life of a disk: consecutive servers and their clients.
 struct Life {
     random: Random,
     disk: Rc<RefCell<Disk>>,
@@ -139,7 +139,7 @@ struct Serving {
     server: Simulated,
     clients: Vec<Client>,
     checker: Option<SharedChecker>,
-    /// A healthy scheduler must not be called faulty, unless a tunable lets it wait for longer than the limits.
+    /// The scheduler may be reported as faulty: it is, or a tunable allows waits beyond the limits.
     may_be_faulty: bool,
     /// No fault occurs, so no request may wait in the scheduler for longer than the policy states.
     is_calm: bool,
@@ -192,7 +192,7 @@ impl Life {
         (SCHEDULERS[self.random.below(SCHEDULERS.len() as u64) as usize].to_string(), false)
     }
 
-    /// Another server over the same disk, set up at random.
+    /// Starts another server over the same disk with random options.
     fn serve(&mut self) -> Serving {
         self.scarce.set(false);
         let refusing = self.refusing();
@@ -241,7 +241,7 @@ impl Life {
         };
         let (window, checks, clients) =
             ([1, 4, 16, 64][random.below(4) as usize], is_calm || random.once_in(8), 1 + random.below(4));
-        // A timeout answers for a disk that never does.
+        // With a timeout, requests of jobs that never complete fail.
         let never = [Mutation::NeverAnswers, Mutation::LosesAtSwitch];
         let times_out = random.once_in(2) && !mutation.is_some_and(|mutation| never.contains(&mutation));
         let (name, is_faulty) = self.scheduler();
@@ -293,7 +293,7 @@ impl Life {
         serving.clients.push(Client::new(channel, structured, met_scarcity));
     }
 
-    /// One server, from its start until it is stopped, killed, or without power.
+    /// One server, from its start until it is stopped, killed, or loses power.
     fn epoch(&mut self, requests: u64) -> Result<(), String> {
         let mut serving = self.serve();
         let until = self.totals.sent + requests;
@@ -339,7 +339,7 @@ impl Life {
         match self.random.below(2_000) {
             0..4 => {
                 let (name, is_faulty) = self.scheduler();
-                // The limits of a server are set once; a faulty policy under long ones only takes longer.
+                // The limits of a server are fixed at its start; with long limits a faulty policy is detected later.
                 serving.may_be_faulty |= is_faulty;
                 serving.server.switch(self.now, &name, self.random.once_in(2))?;
                 self.disk.borrow_mut().switched();
@@ -362,7 +362,7 @@ impl Life {
                 if !client.gone && !client.leaving {
                     self.totals.disconnects += 1;
                     if self.random.once_in(3) {
-                        client.say_goodbye()
+                        client.send_disconnect()
                     } else {
                         client.leave(&mut self.random, is_mutated)
                     }
@@ -380,7 +380,7 @@ impl Life {
         Ok(())
     }
 
-    /// A client asks for more memory than a client may have, and reads nothing for a while.
+    /// A client requests more data than the server may hold for a client, and does not read for a while.
     fn hoard(&mut self, serving: &mut Serving) {
         self.connect(serving);
         let Some(client) = serving.clients.last_mut() else { return };
@@ -405,7 +405,7 @@ impl Life {
         serving.may_be_faulty = true;
     }
 
-    /// Time passes until something is due or a client acts, and the server does one round.
+    /// Advances the time to the next event of the server or a client, and runs one round of the server.
     fn round(&mut self, serving: &mut Serving) -> Result<(), String> {
         let scale = self.disk.borrow().service.as_nanos();
         let soon = self.now + Span::from_nanos(1 + self.random.below(scale));
@@ -509,7 +509,10 @@ impl Life {
                     return Err("the server has disconnected a client that obeys the protocol".to_string());
                 }
                 if client.leaving && !is_refused && !client.pending.is_empty() {
-                    return Err(format!("a client that said goodbye got no answer to {:?}", client.pending));
+                    return Err(format!(
+                        "a client that sent a disconnect request got no reply to {:?}",
+                        client.pending
+                    ));
                 }
                 client.forget(&mut self.oracle);
                 serving.clients.swap_remove(at);
@@ -530,7 +533,7 @@ impl Life {
         Ok(())
     }
 
-    /// The server is ordered to stop: everything accepted is answered, in a bounded time.
+    /// Orders the server to stop: it must reply to all accepted requests in a bounded time.
     fn stop(&mut self, mut serving: Serving) -> Result<(), String> {
         self.totals.stops += 1;
         self.drain(&mut serving)?;
@@ -559,7 +562,7 @@ impl Life {
         Ok(())
     }
 
-    /// Clients send nothing more until everything is answered.
+    /// Clients send no requests until all replies have arrived.
     fn drain(&mut self, serving: &mut Serving) -> Result<(), String> {
         let begun = self.now;
         loop {
@@ -574,7 +577,7 @@ impl Life {
         }
     }
 
-    /// The power fails; then every sector is read.
+    /// A power loss, after which every sector is read.
     fn lose_power(&mut self, serving: Serving) -> Result<(), String> {
         self.totals.power_losses += 1;
         drop(serving);
@@ -608,7 +611,7 @@ impl Life {
     }
 }
 
-/// One life; what happened, or what was violated.
+/// Runs one life; returns its counts, or the violation.
 fn live(seed: u64, requests: u64, mutation: Option<Mutation>) -> Result<Totals, String> {
     let mut life = Life::new(seed, mutation);
     while life.totals.sent < requests {

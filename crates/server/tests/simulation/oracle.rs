@@ -1,7 +1,7 @@
-//! What every sector may hold, from what clients have asked for and been answered: independent of queue, scheduler and disk.
+//! The allowed contents of every sector, computed from the clients' requests and replies only, independent of queue, scheduler and disk.
 //!
-//! A number counts the clients' events: requests sent and replies received. A write replaces an older one if it was sent after the
-//! older one was answered; two writes under way at once may take effect in either order.
+//! Events of clients (requests sent and replies received) are numbered. A write replaces an older one if it was sent after the reply to the
+//! older one; two writes in flight at the same time may take effect in either order.
 
 use std::collections::VecDeque;
 
@@ -18,18 +18,18 @@ struct Value {
     replaces: bool,
     /// Acknowledged as durable by itself.
     durable: bool,
-    /// When a later write was acknowledged that replaces this one.
+    /// When the later write that replaces this one was acknowledged.
     replaced: u64,
 }
 
 impl Value {
-    /// Found on the medium when nothing was under way.
+    /// Found on the medium with no request in flight.
     const fn found(stamp: u64) -> Self {
         Self { stamp, sent: 0, answered: 0, replaces: true, durable: true, replaced: NEVER }
     }
 }
 
-/// What one write asked for.
+/// A write request.
 #[derive(Clone, Copy, Debug)]
 pub struct Write {
     pub first: u32,
@@ -47,14 +47,14 @@ pub struct Oracle {
     events: u64,
     /// The latest number at which an acknowledged flush was sent.
     flushed: u64,
-    /// No request that is under way was sent before this number.
+    /// No request in flight was sent before this number.
     horizon: u64,
-    /// When each of the latest writes was acknowledged, by stamp.
+    /// The acknowledgements of the latest writes, by stamp.
     acknowledged: VecDeque<u64>,
     first_stamp: u64,
 }
 
-/// Writes of which the oracle remembers when they were acknowledged.
+/// Number of writes whose acknowledgements are stored.
 const REMEMBERED: usize = 1 << 16;
 
 impl Oracle {
@@ -75,7 +75,7 @@ impl Oracle {
         self.events
     }
 
-    /// A stamp that no write has had.
+    /// A new stamp.
     pub fn stamp(&mut self) -> u64 {
         self.acknowledged.push_back(NEVER);
         if self.acknowledged.len() > REMEMBERED {
@@ -85,7 +85,7 @@ impl Oracle {
         self.first_stamp + self.acknowledged.len() as u64 - 1
     }
 
-    /// No request under way was sent before this number.
+    /// No request in flight was sent before this number.
     pub const fn set_horizon(&mut self, horizon: u64) {
         self.horizon = horizon;
     }
@@ -107,7 +107,7 @@ impl Oracle {
         self.extent(write).iter_mut().for_each(|values| values.push(value));
     }
 
-    /// A write was answered.
+    /// A write has a reply.
     pub fn answered(&mut self, write: &Write, ok: bool) {
         let now = self.event();
         if ok && let Some(at) = write.stamp.checked_sub(self.first_stamp) {
@@ -131,7 +131,7 @@ impl Oracle {
         }
     }
 
-    /// A flush was acknowledged that was sent at this number.
+    /// A flush that was sent at this number was acknowledged.
     pub fn flushed(&mut self, sent: u64) {
         self.flushed = self.flushed.max(sent);
     }
@@ -147,7 +147,7 @@ impl Oracle {
         self.sectors[sector as usize].iter().any(|value| value.stamp == stamp && value.replaced > sent)
     }
 
-    /// What a sector may hold, in words.
+    /// The allowed contents of a sector, as text.
     pub fn describe(&self, sector: u32) -> String {
         let values = self.sectors[sector as usize].iter().map(|value| {
             let Value { stamp, sent, answered, replaces, durable, replaced } = *value;
@@ -158,7 +158,7 @@ impl Oracle {
         format!("flushed up to {}: {}", self.flushed, values.collect::<Vec<_>>().join("; "))
     }
 
-    /// The server is gone, and with it what was under way. `power` says that the disk has lost what was not durable.
+    /// The server has ended, and with it its requests in flight. `power`: the disk has lost data that was not durable.
     pub fn crashed(&mut self, power: bool) {
         let now = self.event();
         for values in &mut self.sectors {
@@ -174,7 +174,7 @@ impl Oracle {
         }
     }
 
-    /// A client is gone, and the server has finished what it had accepted of it.
+    /// A client has disconnected, and the server has finished its accepted requests.
     pub fn abandoned(&mut self, write: &Write) {
         let now = self.event();
         for values in self.extent(write) {
@@ -184,13 +184,13 @@ impl Oracle {
         }
     }
 
-    /// A sector was read when nothing was under way, after a power loss: it holds this for good.
+    /// A sector was read after a power loss with no request in flight: this is its content.
     pub fn found(&mut self, sector: u32, stamp: u64) {
         self.sectors[sector as usize] = vec![Value::found(stamp)];
     }
 }
 
-/// Removes writes that neither a read nor a power loss can bring back.
+/// Removes writes that neither a read nor a power loss can make visible again.
 fn prune(values: &mut Vec<Value>, flushed: u64, horizon: u64) {
     let durable = values.iter().filter(|value| value.replaces && (value.durable || value.answered < flushed));
     let Some(latest) = durable.map(|value| value.sent).max() else { return };

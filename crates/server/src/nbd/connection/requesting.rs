@@ -7,7 +7,7 @@ use super::receiving::LARGE;
 use super::{Connection, Pending, Phase, Receiving};
 use crate::backend::Payload;
 use crate::buffer::LARGEST;
-use crate::device::Ask;
+use crate::device::NewOperation;
 use crate::front::Host;
 use crate::nbd::cookie::Cookie;
 use crate::nbd::protocol::{Command, Request, error};
@@ -136,7 +136,7 @@ impl<S: Stream> Connection<S> {
         pending.left += 1;
         // Requests of several operations are flushed once, after the last one.
         let fua = pending.request.is_some_and(|request| request.fua && request.command == Command::Write);
-        let ask = Ask {
+        let operation = NewOperation {
             cookie: Cookie { connection: self.index, pending: index, part: part as u16 }.pack(),
             op,
             start: Sector(offset / SECTOR_BYTES),
@@ -145,7 +145,7 @@ impl<S: Stream> Connection<S> {
             process: Some(self.process),
             payload,
         };
-        if host.submit(ask) == Accepted::Asleep {
+        if host.submit(operation) == Accepted::Asleep {
             self.asleep += 1;
         }
     }
