@@ -31,7 +31,7 @@ struct Mounted {
 impl Mounted {
     fn new(kind: &str) -> Option<Self> {
         let device = Loop::new(512 << 20)?;
-        // Otherwise the kernel writes empty inode tables meanwhile, for nobody.
+        // Otherwise the kernel writes empty inode tables meanwhile, on behalf of no process.
         let options: &[&str] =
             if kind == "ext4" { &["-E", "lazy_itable_init=0,lazy_journal_init=0"] } else { &[] };
         let make = Command::new(format!("mkfs.{kind}")).arg("-q").args(options).arg(&device.path).output();
@@ -91,7 +91,7 @@ fn of(report: &CausesReport, process: u32) -> &Caused {
     found.unwrap_or_else(|| panic!("nothing of process {process}: {report:#?}"))
 }
 
-/// Two processes write, nobody waits, and a third makes everything durable.
+/// Two processes write without a sync, and a third one syncs everything.
 fn two_writers(kind: &str, share_min: f64) {
     let _alone = alone();
     let Some(mounted) = Mounted::new(kind) else { return };
@@ -120,13 +120,13 @@ fn two_writers(kind: &str, share_min: f64) {
 }
 
 #[test]
-fn data_of_ext4_belongs_to_who_dirtied_it() {
+fn data_of_ext4_belongs_to_the_process_that_dirtied_it() {
     two_writers("ext4", 0.98);
 }
 
 /// Processes that only make directories write nothing themselves: the journal thread does.
 #[test]
-fn the_journal_belongs_to_who_changed_the_metadata() {
+fn the_journal_belongs_to_the_process_that_changed_the_metadata() {
     let _alone = alone();
     let Some(mounted) = Mounted::new("ext4") else { return };
     mounted.sync();
@@ -145,7 +145,7 @@ fn the_journal_belongs_to_who_changed_the_metadata() {
         std::thread::sleep(Duration::from_millis(20));
         report = causes.report().unwrap();
     }
-    // A directory of its own each, beside inodes and bitmaps.
+    // One directory for each, in addition to inodes and bitmaps.
     assert!(journal(&report) >= 50 * 4096, "{report:#?}");
     let mut delegated = report.delegated.iter().filter(|by| by.submitter.starts_with("jbd2/"));
     assert!(delegated.any(|by| by.causes[0].0 == "mkdir"), "{report:#?}");
@@ -184,11 +184,11 @@ fn a_page_of_two_belongs_to_both() {
 }
 
 #[test]
-fn data_of_xfs_belongs_to_who_dirtied_it() {
+fn data_of_xfs_belongs_to_the_process_that_dirtied_it() {
     two_writers("xfs", 0.98);
 }
 
 #[test]
-fn data_of_btrfs_belongs_to_who_dirtied_it() {
+fn data_of_btrfs_belongs_to_the_process_that_dirtied_it() {
     two_writers("btrfs", 0.9);
 }

@@ -152,7 +152,7 @@ impl KernelArms {
         Self { backups, ..self }
     }
 
-    /// Restores the settings that the present arm changed beside the scheduler, unless another process, or the kernel after another
+    /// Restores the settings that the present arm changed in addition to the scheduler, unless another process, or the kernel after another
     /// process's switch, has set them since.
     fn unset(&mut self) -> Result<(), Error> {
         let Some((arm, changed)) = self.set.take() else { return Ok(()) };
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_that_another_process_changes_between_two_switches_is_the_one_restored() {
+    fn the_latest_value_of_another_process_is_restored() {
         let tree = Tree::new("arms-between");
         let queue = tree.queue("sda");
         let names = ["bfq{read_ahead_kb=64}", "none{read_ahead_kb=32}"].map(str::to_owned);
@@ -525,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand_says_what_to_write_where() {
+    fn the_manual_instructions_name_files_and_values() {
         let tree = Tree::new("by-hand");
         let arms = KernelArms::new(vec![tree.queue("sda")], &[]).unwrap();
         let (line, rule) = arms.by_hand("bfq{slice_idle=0}");
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_that_is_set_in_part_leaves_nothing() {
+    fn a_partly_set_arm_is_undone() {
         let tree = Tree::new("in-part");
         let queue = tree.queue("sda");
         let names = ["bfq{read_ahead_kb=64,nonsense=1}", "none"].map(str::to_owned);
@@ -556,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_refuses_what_was_before_keeps_none_of_the_others_from_it() {
+    fn a_queue_that_rejects_its_old_scheduler_does_not_prevent_the_other_restores() {
         let tree = Tree::new("arms-unset");
         let queues = ["sda", "sdb"].map(|name| tree.queue(name));
         let [a, b] = queues.clone();
@@ -625,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn only_ones_own_switch_of_a_served_device_is_reverted() {
+    fn only_the_tuners_own_switch_of_a_served_device_is_reverted() {
         let tree = Tree::new("served");
         let socket = tree.directory().join("control");
         let state = served(&socket);

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_back_at_the_end_keeps_it_busy_until_it_is() {
+    fn requests_in_flight_at_the_end_keep_the_device_busy() {
         let mut of = Busy::default();
         assert_eq!(busy(&mut of, 0, &[20, 60, 60], &[(20, 30)]), 10 + 40);
         assert_eq!(busy(&mut of, 1, &[], &[(60, 130)]), 100, "the other one is not");
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_whose_end_was_lost_does_not_keep_it_busy_for_ever() {
+    fn a_lost_completion_does_not_keep_the_device_busy_for_ever() {
         let mut of = Busy::default();
         busy(&mut of, 0, &[50], &[]);
         assert_eq!((busy(&mut of, 299, &[], &[]), busy(&mut of, 300, &[], &[])), (100, 0));

@@ -60,8 +60,8 @@ impl QueueSettings {
     }
 
     fn claimed(&self, by: Option<u32>) -> Error {
-        let who = by.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
-        Error::Usage(format!("{}: {who} tunes or measures it; end that first", self.name()))
+        let owner = by.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
+        Error::Usage(format!("{}: {owner} tunes or measures it; end that first", self.name()))
     }
 }
 
@@ -120,8 +120,11 @@ mod tests {
         let claim = |name: &str| QueueSettings::within(&tree.block(), name).claim_in(&tree.directory());
         [tree.queue("sda"), tree.queue("sdb")].iter().for_each(|queue| assert!(queue.exists()));
         let claimed = claim("sda").unwrap();
-        let said = claim("sda").unwrap_err().to_string();
-        assert_eq!(said, format!("sda: process {} tunes or measures it; end that first", std::process::id()));
+        let message = claim("sda").unwrap_err().to_string();
+        assert_eq!(
+            message,
+            format!("sda: process {} tunes or measures it; end that first", std::process::id())
+        );
         assert!(claim("sdb").is_ok());
         drop(claimed);
         assert!(claim("sda").is_ok());

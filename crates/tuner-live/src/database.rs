@@ -1,7 +1,7 @@
 //! Database: what the tuner has learned, kept across restarts.
 //!
 //! # Layout
-//! A directory with one JSON file for each drive and metric, as values of one metric say nothing about another. A drive is named by its
+//! A directory with one JSON file for each drive and metric, because values of different metrics cannot be compared. A drive is named by its
 //! model and size, so that its file can be copied to another machine with the same kind of drive. A file has its old or its new content
 //! after a crash: it is written under another name, flushed and renamed.
 //!
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn each_metric_has_a_file_of_its_own() {
+    fn each_metric_has_a_separate_file() {
         let tree = Tree::new("database-metrics");
         let database = Database::open(&tree.directory()).unwrap();
         let states = METRICS.map(|metric| learned(metric, 9));
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_is_reported_and_left_alone() {
+    fn an_invalid_file_is_reported_and_not_changed() {
         let tree = Tree::new("database-bad");
         let database = Database::open(&tree.directory()).unwrap();
         database.save("disk", &learned(Metric::Bandwidth, 3), 0).unwrap();

@@ -110,7 +110,7 @@ mod tests {
     use crate::testing::Tree;
 
     #[test]
-    fn a_process_is_in_the_group_that_its_input_and_output_count_for() {
+    fn a_process_belongs_to_the_cgroup_of_its_io() {
         assert_eq!(path("0::/user.slice/a\n"), Some("/user.slice/a"));
         assert_eq!(path("9:name=systemd:/s\n7:cpu,blkio:/b:c\n0::/a\n"), Some("/b:c"));
         assert_eq!(path("9:name=systemd:/s\n"), None);
@@ -124,14 +124,14 @@ mod tests {
         let task = || unsafe { libc::gettid() } as u32;
         let mut parties = FairnessUnit::Threads(ThreadGroups::new("/proc"));
         let (done, wait) = std::sync::mpsc::channel::<()>();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, receiver) = std::sync::mpsc::channel();
         let other = std::thread::spawn(move || {
-            tell.send(task()).unwrap();
+            sender.send(task()).unwrap();
             let _ = wait.recv();
         });
         let mut of = |task| parties.of(Process::single(task));
         let this = Some(u64::from(std::process::id()));
-        assert_eq!([task(), told.recv().unwrap()].map(&mut of), [this, this]);
+        assert_eq!([task(), receiver.recv().unwrap()].map(&mut of), [this, this]);
         assert_eq!(of(u32::MAX), Some(u64::from(u32::MAX)));
         drop(done);
         other.join().unwrap();
@@ -140,7 +140,8 @@ mod tests {
     #[test]
     fn processes_of_a_group_are_one_unit_until_the_window_ends() {
         let tree = Tree::new("parties");
-        let proc = [(1, "0::/a\n"), (2, "0::/b\n"), (3, "0::/a\n")].map(|(who, text)| tree.cgroup(who, text));
+        let proc = [(1, "0::/a\n"), (2, "0::/b\n"), (3, "0::/a\n")]
+            .map(|(process, text)| tree.cgroup(process, text));
         let mut parties = FairnessUnit::Cgroups(Cgroups::new(&proc[0]));
         let mut of = |process| parties.of(Process::single(process));
         assert_eq!([1, 2, 3, 4].map(&mut of), [Some(0), Some(1), Some(0), None]);

@@ -68,7 +68,7 @@ mod tests {
     use crate::testing::Tree;
 
     #[test]
-    fn a_model_is_a_name_and_a_loop_device_is_its_own() {
+    fn a_drive_is_named_by_its_model_or_else_by_its_device() {
         let tree = Tree::new("identity");
         tree.queue("sda");
         let directory = tree.block().join("sda");
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_what_its_members_are() {
+    fn an_array_is_named_by_its_members() {
         let tree = Tree::new("identity-array");
         for name in ["sda", "sdb", "sdc"] {
             tree.queue(name);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_array_the_members_queues_are_claimed() {
+    fn claiming_an_array_claims_its_members_queues() {
         let tree = Tree::new("identity-claimed");
         for name in ["sda", "sdb", "sdc", "md0", "dm-0"] {
             tree.queue(name);

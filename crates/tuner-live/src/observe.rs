@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn the_wait_ends_when_it_should() {
+    fn a_stop_ends_the_wait() {
         let mut windows = windows_of(Fake::default());
         assert!(windows.next(&mut clock(1), &mut || false).unwrap().is_none());
     }

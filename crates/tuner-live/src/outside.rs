@@ -171,22 +171,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_number_counts_and_everything_else_is_said() {
+    fn the_first_printed_number_counts_and_other_results_are_errors() {
         let patience = Duration::from_secs(10);
         assert_eq!(number("echo tps: 12.5 3", patience), Ok(12.5));
         for none in ["nothing", "nan", "-inf", "1e200"] {
-            let said = number(&format!("echo {none}"), patience).unwrap_err();
-            assert!(said.contains("printed no number"), "{said}");
+            let message = number(&format!("echo {none}"), patience).unwrap_err();
+            assert!(message.contains("printed no number"), "{message}");
         }
         assert!(number("exit 3", patience).unwrap_err().contains('3'));
         assert!(number("exec sleep 60", Duration::from_millis(50)).unwrap_err().contains("took longer"));
     }
 
     #[test]
-    fn a_command_is_not_idle_as_who_asks_it_is() {
+    fn a_command_does_not_inherit_the_tuners_idle_class() {
         // SAFETY: takes nothing and returns a number.
         if unsafe { libc::geteuid() } != 0 {
-            return eprintln!("SKIPPED: without leave, who is idle stays it");
+            return eprintln!("SKIPPED: this user may not leave the idle class");
         }
         assert_eq!(system::idle(), Vec::<String>::new());
         let of = |command| number(command, Duration::from_secs(10));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn user_bytes_are_of_all_programs() {
+    fn user_bytes_are_a_sum_over_all_programs() {
         let root = std::env::temp_dir().join(format!("dwell-proc-{}", std::process::id()));
         for (pid, text) in
             [("1", "rchar: 10\nwchar: 5\nread_bytes: 99\n"), ("22", "rchar: 1\n"), ("self", "rchar: 1000\n")]
@@ -219,16 +219,16 @@ mod tests {
 
     /// Too small a sum would look like a bad scheduler.
     #[test]
-    fn user_bytes_of_some_programs_are_not_told_as_those_of_all() {
+    fn user_bytes_require_access_to_all_programs() {
         // SAFETY: takes and returns numbers only.
-        let nobody = |id: libc::c_long| unsafe { libc::syscall(libc::SYS_setresuid, id, id, -1) };
+        let set_user = |id: libc::c_long| unsafe { libc::syscall(libc::SYS_setresuid, id, id, -1) };
         // SAFETY: as above.
         if unsafe { libc::geteuid() } != 0 {
             return eprintln!("SKIPPED: only root can see what is refused to others");
         }
         let looked = std::thread::spawn(move || {
             // The raw system call concerns this thread alone.
-            assert_eq!(nobody(65534), 0);
+            assert_eq!(set_user(65534), 0);
             user_bytes(Path::new("/proc"))
         });
         let refused = looked.join().unwrap().unwrap_err();
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_command_leaves_running_holds_nobody_up() {
+    fn background_processes_of_a_command_do_not_delay_the_result() {
         let patience = Duration::from_secs(2);
         let from = Instant::now();
         assert_eq!(number("sleep 7 & echo 5", patience), Ok(5.0));

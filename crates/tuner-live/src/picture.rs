@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawing_has_a_line_a_jump() {
+    fn a_drawing_has_one_line_for_each_jump() {
         let drawing = svg(&[8.0, 0.0, -4.0], "a < b");
         assert_eq!(drawing.matches("<line").count(), 3, "with the axis");
         assert!(drawing.contains("a &lt; b"));

@@ -757,7 +757,7 @@ mod tests {
 
     /// An attribute that is a symbolic link to a file elsewhere.
     #[test]
-    fn a_link_out_of_the_queue_directory_is_not_written_through() {
+    fn a_link_out_of_the_queue_directory_is_not_followed() {
         let tree = Tree::new("linked");
         let queue = tree.queue("sda");
         let victim = tree.directory().join("victim");
@@ -812,8 +812,8 @@ mod tests {
 
     /// `tune --dry-run` and `tune --status` work without root.
     #[test]
-    fn a_user_who_may_not_enter_the_directory_sees_nothing_to_restore() {
-        let tree = Tree::new("nobody");
+    fn without_access_to_the_directory_there_is_nothing_to_restore() {
+        let tree = Tree::new("unprivileged");
         let mut backup = begin(&tree);
         let queue = backup.queue.clone();
         switch(&mut backup, &[("scheduler", "bfq")]);

@@ -5,7 +5,7 @@ use tuner::{Ladder, Space};
 use crate::queue::QueueSettings;
 
 /// Settings that decide how a scheduler serves a disk, with values around the defaults of Linux 6.x. A step is a factor of 2 to 4, the least
-/// that a window can tell from chance.
+/// that a window can distinguish from chance.
 const LADDERS: [(&str, &str, &[&str]); 9] = [
     ("mq-deadline", "read_expire", &["60", "125", "250", "500", "1000", "2000"]),
     ("mq-deadline", "writes_starved", &["1", "2", "4", "8", "16"]),
@@ -55,7 +55,7 @@ mod tests {
     use crate::testing::Tree;
 
     #[test]
-    fn what_a_queue_lacks_is_not_searched() {
+    fn settings_that_a_queue_lacks_are_not_searched() {
         let tree = Tree::new("space");
         let names = ["none", "mq-deadline", "bfq"].map(str::to_owned);
         let spaces = of_kernel(&tree.queue("sda"), false, &names);

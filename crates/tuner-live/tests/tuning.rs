@@ -132,7 +132,7 @@ fn every_arm_is_tried_and_the_best_one_kept() {
 
 /// The paper's deciders make their own trials, and a bound on regret allows no others.
 #[test]
-fn the_significance_test_runs_only_beside_kinds_without_a_bound_on_regret() {
+fn the_significance_test_requires_kinds_without_a_bound_on_regret() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
     let measured = |change: fn(Analyser) -> Analyser| {
         let names = arms.names().to_vec();
@@ -151,7 +151,7 @@ fn the_significance_test_runs_only_beside_kinds_without_a_bound_on_regret() {
 }
 
 #[test]
-fn without_a_better_arm_it_goes_to_standby_under_none() {
+fn without_a_better_arm_standby_begins_under_none() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
     let command = "awk 'BEGIN { srand(); print 100 + rand() }'";
     let metric = Metric::External(Better::Higher);
@@ -198,7 +198,7 @@ fn a_dry_run_proposes_a_first_trial_repeatedly() {
 }
 
 #[test]
-fn another_processs_switch_ends_it() {
+fn another_processs_switch_ends_tuning() {
     let tree = Tree::new("foreign");
     let arms = KernelArms::new(vec![tree.queue()], &[]).unwrap();
     let mut tuner = tuner(Box::new(arms), Metric::Bandwidth, settings(true, None));
@@ -209,7 +209,7 @@ fn another_processs_switch_ends_it() {
 }
 
 #[test]
-fn a_removed_device_ends_it() {
+fn a_removed_device_ends_tuning() {
     let tree = Tree::new("gone");
     let arms = KernelArms::new(vec![tree.queue()], &[]).unwrap();
     let mut tuner = tuner(Box::new(arms), Metric::Bandwidth, settings(false, None));
@@ -228,7 +228,7 @@ fn a_rejected_scheduler_is_reported_and_nothing_changes() {
 
 /// A wrong lesson would be stored for the drive.
 #[test]
-fn a_device_removed_during_a_switch_says_nothing_about_the_scheduler() {
+fn a_device_removed_during_a_switch_does_not_reject_the_scheduler() {
     let arms = made(&["mq-deadline", "gone"]);
     let mut tuner = tuner(Box::new(arms), Metric::Bandwidth, settings(false, None));
     let ended = (0..10).find_map(|n| tuner.window(seen(n, 50e6)).err());
@@ -268,7 +268,7 @@ fn a_scheduler_that_is_no_arm_is_replaced() {
 
 /// Each attempt stops the queue for nothing.
 #[test]
-fn without_a_settable_arm_it_ends() {
+fn without_a_settable_arm_tuning_ends() {
     let tree = Tree::new("no-arm");
     let names = ["bfq{nosuch=1}", "none{nosuch=1}"].map(str::to_owned);
     let arms = KernelArms::new(vec![tree.queue()], &names).unwrap();
@@ -293,7 +293,7 @@ fn a_failed_command_and_a_discarded_window_are_reported() {
 
 /// Memory behind a loop device: a recurring pattern, and schedulers that cost little or nothing.
 #[test]
-fn where_the_choice_does_not_matter_standby_comes_soon_and_costs_nothing() {
+fn without_a_difference_standby_begins_soon_at_no_cost() {
     for noise in [0.02, 0.2] {
         let arms = made(&["mq-deadline", "none", "kyber", "bfq"]);
         let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
@@ -359,7 +359,7 @@ fn bursts_are_no_gain() {
 
 /// Another process disturbs all measured windows of `none`, and then the choice no longer matters.
 #[test]
-fn without_a_lasting_gain_it_goes_to_standby() {
+fn without_a_lasting_gain_standby_begins() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
     let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
     windows(&mut tuner, &arms, &[100e6, 300e6, 290e6], 8);
@@ -445,7 +445,7 @@ fn bytes_on_standby_belong_to_no_window() {
 }
 
 #[test]
-fn another_processs_switch_on_standby_ends_it() {
+fn another_processs_switch_on_standby_ends_tuning() {
     let (mut tuner, arms) = resting();
     arms.0.borrow_mut().push(2);
     assert!(matches!(tuner.standby_window(&Load::default()), Err(Error::Foreign { .. })));

@@ -20,7 +20,7 @@ use crate::selector::{Table, Workload};
 use crate::significance::Measured;
 use crate::state::Absent;
 
-/// What was observed in a window beside its accesses.
+/// The observations of a window, except its accesses.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Observed {
     /// The scheduler that it ran under; `None`, or a number without a scheduler, if it is none of the analyser's.
@@ -159,7 +159,7 @@ impl Analyser {
         &self.schedulers
     }
 
-    /// Whether a significance test may measure arms beside it. Neither the paper's deciders nor the bound on regret leave room for that.
+    /// Whether a significance test may measure arms. It conflicts with the paper's deciders and with the bound on regret.
     #[must_use]
     pub fn allows_significance_test(&self) -> bool {
         self.decider == DeciderName::Kinds && self.regret.is_none()

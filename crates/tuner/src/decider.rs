@@ -1,6 +1,6 @@
 //! [`Decider`]: what chooses the scheduler for the next window.
 //!
-//! | decider | what it goes by |
+//! | decider | basis of the decision |
 //! |---|---|
 //! | [`Kinds`] | kinds of load; the default |
 //! | [`IoAnalyzer`] | the paper's clusters, chain and bandit |

@@ -104,7 +104,7 @@ mod tests {
         Load { iops: 8000.0, bandwidth: 32768e3, size: 4096.0, reads: 1.0, in_flight: 8.0, latency: 1e-3 };
 
     #[test]
-    fn a_lower_rate_is_no_different_load() {
+    fn a_lower_rate_is_the_same_load() {
         let others = [
             (Load { size: 16384.0, ..SMALL }, "requests of 16 KiB instead of 4"),
             (Load { reads: 0.5, ..SMALL }, "50% reads instead of 100%"),

@@ -368,14 +368,14 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_expected_gain_comes_first_and_what_cannot_reach_it_is_left_out() {
+    fn the_highest_expected_gain_is_tried_first_and_lower_bounds_are_skipped() {
         let (all, opened) = opened(true, |arm, _| [0.5, 0.5, 0.5, 36.0][arm]);
         assert_eq!(all, [&[0, 3, 3][..], &[3; STAY], &[0]].concat());
         assert!(opened.clear && opened.best == Some(3), "{opened:?}");
     }
 
     #[test]
-    fn one_that_is_clearly_worse_is_abandoned_after_one_window() {
+    fn a_clearly_worse_scheduler_is_abandoned_after_one_window() {
         let (all, opened) = opened(false, |arm, _| [100.0, 101.0, 100.0, 30.0][arm]);
         assert_eq!(all, [0, 1, 2, 3, 0]);
         assert_eq!((opened.clear, opened.hopeless), (false, vec![3]));
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lucky_trial_gives_the_others_their_turn() {
+    fn after_a_lucky_trial_the_other_schedulers_are_tried() {
         let (all, opened) =
             opened(true, |arm, n| if arm == 3 && n > 3 { 5.0 } else { [10.0, 12.0, 10.0, 90.0][arm] });
         assert_eq!(all[..8], [0, 3, 3, 3, 3, 3, 1, 2]);

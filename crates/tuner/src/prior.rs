@@ -32,13 +32,13 @@ pub enum LoadClass {
     Fast,
     /// Several readers that continue where they were, or in the neighbourhood.
     Streams,
-    /// The same beside writes.
-    StreamsBesideWrites,
+    /// The same with writes.
+    StreamsWithWrites,
     /// One sequential reader.
     OneStream,
     /// Reads at random positions.
     RandomReads,
-    /// Random reads beside writes.
+    /// Random reads with writes.
     RandomMix,
     /// Almost only writes.
     Writes,
@@ -73,7 +73,7 @@ impl LoadClass {
             (false, ..) => Self::Writes,
             (true, true, true) if changes / seconds < SEVERAL => Self::OneStream,
             (true, true, true) => Self::Streams,
-            (true, false, true) => Self::StreamsBesideWrites,
+            (true, false, true) => Self::StreamsWithWrites,
             (true, true, false) => Self::RandomReads,
             (true, false, false) => Self::RandomMix,
         }
@@ -85,10 +85,10 @@ impl LoadClass {
         match self {
             Self::Fast => "a device without positioning costs",
             Self::Streams => "several sequential readers",
-            Self::StreamsBesideWrites => "sequential readers beside writes",
+            Self::StreamsWithWrites => "sequential readers with writes",
             Self::OneStream => "one sequential reader",
             Self::RandomReads => "random reads",
-            Self::RandomMix => "random reads beside writes",
+            Self::RandomMix => "random reads with writes",
             Self::Writes => "writes",
         }
     }
@@ -147,12 +147,12 @@ pub fn gain(name: &str, class: LoadClass, metric: Metric) -> f64 {
         (LoadClass::Fast, Family::Waits | Family::WaitsUnlessBurst) => -0.25,
         (LoadClass::Fast, _) => -0.03,
         (LoadClass::Streams, Family::Waits) => 2.0,
-        (LoadClass::StreamsBesideWrites, Family::Waits) => 1.0,
-        (LoadClass::Streams | LoadClass::StreamsBesideWrites, Family::WaitsUnlessBurst) => 0.4,
+        (LoadClass::StreamsWithWrites, Family::Waits) => 1.0,
+        (LoadClass::Streams | LoadClass::StreamsWithWrites, Family::WaitsUnlessBurst) => 0.4,
         (LoadClass::RandomReads | LoadClass::RandomMix, Family::Waits | Family::WaitsUnlessBurst) => -0.1,
         (LoadClass::OneStream | LoadClass::Writes, Family::Waits | Family::WaitsUnlessBurst) => 0.0,
         (LoadClass::OneStream, _) => 0.0,
-        (LoadClass::StreamsBesideWrites, Family::Deadline) => 0.2,
+        (LoadClass::StreamsWithWrites, Family::Deadline) => 0.2,
         (LoadClass::Writes | LoadClass::RandomMix, Family::Deadline) => 0.1,
         (_, Family::Deadline | Family::Sorts) => 0.05,
         (_, Family::Kyber | Family::Unknown) => 0.01,
@@ -163,12 +163,10 @@ pub fn gain(name: &str, class: LoadClass, metric: Metric) -> f64 {
 const fn in_latency(class: LoadClass, family: Family) -> f64 {
     match (class, family) {
         (_, Family::None) => 0.0,
-        (LoadClass::Streams | LoadClass::StreamsBesideWrites, Family::Waits | Family::WaitsUnlessBurst) => {
-            0.6
-        }
-        (LoadClass::RandomMix | LoadClass::StreamsBesideWrites, Family::Deadline) => 0.4,
+        (LoadClass::Streams | LoadClass::StreamsWithWrites, Family::Waits | Family::WaitsUnlessBurst) => 0.6,
+        (LoadClass::RandomMix | LoadClass::StreamsWithWrites, Family::Deadline) => 0.4,
         (LoadClass::RandomMix, Family::Waits | Family::WaitsUnlessBurst) => 0.3,
-        (LoadClass::RandomMix | LoadClass::StreamsBesideWrites, Family::Kyber) => 0.2,
+        (LoadClass::RandomMix | LoadClass::StreamsWithWrites, Family::Kyber) => 0.2,
         (_, Family::Kyber) => 0.05,
         (_, Family::Deadline) => 0.02,
         (_, Family::Waits | Family::WaitsUnlessBurst) => -0.1,
@@ -190,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_classified_by_what_decides() {
+    fn loads_are_classified_by_reads_writes_and_order() {
         let (mut random, far) = (Random::seeded(1), 1 << 30);
         let mut at_random = |_| (Op::Read, random.below(far));
         let reader = |n: u64| (Op::Read, (n % 4) * far + n / 4 * 8);
@@ -199,7 +197,7 @@ mod tests {
         assert_eq!(class((0..500).map(&mut at_random), 1.0), LoadClass::RandomReads);
         assert_eq!(class((0..50_000).map(&mut at_random), 1.0), LoadClass::Fast);
         let beside = |n: u64| if n.is_multiple_of(2) { reader(n / 2) } else { (Op::Write, n * 4_000_000) };
-        assert_eq!(class((0..500).map(beside), 1.0), LoadClass::StreamsBesideWrites);
+        assert_eq!(class((0..500).map(beside), 1.0), LoadClass::StreamsWithWrites);
         assert_eq!(class((0..500).map(|n| (Op::Write, n * 4_000_000)), 1.0), LoadClass::Writes);
     }
 

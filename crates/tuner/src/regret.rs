@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_that_made_it_a_tenth_worse_is_reverted() {
+    fn a_switch_with_a_clear_loss_is_reverted() {
         let regret = RegretBound::new(2, Better::Higher);
         assert_eq!((regret.loss_by_switch(SchedulerId(0), 70.0, 100.0).unwrap() * 10.0).round(), 3.0);
         assert_eq!(regret.loss_by_switch(SchedulerId(0), 95.0, 100.0), None);

@@ -11,8 +11,8 @@
 //! 2. Never the arm in use.
 //! 3. An arm that the device rejects; that was tried and is the best for no load; or that was not used for two hundred windows.
 //!
-//! The score is the gain over the best plain scheduler, averaged over the loads that know both and weighted with the number of values: a single
-//! value says more about the load than about the settings.
+//! The score is the gain over the best plain scheduler, averaged over the loads with values for both and weighted with the number of values: a single
+//! value depends more on the load than on the settings.
 
 use std::convert::Infallible;
 

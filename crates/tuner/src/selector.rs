@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_depends_on_the_size_and_is_read_between_the_points() {
+    fn the_best_scheduler_depends_on_the_size_and_is_interpolated() {
         let first = curve(Kind::MIXED, &[(4096.0, 2e6), (65536.0, 20e6)]);
         let second = curve(Kind::MIXED, &[(4096.0, 1e6), (65536.0, 40e6)]);
         let table = Table { curves: vec![vec![first.clone()], vec![second], vec![]] };
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mixture_takes_the_time_of_its_parts() {
+    fn the_time_of_a_mixture_is_the_sum_of_its_parts() {
         let reads = Kind { reads: Some(true), random: None };
         let table = Table {
             curves: vec![vec![curve(Kind::MIXED, &[(4096.0, 10.0)]), curve(reads, &[(4096.0, 40.0)])]],
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_under_no_scheduler_is_left_out_for_all() {
+    fn points_without_a_measurement_are_skipped_for_all_schedulers() {
         let table = Table { curves: vec![of_reads(10.0, 40.0), vec![], of_reads(12.0, 30.0)] };
         let at = |read_share, random_share| {
             let workload = Workload { size: 4096.0, read_share, random_share };
@@ -184,12 +184,12 @@ mod tests {
         assert_eq!(at(1.0, 0.5), [Some(16.0), None, Some(17.0)]);
         assert_eq!(at(0.9, 0.5), at(1.0, 0.5), "by its reads");
         assert_eq!(at(0.9, 0.0), [Some(40.0), None, Some(30.0)]);
-        assert_eq!(at(0.4, 0.5), [None; 3], "the lesser part of a load says little of it");
+        assert_eq!(at(0.4, 0.5), [None; 3], "less than half of a load is not representative");
         assert_eq!(at(0.0, 0.5), [None; 3]);
     }
 
     #[test]
-    fn who_was_not_measured_where_another_was_is_not_compared_with_it() {
+    fn schedulers_without_common_points_are_not_compared() {
         let mut cut_short = of_reads(12.0, 0.0);
         cut_short[1].points.clear();
         let table = Table { curves: vec![of_reads(10.0, 40.0), cut_short] };

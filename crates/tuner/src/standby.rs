@@ -67,7 +67,7 @@ mod tests {
         Load { iops: 8000.0, bandwidth: 32768e3, size: 4096.0, reads: 1.0, in_flight: 8.0, latency: 1e-3 };
 
     #[test]
-    fn three_windows_of_an_unknown_load_are_a_reason_once() {
+    fn three_windows_of_an_unknown_load_start_one_test() {
         let large = Load { size: 131_072.0, ..SMALL };
         let mut known = Known::default();
         known.answered();

@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_learned_otherwise_is_refused_in_words() {
+    fn state_with_other_parameters_is_rejected_with_a_reason() {
         let analyser = |parameters| {
             Analyser::new(vec!["one".to_string()], Metric::Iops, parameters, Random::seeded(1)).unwrap()
         };
@@ -323,19 +323,19 @@ mod tests {
             "what was learned cannot be compared: the length of a window (t) was 1 s and is 5 s now"
         );
         let other = Parameters { x: 500, band: 10, radius: 2, ..parameters };
-        let said = analyser(other).restore(learned).unwrap_err();
+        let message = analyser(other).restore(learned).unwrap_err();
         for part in [
             "(t) was 1 s and is 5 s now, and ",
             "(x) was 1000 buckets and is 500 buckets now",
             "(band) was 0% and is 10% now",
             "(radius) was 1 points and is 2 points now",
         ] {
-            assert!(said.contains(part), "{said}");
+            assert!(message.contains(part), "{message}");
         }
     }
 
     #[test]
-    fn what_was_damaged_is_refused_and_nothing_changed() {
+    fn a_damaged_state_is_rejected_without_any_change() {
         let names = || vec!["one".to_string(), "other".to_string()];
         let analyser =
             || Analyser::new(names(), Metric::Iops, Parameters::default(), Random::seeded(1)).unwrap();

@@ -100,7 +100,7 @@ fn the_bandit_alone_stores_nothing() {
 }
 
 #[test]
-fn the_least_recently_used_cluster_goes() {
+fn the_least_recently_used_cluster_is_removed() {
     let mut world = World::new(paper(Parameters { clusters: 2, ..Parameters::default() }, 7));
     let ids = [0, 1, 0, 2].map(|pattern| world.step(pattern).1.cluster.unwrap());
     assert_eq!(ids[0], ids[2]);
@@ -114,7 +114,7 @@ fn the_least_recently_used_cluster_goes() {
 }
 
 #[test]
-fn maxdifference_only_grows() {
+fn maxdifference_never_decreases() {
     let mut world = World::new(paper(Parameters::default(), 8));
     let mut before = 0.0;
     for number in 0..200 {
@@ -139,7 +139,7 @@ fn an_idle_window_keeps_the_scheduler() {
 }
 
 #[test]
-fn an_unknown_scheduler_or_an_unmeasured_metric_teaches_nothing() {
+fn windows_with_an_unknown_scheduler_or_metric_are_not_learned() {
     for decider in [DeciderName::IoAnalyzer, DeciderName::Kinds, DeciderName::Bandit] {
         let mut analyser = analyser(Parameters::default(), 10).with_decider(decider);
         for number in 0..20 {
@@ -176,7 +176,7 @@ fn a_change_of_the_device_is_noticed() {
 }
 
 #[test]
-fn the_table_decides_while_nothing_is_known() {
+fn without_measurements_the_table_decides() {
     let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
     let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() };
     let mut world = World::new(paper(Parameters::default(), 12).with_a_priori(table));
@@ -207,7 +207,7 @@ fn the_table_decides_for_a_load_with_some_writes() {
 }
 
 #[test]
-fn a_saved_state_goes_on_as_if_never_stopped() {
+fn a_restored_state_continues_like_the_original() {
     let mut world = World::new(paper(Parameters::default(), 13));
     (0..50).for_each(|number| drop(world.step(number / 2 % 4)));
     let text = serde_json::to_string(&world.analyser.state()).unwrap();
@@ -223,7 +223,7 @@ fn a_saved_state_goes_on_as_if_never_stopped() {
 }
 
 #[test]
-fn a_restored_analyser_has_no_memory_of_its_own() {
+fn a_restored_analyser_depends_on_the_saved_state_only() {
     let parameters = Parameters::default();
     let mut learned = World::new(paper(parameters, 13));
     (0..4).for_each(|number| drop(learned.step(number % 2)));

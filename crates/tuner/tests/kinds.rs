@@ -131,7 +131,7 @@ fn nearly_all_of_the_best_comes(given: fn(usize, u64, u64) -> f64, windows: std:
 }
 
 #[test]
-fn a_trial_in_a_poor_phase_is_not_held_against_its_scheduler() {
+fn a_trial_in_a_slow_phase_does_not_reject_its_scheduler() {
     // For a while, when all are tried for the first time, little is asked for.
     let given = |scheduler: usize, _, number: u64| {
         let load = if (3..20).contains(&number) { 1.0 } else { 20.0 };
@@ -149,7 +149,7 @@ fn the_first_window_after_a_switch_does_not_count() {
 }
 
 #[test]
-fn the_effect_of_a_scheduler_is_no_other_load() {
+fn the_effect_of_a_scheduler_is_not_a_different_load() {
     // Two of four give the same, of which one makes readers in sequence and the other reads anywhere.
     let (mut analyser, mut scheduler) = (analyser(few_points(), 1), SchedulerId(0));
     let mut switches = 0;
@@ -185,7 +185,7 @@ fn the_table_decides_first_and_orders_the_trials() {
 }
 
 #[test]
-fn kinds_are_merged_and_forgotten_by_hand() {
+fn the_user_can_merge_and_forget_kinds() {
     let mut analyser = analyser(few_points(), 1);
     for number in 0..80 {
         let performance = Performance { bandwidth: 1e6, ..Performance::default() };
@@ -241,12 +241,12 @@ fn a_restored_state_decides_like_the_saved_one() {
         ("/ran", serde_json::json!([1, u64::MAX]), "in a row"),
         ("/transitions", passing, "impossible count"),
     ];
-    for (place, count, says) in counts {
+    for (place, count, message) in counts {
         let mut kinds = sound.clone();
         *kinds.pointer_mut(place).unwrap() = count;
         state.kinds = serde_json::from_value(kinds).unwrap();
         let refused = other.restore(state.clone()).expect_err(place);
-        assert!(refused.contains(says), "{refused}");
+        assert!(refused.contains(message), "{refused}");
     }
 }
 

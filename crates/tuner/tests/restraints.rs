@@ -50,7 +50,7 @@ fn regret_stays_in_its_bound_in_every_hour() {
 }
 
 #[test]
-fn a_switch_that_hurt_is_taken_back_at_once() {
+fn a_harmful_switch_is_reverted_immediately() {
     let mut world = World::new(restrained(paper(Parameters::default(), 1), true));
     world.bandwidth = dreadful;
     let (mut hurt, mut back) = (0, 0);
@@ -68,7 +68,7 @@ fn a_switch_that_hurt_is_taken_back_at_once() {
 
 /// A trial by kinds is of two windows, and all schedulers do badly in the first after a switch.
 #[test]
-fn a_trial_that_is_allowed_is_brought_to_its_end() {
+fn an_allowed_trial_is_completed() {
     for (better, cold) in [(Better::Higher, 1.0 / 3.0), (Better::Lower, 3.0)] {
         let parameters = Parameters { x: 100, ..Parameters::default() };
         let analyser =
@@ -94,7 +94,7 @@ fn a_trial_that_is_allowed_is_brought_to_its_end() {
 }
 
 #[test]
-fn what_hurts_on_trial_is_not_left_as_if_it_had_been_gone_back_from() {
+fn the_end_of_a_harmful_trial_is_not_a_rollback() {
     let parameters = Parameters { x: 100, ..Parameters::default() };
     let mut world = World::new(restrained(analyser(parameters, 1), true));
     let mut ran = [false; 4];

@@ -33,15 +33,15 @@ pub(crate) fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Error> 
 /// Distinguishes a missing permission from a missing feature.
 pub(crate) fn refused(what: &str, error: EbpfError) -> Error {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-    let mut said = Vec::new();
+    let mut messages = Vec::new();
     while let Some(current) = cause {
         let system = current.downcast_ref::<io::Error>();
         if system.is_some_and(|system| system.kind() == io::ErrorKind::PermissionDenied) {
             return Error::Permission { what: what.to_owned(), needs: PERMISSION };
         }
-        said.push(current.to_string());
+        messages.push(current.to_string());
         cause = current.source();
     }
-    said.dedup();
-    Error::kernel(what, said.join(": "))
+    messages.dedup();
+    Error::kernel(what, messages.join(": "))
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Where the hierarchy of version 2 is mounted: alone, or beside that of version 1.
+/// Mount points of the version 2 hierarchy: alone, or next to version 1.
 const ROOTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
 /// Reads the hierarchy anew when it meets a number for the first time.

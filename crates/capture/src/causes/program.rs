@@ -56,7 +56,7 @@ pub(super) struct Settings {
     pub(super) pages: u32,
 }
 
-/// The key of a total: what its I/O was, and who submitted it.
+/// The key of a total: the kind of its I/O, and the thread that submitted it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Key {
     pub(super) owner: Owner,

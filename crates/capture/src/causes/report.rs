@@ -134,8 +134,8 @@ impl Sums {
                     (Row::Account(account), Amount { bytes, requests })
                 };
                 let parts: Vec<_> = bytes_of.iter().zip(&requests_of).map(part).collect();
-                let nobody = || Row::Threads(name(Owner::KernelThread(key.submitter)));
-                if parts.is_empty() { vec![(nobody(), Amount { bytes, requests })] } else { parts }
+                let submitter = || Row::Threads(name(Owner::KernelThread(key.submitter)));
+                if parts.is_empty() { vec![(submitter(), Amount { bytes, requests })] } else { parts }
             }
         };
         for (row, amount) in parts {
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_of_nobody_is_unattributed() {
+    fn a_transaction_without_accounts_is_unattributed() {
         let mut sums = Sums::default();
         let owner = Owner::Transaction(Transaction { device: 1, number: 1 });
         let key = Key { owner, class: Class::Journal, submitter: 5 };

@@ -36,7 +36,7 @@ impl Shares {
         before.or_else(after).map_or(&[], |(_, accounts)| accounts)
     }
 
-    /// Divides an amount among the accounts of a transaction: exactly, the rest to the greatest. Empty if nobody is known.
+    /// Divides an amount among the accounts of a transaction: exactly, the remainder goes to the greatest. Empty without a known account.
     pub(super) fn divide(&self, transaction: Transaction, amount: u64) -> Vec<(u64, u64)> {
         let accounts = self.of(transaction);
         let sum: u128 = accounts.iter().map(|&(_, blocks)| u128::from(blocks)).sum();
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_of_nobody_belongs_to_the_one_before_it() {
+    fn a_transaction_without_accounts_belongs_to_the_previous_one() {
         let mut shares = Shares::default();
         shares.set(transaction(4), 1, 1);
         shares.set(transaction(6), 2, 1);

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_are_by_distance() {
+    fn medians_are_computed_for_each_distance() {
         let point = |distance, nanos| MeasuredPoint { distance, time: Span::from_nanos(nanos) };
         assert_eq!(medians(&[point(8, 10), point(8, 900), point(8, 20), point(0, 5)]), [(0, 5), (8, 20)]);
     }

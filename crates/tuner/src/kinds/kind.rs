@@ -268,7 +268,7 @@ mod tests {
     use ioanalyzer::{Access, Window};
 
     #[test]
-    fn a_merged_kind_averages_its_shape_too() {
+    fn merging_kinds_averages_their_shapes() {
         let of = |op| {
             let access = |n: u64| Access { time: Time::ZERO, position: Sector(n * 8), op, size: Sectors(8) };
             let accesses = (0..10).map(access).collect();

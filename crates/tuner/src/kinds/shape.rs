@@ -1,7 +1,7 @@
 //! The shape of a window: its requests, regardless of their order.
 //!
 //! # Idea
-//! With synchronous processes the scheduler decides who submits next. Two readers alternate under one scheduler and take turns under another,
+//! With synchronous processes the scheduler decides which process submits next. Two readers alternate under one scheduler and take turns under another,
 //! and the jump from each access to the next differs. The distance of an access from the *nearest* of the latest ones hardly changes: a
 //! sequential reader still continues where it was. (Windowed seek distances: Ahmad, "Easy and efficient disk I/O workload characterization in
 //! VMware ESX server", 2007, with a look-behind of 16.) A shape is the share of accesses in each class of distance, size and direction, so their

@@ -272,7 +272,7 @@ mod tests {
 
     /// Three more programs start after the first window, or another process disturbs it.
     #[test]
-    fn one_poor_window_of_none_is_no_gain() {
+    fn one_slow_window_under_none_is_no_gain() {
         let (mut test, mut windows) = (fresh(), 0);
         while let Verdict::Measure(arm) = test.verdict() {
             learn(&mut test, arm, if windows == 0 { 25.0 } else { 100.0 }, &SMALL);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn the_test_is_repeated_sooner_if_the_decider_knows_of_no_gain() {
+    fn the_test_is_repeated_sooner_if_the_decider_expects_no_gain() {
         let mut test = fresh();
         let vain: Vec<u32> = (0..5).map(|_| doubted(&mut test, |_| Some(0.01))).collect();
         assert_eq!(vain, [120, 240, 480, 720, 720]);

@@ -52,7 +52,7 @@ pub fn window(pattern: usize, number: u64) -> Window {
     Window { start, length: T, accesses: (0..count).map(access).collect() }
 }
 
-/// A machine that does what it is told and measures itself with some noise.
+/// A machine that applies the settings and measures itself with some noise.
 pub struct World {
     pub analyser: Analyser,
     pub scheduler: SchedulerId,
