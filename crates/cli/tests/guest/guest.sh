@@ -105,6 +105,17 @@ loses() {
     expect "$1: the device was removed" tuner.log
 }
 
+# served WORDS OPTIONS...: begins, says these words, and does ($server, $device).
+served() {
+    local words=$1
+    shift
+    "$@" >served 2>said &
+    server=$!
+    until_true grep -q serving said
+    expect "$words" said
+    device=$(<served)
+}
+
 # The second disk is taken away, and comes back.
 pull() { echo 1 >/sys/block/sdb/device/delete; }
 plug() {

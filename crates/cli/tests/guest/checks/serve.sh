@@ -1,16 +1,5 @@
 # A disk of the guest behind Dwell's schedulers.
 
-# served WORDS OPTIONS...: begins, says these words, and does ($server, $device).
-served() {
-    local words=$1
-    shift
-    "$@" >served 2>said &
-    server=$!
-    until_true grep -q serving said
-    expect "$words" said
-    device=$(<served)
-}
-
 through() {
     local elevator=$1 server device
     begins_with "$elevator" sda
