@@ -203,7 +203,9 @@ fn a_profile_is_written_and_told_to_schedulers() {
     let before = fs::read_to_string(&scheduler).unwrap();
     let profile = served.file("profile.toml");
     let node = served.node.to_str().unwrap();
-    let output = dwell(&["profile", node, "-o", &profile, "--each", "10ms", "--here"]).output().unwrap();
+    let output = dwell(&["profile", node, "-o", &profile, "--each", "10ms", "--here", "--even-if-unsteady"])
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{}", words(&output));
     assert_eq!(fs::read_to_string(&scheduler).unwrap(), before, "the scheduler is put back");
     let text = fs::read_to_string(&profile).unwrap();
@@ -231,7 +233,11 @@ fn what_a_loop_device_stands_on_is_held() {
         return;
     }
     let profile = served.file("profile.toml");
-    let measure = || dwell(&["profile", node, "-o", &profile, "--each", "1ms", "--here"]).output().unwrap();
+    let measure = || {
+        dwell(&["profile", node, "-o", &profile, "--each", "1ms", "--here", "--even-if-unsteady"])
+            .output()
+            .unwrap()
+    };
     let refused = measure();
     losetup(&["--detach", &above]);
     assert_eq!(refused.status.code(), Some(2), "{}", words(&refused));
@@ -263,7 +269,9 @@ fn beside_a_tuner_nobody_tunes_nor_measures_nor_changes_what_was_learned() {
     };
     let profile = || {
         let file = served.file("profile.toml");
-        dwell(&["profile", node, "--here", "--each", "1ms", "-o", &file]).output().unwrap()
+        dwell(&["profile", node, "--here", "--each", "1ms", "--even-if-unsteady", "-o", &file])
+            .output()
+            .unwrap()
     };
     let status = Path::new(&served.file("one"))
         .join(format!("tune-{}.json", served.node.file_name().unwrap().display()));

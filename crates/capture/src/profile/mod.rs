@@ -5,6 +5,7 @@
 
 mod direct;
 mod drive;
+mod rounds;
 mod service_times;
 mod setting;
 mod throughput;
@@ -15,7 +16,8 @@ use disks::curve;
 use elevator::Span;
 use elevator::service_time::{MeasuredPoint, ServiceCurve};
 use serde::{Deserialize, Serialize};
-use tuner::selector::{Curve, Table};
+use tuner::SchedulerId;
+use tuner::selector::{Curve, Table, Workload};
 
 use crate::error::Error;
 use crate::topology::{self, Scheduling};
@@ -70,17 +72,43 @@ pub struct Throughput {
     pub scheduler: String,
     /// Request size in bytes and bytes per second, by type of load.
     pub curves: Vec<Curve>,
+    /// For each point half the width of its 95% confidence interval in bytes per second; empty if it was measured once.
+    #[serde(default)]
+    pub intervals: Vec<Vec<f64>>,
+}
+
+impl Throughput {
+    /// The curves, each point moved by so many half widths of its interval. `None` without intervals.
+    fn moved(&self, by: f64) -> Option<Vec<Curve>> {
+        let curve = |(curve, widths): (&Curve, &Vec<f64>)| {
+            let point = |(&(size, rate), width): (&(f64, f64), &f64)| (size, (rate + by * width).max(0.0));
+            let points: Vec<(f64, f64)> = curve.points.iter().zip(widths).map(point).collect();
+            (points.len() == curve.points.len()).then_some(Curve { kind: curve.kind, points })
+        };
+        (self.intervals.len() == self.curves.len())
+            .then(|| self.curves.iter().zip(&self.intervals).map(curve).collect())?
+    }
 }
 
 /// What to measure.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// Measure every scheduler; otherwise only the present one.
     pub switch: bool,
     /// Switch although the device is mounted or held.
     pub even_if_used: bool,
+    /// How often every scheduler is measured, in alternating order; at least 1. The time of [`Load::each`] is divided among the rounds.
+    pub rounds: u32,
+    /// Accept a device on which `none` differs from round to round.
+    pub even_if_unsteady: bool,
     /// The load for the schedulers.
     pub load: Load,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self { switch: false, even_if_used: false, rounds: 4, even_if_unsteady: false, load: Load::default() }
+    }
 }
 
 impl Profile {
@@ -88,7 +116,8 @@ impl Profile {
     /// previous scheduler is restored at the end, also if the process is killed; if another process sets one, that stays and the measurement ends.
     ///
     /// # Errors
-    /// The device cannot be read, is in use while its scheduler is to be switched, the kernel rejects a scheduler, or another process sets one.
+    /// The device cannot be read, is in use while its scheduler is to be switched, or differs from round to round; the kernel rejects a scheduler, or
+    /// another process sets one.
     pub fn measure(
         scheduling: &Scheduling,
         plan: &Plan,
@@ -136,6 +165,10 @@ impl Profile {
         let curves = || profile.throughput.iter().flat_map(|one| &one.curves);
         let sound =
             |&(size, rate): &(f64, f64)| size > 0.0 && size.is_finite() && rate >= 0.0 && rate.is_finite();
+        let widths = || profile.throughput.iter().flat_map(|one| one.intervals.iter().flatten());
+        if widths().any(|width| !width.is_finite() || *width < 0.0) {
+            return Err("throughput: intervals are bytes a second, at least 0".to_owned());
+        }
         if curves().any(|curve| !rising(&curve.points) || !curve.points.iter().all(sound)) {
             return Err(
                 "throughput: points are [bytes of a request, bytes a second], by rising size".to_owned()
@@ -174,6 +207,18 @@ impl Profile {
     }
 }
 
+impl Profile {
+    /// Whether the confidence intervals show that a scheduler gives this load more than another one; `None` if the profile has no intervals for it.
+    #[must_use]
+    pub fn is_surely_better(&self, better: &str, than: &str, load: &Workload) -> Option<bool> {
+        let bound = |name: &str, by: f64| {
+            let one = self.throughput.iter().find(|one| one.scheduler == name)?;
+            Table { curves: vec![one.moved(by)?] }.throughput(SchedulerId(0), load)
+        };
+        Some(bound(better, -1.0)? > bound(than, 1.0)?)
+    }
+}
+
 /// One point per distance, the median: on a busy machine some reads are milliseconds late, which would shift a mean. For rotational delay the
 /// median equals the mean.
 fn medians(points: &[MeasuredPoint]) -> Vec<(u64, u64)> {
@@ -201,15 +246,34 @@ fn schedulers(
     let switched = queues.iter().filter(|_| switch);
     let settings = switched.map(Setting::keep).collect::<Result<Vec<_>, _>>()?;
     let names = if switch { queues[0].available.clone() } else { vec![scheduling.scheduler()] };
-    let mut measured = Vec::new();
-    for name in names.into_iter().take_while(|_| !stop()) {
-        settings.iter().try_for_each(|setting| setting.set(&name))?;
-        say(&format!("measuring the throughput under {name}"));
-        let curves = throughput::measure(&above.node(), capacity, &plan.load, stop)?;
-        settings.iter().try_for_each(Setting::is_as_set)?;
-        measured.push(Throughput { scheduler: name, curves });
+    let all = plan.rounds.max(1);
+    let load = Load { each: plan.load.each / all, ..plan.load.clone() };
+    let mut measured: Vec<Vec<Vec<Curve>>> = vec![Vec::new(); names.len()];
+    for round in 0..all {
+        for index in rounds::order(names.len(), round).into_iter().take_while(|_| !stop()) {
+            let name = &names[index];
+            settings.iter().try_for_each(|setting| setting.set(name))?;
+            say(&format!("measuring the throughput under {name} (round {} of {all})", round + 1));
+            measured[index].push(throughput::measure(&above.node(), capacity, &load, stop)?);
+            settings.iter().try_for_each(Setting::is_as_set)?;
+        }
     }
-    Ok(measured)
+    let none = names.iter().position(|name| name == "none").filter(|_| switch && !plan.even_if_unsteady);
+    if let Some(why) = none.and_then(|none| rounds::unsteady(&measured[none])) {
+        return Err(Error::device(
+            above.node(),
+            format!(
+                "{why}, so that schedulers cannot be compared: a cache filled, or other programs used the device; \
+                 measure again while it is idle, or use --even-if-unsteady"
+            ),
+        ));
+    }
+    let all = names.into_iter().zip(measured).filter(|(_, rounds)| !rounds.is_empty());
+    let one = |(scheduler, rounds): (String, Vec<Vec<Curve>>)| {
+        let (curves, intervals) = rounds::combined(&rounds);
+        Throughput { scheduler, curves, intervals }
+    };
+    Ok(all.map(one).collect())
 }
 
 /// The schedulers that a queue offers, and the active one.
@@ -221,7 +285,7 @@ fn offered(attribute: &Path) -> Result<(Option<String>, Vec<String>), Error> {
 
 #[cfg(test)]
 mod tests {
-    use tuner::selector::{Kind, Workload};
+    use tuner::selector::Kind;
 
     use super::*;
 
@@ -240,8 +304,16 @@ mod tests {
                 points: vec![(0, 100_000), (1 << 20, 9_000_000)],
             },
             throughput: vec![
-                Throughput { scheduler: "none".to_owned(), curves: vec![curve(1e6)] },
-                Throughput { scheduler: "bfq".to_owned(), curves: vec![curve(2e6)] },
+                Throughput {
+                    scheduler: "none".to_owned(),
+                    curves: vec![curve(1e6)],
+                    intervals: vec![vec![1e5; 2]],
+                },
+                Throughput {
+                    scheduler: "bfq".to_owned(),
+                    curves: vec![curve(2e6)],
+                    intervals: vec![vec![2e5; 2]],
+                },
             ],
         }
     }
@@ -256,6 +328,19 @@ mod tests {
         let (best, rate) = table.best(&workload).unwrap();
         assert_eq!((best.0, rate), (1, 2e6));
         assert!(table.curves[0].is_empty());
+    }
+
+    #[test]
+    fn a_difference_within_the_intervals_is_not_significant() {
+        let load = Workload { size: 4096.0, read_share: 1.0, random_share: 1.0 };
+        let better = |profile: &Profile| profile.is_surely_better("bfq", "none", &load);
+        assert_eq!(better(&profile()), Some(true));
+        let mut noisy = profile();
+        noisy.throughput[1].intervals = vec![vec![1.1e6; 2]];
+        assert_eq!(better(&noisy), Some(false));
+        noisy.throughput[0].intervals.clear();
+        assert_eq!(better(&noisy), None, "an old profile");
+        assert_eq!(noisy.is_surely_better("kyber", "none", &load), None);
     }
 
     #[test]

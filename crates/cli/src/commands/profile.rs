@@ -39,7 +39,7 @@ pub(crate) struct ProfileArguments {
     /// Measure only the active scheduler; switch nothing
     #[arg(long)]
     pub(crate) no_switch: bool,
-    /// How long to measure each scheduler at each request size
+    /// How long to measure each scheduler at each request size, in all rounds together
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) each: String,
     /// Processes that read at the same time
@@ -47,6 +47,12 @@ pub(crate) struct ProfileArguments {
     pub(crate) readers: u32,
     #[command(flatten)]
     pub(crate) reached: Reached,
+    /// How often to measure every scheduler, forwards and backwards in turn
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) rounds: u32,
+    /// Write the profile even if 'none' gave different results from round to round
+    #[arg(long)]
+    pub(crate) even_if_unsteady: bool,
     /// Switch schedulers even if the device is mounted or open
     #[arg(long)]
     pub(crate) even_if_used: bool,
@@ -69,7 +75,8 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
         .for_each(|line| say!("{line}"));
     let claims = switched.map(|layer| QueueSettings::of(&layer.name).claim());
     let _claims = claims.collect::<Result<Vec<_>, _>>()?;
-    let plan = Plan { switch: !arguments.no_switch, even_if_used: arguments.even_if_used, load };
+    let ProfileArguments { rounds, even_if_unsteady, even_if_used, .. } = *arguments;
+    let plan = Plan { switch: !arguments.no_switch, even_if_used, rounds, even_if_unsteady, load };
     let mut say = |what: &str| say!("{}: {what}", scheduling.above.name);
     let profile = Profile::measure(&scheduling, &plan, &mut say, &interrupt::requested)?;
     let text = profile.to_toml().map_err(Error::Failed)?;
@@ -102,6 +109,11 @@ pub(crate) fn read(path: &Path) -> Result<Profile, Error> {
     Profile::from_toml(&text).map_err(|problem| Error::Input(format!("{}: {problem}", path.display())))
 }
 
+/// Half the width of a 95% confidence interval as a part of the value: ` ±3%`.
+fn within(rate: f64, width: Option<&f64>) -> String {
+    width.filter(|_| rate > 0.0).map_or_else(String::new, |width| format!(" ±{:.0}%", width / rate * 100.0))
+}
+
 fn in_words(profile: &Profile) -> String {
     let mut text = format!("{}, {}\n", profile.device, bytes(profile.capacity));
     let points = &profile.service_time.points;
@@ -115,12 +127,12 @@ fn in_words(profile: &Profile) -> String {
         "throughput by request size",
     ]);
     for throughput in &profile.throughput {
-        for curve in &throughput.curves {
+        for (n, curve) in throughput.curves.iter().enumerate() {
+            let widths = throughput.intervals.get(n).map_or(&[][..], Vec::as_slice);
             let kind = if curve.kind.random == Some(true) { "random" } else { "sequential" };
-            let points = curve
-                .points
-                .iter()
-                .map(|&(size, rate)| format!("{}: {}/s", whole(size as u64), bytes(rate as u64)));
+            let points = curve.points.iter().enumerate().map(|(m, &(size, rate))| {
+                format!("{}: {}/s{}", whole(size as u64), bytes(rate as u64), within(rate, widths.get(m)))
+            });
             table.add_row([&throughput.scheduler, kind, &points.collect::<Vec<_>>().join(", ")]);
         }
     }

@@ -2,9 +2,11 @@
 
 use std::io::Write;
 
+use capture::profile::Profile;
 use elevator::text::counted;
 use schedulers::registry::Catalogue;
 use serde::Serialize;
+use tuner::selector::Workload;
 use tuner::{Analyser, Better, Decision, KindDecision, Observed, SchedulerId, Values, Why};
 use tuner_live::arms::Arms;
 use tuner_live::database::Database;
@@ -32,6 +34,7 @@ struct Advice {
     analysed: u32,
     recognised: u32,
     requests_per_second: f64,
+    request_bytes: f64,
     /// Requests in all windows that were only counted.
     not_reported: u64,
     read_share: f64,
@@ -106,6 +109,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         ..Advice::default()
     };
     let mut known = Known::new(arms.names(), &current, metric.better());
+    let profile = arguments.watching.profile.as_deref().map(crate::commands::profile::read).transpose()?;
     while advice.windows < arguments.windows {
         let Some(mut seen) = windows.next(&mut capture::now, &mut || !interrupt::requested())? else { break };
         let now = arms.current()?;
@@ -123,6 +127,9 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         }
         look(&mut advice, &mut known, &mut analyser, seen);
     }
+    if let Some(profile) = &profile {
+        known.keep_significant(profile, &current, arms.names(), &advice);
+    }
     conclude(&mut advice, &known, &*arms);
     print(&advice, arguments.json)?;
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
@@ -133,6 +140,7 @@ fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: S
     let mean = |so_far: f64, value: f64| (so_far * n + value) / (n + 1.0);
     let requests = (seen.window.requests() + seen.missed) as f64 / seen.window.length.as_secs_f64();
     advice.requests_per_second = mean(advice.requests_per_second, requests);
+    advice.request_bytes = mean(advice.request_bytes, seen.window.mean_size());
     advice.not_reported += seen.missed;
     advice.read_share = mean(advice.read_share, seen.window.read_share());
     advice.random_share = mean(advice.random_share, seen.window.random_share());
@@ -207,11 +215,35 @@ impl Known {
         }
     }
 
+    /// Forgets the profile's preference unless the confidence intervals of the two schedulers are apart for this load.
+    fn keep_significant(&mut self, profile: &Profile, current: &str, names: &[String], advice: &Advice) {
+        let Some((best, _)) = &self.profiled else { return };
+        let (best, load) = (&names[*best], advice.load());
+        let why = match profile.is_surely_better(best, current, &load) {
+            Some(true) => return,
+            Some(false) => format!(
+                "the profile has no significant difference between {best} and {current} for this load"
+            ),
+            None => format!(
+                "the profile has no confidence intervals for {best} and {current}; measure the device again with 'dwell profile'"
+            ),
+        };
+        say!("{why}");
+        self.profiled = None;
+    }
+
     /// The best arm, if another one than the arm in use was tried.
     fn best(&self) -> Option<(usize, Beside)> {
         let tried = || self.arms.iter().copied().enumerate().filter(|(_, arm)| arm.windows > 0);
         tried().find(|(arm, _)| Some(*arm) != self.now)?;
         tried().max_by(|a, b| a.1.gained.total_cmp(&b.1.gained))
+    }
+}
+
+impl Advice {
+    /// The observed load, for a profile's table.
+    fn load(&self) -> Workload {
+        Workload { size: self.request_bytes, read_share: self.read_share, random_share: self.random_share }
     }
 }
 
