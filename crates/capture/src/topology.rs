@@ -377,7 +377,8 @@ fn place(sysfs: &Path, (major, minor): Number) -> PathBuf {
 }
 
 /// The device that holds a file, or that the file is.
-fn home(file: &Path) -> Option<Number> {
+#[must_use]
+pub fn home(file: &Path) -> Option<Number> {
     let metadata = fs::metadata(file).ok()?;
     let is_device = metadata.file_type().is_block_device();
     let device = if is_device { metadata.rdev() } else { metadata.dev() };

@@ -12,7 +12,10 @@ use crate::error::Error;
 const GROUPS: [(&str, &[&str]); 3] = [
     (
         "Operate a device",
-        &["advise", "tune", "patterns", "serve", "ctl", "top", "causes", "record", "replay", "profile"],
+        &[
+            "advise", "tune", "patterns", "serve", "ctl", "top", "doctor", "causes", "record", "replay",
+            "profile",
+        ],
     ),
     ("Study a workload", &["compare", "regret", "run", "trace", "schedulers", "drives"]),
     ("Reproduce and compare", &["reproduce", "duel"]),

@@ -4,6 +4,7 @@ mod causes;
 pub(crate) mod compare;
 mod completions;
 pub(crate) mod ctl;
+mod doctor;
 #[cfg(test)]
 mod documentation;
 mod drives;
@@ -38,6 +39,7 @@ use causes::CausesArguments;
 use compare::args::CompareArguments;
 use completions::{CompletionsArguments, ManArguments};
 use ctl::CtlArguments;
+use doctor::DoctorArguments;
 use drives::DrivesArguments;
 use duel::DuelArguments;
 use profile::ProfileArguments;
@@ -78,6 +80,8 @@ pub(crate) enum Command {
     Replay(ReplayArguments),
     /// Measure a device: service time by distance, throughput by scheduler; reads only
     Profile(ProfileArguments),
+    /// Follow a device, unit or container down to the scheduler and report settings without effect
+    Doctor(DoctorArguments),
     /// Inspect or convert recordings
     Trace(TraceArguments),
     /// Run a paper's experiments and print the published value beside each result
@@ -133,6 +137,7 @@ pub(crate) fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<ExitCod
         Command::Causes(arguments) => causes::run(arguments),
         Command::Replay(arguments) => replay::run(arguments, catalogue),
         Command::Profile(arguments) => profile::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
         Command::Trace(arguments) => trace::run(arguments),
         Command::Reproduce(arguments) => reproduce::run(arguments),
         Command::Serve(arguments) => serve::run(arguments, catalogue),

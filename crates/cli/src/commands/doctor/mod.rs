@@ -1,0 +1,161 @@
+//! `dwell doctor`: follows a unit, container or device down to the scheduler and its settings, and reports each broken or ineffective link.
+
+mod rules;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use capture::topology::{Stack, home};
+use clap::Args;
+use serde_json::{Value, json};
+
+use self::rules::{Finding, Level, of_cgroup, of_device};
+use self::snapshot::{Cgroup, Device, Roots};
+use crate::error::Error;
+use crate::output_file::created;
+use evaluation::report::format::object;
+
+/// Options of `dwell doctor`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell doctor /dev/sda
+  dwell doctor postgresql.service
+  dwell doctor --bundle report.json")]
+pub(crate) struct DoctorArguments {
+    /// A device, a unit (NAME.service, .scope, .slice), or a container's identifier; default: every disk
+    pub(crate) target: Option<String>,
+    /// Also write everything that was read to this file, for a bug report
+    #[arg(long, value_name = "FILE")]
+    pub(crate) bundle: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A device with its findings.
+struct Examined {
+    /// What was asked for, down to the queue: `unit > cgroup > file systems > stack`.
+    path: String,
+    settings: String,
+    findings: Vec<Finding>,
+}
+
+pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Error> {
+    let roots = Roots::at(Path::new("/"));
+    let examined = examine(&roots, arguments.target.as_deref(), &|file| home(file))?;
+    if let Some(file) = &arguments.bundle {
+        let text = object(&bundle(&roots, &examined))?;
+        let written = created(file)?.write_all(text.as_bytes());
+        written.map_err(|error| Error::written(file.display(), &error))?;
+    }
+    let mut out = std::io::stdout().lock();
+    if arguments.json {
+        return Ok(writeln!(out, "{}", object(&json!({"examined": as_json(&examined)}))?)?);
+    }
+    Ok(out.write_all(in_words(&examined).as_bytes())?)
+}
+
+/// Examines a target in these trees. `home` returns the device that holds a file.
+fn examine(
+    roots: &Roots,
+    target: Option<&str>,
+    home: &dyn Fn(&Path) -> Option<(u32, u32)>,
+) -> Result<Vec<Examined>, Error> {
+    let stack = |number| Stack::below(&roots.root.join("sys"), number, home).ok();
+    let of = |number| stack(number).map(|stack| Device::new(roots, stack));
+    match target {
+        None => {
+            let disks = roots.names("sys/block").into_iter().filter(|name| {
+                let plain = !["loop", "ram", "zram"].iter().any(|kind| name.starts_with(kind));
+                plain && roots.has(&format!("sys/block/{name}/queue/scheduler"))
+            });
+            let found = disks.filter_map(|name| of(number(roots, &name)?));
+            let all: Vec<Examined> = found.map(|device| of_one(roots, &device, None)).collect();
+            if all.is_empty() {
+                return Err(Error::Failed("no disk with a queue; name a device".to_owned()));
+            }
+            Ok(all)
+        }
+        Some(name) => {
+            let plain = name.strip_prefix("/dev/").unwrap_or(name);
+            if let Some(device) = number(roots, plain).and_then(of) {
+                return Ok(vec![of_one(roots, &device, None)]);
+            }
+            let cgroup = Cgroup::find(roots, name).ok_or_else(|| {
+                Error::Usage(format!(
+                    "{name}: no such device, and no control group (version 2) of a running unit or container; \
+                     write /dev/sda, NAME.service, or at least six digits of a container's identifier"
+                ))
+            })?;
+            let numbers = cgroup.devices(roots);
+            if numbers.is_empty() {
+                return Err(Error::Failed(format!(
+                    "{name}: {} used no device since it started, or the io controller is off; name the device instead",
+                    cgroup.path
+                )));
+            }
+            Ok(numbers
+                .into_iter()
+                .filter_map(of)
+                .map(|device| of_one(roots, &device, Some(&cgroup)))
+                .collect())
+        }
+    }
+}
+
+/// The number of a device by its name: a disk, or a partition of one.
+fn number(roots: &Roots, name: &str) -> Option<(u32, u32)> {
+    let name = name.replace('/', "!");
+    let text = roots
+        .read(&format!("sys/class/block/{name}/dev"))
+        .or_else(|| roots.read(&format!("sys/block/{name}/dev")))?;
+    let (major, minor) = text.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn of_one(roots: &Roots, device: &Device, cgroup: Option<&Cgroup>) -> Examined {
+    let mut findings = cgroup.map(|cgroup| of_cgroup(roots, cgroup, device)).unwrap_or_default();
+    findings.extend(of_device(roots, device));
+    findings.sort_by_key(|finding| finding.level);
+    let group = cgroup.map(|cgroup| format!("cgroup {}", cgroup.path));
+    let mounts = device.mounts.iter().map(|(place, kind)| format!("{place} ({kind})"));
+    let mut path: Vec<String> = group.into_iter().chain(mounts).collect();
+    path.push(device.stack.describe());
+    let settings = device.settings.iter().map(|(name, value)| format!("{name}={value}"));
+    let settings = format!("{}: {}", device.leaf.name, settings.collect::<Vec<_>>().join(" "));
+    Examined { path: path.join(" > "), settings, findings }
+}
+
+fn as_json(examined: &[Examined]) -> Value {
+    let one = |one: &Examined| json!({"path": one.path, "settings": one.settings, "findings": one.findings});
+    examined.iter().map(one).collect()
+}
+
+fn bundle(roots: &Roots, examined: &[Examined]) -> Value {
+    json!({
+        "program": env!("CARGO_PKG_VERSION"), "kernel": roots.read("proc/version"), "examined": as_json(examined),
+        "files": roots.files().iter().map(|(path, text)| (path.display().to_string(), Value::from(text.as_str()))).collect::<serde_json::Map<_, _>>(),
+    })
+}
+
+fn in_words(examined: &[Examined]) -> String {
+    let mut text = String::new();
+    for Examined { path, settings, findings } in examined {
+        text += &format!("{path}\n{settings}\n");
+        if findings.is_empty() {
+            text += "  ok: no broken link\n";
+        }
+        for Finding { level, link, what, fix } in findings {
+            let level = match level {
+                Level::Problem => "PROBLEM",
+                Level::Warning => "warning",
+                Level::Note => "note",
+            };
+            text += &format!("  {level} ({link}): {what}\n    {fix}\n");
+        }
+    }
+    text
+}

@@ -1,0 +1,401 @@
+//! The rules: each looks at one link between a program and its disk, and returns a finding if the link is broken or has no effect.
+
+use serde::Serialize;
+
+use super::snapshot::{Cgroup, Device, Roots, tree};
+use capture::topology::Kind;
+
+/// How bad a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Level {
+    /// A setting has no effect, or contradicts another one.
+    Problem,
+    /// A setting that often hurts, or has less effect than it seems.
+    Warning,
+    /// A fact that matters for settings.
+    Note,
+}
+
+/// A finding: what, and what to do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub(super) struct Finding {
+    pub(super) level: Level,
+    /// The link: scheduler, ionice, weight, latency, writeback, udev, virtualization, accounting.
+    pub(super) link: &'static str,
+    pub(super) what: String,
+    pub(super) fix: String,
+}
+
+fn finding(level: Level, link: &'static str, what: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding { level, link, what: what.into(), fix: fix.into() }
+}
+
+/// The findings about a device.
+pub(super) fn of_device(roots: &Roots, device: &Device) -> Vec<Finding> {
+    let rules = [ionice, both_schedule, nvme, wbt, ignored_boot_option, accounting, old_cgroups];
+    let mut all: Vec<Finding> = rules.iter().filter_map(|rule| rule(roots, device)).collect();
+    all.extend(udev(roots, device));
+    all.sort_by_key(|finding| finding.level);
+    all
+}
+
+/// The findings about a control group on a device.
+pub(super) fn of_cgroup(roots: &Roots, cgroup: &Cgroup, device: &Device) -> Vec<Finding> {
+    let rules = [io_controller, weight, alone, io_latency, unit_ionice, writeback_owner];
+    let mut all: Vec<Finding> = rules.iter().filter_map(|rule| rule(roots, cgroup, device)).collect();
+    all.sort_by_key(|finding| finding.level);
+    all
+}
+
+/// Schedulers that look at I/O priorities.
+fn honours_priorities(scheduler: &str) -> bool {
+    matches!(scheduler, "bfq" | "mq-deadline" | "cfq")
+}
+
+fn ionice(_: &Roots, device: &Device) -> Option<Finding> {
+    let (name, scheduler) = (&device.leaf.name, device.scheduler());
+    match scheduler {
+        _ if !honours_priorities(scheduler) => Some(finding(
+            Level::Warning,
+            "ionice",
+            format!("{name} has the scheduler {scheduler}, which ignores ionice"),
+            format!("echo bfq > /sys/block/{name}/queue/scheduler, if a program relies on its I/O priority"),
+        )),
+        "mq-deadline" => Some(finding(
+            Level::Note,
+            "ionice",
+            format!(
+                "{name} has mq-deadline, which honours the three I/O classes (Linux 5.14 or later) but not the eight levels in a class"
+            ),
+            "use 'ionice -c 3' or -c 1, or bfq for levels",
+        )),
+        _ => None,
+    }
+}
+
+/// Whether this system runs in a virtual machine.
+fn is_guest(roots: &Roots) -> bool {
+    let flags = roots.read("proc/cpuinfo").unwrap_or_default();
+    flags
+        .lines()
+        .any(|line| line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor"))
+        || roots.has("sys/hypervisor/type")
+}
+
+fn both_schedule(roots: &Roots, device: &Device) -> Option<Finding> {
+    let (name, scheduler) = (&device.leaf.name, device.scheduler());
+    let inside = device.is_virtual() || (is_guest(roots) && device.leaf.kind == Kind::Disk);
+    (inside && scheduler != "none").then(|| {
+        finding(
+            Level::Warning,
+            "virtualization",
+            format!("{name} is a virtual machine's disk with the scheduler {scheduler}; the host schedules the same requests again"),
+            format!("echo none > /sys/block/{name}/queue/scheduler, unless programs in this guest compete and the host has none"),
+        )
+    })
+}
+
+fn nvme(_: &Roots, device: &Device) -> Option<Finding> {
+    let (name, scheduler) = (&device.leaf.name, device.scheduler());
+    (device.leaf.kind == Kind::Nvme && scheduler != "none").then(|| {
+        finding(
+            Level::Note,
+            "scheduler",
+            format!("{name} is an NVMe drive with the scheduler {scheduler}, which mostly costs it processor time"),
+            format!("echo none > /sys/block/{name}/queue/scheduler, unless latencies beside heavy writes improve with {scheduler}"),
+        )
+    })
+}
+
+fn wbt(_: &Roots, device: &Device) -> Option<Finding> {
+    let (name, scheduler) = (&device.leaf.name, device.scheduler());
+    let value: i64 = device.setting("wbt_lat_usec")?.parse().ok()?;
+    match (scheduler, value) {
+        ("bfq", 1..) => Some(finding(
+            Level::Warning,
+            "writeback",
+            format!(
+                "{name}: writeback throttling (wbt_lat_usec={value}) works beside bfq, and both delay writes"
+            ),
+            format!("echo 0 > /sys/block/{name}/queue/wbt_lat_usec"),
+        )),
+        ("bfq", _) => None,
+        (_, 0) => Some(finding(
+            Level::Warning,
+            "writeback",
+            format!(
+                "{name}: writeback throttling is off (wbt_lat_usec=0) and {scheduler} does not replace it: a large copy delays every read"
+            ),
+            format!("echo -1 > /sys/block/{name}/queue/wbt_lat_usec sets the kernel's default"),
+        )),
+        _ => None,
+    }
+}
+
+fn ignored_boot_option(roots: &Roots, device: &Device) -> Option<Finding> {
+    let line = roots.read("proc/cmdline")?;
+    let wanted = line.split_whitespace().find_map(|word| word.strip_prefix("elevator="))?;
+    Some(finding(
+        Level::Problem,
+        "scheduler",
+        format!(
+            "the kernel ignores elevator={wanted} on its command line since Linux 5.0; {} has {}",
+            device.leaf.name,
+            device.scheduler()
+        ),
+        "remove the option and use a udev rule",
+    ))
+}
+
+fn accounting(_: &Roots, device: &Device) -> Option<Finding> {
+    let name = &device.leaf.name;
+    (device.setting("iostats") == Some("0")).then(|| {
+        finding(
+            Level::Warning,
+            "accounting",
+            format!("{name}: iostats=0, so that iostat, sar and the tuner's standby count nothing"),
+            format!("echo 1 > /sys/block/{name}/queue/iostats"),
+        )
+    })
+}
+
+fn old_cgroups(roots: &Roots, _: &Device) -> Option<Finding> {
+    let controllers = roots.read(&format!("{}/cgroup.controllers", tree(roots))).unwrap_or_default();
+    let has_io = controllers.split_whitespace().any(|name| name == "io");
+    (!has_io && roots.has("sys/fs/cgroup/blkio")).then(|| {
+        finding(
+            Level::Warning,
+            "accounting",
+            "cgroup version 1 has the block controller (blkio): it throttles and accounts only direct and synchronous I/O, not buffered writes",
+            "boot with systemd.unified_cgroup_hierarchy=1",
+        )
+    })
+}
+
+/// A udev rule that sets a scheduler.
+struct Rule {
+    place: String,
+    sets: String,
+    line: String,
+}
+
+fn udev_rules(roots: &Roots) -> Vec<Rule> {
+    let mut rules = Vec::new();
+    for directory in ["usr/lib/udev/rules.d", "run/udev/rules.d", "etc/udev/rules.d"] {
+        for name in roots.names(directory).iter().filter(|name| name.ends_with(".rules")) {
+            let file = format!("{directory}/{name}");
+            let text = roots.read(&file).unwrap_or_default();
+            let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with('#'));
+            let rule = |(n, line): (usize, &str)| {
+                let value = line.split_once("ATTR{queue/scheduler}=\"")?.1.split('"').next()?;
+                Some(Rule {
+                    place: format!("/{file}:{}", n + 1),
+                    sets: value.to_owned(),
+                    line: line.to_owned(),
+                })
+            };
+            rules.extend(lines.filter_map(rule));
+        }
+    }
+    rules
+}
+
+/// The values that a rule compares a key with: `KERNEL=="sd*|vd*"`.
+fn compared(line: &str, key: &str) -> Option<Vec<String>> {
+    let value = line.split_once(&format!("{key}==\""))?.1.split('"').next()?;
+    Some(value.split('|').map(str::to_owned).collect())
+}
+
+/// udev's patterns: `*`, `?` and `[…]`, as far as rules for disks use them.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    match (pattern, text) {
+        ([], []) => true,
+        ([b'*', rest @ ..], _) => matches(rest, text) || (!text.is_empty() && matches(pattern, &text[1..])),
+        ([b'?', rest @ ..], [_, text @ ..]) => matches(rest, text),
+        ([b'[', rest @ ..], [first, text @ ..]) => {
+            let Some(end) = rest.iter().position(|&byte| byte == b']') else { return false };
+            let (set, rest) = (&rest[..end], &rest[end + 1..]);
+            let (set, negated) = match set {
+                [b'!' | b'^', set @ ..] => (set, true),
+                set => (set, false),
+            };
+            let range = set.windows(3).any(|part| part[1] == b'-' && (part[0]..=part[2]).contains(first));
+            (range || set.contains(first)) != negated && matches(rest, text)
+        }
+        ([byte, rest @ ..], [first, text @ ..]) => byte == first && matches(rest, text),
+        _ => false,
+    }
+}
+
+fn udev(roots: &Roots, device: &Device) -> Vec<Finding> {
+    let rules = udev_rules(roots);
+    let disks: Vec<String> = roots
+        .names("sys/block")
+        .into_iter()
+        .filter(|name| roots.has(&format!("sys/block/{name}/queue")))
+        .collect();
+    let is_for = |rule: &Rule, name: &str| {
+        let kernel = compared(&rule.line, "KERNEL").is_none_or(|patterns| {
+            patterns.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
+        });
+        let rotational = compared(&rule.line, "ATTR{queue/rotational}");
+        let own = roots.read(&format!("sys/block/{name}/queue/rotational"));
+        kernel && rotational.is_none_or(|values| own.is_some_and(|own| values.contains(&own)))
+    };
+    // Other keys, such as ENV{ID_SERIAL}, cannot be compared without udev's database.
+    let certain =
+        |rule: &Rule| !["ENV{", "ATTRS{", "PROGRAM", "IMPORT"].iter().any(|key| rule.line.contains(key));
+    let (name, active) = (&device.leaf.name, device.scheduler());
+    let mut found = Vec::new();
+    for rule in &rules {
+        let Rule { place, sets, .. } = rule;
+        if certain(rule) && !disks.iter().any(|disk| is_for(rule, disk)) {
+            found.push(finding(
+                Level::Problem,
+                "udev",
+                format!("{place}: the rule that sets {sets} matches no disk"),
+                "correct its KERNEL or ATTR conditions; 'udevadm test /sys/block/NAME' shows what matches",
+            ));
+        } else if is_for(rule, name) && !device.leaf.available.contains(sets) {
+            found.push(finding(
+                Level::Problem,
+                "udev",
+                format!(
+                    "{place}: the kernel offers no scheduler '{sets}' for {name} (available: {})",
+                    device.leaf.available.join(", ")
+                ),
+                format!("load the module (modprobe {sets}-iosched or {sets}) or name another one"),
+            ));
+        }
+    }
+    // The last rule that matches decides.
+    let last = rules
+        .iter()
+        .rfind(|rule| certain(rule) && is_for(rule, name) && device.leaf.available.contains(&rule.sets));
+    if let Some(Rule { place, sets, .. }) = last.filter(|rule| rule.sets != active) {
+        found.push(finding(
+            Level::Problem,
+            "udev",
+            format!("{place} sets {sets} for {name}, which has {active}: the rule did not run, or a program changed the scheduler later"),
+            format!("udevadm trigger --action=change /sys/block/{name}, then look for another program, such as tuned or dwell tune"),
+        ));
+    }
+    found
+}
+
+/// The I/O settings of the unit, apart from priorities.
+fn limits(cgroup: &Cgroup) -> Option<&(String, String, String)> {
+    cgroup
+        .configured
+        .iter()
+        .find(|(key, ..)| key.starts_with("IO") && !key.starts_with("IOSched") && key != "IOAccounting")
+}
+
+fn io_controller(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> {
+    let enabled = cgroup.parent_read(roots, "cgroup.subtree_control").unwrap_or_default();
+    if enabled.split_whitespace().any(|name| name == "io") {
+        return None;
+    }
+    let (level, wanted) = match limits(cgroup) {
+        Some((key, value, file)) => (Level::Problem, format!("; {key}={value} in /{file} has no effect")),
+        None => (Level::Note, String::new()),
+    };
+    Some(finding(
+        level,
+        "weight",
+        format!("the io controller is not enabled for {} by {}{wanted}", cgroup.path, cgroup.parent()),
+        "set IOAccounting=yes for the unit, which enables the controller on the whole path",
+    ))
+}
+
+fn weight(roots: &Roots, cgroup: &Cgroup, device: &Device) -> Option<Finding> {
+    let default = |text: &str| text.split_whitespace().last().is_none_or(|value| value == "100");
+    let set = |file: &str| cgroup.read(roots, file).filter(|text| !text.lines().all(default));
+    let (plain, bfq) = (set("io.weight"), set("io.bfq.weight"));
+    let configured = cgroup.configured.iter().any(|(key, ..)| key == "IOWeight" || key == "IODeviceWeight");
+    if plain.is_none() && bfq.is_none() && !configured {
+        return None;
+    }
+    let (name, scheduler) = (&device.leaf.name, device.scheduler());
+    let number = format!("{}:{} ", device.leaf.number.0, device.leaf.number.1);
+    let cost = roots.read(&format!("{}/io.cost.qos", tree(roots))).unwrap_or_default();
+    let cost = cost.lines().any(|line| line.starts_with(&number) && line.contains("enable=1"));
+    match scheduler {
+        "bfq" if bfq.is_none() => Some(finding(
+            Level::Problem,
+            "weight",
+            format!(
+                "{}: a weight is set, but not in io.bfq.weight, the only one that bfq on {name} uses",
+                cgroup.path
+            ),
+            format!("echo WEIGHT > /sys/fs/cgroup/{}/io.bfq.weight (1 to 1000)", cgroup.path),
+        )),
+        "bfq" => None,
+        _ if !cost => Some(finding(
+            Level::Problem,
+            "weight",
+            format!(
+                "{}: its weight has no effect on {name}: {scheduler} ignores weights, and io.cost is off",
+                cgroup.path
+            ),
+            format!(
+                "echo bfq > /sys/block/{name}/queue/scheduler, or echo '{number}enable=1' > /sys/fs/cgroup/io.cost.qos"
+            ),
+        )),
+        _ => None,
+    }
+}
+
+fn alone(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> {
+    let configured = cgroup.configured.iter().any(|(key, ..)| key == "IOWeight");
+    (configured && cgroup.siblings(roots) == 0).then(|| {
+        finding(
+            Level::Problem,
+            "weight",
+            format!("{} is the only group in {}: weights divide a share among siblings, so that its weight has no effect", cgroup.path, cgroup.parent()),
+            format!("set the weight of {}, which competes with its siblings", cgroup.parent()),
+        )
+    })
+}
+
+fn io_latency(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> {
+    let (key, value, file) = cgroup.configured.iter().find(|(key, ..)| key == "IODeviceLatencyTargetSec")?;
+    cgroup.read(roots, "io.latency").is_none().then(|| {
+        finding(
+            Level::Problem,
+            "latency",
+            format!("/{file}: {key}={value} has no effect: this kernel has no io.latency (CONFIG_BLK_CGROUP_IOLATENCY, off in Debian)"),
+            "use IOWeight with bfq, or a kernel with that option",
+        )
+    })
+}
+
+fn unit_ionice(_: &Roots, cgroup: &Cgroup, device: &Device) -> Option<Finding> {
+    let (key, value, file) = cgroup.configured.iter().find(|(key, ..)| key.starts_with("IOScheduling"))?;
+    let (name, scheduler) = (&device.leaf.name, device.scheduler());
+    (!honours_priorities(scheduler)).then(|| {
+        finding(
+            Level::Problem,
+            "ionice",
+            format!("/{file}: {key}={value} has no effect: {scheduler} on {name} ignores I/O priorities"),
+            format!("echo bfq > /sys/block/{name}/queue/scheduler, or use IOWeight with io.cost"),
+        )
+    })
+}
+
+/// File systems whose writeback is charged to the cgroup of the writer.
+const CHARGED: [&str; 6] = ["ext2", "ext4", "btrfs", "xfs", "f2fs", "erofs"];
+
+fn writeback_owner(_: &Roots, cgroup: &Cgroup, device: &Device) -> Option<Finding> {
+    let (place, kind) = device.mounts.iter().find(|(_, kind)| !CHARGED.contains(&kind.as_str()))?;
+    Some(finding(
+        Level::Warning,
+        "writeback",
+        format!(
+            "{place} is {kind}, whose buffered writes are charged to the root group, not to {}",
+            cgroup.path
+        ),
+        "limits of the group apply to its reads and direct writes only; ext4, xfs and btrfs charge the writer",
+    ))
+}

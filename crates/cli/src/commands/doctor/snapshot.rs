@@ -1,0 +1,205 @@
+//! What the rules judge: a device or a control group with everything between them, read from sysfs, procfs, the cgroup tree and configuration.
+//!
+//! Every path lies below [`Roots`], so that tests use directories of their own. Each file that was read is kept for `--bundle`.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use capture::topology::{Kind, Layer, Stack};
+
+/// Cgroup directories are searched to this depth.
+const DEPTH: usize = 8;
+
+/// Where the system's trees are.
+pub(super) struct Roots {
+    pub(super) root: PathBuf,
+    files: RefCell<BTreeMap<PathBuf, String>>,
+}
+
+impl Roots {
+    pub(super) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned(), files: RefCell::default() }
+    }
+
+    /// The text of a file, without the line end. `None` if there is no such file, or it cannot be read.
+    pub(super) fn read(&self, path: &str) -> Option<String> {
+        let file = self.root.join(path);
+        let text = fs::read_to_string(&file).ok()?.trim_end().to_owned();
+        self.files.borrow_mut().insert(file, text.clone());
+        Some(text)
+    }
+
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.root.join(path).exists()
+    }
+
+    /// The names in a directory, sorted.
+    pub(super) fn names(&self, path: &str) -> Vec<String> {
+        let entries = fs::read_dir(self.root.join(path)).into_iter().flatten().flatten();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Everything that was read.
+    pub(super) fn files(&self) -> BTreeMap<PathBuf, String> {
+        self.files.borrow().clone()
+    }
+}
+
+/// A device with its stack.
+pub(super) struct Device {
+    pub(super) stack: Stack,
+    /// The queue that orders its requests; the device itself if none does.
+    pub(super) leaf: Layer,
+    /// The file systems mounted on the device: mount point and type.
+    pub(super) mounts: Vec<(String, String)>,
+    /// Settings of the leaf's queue by name.
+    pub(super) settings: BTreeMap<&'static str, String>,
+}
+
+const SETTINGS: [&str; 7] =
+    ["nr_requests", "read_ahead_kb", "wbt_lat_usec", "write_cache", "rotational", "iostats", "nomerges"];
+
+impl Device {
+    pub(super) fn new(roots: &Roots, stack: Stack) -> Self {
+        let leaf =
+            stack.scheduling().map_or_else(|_| stack.itself().clone(), |found| found.queues[0].clone());
+        let of =
+            |name: &'static str| Some((name, roots.read(&format!("sys/block/{}/queue/{name}", leaf.name))?));
+        let settings = SETTINGS.into_iter().filter_map(of).collect();
+        let top = &stack.layers()[0];
+        let mounts = mounts(roots, &format!("{}:{}", top.number.0, top.number.1));
+        Self { leaf, settings, mounts, stack }
+    }
+
+    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.get(name).map(String::as_str)
+    }
+
+    pub(super) fn scheduler(&self) -> &str {
+        self.leaf.scheduler.as_deref().unwrap_or("none")
+    }
+
+    pub(super) fn is_virtual(&self) -> bool {
+        self.leaf.kind == Kind::Virtual
+    }
+}
+
+/// Mount points and types of a device by its number (proc(5), mountinfo).
+fn mounts(roots: &Roots, number: &str) -> Vec<(String, String)> {
+    let text = roots.read("proc/self/mountinfo").unwrap_or_default();
+    let mount = |line: &str| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut fields = before.split(' ');
+        let of = fields.nth(2)?;
+        let place = fields.nth(1)?;
+        (of == number).then(|| (place.to_owned(), after.split(' ').next().unwrap_or("?").to_owned()))
+    };
+    text.lines().filter_map(mount).collect()
+}
+
+/// A control group of version 2.
+pub(super) struct Cgroup {
+    /// Its path below the root of the tree, without a slash at the start.
+    pub(super) path: String,
+    /// The directory of the tree.
+    tree: String,
+    /// Settings from unit files: key, value, file.
+    pub(super) configured: Vec<(String, String, String)>,
+}
+
+impl Cgroup {
+    /// The group of a unit, or of a container by name or the start of its number.
+    pub(super) fn find(roots: &Roots, name: &str) -> Option<Self> {
+        let tree = tree(roots);
+        let path = search(roots, &tree, "", name, 0)?;
+        Some(Self { configured: configured(roots, name), tree, path })
+    }
+
+    /// A file of the group.
+    pub(super) fn read(&self, roots: &Roots, file: &str) -> Option<String> {
+        roots.read(&format!("{}/{}/{file}", self.tree, self.path))
+    }
+
+    /// A file of the group above.
+    pub(super) fn parent_read(&self, roots: &Roots, file: &str) -> Option<String> {
+        let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        roots.read(&format!("{}/{parent}/{file}", self.tree))
+    }
+
+    pub(super) fn parent(&self) -> &str {
+        self.path.rsplit_once('/').map_or("the root", |(parent, _)| parent)
+    }
+
+    /// The number of groups beside it.
+    pub(super) fn siblings(&self, roots: &Roots) -> usize {
+        let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let base = format!("{}/{parent}", self.tree);
+        let names = roots.names(&base);
+        names
+            .iter()
+            .filter(|name| roots.has(&format!("{base}/{name}/cgroup.procs")))
+            .count()
+            .saturating_sub(1)
+    }
+
+    /// The numbers of the devices that its processes used.
+    pub(super) fn devices(&self, roots: &Roots) -> Vec<(u32, u32)> {
+        let text = self.read(roots, "io.stat").unwrap_or_default();
+        let number = |line: &str| {
+            let (major, minor) = line.split(' ').next()?.split_once(':')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        };
+        text.lines().filter_map(number).collect()
+    }
+}
+
+/// The tree of version 2: the only one, or beside version 1.
+pub(super) fn tree(roots: &Roots) -> String {
+    let unified = "sys/fs/cgroup/unified";
+    if roots.has(&format!("{unified}/cgroup.controllers")) {
+        unified.to_owned()
+    } else {
+        "sys/fs/cgroup".to_owned()
+    }
+}
+
+fn search(roots: &Roots, tree: &str, below: &str, name: &str, depth: usize) -> Option<String> {
+    let names = roots.names(&format!("{tree}/{below}"));
+    let place = |entry: &String| if below.is_empty() { entry.clone() } else { format!("{below}/{entry}") };
+    let groups = || names.iter().filter(|entry| roots.has(&format!("{tree}/{}/cgroup.procs", place(entry))));
+    let is_it = |entry: &&String| {
+        // docker-ID.scope, libpod-ID.scope, cri-containerd-ID.scope
+        let container = entry.strip_suffix(".scope").and_then(|entry| entry.rsplit_once('-')).map(|of| of.1);
+        **entry == name || (name.len() >= 6 && container.is_some_and(|id| id.starts_with(name)))
+    };
+    groups().find(is_it).map(&place).or_else(|| {
+        let deeper = (depth < DEPTH).then(groups)?;
+        deeper.map(place).find_map(|place| search(roots, tree, &place, name, depth + 1))
+    })
+}
+
+/// The settings of a unit that start with `IO`, from its files and drop-ins.
+fn configured(roots: &Roots, unit: &str) -> Vec<(String, String, String)> {
+    let mut found = Vec::new();
+    for directory in
+        ["usr/lib/systemd/system", "lib/systemd/system", "run/systemd/system", "etc/systemd/system"]
+    {
+        let drop_ins = format!("{directory}/{unit}.d");
+        let files = std::iter::once(format!("{directory}/{unit}"))
+            .chain(roots.names(&drop_ins).into_iter().map(|name| format!("{drop_ins}/{name}")));
+        for file in files {
+            let Some(text) = roots.read(&file) else { continue };
+            let settings = text.lines().filter_map(|line| line.trim().split_once('='));
+            let own = settings.filter(|(key, _)| key.starts_with("IO") || *key == "Nice");
+            found.extend(
+                own.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned(), file.clone())),
+            );
+        }
+    }
+    found
+}

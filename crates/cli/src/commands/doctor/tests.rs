@@ -1,0 +1,217 @@
+//! Directories that stand for systems.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+
+use super::*;
+
+/// A system, removed when this is dropped.
+struct System(PathBuf);
+
+impl System {
+    fn new(test: &str) -> Self {
+        let root = std::env::temp_dir().join(format!("dwell-doctor-{test}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&root);
+        let system = Self(root);
+        system.write("proc/cpuinfo", "flags\t\t: fpu sse");
+        system.write("sys/fs/cgroup/cgroup.controllers", "cpu io memory");
+        system.write("sys/fs/cgroup/cgroup.subtree_control", "cpu io memory");
+        system
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let file = self.0.join(path);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, format!("{text}\n")).unwrap();
+    }
+
+    /// A disk below `bus`.
+    fn disk(&self, bus: &str, name: &str, number: &str, scheduler: &str) {
+        let directory = format!("sys/devices/{bus}/{name}");
+        self.write(&format!("{directory}/dev"), number);
+        self.write(&format!("{directory}/queue/scheduler"), scheduler);
+        self.write(&format!("{directory}/queue/wbt_lat_usec"), "75000");
+        self.write(&format!("{directory}/queue/rotational"), "1");
+        self.write(&format!("{directory}/queue/iostats"), "1");
+        for (place, link) in [("dev/block", number), ("block", name), ("class/block", name)] {
+            fs::create_dir_all(self.0.join("sys").join(place)).unwrap();
+            symlink(self.0.join(&directory), self.0.join("sys").join(place).join(link)).unwrap();
+        }
+    }
+
+    /// A unit's control group that used sda.
+    fn unit(&self, settings: &str) {
+        self.write("usr/lib/systemd/system/db.service", &format!("[Service]\n{settings}"));
+        let group = "sys/fs/cgroup/system.slice";
+        self.write(&format!("{group}/cgroup.procs"), "");
+        self.write(&format!("{group}/cgroup.subtree_control"), "io");
+        self.write(&format!("{group}/other.service/cgroup.procs"), "");
+        self.write(&format!("{group}/db.service/cgroup.procs"), "42");
+        self.write(&format!("{group}/db.service/io.stat"), "8:0 rbytes=1 wbytes=2");
+    }
+
+    fn examined(&self, target: &str) -> Vec<Finding> {
+        let examined = examine(&Roots::at(&self.0), Some(target), &|_| None);
+        examined.map_err(|error| error.to_string()).unwrap().remove(0).findings
+    }
+
+    /// The links of the findings of at least this level.
+    fn links(&self, target: &str, level: Level) -> Vec<&'static str> {
+        let found = self.examined(target);
+        found.iter().filter(|finding| finding.level <= level).map(|finding| finding.link).collect()
+    }
+}
+
+impl Drop for System {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const BFQ: &str = "none mq-deadline [bfq]";
+const NONE: &str = "[none] mq-deadline bfq";
+
+#[test]
+fn a_sound_disk_has_no_findings() {
+    let system = System::new("sound");
+    system.disk("ata1/block", "sda", "8:0", "none mq-deadline [bfq]");
+    system.write("sys/devices/ata1/block/sda/queue/wbt_lat_usec", "0");
+    assert_eq!(system.examined("sda"), []);
+    assert_eq!(system.examined("/dev/sda"), []);
+}
+
+#[test]
+fn ionice_without_effect_is_reported() {
+    let system = System::new("ionice");
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    let found = system.examined("sda");
+    assert_eq!(found[0].what, "sda has the scheduler none, which ignores ionice");
+    system.unit("IOSchedulingClass=idle");
+    let found = system.examined("db.service");
+    assert_eq!(
+        (found[0].level, &*found[0].what),
+        (
+            Level::Problem,
+            "/usr/lib/systemd/system/db.service: IOSchedulingClass=idle has no effect: none on sda ignores I/O priorities"
+        )
+    );
+}
+
+#[test]
+fn guest_and_host_that_both_schedule_are_reported() {
+    let system = System::new("guest");
+    system.disk("pci/virtio0/block", "vda", "254:0", "none [mq-deadline] bfq");
+    assert_eq!(system.links("vda", Level::Warning), ["virtualization"]);
+    system.disk("ata1/block", "sda", "8:0", "none [mq-deadline] bfq");
+    assert_eq!(system.links("sda", Level::Warning), [""; 0]);
+    system.write("proc/cpuinfo", "flags\t\t: fpu hypervisor sse");
+    assert_eq!(system.links("sda", Level::Warning), ["virtualization"], "an emulated SATA disk");
+}
+
+#[test]
+fn a_weight_needs_a_scheduler_or_a_controller_that_uses_it() {
+    let system = System::new("weight");
+    system.disk("ata1/block", "sda", "8:0", "none [mq-deadline] bfq");
+    system.unit("IOWeight=500");
+    let group = "sys/fs/cgroup/system.slice/db.service";
+    system.write(&format!("{group}/io.weight"), "default 500");
+    assert_eq!(system.links("db.service", Level::Problem), ["weight"]);
+    system.write("sys/fs/cgroup/io.cost.qos", "8:0 enable=1 ctrl=auto");
+    assert_eq!(system.links("db.service", Level::Problem), [""; 0]);
+    // As crun wrote it: the weight of the cost controller, which bfq ignores.
+    system.write("sys/devices/ata1/block/sda/queue/scheduler", BFQ);
+    assert!(system.examined("db.service")[0].what.contains("io.bfq.weight"));
+    system.write(&format!("{group}/io.bfq.weight"), "default 500");
+    assert_eq!(system.links("db.service", Level::Problem), [""; 0]);
+}
+
+#[test]
+fn a_weight_at_the_wrong_level_is_reported() {
+    let system = System::new("level");
+    system.disk("ata1/block", "sda", "8:0", BFQ);
+    system.unit("IOWeight=500");
+    system.write("sys/fs/cgroup/system.slice/db.service/io.bfq.weight", "500");
+    fs::remove_dir_all(system.0.join("sys/fs/cgroup/system.slice/other.service")).unwrap();
+    let found = system.examined("db.service");
+    assert!(found[0].what.contains("is the only group in system.slice"), "{found:?}");
+    system.write("sys/fs/cgroup/system.slice/cgroup.subtree_control", "cpu");
+    let found = system.examined("db.service");
+    assert!(
+        found.iter().any(|finding| finding.what.contains("the io controller is not enabled")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn a_missing_io_latency_is_reported() {
+    let system = System::new("latency");
+    system.disk("ata1/block", "sda", "8:0", BFQ);
+    system.unit("IODeviceLatencyTargetSec=/ 25ms");
+    assert_eq!(system.links("db.service", Level::Problem), ["latency"]);
+    system.write("sys/fs/cgroup/system.slice/db.service/io.latency", "");
+    assert_eq!(system.links("db.service", Level::Problem), [""; 0]);
+}
+
+#[test]
+fn udev_rules_that_match_nothing_or_did_not_run_are_reported() {
+    let system = System::new("udev");
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    let rule = |text: &str| system.write("etc/udev/rules.d/60-io.rules", text);
+    rule(
+        "# comment\nACTION==\"add\", KERNEL==\"sd[a-z]\", ATTR{queue/rotational}==\"1\", ATTR{queue/scheduler}=\"bfq\"",
+    );
+    let found = system.examined("sda");
+    assert!(
+        found[0].what.starts_with("/etc/udev/rules.d/60-io.rules:2 sets bfq for sda, which has none"),
+        "{found:?}"
+    );
+    rule("ACTION==\"add\", KERNEL==\"hd?|nvme*\", ATTR{queue/scheduler}=\"bfq\"");
+    assert!(system.examined("sda")[0].what.ends_with("the rule that sets bfq matches no disk"));
+    rule("ACTION==\"add\", KERNEL==\"sd*\", ATTR{queue/scheduler}=\"cfq\"");
+    assert!(system.examined("sda")[0].what.contains("the kernel offers no scheduler 'cfq' for sda"));
+    rule("ENV{ID_SERIAL}==\"other\", ATTR{queue/scheduler}=\"none\"");
+    assert_eq!(system.links("sda", Level::Problem), [""; 0], "it cannot be known what matches");
+}
+
+#[test]
+fn writeback_and_boot_options_are_reported() {
+    let system = System::new("writeback");
+    system.disk("ata1/block", "sda", "8:0", "none [mq-deadline]");
+    system.write("sys/devices/ata1/block/sda/queue/wbt_lat_usec", "0");
+    system.write("proc/cmdline", "quiet elevator=deadline");
+    system.write("proc/self/mountinfo", "36 35 8:0 / /srv rw - vfat /dev/sda rw");
+    assert_eq!(system.links("sda", Level::Warning), ["scheduler", "writeback"]);
+    system.unit("");
+    assert!(system.examined("db.service").iter().any(|finding| finding.what.starts_with("/srv is vfat")));
+}
+
+#[test]
+fn a_container_is_found_by_its_identifier_and_what_is_nothing_is_named() {
+    let system = System::new("container");
+    system.disk("ata1/block", "sda", "8:0", BFQ);
+    let group = "sys/fs/cgroup/machine.slice";
+    system.write(&format!("{group}/cgroup.procs"), "");
+    system.write(&format!("{group}/cgroup.subtree_control"), "io");
+    system.write(&format!("{group}/docker-0123456789ab.scope/cgroup.procs"), "7");
+    let stat = format!("{group}/docker-0123456789ab.scope/io.stat");
+    system.write(&stat, "8:0 rbytes=1");
+    let roots = Roots::at(&system.0);
+    let path = |target| examine(&roots, Some(target), &|_| None).map(|found| found[0].path.clone());
+    assert_eq!(path("012345").unwrap(), "cgroup machine.slice/docker-0123456789ab.scope > sda (bfq)");
+    assert!(path("01234").unwrap_err().to_string().contains("at least six digits"));
+    system.write(&stat, "");
+    assert!(path("012345").unwrap_err().to_string().contains("used no device"));
+}
+
+#[test]
+fn a_bundle_has_what_was_read() {
+    let system = System::new("bundle");
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    let roots = Roots::at(&system.0);
+    let examined = examine(&roots, None, &|_| None).unwrap();
+    let bundle = bundle(&roots, &examined);
+    let file = system.0.join("sys/block/sda/queue/wbt_lat_usec").display().to_string();
+    assert_eq!(bundle["files"][file], "75000");
+    assert_eq!(bundle["examined"][0]["findings"][0]["link"], "ionice");
+}
