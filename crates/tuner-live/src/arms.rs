@@ -283,7 +283,9 @@ impl Arms for KernelArms {
             self.queues.iter().map(|queue| queue.name().replace('!', "/")).collect::<Vec<_>>().join("|");
         let attributes = all.iter().map(|(file, value)| format!(", ATTR{{queue/{file}}}=\"{value}\""));
         let rule = format!("ACTION==\"add|change\", KERNEL==\"{names}\"{}", attributes.collect::<String>());
-        (self.queues.iter().map(echo).collect::<Vec<_>>().join("; "), Some(rule))
+        // The numbers of loop devices change with the order in which they are attached.
+        let is_stable = self.queues.iter().all(|queue| !queue.name().starts_with("loop"));
+        (self.queues.iter().map(echo).collect::<Vec<_>>().join("; "), is_stable.then_some(rule))
     }
 }
 

@@ -3,11 +3,13 @@
 use std::io::Write;
 
 use capture::profile::Profile;
+use capture::topology::Kind;
 use elevator::text::counted;
 use schedulers::registry::Catalogue;
 use serde::Serialize;
+use tuner::prior::{self, LoadClass};
 use tuner::selector::Workload;
-use tuner::{Analyser, Better, Decision, KindDecision, Observed, SchedulerId, Values, Why};
+use tuner::{Analyser, Better, Decision, KindDecision, Metric, Observed, SchedulerId, Values, Why};
 use tuner_live::arms::Arms;
 use tuner_live::database::Database;
 use tuner_live::outside::Outside;
@@ -22,6 +24,8 @@ use evaluation::report::format::object;
 
 /// Smaller gains are not recommended.
 const WORTH_IT: f64 = 0.03;
+/// The confidence of a recommendation that rests on the class of the load alone.
+const EXPECTED: f64 = 0.3;
 
 /// The result.
 #[derive(Serialize, Default)]
@@ -40,6 +44,10 @@ struct Advice {
     read_share: f64,
     random_share: f64,
     doubts: Vec<String>,
+    /// The class of the load, which decides what is expected without history.
+    load: Option<&'static str>,
+    /// How to return to the present scheduler.
+    revert: Option<String>,
     /// A better scheduler, if one is known.
     better: Option<String>,
     expected_gain: Option<f64>,
@@ -99,6 +107,12 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         analyser.restore(state).map_err(|problem| does_not_fit("--database", file, &problem))?;
     }
     let mut windows = target.watch(length, metric)?;
+    say!(
+        "watching {} for {} of {:.0} s; nothing is changed",
+        target.layer.name,
+        counted(u64::from(arguments.windows), "window"),
+        length.as_secs_f64()
+    );
     let current = arms.current()?;
     let mut advice = Advice {
         device: arguments.device.display().to_string(),
@@ -110,6 +124,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     };
     let mut known = Known::new(arms.names(), &current, metric.better());
     let profile = arguments.watching.profile.as_deref().map(crate::commands::profile::read).transpose()?;
+    let mut class = None;
     while advice.windows < arguments.windows {
         let Some(mut seen) = windows.next(&mut capture::now, &mut || !interrupt::requested())? else { break };
         let now = arms.current()?;
@@ -125,12 +140,20 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
             say!("window discarded: it lasted too long (the machine slept or was overloaded)");
             continue;
         }
+        class = seen.window.counts().then(|| LoadClass::of(&seen.window, seen.busy)).or(class);
         look(&mut advice, &mut known, &mut analyser, seen);
     }
     if let Some(profile) = &profile {
         known.keep_significant(profile, &current, arms.names(), &advice);
     }
     conclude(&mut advice, &known, &*arms);
+    if let Some(class) = class {
+        advice.load = Some(class.in_words());
+        let bypassed =
+            matches!(target.kind(), Kind::Nvme | Kind::Virtual) && arguments.watching.control.is_none();
+        by_class(&mut advice, class, metric, bypassed, &*arms);
+    }
+    advice.revert = advice.better.is_some().then(|| arms.by_hand(&current).0);
     print(&advice, arguments.json)?;
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }
@@ -266,6 +289,35 @@ fn by_profile(advice: &mut Advice, known: &Known, arms: &dyn Arms) {
     }
 }
 
+/// The expectation for the class of the load decides if neither history nor a profile does. It was not measured on this device.
+fn by_class(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool, arms: &dyn Arms) {
+    if advice.better.is_some() || advice.expected_gain.is_some() {
+        return;
+    }
+    let gain = |name: &str| prior::gain(name, class, metric);
+    let now = gain(&advice.scheduler);
+    let best = arms
+        .names()
+        .iter()
+        .map(String::as_str)
+        .reduce(|best, name| if gain(name) > gain(best) { name } else { best });
+    let none = arms.names().iter().map(String::as_str).find(|name| *name == "none");
+    let (best, why) = match (best, none) {
+        (_, Some(none)) if bypassed => {
+            (none, "the drive, or the host of this virtual machine, schedules the requests itself")
+        }
+        (Some(best), _) if gain(best) - now >= WORTH_IT => (best, class.in_words()),
+        _ => return,
+    };
+    if best != advice.scheduler {
+        advice.why = format!(
+            "{why}; expected from the class of the load, not measured on this device: 'dwell tune' measures it"
+        );
+        advice.confidence = EXPECTED;
+        recommend(advice, best, arms);
+    }
+}
+
 fn recommend(advice: &mut Advice, name: &str, arms: &dyn Arms) {
     let (line, rule) = arms.by_hand(name);
     (advice.better, advice.set, advice.keep) = (Some(name.to_owned()), Some(line), rule);
@@ -300,6 +352,10 @@ fn print(advice: &Advice, json: bool) -> Result<(), Error> {
             )?;
             writeln!(out, "why: {}", advice.why)?;
         }
+        (Some(better), None) if advice.confidence > 0.0 => {
+            writeln!(out, "try: {better} (confidence {:.2})", advice.confidence)?;
+            writeln!(out, "why: {}", advice.why)?;
+        }
         (Some(better), None) => {
             writeln!(out, "better: {better}, according to the device's profile")?;
             writeln!(out, "why: {}", advice.why)?;
@@ -314,7 +370,9 @@ fn print(advice: &Advice, json: bool) -> Result<(), Error> {
         _ if *analysed == 0 => writeln!(out, "the device was idle: at most one request a second")?,
         _ => writeln!(
             out,
-            "nothing is known about this load on this drive; 'dwell tune' tries schedulers and restores the present one at its end"
+            "keep {scheduler}: no other scheduler is expected to be better for this load ({}); nothing was measured on this drive yet, and \
+             'dwell tune' tries schedulers and restores the present one at its end",
+            advice.load.unwrap_or("unknown")
         )?,
     }
     if let Some(line) = &advice.set {
@@ -322,6 +380,9 @@ fn print(advice: &Advice, json: bool) -> Result<(), Error> {
     }
     if let Some(rule) = &advice.keep {
         writeln!(out, "keep it: {rule}    (a udev rule)")?;
+    }
+    if let Some(line) = &advice.revert {
+        writeln!(out, "revert:  {line}")?;
     }
     advice.doubts.iter().try_for_each(|doubt| writeln!(out, "note: {doubt}"))?;
     Ok(())
@@ -332,7 +393,7 @@ mod tests {
     use std::time::Duration;
 
     use elevator::{Op, Sector, Sectors, Span, Time};
-    use tuner::{Access, Metric, Parameters, Performance, Random, Window};
+    use tuner::{Access, Parameters, Performance, Random, Window};
 
     use super::*;
 
@@ -377,6 +438,21 @@ mod tests {
         windows.iter().for_each(|of| known.add(of));
         conclude(&mut advice, &known, &arms);
         advice
+    }
+
+    #[test]
+    fn without_history_the_class_of_the_load_decides() {
+        let by = |class, bypassed, scheduler: &str| {
+            let arms = Two(["none", "bfq"].map(str::to_owned).to_vec());
+            let mut advice = Advice { scheduler: scheduler.to_owned(), ..Advice::default() };
+            by_class(&mut advice, class, Metric::Bandwidth, bypassed, &arms);
+            advice.better
+        };
+        assert_eq!(by(LoadClass::Streams, false, "none").as_deref(), Some("bfq"));
+        assert_eq!(by(LoadClass::Streams, true, "none"), None, "the host schedules");
+        assert_eq!(by(LoadClass::Streams, true, "bfq").as_deref(), Some("none"));
+        assert_eq!(by(LoadClass::Fast, false, "bfq").as_deref(), Some("none"));
+        assert_eq!(by(LoadClass::RandomReads, false, "none"), None);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use capture::topology::{Layer, Reach, Scheduling, Stack};
+use capture::topology::{Kind, Layer, Reach, Scheduling, Stack};
 use capture::{Backend, Capture, Options};
 use elevator::Span;
 use elevator::text::did_you_mean;
@@ -63,6 +63,11 @@ impl Target {
         let Scheduling { above: layer, queues } = scheduling;
         let queues = queues.iter().map(|queue| QueueSettings::of(&queue.name)).collect();
         Ok(Self { stack, layer, queues, drive })
+    }
+
+    /// The type of the devices whose queues order the requests.
+    pub(super) fn kind(&self) -> Kind {
+        self.stack.layers().last().map_or(Kind::Disk, |layer| layer.kind)
     }
 
     /// Why the choice may not matter here. The kernel's queue says nothing about a policy behind `--control`.
