@@ -65,7 +65,7 @@ fn a_report_of_ten_thousand_requests_has_all_charts_and_is_small() {
     ] {
         assert!(page.contains(part), "'{part}' is not in the report");
     }
-    assert_eq!(page.matches("<section class=choice>").count(), 6, "a section for each scheduler");
+    assert_eq!(page.matches("<section class=choice>").count(), 7, "a section for each scheduler");
     // Offline: nothing is loaded.
     for loaded in ["src=\"http", "href=\"http", "@import", "url("] {
         assert!(!page.contains(loaded), "'{loaded}'");

@@ -81,7 +81,7 @@ pub(crate) enum Host {
 
 /// Policies of this crate that run by default: what current kernels offer (`none` is `noop` here), and those that no kernel has. The
 /// others are historical and need `--all`.
-const BY_DEFAULT: [&str; 6] = ["noop", "mq-deadline", "kyber", "bfq", "cooperative", "stream"];
+const BY_DEFAULT: [&str; 7] = ["noop", "mq-deadline", "kyber", "bfq", "cooperative", "stream", "dwell"];
 
 fn runs_by_default(listing: &Listing) -> bool {
     let is_own = !registry::all().any(|known| known == listing);

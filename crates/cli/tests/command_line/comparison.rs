@@ -64,7 +64,8 @@ fn without_names_current_schedulers_and_ours_run_and_with_all_every_one() {
     assert_eq!(runs(&array), need(&[None, Some("an array")]));
     let current = prints_json(&["compare", SMALL, "--json", "--quiet"]);
     let current = schedulers_of(&current["runs"]);
-    let expected = ["noop", "mq-deadline-6.18", "cooperative", "kyber", "bfq", "stream(deadline-2.6.32)"];
+    let expected =
+        ["noop", "mq-deadline-6.18", "cooperative", "kyber", "bfq", "stream(deadline-2.6.32)", "dwell"];
     assert_eq!(current, expected);
     assert_eq!(dwell(&["compare", SMALL, "--all", "-s", "noop"]).status.code(), Some(2));
     assert!(need(&[Some("a modelled machine")]) > 0);

@@ -27,7 +27,7 @@ pub(crate) struct CompareArguments {
     /// An array of such drives: level, members, stripe unit; in braces failed (a member), slow and slowness (a member, in percent of the time), link (MB/s of the controller), stripe_cache (stripes that RAID 5 keeps while a member is missing)
     #[arg(long, value_name = "ARRAY")]
     pub(crate) array: Option<String>,
-    /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line); repeatable. Default: those of current kernels (none is noop here), cooperative and stream; --all for every one. On an array, each member has one
+    /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line); repeatable. Default: those of current kernels (none is noop here), cooperative, stream and dwell; --all for every one. On an array, each member has one
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
     /// What schedulers know about the submitting processes
