@@ -21,7 +21,7 @@ use kernel_host::{ELEVATORS, Host, Next, Submission};
 use machine::{Io, Machine, Program, Setup, Stop, Submitter};
 use schedulers::{Environment, Spec};
 use server::backend::{Backend, Emulated, Nature, Nothing, Payload};
-use server::{Ask, Device, Watch};
+use server::{Device, FrontEndEvent, NewOperation, Watch};
 
 /// A drive that does nothing between a command and its completion: hosts ask a policy at every event of a drive.
 const BYTES: u64 = 500 << 30;
@@ -253,14 +253,15 @@ fn in_a_served_device(setting: Setting, events: &[Happens]) -> Vec<String> {
                 What::Arrives { op, start, sectors, sync } => {
                     let data = device.pool.take(sectors.0 as usize * 512);
                     let (process, payload) = (Some(process), Payload::Data(data));
-                    let ask = Ask { cookie, op, start, sectors, flags: flags(sync), process, payload };
-                    let _ = device.submit(now, 0, ask);
+                    let operation =
+                        NewOperation { cookie, op, start, sectors, flags: flags(sync), process, payload };
+                    let _ = device.submit(now, 0, operation);
                 }
             }
             device.advance(now);
         }
-        while let Some(news) = device.news(now) {
-            if let server::News::Answer(answer) = news {
+        while let Some(event) = device.next_event(now) {
+            if let FrontEndEvent::Answer(answer) = event {
                 answer.result.expect("the drive is sound");
                 if let Payload::Data(data) = answer.payload {
                     device.pool.put(data);
