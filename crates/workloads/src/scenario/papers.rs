@@ -12,6 +12,8 @@ pub const SCRIPTS: &[(&str, &str)] = scripts![
     "benchmarks-2003/parallel-streaming-reads-8k-readahead",
     "benchmarks-2003/streaming-write-vs-interactive",
     "benchmarks-2003/streaming-read-vs-interactive",
+    "benchmarks-2003/streaming-write-vs-interactive-waits",
+    "benchmarks-2003/streaming-read-vs-interactive-waits",
     "benchmarks-2003/copy-many-small-files",
     "benchmarks-2003/concurrent-small-file-reads",
     "benchmarks-2003/concurrent-small-file-reads-old-layout",
