@@ -43,6 +43,10 @@ pub(crate) struct ReproduceArguments {
     /// Write a report: one HTML file that opens offline
     #[arg(long, value_name = "FILE", conflicts_with = "single_disk")]
     report: Option<PathBuf>,
+    /// Write the results and the tables made from them into this directory of pages (docs/reproduction). Not with --scale,
+    /// which changes the results
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "scale")]
+    write_docs: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -112,6 +116,9 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Error> {
     match arguments.json {
         true => writeln!(out, "{}", results.json())?,
         false => results.text(&mut out)?,
+    }
+    if let Some(directory) = &arguments.write_docs {
+        results.write_docs(directory)?;
     }
     if let Some(path) = &arguments.report {
         std::fs::write(path, results.html()).map_err(|e| Error::written(path.display(), &e))?;

@@ -5,11 +5,13 @@
 //! | `scripts` | programs with system calls on the modelled machine (scripts in `workloads/experiments`) |
 //! | `stream`, `arrays` | the stream paper at the level of requests: one disk, disk arrays |
 //! | `ioanalyzer` | the tuner's paper |
+//! | `docs` | the tables of docs/reproduction, made from a file of results |
 //! | `tasks`, `store`, `costs`, `progress` | parallel runs, stored results, expected times |
-//! | `judge` in `scripts`, [`Row`] | which results agree with the paper |
+//! | `verdict`, `judge` in `scripts`, [`Row`] | which results agree with the paper, and how they count |
 
 mod arrays;
 mod costs;
+mod docs;
 mod ioanalyzer;
 mod print;
 mod progress;
@@ -17,10 +19,11 @@ mod scripts;
 mod store;
 mod stream;
 mod tasks;
+mod verdict;
 
 use std::borrow::Cow;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use elevator::Span;
 use elevator::queue::{Identity, Options};
@@ -35,6 +38,7 @@ use crate::interrupt;
 use crate::runs::{Plan, Run, run as run_plan};
 use store::Store;
 use tasks::{Kept, Task, Work};
+use verdict::Verdict;
 
 /// A result with the published value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -53,6 +57,12 @@ pub struct Row {
     pub expected: String,
     /// Whether `ours` is in the range; `None` if the figure is only reported.
     pub holds: Option<bool>,
+    /// The verdict on a published value; `None` for a check with bounds of our own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) verdict: Option<Verdict>,
+    /// The name under which the published value counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) counts_as: Option<String>,
     /// An explanation.
     pub note: String,
 }
@@ -82,6 +92,8 @@ impl Row {
             unit: unit.into(),
             expected,
             holds,
+            verdict: None,
+            counts_as: None,
             note: String::new(),
         }
     }
@@ -103,8 +115,18 @@ impl Row {
             unit: unit.into(),
             expected: "reported".to_owned(),
             holds: None,
+            verdict: None,
+            counts_as: None,
             note: String::new(),
         }
+    }
+
+    /// Judges `ours` as a published value of that paper, which counts once under that name.
+    pub(crate) fn counting_as(mut self, value: &str, (verdict, expected): (Verdict, String)) -> Self {
+        self.holds = Some(verdict == Verdict::Holds);
+        (self.verdict, self.expected) = (Some(verdict), expected);
+        self.counts_as = Some(value.to_owned());
+        self
     }
 
     /// Adds an explanation.
@@ -334,13 +356,26 @@ impl Results {
         if !self.scripts.is_empty() {
             scripts::text(&self.scripts, out)?;
         }
-        print::suites(&self.suites).try_for_each(|suite| print::text(suite, out))
+        print::suites(&self.suites).try_for_each(|suite| print::text(suite, out))?;
+        let tallies = print::tallies(&self.scripts, &self.suites);
+        if !tallies.is_empty() {
+            writeln!(out)?;
+        }
+        tallies.iter().try_for_each(|(paper, tally)| writeln!(out, "{paper}: {tally}"))
     }
 
     /// One JSON object.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         print::object(&self.scripts, &self.suites)
+    }
+
+    /// Writes the results and the tables of the documentation in that directory. Experiments that did not run keep theirs.
+    ///
+    /// # Errors
+    /// A file cannot be read or written, or a page has an unknown block.
+    pub fn write_docs(&self, directory: &Path) -> Result<(), Error> {
+        docs::write(directory, &self.scripts, &self.suites)
     }
 
     /// One HTML file.

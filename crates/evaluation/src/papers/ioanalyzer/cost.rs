@@ -7,6 +7,7 @@ use super::training::{Tuning, trained};
 use super::{DEPTH, DRIVE, evaluation};
 use crate::error::Error;
 use crate::papers::Row;
+use crate::papers::verdict::{self, Bound};
 
 /// Bucket counts measured.
 const BUCKETS: [u64; 4] = [100, 500, 1000, 4000];
@@ -33,23 +34,19 @@ pub(super) fn cost(scale: f64) -> Result<Vec<Row>, Error> {
             Tuning { parameters, decider: DeciderName::IoAnalyzer, ..Tuning::of(4) },
         )?;
         let published = published_cpu(x as f64);
-        rows.push(Row::within(
-            "cost",
-            format!("{x} buckets, {} clusters: processor time", outcome.clusters),
-            &format!("{published:.2}%"),
-            outcome.cpu * 100.0,
-            "%",
-            0.0..=published,
+        let percent = outcome.cpu * 100.0;
+        let figure = format!("{x} buckets, {} clusters: processor time", outcome.clusters);
+        rows.push(Row::reported("cost", figure, &format!("{published:.2}%"), percent, "%").counting_as(
+            "ioanalyzer/processor time",
+            verdict::bound(Bound::AtMost, published, percent, 0.0),
         ));
         let clusters = outcome.clusters.max(1) as f64;
-        rows.push(Row::within(
-            "cost",
-            format!("{x} buckets: bytes kept, over the paper's formula"),
-            "1",
-            outcome.memory as f64 / published_memory(x as f64, 4.0, clusters),
-            "x",
-            0.0..=1.5,
-        ));
+        let over = outcome.memory as f64 / published_memory(x as f64, 4.0, clusters);
+        let figure = format!("{x} buckets: bytes kept, over the paper's formula");
+        rows.push(
+            Row::reported("cost", figure, "1", over, "x")
+                .counting_as("ioanalyzer/memory", verdict::ratio(1.0, over, 0.0)),
+        );
     }
     let preset = trained(&lab, &*benchmark, Tuning::of(4))?;
     let figure = "as preset, by kinds of load: processor time".to_owned();

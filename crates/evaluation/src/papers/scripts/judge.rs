@@ -1,18 +1,12 @@
-//! Whether a paper's shape holds: the same winner, the same order where the paper's gaps exceed its own deviation, and
-//! each ratio between schedulers within a factor of the published one.
+//! Which published values hold in an experiment. A scheduler's value counts by its ratio to the published winner; the winner
+//! holds if it wins, and against nobody in the reverse order. [`verdict`](super::super::verdict) has the rules for a ratio.
 
 use serde::Serialize;
-use workloads::scenario::Paper;
+use workloads::scenario::{Figure, Paper};
 
 use super::figure::{self, Runs};
-use super::published::{self, Bound, Published};
-
-/// Ratios may differ from the published ones by this factor.
-const FACTOR: f64 = 1.5;
-/// The factor for published ratios above [`LARGE`].
-const FACTOR_OF_LARGE: f64 = 2.0;
-/// Ratios above this are large.
-const LARGE: f64 = 10.0;
+use super::published::{self, Published, Role};
+use crate::papers::verdict::{self, Bound, Verdict, equal};
 
 /// A figure under one scheduler.
 #[derive(Clone, Debug, Serialize)]
@@ -30,8 +24,10 @@ pub(super) struct Row {
     pub(super) unit: &'static str,
     pub(super) published: Option<f64>,
     pub(super) ours: Option<f64>,
-    /// Whether its ratio to the published winner agrees with the paper; `None` without a published or measured value.
-    pub(super) holds: Option<bool>,
+    /// `None` where nothing was published, nothing measured, or the value is not judged.
+    pub(super) verdict: Option<Verdict>,
+    /// The name under which the published value counts; `None` where it does not: another drive, a statement without a number.
+    pub(super) counts_as: Option<String>,
     /// The condition, or the reason why it does not hold.
     pub(super) why: String,
 }
@@ -64,16 +60,22 @@ pub(super) fn judge(paper: &Paper, on: Option<&str>, runs: &Runs) -> (Vec<Row>, 
     let (mut rows, mut shapes) = (Vec::new(), Vec::new());
     for (name, figure) in &paper.figures {
         let mut own = figure_rows(paper, name, figure, runs);
-        own.iter_mut().for_each(|row| row.on = on.map(str::to_owned));
         if let Some(more) = figure::more_is_better(figure) {
             shapes.extend(compare(paper, name, more, &mut own));
         }
+        for row in &mut own {
+            row.on = on.map(str::to_owned);
+            if on.is_some() {
+                row.counts_as = None;
+            }
+        }
         rows.extend(own);
     }
+    shapes.iter_mut().for_each(|shape| shape.on = on.map(str::to_owned));
     (rows, shapes)
 }
 
-fn figure_rows(paper: &Paper, name: &str, figure: &workloads::scenario::Figure, runs: &Runs) -> Vec<Row> {
+fn figure_rows(paper: &Paper, name: &str, figure: &Figure, runs: &Runs) -> Vec<Row> {
     let row = |(word, ours): (&String, &String)| {
         let published = published::value(&paper.name, &paper.experiment, word, name);
         let value = figure::value(figure, runs, word);
@@ -87,54 +89,64 @@ fn figure_rows(paper: &Paper, name: &str, figure: &workloads::scenario::Figure, 
             unit: figure::unit(figure),
             published: published.as_ref().map(|published| published.value),
             ours: value,
-            holds: None,
+            verdict: None,
+            counts_as: published.as_ref().and_then(Published::counts_as),
             why: String::new(),
         };
-        if let Some(failure) = runs.get(word).and_then(|run| run.failure.as_ref()) {
-            row.why.clone_from(failure);
+        if let Some(published) = published {
+            judge_alone(&mut row, figure, &published, paper.deviation);
         }
-        if let (Some(published), Some(ours)) = (published, value)
-            && (published.bound != Bound::Value
-                || matches!(row.unit, "x" | "%")
-                || row.figure == "longest_wait")
-        {
-            (row.holds, row.why) = alone(&published, ours, paper.deviation);
+        if let Some(failure) = runs.get(word).and_then(|run| run.failure.as_ref()) {
+            row.verdict = row.published.map(|_| Verdict::Misses);
+            row.why.clone_from(failure);
         }
         row
     };
     paper.schedulers.iter().map(row).collect()
 }
 
-/// A figure that is a ratio, or a bound, by itself.
-fn alone(published: &Published, ours: f64, deviation: f64) -> (Option<bool>, String) {
-    let slack = deviation / 100.0;
-    let (holds, asked) = match published.bound {
-        Bound::AtLeast => (ours >= published.value * (1.0 - slack), format!("at least {}", published.value)),
-        Bound::AtMost => (ours <= published.value * (1.0 + slack), format!("at most {}", published.value)),
-        Bound::Value => {
-            // Gains in percent are ratios as well.
-            let as_ratio = |value: f64| if published.unit == "%" { 1.0 + value / 100.0 } else { value };
-            let (theirs, ours) = (as_ratio(published.value), as_ratio(ours));
-            (near(ours, theirs), format!("within a factor of {}", factor(theirs)))
+/// Judges what needs no other scheduler's value: calibration, bounds, figures that are ratios.
+fn judge_alone(row: &mut Row, figure: &Figure, published: &Published, deviation: f64) {
+    match published.role {
+        Role::Calibration => {
+            row.verdict = Some(Verdict::Calibration);
+            "used to set up the drive, the machine or the workload".clone_into(&mut row.why);
+            return;
         }
+        Role::NotJudged => {
+            "not judged: this scheduler is an approximation".clone_into(&mut row.why);
+            return;
+        }
+        Role::Value | Role::Statement | Role::Once(_) => {}
+    }
+    let Some(ours) = row.ours else { return };
+    // Gains in percent are ratios as well.
+    let gain = published.unit == "%" && !matches!(figure, Figure::Deviation(_));
+    let as_ratio = |value: f64| if gain { 1.0 + value / 100.0 } else { value };
+    let (theirs, ours) = (as_ratio(published.value), as_ratio(ours));
+    let judged = match published.bound {
+        Bound::Same => verdict::same(ours, deviation),
+        Bound::AtLeast | Bound::AtMost => verdict::bound(published.bound, theirs, ours, deviation),
+        Bound::Value if matches!(figure, Figure::Deviation(_) | Figure::LongestRequest) => {
+            verdict::magnitude(theirs, ours)
+        }
+        Bound::Value if figure::more_is_better(figure).is_none() => verdict::ratio(theirs, ours, deviation),
+        Bound::Value => return,
     };
-    (Some(holds), asked)
+    (row.verdict, row.why) = (Some(judged.0), judged.1);
 }
 
-fn factor(ratio: f64) -> f64 {
-    if ratio.max(1.0 / ratio) > LARGE { FACTOR_OF_LARGE } else { FACTOR }
-}
-
-fn near(ours: f64, published: f64) -> bool {
-    let off = ours / published;
-    off.max(1.0 / off) <= factor(published)
-}
-
-/// Compares schedulers with each other; fills in the verdict of each row.
+/// Compares schedulers with each other; fills in the verdict of each row that has none.
 fn compare(paper: &Paper, name: &str, more: bool, rows: &mut [Row]) -> Option<Shape> {
+    let judged = |row: &&Row| match published::value(&row.paper, &row.experiment, &row.scheduler, name) {
+        // A value that set up the machine still stands for its scheduler when others are compared with it.
+        Some(of) if of.role == Role::Calibration => of.bound == Bound::Value,
+        Some(of) => of.role != Role::NotJudged && row.verdict.is_none(),
+        None => false,
+    };
     let words: Vec<(String, f64, f64)> = rows
         .iter()
-        .filter(|row| row.holds.is_none())
+        .filter(judged)
         .filter_map(|row| Some((row.scheduler.clone(), row.published?, row.ours.filter(|ours| *ours > 0.0)?)))
         .collect();
     let pairs: Vec<Pair<'_>> = words
@@ -146,87 +158,130 @@ fn compare(paper: &Paper, name: &str, more: bool, rows: &mut [Row]) -> Option<Sh
     }
     let better = |a: f64, b: f64| if more { a.total_cmp(&b).reverse() } else { a.total_cmp(&b) };
     let best = *pairs.iter().min_by(|a, b| better(a.published, b.published))?;
-    let ours_best = *pairs.iter().min_by(|a, b| better(a.ours, b.ours))?;
     let mut misses = Vec::new();
-    let differs = |a: f64, b: f64| gap(a, b) > paper.deviation / 100.0;
-    if differs(ours_best.published, best.published) && differs(ours_best.ours, best.ours) {
-        misses.push(format!("{} wins, not {}", ours_best.word, best.word));
-    }
     for (n, a) in pairs.iter().enumerate() {
         for b in &pairs[n + 1..] {
-            misses.extend(pair_misses(a, b, paper.deviation));
+            misses.extend(against(a, b, paper.deviation).1);
         }
     }
-    for row in rows.iter_mut().filter(|row| row.holds.is_none()) {
+    let tied = |value: fn(&Pair<'_>) -> f64| {
+        pairs.iter().all(|pair| equal(value(pair), value(&best), paper.deviation))
+    };
+    let tied = tied(|pair| pair.published) || tied(|pair| pair.ours);
+    for row in rows.iter_mut().filter(|row| row.verdict.is_none()) {
         let Some(pair) = pairs.iter().find(|pair| pair.word == row.scheduler) else { continue };
-        let own = if pair.word == best.word {
-            misses.iter().filter(|miss| miss.contains("wins, not")).cloned().collect()
+        let (verdict, why) = if pair.word == best.word {
+            wins(&best, &pairs, paper.deviation)
         } else {
-            pair_misses(pair, &best, paper.deviation)
+            let (verdict, miss) = against(pair, &best, paper.deviation);
+            (verdict, miss.unwrap_or_default())
         };
-        row.holds = Some(own.is_empty());
-        row.why = own.join("; ");
+        row.verdict = Some(if tied && verdict == Verdict::Holds { Verdict::Tie } else { verdict });
+        row.why = why;
     }
     Some(Shape {
         paper: paper.name.clone(),
         experiment: paper.experiment.clone(),
-        on: rows.first().and_then(|row| row.on.clone()),
+        on: None,
         figure: name.to_owned(),
         holds: misses.is_empty(),
         misses,
     })
 }
 
-/// The difference of two values as a share of the smaller one.
-fn gap(a: f64, b: f64) -> f64 {
-    (a - b).abs() / a.min(b).max(f64::MIN_POSITIVE)
+/// Whether the published winner is ahead of all that it was ahead of.
+fn wins(best: &Pair<'_>, pairs: &[Pair<'_>], deviation: f64) -> (Verdict, String) {
+    let ahead = |other: &&Pair<'_>| {
+        let (theirs, ours) = (other.published / best.published, other.ours / best.ours);
+        !equal(theirs, 1.0, deviation) && (theirs > 1.0) != (ours > 1.0)
+    };
+    let before: Vec<&str> = pairs.iter().filter(ahead).map(|pair| pair.word).collect();
+    match before.is_empty() {
+        true => (Verdict::Holds, String::new()),
+        false => (Verdict::Misses, format!("{} before {}", before.join(", "), best.word)),
+    }
 }
 
-fn pair_misses(a: &Pair<'_>, b: &Pair<'_>, deviation: f64) -> Vec<String> {
-    let mut misses = Vec::new();
+/// One scheduler over another, and what does not hold of it.
+fn against(a: &Pair<'_>, b: &Pair<'_>, deviation: f64) -> (Verdict, Option<String>) {
     let (theirs, ours) = (a.published / b.published, a.ours / b.ours);
-    if gap(a.published, b.published) > deviation / 100.0 && (theirs > 1.0) != (ours > 1.0) {
-        misses.push(format!("{} and {} in the other order", a.word, b.word));
-    }
-    if !near(ours, theirs) {
-        misses.push(format!("{} over {} is {ours:.2}, published {theirs:.2}", a.word, b.word));
-    }
-    misses
+    let (verdict, _) = verdict::ratio(theirs, ours, deviation);
+    let miss = format!("{} over {} is {ours:.2}, published {theirs:.2}", a.word, b.word);
+    (verdict, (verdict != Verdict::Holds).then_some(miss))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     fn pair(word: &str, published: f64, ours: f64) -> Pair<'_> {
         Pair { word, published, ours }
     }
 
-    #[test]
-    fn a_ratio_within_half_holds_and_a_large_one_within_two() {
-        assert!(near(1.4, 1.0) && !near(1.6, 1.0) && near(0.7, 1.0));
-        assert!(near(35.0, 18.7) && !near(40.0, 18.7) && near(1.0 / 35.0, 1.0 / 18.7));
+    fn paper() -> Paper {
+        Paper {
+            name: "cooperative".to_owned(),
+            experiment: "chunk-read-2".to_owned(),
+            schedulers: BTreeMap::new(),
+            figures: BTreeMap::new(),
+            deviation: 5.0,
+            scale: 1.0,
+            on: BTreeMap::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    /// Rows of `chunk-read-2`, whose published throughput is 4.0, 4.0 and 11.6 MB/s.
+    fn rows(ours: [f64; 3]) -> Vec<Row> {
+        let row = |(word, ours): (&str, f64)| Row {
+            paper: "cooperative".to_owned(),
+            experiment: "chunk-read-2".to_owned(),
+            on: None,
+            scheduler: word.to_owned(),
+            as_scheduler: String::new(),
+            figure: "throughput".to_owned(),
+            unit: "MB/s",
+            published: published::value("cooperative", "chunk-read-2", word, "throughput").map(|of| of.value),
+            ours: Some(ours),
+            verdict: None,
+            counts_as: None,
+            why: String::new(),
+        };
+        ["deadline", "las", "cas"].into_iter().zip(ours).map(row).collect()
+    }
+
+    fn verdicts(ours: [f64; 3]) -> Vec<Verdict> {
+        let mut rows = rows(ours);
+        for row in &mut rows {
+            // Whatever is calibrated in the table: this tests the comparison.
+            row.verdict = None;
+        }
+        let mut paper = paper();
+        paper.deviation = 5.0;
+        compare(&paper, "throughput", true, &mut rows).expect("three values");
+        rows.into_iter().map(|row| row.verdict.expect("judged")).collect()
     }
 
     #[test]
     fn order_counts_only_beyond_the_deviation() {
-        assert!(pair_misses(&pair("a", 100.0, 101.0), &pair("b", 103.0, 100.0), 5.0).is_empty());
-        let misses = pair_misses(&pair("a", 100.0, 101.0), &pair("b", 120.0, 100.0), 5.0);
-        assert_eq!(misses, ["a and b in the other order"]);
+        assert_eq!(against(&pair("a", 100.0, 101.0), &pair("b", 103.0, 100.0), 5.0).0, Verdict::Holds);
+        let (verdict, why) = against(&pair("a", 100.0, 101.0), &pair("b", 120.0, 100.0), 5.0);
+        assert_eq!(verdict, Verdict::Misses);
+        assert_eq!(why.as_deref(), Some("a over b is 1.01, published 0.83"));
     }
 
     #[test]
-    fn gains_in_percent_are_compared_as_ratios() {
-        let published = Published {
-            paper: "p",
-            experiment: "e",
-            scheduler: "s",
-            figure: "f",
-            value: 87.0,
-            unit: "%",
-            bound: Bound::Value,
-        };
-        assert_eq!(alone(&published, 40.0, 5.0).0, Some(true));
-        assert_eq!(alone(&published, 200.0, 5.0).0, Some(false));
+    fn rows_count_by_their_ratio_to_the_published_winner() {
+        use Verdict::{Holds, Misses};
+        assert_eq!(verdicts([4.0, 4.0, 11.6]), [Holds, Holds, Holds]);
+        assert_eq!(verdicts([4.0, 10.0, 9.0]), [Holds, Misses, Misses], "LAS before CAS");
+        assert_eq!(verdicts([1.0, 4.0, 11.6]), [Verdict::Exceeds, Holds, Holds]);
+    }
+
+    #[test]
+    fn schedulers_that_are_all_equal_do_not_hold() {
+        assert_eq!(verdicts([11.5, 11.6, 11.7]), [Verdict::Misses, Verdict::Misses, Verdict::Tie]);
     }
 }

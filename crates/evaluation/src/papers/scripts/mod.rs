@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::run_setup::{Overrides, RunSetup};
 use figure::Runs;
 use judge::{Row, Shape};
-pub(super) use print::{json, text};
+pub(super) use print::{entry, json, text, verdicts};
 pub(super) use report::html;
 
 /// An experiment, before it is run.
@@ -53,6 +53,11 @@ pub(super) struct Done {
 }
 
 impl Done {
+    /// Whether each scheduler has a result: an interruption leaves some out.
+    pub(super) fn is_complete(&self) -> bool {
+        self.runs.len() == self.paper.schedulers.len()
+    }
+
     /// The experiment, and the drive if it is not the script's.
     fn title(&self) -> String {
         named(&self.paper.experiment, self.on.as_deref())

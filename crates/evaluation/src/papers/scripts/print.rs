@@ -8,6 +8,7 @@ use serde_json::json;
 use super::Done;
 use super::figure;
 use super::judge::Row;
+use crate::papers::verdict::Verdict;
 use crate::report::format::{number, time};
 use crate::run_setup::Outcome;
 
@@ -39,6 +40,12 @@ pub(in crate::papers) fn json(done: &[Done]) -> (Vec<serde_json::Value>, Vec<ser
     (rows.collect(), done.iter().flat_map(|done| &done.shapes).map(|shape| json!(shape)).collect())
 }
 
+/// Verdicts by paper and published value.
+pub(in crate::papers) fn verdicts(done: &[Done]) -> impl Iterator<Item = (&str, &str, Verdict)> {
+    let rows = done.iter().flat_map(|done| &done.rows);
+    rows.filter_map(|row| Some((row.paper.as_str(), row.counts_as.as_deref()?, row.verdict?)))
+}
+
 /// Tables for people.
 pub(in crate::papers) fn text(done: &[Done], out: &mut impl Write) -> io::Result<()> {
     for done in done {
@@ -58,18 +65,21 @@ pub(in crate::papers) fn text(done: &[Done], out: &mut impl Write) -> io::Result
             writeln!(out, "- {note}")?;
         }
     }
-    let count =
-        |wanted| done.iter().flat_map(|done| &done.rows).filter(|row| row.holds == Some(wanted)).count();
-    let (held, missed) = (count(true), count(false));
-    let shapes: Vec<bool> = done.iter().flat_map(|done| &done.shapes).map(|shape| shape.holds).collect();
+    let shapes: Vec<bool> = done
+        .iter()
+        .flat_map(|done| &done.shapes)
+        .filter(|shape| shape.on.is_none())
+        .map(|shape| shape.holds)
+        .collect();
     let whole = shapes.iter().filter(|&&holds| holds).count();
-    writeln!(
-        out,
-        "\n{held} of {} published values hold; {whole} of {} shapes hold whole",
-        held + missed,
-        shapes.len()
-    )?;
-    Ok(())
+    writeln!(out, "\n{whole} of {} shapes hold whole", shapes.len())
+}
+
+/// An experiment's rows for the documentation.
+pub(in crate::papers) fn entry(done: &Done) -> serde_json::Value {
+    let rows: Vec<_> = done.rows.iter().map(|row| full(done, row)).collect();
+    let (paper, experiment) = (&done.paper.name, &done.paper.experiment);
+    json!({ "paper": paper, "experiment": experiment, "on": done.on, "drive": done.drive, "scale": done.scale, "rows": rows })
 }
 
 fn full(done: &Done, row: &Row) -> serde_json::Value {
@@ -93,18 +103,13 @@ pub(super) fn cells(done: &Done, row: &Row) -> [String; 8] {
     };
     let worst = worst(done, row);
     let cut = worst.as_ref().is_some_and(|worst| worst.cut);
-    let holds = match row.holds {
-        Some(true) => "yes",
-        Some(false) => "NO",
-        None => "",
-    };
     [
         row.figure.clone(),
         row.scheduler.clone(),
         row.as_scheduler.clone(),
         value(row.published),
         if cut { format!("more than {}", value(row.ours)) } else { value(row.ours) },
-        holds.to_owned(),
+        row.verdict.map_or_else(String::new, |verdict| verdict.cell().to_owned()),
         worst.as_ref().map_or_else(String::new, |worst| time(worst.read_ns)),
         worst.map_or_else(String::new, |worst| time(worst.pause_ns)),
     ]

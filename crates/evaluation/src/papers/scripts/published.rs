@@ -1,17 +1,24 @@
 //! The published values: the project's own table, copied from the papers.
 
-/// The table; `bound` is empty for a value, `at least` or `at most` where the paper gives a bound.
+use crate::papers::verdict::Bound;
+
+/// The table. `bound` is empty for a value; `at least`, `at most` or `same` (as the base, without a number) otherwise. `role` is
+/// empty, or a [`Role`].
 const TABLE: &str = include_str!("published.csv");
 
-/// What kind of statement a published value is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Bound {
-    /// A value.
+/// How a published value counts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// It is a published value.
     Value,
-    /// It is at least so much.
-    AtLeast,
-    /// It is at most so much.
-    AtMost,
+    /// The same published value as others of this name: counts once.
+    Once(&'static str),
+    /// A statement to which the paper gives no number: judged, but no published value.
+    Statement,
+    /// It set up a drive, a machine or a workload: never counts.
+    Calibration,
+    /// Its scheduler is not modelled: never counts.
+    NotJudged,
 }
 
 /// A published value.
@@ -26,19 +33,51 @@ pub(super) struct Published {
     pub(super) value: f64,
     pub(super) unit: &'static str,
     pub(super) bound: Bound,
+    pub(super) role: Role,
+}
+
+impl Published {
+    /// The name under which it counts, if it does.
+    pub(super) fn counts_as(&self) -> Option<String> {
+        match self.role {
+            Role::Statement | Role::NotJudged => None,
+            Role::Once(name) => Some(format!("{}/{name}", self.paper)),
+            Role::Value | Role::Calibration => {
+                Some(format!("{}/{}/{}/{}", self.paper, self.experiment, self.scheduler, self.figure))
+            }
+        }
+    }
 }
 
 /// All of them, in the order of the table. Lines that are no such row are none; a test counts them.
 pub(super) fn all() -> impl Iterator<Item = Published> {
     TABLE.lines().skip(1).filter_map(|line| {
-        let [paper, experiment, scheduler, figure, value, unit, bound] =
+        let [paper, experiment, scheduler, figure, value, unit, bound, role] =
             line.split(',').collect::<Vec<_>>().try_into().ok()?;
         let bound = match bound {
+            "" => Bound::Value,
             "at least" => Bound::AtLeast,
             "at most" => Bound::AtMost,
-            _ => Bound::Value,
+            "same" => Bound::Same,
+            _ => return None,
         };
-        Some(Published { paper, experiment, scheduler, figure, value: value.parse().ok()?, unit, bound })
+        let role = match role {
+            "" => Role::Value,
+            "statement" => Role::Statement,
+            "calibration" => Role::Calibration,
+            "not judged" => Role::NotJudged,
+            once => Role::Once(once.strip_prefix("once ")?),
+        };
+        Some(Published {
+            paper,
+            experiment,
+            scheduler,
+            figure,
+            value: value.parse().ok()?,
+            unit,
+            bound,
+            role,
+        })
     })
 }
 
