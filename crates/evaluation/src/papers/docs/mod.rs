@@ -150,7 +150,7 @@ mod tests {
     }
 
     /// Pages whose tables are still of several runs at several sizes, and not of one file of results.
-    const BY_HAND: [&str; 3] = ["arrays.md", "ioanalyzer.md", "split-level.md"];
+    const BY_HAND: [&str; 2] = ["ioanalyzer.md", "split-level.md"];
 
     #[test]
     fn every_table_with_a_number_is_made_from_the_results() {
