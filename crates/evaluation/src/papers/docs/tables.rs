@@ -146,8 +146,13 @@ fn published(row: &Value) -> String {
 
 fn value(row: &Value) -> String {
     let Some(ours) = row["ours"].as_f64() else { return String::from("–") };
-    let more = if row["cut"] == true { "more than " } else { "" };
+    let more = if is_cut(row) { "more than " } else { "" };
     format!("{more}{} {}", number(ours), text(row, "unit")).trim_end().to_owned()
+}
+
+/// Whether the value is a time that was cut. Rates and shares of a run that was cut are what they are.
+fn is_cut(row: &Value) -> bool {
+    row["cut"] == true && text(row, "unit") == "s"
 }
 
 /// Ours and published, marked by the verdict.
@@ -155,7 +160,7 @@ fn cell(row: &Value) -> String {
     let Some(ours) = row["ours"].as_f64() else {
         return if row["published"].is_number() { "did not end".to_owned() } else { String::new() };
     };
-    let more = if row["cut"] == true { ">" } else { "" };
+    let more = if is_cut(row) { ">" } else { "" };
     let ours = match verdict(row) {
         Some(Verdict::Misses) => format!("**{more}{}**", number(ours)),
         Some(Verdict::Exceeds) => format!("*{more}{}*", number(ours)),
