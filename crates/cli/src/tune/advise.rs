@@ -13,7 +13,7 @@ use tuner::{Analyser, Better, Decision, KindDecision, Metric, Observed, Schedule
 use tuner_live::arms::Arms;
 use tuner_live::database::Database;
 use tuner_live::outside::Outside;
-use tuner_live::{Seen, in_words, system};
+use tuner_live::{Seen, in_words};
 
 use super::args::AdviseArguments;
 use super::does_not_fit;
@@ -97,7 +97,8 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
     let mut outside = Outside::new(arguments.watching.command.clone());
-    system::idle().iter().for_each(|refused| say!("{refused}; watching goes on"));
+    // Not idle priority, which gets no window in a minute on a busy machine: advise ends after a few.
+    capture::lower_priority();
     let mut arms = setup::arms(&target, &arguments.watching, catalogue, Vec::new())?;
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, 1)?;
     if let Some(database) = Database::open_existing(&arguments.watching.database)?
