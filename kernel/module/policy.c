@@ -14,17 +14,20 @@ static noinline void enter(struct dwell_queue *d)
 {
 	preempt_disable();
 	this_cpu_write(current_queue, d);
-	d->entered = local_clock();
+	if (unlikely(d->is_timed))
+		d->entered = local_clock();
 }
 
 static noinline void leave(struct dwell_queue *d)
 {
-	u64 spent = local_clock() - d->entered;
-
 	this_cpu_write(current_queue, NULL);
 	preempt_enable();
-	d->stats.policy_ns += spent;
-	d->stats.policy_ns_max = max(d->stats.policy_ns_max, spent);
+	if (unlikely(d->is_timed)) {
+		u64 spent = local_clock() - d->entered;
+
+		d->stats.policy_ns += spent;
+		d->stats.policy_ns_max = max(d->stats.policy_ns_max, spent);
+	}
 }
 
 void dwell_fail(struct dwell_queue *d, enum dwell_fault fault, const char *text, int length)

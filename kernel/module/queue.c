@@ -449,6 +449,7 @@ static struct request *dwell_dispatch_request(struct blk_mq_hw_ctx *hctx)
 			d->in_flight++;
 			d->held_since = 0;
 			d->stats.dispatched++;
+			d->stats.timed += d->is_timed;
 		} else {
 			d->is_waiting = true;
 		}

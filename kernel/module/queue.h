@@ -25,6 +25,8 @@ enum dwell_fault {
 struct dwell_stats {
 	u64 inserted, merged, dispatched, completed, given_back, bypassed;
 	u64 asked, held, timer, full;
+	/* The rest only while iosched/timing is 1: reading the clock would cost as much as a simple policy. */
+	u64 timed; /* requests dispatched meanwhile */
 	u64 policy_ns, policy_ns_max;
 	/* Lock hold times: bucket n counts those below 2^n us, the last one all longer ones. */
 	u64 lock_hold[12];
@@ -41,6 +43,7 @@ struct dwell_queue {
 	/* The policy holds requests at times, so it is also asked with nothing queued. */
 	bool may_wait;
 	bool shows_processes;
+	bool is_timed; /* iosched/timing */
 	u32 depth; /* iosched/depth; 0: as the device states */
 	u32 stated_depth; /* what the policy assumes */
 	u32 queued, in_flight;
@@ -87,15 +90,19 @@ static inline unsigned long dwell_lock(struct dwell_queue *d)
 	unsigned long irq;
 
 	spin_lock_irqsave(&d->lock, irq);
-	d->locked = local_clock();
+	if (unlikely(d->is_timed))
+		d->locked = local_clock();
 	return irq;
 }
 
 static inline void dwell_unlock(struct dwell_queue *d, unsigned long irq)
 {
-	u64 us = (local_clock() - d->locked) >> 10;
+	/* Timing may have begun while the lock was held. */
+	if (unlikely(d->is_timed && d->locked)) {
+		u64 us = (local_clock() - d->locked) >> 10;
 
-	d->stats.lock_hold[min_t(unsigned int, fls64(us), ARRAY_SIZE(d->stats.lock_hold) - 1)]++;
+		d->stats.lock_hold[min_t(unsigned int, fls64(us), ARRAY_SIZE(d->stats.lock_hold) - 1)]++;
+	}
 	spin_unlock_irqrestore(&d->lock, irq);
 }
 

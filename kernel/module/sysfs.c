@@ -99,10 +99,10 @@ static ssize_t stats_show(struct elevator_queue *e, char *page)
 	n = sysfs_emit(page,
 		       "inserted %llu\nmerged %llu\ndispatched %llu\ncompleted %llu\ngiven_back %llu\nbypassed %llu\n"
 		       "asked %llu\nheld %llu\ntimer %llu\nfull %llu\nqueued %u\nin_flight %u\ndepth %u\nfault %s\n"
-		       "policy_ns %llu\npolicy_ns_max %llu\n"
+		       "timed %llu\npolicy_ns %llu\npolicy_ns_max %llu\n"
 		       "arena_bytes %zu\narena_used %zu\narena_peak %zu\narena_extra %llu\narena_refused %llu\nlock_hold_us",
 		       s.inserted, s.merged, s.dispatched, s.completed, s.given_back, s.bypassed, s.asked, s.held,
-		       s.timer, s.full, queued, in_flight, depth, faults[fault], s.policy_ns, s.policy_ns_max,
+		       s.timer, s.full, queued, in_flight, depth, faults[fault], s.timed, s.policy_ns, s.policy_ns_max,
 		       a.capacity, a.used, a.peak, a.extra, a.refused);
 	for (i = 0; i < ARRAY_SIZE(s.lock_hold); i++)
 		n += sysfs_emit_at(page, n, " <%u:%llu", 1U << i, s.lock_hold[i]);
@@ -148,6 +148,28 @@ static ssize_t shown_store(struct elevator_queue *e, const char *page, size_t co
 	irq = dwell_lock(d);
 	d->shows_processes = shows;
 	policy_show_processes(d, shows);
+	dwell_unlock(d, irq);
+	return count;
+}
+
+static ssize_t timing_show(struct elevator_queue *e, char *page)
+{
+	struct dwell_queue *d = e->elevator_data;
+
+	return sysfs_emit(page, "%d\n", d->is_timed);
+}
+
+static ssize_t timing_store(struct elevator_queue *e, const char *page, size_t count)
+{
+	struct dwell_queue *d = e->elevator_data;
+	unsigned long irq;
+	bool is_timed;
+
+	if (kstrtobool(page, &is_timed))
+		return -EINVAL;
+	irq = dwell_lock(d);
+	d->locked = 0;
+	d->is_timed = is_timed;
 	dwell_unlock(d, irq);
 	return count;
 }
@@ -218,6 +240,7 @@ static const struct elv_fs_entry common[] = {
 	__ATTR(stats, 0444, stats_show, NULL),
 	__ATTR(depth, 0644, depth_show, depth_store),
 	__ATTR(shown, 0644, shown_show, shown_store),
+	__ATTR(timing, 0644, timing_show, timing_store),
 	__ATTR(service_times, 0200, NULL, service_times_store),
 	__ATTR(hold_limit_ms, 0644, hold_limit_ms_show, hold_limit_ms_store),
 	__ATTR(queue_limit_ms, 0644, queue_limit_ms_show, queue_limit_ms_store),

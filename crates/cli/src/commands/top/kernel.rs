@@ -39,11 +39,33 @@ impl Reading {
     }
 }
 
+/// The module measures times while this exists, unless somebody had it do so before.
+struct Timing(Option<PathBuf>);
+
+impl Timing {
+    fn of(directory: &Path) -> Result<Self, Error> {
+        let path = directory.join("timing");
+        if file(&path)?.trim() != "0" {
+            return Ok(Self(None));
+        }
+        fs::write(&path, "1").map_err(|error| Error::file(path.display(), &error))?;
+        Ok(Self(Some(path)))
+    }
+}
+
+impl Drop for Timing {
+    /// The scheduler may have been changed meanwhile, and its files with it.
+    fn drop(&mut self) {
+        self.0.iter().for_each(|path| drop(fs::write(path, "0")));
+    }
+}
+
 /// A device's elevator, its last two readings and the decisions between them.
 struct Watched {
     title: String,
     directory: PathBuf,
     decisions: Decisions,
+    _timing: Timing,
     now: Reading,
     before: Reading,
     decided: BTreeMap<Decision, u64>,
@@ -110,10 +132,12 @@ impl Watched {
         let spec = file(&directory.join("spec"))?;
         let title = format!("{}: {scheduler}, {}", layer.name, spec.trim());
         let decisions = Decisions::open(layer.number)?;
+        let timing = Timing::of(&directory)?;
         let now = reading(&directory)?;
         let (decided, counting) = (BTreeMap::new(), BTreeMap::new());
         let (since, over) = (Instant::now(), Duration::ZERO);
-        Ok(Self { title, directory, decisions, before: now.clone(), now, decided, counting, since, over })
+        let before = now.clone();
+        Ok(Self { title, directory, decisions, _timing: timing, now, before, decided, counting, since, over })
     }
 
     /// Counts the decisions since the last call.
@@ -170,7 +194,7 @@ fn picture(
         rate("merged"),
         rate("held"),
     );
-    let each = grown("policy_ns") / grown("dispatched").max(1);
+    let each = grown("policy_ns") / grown("timed").max(1);
     let none = String::new();
     let fault = now.stats.get("fault").unwrap_or(&none);
     text += &format!(
@@ -213,6 +237,7 @@ mod tests {
                 ("in_flight", "1".to_owned()),
                 ("depth", "31".to_owned()),
                 ("dispatched", dispatched.to_string()),
+                ("timed", dispatched.to_string()),
                 ("policy_ns", policy_ns.to_string()),
                 ("policy_ns_max", "9000".to_owned()),
                 ("fault", "none".to_owned()),
