@@ -28,7 +28,7 @@
 //! | [`Opening`], [`prior`] | the first trials, and the order in which schedulers are tried |
 //! | [`SignificanceTest`] | whether a choice matters on a device at all |
 //! | [`selector`] | what to use before anything is known |
-//! | [`State`] | what was learned, as plain data |
+//! | [`State`] | the learned knowledge, as plain data |
 
 #![deny(unsafe_code)]
 
@@ -40,6 +40,7 @@ mod load;
 mod opening;
 pub mod prior;
 mod regret;
+mod restore;
 mod saved;
 mod search;
 pub mod selector;

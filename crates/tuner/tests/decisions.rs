@@ -253,9 +253,7 @@ fn a_state_that_does_not_fit_is_rejected_or_restored_in_part() {
         fresh.restore(changed).unwrap_err()
     };
     assert!(refused(&mut fresh, |state| state.version = 2).contains("version 2"));
-    assert!(
-        refused(&mut fresh, |state| state.metric = Metric::Iops).contains("is of Iops and not of Bandwidth")
-    );
+    assert!(refused(&mut fresh, |state| state.metric = Metric::Iops).contains("Iops, not Bandwidth"));
     assert!(
         refused(&mut fresh, |state| state.made.x = 10).contains("(x) was 10 buckets and is 1000 buckets now")
     );

@@ -10,8 +10,8 @@ use evaluation::report::page::{Page, escape};
 use evaluation::runs::Run;
 
 use super::columns::{self, COLUMNS, Column, Value};
+use super::comparison::Comparison;
 use super::machine;
-use super::output::Comparison;
 use super::ranking::Ranking;
 use super::why::why;
 

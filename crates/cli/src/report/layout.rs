@@ -1,6 +1,7 @@
 //! Tables as text: aligned columns without vertical lines, so that many columns fit a terminal.
 
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 use super::columns::on_one_line;
 
@@ -177,6 +178,18 @@ fn aligned(cells: &[String], widths: &[usize]) -> String {
 
 fn chars(text: &str) -> usize {
     text.chars().count()
+}
+
+/// Style of text on standard output.
+pub(crate) fn text_style() -> Style {
+    let stdout = std::io::stdout();
+    Style::Text { width: Some(width(&stdout).unwrap_or(DEFAULT_WIDTH)), colour: is_coloured(&stdout) }
+}
+
+/// Columns of the terminal; `None` for a file or a pipe.
+pub(crate) fn width(of: impl AsFd) -> Option<usize> {
+    let size = rustix::termios::tcgetwinsize(of).ok()?;
+    Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
 }
 
 #[cfg(test)]

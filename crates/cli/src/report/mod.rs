@@ -1,6 +1,7 @@
 //! Results of `compare` and `run`: tables, the HTML report, decision logs.
 
 mod columns;
+mod comparison;
 mod html;
 mod layout;
 mod machine;
@@ -9,8 +10,9 @@ mod ranking;
 pub(crate) mod table;
 mod why;
 
-pub(crate) use layout::{Style, Table, Tone};
+pub(crate) use comparison::Comparison;
+pub(crate) use layout::{Style, Table, Tone, text_style};
 pub(crate) use machine::processes as machine_processes;
-pub(crate) use output::{Comparison, describe, ended, text_style};
+pub(crate) use output::{describe, ended};
 pub(crate) use ranking::{Ranking, SortKey};
 pub(crate) use table::{members, processes};

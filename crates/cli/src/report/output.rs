@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::os::fd::AsFd;
 use std::path::Path;
 
 use elevator::queue::{Identity, Options};
@@ -11,8 +10,9 @@ use evaluation::runs::Run;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::columns::csv;
+use super::comparison::Comparison;
 use super::html::html;
-use super::layout::{DEFAULT_WIDTH, Style, is_coloured};
+use super::layout::{DEFAULT_WIDTH, Style, is_coloured, width};
 use super::ranking::Ranking;
 use super::table::results;
 use crate::error::Error;
@@ -22,34 +22,6 @@ use crate::output_file::can_be_written;
 
 /// Requests in the chart of the head.
 const PICTURE: usize = 10_000;
-
-/// The description of a comparison, without its results.
-pub(crate) struct Comparison {
-    /// The workload in one line.
-    pub(crate) workload: String,
-    /// The device in one line.
-    pub(crate) drive: String,
-    /// The queue in one line.
-    pub(crate) queue: String,
-    /// Remarks.
-    pub(crate) said: Vec<String>,
-    /// Parts of the workload that are not in the results; printed even with --quiet.
-    pub(crate) missing: Vec<String>,
-}
-
-impl Comparison {
-    /// Remarks and missing parts.
-    pub(crate) fn remarks(&self) -> impl Iterator<Item = &String> {
-        self.said.iter().chain(&self.missing)
-    }
-
-    /// All lines above the results.
-    pub(crate) fn notes(&self) -> Vec<String> {
-        let mut notes = vec![format!("drive: {}", self.drive), format!("queue: {}", self.queue)];
-        notes.extend(self.remarks().cloned());
-        notes
-    }
-}
 
 impl Output {
     /// Requests to keep for the report's chart of the head.
@@ -201,18 +173,6 @@ pub(crate) fn describe(options: &Options) -> String {
         options.limits.nr_requests,
         options.max_sectors.bytes() >> 10
     )
-}
-
-/// How text goes to standard output.
-pub(crate) fn text_style() -> Style {
-    let stdout = std::io::stdout();
-    Style::Text { width: Some(width(&stdout).unwrap_or(DEFAULT_WIDTH)), colour: is_coloured(&stdout) }
-}
-
-/// Columns of the terminal; `None` for a file or a pipe.
-fn width(of: impl AsFd) -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(of).ok()?;
-    Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
 }
 
 impl From<ExplainFormatName> for ExplainFormat {

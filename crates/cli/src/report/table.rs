@@ -1,8 +1,7 @@
 //! The results as tables.
 
 use super::columns::{self, COLUMNS, Value};
-use super::layout::{Style, Table, Tone};
-use super::output::text_style;
+use super::layout::{Style, Table, Tone, text_style};
 use super::ranking::{Ranking, SortKey, TIE};
 use super::why::contrast;
 use evaluation::report::format::{bytes, time};

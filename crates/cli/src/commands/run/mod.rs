@@ -129,7 +129,7 @@ fn comparison(setup: &RunSetup, specs: &[Spec], mut said: Vec<String>) -> Compar
         workload: setup.scenario.page.about.clone(),
         drive: setup.device.describe(),
         queue: describe(&setup.options()),
-        said,
+        notices: said,
         missing: Vec::new(),
     }
 }
@@ -224,7 +224,7 @@ fn print(
     if output.json {
         let of = json!({
             "dwell": env!("CARGO_PKG_VERSION"), "workload": comparison.workload,
-            "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.said, "runs": runs,
+            "drive": comparison.drive, "queue": comparison.queue, "notes": comparison.notices, "runs": runs,
         });
         output.print(&object(&of)?)?;
     } else {
