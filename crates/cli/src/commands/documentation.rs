@@ -30,6 +30,11 @@ fn pages() -> Vec<PathBuf> {
     pages
 }
 
+/// Results of the scheduler `dwell` also start with its name: columns are two or more spaces apart.
+fn is_table_row(code: &str) -> bool {
+    code.split('#').next().is_some_and(|code| code.trim_end().contains("  "))
+}
+
 /// The commands of a page: lines of code blocks that start with `dwell`, with their continuation lines.
 fn commands(page: &str) -> Vec<String> {
     let mut commands = Vec::new();
@@ -42,7 +47,7 @@ fn commands(page: &str) -> Vec<String> {
         else {
             continue;
         };
-        if !code.starts_with("dwell ") {
+        if !code.starts_with("dwell ") || is_table_row(code) {
             continue;
         }
         let mut code = code.to_owned();
