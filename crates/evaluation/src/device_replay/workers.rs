@@ -103,7 +103,7 @@ impl Drop for Workers<'_, '_> {
 }
 
 fn work(file: &File, queue: &(Mutex<Queue>, Condvar), completions: &Sender<Completion>) {
-    let mut buffer = Buffer::new();
+    let mut memory = Memory { read: Buffer::new(), zeros: Buffer::new() };
     loop {
         let mut locked = queue.0.lock().unwrap_or_else(PoisonError::into_inner);
         let request = loop {
@@ -118,23 +118,29 @@ fn work(file: &File, queue: &(Mutex<Queue>, Condvar), completions: &Sender<Compl
             locked.idle -= 1;
         };
         drop(locked);
-        let result = execute(file, &request, &mut buffer);
+        let result = execute(file, &request, &mut memory);
         if completions.send(Completion { request, ended: Instant::now(), result }).is_err() {
             return;
         }
     }
 }
 
-fn execute(file: &File, request: &Request, buffer: &mut Buffer) -> io::Result<()> {
+fn execute(file: &File, request: &Request, memory: &mut Memory) -> io::Result<()> {
     match request.op {
-        Op::Read => file.read_exact_at(buffer.of(request.bytes), request.offset),
-        Op::Write => file.write_all_at(buffer.of(request.bytes), request.offset),
+        Op::Read => file.read_exact_at(memory.read.of(request.bytes), request.offset),
+        Op::Write => file.write_all_at(memory.zeros.of(request.bytes), request.offset),
         Op::Flush => file.sync_data(),
         Op::Discard => Ok(()),
     }
 }
 
-/// Aligned memory of zeros, or of what was read last.
+/// A thread's buffers. Writes have one of their own, so that they contain zeros and not data of another place.
+struct Memory {
+    read: Buffer,
+    zeros: Buffer,
+}
+
+/// Memory that is aligned for direct I/O, and zero at first.
 struct Buffer(Vec<u8>);
 
 impl Buffer {
