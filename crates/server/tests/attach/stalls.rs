@@ -20,8 +20,19 @@ struct Stopped<'a>(&'a Served);
 impl<'a> Stopped<'a> {
     fn new(server: &'a Served) -> Self {
         server.signal("-STOP");
+        // The kernel stops each thread when it next enters the kernel: until then it may still answer.
+        assert!(ends(|| all_threads_stopped(server.pid())), "the server does not stop");
         Self(server)
     }
+}
+
+fn all_threads_stopped(pid: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    threads.flatten().all(|thread| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // The state follows the name in parentheses.
+        stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    })
 }
 
 impl Drop for Stopped<'_> {
