@@ -165,8 +165,13 @@ fn kill_beside_writers(place: &Place, (parent, file): (&Path, &str), writers: us
         if standby {
             let _ = ends(|| has_standby(&server));
         }
-        // The one that serves is the eldest.
-        let active = server.children().into_iter().min_by_key(|&pid| start_time(pid)).expect("a server");
+        // The one that serves is the eldest. There may be none for a moment: the kernel ends servers of a full cgroup, too.
+        let mut active = None;
+        ends(|| {
+            active = server.children().into_iter().min_by_key(|&pid| start_time(pid));
+            active.is_some()
+        });
+        let Some(active) = active else { break };
         let _ = kill_process(pid(active), Signal::KILL);
         if !goes_on(PATIENCE / if standby { 3 } else { 6 }) {
             break;
