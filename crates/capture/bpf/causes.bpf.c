@@ -132,6 +132,7 @@ enum pageflags { PG_head = 1 };
 // Helpers by their numbers, which are the kernel's ABI (include/uapi/linux/bpf.h).
 static void *(*const map_lookup)(void *, const void *) = (void *)1;
 static long (*const map_update)(void *, const void *, const void *, u64) = (void *)2;
+static long (*const map_delete)(void *, const void *) = (void *)3;
 static u64 (*const ktime_get_ns)(void) = (void *)5;
 static u64 (*const current_cgroup)(void) = (void *)80;
 static long (*const read_kernel)(void *, u32, const void *) = (void *)113;
@@ -143,6 +144,7 @@ static struct task_struct *(*const current_task)(void) = (void *)158;
 #define BTRFS_MAGIC 0x9123683E
 #define BDEV_MAGIC 0x62646576
 #define BTREE_INODE 1
+#define NO_WAKEUP 1
 #define OP_MASK 0xff
 #define OP_READ 0
 #define OP_WRITE 1
@@ -320,7 +322,8 @@ static inline u64 cause(struct task_struct *task, u32 dirtied)
 
 static inline void report(struct event *event)
 {
-	if (ringbuf_output(&events, event, sizeof(*event), 0))
+	// The reader looks by itself: a wake-up for each page would cost more than everything else here.
+	if (ringbuf_output(&events, event, sizeof(*event), NO_WAKEUP))
 		__sync_fetch_and_add(&lost, 1);
 }
 
@@ -361,12 +364,12 @@ static inline u64 page_bytes(struct folio *folio)
 	return 4096ull << (order & 0x1f);
 }
 
-static inline void note_dirty(struct place *at, u64 owner, u64 meta, u32 bytes, u32 device)
+static inline void note_dirty(struct place *at, u64 file, u64 owner, u64 meta, u32 bytes, u32 device)
 {
 	struct owners new = { owner, 0, meta };
 	map_update(&pages, at, &new, 0);
 	if (stream) {
-		struct event event = { .at = ktime_get_ns(), .owner = owner, .file = at->space,
+		struct event event = { .at = ktime_get_ns(), .owner = owner, .file = file,
 				       .offset = at->index << 12, .bytes = bytes, .kind = DIRTIED,
 				       .class = meta ? META : DATA, .device = device };
 		report(&event);
@@ -415,7 +418,7 @@ int dirty_folio(u64 *arguments)
 	}
 	if (!meta)
 		wrote((u64)space, owner);
-	note_dirty(&at, owner, meta, bytes, device);
+	note_dirty(&at, inode->i_ino, owner, meta, bytes, device);
 	return 0;
 }
 
@@ -442,7 +445,7 @@ int dirty_buffer(u64 *arguments)
 		known->second = owner;
 		return 0;
 	}
-	note_dirty(&at, owner, meta, bytes, bdev->bd_dev);
+	note_dirty(&at, 0, owner, meta, bytes, bdev->bd_dev);
 	return 0;
 }
 
@@ -476,6 +479,24 @@ SEC("tp_btf/ext4_da_write_end")
 int da_write_end(u64 *arguments)
 {
 	write_end((void *)arguments[0], arguments[1]);
+	return 0;
+}
+
+// Attached only for events: a page leaves the cache. If it was dirty, it was discarded.
+SEC("tp_btf/mm_filemap_delete_from_page_cache")
+int drop_folio(u64 *arguments)
+{
+	struct folio *folio = (void *)arguments[0];
+	struct address_space *space = folio->mapping;
+	struct place at = { (u64)space, folio->index };
+	struct owners *known = map_lookup(&pages, &at);
+	if (!known || known->meta)
+		return 0;
+	u64 owner = known->first;
+	map_delete(&pages, &at);
+	struct event event = { .at = ktime_get_ns(), .owner = owner, .file = space->host->i_ino,
+			       .offset = at.index << 12, .bytes = page_bytes(folio), .kind = DROPPED };
+	report(&event);
 	return 0;
 }
 
@@ -639,6 +660,15 @@ struct walk {
 	u32 device;
 };
 
+static inline u64 inode_of(u64 space)
+{
+	struct inode *inode = 0;
+	unsigned long number = 0;
+	read_kernel(&inode, sizeof(inode), &((struct address_space *)space)->host);
+	read_kernel(&number, sizeof(number), &inode->i_ino);
+	return number;
+}
+
 static inline void end_run(struct walk *walk)
 {
 	u64 owner = walk->owner;
@@ -654,8 +684,9 @@ static inline void end_run(struct walk *walk)
 	if (others)
 		add(walk->second, walk->class, submitter, others, requests);
 	if (stream) {
+		u64 inode = walk->file ? inode_of(walk->file) : 0;
 		struct event event = { .at = ktime_get_ns(), .owner = owner, .second = walk->second,
-				       .file = walk->file, .offset = walk->offset, .sector = walk->sector,
+				       .file = inode, .offset = walk->offset, .sector = walk->sector,
 				       .bytes = bytes, .submitter = walk->submitter, .kind = RUN,
 				       .class = walk->class, .device = walk->device };
 		report(&event);

@@ -1,10 +1,53 @@
-//! `dwell serve --identify`: whose the requests are that a loop device's workers hand on.
+//! `dwell serve --identify` and `--causes`: whose the requests are that a loop device's workers hand on.
 
 use std::path::Path;
 
+use capture::causes::{CauseEvent as Seen, CauseEvents};
 use capture::{Backend, Capture, Issuers, Options};
 use elevator::{Flags, Op, Process, Sector, Sectors};
+use server::split::{CauseEvent, CausesFactory, ObserveCauses};
 use server::{Identify, IdentifyFactory, ServeError};
+
+/// By a BPF program on the attached device and its file systems.
+pub(crate) fn causes_of_device() -> CausesFactory {
+    Box::new(|device: &Path| {
+        let (events, notes) = CauseEvents::open(device)
+            .map_err(|error| ServeError::Configuration(format!("--causes: {error}")))?;
+        notes.iter().for_each(|note| say!("--causes: {note}"));
+        Ok(Box::new(Observer { events: Some(events), seen: Vec::new() }))
+    })
+}
+
+/// Becomes nothing when it fails: then no cause is known, and that is reported once.
+struct Observer {
+    events: Option<CauseEvents>,
+    seen: Vec<Seen>,
+}
+
+impl ObserveCauses for Observer {
+    fn take(&mut self, events: &mut Vec<CauseEvent>) -> bool {
+        let Some(source) = &mut self.events else { return true };
+        let taken = source.take(&mut self.seen);
+        events.extend(self.seen.drain(..).map(translate));
+        taken.unwrap_or_else(|error| {
+            say!("--causes: {error}; from now on causes are unknown");
+            self.events = None;
+            false
+        })
+    }
+}
+
+fn translate(seen: Seen) -> CauseEvent {
+    match seen {
+        Seen::Dirtied { process, file, offset, bytes } => {
+            CauseEvent::Dirtied { process, file, offset, bytes }
+        }
+        Seen::Dropped { file, offset, bytes } => CauseEvent::Dropped { file, offset, bytes },
+        Seen::Submitted { start, sectors, is_read, processes, file } => {
+            CauseEvent::Submitted { start, sectors, is_read, processes, file }
+        }
+    }
+}
 
 /// By a BPF program on the attached device.
 pub(crate) fn by_bpf() -> IdentifyFactory {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvFlags, recv};
 
-use super::protocol::{Reply, Request, State, SwitchState};
+use super::protocol::{AccountTerms, Reply, Request, State, SwitchState};
 
 /// How long a server may take. Its control thread reports after 3 s that the device's thread does not answer; a longer silence means
 /// that the whole process does not run.
@@ -113,6 +113,23 @@ impl Client {
     /// The connection broke.
     pub fn stop(&mut self) -> io::Result<()> {
         self.done(&Request::Stop)
+    }
+
+    /// Joins an account; returns the connection, which carries [admission](crate::admission) messages from now on, and the number of the
+    /// block device whose files are scheduled.
+    ///
+    /// # Errors
+    /// The server does not observe causes, or the connection broke.
+    pub fn join(mut self, account: &str, terms: AccountTerms) -> io::Result<(UnixStream, (u32, u32))> {
+        let (account, process) = (account.to_string(), std::process::id());
+        match self.request(&Request::Join { account, terms, process })? {
+            Reply::Joined { major, minor } => {
+                let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?.into_inner();
+                stream.set_read_timeout(None)?;
+                Ok((stream, (major, minor)))
+            }
+            other => Err(unexpected(other)),
+        }
     }
 
     fn done(&mut self, request: &Request) -> io::Result<()> {

@@ -3,6 +3,7 @@
 //! A client sends one line of JSON and receives one line of JSON over a unix socket. [`protocol`] has the lines, [`Client`] the
 //! connection. The server's end is in the crate `server`.
 
+pub mod admission;
 mod client;
 pub mod protocol;
 mod supervised;

@@ -41,8 +41,53 @@ pub enum Request {
     },
     /// Ends the decision log before its time.
     EndLog,
+    /// Joins an account. After the reply, the connection carries [admission](crate::admission) messages.
+    Join {
+        /// The account's name; processes that join one name are one account.
+        account: String,
+        /// The terms of the account; those of the latest that joined count.
+        terms: AccountTerms,
+        /// The process that joins, which also makes files durable for the account's processes.
+        process: u32,
+    },
     /// Ends the server, as SIGTERM does.
     Stop,
+}
+
+/// The terms of an account.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccountTerms {
+    /// Its share: 1 to 8; 4 by default.
+    #[serde(default)]
+    pub weight: Option<u8>,
+    /// The most work that it may cause, in bytes per second of sequential I/O.
+    #[serde(default)]
+    pub rate: Option<u64>,
+    /// The target for the duration of its `fsync`, in nanoseconds.
+    #[serde(default)]
+    pub fsync_deadline_ns: Option<u64>,
+}
+
+/// An account of a split-level scheduler.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct AccountState {
+    /// Its name.
+    pub name: String,
+    /// Its terms.
+    pub terms: AccountTerms,
+    /// Connected agents.
+    pub agents: u32,
+    /// Calls that were admitted.
+    pub calls: u64,
+    /// Calls that are held now.
+    pub held: u32,
+    /// How long its calls were held in total, in nanoseconds.
+    pub held_ns: u64,
+    /// Bytes of its dirty pages that were not submitted yet.
+    pub dirty: u64,
+    /// Bytes of requests that it caused.
+    pub caused: u64,
 }
 
 /// A reply.
@@ -57,6 +102,13 @@ pub enum Reply {
     Metrics(String),
     /// The switch was done, or waits for the queue to drain.
     Switched(SwitchState),
+    /// The agent joined; the number of the block device whose files are scheduled.
+    Joined {
+        /// The major number.
+        major: u32,
+        /// The minor number.
+        minor: u32,
+    },
     /// The log has ended.
     LogEnded {
         /// Entries that were discarded because the writer could not keep up.
@@ -161,6 +213,9 @@ pub struct State {
     pub operations: BTreeMap<String, OperationState>,
     /// Accounts by process, where the front end identifies processes.
     pub processes: BTreeMap<u32, ProcessAccount>,
+    /// Accounts of a split-level scheduler, if causes are observed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accounts: Vec<AccountState>,
     /// Connected clients.
     pub clients: Vec<ClientState>,
     /// Lateness of an emulated drive's replies.

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use crate::backend::{Backend, Done, Job, Payload, Piece};
 use crate::buffer::Pool;
+use crate::split::SplitHost;
 use crate::statistics::{Statistics, Watch};
 
 /// Free memory kept for the next requests, in bytes.
@@ -164,6 +165,8 @@ pub struct Device {
     failure: Option<Failure>,
     /// Number of slots whose jobs were failed before the back end has returned them.
     lost: u32,
+    /// The host of split-level policies, if causes are observed.
+    pub(crate) split: Option<Box<SplitHost>>,
 }
 
 impl Device {
@@ -189,6 +192,7 @@ impl Device {
             promised: Vec::new(),
             failure: None,
             lost: 0,
+            split: None,
         }
     }
 
@@ -242,16 +246,10 @@ impl Device {
             has_data: false,
             result,
         });
-        let submission = Submission {
-            token,
-            op,
-            start,
-            sectors,
-            flags,
-            priority: Priority::default(),
-            process,
-            causes: None,
-        };
+        let causes =
+            self.split.as_mut().and_then(|split| split.causes(&mut self.queue, self.now, op, start, sectors));
+        let submission =
+            Submission { token, op, start, sectors, flags, priority: Priority::default(), process, causes };
         self.queue.submit(self.now, submission)
     }
 

@@ -21,6 +21,7 @@
 //! | `identity` | the processes behind requests of the kernel's workers |
 //! | `backend` | storage of the data |
 //! | `control` | live control; the protocol and its client are the crate `control` |
+//! | `split` | the host of split-level policies |
 //! | `statistics`, `log`, `rate_limit` | measurements and messages |
 //! | `clock`, `realtime`, `poller`, `spin_sleep`, `busy_poll`, `buffer`, `resident`, `memory_limit` | time, sleep and memory |
 //! | `progress` | the state of the device's thread, for other threads |
@@ -71,6 +72,7 @@ mod server;
 #[cfg(feature = "simulation")]
 pub mod simulation;
 mod spin_sleep;
+pub mod split;
 mod statistics;
 pub mod supervisor;
 mod thread;

@@ -30,6 +30,7 @@ use crate::progress::{self, Progress, Stall};
 use crate::realtime::{self, Punctuality};
 use crate::resident;
 use crate::spin_sleep::SpinSleep;
+use crate::split::{Admission, CausesFactory};
 use crate::statistics::Watch;
 use crate::supervisor;
 use crate::thread::{DeviceThread, Waiting};
@@ -68,6 +69,8 @@ pub struct Configuration {
     pub attach: Option<AttachOptions>,
     /// Identifies the processes that issue requests to the attached device.
     pub identify: Option<IdentifyFactory>,
+    /// Observes the causes of requests to the attached device, for split-level schedulers.
+    pub causes: Option<CausesFactory>,
     /// The control socket.
     pub control: Option<PathBuf>,
     /// Punctuality of an emulated drive.
@@ -102,6 +105,7 @@ impl Configuration {
             nbd: None,
             attach: None,
             identify: None,
+            causes: None,
             control: None,
             punctuality: Punctuality::default(),
             poll: None,
@@ -278,6 +282,11 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         }
         None => (None, Identity::Unknown),
     };
+    let causes = configuration.causes.take().map(|make| {
+        let (sender, awaited) = channel();
+        fronts.push(Box::new(Admission::new(awaited)));
+        (make, sender)
+    });
     if let Some(options) = &configuration.attach {
         let (mount, connection) = Attachment::mount(options)?;
         let data = reserve.as_ref().map_or(usize::MAX, |reserve| reserve.data);
@@ -343,9 +352,20 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         if let Some((make, sender)) = identify {
             let _ = sender.send(make(&path)?);
         }
+        if let Some((make, sender)) = causes {
+            let number =
+                number_of(&path).map_err(|source| ServeError::io(path.display().to_string(), source))?;
+            let _ = sender.send((make(&path)?, number));
+        }
         server.attached = Some(path);
     }
     Ok(server)
+}
+
+/// The number of a device's node.
+fn number_of(node: &Path) -> io::Result<(u32, u32)> {
+    let device = rustix::fs::stat(node)?.st_rdev;
+    Ok((rustix::fs::major(device), rustix::fs::minor(device)))
 }
 
 /// The device's thread from beginning to end.

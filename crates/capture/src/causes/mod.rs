@@ -14,6 +14,7 @@
 //! | file systems that are modules | data only: their tracepoints are not in the kernel's own types |
 
 mod cgroups;
+mod events;
 mod owner;
 mod program;
 mod report;
@@ -26,6 +27,7 @@ use std::path::Path;
 use crate::error::Error;
 use crate::number::{Number, number_in, number_of};
 use cgroups::Cgroups;
+pub use events::{CauseEvent, CauseEvents};
 pub use owner::{Class, Owner, Transaction};
 use program::{DEVICES, Key, Program, Settings};
 use report::Sums;
@@ -86,6 +88,7 @@ impl Causes {
             devices: observed(disk),
             by_cgroup: options.grouping == Grouping::Cgroups,
             pages: options.pages.clamp(1 << 10, 1 << 24),
+            ring_bytes: None,
         };
         let (program, notes) = Program::open(&settings)?;
         Ok(Self {

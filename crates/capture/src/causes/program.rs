@@ -2,7 +2,7 @@
 
 use std::io;
 
-use aya::maps::{Array, HashMap, MapData, MapError};
+use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::owner::{Class, Owner, Transaction};
@@ -54,6 +54,8 @@ pub(super) struct Settings {
     pub(super) devices: [u32; DEVICES],
     pub(super) by_cgroup: bool,
     pub(super) pages: u32,
+    /// Memory for events, in bytes; `None` without events.
+    pub(super) ring_bytes: Option<u32>,
 }
 
 /// The key of a total: the kind of its I/O, and the thread that submitted it.
@@ -78,6 +80,7 @@ pub(super) struct Program {
     accounts: HashMap<MapData, u64, [u64; 4]>,
     shares: HashMap<MapData, [u64; 2], u64>,
     lost: Array<MapData, u64>,
+    events: RingBuf<MapData>,
     _ebpf: Ebpf,
 }
 
@@ -89,7 +92,9 @@ impl Program {
             .btf(Some(&btf))
             .override_global("devices", &settings.devices, true)
             .override_global("by_cgroup", &u32::from(settings.by_cgroup), true)
+            .override_global("stream", &u32::from(settings.ring_bytes.is_some()), true)
             .map_max_entries("pages", settings.pages)
+            .map_max_entries("events", settings.ring_bytes.unwrap_or(1 << 12))
             .load(OBJECT)
             .map_err(|error| refused("making BPF maps", error))?;
         let mut notes = Vec::new();
@@ -104,6 +109,9 @@ impl Program {
                 ));
             }
         }
+        if settings.ring_bytes.is_some() {
+            attach_all(&mut ebpf, &[("drop_folio", "mm_filemap_delete_from_page_cache")], &btf)?;
+        }
         attach_all(&mut ebpf, &NEEDED, &btf)?;
         let opened = |error: MapError| Error::kernel("opening the BPF maps", error);
         let program = Self {
@@ -111,6 +119,7 @@ impl Program {
             accounts: HashMap::try_from(map(&mut ebpf, "accounts")?).map_err(opened)?,
             shares: HashMap::try_from(map(&mut ebpf, "shares")?).map_err(opened)?,
             lost: Array::try_from(map(&mut ebpf, ".bss")?).map_err(opened)?,
+            events: RingBuf::try_from(map(&mut ebpf, "events")?).map_err(opened)?,
             _ebpf: ebpf,
         };
         Ok((program, notes))
@@ -143,9 +152,14 @@ impl Program {
 }
 
 impl Program {
-    /// Totals that found no room.
+    /// Totals that found no room, and events.
     pub(super) fn lost(&self) -> Result<u64, Error> {
         self.lost.get(&0, 0).map_err(|error| Error::kernel("reading a BPF map", error))
+    }
+
+    /// The next event, as the program wrote it.
+    pub(super) fn event(&mut self) -> Option<Vec<u8>> {
+        self.events.next().map(|bytes| bytes.to_vec())
     }
 
     /// Removes a total that grows no more.

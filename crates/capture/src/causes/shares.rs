@@ -26,6 +26,19 @@ impl Shares {
         }
     }
 
+    /// Adds to an account's blocks.
+    pub(super) fn add(&mut self, transaction: Transaction, account: u64, blocks: u64) {
+        let known = self.transactions.get(&transaction).and_then(|accounts| {
+            accounts.iter().find(|(known, _)| *known == account).map(|(_, blocks)| *blocks)
+        });
+        self.set(transaction, account, known.unwrap_or(0) + blocks);
+    }
+
+    /// The accounts that take part in a transaction.
+    pub(super) fn accounts(&self, transaction: Transaction) -> Vec<u32> {
+        self.of(transaction).iter().map(|&(account, _)| account as u32).collect()
+    }
+
     /// The accounts of a transaction. A transaction in which no account took part continues the one before, as the kernel writes
     /// what that one left; if there is none before, the one after it has started early.
     fn of(&self, transaction: Transaction) -> &[(u64, u64)] {

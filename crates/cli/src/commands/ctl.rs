@@ -9,12 +9,13 @@ use comfy_table::{Table, presets};
 use elevator::text::{counted, did_you_mean};
 use schedulers::registry::Catalogue;
 use serde_json::Value;
-use server::control::protocol::{ItemState, State};
+use server::control::protocol::{AccountState, ItemState, State};
 use server::control::{Client, process_for};
 
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::scheduler_arg;
+use crate::report::table::aligned;
 use evaluation::report::format::{bytes, object, time};
 
 /// Options of `dwell ctl`.
@@ -198,6 +199,9 @@ fn in_words(state: &State) -> String {
         ]);
     }
     text += &format!("{table}\n");
+    if !state.accounts.is_empty() {
+        text += &format!("{}\n", accounts(&state.accounts));
+    }
     for kind in kinds(&state.items) {
         text += &format!("{}\n", table_of(&kind));
     }
@@ -205,6 +209,31 @@ fn in_words(state: &State) -> String {
         text += &format!("  {} = {}\n", tunable.name, tunable.value);
     }
     text
+}
+
+/// The accounts of a split-level scheduler.
+fn accounts(accounts: &[AccountState]) -> String {
+    let row = |account: &AccountState| {
+        let terms = &account.terms;
+        let deadline = terms.fsync_deadline_ns.map(|ns| format!("fsync {}", time(ns)));
+        let terms = [
+            terms.weight.map(|weight| format!("weight {weight}")),
+            terms.rate.map(|rate| format!("{}/s", bytes(rate))),
+            deadline,
+        ];
+        vec![
+            account.name.clone(),
+            terms.into_iter().flatten().collect::<Vec<_>>().join(", "),
+            account.agents.to_string(),
+            account.calls.to_string(),
+            account.held.to_string(),
+            time(account.held_ns),
+            bytes(account.dirty),
+            bytes(account.caused),
+        ]
+    };
+    let heads = ["account", "terms", "agents", "calls", "held", "held for", "dirty", "caused"];
+    aligned(&heads, accounts.iter().map(row).collect())
 }
 
 /// What is served, and how fast its time goes, by which everything else is told.
@@ -272,7 +301,7 @@ pub(crate) fn fact_in_words(name: &str, fact: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-    use server::control::protocol::OperationState;
+    use server::control::protocol::{AccountTerms, OperationState};
 
     fn item(number: u64, facts: &Value) -> ItemState {
         ItemState { kind: "stream".to_owned(), number, facts: facts.as_object().unwrap().clone() }
@@ -298,6 +327,14 @@ mod tests {
         let line = text.lines().find(|line| line.contains("write")).expect("a line for it");
         let cells: Vec<&str> = line.split(['│', '┆']).map(str::trim).collect();
         assert_eq!(&cells[1..4], ["write", "3", "21"], "{text}");
+    }
+
+    #[test]
+    fn accounts_have_their_terms() {
+        let terms = AccountTerms { rate: Some(5_000_000), weight: Some(2), ..AccountTerms::default() };
+        let account = AccountState { name: "backup".to_owned(), terms, held: 3, ..AccountState::default() };
+        let text = in_words(&State { accounts: vec![account], ..State::default() });
+        assert!(text.contains("backup") && text.contains("weight 2, 5.00 MB/s"), "{text}");
     }
 
     #[test]

@@ -219,7 +219,11 @@ fn prepare(
         nature: nature(device),
         depth: 1,
         hidden: false,
-        schedulers: schedulers(catalogue, device.environment(&Limits::default())),
+        schedulers: schedulers(
+            catalogue,
+            device.environment(&Limits::default()),
+            scheduler_arg::for_one_device,
+        ),
         helpers: HelperCommand { program, arguments: vec!["duel-helper".to_owned()] },
         scratch: scratch(),
     };

@@ -13,8 +13,8 @@ const GROUPS: [(&str, &[&str]); 3] = [
     (
         "Operate a device",
         &[
-            "advise", "tune", "patterns", "serve", "ctl", "top", "doctor", "causes", "record", "replay",
-            "profile",
+            "advise", "tune", "patterns", "serve", "exec", "ctl", "top", "doctor", "causes", "record",
+            "replay", "profile",
         ],
     ),
     ("Study a workload", &["compare", "regret", "run", "trace", "schedulers", "drives"]),

@@ -9,6 +9,7 @@ mod doctor;
 mod documentation;
 mod drives;
 mod duel;
+mod exec;
 mod help;
 pub(crate) mod profile;
 mod record;
@@ -42,6 +43,7 @@ use ctl::CtlArguments;
 use doctor::DoctorArguments;
 use drives::DrivesArguments;
 use duel::DuelArguments;
+use exec::ExecArguments;
 use profile::ProfileArguments;
 use record::RecordArguments;
 use regret::RegretArguments;
@@ -90,6 +92,8 @@ pub(crate) enum Command {
     Serve(ServeArguments),
     /// Inspect and control a served device
     Ctl(CtlArguments),
+    /// Run a program whose writes, fsyncs and changes of names a served device's split-level scheduler admits
+    Exec(ExecArguments),
     /// Show a served device live: head, rates, waits, latencies, streams
     Top(TopArguments),
     /// Compare the kernel's schedulers with ours using real programs on an emulated drive; needs root
@@ -114,6 +118,9 @@ pub(crate) enum Command {
 
 /// Runs a command. Helper processes of a duel choose their own exit code.
 pub(crate) fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<ExitCode, Error> {
+    if let Command::Exec(arguments) = &arguments.command {
+        return exec::run(arguments);
+    }
     if let Command::DuelHelper { role } = &arguments.command {
         return Ok(ExitCode::from(evaluation::duel::run_helper(role)));
     }
@@ -144,7 +151,7 @@ pub(crate) fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<ExitCod
         Command::Ctl(arguments) => ctl::run(arguments, catalogue),
         Command::Top(arguments) => top::run(arguments),
         Command::Duel(arguments) => duel::run(arguments, catalogue),
-        Command::DuelHelper { .. } => unreachable!("handled above"),
+        Command::DuelHelper { .. } | Command::Exec(_) => unreachable!("handled above"),
         Command::Advise(arguments) => tune::advise(arguments, catalogue),
         Command::Tune(arguments) => tune::run(arguments, catalogue),
         Command::Patterns(arguments) => tune::patterns(arguments),

@@ -10,8 +10,8 @@ use disks::{Drive, Truncated};
 use elevator::queue::{Barriers, Limits, Supervision};
 use elevator::text::counted;
 use elevator::{SECTOR_BYTES, Scheduler, Sector, Span};
-use schedulers::Environment;
 use schedulers::registry::Catalogue;
+use schedulers::{Environment, Spec};
 use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nature, Nothing};
 use server::control::SchedulerFactory;
 use server::control::protocol::State;
@@ -21,6 +21,7 @@ use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, Times
 use super::profile;
 use crate::device_capture::node_meant;
 use crate::error::Error;
+use crate::identity::causes_of_device;
 use crate::input::quantity::{size, span};
 use crate::input::scheduler_arg;
 use crate::{identity, service_manager};
@@ -68,6 +69,10 @@ pub(crate) struct ServeArguments {
     /// How to find the process of a request that comes through the attached device; default: not at all
     #[arg(long, value_enum, value_name = "METHOD", requires = "attach")]
     pub(crate) identify: Option<IdentifyBy>,
+    /// Observe who causes the requests to the attached device, and admit the calls of programs started by 'dwell exec', as a split-level
+    /// scheduler decides (afq, split-deadline, split-token); needs BPF
+    #[arg(long, requires = "attach")]
+    pub(crate) causes: bool,
     /// Serve the NBD protocol at unix:PATH or tcp:ADDRESS:PORT; repeatable
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) nbd: Vec<String>,
@@ -194,9 +199,11 @@ fn configuration(
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
     device.iter().flat_map(Device::notes).for_each(|note| say!("{note}"));
     let environment = environment(arguments, device.as_ref())?;
-    let factory = schedulers(catalogue, environment);
+    let named =
+        if arguments.causes { scheduler_arg::for_device_with_causes } else { scheduler_arg::for_one_device };
+    let factory = schedulers(catalogue, environment, named);
     let scheduler = scheduler_arg::full_name(catalogue, &arguments.scheduler)?;
-    scheduler_arg::for_one_device(catalogue, &scheduler)?;
+    named(catalogue, &scheduler)?;
     let backend = match device {
         Some(device) => emulated(arguments, &device, size)?,
         None => plain(arguments, size)?,
@@ -215,6 +222,7 @@ fn configuration(
     configuration.control.clone_from(&arguments.control);
     configuration.attach =
         arguments.attach.then(|| AttachOptions { source: source(arguments), ..AttachOptions::default() });
+    configuration.causes = arguments.causes.then(causes_of_device);
     configuration.identify = arguments.identify.map(|IdentifyBy::Bpf| identity::by_bpf());
     configuration.nbd = nbd(arguments)?;
     Ok(configuration)
@@ -307,10 +315,14 @@ fn environment(arguments: &ServeArguments, device: Option<&Device>) -> Result<En
     Ok(environment)
 }
 
-/// Makes schedulers by name for a device that is served.
-pub(crate) fn schedulers(catalogue: Catalogue, environment: Environment) -> SchedulerFactory {
+/// Makes schedulers by name for a device that is served. `named` rejects those that the device cannot host.
+pub(crate) fn schedulers(
+    catalogue: Catalogue,
+    environment: Environment,
+    named: fn(Catalogue, &str) -> Result<Spec, Error>,
+) -> SchedulerFactory {
     Arc::new(move |name| {
-        let spec = scheduler_arg::for_one_device(catalogue, name).map_err(|error| error.to_string())?;
+        let spec = named(catalogue, name).map_err(|error| error.to_string())?;
         let scheduler = spec.build(&environment).map_err(|error| error.to_string())?;
         Ok(scheduler as Box<dyn Scheduler>)
     })

@@ -27,7 +27,15 @@ pub(crate) fn without_split_hooks(spec: Spec) -> Result<Spec, Error> {
 
 /// The scheduler that `text` names. Rejects schedulers that need an array or a modelled machine.
 pub(crate) fn for_one_device(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
-    let spec = without_split_hooks(spec(catalogue, text)?)?;
+    without_array(without_split_hooks(spec(catalogue, text)?)?)
+}
+
+/// The scheduler that `text` names, for a device whose causes are observed. Rejects schedulers that need an array.
+pub(crate) fn for_device_with_causes(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
+    without_array(spec(catalogue, text)?)
+}
+
+fn without_array(spec: Spec) -> Result<Spec, Error> {
     if spec.listing().needs_array() {
         return Err(Error::Usage(format!(
             "{spec} coordinates the members of an array, and this is a single device; use stream(...)"

@@ -7,14 +7,18 @@ use std::sync::mpsc::Sender;
 use elevator::queue::{Fault, SwitchMode, SwitchReport};
 use elevator::{Item, Scheduler, Sector, Span, Time};
 
-use super::protocol::TunableState;
+use super::protocol::{AccountState, TunableState};
 use crate::device::Device;
 use crate::front::{Client, FrontEnd};
 use crate::log::DecisionLog;
+use crate::split::Joining;
 use crate::statistics::Statistics;
 
 /// Makes a scheduler from its specification.
 pub type SchedulerFactory = Arc<dyn Fn(&str) -> Result<Box<dyn Scheduler>, String> + Send + Sync>;
+
+/// Why no agent may join.
+const NO_CAUSES: &str = "this server does not observe causes; start it with --causes";
 
 /// An order to a device's thread, and where to send the result.
 pub(crate) enum Order {
@@ -36,6 +40,8 @@ pub(crate) enum Order {
         reply: Sender<Result<(), String>>,
     },
     EndLog(Sender<Result<u64, String>>),
+    /// An agent joins an account.
+    Join(Joining, Sender<Result<(u32, u32), String>>),
     Stop,
 }
 
@@ -56,6 +62,7 @@ pub(crate) struct Snapshot {
     pub(crate) draining: Option<Span>,
     pub(crate) log_lost: Option<u64>,
     pub(crate) last_fault: Option<String>,
+    pub(crate) accounts: Vec<AccountState>,
 }
 
 /// Obeys orders.
@@ -113,6 +120,10 @@ impl Orders {
                     log.map(|log| log.lost()).ok_or_else(|| "no decision log is being written".to_string()),
                 );
             }
+            Order::Join(joining, reply) => {
+                let host = device.split.as_mut().ok_or_else(|| NO_CAUSES.to_string());
+                let _ = reply.send(host.and_then(|host| host.join(joining)));
+            }
             Order::Stop => {}
         }
     }
@@ -120,6 +131,7 @@ impl Orders {
     pub(crate) fn show(&self, now: Time, device: &mut Device, fronts: &[Box<dyn FrontEnd>]) -> Snapshot {
         let geometry = device.backend().geometry();
         let backend = device.backend().describe();
+        let accounts = device.split.as_ref().map(|host| host.accounts()).unwrap_or_default();
         let (unfinished, draining) = (device.unfinished(), device.draining_for());
         let queue = device.queue();
         Snapshot {
@@ -138,6 +150,7 @@ impl Orders {
             draining,
             log_lost: queue.observer().log.as_ref().map(DecisionLog::lost),
             last_fault: self.fault.clone(),
+            accounts,
         }
     }
 

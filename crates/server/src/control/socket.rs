@@ -25,6 +25,7 @@ use crate::poller::Bell;
 use crate::progress::Progress;
 use crate::rate_limit::RateLimit;
 use crate::server::Stop;
+use crate::split::Joining;
 
 /// Clients served at once; each has a thread.
 const CLIENTS: usize = 16;
@@ -243,6 +244,19 @@ impl Client {
                 return Ok(());
             }
             let reply = match serde_json::from_slice(&text) {
+                Ok(Request::Join { account, terms, process }) => {
+                    let joining = Joining { stream: self.stream.try_clone()?, account, terms, process };
+                    let joined = line.ask(|reply| Order::Join(joining, reply)).flatten();
+                    let is_joined = joined.is_ok();
+                    let reply =
+                        joined.map_or_else(Reply::Error, |(major, minor)| Reply::Joined { major, minor });
+                    send(&self.stream, &reply)?;
+                    // The device's thread has the connection.
+                    if is_joined {
+                        return Ok(());
+                    }
+                    continue;
+                }
                 Ok(request) => obey(request, line).unwrap_or_else(Reply::Error),
                 Err(error) => Reply::Error(format!("not a request: {error}")),
             };
@@ -281,6 +295,7 @@ fn obey(request: Request, line: &Line) -> Result<Reply, String> {
             Reply::Done
         }
         Request::EndLog => Reply::LogEnded { lost: line.ask(Order::EndLog)?? },
+        Request::Join { .. } => return Err("join needs a connection of its own".to_string()),
         Request::Stop => {
             line.stop.send(Stop::Asked).map_err(|_| "the device has stopped".to_string())?;
             Reply::Done
@@ -345,6 +360,7 @@ pub(crate) fn state(snapshot: &Snapshot, speed: u32) -> State {
         timed_out: statistics.timed_out,
         operations: OPERATIONS.into_iter().map(operation).collect::<BTreeMap<_, _>>(),
         processes: statistics.processes().clone(),
+        accounts: snapshot.accounts.clone(),
         clients: snapshot.clients.clone(),
         lateness: statistics.lateness.summary(),
         switches: statistics.switches.0,

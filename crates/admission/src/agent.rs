@@ -1,0 +1,260 @@
+//! The agent: a thread that passes intercepted calls to the server and answers them as its scheduler decides.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use control::admission::{MESSAGE_BYTES, Message};
+
+use crate::call::{Sync, Wanted, wanted};
+use crate::device::{Served, find};
+use crate::handed::Received;
+use crate::listener::{Intercepted, Readiness, finish, poll, proceed, readiness, receive};
+
+/// How long thread groups and descriptors are remembered: their numbers are reused.
+const REMEMBERED: Duration = Duration::from_secs(1);
+
+/// What the agent's threads share.
+struct Shared {
+    listener: OwnedFd,
+    received: Arc<Received>,
+    /// Received and not answered yet.
+    open: Mutex<BTreeSet<u64>>,
+    /// For messages to the server; `None` when the connection is broken.
+    server: Mutex<Option<UnixStream>>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    fn receive(&self) -> io::Result<Option<Intercepted>> {
+        let call = receive(self.listener.as_fd())?;
+        if let Some(Intercepted { id, .. }) = call {
+            let mut open = lock(&self.open);
+            open.insert(id);
+            self.received.note(open.first().copied().unwrap_or(id), id);
+        }
+        Ok(call)
+    }
+
+    fn answered(&self, id: u64) {
+        lock(&self.open).remove(&id);
+    }
+
+    fn proceed(&self, id: u64) {
+        proceed(self.listener.as_fd(), id);
+        self.answered(id);
+    }
+
+    /// Sends a message; whether the server is there.
+    fn send(&self, message: Message) -> bool {
+        let mut server = lock(&self.server);
+        let sent = server.as_mut().is_some_and(|stream| stream.write_all(&message.to_bytes()).is_ok());
+        if !sent {
+            *server = None;
+        }
+        sent
+    }
+}
+
+/// A call that waits for the server.
+struct Held {
+    call: Intercepted,
+    wanted: Wanted,
+    process: u32,
+}
+
+/// The agent's own state.
+pub(crate) struct Agent {
+    shared: Arc<Shared>,
+    /// Messages from the server.
+    server: Option<UnixStream>,
+    buffer: Vec<u8>,
+    served: Served,
+    held: BTreeMap<u32, Held>,
+    next: u32,
+    /// Thread groups by thread, and where a file's descriptor was seen: the thread and the descriptor.
+    groups: HashMap<u32, u32>,
+    descriptors: HashMap<u64, (u32, u32)>,
+    since: Instant,
+}
+
+impl Agent {
+    /// With a connection that has joined an account.
+    pub(crate) fn new(
+        listener: OwnedFd,
+        received: Arc<Received>,
+        server: UnixStream,
+        disk: (u32, u32),
+    ) -> io::Result<Self> {
+        let writer = server.try_clone()?;
+        let shared = Shared { listener, received, open: Mutex::default(), server: Mutex::new(Some(writer)) };
+        Ok(Self {
+            shared: Arc::new(shared),
+            server: Some(server),
+            buffer: Vec::new(),
+            served: Served::new(disk),
+            held: BTreeMap::new(),
+            next: 0,
+            groups: HashMap::new(),
+            descriptors: HashMap::new(),
+            since: Instant::now(),
+        })
+    }
+
+    /// Answers calls until no process has the filter any more.
+    pub(crate) fn run(&mut self) {
+        loop {
+            let server = self.server.as_ref().map(AsRawFd::as_raw_fd);
+            let [calls, messages] = poll(&self.shared.listener, server, -1);
+            if messages != 0 && !self.hear() {
+                self.let_all_continue();
+            }
+            match readiness(calls) {
+                Readiness::Call => {
+                    if let Ok(Some(call)) = self.shared.receive() {
+                        self.intercepted(call);
+                    }
+                }
+                Readiness::Ended => return,
+                Readiness::Nothing => {}
+            }
+        }
+    }
+
+    fn intercepted(&mut self, call: Intercepted) {
+        let wanted = self.server.as_ref().and_then(|_| wanted(&call, &mut self.served));
+        let Some(wanted) = wanted else { return self.shared.proceed(call.id) };
+        let process = self.group_of(call.thread);
+        if let Some(descriptor) = wanted.descriptor {
+            self.descriptors.insert(wanted.file, (call.thread, descriptor));
+        }
+        let number = self.next;
+        self.next = self.next.wrapping_add(1);
+        let Wanted { operation, file, bytes, .. } = wanted;
+        self.held.insert(number, Held { call, wanted, process });
+        if !self.shared.send(Message::Enter { call: number, operation, process, file, bytes }) {
+            self.let_all_continue();
+        }
+    }
+
+    /// The server ended, or makes no sense: from now on nothing is held.
+    fn let_all_continue(&mut self) {
+        self.server = None;
+        *lock(&self.shared.server) = None;
+        for (_, held) in std::mem::take(&mut self.held) {
+            self.shared.proceed(held.call.id);
+        }
+    }
+
+    /// Reads messages; `false` if the connection ended.
+    fn hear(&mut self) -> bool {
+        let Some(server) = &mut self.server else { return true };
+        let mut received = [0; 128 * MESSAGE_BYTES];
+        match server.read(&mut received) {
+            Ok(0) => return false,
+            Ok(length) => self.buffer.extend(&received[..length]),
+            Err(error) => return error.kind() == io::ErrorKind::Interrupted,
+        }
+        let whole = self.buffer.len() / MESSAGE_BYTES * MESSAGE_BYTES;
+        let messages: Vec<u8> = self.buffer.drain(..whole).collect();
+        let (messages, _) = messages.as_chunks::<MESSAGE_BYTES>();
+        messages.iter().all(|message| self.obey(Message::parse(message)))
+    }
+
+    fn obey(&mut self, message: Option<Message>) -> bool {
+        match message {
+            Some(Message::Admit { call }) => {
+                if let Some(held) = self.held.remove(&call) {
+                    self.admit(call, held);
+                }
+                true
+            }
+            Some(Message::WriteBack { file, pages, offset }) => {
+                if let Some(&(thread, descriptor)) = self.descriptors.get(&file) {
+                    write_back(format!("/proc/{thread}/fd/{descriptor}"), file, pages, offset);
+                }
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn admit(&self, number: u32, held: Held) {
+        let Held { call, wanted, process } = held;
+        let file = wanted.sync.and_then(|sync| Some((sync, descriptor_of(process, wanted.descriptor?)?)));
+        let Some((sync, file)) = file else {
+            self.shared.proceed(call.id);
+            self.shared.send(Message::Return { call: number });
+            return;
+        };
+        // The kernel does not report the end of a call that continues, and the scheduler needs that of an fsync. The same open file: an
+        // error is reported once to each.
+        let shared = Arc::clone(&self.shared);
+        let work = move || {
+            let result = match sync {
+                Sync::All => file.sync_all(),
+                Sync::Data => file.sync_data(),
+            };
+            let error = result.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
+            finish(shared.listener.as_fd(), call.id, error);
+            shared.answered(call.id);
+            shared.send(Message::Return { call: number });
+        };
+        if thread::Builder::new().name("fsync".into()).spawn(work).is_err() {
+            self.shared.proceed(call.id);
+            self.shared.send(Message::Return { call: number });
+        }
+    }
+
+    fn group_of(&mut self, thread: u32) -> u32 {
+        if self.since.elapsed() > REMEMBERED {
+            self.groups.clear();
+            self.since = Instant::now();
+            let live = |path: &(u32, u32)| find(&format!("/proc/{}/fd/{}", path.0, path.1)).is_some();
+            self.descriptors.retain(|_, path| live(path));
+        }
+        *self.groups.entry(thread).or_insert_with(|| group_of(thread).unwrap_or(thread))
+    }
+}
+
+fn group_of(thread: u32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|text| text.trim().parse().ok())
+}
+
+/// The same open file as a descriptor of another process.
+fn descriptor_of(process: u32, descriptor: u32) -> Option<File> {
+    // SAFETY: takes numbers only.
+    let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
+    if pidfd < 0 {
+        return None;
+    }
+    // SAFETY: the kernel has just made it.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd as i32) };
+    // SAFETY: takes numbers only.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) };
+    // SAFETY: the kernel has just made it.
+    (fd >= 0).then(|| unsafe { File::from_raw_fd(fd as i32) })
+}
+
+/// Starts writeback of some pages, in a thread of its own, as a full queue delays it.
+fn write_back(path: String, inode: u64, pages: u32, offset: u64) {
+    let work = move || {
+        let Some(file) = File::open(&path).ok().filter(|_| find(&path).is_some_and(|f| f.inode == inode))
+        else {
+            return;
+        };
+        let (offset, length) = (offset as i64, i64::from(pages) * 4096);
+        // SAFETY: takes numbers only.
+        unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };
+    };
+    let _ = thread::Builder::new().name("write-back".into()).spawn(work);
+}

@@ -1,0 +1,110 @@
+//! Which files are on the served device.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
+
+/// How long an answer is remembered: a mount's number may be given to another one.
+const REMEMBERED: Duration = Duration::from_secs(1);
+
+/// A file, as far as admission is concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Found {
+    pub(crate) inode: u64,
+    pub(crate) is_regular: bool,
+    pub(crate) size: u64,
+    pub(crate) mount: u64,
+}
+
+/// Looks a path up; `None` if there is nothing.
+pub(crate) fn find(path: &str) -> Option<Found> {
+    let found = statx(CWD, path, AtFlags::NO_AUTOMOUNT, StatxFlags::BASIC_STATS | StatxFlags::MNT_ID).ok()?;
+    Some(Found {
+        inode: found.stx_ino,
+        is_regular: FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile,
+        size: found.stx_size,
+        mount: found.stx_mnt_id,
+    })
+}
+
+/// The served device, and which mounts are on it.
+pub(crate) struct Served {
+    disk: (u32, u32),
+    mounts: HashMap<u64, bool>,
+    since: Instant,
+}
+
+impl Served {
+    pub(crate) fn new(disk: (u32, u32)) -> Self {
+        Self { disk, mounts: HashMap::new(), since: Instant::now() }
+    }
+
+    /// Whether a thread's mount is on the device.
+    pub(crate) fn has(&mut self, thread: u32, mount: u64) -> bool {
+        if self.since.elapsed() > REMEMBERED {
+            self.mounts.clear();
+            self.since = Instant::now();
+        }
+        if let Some(&known) = self.mounts.get(&mount) {
+            return known;
+        }
+        let table = fs::read_to_string(format!("/proc/{thread}/mountinfo")).unwrap_or_default();
+        let line = table.lines().find(|line| line.split(' ').next() == Some(&mount.to_string()));
+        let is_served = line.is_some_and(|line| self.is_served(line));
+        self.mounts.insert(mount, is_served);
+        is_served
+    }
+
+    /// A line of `mountinfo`. The number of a file system over several devices (btrfs) is not that of a device; its source is one.
+    fn is_served(&self, line: &str) -> bool {
+        let number = line.split(' ').nth(2).and_then(|text| {
+            let (major, minor) = text.split_once(':')?;
+            Some((major.parse().ok()?, minor.parse().ok()?))
+        });
+        let source = || {
+            let path = line.split_once(" - ")?.1.split(' ').nth(1)?;
+            let found = rustix::fs::stat(path).ok()?;
+            let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
+            is_device.then(|| (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev)))
+        };
+        let number = number.filter(|&(major, _)| major != 0).or_else(source);
+        number.is_some_and(|number| disk_of(number) == self.disk)
+    }
+}
+
+/// The disk that a partition is on, or the device itself.
+fn disk_of((major, minor): (u32, u32)) -> (u32, u32) {
+    let directory = format!("/sys/dev/block/{major}:{minor}");
+    let whole = || {
+        Path::new(&directory).join("partition").metadata().ok()?;
+        let disk = fs::canonicalize(&directory).ok()?;
+        let text = fs::read_to_string(disk.parent()?.join("dev")).ok()?;
+        let (major, minor) = text.trim().split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    whole().unwrap_or((major, minor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mounts_are_told_by_number_and_by_source() {
+        let served = Served::new((7, 3));
+        assert!(served.is_served("36 35 7:3 / /mnt rw,noatime shared:1 - ext4 /dev/loop3 rw"));
+        assert!(!served.is_served("36 35 7:4 / /mnt rw,noatime - ext4 /dev/loop4 rw"));
+        assert!(!served.is_served("36 35 0:45 / /tmp rw - tmpfs tmpfs rw"));
+        assert!(!served.is_served(""));
+    }
+
+    #[test]
+    fn a_file_has_a_mount_and_a_type() {
+        let found = find("/proc/self/status").unwrap();
+        assert!(found.is_regular && found.mount != 0);
+        assert_eq!(find("/proc/self/none"), None);
+    }
+}

@@ -1,0 +1,169 @@
+//! The seccomp filter: which calls are intercepted.
+
+use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+/// The native architecture. Calls of another (32-bit programs) are not intercepted.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
+
+/// Offsets in `struct seccomp_data`.
+const NUMBER: u32 = 0;
+const ARCH: u32 = 4;
+const ARGUMENTS: u32 = 16;
+
+const LOAD: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
+const ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+
+/// Calls that are always intercepted.
+const CALLS: &[libc::c_long] = &[
+    libc::SYS_write,
+    libc::SYS_pwrite64,
+    libc::SYS_writev,
+    libc::SYS_pwritev,
+    libc::SYS_pwritev2,
+    libc::SYS_fsync,
+    libc::SYS_fdatasync,
+    libc::SYS_sync_file_range,
+    libc::SYS_mkdirat,
+    libc::SYS_unlinkat,
+    libc::SYS_renameat2,
+    libc::SYS_truncate,
+    libc::SYS_ftruncate,
+    libc::SYS_fallocate,
+    libc::SYS_openat2,
+    libc::SYS_sendfile,
+    libc::SYS_splice,
+    libc::SYS_copy_file_range,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_creat,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_mkdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rmdir,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_unlink,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_rename,
+    #[cfg(target_arch = "x86_64")]
+    libc::SYS_renameat,
+];
+
+/// Calls that are intercepted if they create or truncate: the number, and the argument with the flags.
+const OPENS: &[(libc::c_long, u32)] = &[
+    (libc::SYS_openat, 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, 1),
+];
+
+const CHANGES: u32 = (libc::O_CREAT | libc::O_TRUNC) as u32;
+
+const fn statement(code: u16, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code, jt: 0, jf: 0, k }
+}
+
+/// Jumps over so many instructions if the condition holds or does not.
+const fn jump(code: u16, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+    libc::sock_filter { code, jt, jf, k }
+}
+
+/// The program. Made before the fork: afterwards nothing may allocate.
+pub(crate) fn program() -> Vec<libc::sock_filter> {
+    let allow = statement(RETURN, libc::SECCOMP_RET_ALLOW);
+    let notify = statement(RETURN, libc::SECCOMP_RET_USER_NOTIF);
+    let mut program =
+        vec![statement(LOAD, ARCH), jump(EQUAL, ARCHITECTURE, 1, 0), allow, statement(LOAD, NUMBER)];
+    for &call in CALLS {
+        program.extend([jump(EQUAL, call as u32, 0, 1), notify]);
+    }
+    for &(call, flags) in OPENS {
+        let low_half = ARGUMENTS + 8 * flags;
+        program.extend([
+            jump(EQUAL, call as u32, 0, 4),
+            statement(LOAD, low_half),
+            jump(ANY_BIT, CHANGES, 0, 1),
+            notify,
+            allow,
+        ]);
+    }
+    program.push(allow);
+    program
+}
+
+/// Installs the filter in the calling thread and returns its listener. Safe between fork and exec.
+pub(crate) fn install(program: &mut [libc::sock_filter]) -> io::Result<OwnedFd> {
+    const SET_MODE_FILTER: libc::c_uint = 1;
+    /// Held calls are ended by fatal signals only: others would make a held `write` fail with EINTR. Since Linux 5.19.
+    const WAIT_KILLABLE: libc::c_ulong = 1 << 5;
+    const NEW_LISTENER: libc::c_ulong = 1 << 3;
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    let install = |flags: libc::c_ulong| -> io::Result<OwnedFd> {
+        // SAFETY: the filter's instructions outlive the call, which copies them.
+        let fd = unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, flags, &raw const filter) };
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made it, and nothing else owns it.
+        Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+    };
+    let best = || match install(NEW_LISTENER | WAIT_KILLABLE) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => install(NEW_LISTENER),
+        result => result,
+    };
+    match best() {
+        // Without CAP_SYS_ADMIN the program must not gain privileges by exec.
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+            // SAFETY: takes numbers only.
+            if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            best()
+        }
+        result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the program returns for a call.
+    fn run(architecture: u32, number: libc::c_long, arguments: [u32; 3]) -> u32 {
+        let program = program();
+        let (mut at, mut value) = (0, 0);
+        loop {
+            let libc::sock_filter { code, jt, jf, k } = program[at];
+            at += 1;
+            match code {
+                LOAD => {
+                    value = match k {
+                        NUMBER => number as u32,
+                        ARCH => architecture,
+                        argument => arguments[((argument - ARGUMENTS) / 8) as usize],
+                    }
+                }
+                EQUAL => at += usize::from(if value == k { jt } else { jf }),
+                ANY_BIT => at += usize::from(if value & k != 0 { jt } else { jf }),
+                _ => return k,
+            }
+        }
+    }
+
+    #[test]
+    fn only_calls_that_change_files_are_intercepted() {
+        let native = |number, flags| run(ARCHITECTURE, number, [0, 0, flags]);
+        for &call in CALLS {
+            assert_eq!(native(call, 0), libc::SECCOMP_RET_USER_NOTIF, "{call}");
+        }
+        let create = libc::O_CREAT as u32;
+        assert_eq!(native(libc::SYS_openat, create), libc::SECCOMP_RET_USER_NOTIF);
+        for call in [libc::SYS_openat, libc::SYS_read, libc::SYS_close, libc::SYS_exit_group] {
+            assert_eq!(native(call, 0), libc::SECCOMP_RET_ALLOW, "{call}");
+        }
+        assert_eq!(run(0x4000_0003, libc::SYS_write, [0; 3]), libc::SECCOMP_RET_ALLOW, "a 32-bit program");
+    }
+}

@@ -1,0 +1,87 @@
+//! The keeper: a process that holds the listener as well, and lets every call continue when the agent has ended.
+//!
+//! Without it, the kernel would fail every held and later call with ENOSYS when the agent's listener closes. It is forked before any thread
+//! exists, makes no system call that its parent's filter could intercept (it has none), and ends with the last process under the filter.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use crate::handed::{Received, receive_fd};
+use crate::listener::{Readiness, poll, proceed, readiness, receive};
+
+/// Calls that the agent may have received without noting them: one for each of its threads that receives, and some more.
+const MARGIN: u64 = 64;
+
+/// Forks the keeper; returns its process number. `agent` is the keeper's end of a pair whose other end only the agent has.
+pub(crate) fn fork(agent: UnixStream, received: &Received) -> std::io::Result<libc::pid_t> {
+    // SAFETY: this process has one thread, as documented at `run`, so the child may do anything.
+    match unsafe { libc::fork() } {
+        -1 => Err(std::io::Error::last_os_error()),
+        0 => {
+            leave(agent.as_raw_fd());
+            keep(&agent, received);
+            // SAFETY: ends the process without the parent's exit handlers.
+            unsafe { libc::_exit(0) }
+        }
+        keeper => Ok(keeper),
+    }
+}
+
+/// Leaves the session of the parent, whose terminal and pipes must close with the program.
+fn leave(keep: i32) {
+    // SAFETY: system calls on this process's own descriptors, none of which is used afterwards but `keep`.
+    unsafe {
+        libc::setsid();
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        for fd in 0..3 {
+            if fd != keep {
+                libc::dup2(null, fd);
+            }
+        }
+        let (before, after) = (keep.max(3) as u32, keep as u32 + 1);
+        if before > 3 {
+            libc::syscall(libc::SYS_close_range, 3, before - 1, 0);
+        }
+        libc::syscall(libc::SYS_close_range, after.max(3), u32::MAX, 0);
+        libc::prctl(libc::PR_SET_NAME, c"dwell-keeper".as_ptr());
+        let _ = libc::chdir(c"/".as_ptr());
+    }
+}
+
+/// Waits for the listener, then for the agent's end, then answers.
+fn keep(agent: &UnixStream, received: &Received) {
+    let Ok(Some(listener)) = receive_fd(agent) else { return };
+    // The agent starts the program only when the keeper has the listener.
+    let _ = rustix::io::write(agent, &[1]);
+    while !has_ended(agent) {}
+    for id in received.unanswered(MARGIN) {
+        proceed(listener.as_fd(), id);
+    }
+    answer_all(&listener);
+}
+
+/// Blocks until the agent has closed its end: it never sends a second byte.
+fn has_ended(agent: &UnixStream) -> bool {
+    match rustix::io::read(agent, &mut [0_u8; 1]) {
+        Ok(length) => length == 0,
+        Err(error) => error != rustix::io::Errno::INTR,
+    }
+}
+
+/// Lets every call continue until no process has the filter any more.
+pub(crate) fn answer_all(listener: &OwnedFd) {
+    loop {
+        match readiness(poll(listener, None, -1)[0]) {
+            Readiness::Call => {
+                if let Ok(Some(call)) = receive(listener.as_fd()) {
+                    proceed(listener.as_fd(), call.id);
+                }
+            }
+            Readiness::Ended => return,
+            Readiness::Nothing => {}
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The listener of a filter: intercepted calls in, answers out.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+/// `_IOWR('!', nr, size)`, as in `linux/seccomp.h`.
+const fn request(direction: u64, number: u64, size: usize) -> libc::c_ulong {
+    direction << 30 | (size as u64) << 16 | (b'!' as u64) << 8 | number
+}
+
+const RECEIVE: libc::c_ulong = request(3, 0, size_of::<libc::seccomp_notif>());
+const SEND: libc::c_ulong = request(3, 1, size_of::<libc::seccomp_notif_resp>());
+
+/// The kernel executes the call as if it had not been intercepted.
+const CONTINUE: u32 = 1;
+
+/// An intercepted call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Intercepted {
+    pub(crate) id: u64,
+    /// The thread, in this process's namespace.
+    pub(crate) thread: u32,
+    pub(crate) number: libc::c_long,
+    pub(crate) arguments: [u64; 6],
+}
+
+/// Receives the next call. `None`: its thread ended meanwhile.
+pub(crate) fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Intercepted>> {
+    // SAFETY: all zeroes are valid, and the kernel requires them.
+    let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one structure of this size.
+    if unsafe { libc::ioctl(listener.as_raw_fd(), RECEIVE, &raw mut call) } == 0 {
+        let (number, arguments) = (libc::c_long::from(call.data.nr), call.data.args);
+        return Ok(Some(Intercepted { id: call.id, thread: call.pid, number, arguments }));
+    }
+    match io::Error::last_os_error() {
+        error if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => Ok(None),
+        error => Err(error),
+    }
+}
+
+fn send(listener: BorrowedFd<'_>, mut answer: libc::seccomp_notif_resp) -> bool {
+    // SAFETY: the kernel reads one structure of this size.
+    unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw mut answer) == 0 }
+}
+
+/// Lets a call continue. `false`: there is no such call any more.
+pub(crate) fn proceed(listener: BorrowedFd<'_>, id: u64) -> bool {
+    send(listener, libc::seccomp_notif_resp { id, val: 0, error: 0, flags: CONTINUE })
+}
+
+/// Ends a call that the agent has carried out, with 0 or an error number.
+pub(crate) fn finish(listener: BorrowedFd<'_>, id: u64, error: i32) -> bool {
+    send(listener, libc::seccomp_notif_resp { id, val: 0, error: -error, flags: 0 })
+}
+
+/// What became ready of the listener.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Readiness {
+    /// A call waits.
+    Call,
+    /// No process has the filter any more.
+    Ended,
+    /// Nothing.
+    Nothing,
+}
+
+/// Classifies what `poll` returned.
+pub(crate) fn readiness(events: libc::c_short) -> Readiness {
+    if events & libc::POLLIN != 0 {
+        Readiness::Call
+    } else if events & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) != 0 {
+        Readiness::Ended
+    } else {
+        Readiness::Nothing
+    }
+}
+
+/// Waits until one of two descriptors is ready; returns the events of both.
+pub(crate) fn poll(one: &OwnedFd, other: Option<i32>, milliseconds: i32) -> [libc::c_short; 2] {
+    let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let mut all = [entry(one.as_raw_fd()), entry(other.unwrap_or(-1))];
+    // SAFETY: two entries, which live during the call.
+    unsafe { libc::poll(all.as_mut_ptr(), 2, milliseconds) };
+    all.map(|entry| entry.revents)
+}

@@ -1,0 +1,145 @@
+//! Causes as they happen, for a host of split-level policies.
+
+use std::path::Path;
+
+use elevator::{Sector, Sectors};
+
+use super::owner::{Class, Owner};
+use super::program::{Program, Settings};
+use super::shares::Shares;
+use super::{CausesOptions, observed, whole_disk};
+use crate::error::Error;
+use crate::number::number_of;
+
+/// Memory between the kernel and the reader: 65,536 events.
+const RING_BYTES: u32 = 4 << 20;
+/// Bytes of `struct event` of `bpf/causes.bpf.c`.
+const EVENT_BYTES: usize = 64;
+
+const RUN: u16 = 1;
+const DIRTIED: u16 = 2;
+const SHARE: u16 = 3;
+const DROPPED: u16 = 4;
+
+/// What happened to pages of a file, or to the device. Files have the numbers of their inodes; processes are thread groups.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CauseEvent {
+    /// A folio of a file became dirty.
+    Dirtied {
+        /// The process; `None` for a kernel thread.
+        process: Option<u32>,
+        /// The file.
+        file: u64,
+        /// The offset, in bytes.
+        offset: u64,
+        /// Its size.
+        bytes: u32,
+    },
+    /// A folio left the page cache, dirty or not.
+    Dropped {
+        /// The file.
+        file: u64,
+        /// The offset, in bytes.
+        offset: u64,
+        /// Its size.
+        bytes: u32,
+    },
+    /// Sectors were submitted to the device.
+    Submitted {
+        /// The first sector.
+        start: Sector,
+        /// The length.
+        sectors: Sectors,
+        /// Whether it is a read.
+        is_read: bool,
+        /// The processes that caused it; empty if unknown.
+        processes: Vec<u32>,
+        /// The file and the offset, if it is data of one.
+        file: Option<(u64, u64)>,
+    },
+}
+
+/// Reports a device's causes until it is dropped.
+pub struct CauseEvents {
+    program: Program,
+    shares: Shares,
+    lost: u64,
+}
+
+impl CauseEvents {
+    /// Observes the whole disk of a device node; also returns what this kernel lacks.
+    ///
+    /// # Errors
+    /// As [`Causes::open`](super::Causes::open).
+    pub fn open(device: &Path) -> Result<(Self, Vec<String>), Error> {
+        let disk = whole_disk(number_of(device)?);
+        let pages = CausesOptions::default().pages;
+        let settings =
+            Settings { devices: observed(disk), by_cgroup: false, pages, ring_bytes: Some(RING_BYTES) };
+        let (program, notes) = Program::open(&settings)?;
+        Ok((Self { program, shares: Shares::default(), lost: 0 }, notes))
+    }
+
+    /// Adds the events since the previous call. `false`: events were lost, and what was dirty before is unknown.
+    ///
+    /// # Errors
+    /// The kernel's maps cannot be read.
+    pub fn take(&mut self, events: &mut Vec<CauseEvent>) -> Result<bool, Error> {
+        while let Some(bytes) = self.program.event() {
+            events.extend(self.parse(&bytes));
+        }
+        let lost = self.program.lost()?;
+        Ok(std::mem::replace(&mut self.lost, lost) == lost)
+    }
+
+    fn parse(&mut self, bytes: &[u8]) -> Option<CauseEvent> {
+        let bytes: &[u8; EVENT_BYTES] = bytes.try_into().ok()?;
+        // The program is built for little-endian machines only.
+        let long = |at: usize| u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|byte| bytes[at + byte]));
+        let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let (owner, second, file, offset) = (Owner::parse(long(8)), long(16), long(24), long(32));
+        let (sector, length, class) = (long(40), long(48) as u32, Class::parse(u32::from(short(58))));
+        match short(56) {
+            DIRTIED if class == Class::Data => {
+                Some(CauseEvent::Dirtied { process: process(owner), file, offset, bytes: length })
+            }
+            DROPPED => Some(CauseEvent::Dropped { file, offset, bytes: length }),
+            SHARE => {
+                if let Owner::Transaction(transaction) = owner {
+                    self.shares.add(transaction, second, offset);
+                }
+                None
+            }
+            RUN => {
+                let second = (second != 0).then(|| Owner::parse(second));
+                let owners = [Some(owner), second].into_iter().flatten();
+                let mut processes: Vec<u32> = owners.flat_map(|owner| self.processes(owner)).collect();
+                processes.sort_unstable();
+                processes.dedup();
+                Some(CauseEvent::Submitted {
+                    start: Sector(sector),
+                    sectors: Sectors::from_bytes(u64::from(length)),
+                    is_read: class == Class::Read,
+                    processes,
+                    file: (class == Class::Data && file != 0).then_some((file, offset)),
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn processes(&self, owner: Owner) -> Vec<u32> {
+        match owner {
+            Owner::Account(account) => vec![account as u32],
+            Owner::KernelThread(_) => Vec::new(),
+            Owner::Transaction(transaction) => self.shares.accounts(transaction),
+        }
+    }
+}
+
+const fn process(owner: Owner) -> Option<u32> {
+    match owner {
+        Owner::Account(account) => Some(account as u32),
+        Owner::KernelThread(_) | Owner::Transaction(_) => None,
+    }
+}

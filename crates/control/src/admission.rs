@@ -1,0 +1,127 @@
+//! Admission of system calls: what an agent and a server exchange after [`Request::Join`](crate::protocol::Request::Join).
+//!
+//! From then on the connection carries [`Message`]s of [`MESSAGE_BYTES`] bytes in both directions. A server that ends, or whose scheduler has
+//! no part above the block layer, holds nothing: when the connection breaks, the agent lets every call continue.
+
+/// Bytes of a message.
+pub const MESSAGE_BYTES: usize = 32;
+
+/// The operation of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Writes into the page cache.
+    Write,
+    /// Makes a file durable.
+    Fsync,
+    /// Creates, removes, renames or truncates a file.
+    Create,
+    /// Creates a directory.
+    Mkdir,
+}
+
+/// A message. Calls have the agent's numbers, files the numbers of their inodes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Message {
+    /// A call begins; the agent holds it until [`Admit`](Self::Admit).
+    Enter {
+        /// The call.
+        call: u32,
+        /// The operation.
+        operation: Operation,
+        /// The calling process (thread group).
+        process: u32,
+        /// The file; of `Create` and `Mkdir` the directory.
+        file: u64,
+        /// Bytes to write.
+        bytes: u64,
+    },
+    /// An admitted call ended.
+    Return {
+        /// The call.
+        call: u32,
+    },
+    /// The call may continue.
+    Admit {
+        /// The call.
+        call: u32,
+    },
+    /// Write some dirty pages of a file back.
+    WriteBack {
+        /// The file.
+        file: u64,
+        /// The most pages.
+        pages: u32,
+        /// Where they begin in the file, in bytes.
+        offset: u64,
+    },
+}
+
+impl Message {
+    /// As sent.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; MESSAGE_BYTES] {
+        let (kind, number, operation, process, file, bytes) = match self {
+            Self::Enter { call, operation, process, file, bytes } => {
+                (1, call, operation as u32, process, file, bytes)
+            }
+            Self::Return { call } => (2, call, 0, 0, 0, 0),
+            Self::Admit { call } => (3, call, 0, 0, 0, 0),
+            Self::WriteBack { file, pages, offset } => (4, pages, 0, 0, file, offset),
+        };
+        let mut message = [0; MESSAGE_BYTES];
+        for (at, word) in [kind, number, operation, process].into_iter().enumerate() {
+            message[at * 4..][..4].copy_from_slice(&word.to_le_bytes());
+        }
+        message[16..24].copy_from_slice(&file.to_le_bytes());
+        message[24..].copy_from_slice(&bytes.to_le_bytes());
+        message
+    }
+
+    /// As received; `None` if it is no message.
+    #[must_use]
+    pub fn parse(message: &[u8; MESSAGE_BYTES]) -> Option<Self> {
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| message[at * 4 + byte]));
+        let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 1)) << 32;
+        let call = word(1);
+        Some(match word(0) {
+            1 => {
+                let operation = match word(2) {
+                    0 => Operation::Write,
+                    1 => Operation::Fsync,
+                    2 => Operation::Create,
+                    3 => Operation::Mkdir,
+                    _ => return None,
+                };
+                Self::Enter { call, operation, process: word(3), file: long(4), bytes: long(6) }
+            }
+            2 => Self::Return { call },
+            3 => Self::Admit { call },
+            4 => Self::WriteBack { file: long(4), pages: call, offset: long(6) },
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_received_as_it_was_sent() {
+        let enter =
+            |operation| Message::Enter { call: 7, operation, process: 9, file: 1 << 40, bytes: 1 << 33 };
+        let all = [
+            enter(Operation::Write),
+            enter(Operation::Fsync),
+            enter(Operation::Create),
+            enter(Operation::Mkdir),
+            Message::Return { call: u32::MAX },
+            Message::Admit { call: 3 },
+            Message::WriteBack { file: u64::MAX, pages: 5, offset: 1 << 35 },
+        ];
+        for message in all {
+            assert_eq!(Message::parse(&message.to_bytes()), Some(message));
+        }
+        assert_eq!(Message::parse(&[0xff; MESSAGE_BYTES]), None);
+    }
+}

@@ -1,0 +1,45 @@
+//! The connections of agents.
+
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use control::admission::{MESSAGE_BYTES, Message};
+use elevator::split::Account;
+
+/// A connected agent.
+pub(super) struct Agent {
+    pub(super) stream: UnixStream,
+    pub(super) account: Account,
+    /// Processes that made calls through it.
+    pub(super) processes: Vec<u32>,
+    /// It has sent something: it has received the reply to its request to join.
+    pub(super) is_ready: bool,
+    buffer: Vec<u8>,
+}
+
+impl Agent {
+    pub(super) fn new(stream: UnixStream, account: Account, process: u32) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, account, processes: vec![process], is_ready: false, buffer: Vec::new() })
+    }
+
+    /// Sends a message; `false` if the agent does not read, or has ended.
+    pub(super) fn send(&self, message: Message) -> bool {
+        (&self.stream).write_all(&message.to_bytes()).is_ok()
+    }
+
+    /// The messages that arrived; `None` if the agent has ended or sends nonsense.
+    pub(super) fn hear(&mut self) -> Option<Vec<Message>> {
+        let mut received = [0; 128 * MESSAGE_BYTES];
+        match (&self.stream).read(&mut received) {
+            Ok(0) => return None,
+            Ok(length) => self.buffer.extend(&received[..length]),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(_) => return None,
+        }
+        self.is_ready = true;
+        let whole = self.buffer.len() / MESSAGE_BYTES * MESSAGE_BYTES;
+        let bytes: Vec<u8> = self.buffer.drain(..whole).collect();
+        bytes.as_chunks::<MESSAGE_BYTES>().0.iter().map(Message::parse).collect()
+    }
+}

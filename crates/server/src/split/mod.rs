@@ -1,0 +1,547 @@
+//! The host of split-level policies in front of a real device.
+//!
+//! | level | source |
+//! |---|---|
+//! | system calls | agents (`dwell exec`), which joined an account through the control socket |
+//! | pages | [`ObserveCauses`]: a BPF program on the attached device |
+//! | requests | each request gets the causes of the submissions that it was made of ([`Runs`]) |
+//!
+//! If the scheduler has no part above the block layer, nothing is held. If events are lost, all pages are taken for clean, as it is unknown
+//! which are dirty: accounts are then charged when their requests arrive. Processes that joined no account are one account.
+
+mod agents;
+mod dirty;
+mod front;
+mod runs;
+mod sets;
+
+use std::collections::{HashMap, VecDeque};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+
+use ::control::admission::{Message, Operation};
+use ::control::protocol::{AccountState, AccountTerms};
+use elevator::queue::Queue;
+use elevator::split::{Account, Action, CallId, CallKind, File, Page, Split, SystemCall, Terms, Verdict};
+use elevator::{CauseSet, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
+
+use crate::ServeError;
+use crate::statistics::Watch;
+use agents::Agent;
+use dirty::DirtyPages;
+pub(crate) use front::Admission;
+use runs::Runs;
+use sets::Sets;
+
+/// What is observed of the attached device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CauseEvent {
+    /// A part of a file became dirty.
+    Dirtied {
+        /// The process; `None` for the kernel.
+        process: Option<u32>,
+        /// The file.
+        file: u64,
+        /// The offset in bytes.
+        offset: u64,
+        /// The length in bytes.
+        bytes: u32,
+    },
+    /// A part of a file left the page cache.
+    Dropped {
+        /// The file.
+        file: u64,
+        /// The offset in bytes.
+        offset: u64,
+        /// The length in bytes.
+        bytes: u32,
+    },
+    /// Sectors were submitted.
+    Submitted {
+        /// The first sector.
+        start: Sector,
+        /// The length.
+        sectors: Sectors,
+        /// Whether it is a read.
+        is_read: bool,
+        /// The processes that caused it.
+        processes: Vec<u32>,
+        /// The file and the offset, if it is data of one.
+        file: Option<(u64, u64)>,
+    },
+}
+
+/// Observes the attached device. The device's thread calls it, so it must not wait.
+pub trait ObserveCauses: Send {
+    /// Adds the events since the previous call; `false` if some were lost.
+    fn take(&mut self, events: &mut Vec<CauseEvent>) -> bool;
+}
+
+/// Makes an observer of the attached device.
+pub type CausesFactory = Box<dyn FnOnce(&Path) -> Result<Box<dyn ObserveCauses>, ServeError> + Send>;
+
+/// The observer and the number of the attached device.
+pub(crate) type Observed = (Box<dyn ObserveCauses>, (u32, u32));
+
+/// An agent that wants to join.
+pub(crate) struct Joining {
+    pub(crate) stream: UnixStream,
+    pub(crate) account: String,
+    pub(crate) terms: AccountTerms,
+    pub(crate) process: u32,
+}
+
+/// Why an agent cannot join yet.
+pub const NOT_ATTACHED: &str = "the device is not attached yet";
+
+/// The account of processes that joined none.
+const OTHERS: Account = Account(0);
+
+/// How long the processes of an ended agent are remembered: longer than data stays dirty by default (30 s) and a transaction open (5 s).
+const REMEMBERED: Span = Span::from_secs(120);
+
+/// The most accounts: policies keep them for good.
+const ACCOUNTS_MAX: usize = 1024;
+
+/// A call from its beginning to its end.
+struct Call {
+    agent: usize,
+    /// The agent's number for it.
+    number: u32,
+    system_call: SystemCall,
+    since: Time,
+    is_held: bool,
+}
+
+/// The host's state.
+pub(crate) struct SplitHost {
+    awaited: Receiver<Observed>,
+    observed: Option<Observed>,
+    accounts: Vec<AccountState>,
+    processes: HashMap<u32, Account>,
+    /// Processes of agents that ended, and when: the kernel writes what they left, and that is still theirs.
+    left: VecDeque<(Time, u32, Account)>,
+    sets: Sets,
+    /// Sets that the policy has received.
+    sent: usize,
+    dirty: DirtyPages,
+    runs: Runs,
+    agents: Vec<Option<Agent>>,
+    /// Agents that the front end does not watch yet.
+    new: Vec<usize>,
+    calls: Vec<Option<Call>>,
+    events: Vec<CauseEvent>,
+    /// The scheduler that received the present state: how often it was replaced before.
+    generation: Option<u64>,
+    /// Accounts whose terms the policy has not received.
+    changed: Vec<usize>,
+}
+
+impl SplitHost {
+    pub(crate) fn new(awaited: Receiver<Observed>) -> Self {
+        let others = AccountState { name: "others".to_string(), ..AccountState::default() };
+        Self {
+            awaited,
+            observed: None,
+            accounts: vec![others],
+            processes: HashMap::new(),
+            left: VecDeque::new(),
+            sets: Sets::default(),
+            sent: 0,
+            dirty: DirtyPages::default(),
+            runs: Runs::default(),
+            agents: Vec::new(),
+            new: Vec::new(),
+            calls: Vec::new(),
+            events: Vec::new(),
+            generation: None,
+            changed: Vec::new(),
+        }
+    }
+
+    /// The accounts, for users.
+    pub(crate) fn accounts(&self) -> Vec<AccountState> {
+        self.accounts.clone()
+    }
+
+    /// Adds an agent; returns the number of the attached device.
+    pub(crate) fn join(&mut self, joining: Joining) -> Result<(u32, u32), String> {
+        self.await_observer();
+        let device = self.observed.as_ref().map(|(_, device)| *device);
+        let device = device.ok_or(NOT_ATTACHED)?;
+        let Joining { stream, account: name, terms, process } = joining;
+        if terms.weight.is_some_and(|weight| !(1..=8).contains(&weight)) {
+            return Err("the weight of an account is 1 to 8".to_string());
+        }
+        let place = match self.accounts.iter().position(|known| known.name == name) {
+            Some(0) => return Err(format!("'{name}' is the account of all processes that join none")),
+            Some(place) => place,
+            None if self.accounts.len() == ACCOUNTS_MAX => {
+                return Err(format!(
+                    "there are {ACCOUNTS_MAX} accounts already; restart the server to remove them"
+                ));
+            }
+            None => {
+                self.accounts.push(AccountState { name, ..AccountState::default() });
+                self.accounts.len() - 1
+            }
+        };
+        let account = Account(place as u32);
+        let agent = Agent::new(stream, account, process).map_err(|error| error.to_string())?;
+        self.accounts[place].terms = terms;
+        self.accounts[place].agents += 1;
+        self.processes.insert(process, account);
+        let free = self.agents.iter().position(Option::is_none).unwrap_or(self.agents.len());
+        self.agents.resize_with(self.agents.len().max(free + 1), || None);
+        self.agents[free] = Some(agent);
+        self.new.push(free);
+        self.changed.push(place);
+        Ok(device)
+    }
+
+    fn await_observer(&mut self) {
+        if self.observed.is_none() {
+            self.observed = self.awaited.try_recv().ok();
+        }
+    }
+
+    /// The causes of a request that arrived.
+    pub(crate) fn causes(
+        &mut self,
+        queue: &mut Queue<Watch>,
+        now: Time,
+        op: Op,
+        start: Sector,
+        sectors: Sectors,
+    ) -> Option<CauseSet> {
+        if !matches!(op, Op::Read | Op::Write) {
+            return None;
+        }
+        self.update(queue, now);
+        let found = self.runs.causes(op == Op::Read, start, sectors);
+        let members: Vec<Account> = found.iter().flat_map(|&set| self.sets.members(set)).copied().collect();
+        for &Account(account) in &members {
+            self.accounts[account as usize].caused += sectors.bytes() / members.len() as u64;
+        }
+        let set = self.sets.of(members);
+        self.with_policy(queue, now, |_| ());
+        set
+    }
+
+    /// Forgets processes that left long ago, unless another agent has reported a process of that number since.
+    fn forget_left(&mut self, now: Time) {
+        while let Some(&(at, process, account)) = self.left.front()
+            && now.since(at) > REMEMBERED
+        {
+            self.left.pop_front();
+            let is_in_use = |agent: &Agent| agent.processes.contains(&process);
+            if self.processes.get(&process) == Some(&account) && !self.agents.iter().flatten().any(is_in_use)
+            {
+                self.processes.remove(&process);
+            }
+        }
+    }
+
+    /// Reads what was observed and passes it to the policy.
+    fn update(&mut self, queue: &mut Queue<Watch>, now: Time) {
+        self.forget_left(now);
+        self.await_observer();
+        let Some((observer, _)) = &mut self.observed else { return };
+        let mut events = std::mem::take(&mut self.events);
+        let is_complete = observer.take(&mut events);
+        events.drain(..).for_each(|event| self.happened(queue, now, event));
+        self.events = events;
+        if !is_complete {
+            self.forget(queue, now);
+        }
+    }
+
+    /// After a loss, which pages are dirty is unknown.
+    fn forget(&mut self, queue: &mut Queue<Watch>, now: Time) {
+        let all: Vec<_> = self.dirty.iter().collect();
+        self.dirty.clear();
+        self.runs.clear();
+        self.accounts.iter_mut().for_each(|account| account.dirty = 0);
+        self.with_policy(queue, now, |policy| {
+            all.iter().for_each(|(page, causes)| policy.freed(now, page, *causes));
+        });
+    }
+
+    fn happened(&mut self, queue: &mut Queue<Watch>, now: Time, event: CauseEvent) {
+        match event {
+            CauseEvent::Dirtied { process, file, offset, bytes } => {
+                let account = self.account_of(process);
+                let Some(set) = self.sets.of([account]) else { return };
+                let pages = self.dirty.add(file, offset, bytes, set);
+                for (page, before) in &pages {
+                    before.iter().for_each(|&before| self.count_clean(before, page.bytes.into()));
+                    self.accounts[account.0 as usize].dirty += u64::from(page.bytes);
+                }
+                self.with_policy(queue, now, |policy| {
+                    pages.iter().for_each(|(page, before)| policy.dirtied(now, page, set, *before));
+                });
+            }
+            CauseEvent::Dropped { file, offset, bytes } => {
+                self.clean(queue, now, (file, offset, bytes.into()), |policy, now, page, causes| {
+                    policy.freed(now, page, causes);
+                });
+            }
+            CauseEvent::Submitted { start, sectors, is_read, processes, file } => {
+                let accounts: Vec<_> =
+                    processes.into_iter().map(|process| self.account_of(Some(process))).collect();
+                if let Some(set) = self.sets.of(accounts) {
+                    self.runs.add(is_read, start, sectors, set);
+                }
+                if let (Some((file, offset)), false) = (file, is_read) {
+                    self.clean(queue, now, (file, offset, sectors.bytes()), |policy, now, page, causes| {
+                        policy.submitted(now, page, causes);
+                    });
+                }
+            }
+        }
+    }
+
+    /// Pages are dirty no more, which `notify` reports to the policy.
+    fn clean(
+        &mut self,
+        queue: &mut Queue<Watch>,
+        now: Time,
+        (file, offset, bytes): (u64, u64, u64),
+        notify: fn(&mut dyn Split, Time, &Page, CauseSet),
+    ) {
+        let pages = self.dirty.remove(file, offset, bytes);
+        pages.iter().for_each(|(page, causes)| self.count_clean(*causes, page.bytes.into()));
+        if !pages.is_empty() {
+            self.with_policy(queue, now, |policy| {
+                pages.iter().for_each(|(page, causes)| notify(policy, now, page, *causes));
+            });
+        }
+    }
+
+    fn count_clean(&mut self, causes: CauseSet, bytes: u64) {
+        for &Account(account) in self.sets.members(causes) {
+            let dirty = &mut self.accounts[account as usize].dirty;
+            *dirty = dirty.saturating_sub(bytes);
+        }
+    }
+
+    fn account_of(&self, process: Option<u32>) -> Account {
+        process.and_then(|process| self.processes.get(&process)).copied().unwrap_or(OTHERS)
+    }
+
+    /// Messages of an agent arrived, or its end.
+    fn hear(&mut self, queue: &mut Queue<Watch>, now: Time, index: usize) {
+        self.update(queue, now);
+        let Some(agent) = self.agents.get_mut(index).and_then(Option::as_mut) else { return };
+        match agent.hear() {
+            Some(messages) => messages.into_iter().for_each(|message| match message {
+                Message::Enter { call, operation, process, file, bytes } => {
+                    self.entered(queue, now, index, (call, process), kind(operation, file, bytes));
+                }
+                Message::Return { call } => self.returned(queue, now, index, call),
+                Message::Admit { .. } | Message::WriteBack { .. } => {}
+            }),
+            None => self.part(queue, now, index),
+        }
+    }
+
+    fn entered(
+        &mut self,
+        queue: &mut Queue<Watch>,
+        now: Time,
+        index: usize,
+        (number, process): (u32, u32),
+        kind: CallKind,
+    ) {
+        let Some(agent) = self.agents[index].as_mut() else { return };
+        let account = agent.account;
+        if self.processes.insert(process, account) != Some(account) {
+            agent.processes.push(process);
+        }
+        let place = self.calls.iter().position(Option::is_none).unwrap_or(self.calls.len());
+        let system_call = SystemCall { id: CallId(place as u32), account, kind };
+        // First, as a new policy receives all held calls.
+        let verdict = self.with_policy(queue, now, |policy| policy.entered(now, &system_call));
+        let call = Call { agent: index, number, system_call, since: now, is_held: true };
+        if place == self.calls.len() {
+            self.calls.push(Some(call));
+        } else {
+            self.calls[place] = Some(call);
+        }
+        self.accounts[account.0 as usize].held += 1;
+        match verdict {
+            Some(Verdict::Hold) => {}
+            Some(Verdict::Proceed) => self.admit(queue, now, CallId(place as u32)),
+            None => {
+                self.admit(queue, now, CallId(place as u32));
+                self.calls[place] = None;
+            }
+        }
+    }
+
+    fn admit(&mut self, queue: &mut Queue<Watch>, now: Time, id: CallId) {
+        let call = self.calls.get_mut(id.0 as usize).and_then(Option::as_mut).filter(|call| call.is_held);
+        let Some(call) = call else { return };
+        call.is_held = false;
+        let (agent, number) = (call.agent, call.number);
+        let account = &mut self.accounts[call.system_call.account.0 as usize];
+        account.held -= 1;
+        account.calls += 1;
+        account.held_ns += now.since(call.since).as_nanos();
+        let sent = self
+            .agents
+            .get(agent)
+            .and_then(Option::as_ref)
+            .is_some_and(|agent| agent.send(Message::Admit { call: number }));
+        if !sent {
+            self.part(queue, now, agent);
+        }
+    }
+
+    fn returned(&mut self, queue: &mut Queue<Watch>, now: Time, agent: usize, number: u32) {
+        let is_it = |call: &Call| call.agent == agent && call.number == number && !call.is_held;
+        let place = self.calls.iter().position(|call| call.as_ref().is_some_and(is_it));
+        if let Some(call) = place.and_then(|place| self.calls[place].take()) {
+            self.with_policy(queue, now, |policy| policy.returned(now, &call.system_call));
+        }
+    }
+
+    /// An agent ended: its calls continue by themselves.
+    fn part(&mut self, queue: &mut Queue<Watch>, now: Time, index: usize) {
+        let Some(agent) = self.agents.get_mut(index).and_then(Option::take) else { return };
+        let place = agent.account.0 as usize;
+        self.accounts[place].agents -= 1;
+        self.changed.push(place);
+        self.left.extend(agent.processes.iter().map(|&process| (now, process, agent.account)));
+        for place in 0..self.calls.len() {
+            let Some(call) = self.calls[place].as_mut().filter(|call| call.agent == index) else { continue };
+            if std::mem::take(&mut call.is_held) {
+                // The policy admits it in its own time; until then its number is in use.
+                self.accounts[call.system_call.account.0 as usize].held -= 1;
+                call.agent = GONE;
+            } else if let Some(call) = self.calls[place].take() {
+                self.with_policy(queue, now, |policy| policy.returned(now, &call.system_call));
+            }
+        }
+    }
+
+    /// Carries out what the policy requests; returns when it must be asked again.
+    fn act(&mut self, queue: &mut Queue<Watch>, now: Time) -> Option<Span> {
+        self.update(queue, now);
+        while let Some(action) = self.with_policy(queue, now, |policy| policy.act(now)).flatten() {
+            match action {
+                Action::Admit(id) => {
+                    let gone = self.calls.get(id.0 as usize).and_then(Option::as_ref);
+                    if gone.is_some_and(|call| call.agent == GONE) {
+                        let call = self.calls[id.0 as usize].take();
+                        call.map(|call| {
+                            self.with_policy(queue, now, |policy| policy.returned(now, &call.system_call))
+                        });
+                    } else {
+                        self.admit(queue, now, id);
+                    }
+                }
+                Action::WriteBack { file: File(file), pages } => {
+                    let offset = self.dirty.first(file).unwrap_or(0);
+                    let message = Message::WriteBack { file, pages, offset };
+                    for agent in self.agents.iter().flatten().filter(|agent| agent.is_ready) {
+                        // One that does not read is removed when a call of it is admitted.
+                        let _ = agent.send(message);
+                    }
+                }
+            }
+        }
+        let alarm = self.with_policy(queue, now, |policy| policy.alarm());
+        if alarm.is_none() {
+            self.admit_all(queue, now);
+        }
+        alarm.flatten().map(|at| at.since(now))
+    }
+
+    /// An agent's connection.
+    fn stream(&self, index: usize) -> Option<&UnixStream> {
+        Some(&self.agents.get(index)?.as_ref()?.stream)
+    }
+
+    /// The server ends: connections close, and all calls continue.
+    fn end(&mut self, queue: &mut Queue<Watch>, now: Time) {
+        (0..self.agents.len()).for_each(|index| self.part(queue, now, index));
+    }
+
+    /// The scheduler has no part above the block layer.
+    fn admit_all(&mut self, queue: &mut Queue<Watch>, now: Time) {
+        for place in 0..self.calls.len() {
+            self.admit(queue, now, CallId(place as u32));
+            self.calls[place] = None;
+        }
+    }
+
+    /// Calls the policy, which receives everything that precedes the call first. `None`: the scheduler has no such part.
+    fn with_policy<R>(
+        &mut self,
+        queue: &mut Queue<Watch>,
+        now: Time,
+        call: impl FnOnce(&mut dyn Split) -> R,
+    ) -> Option<R> {
+        let statistics = &queue.observer().statistics;
+        let generation = statistics.switches.0 + statistics.faults;
+        let is_new = self.generation != Some(generation);
+        self.generation = Some(generation);
+        if is_new {
+            // Its predecessor admitted them.
+            let is_admitted = |call: &Call| !call.is_held;
+            self.calls
+                .iter_mut()
+                .filter(|call| call.as_ref().is_some_and(is_admitted))
+                .for_each(|call| *call = None);
+            self.sent = 0;
+            self.changed = (0..self.accounts.len()).collect();
+        }
+        let Self { accounts, sets, dirty, calls, changed, sent, .. } = self;
+        let mut admitted = Vec::new();
+        let result = queue.with_chosen(now, "split", |scheduler| {
+            let policy = scheduler.split()?;
+            for account in changed.drain(..) {
+                policy.account(now, Account(account as u32), terms(&accounts[account]));
+            }
+            sets.since(*sent).for_each(|(set, members)| policy.causes(set, members));
+            if is_new {
+                dirty.iter().for_each(|(page, causes)| policy.dirtied(now, &page, causes, None));
+                for call in calls.iter().flatten() {
+                    if policy.entered(now, &call.system_call) == Verdict::Proceed {
+                        admitted.push(call.system_call.id);
+                    }
+                }
+            }
+            Some(call(policy))
+        });
+        self.sent = self.sets.count();
+        admitted.into_iter().for_each(|id| self.admit(queue, now, id));
+        result.flatten()
+    }
+}
+
+/// Stands for an agent that ended while its call was held.
+const GONE: usize = usize::MAX;
+
+const fn kind(operation: Operation, file: u64, bytes: u64) -> CallKind {
+    match operation {
+        Operation::Write => CallKind::Write { file: File(file), bytes },
+        Operation::Fsync => CallKind::Fsync { file: File(file) },
+        Operation::Create => CallKind::Create,
+        Operation::Mkdir => CallKind::Mkdir,
+    }
+}
+
+/// The terms of an account, as policies have them: a weight of 8 is the highest priority. Without an agent there are none: what its programs
+/// left, such as a read of one that continues, must not wait for tokens.
+fn terms(account: &AccountState) -> Terms {
+    let terms = if account.agents > 0 { account.terms } else { AccountTerms::default() };
+    let level = terms.weight.map_or(Priority::default().level, |weight| 8 - weight.clamp(1, 8));
+    Terms {
+        priority: Priority { class: PriorityClass::BestEffort, level },
+        rate: terms.rate,
+        fsync_deadline: terms.fsync_deadline_ns.map(Span::from_nanos),
+    }
+}
