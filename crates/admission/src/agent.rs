@@ -204,9 +204,10 @@ impl Agent {
                 Sync::Data => file.sync_data(),
             };
             let error = result.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
+            // First, as the program may end with this call, and the agent with the program.
+            shared.send(Message::Return { call: number });
             finish(shared.listener.as_fd(), call.id, error);
             shared.answered(call.id);
-            shared.send(Message::Return { call: number });
         };
         if thread::Builder::new().name("fsync".into()).spawn(work).is_err() {
             self.shared.proceed(call.id);
