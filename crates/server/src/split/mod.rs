@@ -4,7 +4,7 @@
 //! |---|---|
 //! | system calls | agents (`dwell exec`), which joined an account through the control socket |
 //! | pages | [`ObserveCauses`]: a BPF program on the attached device |
-//! | requests | each request gets the causes of the submissions that it was made of ([`Runs`]) |
+//! | requests | each request gets the causes of the submissions that it was made of (`Runs`) |
 //!
 //! If the scheduler has no part above the block layer, nothing is held. If events are lost, all pages are taken for clean, as it is unknown
 //! which are dirty: accounts are then charged when their requests arrive. Processes that joined no account are one account.
