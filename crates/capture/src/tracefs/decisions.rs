@@ -1,9 +1,7 @@
 //! The decisions of Dwell's elevators in the kernel, from the module's tracepoint.
 
-use std::fs::File;
-use std::io::{self, Read};
-
 use super::instance::Instance;
+use super::pipe::Pipe;
 use crate::error::Error;
 use crate::number::Number;
 
@@ -31,8 +29,7 @@ pub struct Decision {
 /// The decisions for one device, as long as this exists. Other tracing is not disturbed: the instance is its own.
 pub struct Decisions {
     /// Closed before the instance is removed.
-    pipe: File,
-    text: Vec<u8>,
+    pipe: Pipe,
     lost: u64,
     _instance: Instance,
 }
@@ -49,7 +46,7 @@ impl Decisions {
         instance.set(&format!("{EVENT}/filter"), &format!("dev == {}", major << 20 | minor))?;
         instance.set(&format!("{EVENT}/enable"), "1")?;
         let pipe = instance.pipe()?;
-        Ok(Self { pipe, text: Vec::new(), lost: 0, _instance: instance })
+        Ok(Self { pipe, lost: 0, _instance: instance })
     }
 
     /// Passes on what was decided since the last call; does not wait.
@@ -57,21 +54,9 @@ impl Decisions {
     /// # Errors
     /// The tracer cannot be read.
     pub fn take(&mut self, mut decided: impl FnMut(Decision)) -> Result<(), Error> {
-        let mut buffer = [0; 1 << 16];
-        loop {
-            match self.pipe.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(bytes) => self.text.extend_from_slice(&buffer[..bytes]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::io("reading the kernel's trace", error)),
-            }
-            let whole = self.text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-            for line in String::from_utf8_lossy(&self.text[..whole]).lines() {
-                self.lost += lost(line);
-                decision(line).into_iter().for_each(&mut decided);
-            }
-            self.text.drain(..whole);
+        for line in String::from_utf8_lossy(&self.pipe.lines()?).lines() {
+            self.lost += lost(line);
+            decision(line).into_iter().for_each(&mut decided);
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Instances of the kernel's tracer, and their removal after a kill.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 
+use super::pipe::Pipe;
 use crate::error::Error;
 use crate::process::{is_process, this_process};
 
@@ -41,12 +42,11 @@ impl Instance {
         fs::write(&path, value).map_err(|error| refused(&path, error))
     }
 
-    /// The trace, each event once; reads do not block.
-    pub(super) fn pipe(&self) -> Result<File, Error> {
+    pub(super) fn pipe(&self) -> Result<Pipe, Error> {
         let path = self.0.join("trace_pipe");
         let flags = OFlags::NONBLOCK.bits() as i32;
         let pipe = OpenOptions::new().read(true).custom_flags(flags).open(&path);
-        pipe.map_err(|error| refused(&path, error))
+        pipe.map(Pipe::new).map_err(|error| refused(&path, error))
     }
 }
 

@@ -7,9 +7,8 @@
 mod decisions;
 mod instance;
 mod line;
+mod pipe;
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -24,6 +23,7 @@ pub use decisions::{Decision, Decisions, Verdict};
 use instance::Instance;
 pub(crate) use instance::remove_those_left;
 use line::Line;
+use pipe::Pipe;
 
 /// How often the kernel's buffer is emptied while waiting.
 const ROUND: Duration = Duration::from_millis(100);
@@ -33,8 +33,7 @@ const UNDER_WAY_MAX: usize = 1 << 14;
 /// An instance of the kernel's tracer.
 pub(crate) struct Tracefs {
     /// Closed before the instance is removed.
-    pipe: File,
-    text: Vec<u8>,
+    pipe: Pipe,
     under_way: Option<Vec<Arrival>>,
     counts: Counts,
     _instance: Instance,
@@ -57,30 +56,18 @@ impl Tracefs {
         }
         let pipe = instance.pipe()?;
         let under_way = options.completions.then(Vec::new);
-        Ok(Self { pipe, text: Vec::new(), under_way, counts: Counts::default(), _instance: instance })
+        Ok(Self { pipe, under_way, counts: Counts::default(), _instance: instance })
     }
 
     /// Reads the available text.
     fn drain(&mut self, batch: &mut Batch) -> Result<(), Error> {
-        let mut buffer = [0; 1 << 16];
-        loop {
-            match self.pipe.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(bytes) => self.text.extend_from_slice(&buffer[..bytes]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Error::io("reading the kernel's trace", error)),
-            }
-        }
-        let text = std::mem::take(&mut self.text);
-        let whole = text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-        let lines = text[..whole].split(|&byte| byte == b'\n');
+        let text = self.pipe.lines()?;
+        let lines = text.split(|&byte| byte == b'\n');
         let mut lines: Vec<Line> = lines.filter_map(Line::parse).collect();
         // The kernel keeps one buffer per CPU and returns events out of order after a loss or during writes.
         lines.sort_by_key(Line::at);
         self.count_lost(&lines);
         lines.into_iter().for_each(|line| self.take_line(line, batch));
-        self.text = text[whole..].to_vec();
         Ok(())
     }
 
