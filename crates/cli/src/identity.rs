@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use capture::causes::{CauseEvent as Seen, CauseEvents};
+use capture::causes::CauseEvents;
 use capture::{Backend, Capture, Issuers, Options};
+use elevator::split::CauseEvent;
 use elevator::{Flags, Op, Process, Sector, Sectors};
-use server::split::{CauseEvent, CausesFactory, ObserveCauses};
+use server::split::{CausesFactory, ObserveCauses};
 use server::{Identify, IdentifyFactory, ServeError};
 
 /// By a BPF program on the attached device and its file systems.
@@ -14,38 +15,21 @@ pub(crate) fn causes_of_device() -> CausesFactory {
         let (events, notes) = CauseEvents::open(device)
             .map_err(|error| ServeError::Configuration(format!("--causes: {error}")))?;
         notes.iter().for_each(|note| say!("--causes: {note}"));
-        Ok(Box::new(Observer { events: Some(events), seen: Vec::new() }))
+        Ok(Box::new(Observer(Some(events))))
     })
 }
 
 /// Becomes nothing when it fails: then no cause is known, and that is reported once.
-struct Observer {
-    events: Option<CauseEvents>,
-    seen: Vec<Seen>,
-}
+struct Observer(Option<CauseEvents>);
 
 impl ObserveCauses for Observer {
     fn take(&mut self, events: &mut Vec<CauseEvent>) -> bool {
-        let Some(source) = &mut self.events else { return true };
-        let taken = source.take(&mut self.seen);
-        events.extend(self.seen.drain(..).map(translate));
-        taken.unwrap_or_else(|error| {
+        let Some(source) = &mut self.0 else { return true };
+        source.take(events).unwrap_or_else(|error| {
             say!("--causes: {error}; from now on causes are unknown");
-            self.events = None;
+            self.0 = None;
             false
         })
-    }
-}
-
-fn translate(seen: Seen) -> CauseEvent {
-    match seen {
-        Seen::Dirtied { process, file, offset, bytes } => {
-            CauseEvent::Dirtied { process, file, offset, bytes }
-        }
-        Seen::Dropped { file, offset, bytes } => CauseEvent::Dropped { file, offset, bytes },
-        Seen::Submitted { start, sectors, is_read, processes, file } => {
-            CauseEvent::Submitted { start, sectors, is_read, processes, file }
-        }
     }
 }
 

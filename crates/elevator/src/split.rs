@@ -16,8 +16,11 @@
 //! # Sources
 //! Yang et al., *Split-Level I/O Scheduling*, SOSP 2015: figure "Multi-Layer Hooks", section "Tags".
 
+use alloc::vec::Vec;
+
 use crate::request::{CauseSet, Priority};
 use crate::time::{Span, Time};
+use crate::{Sector, Sectors};
 
 /// The account that work is done for and charged to: a process, a virtual machine, a tenant. The host defines accounts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -98,6 +101,45 @@ pub struct Page {
     pub offset: u64,
     /// The number of bytes that will be written.
     pub bytes: u32,
+}
+
+/// What a host observes of a live device and its page cache, and reports to a policy as [`Split::dirtied`], [`Split::submitted`] and
+/// [`Split::freed`]. Files have the numbers of their inodes; processes are thread groups.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CauseEvent {
+    /// A folio of a file became dirty.
+    Dirtied {
+        /// The process; `None` for a kernel thread.
+        process: Option<u32>,
+        /// The file.
+        file: u64,
+        /// The offset, in bytes.
+        offset: u64,
+        /// Its size.
+        bytes: u32,
+    },
+    /// A folio left the page cache, dirty or not.
+    Dropped {
+        /// The file.
+        file: u64,
+        /// The offset, in bytes.
+        offset: u64,
+        /// Its size.
+        bytes: u32,
+    },
+    /// Sectors were submitted to the device.
+    Submitted {
+        /// The first sector.
+        start: Sector,
+        /// The length.
+        sectors: Sectors,
+        /// Whether it is a read.
+        is_read: bool,
+        /// The processes that caused it; empty if unknown.
+        processes: Vec<u32>,
+        /// The file and the offset, if it is data of one.
+        file: Option<(u64, u64)>,
+    },
 }
 
 /// An action that a split policy requests from the host.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use elevator::split::CauseEvent;
 use elevator::{Sector, Sectors};
 
 use super::owner::{Class, Owner};
@@ -20,44 +21,6 @@ const RUN: u16 = 1;
 const DIRTIED: u16 = 2;
 const SHARE: u16 = 3;
 const DROPPED: u16 = 4;
-
-/// What happened to pages of a file, or to the device. Files have the numbers of their inodes; processes are thread groups.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum CauseEvent {
-    /// A folio of a file became dirty.
-    Dirtied {
-        /// The process; `None` for a kernel thread.
-        process: Option<u32>,
-        /// The file.
-        file: u64,
-        /// The offset, in bytes.
-        offset: u64,
-        /// Its size.
-        bytes: u32,
-    },
-    /// A folio left the page cache, dirty or not.
-    Dropped {
-        /// The file.
-        file: u64,
-        /// The offset, in bytes.
-        offset: u64,
-        /// Its size.
-        bytes: u32,
-    },
-    /// Sectors were submitted to the device.
-    Submitted {
-        /// The first sector.
-        start: Sector,
-        /// The length.
-        sectors: Sectors,
-        /// Whether it is a read.
-        is_read: bool,
-        /// The processes that caused it; empty if unknown.
-        processes: Vec<u32>,
-        /// The file and the offset, if it is data of one.
-        file: Option<(u64, u64)>,
-    },
-}
 
 /// Reports a device's causes until it is dropped.
 pub struct CauseEvents {

@@ -27,7 +27,7 @@ use std::path::Path;
 use crate::error::Error;
 use crate::number::{Number, number_in, number_of};
 use cgroups::Cgroups;
-pub use events::{CauseEvent, CauseEvents};
+pub use events::CauseEvents;
 pub use owner::{Class, Owner, Transaction};
 use program::{DEVICES, Key, Program, Settings};
 use report::Sums;

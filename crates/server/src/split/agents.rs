@@ -29,7 +29,7 @@ impl Agent {
     }
 
     /// The messages that arrived; `None` if the agent has ended or sends nonsense.
-    pub(super) fn hear(&mut self) -> Option<Vec<Message>> {
+    pub(super) fn receive(&mut self) -> Option<Vec<Message>> {
         let mut received = [0; 128 * MESSAGE_BYTES];
         match (&self.stream).read(&mut received) {
             Ok(0) => return None,

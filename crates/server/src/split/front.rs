@@ -52,7 +52,7 @@ impl FrontEnd for Admission {
     }
 
     fn ready(&mut self, number: u32, host: &mut Host<'_>) {
-        with_host(host, |split, queue, now| split.hear(queue, now, number as usize));
+        with_host(host, |split, queue, now| split.receive(queue, now, number as usize));
     }
 
     fn answered(&mut self, _answer: Answer, _host: &mut Host<'_>) {}

@@ -23,7 +23,9 @@ use std::sync::mpsc::Receiver;
 use ::control::admission::{Message, Operation};
 use ::control::protocol::{AccountState, AccountTerms};
 use elevator::queue::Queue;
-use elevator::split::{Account, Action, CallId, CallKind, File, Page, Split, SystemCall, Terms, Verdict};
+use elevator::split::{
+    Account, Action, CallId, CallKind, CauseEvent, File, Page, Split, SystemCall, Terms, Verdict,
+};
 use elevator::{CauseSet, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
 
 use crate::ServeError;
@@ -33,44 +35,6 @@ use dirty::DirtyPages;
 pub(crate) use front::Admission;
 use runs::Runs;
 use sets::Sets;
-
-/// What is observed of the attached device.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum CauseEvent {
-    /// A part of a file became dirty.
-    Dirtied {
-        /// The process; `None` for the kernel.
-        process: Option<u32>,
-        /// The file.
-        file: u64,
-        /// The offset in bytes.
-        offset: u64,
-        /// The length in bytes.
-        bytes: u32,
-    },
-    /// A part of a file left the page cache.
-    Dropped {
-        /// The file.
-        file: u64,
-        /// The offset in bytes.
-        offset: u64,
-        /// The length in bytes.
-        bytes: u32,
-    },
-    /// Sectors were submitted.
-    Submitted {
-        /// The first sector.
-        start: Sector,
-        /// The length.
-        sectors: Sectors,
-        /// Whether it is a read.
-        is_read: bool,
-        /// The processes that caused it.
-        processes: Vec<u32>,
-        /// The file and the offset, if it is data of one.
-        file: Option<(u64, u64)>,
-    },
-}
 
 /// Observes the attached device. The device's thread calls it, so it must not wait.
 pub trait ObserveCauses: Send {
@@ -302,7 +266,7 @@ impl SplitHost {
         }
     }
 
-    /// Pages are dirty no more, which `notify` reports to the policy.
+    /// Removes pages that are no longer dirty. `notify` reports each to the policy.
     fn clean(
         &mut self,
         queue: &mut Queue<Watch>,
@@ -331,10 +295,10 @@ impl SplitHost {
     }
 
     /// Messages of an agent arrived, or its end.
-    fn hear(&mut self, queue: &mut Queue<Watch>, now: Time, index: usize) {
+    fn receive(&mut self, queue: &mut Queue<Watch>, now: Time, index: usize) {
         self.update(queue, now);
         let Some(agent) = self.agents.get_mut(index).and_then(Option::as_mut) else { return };
-        match agent.hear() {
+        match agent.receive() {
             Some(messages) => messages.into_iter().for_each(|message| match message {
                 Message::Enter { call, operation, process, file, bytes } => {
                     self.entered(queue, now, index, (call, process), kind(operation, file, bytes));
