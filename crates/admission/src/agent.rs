@@ -53,7 +53,7 @@ impl Shared {
         self.answered(id);
     }
 
-    /// Sends a message; whether the server is there.
+    /// Sends a message. `false` if the server's connection has ended.
     fn send(&self, message: Message) -> bool {
         let mut server = lock(&self.server);
         let sent = server.as_mut().is_some_and(|stream| stream.write_all(&message.to_bytes()).is_ok());
@@ -109,12 +109,12 @@ impl Agent {
         })
     }
 
-    /// Answers calls until no process has the filter any more.
+    /// Answers calls until the last process with the filter has ended.
     pub(crate) fn run(&mut self) {
         loop {
             let server = self.server.as_ref().map(AsRawFd::as_raw_fd);
             let [calls, messages] = poll(&self.shared.listener, server, -1);
-            if messages != 0 && !self.hear() {
+            if messages != 0 && !self.receive() {
                 self.let_all_continue();
             }
             match readiness(calls) {
@@ -155,7 +155,7 @@ impl Agent {
     }
 
     /// Reads messages; `false` if the connection ended.
-    fn hear(&mut self) -> bool {
+    fn receive(&mut self) -> bool {
         let Some(server) = &mut self.server else { return true };
         let mut received = [0; 128 * MESSAGE_BYTES];
         match server.read(&mut received) {

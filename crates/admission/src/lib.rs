@@ -136,7 +136,7 @@ fn install(filter: &mut [libc::sock_filter], agent: &UnixStream) -> io::Result<(
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_DFL);
         libc::signal(libc::SIGQUIT, libc::SIG_DFL);
-        // Until the agent and the keeper have the listener, nobody would answer.
+        // If the agent ends before it and the keeper have the listener, no process can answer this process's calls.
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }
     let listener = filter::install(filter)?;
@@ -146,7 +146,7 @@ fn install(filter: &mut [libc::sock_filter], agent: &UnixStream) -> io::Result<(
     if rustix::io::read(agent, &mut [0_u8; 1])? == 0 {
         return Err(io::ErrorKind::BrokenPipe.into());
     }
-    // Intercepted, and answered at once as there is no such file: then the agent and the keeper know where the numbers of calls begin.
+    // The agent answers this call at once, as the descriptor is invalid. Its number is the first of the calls' sequential numbers.
     // SAFETY: no such descriptor.
     unsafe {
         libc::fsync(-1);

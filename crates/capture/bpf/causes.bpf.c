@@ -551,7 +551,7 @@ int handle_stats(u64 *arguments)
 	u32 blocks = arguments[7];
 	struct task_struct *task = current_task();
 	u64 owner = cause(task, 0);
-	// What the kernel does for itself has no share unless nobody else has one.
+	// Kernel threads get no share of the transaction.
 	if (owner & KERNEL_THREAD)
 		return 0;
 	share(transaction(arguments[0], arguments[1]), owner, blocks + 1);

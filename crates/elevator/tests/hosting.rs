@@ -371,7 +371,7 @@ fn a_hold_is_reported_once_until_a_dispatch_or_a_different_hold() {
 
 #[test]
 fn hidden_processes_are_hidden_and_do_not_exit() {
-    for (identity, told, exits) in [
+    for (identity, expected, exits) in [
         (Identity::Shown, Some(Process::single(7)), 1),
         (Identity::Hidden, None, 0),
         (Identity::Same, Some(Process::single(1)), 0),
@@ -379,7 +379,7 @@ fn hidden_processes_are_hidden_and_do_not_exit() {
         let mut host = Host::new(Options { identity, ..Options::default() });
         let _ = host.read(7, 0);
         host.queue.exited(host.now, Process::single(7));
-        assert_eq!(host.record.inserted.borrow()[0].process, told, "{identity:?}");
+        assert_eq!(host.record.inserted.borrow()[0].process, expected, "{identity:?}");
         assert_eq!(host.record.exited.get(), exits, "{identity:?}");
     }
 }

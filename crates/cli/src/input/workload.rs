@@ -20,10 +20,10 @@ use evaluation::text_file;
 /// What stands for standard input where a recording's file is asked for.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
-/// A workload, and what must be said about how it was understood.
+/// A workload, with notes about its interpretation.
 pub(crate) struct Opened {
     pub(crate) workload: Box<dyn Workload>,
-    pub(crate) said: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// What of it is missing.
     pub(crate) missing: Vec<String>,
     /// Whether requests arrive at given times, however fast the device is.
@@ -82,7 +82,7 @@ fn head(name: &str) -> std::io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// What is said of a recording where a program's script is asked for, if `name` is one.
+/// The error for a recording in place of a program's script, if `name` is one.
 pub(crate) fn no_script(name: &str) -> Option<Error> {
     let file = File::open(name).ok().filter(|_| Path::new(name).is_file())?;
     let mut recording = traces::open(name, Box::new(file), &Options::default()).ok()?;
@@ -96,8 +96,8 @@ pub(crate) fn no_script(name: &str) -> Option<Error> {
 fn job_file(path: &str) -> Result<Opened, Error> {
     let text = text_file::read(path, "job file")?;
     let jobs = JobFile::parse(path, &text).map_err(|e| Error::Input(e.to_string()))?;
-    let said = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
-    Ok(Opened { workload: Box::new(jobs), said, missing: Vec::new(), by_time: false })
+    let notes = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
+    Ok(Opened { workload: Box::new(jobs), notes, missing: Vec::new(), by_time: false })
 }
 
 fn builtin(text: &str) -> Result<Opened, Error> {
@@ -111,7 +111,7 @@ fn builtin(text: &str) -> Result<Opened, Error> {
         )));
     };
     let workload = builtin.build(&settings).map_err(|e| Error::Usage(e.to_string()))?;
-    Ok(Opened { workload, said: Vec::new(), missing: Vec::new(), by_time: false })
+    Ok(Opened { workload, notes: Vec::new(), missing: Vec::new(), by_time: false })
 }
 
 /// `name{key=value, key=value}` taken apart.
@@ -199,16 +199,16 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
             }
         }
     };
-    let (replay, mut said) = if how.open {
+    let (replay, mut notes) = if how.open {
         (at_times(path, &mut recording, &mut next)?, Vec::new())
     } else {
         in_loops(path, &mut recording, &mut next)?
     };
     // Without completions, `in_loops` replays by time stamps as well, and adds a note.
-    let by_time = how.open || !said.is_empty();
+    let by_time = how.open || !notes.is_empty();
     if left_out > 0 {
         let requests = counted(left_out, "request");
-        said.push(format!("{path}: {requests} that do not read are left out; --allow-writes replays them"));
+        notes.push(format!("{path}: {requests} that do not read are left out; --allow-writes replays them"));
     }
     if replay.requests() == 0 {
         let skips = recording.skips().to_string().replace('\n', "; ");
@@ -216,17 +216,17 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
         return Err(Error::Input(format!("{path}: holds no request that could be replayed{skips}")));
     }
     let interpretation = recording.interpretation();
-    said.insert(0, format!("{path}: {interpretation}"));
-    said.extend(interpretation.doubt());
+    notes.insert(0, format!("{path}: {interpretation}"));
+    notes.extend(interpretation.doubt());
     let devices = recording.devices().iter().filter(|device| device.requests > 0).count();
     if reading.device.as_deref() == Some("all") && devices > 1 {
-        said.push(format!("{path}: its {devices} devices are replayed on one, each at its own addresses"));
+        notes.push(format!("{path}: its {devices} devices are replayed on one, each at its own addresses"));
     }
     let (faults, oddities): (Vec<_>, Vec<_>) =
         recording.skips().lines().partition(|(oddity, _)| oddity.is_fault());
     let lines = |of: Vec<(_, String)>| of.into_iter().map(|(_, line)| format!("{path}: {line}"));
-    said.extend(lines(oddities));
-    Ok(Opened { workload: Box::new(replay), said, missing: lines(faults).collect(), by_time })
+    notes.extend(lines(oddities));
+    Ok(Opened { workload: Box::new(replay), notes, missing: lines(faults).collect(), by_time })
 }
 
 /// Returns the next record that is replayed.

@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         workload: workload.workload.describe(),
         drive: device.describe(),
         queue: describe(&options),
-        notices: ticks(&specs).into_iter().chain([&workload.said, device.notes()].concat()).collect(),
+        notices: ticks(&specs).into_iter().chain([&workload.notes, device.notes()].concat()).collect(),
         missing: workload.missing,
     };
     arguments.output.say(&comparison);

@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &ReplayArguments, catalogue: Catalogue) -> Result<(
         }
     };
     note(&opened.workload.describe());
-    opened.said.iter().chain(&opened.missing).for_each(|line| note(line));
+    opened.notes.iter().chain(&opened.missing).for_each(|line| note(line));
     // Settings that an earlier run left are restored first, so that they do not count as the previous ones.
     let backups = Path::new(settings_backup::DIRECTORY);
     settings_backup::restore_leftovers(backups, Path::new("/sys/block"))

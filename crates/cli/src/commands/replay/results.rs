@@ -43,7 +43,7 @@ impl Spread {
         Some(Self { median, least: *values.first()?, most: *values.last()? })
     }
 
-    /// Whether two results cannot be told apart: their ranges overlap, or their medians are equal within [`TIE`].
+    /// Whether the difference of two results is not significant: their ranges overlap, or their medians are equal within [`TIE`].
     fn ties(self, other: Self) -> bool {
         let overlap = self.least <= other.most && other.least <= self.most;
         overlap || (self.median - other.median).abs() <= TIE * self.median.abs().max(other.median.abs())
@@ -157,7 +157,7 @@ impl Results<'_> {
         let firsts = ranked.iter().filter(|(_, rank, _)| *rank == 1).count();
         if firsts == ranked.len() && firsts > 1 {
             lines.push(
-                "The rounds do not tell the schedulers apart: more --rounds, or keep the present one."
+                "The rounds show no difference between the schedulers: use more --rounds, or keep the present one."
                     .to_owned(),
             );
         }

@@ -42,10 +42,10 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
     }
     arguments.output.check()?;
     let opened = open(&arguments.script, arguments.scale);
-    let (scenario, said) = opened.map_err(|error| no_script(&arguments.script).unwrap_or(error))?;
+    let (scenario, notes) = opened.map_err(|error| no_script(&arguments.script).unwrap_or(error))?;
     let setup = RunSetup::open(scenario, chosen(arguments))?;
     let specs = schedulers(arguments, &setup, catalogue)?;
-    let comparison = comparison(&setup, &specs, said);
+    let comparison = comparison(&setup, &specs, notes);
     arguments.output.say(&comparison);
     let runs = all(arguments, &setup, &specs, arguments.output.picture())?;
     let is_cut = runs.iter().all(|run| run.cut);
@@ -95,8 +95,8 @@ fn open(name: &str, scale: f64) -> Result<(Scenario, Vec<String>), Error> {
     if scale < 1.0 {
         return Err(Error::Usage("--scale is for scripts; set size= in a job file".to_owned()));
     }
-    let said = jobs.notes.iter().cloned().chain(jobs.one_by_one()).collect();
-    Ok((Scenario::of_jobs(&jobs), said))
+    let notes = jobs.notes.iter().cloned().chain(jobs.one_by_one()).collect();
+    Ok((Scenario::of_jobs(&jobs), notes))
 }
 
 fn schedulers(arguments: &RunArguments, setup: &RunSetup, catalogue: Catalogue) -> Result<Vec<Spec>, Error> {
@@ -109,10 +109,10 @@ fn schedulers(arguments: &RunArguments, setup: &RunSetup, catalogue: Catalogue) 
     }
 }
 
-fn comparison(setup: &RunSetup, specs: &[Spec], mut said: Vec<String>) -> Comparison {
+fn comparison(setup: &RunSetup, specs: &[Spec], mut notes: Vec<String>) -> Comparison {
     let contents = &setup.scenario.contents;
-    said.insert(0, format!("machine: {}, {}", setup.machine.name, setup.machine.about));
-    said.insert(
+    notes.insert(0, format!("machine: {}, {}", setup.machine.name, setup.machine.about));
+    notes.insert(
         1,
         format!(
             "on the disk: {} files, {}",
@@ -121,15 +121,15 @@ fn comparison(setup: &RunSetup, specs: &[Spec], mut said: Vec<String>) -> Compar
         ),
     );
     if setup.scenario.scale < 1.0 {
-        said.push(format!("scale {}: data, operations and memory", setup.scenario.scale));
+        notes.push(format!("scale {}: data, operations and memory", setup.scenario.scale));
     }
-    said.extend_from_slice(setup.device.notes());
-    said.extend(ticks(specs));
+    notes.extend_from_slice(setup.device.notes());
+    notes.extend(ticks(specs));
     Comparison {
         workload: setup.scenario.page.about.clone(),
         drive: setup.device.describe(),
         queue: describe(&setup.options()),
-        notices: said,
+        notices: notes,
         missing: Vec::new(),
     }
 }
