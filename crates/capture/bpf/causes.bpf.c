@@ -133,7 +133,6 @@ enum pageflags { PG_head = 1 };
 static void *(*const map_lookup)(void *, const void *) = (void *)1;
 static long (*const map_update)(void *, const void *, const void *, u64) = (void *)2;
 static long (*const map_delete)(void *, const void *) = (void *)3;
-static u64 (*const ktime_get_ns)(void) = (void *)5;
 static u64 (*const current_cgroup)(void) = (void *)80;
 static long (*const read_kernel)(void *, u32, const void *) = (void *)113;
 static long (*const ringbuf_output)(void *, void *, u64, u64) = (void *)130;
@@ -154,7 +153,7 @@ static struct task_struct *(*const current_task)(void) = (void *)158;
 #define DEVICES 8
 const volatile u32 devices[DEVICES]; // major << 20 | minor of the whole disk and of the devices on top of it
 const volatile u32 by_cgroup;	     // accounts are cgroups, not processes
-const volatile u32 stream;	     // report events
+const volatile u32 stream;	     // report events, and keep no totals
 
 // Folios of a bio are STEPS * STEPS at most; the rest of a longer one is charged like its last folio.
 #define STEPS 128
@@ -215,17 +214,14 @@ struct epoch {
 };
 
 struct event {
-	u64 at;
 	u64 owner;
 	u64 second;
 	u64 file;
 	u64 offset;
 	u64 sector;
 	u32 bytes;
-	u32 submitter;
 	u16 kind;
 	u16 class;
-	u32 device;
 };
 
 #define UINT(name, value) int(*name)[value]
@@ -322,23 +318,24 @@ static inline u64 cause(struct task_struct *task, u32 dirtied)
 
 static inline void report(struct event *event)
 {
-	// The reader looks by itself: a wake-up for each page would cost more than everything else here.
+	// The reader polls: a wake-up for each page would cost more than everything else here.
 	if (ringbuf_output(&events, event, sizeof(*event), NO_WAKEUP))
 		__sync_fetch_and_add(&lost, 1);
 }
 
 static inline void share(u64 whose, u64 owner, u64 blocks)
 {
+	if (stream) {
+		struct event event = { .owner = whose, .second = owner, .offset = blocks, .kind = SHARE };
+		report(&event);
+		return;
+	}
 	struct share_key key = { whose, owner };
 	u64 *known = map_lookup(&shares, &key);
 	if (known)
 		__sync_fetch_and_add(known, blocks);
 	else
 		map_update(&shares, &key, &blocks, 0);
-	if (stream) {
-		struct event event = { .owner = whose, .second = owner, .offset = blocks, .kind = SHARE };
-		report(&event);
-	}
 }
 
 static inline void wrote(u64 space, u64 owner)
@@ -364,14 +361,13 @@ static inline u64 page_bytes(struct folio *folio)
 	return 4096ull << (order & 0x1f);
 }
 
-static inline void note_dirty(struct place *at, u64 file, u64 owner, u64 meta, u32 bytes, u32 device)
+static inline void note_dirty(struct place *at, u64 file, u64 owner, u64 meta, u32 bytes)
 {
 	struct owners new = { owner, 0, meta };
 	map_update(&pages, at, &new, 0);
 	if (stream) {
-		struct event event = { .at = ktime_get_ns(), .owner = owner, .file = file,
-				       .offset = at->index << 12, .bytes = bytes, .kind = DIRTIED,
-				       .class = meta ? META : DATA, .device = device };
+		struct event event = { .owner = owner, .file = file, .offset = at->index << 12,
+				       .bytes = bytes, .kind = DIRTIED, .class = meta ? META : DATA };
 		report(&event);
 	}
 }
@@ -404,13 +400,12 @@ int dirty_folio(u64 *arguments)
 		return 0;
 	struct task_struct *task = current_task();
 	struct place at = { (u64)space, folio->index };
-	u32 device = super->s_dev;
 	u32 bytes = page_bytes(folio);
 	int is_btrfs = magic == BTRFS_MAGIC;
 	int meta = is_btrfs && inode->i_ino == BTREE_INODE;
 	u64 owner = cause(task, meta ? 0 : bytes);
 	if (is_btrfs) {
-		u64 now = running(device);
+		u64 now = running(super->s_dev);
 		if (!(owner & KERNEL_THREAD))
 			share(now, owner, bytes >> 12);
 		else if (meta)
@@ -418,7 +413,7 @@ int dirty_folio(u64 *arguments)
 	}
 	if (!meta)
 		wrote((u64)space, owner);
-	note_dirty(&at, inode->i_ino, owner, meta, bytes, device);
+	note_dirty(&at, inode->i_ino, owner, meta, bytes);
 	return 0;
 }
 
@@ -445,7 +440,7 @@ int dirty_buffer(u64 *arguments)
 		known->second = owner;
 		return 0;
 	}
-	note_dirty(&at, 0, owner, meta, bytes, bdev->bd_dev);
+	note_dirty(&at, 0, owner, meta, bytes);
 	return 0;
 }
 
@@ -492,10 +487,9 @@ int drop_folio(u64 *arguments)
 	struct owners *known = map_lookup(&pages, &at);
 	if (!known || known->meta)
 		return 0;
-	u64 owner = known->first;
 	map_delete(&pages, &at);
-	struct event event = { .at = ktime_get_ns(), .owner = owner, .file = space->host->i_ino,
-			       .offset = at.index << 12, .bytes = page_bytes(folio), .kind = DROPPED };
+	struct event event = { .file = space->host->i_ino, .offset = at.index << 12,
+			       .bytes = page_bytes(folio), .kind = DROPPED };
 	report(&event);
 	return 0;
 }
@@ -657,7 +651,6 @@ struct walk {
 	u16 class;
 	u16 usual; // the class of a page that was not seen to become dirty
 	u32 submitter;
-	u32 device;
 };
 
 static inline u64 inode_of(u64 space)
@@ -675,21 +668,22 @@ static inline void end_run(struct walk *walk)
 	u32 bytes = walk->run;
 	if (!bytes)
 		return;
-	u64 requests = !walk->first || owner != walk->first;
-	if (!walk->first)
-		walk->first = owner;
-	u32 submitter = owner == walk->task ? 0 : walk->submitter;
-	u32 others = walk->second ? bytes / 2 : 0;
-	add(owner, walk->class, submitter, bytes - others, requests);
-	if (others)
-		add(walk->second, walk->class, submitter, others, requests);
 	if (stream) {
 		u64 inode = walk->file ? inode_of(walk->file) : 0;
-		struct event event = { .at = ktime_get_ns(), .owner = owner, .second = walk->second,
-				       .file = inode, .offset = walk->offset, .sector = walk->sector,
-				       .bytes = bytes, .submitter = walk->submitter, .kind = RUN,
-				       .class = walk->class, .device = walk->device };
+		struct event event = { .owner = owner, .second = walk->second, .file = inode,
+				       .offset = walk->offset, .sector = walk->sector, .bytes = bytes,
+				       .kind = RUN, .class = walk->class };
 		report(&event);
+	} else {
+		// Without a reader that removes totals, the map would be full after 32,768 transactions.
+		u64 requests = !walk->first || owner != walk->first;
+		if (!walk->first)
+			walk->first = owner;
+		u32 submitter = owner == walk->task ? 0 : walk->submitter;
+		u32 others = walk->second ? bytes / 2 : 0;
+		add(owner, walk->class, submitter, bytes - others, requests);
+		if (others)
+			add(walk->second, walk->class, submitter, others, requests);
 	}
 	walk->sector += bytes >> 9;
 	walk->run = 0;
@@ -771,7 +765,7 @@ global int steps(struct walk *walk)
 	return 1;
 }
 
-// What is known of a bio apart from its pages.
+// The owner and class of those of a bio's pages that were not seen to become dirty.
 static inline void expect(struct walk *walk, struct bio *bio, struct task_struct *task, int meta)
 {
 	u32 pid = task->pid;
@@ -830,7 +824,6 @@ int bio_queue(u64 *arguments)
 	struct walk walk = { .task = me(task, 0) };
 	walk.submitter = is_thread(task) ? task->pid : task->tgid;
 	walk.sector = bio->bi_iter.bi_sector;
-	walk.device = bdev->bd_dev;
 	if (op == OP_READ) {
 		u64 owner = is_thread(task) ? behalf_of(task) : 0;
 		walk.owner = owner ? owner : walk.task;

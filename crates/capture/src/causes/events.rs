@@ -6,16 +6,14 @@ use elevator::split::CauseEvent;
 use elevator::{Sector, Sectors};
 
 use super::owner::{Class, Owner};
-use super::program::{Program, Settings};
+use super::program::{EVENT_BYTES, Program, Settings};
 use super::shares::Shares;
 use super::{CausesOptions, observed, whole_disk};
 use crate::error::Error;
 use crate::number::number_of;
 
-/// Memory between the kernel and the reader: 65,536 events.
+/// Memory between the kernel and the reader: 74,898 events of 48 bytes, each with a header of 8.
 const RING_BYTES: u32 = 4 << 20;
-/// Bytes of `struct event` of `bpf/causes.bpf.c`.
-const EVENT_BYTES: usize = 64;
 
 const RUN: u16 = 1;
 const DIRTIED: u16 = 2;
@@ -48,21 +46,26 @@ impl CauseEvents {
     /// # Errors
     /// The kernel's maps cannot be read.
     pub fn take(&mut self, events: &mut Vec<CauseEvent>) -> Result<bool, Error> {
+        let mut has_events = false;
         while let Some(bytes) = self.program.event() {
+            has_events = true;
             events.extend(self.parse(&bytes));
+        }
+        // Events are lost only while the ring is full. The count costs a system call, and this is called for each request.
+        if !has_events {
+            return Ok(true);
         }
         let lost = self.program.lost()?;
         Ok(std::mem::replace(&mut self.lost, lost) == lost)
     }
 
-    fn parse(&mut self, bytes: &[u8]) -> Option<CauseEvent> {
-        let bytes: &[u8; EVENT_BYTES] = bytes.try_into().ok()?;
+    fn parse(&mut self, bytes: &[u8; EVENT_BYTES]) -> Option<CauseEvent> {
         // The program is built for little-endian machines only.
         let long = |at: usize| u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|byte| bytes[at + byte]));
         let short = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let (owner, second, file, offset) = (Owner::parse(long(8)), long(16), long(24), long(32));
-        let (sector, length, class) = (long(40), long(48) as u32, Class::parse(u32::from(short(58))));
-        match short(56) {
+        let (owner, second, file, offset) = (Owner::parse(long(0)), long(8), long(16), long(24));
+        let (sector, length, class) = (long(32), long(40) as u32, Class::parse(u32::from(short(46))));
+        match short(44) {
             DIRTIED if class == Class::Data => {
                 Some(CauseEvent::Dirtied { process: process(owner), file, offset, bytes: length })
             }

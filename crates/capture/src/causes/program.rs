@@ -15,6 +15,9 @@ static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/causes.bpf.o");
 /// `DEVICES` of the program.
 pub(super) const DEVICES: usize = 8;
 
+/// Bytes of `struct event` of the program.
+pub(super) const EVENT_BYTES: usize = 48;
+
 /// Programs without which nothing is attributed: the name and the tracepoint. The last one starts the accounting.
 const NEEDED: [(&str, &str); 4] = [
     ("dirty_folio", "writeback_dirty_folio"),
@@ -149,20 +152,18 @@ impl Program {
         };
         entries(&self.shares).map(|all| all.into_iter().filter_map(parsed).collect())
     }
-}
 
-impl Program {
     /// Totals that found no room, and events.
     pub(super) fn lost(&self) -> Result<u64, Error> {
         self.lost.get(&0, 0).map_err(|error| Error::kernel("reading a BPF map", error))
     }
 
     /// The next event, as the program wrote it.
-    pub(super) fn event(&mut self) -> Option<Vec<u8>> {
-        self.events.next().map(|bytes| bytes.to_vec())
+    pub(super) fn event(&mut self) -> Option<[u8; EVENT_BYTES]> {
+        self.events.next()?[..].try_into().ok()
     }
 
-    /// Removes a total that grows no more.
+    /// Removes a total that is final.
     pub(super) fn remove(&mut self, key: Key) {
         let _ = self.totals.remove(&[key.owner.raw(), u64::from(key.submitter) << 32 | key.class as u64]);
     }

@@ -14,7 +14,7 @@ use crate::poller::{Interest, Source};
 use crate::statistics::Watch;
 
 /// How often the kernel's events are read while agents are connected, and otherwise: before the memory between the kernel and this thread is
-/// full, which takes 65,536 pages.
+/// full, which takes 74,898 events.
 const BUSY: Duration = Duration::from_millis(5);
 const QUIET: Duration = Duration::from_millis(50);
 
