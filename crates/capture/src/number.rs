@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
@@ -17,6 +17,17 @@ pub(crate) fn number_of(path: &Path) -> Result<Number, Error> {
     }
     let device = metadata.rdev();
     Ok((rustix::fs::major(device), rustix::fs::minor(device)))
+}
+
+/// A device's directory.
+pub(crate) fn place(sysfs: &Path, (major, minor): Number) -> PathBuf {
+    sysfs.join(format!("dev/block/{major}:{minor}"))
+}
+
+/// The directories of a disk's partitions.
+pub(crate) fn partitions(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).filter(|path| path.join("partition").exists())
 }
 
 /// `8:1` in a device's directory.

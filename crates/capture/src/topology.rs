@@ -10,7 +10,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::number::{Number, number_in, number_of};
+use crate::number::{Number, number_in, number_of, place};
 
 /// The type of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -372,10 +372,6 @@ fn node_of(name: &str) -> PathBuf {
     PathBuf::from(format!("/dev/{}", name.replace('!', "/")))
 }
 
-fn place(sysfs: &Path, (major, minor): Number) -> PathBuf {
-    sysfs.join(format!("dev/block/{major}:{minor}"))
-}
-
 /// The device that holds a file, or that the file is.
 #[must_use]
 pub fn home(file: &Path) -> Option<Number> {
@@ -526,15 +522,22 @@ mod tests {
         assert_eq!([(253, 0), (253, 1), (8, 1), (8, 0)].map(itself), ["dm-0", "dm-1", "sda", "sda"]);
     }
 
-    #[test]
-    fn a_loop_device_or_the_disk_below_its_file_schedules() {
-        let tree = Tree::new("loop");
+    const ON_DISK: (&str, &str) = ("loop/backing_file", "/on/sda1/image");
+
+    /// Two loop devices over files of a disk, without and with a scheduler, and one over a file in memory.
+    fn loop_devices(name: &str) -> Tree {
+        let tree = Tree::new(name);
         tree.device("ata1/block/sda", (8, 0), &[NONE], &[]);
         tree.device("ata1/block/sda/sda1", (8, 1), &[("partition", "1")], &[]);
-        let on_disk = ("loop/backing_file", "/on/sda1/image");
-        tree.device("virtual/block/loop0", (7, 0), &[NONE, on_disk], &[]);
-        tree.device("virtual/block/loop1", (7, 1), &[BFQ, on_disk], &[]);
+        tree.device("virtual/block/loop0", (7, 0), &[NONE, ON_DISK], &[]);
+        tree.device("virtual/block/loop1", (7, 1), &[BFQ, ON_DISK], &[]);
         tree.device("virtual/block/loop2", (7, 2), &[NONE, ("loop/backing_file", "/in/memory")], &[]);
+        tree
+    }
+
+    #[test]
+    fn a_loop_device_or_the_disk_below_its_file_schedules() {
+        let tree = loop_devices("loop");
         let scheduling = |number| tree.stack(number).scheduling().unwrap().names();
         assert_eq!([scheduling((7, 0)), scheduling((7, 1)), scheduling((7, 2))], ["sda", "loop1", "loop2"]);
     }
@@ -542,14 +545,8 @@ mod tests {
     /// A loop device whose file lay on the system disk once switched that disk's scheduler.
     #[test]
     fn the_disk_below_a_loop_device_is_out_of_reach_unless_it_is_followed() {
-        let tree = Tree::new("reach");
-        tree.device("ata1/block/sda", (8, 0), &[NONE], &[]);
-        tree.device("ata1/block/sda/sda1", (8, 1), &[("partition", "1")], &[]);
-        let on_disk = ("loop/backing_file", "/on/sda1/image");
-        tree.device("virtual/block/loop0", (7, 0), &[NONE, on_disk], &[]);
-        tree.device("virtual/block/loop1", (7, 1), &[BFQ, on_disk], &[]);
-        tree.device("virtual/block/loop2", (7, 2), &[NONE, ("loop/backing_file", "/in/memory")], &[]);
-        tree.device("virtual/block/loop3", (7, 3), &[on_disk], &[]);
+        let tree = loop_devices("reach");
+        tree.device("virtual/block/loop3", (7, 3), &[ON_DISK], &[]);
         let loops = ["virtual/block/loop0", "virtual/block/loop3"];
         tree.device("virtual/block/dm-0", (253, 0), &[("dm/name", "crypt")], &loops[..1]);
         tree.device("virtual/block/md0", (9, 0), &[("md/level", "raid1")], &loops);

@@ -25,10 +25,10 @@ use std::fs;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::number::{Number, number_in, number_of};
+use crate::number::{Number, number_in, number_of, partitions, place};
 use cgroups::Cgroups;
 pub use events::CauseEvents;
-pub use owner::{Class, Owner, Transaction};
+use owner::Owner;
 use program::{DEVICES, Key, Program, Settings};
 use report::Sums;
 pub use report::{Amount, Caused, CausesReport, Delegated};
@@ -198,11 +198,10 @@ impl Causes {
 }
 
 /// The disk that a partition is on, or the device itself.
-fn whole_disk((major, minor): Number) -> Number {
-    let directory = format!("/sys/dev/block/{major}:{minor}");
-    let parent = fs::canonicalize(&directory).ok().and_then(|path| path.parent().map(Path::to_path_buf));
-    let is_partition = Path::new(&directory).join("partition").exists();
-    parent.filter(|_| is_partition).and_then(|parent| number_in(&parent)).unwrap_or((major, minor))
+fn whole_disk(number: Number) -> Number {
+    let partition = fs::canonicalize(place(Path::new("/sys"), number)).ok();
+    let partition = partition.filter(|path| path.join("partition").exists());
+    partition.and_then(|path| number_in(path.parent()?)).unwrap_or(number)
 }
 
 /// The disk, then the disks above it, as device mapper and RAID, as far as there is room.
@@ -210,11 +209,8 @@ fn observed(disk: Number) -> [u32; DEVICES] {
     let mut found = vec![disk];
     let mut next = 0;
     while next < found.len() {
-        let (major, minor) = found[next];
-        let directory = format!("/sys/dev/block/{major}:{minor}");
-        let partitions = fs::read_dir(&directory).into_iter().flatten().flatten();
-        let partitions = partitions.map(|entry| entry.path()).filter(|path| path.join("partition").exists());
-        for below in std::iter::once(Path::new(&directory).to_path_buf()).chain(partitions) {
+        let directory = place(Path::new("/sys"), found[next]);
+        for below in std::iter::once(directory.clone()).chain(partitions(&directory)) {
             for holder in fs::read_dir(below.join("holders")).into_iter().flatten().flatten() {
                 found.extend(number_in(&holder.path()).filter(|number| !found.contains(number)));
             }

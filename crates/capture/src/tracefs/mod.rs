@@ -17,7 +17,7 @@ use elevator::{Op, Sector};
 
 use crate::error::Error;
 use crate::event::{Arrival, Batch, Completed};
-use crate::number::{Number, number_in};
+use crate::number::{Number, number_in, partitions, place};
 use crate::source::{Backend, Counts, Options, Source};
 pub use decisions::{Decision, Decisions, Verdict};
 use instance::Instance;
@@ -148,10 +148,7 @@ fn take_completed(
 
 /// The disk and its partitions: submissions name their target, completions the disk.
 fn filter(sysfs: &Path, disk: Number) -> String {
-    let directory = sysfs.join(format!("dev/block/{}:{}", disk.0, disk.1));
-    let parts = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let parts = parts.filter(|part| part.path().join("partition").exists());
-    let parts = parts.filter_map(|part| number_in(&part.path()));
+    let parts = partitions(&place(sysfs, disk)).filter_map(|part| number_in(&part));
     let tests =
         std::iter::once(disk).chain(parts).map(|(major, minor)| format!("dev == {}", major << 20 | minor));
     tests.collect::<Vec<_>>().join(" || ")
