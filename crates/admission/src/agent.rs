@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use control::admission::{MESSAGE_BYTES, Message};
+use control::admission::{MESSAGE_BYTES, Message, take};
 
 use crate::call::{Sync, Wanted, wanted};
 use crate::device::{Served, find};
@@ -53,6 +53,12 @@ impl Shared {
         self.answered(id);
     }
 
+    /// Lets an admitted call continue, whose end the kernel does not report.
+    fn let_continue(&self, number: u32, id: u64) {
+        self.proceed(id);
+        self.send(Message::Return { call: number });
+    }
+
     /// Sends a message. `false` if the server's connection has ended.
     fn send(&self, message: Message) -> bool {
         let mut server = lock(&self.server);
@@ -66,7 +72,7 @@ impl Shared {
 
 /// A call that waits for the server.
 struct Held {
-    call: Intercepted,
+    id: u64,
     wanted: Wanted,
     process: u32,
 }
@@ -113,7 +119,7 @@ impl Agent {
     pub(crate) fn run(&mut self) {
         loop {
             let server = self.server.as_ref().map(AsRawFd::as_raw_fd);
-            let [calls, messages] = poll(&self.shared.listener, server, -1);
+            let [calls, messages] = poll(&self.shared.listener, server);
             if messages != 0 && !self.receive() {
                 self.let_all_continue();
             }
@@ -139,18 +145,18 @@ impl Agent {
         let number = self.next;
         self.next = self.next.wrapping_add(1);
         let Wanted { operation, file, bytes, .. } = wanted;
-        self.held.insert(number, Held { call, wanted, process });
+        self.held.insert(number, Held { id: call.id, wanted, process });
         if !self.shared.send(Message::Enter { call: number, operation, process, file, bytes }) {
             self.let_all_continue();
         }
     }
 
-    /// The server ended, or makes no sense: from now on nothing is held.
+    /// The server ended or sent an invalid message: no call is held any more.
     fn let_all_continue(&mut self) {
         self.server = None;
         *lock(&self.shared.server) = None;
         for (_, held) in std::mem::take(&mut self.held) {
-            self.shared.proceed(held.call.id);
+            self.shared.proceed(held.id);
         }
     }
 
@@ -163,10 +169,7 @@ impl Agent {
             Ok(length) => self.buffer.extend(&received[..length]),
             Err(error) => return error.kind() == io::ErrorKind::Interrupted,
         }
-        let whole = self.buffer.len() / MESSAGE_BYTES * MESSAGE_BYTES;
-        let messages: Vec<u8> = self.buffer.drain(..whole).collect();
-        let (messages, _) = messages.as_chunks::<MESSAGE_BYTES>();
-        messages.iter().all(|message| self.obey(Message::parse(message)))
+        take(&mut self.buffer).into_iter().all(|message| self.obey(message))
     }
 
     fn obey(&mut self, message: Option<Message>) -> bool {
@@ -188,12 +191,10 @@ impl Agent {
     }
 
     fn admit(&self, number: u32, held: Held) {
-        let Held { call, wanted, process } = held;
+        let Held { id, wanted, process } = held;
         let file = wanted.sync.and_then(|sync| Some((sync, descriptor_of(process, wanted.descriptor?)?)));
         let Some((sync, file)) = file else {
-            self.shared.proceed(call.id);
-            self.shared.send(Message::Return { call: number });
-            return;
+            return self.shared.let_continue(number, id);
         };
         // The kernel does not report the end of a call that continues, and the scheduler needs that of an fsync. The same open file: an
         // error is reported once to each.
@@ -206,12 +207,11 @@ impl Agent {
             let error = result.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
             // First, as the program may end with this call, and the agent with the program.
             shared.send(Message::Return { call: number });
-            finish(shared.listener.as_fd(), call.id, error);
-            shared.answered(call.id);
+            finish(shared.listener.as_fd(), id, error);
+            shared.answered(id);
         };
         if thread::Builder::new().name("fsync".into()).spawn(work).is_err() {
-            self.shared.proceed(call.id);
-            self.shared.send(Message::Return { call: number });
+            self.shared.let_continue(number, id);
         }
     }
 

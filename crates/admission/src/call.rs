@@ -99,7 +99,7 @@ fn on_descriptor(call: &Intercepted, at: usize, bytes: &Bytes, served: &mut Serv
         return None;
     }
     let operation = match call.number {
-        libc::SYS_fsync | libc::SYS_fdatasync => Operation::Fsync,
+        _ if sync.is_some() => Operation::Fsync,
         libc::SYS_ftruncate | libc::SYS_fallocate => Operation::Create,
         _ => Operation::Write,
     };

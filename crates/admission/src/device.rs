@@ -60,10 +60,7 @@ impl Served {
 
     /// A line of `mountinfo`. The number of a file system over several devices (btrfs) is not that of a device; its source is one.
     fn is_served(&self, line: &str) -> bool {
-        let number = line.split(' ').nth(2).and_then(|text| {
-            let (major, minor) = text.split_once(':')?;
-            Some((major.parse().ok()?, minor.parse().ok()?))
-        });
+        let number = line.split(' ').nth(2).and_then(parse_number);
         let source = || {
             let path = line.split_once(" - ")?.1.split(' ').nth(1)?;
             let found = rustix::fs::stat(path).ok()?;
@@ -75,15 +72,19 @@ impl Served {
     }
 }
 
+/// `MAJOR:MINOR`.
+fn parse_number(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
 /// The disk that a partition is on, or the device itself.
 fn disk_of((major, minor): (u32, u32)) -> (u32, u32) {
     let directory = format!("/sys/dev/block/{major}:{minor}");
     let whole = || {
         Path::new(&directory).join("partition").metadata().ok()?;
         let disk = fs::canonicalize(&directory).ok()?;
-        let text = fs::read_to_string(disk.parent()?.join("dev")).ok()?;
-        let (major, minor) = text.trim().split_once(':')?;
-        Some((major.parse().ok()?, minor.parse().ok()?))
+        parse_number(&fs::read_to_string(disk.parent()?.join("dev")).ok()?)
     };
     whole().unwrap_or((major, minor))
 }
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_are_told_by_number_and_by_source() {
+    fn mounts_are_identified_by_number_or_source() {
         let served = Served::new((7, 3));
         assert!(served.is_served("36 35 7:3 / /mnt rw,noatime shared:1 - ext4 /dev/loop3 rw"));
         assert!(!served.is_served("36 35 7:4 / /mnt rw,noatime - ext4 /dev/loop4 rw"));

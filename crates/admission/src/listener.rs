@@ -39,19 +39,20 @@ pub(crate) fn receive(listener: BorrowedFd<'_>) -> io::Result<Option<Intercepted
     }
 }
 
-fn send(listener: BorrowedFd<'_>, mut answer: libc::seccomp_notif_resp) -> bool {
+fn send(listener: BorrowedFd<'_>, mut answer: libc::seccomp_notif_resp) {
+    // It fails if the call's thread has ended.
     // SAFETY: the kernel reads one structure of this size.
-    unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw mut answer) == 0 }
+    unsafe { libc::ioctl(listener.as_raw_fd(), SEND, &raw mut answer) };
 }
 
-/// Lets a call continue. `false`: there is no such call any more.
-pub(crate) fn proceed(listener: BorrowedFd<'_>, id: u64) -> bool {
-    send(listener, libc::seccomp_notif_resp { id, val: 0, error: 0, flags: CONTINUE })
+/// Lets a call continue.
+pub(crate) fn proceed(listener: BorrowedFd<'_>, id: u64) {
+    send(listener, libc::seccomp_notif_resp { id, val: 0, error: 0, flags: CONTINUE });
 }
 
 /// Ends a call that the agent has carried out, with 0 or an error number.
-pub(crate) fn finish(listener: BorrowedFd<'_>, id: u64, error: i32) -> bool {
-    send(listener, libc::seccomp_notif_resp { id, val: 0, error: -error, flags: 0 })
+pub(crate) fn finish(listener: BorrowedFd<'_>, id: u64, error: i32) {
+    send(listener, libc::seccomp_notif_resp { id, val: 0, error: -error, flags: 0 });
 }
 
 /// What became ready of the listener.
@@ -77,10 +78,10 @@ pub(crate) fn readiness(events: libc::c_short) -> Readiness {
 }
 
 /// Waits until one of two descriptors is ready; returns the events of both.
-pub(crate) fn poll(one: &OwnedFd, other: Option<i32>, milliseconds: i32) -> [libc::c_short; 2] {
+pub(crate) fn poll(one: &OwnedFd, other: Option<i32>) -> [libc::c_short; 2] {
     let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut all = [entry(one.as_raw_fd()), entry(other.unwrap_or(-1))];
     // SAFETY: two entries, which live during the call.
-    unsafe { libc::poll(all.as_mut_ptr(), 2, milliseconds) };
+    unsafe { libc::poll(all.as_mut_ptr(), 2, -1) };
     all.map(|entry| entry.revents)
 }

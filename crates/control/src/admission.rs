@@ -102,6 +102,13 @@ impl Message {
     }
 }
 
+/// Takes the complete messages out of received bytes. `None` stands for an invalid one.
+pub fn take(received: &mut Vec<u8>) -> Vec<Option<Message>> {
+    let messages = received.as_chunks::<MESSAGE_BYTES>().0.iter().map(Message::parse).collect::<Vec<_>>();
+    received.drain(..messages.len() * MESSAGE_BYTES);
+    messages
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,5 +130,8 @@ mod tests {
             assert_eq!(Message::parse(&message.to_bytes()), Some(message));
         }
         assert_eq!(Message::parse(&[0xff; MESSAGE_BYTES]), None);
+        let mut received: Vec<u8> = all.iter().flat_map(|message| message.to_bytes()).chain([1, 2]).collect();
+        assert_eq!(take(&mut received), all.map(Some));
+        assert_eq!(received, [1, 2]);
     }
 }

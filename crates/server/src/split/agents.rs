@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
-use control::admission::{MESSAGE_BYTES, Message};
+use control::admission::{MESSAGE_BYTES, Message, take};
 use elevator::split::Account;
 
 /// A connected agent.
@@ -28,7 +28,7 @@ impl Agent {
         (&self.stream).write_all(&message.to_bytes()).is_ok()
     }
 
-    /// The messages that arrived; `None` if the agent has ended or sends nonsense.
+    /// The messages that arrived; `None` if the agent has ended or has sent an invalid message.
     pub(super) fn receive(&mut self) -> Option<Vec<Message>> {
         let mut received = [0; 128 * MESSAGE_BYTES];
         match (&self.stream).read(&mut received) {
@@ -38,8 +38,6 @@ impl Agent {
             Err(_) => return None,
         }
         self.is_ready = true;
-        let whole = self.buffer.len() / MESSAGE_BYTES * MESSAGE_BYTES;
-        let bytes: Vec<u8> = self.buffer.drain(..whole).collect();
-        bytes.as_chunks::<MESSAGE_BYTES>().0.iter().map(Message::parse).collect()
+        take(&mut self.buffer).into_iter().collect()
     }
 }

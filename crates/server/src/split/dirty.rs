@@ -6,12 +6,12 @@ use elevator::CauseSet;
 use elevator::split::{File, Page};
 
 /// Bytes of a page.
-pub(super) const PAGE: u64 = 4096;
+const PAGE: u64 = 4096;
 
 /// A dirty page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Dirty {
-    pub(super) causes: CauseSet,
+struct Dirty {
+    causes: CauseSet,
     /// The end of its folio: the kernel writes and drops folios as a whole, except what is behind the end of the file.
     end: u64,
 }
@@ -20,7 +20,7 @@ pub(super) struct Dirty {
 #[derive(Default)]
 pub(super) struct DirtyPages(BTreeMap<(u64, u64), Dirty>);
 
-pub(super) const fn page((file, offset): (u64, u64)) -> Page {
+const fn page((file, offset): (u64, u64)) -> Page {
     Page { file: File(file), offset, bytes: PAGE as u32 }
 }
 
