@@ -189,7 +189,7 @@ fn parent() -> Option<u32> {
 
 /// The supervisor of this process and the socket to it; none if the variable is another process's.
 fn supervised(text: &str) -> Option<(u32, UnixDatagram)> {
-    let (pid, socket) = fields(text).filter(|_| is_supervised_by(text))?;
+    let (pid, socket) = fields(text).filter(|&(pid, _)| parent() == Some(pid))?;
     Some((pid, UnixDatagram::from(take(socket)?)))
 }
 

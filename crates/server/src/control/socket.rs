@@ -246,16 +246,11 @@ impl Client {
             let reply = match serde_json::from_slice(&text) {
                 Ok(Request::Join { account, terms, process }) => {
                     let joining = Joining { stream: self.stream.try_clone()?, account, terms, process };
-                    let joined = line.ask(|reply| Order::Join(joining, reply)).flatten();
-                    let is_joined = joined.is_ok();
-                    let reply =
-                        joined.map_or_else(Reply::Error, |(major, minor)| Reply::Joined { major, minor });
-                    send(&self.stream, &reply)?;
-                    // The device's thread has the connection.
-                    if is_joined {
-                        return Ok(());
+                    match line.ask(|reply| Order::Join(joining, reply)).flatten() {
+                        // The device's thread has the connection.
+                        Ok((major, minor)) => return send(&self.stream, &Reply::Joined { major, minor }),
+                        Err(error) => Reply::Error(error),
                     }
-                    continue;
                 }
                 Ok(request) => obey(request, line).unwrap_or_else(Reply::Error),
                 Err(error) => Reply::Error(format!("not a request: {error}")),

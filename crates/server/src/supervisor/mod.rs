@@ -105,6 +105,7 @@ pub fn supervise(runtime: &Path) -> io::Result<Option<i32>> {
         until: None,
         not_before: None,
         standby_not_before: None,
+        began: Instant::now(),
     };
     supervisor.run().map(Some)
 }
@@ -154,6 +155,8 @@ struct Supervisor {
     is_second: bool,
     /// When a device is given up whose server does not continue, or does not end.
     until: Option<Instant>,
+    /// When the active server got its turn.
+    began: Instant,
     /// When the next server may start, or the standby take over.
     not_before: Option<Instant>,
     /// When another standby may start.
@@ -162,7 +165,7 @@ struct Supervisor {
 
 impl Supervisor {
     fn run(mut self) -> io::Result<i32> {
-        let (mut began, mut pause) = (Instant::now(), Duration::ZERO);
+        let mut pause = Duration::ZERO;
         self.start();
         loop {
             self.wait()?;
@@ -170,7 +173,7 @@ impl Supervisor {
             match self.starter.started() {
                 Some(Ok(server)) => {
                     self.is_starting = false;
-                    self.arrived(server, &mut began);
+                    self.arrived(server);
                 }
                 Some(Err(error)) if self.active.is_none() && self.kept.is_empty() => return Err(error),
                 Some(Err(error)) => {
@@ -189,7 +192,7 @@ impl Supervisor {
                     self.kill_all();
                     return Ok(exit_code(status));
                 }
-                let is_short = began.elapsed() < SHORT;
+                let is_short = self.began.elapsed() < SHORT;
                 pause = if is_short { (pause * 2).clamp(PAUSE, LONGEST_PAUSE) } else { Duration::ZERO };
                 let now = Instant::now();
                 self.not_before = Some(now + pause);
@@ -231,12 +234,12 @@ impl Supervisor {
                 }
                 _ => {}
             }
-            self.proceed(&mut began);
+            self.proceed();
         }
     }
 
     /// Does what is due: the first server begins, a standby takes over, a server starts.
-    fn proceed(&mut self, began: &mut Instant) {
+    fn proceed(&mut self) {
         let now = Instant::now();
         self.not_before = self.not_before.filter(|&time| now < time);
         self.standby_not_before = self.standby_not_before.filter(|&time| now < time);
@@ -245,7 +248,7 @@ impl Supervisor {
         }
         if self.active.is_none() {
             match self.standby.take() {
-                Some(server) => self.arrived(server, began),
+                Some(server) => self.arrived(server),
                 None if !self.is_starting => self.start(),
                 None => {}
             }
@@ -275,13 +278,13 @@ impl Supervisor {
         self.starter.start();
     }
 
-    /// A server is there: it serves, or it waits.
-    fn arrived(&mut self, server: Server, began: &mut Instant) {
+    /// Makes a new server the active one, or the standby if there is an active one.
+    fn arrived(&mut self, server: Server) {
         if self.active.is_some() {
             self.standby = Some(server);
             return;
         }
-        *began = Instant::now();
+        self.began = Instant::now();
         // It blocks signals until it handles them.
         if let Some(signal) = self.ending {
             pass_on(&server.child, signal);
