@@ -27,6 +27,7 @@ pub mod explain;
 pub mod interrupt;
 pub mod machine_setup;
 pub mod papers;
+mod parallel;
 pub mod regret;
 pub mod report;
 pub mod run_setup;

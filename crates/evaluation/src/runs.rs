@@ -4,9 +4,6 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::rc::Rc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use elevator::queue::{Observer, Options};
 use elevator::{Span, Time};
@@ -19,6 +16,7 @@ use crate::device::Device;
 use crate::explain::{Explainer, Explaining};
 use crate::interrupt;
 use crate::machine_setup::machine;
+use crate::parallel::in_parallel;
 use crate::report::format::bytes;
 use crate::run_setup::Outcome;
 use crate::spool::Spool;
@@ -101,36 +99,15 @@ impl Run {
 /// # Errors
 /// A scheduler cannot be built.
 pub fn run(plan: &Plan<'_>, done: &(dyn Fn(&Run) + Sync)) -> Result<Vec<Run>, String> {
-    let next = AtomicUsize::new(0);
-    let slots: Vec<Mutex<Option<Result<Run, String>>>> =
-        plan.schedulers.iter().map(|_| Mutex::new(None)).collect();
-    let take = || {
-        let index = next.fetch_add(1, Ordering::Relaxed);
-        Some((index, plan.schedulers.get(index)?))
-    };
-    let work = || {
-        while let Some((index, spec)) = take() {
-            if interrupt::requested() {
-                break;
-            }
-            let run = one(plan, spec);
-            if let Ok(run) = &run {
-                done(run);
-            }
-            *slots[index].lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(run);
+    let runs = in_parallel(plan.schedulers.len(), |index| {
+        if interrupt::requested() {
+            return None;
         }
-    };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(plan.schedulers.len());
-    thread::scope(|scope| {
-        for _ in 1..threads {
-            scope.spawn(work);
-        }
-        work();
+        let run = one(plan, &plan.schedulers[index]);
+        run.as_ref().into_iter().for_each(done);
+        Some(run)
     });
-    slots
-        .into_iter()
-        .filter_map(|slot| slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
-        .collect()
+    runs.into_iter().flatten().collect()
 }
 
 fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {

@@ -113,6 +113,18 @@ pub enum Identity {
     Same,
 }
 
+impl Identity {
+    /// As scripts and tables name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Shown => "shown",
+            Self::Hidden => "hidden",
+            Self::Same => "same",
+        }
+    }
+}
+
 /// The durability of completed writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cache {

@@ -37,7 +37,7 @@ impl Cell {
     /// The cell in one line, by which `--only` selects.
     #[must_use]
     pub fn name(&self) -> String {
-        let identity = if self.identity == Identity::Shown { "shown" } else { "hidden" };
+        let identity = self.identity.name();
         format!("{} on {} depth {} {identity}", self.workload, self.drive, self.depth)
     }
 

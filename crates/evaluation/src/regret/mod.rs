@@ -15,16 +15,13 @@ pub mod cells;
 pub mod table;
 pub mod workload;
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
-
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 
 use self::cells::Cell;
 use self::workload::Measure;
 use crate::interrupt;
+use crate::parallel::in_parallel;
 
 /// A cell with the result of each scheduler, in their order.
 pub struct Row<'a> {
@@ -34,9 +31,6 @@ pub struct Row<'a> {
     pub results: Vec<Result<Measure, String>>,
 }
 
-/// The result of one run.
-type Slot = Mutex<Option<Result<Measure, String>>>;
-
 /// Runs every cell under every scheduler, on one thread per core. The results do not depend on the number of threads. `done` is called
 /// after each run. Rows that an interruption left incomplete are missing.
 pub fn run<'a>(
@@ -45,32 +39,21 @@ pub fn run<'a>(
     catalogue: Catalogue,
     done: &(dyn Fn(&Cell, &Spec) + Sync),
 ) -> Vec<Row<'a>> {
-    let slots: Vec<Slot> = (0..cells.len() * schedulers.len()).map(|_| Mutex::new(None)).collect();
-    let next = AtomicUsize::new(0);
-    let work = || {
-        while !interrupt::requested() {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(slot) = slots.get(index) else { break };
-            let (cell, spec) = (&cells[index / schedulers.len()], &schedulers[index % schedulers.len()]);
-            let result = cell.run(spec, catalogue);
-            done(cell, spec);
-            if !interrupt::requested()
-                && let Ok(mut slot) = slot.lock()
-            {
-                *slot = Some(result);
-            }
+    let count = cells.len() * schedulers.len();
+    let mut results = in_parallel(count, |index| {
+        if interrupt::requested() {
+            return None;
         }
+        let (cell, spec) = (&cells[index / schedulers.len()], &schedulers[index % schedulers.len()]);
+        let result = cell.run(spec, catalogue);
+        done(cell, spec);
+        (!interrupt::requested()).then_some(result)
+    })
+    .into_iter();
+    let row = |cell| {
+        // Collected first: a missing result must not shift those of the next cell.
+        let own: Vec<_> = results.by_ref().take(schedulers.len()).collect();
+        Some(Row { cell, results: own.into_iter().collect::<Option<_>>()? })
     };
-    thread::scope(|scope| {
-        for _ in 1..thread::available_parallelism().map_or(1, usize::from).min(slots.len()) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let mut results = slots.into_iter().map(|slot| slot.into_inner().ok().flatten());
-    let rows = cells.iter().map(|cell| {
-        let results = results.by_ref().take(schedulers.len()).collect::<Vec<_>>();
-        results.into_iter().collect::<Option<_>>().map(|results| Row { cell, results })
-    });
-    rows.collect::<Vec<_>>().into_iter().flatten().collect()
+    cells.iter().filter_map(row).collect()
 }

@@ -166,7 +166,7 @@ pub fn csv(names: &[String], rows: &[Row<'_>]) -> String {
     let mut text = String::from("workload,drive,depth,identity,scheduler,time,regret,longest_wait_ns,cut\n");
     for row in rows {
         let Some((_, of_best)) = best(row) else { continue };
-        let identity = if row.cell.identity == elevator::queue::Identity::Shown { "shown" } else { "hidden" };
+        let identity = row.cell.identity.name();
         for (name, measure) in names.iter().zip(&row.results).filter_map(|(n, r)| Some((n, r.as_ref().ok()?)))
         {
             let _ = writeln!(

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use elevator::queue::{Identity, Limits, Options};
-use elevator::{Sector, Span};
+use elevator::queue::{Identity, Options};
+use elevator::{Sector, Span, Time};
 use machine::kernel::Description;
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use workloads::Workload as Requests;
 use workloads::fio::JobFile;
-use workloads::programs::diary::{Seen, Transactions};
+use workloads::programs::diary::Transactions;
 use workloads::scenario::{self, Scenario};
 
 use crate::device::Device;
@@ -189,7 +189,7 @@ fn run_requests(
         workload: requests,
         device,
         schedulers: std::slice::from_ref(spec),
-        options: Options { depth, identity, limits: Limits::default(), ..Options::default() },
+        options: Options { depth, identity, ..Options::default() },
         at_most: Some(SCRIPT_AT_MOST),
         picture: 0,
         explain: None,
@@ -207,23 +207,18 @@ fn run_requests(
 }
 
 fn machine(scenario: Scenario, device: &Device) -> Result<RunSetup, Error> {
-    let drive = scenario.page.drive.clone();
-    let mut setup =
-        RunSetup::open(scenario, Overrides { drive: Some(device.name()), ..Overrides::default() })?;
-    setup.scenario.page.drive = drive;
-    Ok(setup)
+    RunSetup::open(scenario, Overrides { drive: Some(device.name()), ..Overrides::default() })
 }
 
 fn run_script(mut scenario: Scenario, device: &Device, spec: &Spec) -> Result<Measure, String> {
-    let whole = 1.0f64.max(1.0 / scenario.scale.min(1.0));
+    let whole = 1.0 / scenario.scale.min(1.0);
     if scenario.page.at_most.is_none() {
         let limit = Span::from_nanos((SCRIPT_AT_MOST.as_nanos() as f64 * whole) as u64);
         scenario.page.at_most = Some(workloads::programs::units::Delay(limit));
     }
-    let stops_at = scenario.page.at_most.map_or(0, |delay| delay.0.as_nanos());
-    let stops_at = (stops_at as f64 * scenario.scale.min(1.0)) as u64;
     let beside = scenario.beside();
     let setup = machine(scenario, device).map_err(|error| error.to_string())?;
+    let stops_at = setup.until().since(Time::ZERO).as_nanos();
     let outcome = setup.run(spec, &mut |_| None).map_err(|error| error.to_string())?.outcome;
     if let Some(failure) = outcome.failure {
         return Err(failure);
@@ -234,8 +229,8 @@ fn run_script(mut scenario: Scenario, device: &Device, spec: &Spec) -> Result<Me
     // A program that had not ended when the run stopped takes at least until then.
     let to = if outcome.cut && count == 0 { ended.max(stops_at) } else { ended };
     let elapsed = to.saturating_sub(from).max(1) as f64;
-    let worst = |seen: &Seen| seen.worst_read_ns.max(seen.worst_write_ns).max(seen.worst_sync_ns);
-    let calls = outcome.seen.iter().filter(|(name, _)| foreground(name)).map(|(_, seen)| worst(seen)).max();
+    let calls =
+        outcome.seen.iter().filter(|(name, _)| foreground(name)).map(|(_, seen)| seen.worst_ns()).max();
     // The call in which the run stopped counts, too.
     let unfinished = if outcome.cut && count == 0 { stops_at.saturating_sub(ended) } else { 0 };
     Ok(Measure {

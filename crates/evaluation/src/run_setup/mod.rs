@@ -175,7 +175,7 @@ impl RunSetup {
     }
 
     /// When the run stops.
-    fn until(&self) -> Time {
+    pub(crate) fn until(&self) -> Time {
         let at_most = self.scenario.page.at_most.map_or(Span::from_secs(AT_MOST_S), |delay| delay.0);
         Time::ZERO + Span::from_nanos((at_most.as_nanos() as f64 * self.scenario.scale.min(1.0)) as u64)
     }

@@ -30,6 +30,12 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// Longest call.
+    #[must_use]
+    pub fn worst_ns(&self) -> u64 {
+        self.worst_read_ns.max(self.worst_write_ns).max(self.worst_sync_ns)
+    }
+
     /// From the first start to the last end.
     #[must_use]
     pub const fn elapsed(&self) -> Span {

@@ -11,7 +11,6 @@ use std::fmt::Write as _;
 
 use crate::duel::{Benchmark, Content, Engine, FileSystem, tree_files};
 use elevator::Span;
-use elevator::queue::Identity;
 use machine::kernel::{Description, FlushKind, fs};
 use workloads::contents::Contents;
 use workloads::programs::diary::Seen;
@@ -59,8 +58,7 @@ pub(super) fn predict(model: &Model<'_>, query: &Query<'_>) -> Result<Predicted,
     let (from, to) = outcome.window(|_| true).ok_or("no program ran")?;
     let seconds = (to - from).max(1) as f64 / 1e9;
     let bytes: u64 = outcome.seen.values().map(|seen| seen.read_bytes + seen.written_bytes).sum();
-    let worst = |seen: &Seen| seen.worst_read_ns.max(seen.worst_write_ns).max(seen.worst_sync_ns);
-    let calls = || outcome.seen.values().map(worst).max();
+    let calls = || outcome.seen.values().map(Seen::worst_ns).max();
     let longest = outcome.transactions.values().map(|all| all.max_ns).max().or_else(calls);
     let programs = outcome.seen.len() as u64;
     let operations = match query.benchmark {
@@ -96,11 +94,7 @@ fn add_trees(model: &Model<'_>, benchmark: &Benchmark, contents: &mut Contents) 
 }
 
 fn script(model: &Model<'_>, query: &Query<'_>) -> String {
-    let identity = match query.identity {
-        Identity::Shown => "shown",
-        Identity::Hidden => "hidden",
-        Identity::Same => "same",
-    };
+    let identity = query.identity.name();
     let mut script = format!(
         "about = \"{}\"\nidentity = \"{identity}\"\nat-most = \"{} us\"\n[change]\ndepth = {}\n",
         query.benchmark.name(),

@@ -4,8 +4,8 @@ use elevator::Span;
 use tuner::SchedulerId;
 
 use super::phase::{FIXED, Lab, Phase, fixed, planned};
-use super::training::in_parallel;
 use crate::error::Error;
+use crate::parallel::in_parallel;
 
 /// Parts of a run, each of which may have another scheduler.
 const PARTS: usize = 18;
@@ -44,6 +44,8 @@ pub(super) fn least_found(
             }
         }
         Ok(least / best)
-    })?;
+    })
+    .into_iter()
+    .collect::<Result<Vec<_>, Error>>()?;
     Ok(over.iter().sum::<f64>() / over.len() as f64)
 }

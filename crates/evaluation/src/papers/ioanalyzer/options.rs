@@ -3,9 +3,10 @@
 use tuner::{DeciderName, Parameters};
 
 use super::phase::Lab;
-use super::training::{Benchmark, Outcome, Tuning, in_parallel, train, trained};
+use super::training::{Benchmark, Outcome, Tuning, train, trained};
 use crate::error::Error;
 use crate::papers::Row;
+use crate::parallel::in_parallel;
 
 /// Arms that stand for searched settings.
 const OPEN: usize = 2;
@@ -64,7 +65,9 @@ pub(super) fn beside(
     let outcomes = in_parallel(each.len(), |index| {
         let (way, seed) = each[index];
         Ok((way, trained(lab, benchmark, (ways[way].set)(Tuning { seed, ..tuning }))?))
-    })?;
+    })
+    .into_iter()
+    .collect::<Result<Vec<_>, Error>>()?;
     let mut rows = Vec::new();
     for (n, way) in ways.iter().enumerate() {
         let of: Vec<&Outcome> = outcomes.iter().filter(|of| of.0 == n).map(|of| &of.1).collect();

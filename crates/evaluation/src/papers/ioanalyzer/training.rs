@@ -1,14 +1,12 @@
 //! Fixed schedulers beside the tuner, from its first run of a benchmark to its last.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use elevator::Span;
 use schedulers::Spec;
 use tuner::{Analyser, DeciderName, Metric, Parameters, Random, RegretBound, SchedulerId, Space, State};
 
 use super::phase::{FIXED, Lab, Phase, Ran, Tuner, fixed};
 use crate::error::Error;
+use crate::parallel::in_parallel;
 use crate::search_space::of_policy;
 
 /// A benchmark: the phases of its n-th run, in order.
@@ -83,7 +81,9 @@ pub(super) fn measure(lab: &Lab, benchmark: &Benchmark, tuning: Tuning) -> Resul
             runs.push(phases.iter().map(|p| fixed(lab, p, scheduler)).collect::<Result<Vec<Ran>, _>>()?);
         }
         Ok(runs)
-    })?;
+    })
+    .into_iter()
+    .collect::<Result<Vec<_>, Error>>()?;
     let mean = |runs: &Vec<Vec<Ran>>, phase: usize| {
         runs.iter().map(|run| run[phase].seconds).sum::<f64>() / runs.len() as f64
     };
@@ -160,32 +160,6 @@ fn spaces() -> Vec<Space> {
 fn memory(cluster: &tuner::Cluster) -> usize {
     let values: usize = cluster.performance.iter().map(tuner::Values::count).sum();
     (cluster.cinfo.points.len() + values) * size_of::<f64>()
-}
-
-/// `work` for each of so many, on as many threads as there are cores; results stand in their order.
-pub(super) fn in_parallel<T: Send>(
-    count: usize,
-    work: impl Fn(usize) -> Result<T, Error> + Sync,
-) -> Result<Vec<T>, Error> {
-    let next = AtomicUsize::new(0);
-    let slots: Vec<Mutex<Option<Result<T, Error>>>> = (0..count).map(|_| Mutex::new(None)).collect();
-    let work = || {
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some(slot) = slots.get(index) else { break };
-            let done = work(index);
-            *slot.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(done);
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(count);
-    std::thread::scope(|scope| {
-        (1..threads).for_each(|_| drop(scope.spawn(work)));
-        work();
-    });
-    slots
-        .into_iter()
-        .filter_map(|slot| slot.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
-        .collect()
 }
 
 impl Outcome {

@@ -93,8 +93,12 @@ impl Flow {
         }
     }
 
+    fn half_lives(&self, now: Time) -> u64 {
+        now.since(self.decayed).as_nanos() / HALF_LIFE.as_nanos()
+    }
+
     fn decay(&mut self, now: Time) {
-        let half_lives = now.since(self.decayed).as_nanos() / HALF_LIFE.as_nanos();
+        let half_lives = self.half_lives(now);
         if half_lives > 0 {
             self.bytes >>= half_lives.min(63);
             self.decayed = now;
@@ -103,8 +107,7 @@ impl Flow {
 
     /// Contiguous bytes that it had lately.
     pub(super) fn recent_bytes(&self, now: Time) -> u64 {
-        let half_lives = now.since(self.decayed).as_nanos() / HALF_LIFE.as_nanos();
-        self.bytes >> half_lives.min(63)
+        self.bytes >> self.half_lives(now).min(63)
     }
 
     fn adds(&mut self, now: Time, request: &Request, is_contiguous: bool) {
@@ -117,6 +120,15 @@ impl Flow {
         self.latest = request.serial;
         self.expected = request.end();
     }
+}
+
+/// The numbers of the bits that are set, lowest first.
+fn bits(mut word: u32) -> impl Iterator<Item = FlowId> {
+    core::iter::from_fn(move || {
+        let bit = word.trailing_zeros();
+        word &= word.wrapping_sub(1);
+        (bit < u32::BITS).then_some(bit as FlowId)
+    })
 }
 
 /// All flows.
@@ -151,13 +163,7 @@ impl Flows {
 
     /// The flows with queued requests.
     pub(super) fn queued(&self) -> impl Iterator<Item = FlowId> + '_ {
-        let mut bits = self.used | ((1 << STREAMS) - 1);
-        let each = core::iter::from_fn(move || {
-            let id = bits.trailing_zeros();
-            bits &= bits.wrapping_sub(1);
-            (id < 32).then_some(id as FlowId)
-        });
-        each.filter(|&id| !self.get(id).queued.is_empty())
+        bits(self.used | ((1 << STREAMS) - 1)).filter(|&id| !self.get(id).queued.is_empty())
     }
 
     /// A read arrives: the stream that it continues or begins, and the flow in which it is queued.
@@ -184,10 +190,7 @@ impl Flows {
     /// The nearest stream that a request at `start` continues.
     fn continued(&self, now: Time, start: Sector) -> Option<FlowId> {
         let mut best = None;
-        let mut bits = self.used;
-        while bits != 0 {
-            let id = bits.trailing_zeros() as FlowId;
-            bits &= bits - 1;
+        for id in bits(self.used) {
             let flow = self.get(id);
             let distance = match start >= flow.expected {
                 true => start.0 - flow.expected.0,
@@ -206,8 +209,7 @@ impl Flows {
 
     /// A stream of one request so far, in the place of one that is over; [`SCATTERED`] if all places are taken.
     fn begin(&mut self, now: Time, request: &Request) -> FlowId {
-        let free = (!self.used).trailing_zeros().max(STREAMS as u32) as usize;
-        let mut free = (free..FLOWS).find(|&id| self.used & 1 << id == 0);
+        let mut free = (STREAMS..FLOWS).find(|&id| self.used & 1 << id == 0);
         if free.is_none() {
             let idle = (STREAMS..FLOWS).filter(|&id| self.all[id].outstanding == 0);
             free = idle.min_by_key(|&id| self.all[id].expires);
@@ -244,11 +246,8 @@ impl Flows {
 
     /// Forgets streams that are over.
     pub(super) fn forget(&mut self, now: Time) {
-        let mut bits = self.used;
-        while bits != 0 {
-            let id = bits.trailing_zeros();
-            bits &= bits - 1;
-            let flow = &self.all[id as usize];
+        for id in bits(self.used) {
+            let flow = self.get(id);
             if flow.outstanding == 0 && flow.expires <= now {
                 self.used &= !(1 << id);
             }

@@ -331,9 +331,8 @@ impl Dwell {
         now.since(self.last_writes) >= self.tunables.write_period
     }
 
-    /// The flow that replaces the owner although the owner could go on.
-    fn successor(&self, now: Time, owner: Owner) -> Option<(FlowId, Reason)> {
-        let other = self.choose(now, Some(owner.flow))?;
+    /// Whether another flow replaces the owner although the owner could go on, and why.
+    fn successor(&self, now: Time, owner: Owner, other: FlowId) -> Option<(FlowId, Reason)> {
         if other == WRITES && !self.is_turn_of_writes(now) {
             return None;
         }
@@ -372,12 +371,11 @@ impl Dwell {
     }
 
     /// Waits for the owner's requests in the device, or for its next request.
-    fn wait(&mut self, now: Time, view: &View<'_>, owner: Owner) -> Option<Decision> {
+    fn wait(&mut self, now: Time, view: &View<'_>, owner: Owner, other: FlowId) -> Option<Decision> {
         let flow = self.flows.get(owner.flow);
         if owner.flow == WRITES || owner.flow == BULK || now >= owner.until || !flow.is_reliable() {
             return None;
         }
-        let other = self.choose(now, Some(owner.flow))?;
         let request = &view.requests[self.next_of(other)?];
         let cost = self.service_times.service_time(self.head, request.start, BACKWARD_PENALTY);
         let limit = cost.min(self.tunables.wait_max);
@@ -514,8 +512,9 @@ impl Scheduler for Dwell {
             return self.dispatch(now, view, id, Reason::Expired);
         }
         let mut reason = Reason::SliceOwner;
+        let other = self.owner.and_then(|owner| self.choose(now, Some(owner.flow)));
         if let Some(owner) = self.owner {
-            if let Some((other, why)) = self.successor(now, owner) {
+            if let Some((other, why)) = other.and_then(|other| self.successor(now, owner, other)) {
                 self.own(now, other);
                 reason = why;
             } else if now >= owner.until || owner.work == Span::ZERO {
@@ -523,7 +522,7 @@ impl Scheduler for Dwell {
             }
         }
         if let Some(owner) = self.owner.filter(|owner| self.flows.get(owner.flow).queued.is_empty()) {
-            if let Some(wait) = self.wait(now, view, owner) {
+            if let Some(wait) = other.and_then(|other| self.wait(now, view, owner, other)) {
                 return wait;
             }
             self.owner = None;
