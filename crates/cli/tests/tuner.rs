@@ -164,7 +164,7 @@ fn what_was_learned_by_several_metrics_is_chosen_from_by_name() {
     fails(
         &["patterns", "--database", path, "list", "--metric", "iops"],
         2,
-        "nothing was learned for the metric 'iops'; known metrics: bandwidth; ",
+        "the database has no metric 'iops'; it has bandwidth; ",
     );
     for (name, metric) in [("bandwidth", "bandwidth"), ("command", "command, less is better")] {
         assert_eq!(json(&["show", "--kind", "0", "--json", "--metric", name])["metric"], metric);

@@ -24,8 +24,8 @@ use evaluation::report::format::object;
 
 /// Smaller gains are not recommended.
 const WORTH_IT: f64 = 0.03;
-/// The confidence of a recommendation that rests on the class of the load alone.
-const EXPECTED: f64 = 0.3;
+/// The confidence of a recommendation that is derived from the class of the load alone.
+const CONFIDENCE_OF_CLASS: f64 = 0.3;
 
 /// The result.
 #[derive(Serialize, Default)]
@@ -39,16 +39,16 @@ struct Advice {
     recognised: u32,
     requests_per_second: f64,
     request_bytes: f64,
-    /// Requests in all windows that were only counted.
+    /// Requests in all windows that the capture counted but did not report.
     not_reported: u64,
     read_share: f64,
     random_share: f64,
     doubts: Vec<String>,
-    /// The class of the load, which decides what is expected without history.
+    /// The class of the load, from which the expectation is derived if there is no history.
     load: Option<&'static str>,
     /// How to return to the present scheduler.
     revert: Option<String>,
-    /// A better scheduler, if one is known.
+    /// The recommended scheduler, if another one than the present.
     better: Option<String>,
     expected_gain: Option<f64>,
     confidence: f64,
@@ -57,38 +57,38 @@ struct Advice {
     keep: Option<String>,
 }
 
-/// What was known about the arms before, summed over the windows in which the arm in use is known. In a window where an arm is unknown it counts as
-/// equal.
-struct Known {
-    /// The arm in use, if it is one.
+/// What the database's history shows about the arms, summed over the windows for whose kind of load the arm in use was measured. An arm that was not
+/// measured for a window's kind counts as equal in that window.
+struct History {
+    /// The arm in use; `None` if the scheduler in use is not an arm.
     now: Option<usize>,
     better: Better,
     /// The value of the arm in use, summed over the windows.
     base: f64,
-    arms: Vec<Beside>,
-    /// The arm that the device's profile prefers, and why, while nothing is known.
+    arms: Vec<Compared>,
+    /// The arm that the device's profile prefers, and the reason. Used if there is no history.
     profiled: Option<(usize, String)>,
 }
 
 /// An arm compared with the one in use.
 #[derive(Clone, Copy, Default)]
-struct Beside {
-    /// Its gain, summed over the windows in which it is known.
+struct Compared {
+    /// Its gain, summed over the windows for which it was measured.
     gained: f64,
-    /// The part of the gain that chance does not explain.
+    /// The significant part of the gain.
     surely: f64,
     windows: u32,
-    /// Measurements behind it.
+    /// The number of measurements.
     measured: usize,
 }
 
-/// What is known about an arm for a window.
+/// The expected value of an arm for a window.
 #[derive(Clone, Copy)]
-struct Of {
+struct Estimate {
     value: f64,
-    /// Measurements behind it.
+    /// The number of measurements.
     measured: usize,
-    /// By how much it exceeds the arm in use beyond chance, as a part of the greater value.
+    /// The significant part of its advance over the arm in use, as a share of the greater value.
     surely: f64,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
     let mut outside = Outside::new(arguments.watching.command.clone());
-    // Not idle priority, which gets no window in a minute on a busy machine: advise ends after a few.
+    // At idle priority a busy machine may not complete one window in a minute, and advise ends after a few windows.
     capture::lower_priority();
     let mut arms = setup::arms(&target, &arguments.watching, catalogue, Vec::new())?;
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, 1)?;
@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     }
     let mut windows = target.watch(length, metric)?;
     say!(
-        "watching {} for {} of {:.0} s; nothing is changed",
+        "watching {} for {} of {:.0} s; changing nothing",
         target.layer.name,
         counted(u64::from(arguments.windows), "window"),
         length.as_secs_f64()
@@ -123,7 +123,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         doubts: target.doubts(&arguments.watching),
         ..Advice::default()
     };
-    let mut known = Known::new(arms.names(), &current, metric.better());
+    let mut history = History::new(arms.names(), &current, metric.better());
     let profile = arguments.watching.profile.as_deref().map(crate::commands::profile::read).transpose()?;
     let mut class = None;
     while advice.windows < arguments.windows {
@@ -142,12 +142,12 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
             continue;
         }
         class = seen.window.counts().then(|| LoadClass::of(&seen.window, seen.busy)).or(class);
-        look(&mut advice, &mut known, &mut analyser, seen);
+        look(&mut advice, &mut history, &mut analyser, seen);
     }
     if let Some(profile) = &profile {
-        known.keep_significant(profile, &current, arms.names(), &advice);
+        history.keep_significant(profile, &current, arms.names(), &advice);
     }
-    conclude(&mut advice, &known, &*arms);
+    conclude(&mut advice, &history, &*arms);
     if let Some(class) = class {
         advice.load = Some(class.in_words());
         let bypassed =
@@ -159,7 +159,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }
 
-fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: Seen) {
+fn look(advice: &mut Advice, history: &mut History, analyser: &mut Analyser, seen: Seen) {
     let n = f64::from(advice.windows);
     let mean = |so_far: f64, value: f64| (so_far * n + value) / (n + 1.0);
     let requests = (seen.window.requests() + seen.missed) as f64 / seen.window.length.as_secs_f64();
@@ -169,61 +169,62 @@ fn look(advice: &mut Advice, known: &mut Known, analyser: &mut Analyser, seen: S
     advice.read_share = mean(advice.read_share, seen.window.read_share());
     advice.random_share = mean(advice.random_share, seen.window.random_share());
     advice.windows += 1;
-    let scheduler = known.now.map(SchedulerId);
+    let scheduler = history.now.map(SchedulerId);
     let observed = Observed { scheduler, performance: seen.performance };
     let decision = analyser.window(&seen.window, &observed);
     advice.analysed += u32::from(decision.is_analysed());
-    if let Some(of) = known_before(analyser, &decision, known) {
+    if let Some(of) = history_of(analyser, &decision, history) {
         advice.recognised += 1;
-        known.add(&of);
+        history.add(&of);
     }
-    known.ask_profile(&decision, analyser.schedulers());
+    history.note_profile(&decision, analyser.schedulers());
     advice.why = match &decision.why {
-        // The next step of the decider, perhaps a trial, is no reason.
+        // The decider's line would name its next step, perhaps a trial, and not a reason.
         Why::Kind(KindDecision { kind, windows, .. }) => {
-            format!("loads of kind {kind}, known by {}", counted(*windows, "window"))
+            format!("loads of kind {kind}, observed in {}", counted(*windows, "window"))
         }
         _ => decision.line(analyser.schedulers()),
     };
 }
 
-/// What the window's cluster or kind of load already knew about each arm. `None` for the first window of its kind.
-fn known_before(analyser: &Analyser, decision: &Decision, known: &Known) -> Option<Vec<Option<Of>>> {
+/// The history of each arm for the window's cluster or kind of load. `None` for the first window of its kind.
+fn history_of(analyser: &Analyser, decision: &Decision, history: &History) -> Option<Vec<Option<Estimate>>> {
     match decision.why {
         Why::Kind(KindDecision { kind, windows, .. }) if windows > 1 => {
-            let expected = analyser.kinds().expected(kind, known.better)?;
+            let expected = analyser.kinds().expected(kind, history.better)?;
             let surely = |arm| {
-                let now = SchedulerId(known.now?);
-                Some(analyser.kinds().surely_ahead(kind, SchedulerId(arm), now, known.better))
+                let now = SchedulerId(history.now?);
+                Some(analyser.kinds().surely_ahead(kind, SchedulerId(arm), now, history.better))
             };
             let of = |(arm, of): (usize, Option<(f64, u64)>)| {
                 let (value, windows) = of?;
-                Some(Of { value, measured: windows as usize, surely: surely(arm).unwrap_or(0.0) })
+                Some(Estimate { value, measured: windows as usize, surely: surely(arm).unwrap_or(0.0) })
             };
             Some(expected.into_iter().enumerate().map(of).collect())
         }
         Why::Best { .. } | Why::Untested { .. } => {
             let cluster = analyser.store().get(decision.cluster?)?;
             // The paper compares means only.
-            let of =
-                |values: &Values| Some(Of { value: values.mean()?, measured: values.count(), surely: 1.0 });
+            let of = |values: &Values| {
+                Some(Estimate { value: values.mean()?, measured: values.count(), surely: 1.0 })
+            };
             Some(cluster.performance.iter().map(of).collect())
         }
         _ => None,
     }
 }
 
-impl Known {
+impl History {
     fn new(arms: &[String], current: &str, better: Better) -> Self {
         let now = arms.iter().position(|name| name == current);
-        Self { now, better, base: 0.0, arms: vec![Beside::default(); arms.len()], profiled: None }
+        Self { now, better, base: 0.0, arms: vec![Compared::default(); arms.len()], profiled: None }
     }
 
-    fn add(&mut self, of: &[Option<Of>]) {
-        let Some(Of { value: base, .. }) = self.now.and_then(|now| of[now]) else { return };
+    fn add(&mut self, of: &[Option<Estimate>]) {
+        let Some(Estimate { value: base, .. }) = self.now.and_then(|now| of[now]) else { return };
         self.base += base;
         for (arm, of) in self.arms.iter_mut().zip(of) {
-            if let Some(Of { value, measured, surely }) = *of {
+            if let Some(Estimate { value, measured, surely }) = *of {
                 arm.gained += self.better.oriented(value - base);
                 arm.surely += surely;
                 arm.windows += 1;
@@ -232,14 +233,14 @@ impl Known {
         }
     }
 
-    fn ask_profile(&mut self, decision: &Decision, names: &[String]) {
+    fn note_profile(&mut self, decision: &Decision, names: &[String]) {
         if let (Why::APriori { .. }, Some(best), true) = (&decision.why, decision.scheduler, decision.change)
         {
             self.profiled = Some((best.0, decision.line(names)));
         }
     }
 
-    /// Forgets the profile's preference unless the confidence intervals of the two schedulers are apart for this load.
+    /// Drops the profile's preference if the confidence intervals of the two schedulers overlap for this load.
     fn keep_significant(&mut self, profile: &Profile, current: &str, names: &[String], advice: &Advice) {
         let Some((best, _)) = &self.profiled else { return };
         let (best, load) = (&names[*best], advice.load());
@@ -256,8 +257,8 @@ impl Known {
         self.profiled = None;
     }
 
-    /// The best arm, if another one than the arm in use was tried.
-    fn best(&self) -> Option<(usize, Beside)> {
+    /// The best arm, if another arm than the one in use was measured.
+    fn best(&self) -> Option<(usize, Compared)> {
         let tried = || self.arms.iter().copied().enumerate().filter(|(_, arm)| arm.windows > 0);
         tried().find(|(arm, _)| Some(*arm) != self.now)?;
         tried().max_by(|a, b| a.1.gained.total_cmp(&b.1.gained))
@@ -271,26 +272,26 @@ impl Advice {
     }
 }
 
-fn conclude(advice: &mut Advice, known: &Known, arms: &dyn Arms) {
-    let Some((best, of)) = known.best() else { return by_profile(advice, known, arms) };
-    let gain = if known.base == 0.0 { 0.0 } else { of.gained / known.base.abs() };
+fn conclude(advice: &mut Advice, history: &History, arms: &dyn Arms) {
+    let Some((best, of)) = history.best() else { return by_profile(advice, history, arms) };
+    let gain = if history.base == 0.0 { 0.0 } else { of.gained / history.base.abs() };
     let recognised = f64::from(of.windows) / f64::from(advice.analysed.max(1));
     advice.confidence = recognised * of.measured as f64 / (of.measured + 1) as f64;
     advice.expected_gain = Some(gain);
-    if Some(best) != known.now && gain >= WORTH_IT && of.surely > 0.0 {
+    if Some(best) != history.now && gain >= WORTH_IT && of.surely > 0.0 {
         recommend(advice, &arms.names()[best], arms);
     }
 }
 
-/// The profile decides while nothing is known. It does not say how much this load gains.
-fn by_profile(advice: &mut Advice, known: &Known, arms: &dyn Arms) {
-    if let Some((best, why)) = &known.profiled {
+/// Recommends the profile's preference if there is no history. The profile does not predict the gain of this load.
+fn by_profile(advice: &mut Advice, history: &History, arms: &dyn Arms) {
+    if let Some((best, why)) = &history.profiled {
         advice.why.clone_from(why);
         recommend(advice, &arms.names()[*best], arms);
     }
 }
 
-/// The expectation for the class of the load decides if neither history nor a profile does. It was not measured on this device.
+/// Recommends by the expected gain for the class of the load if neither the history nor a profile decides. The gain was not measured on this device.
 fn by_class(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool, arms: &dyn Arms) {
     if advice.better.is_some() || advice.expected_gain.is_some() {
         return;
@@ -314,7 +315,7 @@ fn by_class(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: boo
         advice.why = format!(
             "{why}; expected from the class of the load, not measured on this device: 'dwell tune' measures it"
         );
-        advice.confidence = EXPECTED;
+        advice.confidence = CONFIDENCE_OF_CLASS;
         recommend(advice, best, arms);
     }
 }
@@ -371,8 +372,8 @@ fn print(advice: &Advice, json: bool) -> Result<(), Error> {
         _ if *analysed == 0 => writeln!(out, "the device was idle: at most one request a second")?,
         _ => writeln!(
             out,
-            "keep {scheduler}: no other scheduler is expected to be better for this load ({}); nothing was measured on this drive yet, and \
-             'dwell tune' tries schedulers and restores the present one at its end",
+            "keep {scheduler}: no other scheduler is expected to be better for this load ({}); nothing was measured on this drive yet; \
+             'dwell tune' measures schedulers and restores the present one when it ends",
             advice.load.unwrap_or("unknown")
         )?,
     }
@@ -426,18 +427,18 @@ mod tests {
         }
     }
 
-    /// So much, measured so often, beyond chance.
-    fn of(value: f64, measured: usize) -> Option<Of> {
-        Some(Of { value, measured, surely: 0.1 })
+    /// A significant value from this number of measurements.
+    fn of(value: f64, measured: usize) -> Option<Estimate> {
+        Some(Estimate { value, measured, surely: 0.1 })
     }
 
-    /// Of `none`, which is in use, and `bfq`, in each window.
-    fn advice(windows: &[[Option<Of>; 2]], better: Better) -> Advice {
+    /// The advice after these windows: the values of `none`, which is in use, and `bfq`.
+    fn advice(windows: &[[Option<Estimate>; 2]], better: Better) -> Advice {
         let mut advice = Advice { scheduler: "none".to_owned(), analysed: 4, ..Advice::default() };
         let arms = Two(["none", "bfq"].map(str::to_owned).to_vec());
-        let mut known = Known::new(arms.names(), "none", better);
-        windows.iter().for_each(|of| known.add(of));
-        conclude(&mut advice, &known, &arms);
+        let mut history = History::new(arms.names(), "none", better);
+        windows.iter().for_each(|of| history.add(of));
+        conclude(&mut advice, &history, &arms);
         advice
     }
 
@@ -457,27 +458,27 @@ mod tests {
     }
 
     #[test]
-    fn a_better_one_is_named_with_the_line_that_sets_it() {
+    fn advice_has_the_command_that_sets_the_better_scheduler() {
         let found = advice(&[[of(10.0, 1), of(20.0, 3)]; 3], Better::Higher);
         assert_eq!((found.better.as_deref(), found.set.as_deref()), (Some("bfq"), Some("set bfq")));
         assert_eq!((found.expected_gain, found.confidence), (Some(1.0), 0.75 * 0.9));
     }
 
     #[test]
-    fn what_is_no_better_or_not_known_is_not_recommended() {
+    fn an_arm_without_a_significant_gain_is_not_recommended() {
         let found = |bfq: f64, better| advice(&[[of(30.0, 3), of(bfq, 9)]], better);
-        assert!(found(30.5, Better::Higher).better.is_none(), "too little");
-        assert!(found(60.0, Better::Lower).better.is_none(), "less is better");
-        let by_chance = of(60.0, 9).map(|of| Of { surely: 0.0, ..of });
-        assert!(advice(&[[of(30.0, 3), by_chance]], Better::Higher).better.is_none(), "it may be chance");
+        assert!(found(30.5, Better::Higher).better.is_none(), "a gain below the threshold");
+        assert!(found(60.0, Better::Lower).better.is_none(), "lower values are better");
+        let by_chance = of(60.0, 9).map(|of| Estimate { surely: 0.0, ..of });
+        assert!(advice(&[[of(30.0, 3), by_chance]], Better::Higher).better.is_none(), "not significant");
         let unknown = advice(&[[None, of(60.0, 9)]], Better::Higher);
-        assert!(unknown.expected_gain.is_none(), "nothing to compare with");
+        assert!(unknown.expected_gain.is_none(), "the arm in use was not measured");
         let alone = advice(&[[of(30.0, 3), None]], Better::Higher);
-        assert!(alone.expected_gain.is_none(), "as good as any is no word for the only one that was tried");
+        assert!(alone.expected_gain.is_none(), "no other arm was measured");
     }
 
     #[test]
-    fn while_nothing_is_known_the_profile_decides() {
+    fn without_history_the_profile_decides() {
         use tuner::selector::{Curve, Kind, Table};
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
         let curve = |rate| Curve { kind: Kind { reads: None, random: None }, points: vec![(4096.0, rate)] };
@@ -486,33 +487,33 @@ mod tests {
             let (parameters, random) = (Parameters::default(), Random::seeded(1));
             let analyser = Analyser::new(names.clone(), Metric::Bandwidth, parameters, random).unwrap();
             let mut analyser = analyser.with_a_priori(table);
-            let mut known = Known::new(&names, "none", Better::Higher);
+            let mut history = History::new(&names, "none", Better::Higher);
             let mut advice = Advice { scheduler: "none".to_owned(), ..Advice::default() };
             for _ in 0..3 {
                 let decision = reads(&mut analyser, SchedulerId(0), 30e6);
-                known.ask_profile(&decision, &names);
+                history.note_profile(&decision, &names);
             }
-            conclude(&mut advice, &known, &Two(names.clone()));
+            conclude(&mut advice, &history, &Two(names.clone()));
             advice
         };
         let better = by([1e6, 2e6]);
         assert_eq!((better.better.as_deref(), better.expected_gain), (Some("bfq"), None));
         assert!(better.why.contains("the device's table has 2.0 MB/s"), "{}", better.why);
-        assert!(by([2e6, 1e6]).better.is_none(), "it is in use");
+        assert!(by([2e6, 1e6]).better.is_none(), "the profile prefers the arm in use");
     }
 
-    /// Sums over different windows cannot be compared: of latencies, whoever is known in fewer would always be better.
+    /// Sums over different windows cannot be compared: the arm that was measured in fewer windows would have the lower sum of latencies.
     #[test]
-    fn each_is_compared_where_it_is_known() {
+    fn arms_are_compared_over_the_windows_of_both() {
         let windows = [[of(10.0, 5), of(15.0, 5)], [of(10.0, 5), None]];
         let slower = advice(&windows, Better::Lower);
         assert_eq!((slower.better, slower.expected_gain), (None, Some(0.0)));
         let faster = advice(&windows, Better::Higher);
         assert_eq!((faster.better.as_deref(), faster.expected_gain), (Some("bfq"), Some(0.25)));
-        assert_eq!(faster.confidence, 0.25 * 5.0 / 6.0, "known in one of four");
+        assert_eq!(faster.confidence, 0.25 * 5.0 / 6.0, "measured in one of four windows");
     }
 
-    /// Windows of one reader in sequence under a scheduler that gives so much, by kinds of load.
+    /// A window of one sequential reader under a scheduler with this bandwidth.
     fn reads(analyser: &mut Analyser, scheduler: SchedulerId, bandwidth: f64) -> Decision {
         let access = |n: u64| Access {
             time: Time::from_nanos(n * 1_000_000),
@@ -527,30 +528,30 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_by_kinds_of_load_is_recommended() {
+    fn the_history_of_a_kind_of_load_is_recommended() {
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
         let parameters = Parameters::default();
         let mut analyser =
             Analyser::new(names.clone(), Metric::Bandwidth, parameters, Random::seeded(1)).unwrap();
         let mut scheduler = SchedulerId(0);
         let first = reads(&mut analyser, scheduler, 30e6);
-        let mut known = Known::new(&names, "none", Better::Higher);
-        assert!(known_before(&analyser, &first, &known).is_none(), "the first of its like");
+        let mut history = History::new(&names, "none", Better::Higher);
+        assert!(history_of(&analyser, &first, &history).is_none(), "the first window of its kind");
         for _ in 0..200 {
             let decision = reads(&mut analyser, scheduler, [30e6, 60e6][scheduler.0]);
             scheduler = decision.scheduler.unwrap_or(scheduler);
         }
-        // From here on nothing is changed, whatever is decided.
+        // From here on the scheduler stays, whatever the decider returns.
         let mut advice = Advice { scheduler: "none".to_owned(), ..Advice::default() };
         for _ in 0..5 {
             let decision = reads(&mut analyser, SchedulerId(0), 30e6);
-            let of = known_before(&analyser, &decision, &known).expect("a kind that is known");
-            known.add(&of);
+            let of = history_of(&analyser, &decision, &history).expect("a kind with history");
+            history.add(&of);
             (advice.analysed, advice.recognised) = (advice.analysed + 1, advice.recognised + 1);
         }
-        conclude(&mut advice, &known, &Two(names));
+        conclude(&mut advice, &history, &Two(names));
         assert_eq!(advice.better.as_deref(), Some("bfq"));
         let gain = advice.expected_gain.unwrap();
-        assert!((0.8..1.2).contains(&gain), "twice as much: {gain}");
+        assert!((0.8..1.2).contains(&gain), "twice the bandwidth: {gain}");
     }
 }

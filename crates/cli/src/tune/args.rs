@@ -21,7 +21,7 @@ pub(crate) struct Watching {
     /// A scheduler to choose from, with optional settings in braces: bfq{slice_idle=0}; repeatable. Default: all that the queue offers
     #[arg(long = "arm", value_name = "NAME")]
     pub(crate) arms: Vec<String>,
-    /// A profile of this device by 'dwell profile', which decides while nothing is known
+    /// A profile of this device by 'dwell profile', which decides for loads without history
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
     /// Length of a window
@@ -69,7 +69,7 @@ pub(crate) enum MetricName {
 /// What chooses the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum DeciderArgument {
-    /// Kinds of load, whatever order their requests come in
+    /// Kinds of load, regardless of the order of requests
     Kinds,
     /// The algorithm of the IOAnalyzer paper: recurring patterns, and a bandit for the rest
     Ioanalyzer,
@@ -78,7 +78,7 @@ pub(crate) enum DeciderArgument {
 }
 
 /// Watch a device and recommend a scheduler. Changes no setting. Without permission for BPF it creates an instance of the kernel's tracer while
-/// it runs, and says so.
+/// it runs, and prints a note.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell advise /dev/sda
@@ -99,7 +99,7 @@ pub(crate) struct AdviseArguments {
 /// Restraints, off by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum RestraintName {
-    /// Stay within 5% of the best fixed scheduler over an hour, as far as is known; revert a switch that made the metric worse
+    /// Stay within 5% of the best fixed scheduler over an hour, by the measurements so far; revert a switch that made the metric worse
     Regret,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct TuneArguments {
     pub(crate) device: PathBuf,
     #[command(flatten)]
     pub(crate) watching: Watching,
-    /// Report decisions without changing the device; what is learned is stored
+    /// Report decisions without changing the device; the learned state is saved
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Show the status of the tuner that runs on this device
@@ -155,10 +155,10 @@ pub(crate) struct PatternsArguments {
     /// The directory in which the tuner stores what it learned
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/dwell/tuner", global = true)]
     pub(crate) database: PathBuf,
-    /// The drive, or a part of its name; required if several are known
+    /// The drive, or a part of its name; required if the database has several
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) drive: Option<String>,
-    /// The metric, as for 'dwell tune --metric', or 'command'; required if several are known
+    /// The metric, as for 'dwell tune --metric', or 'command'; required if the database has several
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) metric: Option<String>,
     #[command(subcommand)]
@@ -194,9 +194,9 @@ pub(crate) enum PatternsCommand {
         /// The numbers are kinds of load
         #[arg(long)]
         kinds: bool,
-        /// The one that stays
+        /// The number that stays
         into: u64,
-        /// The one that is removed
+        /// The number that is removed
         other: u64,
     },
     #[command(group = ArgGroup::new("what").required(true))]

@@ -19,12 +19,13 @@ pub(super) const NAMED: usize = 2;
 fn best(state: &State, kind: usize) -> Option<(&str, f64)> {
     let better = state.metric.better();
     let expected = state.kinds.expected(kind, better)?;
-    let known = state.schedulers.iter().zip(expected).filter_map(|(name, of)| Some((name.as_str(), of?.0)));
-    known.max_by(|a, b| better.oriented(a.1).total_cmp(&better.oriented(b.1)))
+    let measured =
+        state.schedulers.iter().zip(expected).filter_map(|(name, of)| Some((name.as_str(), of?.0)));
+    measured.max_by(|a, b| better.oriented(a.1).total_cmp(&better.oriented(b.1)))
 }
 
 /// The most frequent classes of accesses with their shares.
-pub(super) fn asked(shape: &Shape, most: usize) -> Vec<String> {
+pub(super) fn access_classes(shape: &Shape, most: usize) -> Vec<String> {
     let of = |(part, class): (f64, String)| format!("{:.0}% {class}", part * 100.0);
     shape.in_words().into_iter().take(most).map(of).collect()
 }
@@ -35,7 +36,7 @@ pub(super) fn listed(state: &State) -> Table {
         let Some((shape, windows)) = state.kinds.load(kind) else { continue };
         let best = best(state, kind)
             .map_or_else(String::new, |(name, of)| format!("{name} ({})", worth(state.metric, of)));
-        table.add_row([kind.to_string(), windows.to_string(), asked(shape, NAMED).join("\n"), best]);
+        table.add_row([kind.to_string(), windows.to_string(), access_classes(shape, NAMED).join("\n"), best]);
     }
     table
 }
@@ -43,18 +44,17 @@ pub(super) fn listed(state: &State) -> Table {
 pub(super) fn json(state: &State) -> Vec<Value> {
     let of = |kind: usize| {
         let (shape, windows) = state.kinds.load(kind)?;
-        let asked = asked(shape, usize::MAX);
+        let classes = access_classes(shape, usize::MAX);
         let best = best(state, kind).map(|(name, _)| name);
-        Some(json!({"kind": kind, "windows": windows, "asked": asked, "best": best}))
+        Some(json!({"kind": kind, "windows": windows, "asked": classes, "best": best}))
     };
     state.kinds.loads().filter_map(of).collect()
 }
 
 pub(super) fn show(drive: &str, state: &State, kind: usize, as_json: bool) -> Result<(), Error> {
-    let missing =
-        || Error::Usage(format!("there is no kind {kind}; 'dwell patterns list' shows which there are"));
+    let missing = || Error::Usage(format!("there is no kind {kind}; 'dwell patterns list' lists them"));
     let (shape, windows) = state.kinds.load(kind).ok_or_else(missing)?;
-    let asked = asked(shape, usize::MAX);
+    let classes = access_classes(shape, usize::MAX);
     let expected = state.kinds.expected(kind, state.metric.better());
     let expected = expected.unwrap_or_else(|| vec![None; state.schedulers.len()]);
     let expected = state.schedulers.iter().zip(expected);
@@ -65,13 +65,13 @@ pub(super) fn show(drive: &str, state: &State, kind: usize, as_json: bool) -> Re
             json!({"scheduler": name, "windows": windows.unwrap_or(0), "expected": value})
         };
         let object = object(&json!({
-            "drive": drive, "metric": in_words(state.metric), "kind": kind, "windows": windows, "asked": asked,
+            "drive": drive, "metric": in_words(state.metric), "kind": kind, "windows": windows, "asked": classes,
             "schedulers": expected.map(of).collect::<Vec<_>>(),
         }))?;
         return Ok(writeln!(out, "{object}")?);
     }
     writeln!(out, "kind {kind}, by {}: {}", in_words(state.metric), counted(windows, "window"))?;
-    asked.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
+    classes.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
     let mut table = table(&["scheduler", "windows", "expected"]);
     for (name, of) in expected {
         let (windows, value) =

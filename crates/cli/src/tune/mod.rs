@@ -32,7 +32,7 @@ pub(crate) use patterns::run as patterns;
 
 /// Windows between two saves: a minute at the default length.
 const SAVE_EVERY: u64 = 12;
-/// No more is written on average: 6,000 clusters, 70 MB, are saved every twelve minutes.
+/// Limit of the average write rate: a file of 70 MB (6,000 clusters) is saved every twelve minutes.
 const SAVE_BYTES_PER_SECOND: u64 = 100_000;
 const BLOCK: &str = "/sys/block";
 
@@ -52,14 +52,14 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     }
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
-    // A dry run also writes a status and stores what it learned.
+    // A dry run claims the queue as well, because it writes a status and saves the learned state.
     let _claims = target.queues.iter().map(QueueSettings::claim).collect::<Result<Vec<_>, _>>()?;
-    system::idle().iter().for_each(|refused| say!("{refused}; tuning goes on"));
+    system::idle().iter().for_each(|refused| say!("{refused}; tuning continues"));
     say!("{}: {}", arguments.device.display(), target.stack.describe());
     target.doubts(&arguments.watching).iter().for_each(|doubt| say!("{doubt}"));
     let served = arguments.watching.control.is_some();
-    let noted = target.queues.iter().filter(|_| !arguments.dry_run && !served);
-    let backed_up = noted.map(|queue| SettingsBackup::begin(backups, queue));
+    let changed = target.queues.iter().filter(|_| !arguments.dry_run && !served);
+    let backed_up = changed.map(|queue| SettingsBackup::begin(backups, queue));
     let backed_up = backed_up.collect::<Result<Vec<_>, _>>()?;
     let arms = setup::arms(&target, &arguments.watching, catalogue, backed_up)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
@@ -83,19 +83,19 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         saved: 0,
         save_after: Instant::now(),
         runtime: arguments.runtime.clone(),
-        hidden: false,
+        status_failed: false,
         shown: StatusServer::default(),
         until: end(arguments)?,
     };
     show_metrics(&run.shown, arguments)?;
-    let ended = run.go_on();
+    let ended = run.tune_until_end();
     run.end();
     // Restores the settings.
     drop(run);
     ended.map_err(Error::from)
 }
 
-/// Adds the search of settings, if --search asks for it.
+/// Adds the search of settings that `--search` selects.
 fn with_search(
     analyser: Analyser,
     arguments: &TuneArguments,
@@ -134,27 +134,27 @@ struct Run {
     drive: String,
     /// Windows analysed until the last save.
     saved: u64,
-    /// A large file is saved again no sooner.
+    /// The earliest time of the next save, so that a large file is not written too often.
     save_after: Instant,
     runtime: PathBuf,
-    /// A failure to write the status was reported.
-    hidden: bool,
+    /// A failure to write the status was reported; further failures are not.
+    status_failed: bool,
     shown: StatusServer,
     until: Option<Instant>,
 }
 
 impl Run {
-    fn go_on(&mut self) -> Result<(), tuner_live::Error> {
+    fn tune_until_end(&mut self) -> Result<(), tuner_live::Error> {
         service_manager::notify(&[service_manager::State::Ready]);
         self.publish();
         let until = self.until;
-        let mut going_on = || {
+        let mut is_running = || {
             service_manager::notify(&[service_manager::State::Watchdog]);
             !interrupt::requested() && until.is_none_or(|until| Instant::now() < until)
         };
-        while let Some(line) = self.window(&mut going_on)? {
+        while let Some(line) = self.window(&mut is_running)? {
             if let Some(line) = line {
-                // Tuning goes on if nobody reads the output.
+                // Tuning continues if standard output is closed.
                 let _ = writeln!(std::io::stdout(), "{} {}: {line}", now_utc(), self.tuner.status().device);
             }
             self.publish();
@@ -162,7 +162,7 @@ impl Run {
                 && Instant::now() >= self.save_after
                 && let Err(error) = self.save()
             {
-                say!("cannot save what was learned: {error}; trying again later");
+                say!("cannot save the learned state: {error}; retrying at the next save");
             }
         }
         Ok(())
@@ -171,26 +171,26 @@ impl Run {
     /// One window, captured or on standby. Returns its line, if it has one, or `None` to end.
     fn window(
         &mut self,
-        going_on: &mut dyn FnMut() -> bool,
+        is_running: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Option<String>>, tuner_live::Error> {
         let counters = self.counters.as_mut().filter(|_| self.tuner.is_on_standby());
         if let Some(counters) = counters {
             self.windows.close();
-            let load = counters.window(self.windows.length(), going_on)?;
+            let load = counters.window(self.windows.length(), is_running)?;
             return load.map(|load| self.tuner.standby_window(&load)).transpose();
         }
         self.counters.iter_mut().for_each(Counters::reset);
-        let Some(seen) = self.windows.next(&mut capture::now, going_on)? else { return Ok(None) };
-        let asked = !seen.window.accesses.is_empty();
+        let Some(seen) = self.windows.next(&mut capture::now, is_running)? else { return Ok(None) };
+        let has_accesses = !seen.window.accesses.is_empty();
         let outcome = self.tuner.window(seen)?;
-        Ok(Some(asked.then_some(outcome.line)))
+        Ok(Some(has_accesses.then_some(outcome.line)))
     }
 
     /// Publishes the status.
     fn publish(&mut self) {
         let status = self.tuner.status();
         if let Err(error) = status::write(&self.runtime, status)
-            && !std::mem::replace(&mut self.hidden, true)
+            && !std::mem::replace(&mut self.status_failed, true)
         {
             let place = self.runtime.display();
             say!(
@@ -201,7 +201,7 @@ impl Run {
         service_manager::notify(&[service_manager::State::Status(&status.latest)]);
     }
 
-    /// Saves what was learned. If nothing was, a sleeping disk is not woken.
+    /// Saves the learned state. Without new windows nothing is written, so that a sleeping disk is not woken.
     fn save(&mut self) -> Result<(), tuner_live::Error> {
         let analysed = self.tuner.status().analysed;
         if analysed == self.saved {
@@ -217,10 +217,10 @@ impl Run {
     fn end(&mut self) {
         service_manager::notify(&[service_manager::State::Stopping]);
         if let Err(error) = self.save() {
-            say!("lost what was learned since the last save: {error}");
+            say!("cannot save the learned state: {error}; it ends at the previous save");
         }
         let Status { device, pid, .. } = self.tuner.status();
-        if status::read(&self.runtime, device).is_ok_and(|there| there.is_some_and(|there| there.pid == *pid))
+        if status::read(&self.runtime, device).is_ok_and(|found| found.is_some_and(|found| found.pid == *pid))
         {
             let _ = std::fs::remove_file(status::file(&self.runtime, device));
         }
@@ -233,7 +233,7 @@ impl Run {
     }
 }
 
-/// Loads what was learned about this drive before, or what --transfer names.
+/// Loads the state that an earlier run learned about this drive, or else the state that `--transfer` names.
 fn restore(
     analyser: &mut Analyser,
     database: &Database,
@@ -249,9 +249,8 @@ fn restore(
         say!("loaded {known} for {drive} and {}{ignored}", tuner_live::in_words(metric));
     } else if let Some(other) = &arguments.transfer {
         let by = tuner_live::in_words(metric);
-        let state = transferred(other, drive, metric)?.ok_or_else(|| {
-            Error::Input(format!("{}: holds nothing about {drive} and {by}", other.display()))
-        })?;
+        let state = transferred(other, drive, metric)?
+            .ok_or_else(|| Error::Input(format!("{}: has no state for {drive} and {by}", other.display())))?;
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit("--transfer", other, &problem))?;
         say!("loaded {known} for {drive} and {by} from {}", other.display());
@@ -279,7 +278,7 @@ fn utc(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// What a file, or a directory, of another machine's database has about this drive.
+/// This drive's state in another machine's database: `path` is the database's directory or one of its files.
 fn transferred(path: &Path, drive: &str, metric: Metric) -> Result<Option<State>, Error> {
     if path.is_dir() {
         let database = Database::open_existing(path)?;
@@ -289,11 +288,11 @@ fn transferred(path: &Path, drive: &str, metric: Metric) -> Result<Option<State>
     Ok(Some(state).filter(|state| name == drive && state.metric == metric))
 }
 
-/// The error for a state, from the file that `option` names, that the analyser rejects.
+/// The error for a state that the analyser rejects. `option` is the option that named the file.
 fn does_not_fit(option: &str, file: &Path, problem: &str) -> Error {
     let file = file.display();
     Error::Usage(format!(
-        "{file}: {problem}; use the --window and --set of that time, the dwell that wrote it, or another {option}"
+        "{file}: {problem}; use the --window and --set with which it was written, the version of dwell that wrote it, or another {option}"
     ))
 }
 
@@ -363,9 +362,9 @@ mod tests {
         }
     }
 
-    /// Advice on `--database` would be on a file that nothing is wrong with.
+    /// A message that names `--database` would send the user to the wrong file.
     #[test]
-    fn what_is_wrong_with_a_transferred_file_is_said_of_it() {
+    fn errors_in_a_transferred_file_name_that_file() {
         let name = |what: &str| std::env::temp_dir().join(format!("dwell-{what}-{}", std::process::id()));
         let (own, damaged, foreign) = (name("own"), name("damaged"), name("foreign"));
         std::fs::write(&damaged, "no database: ".repeat(10)).unwrap();
@@ -379,9 +378,9 @@ mod tests {
         for (file, problem) in [(&damaged, "is damaged"), (&foreign, "the length of a window")] {
             let line = ["dwell", "tune", "/dev/sda", "--transfer", file.to_str().unwrap()];
             let Command::Tune(arguments) = Arguments::parse_from(line).command else { panic!("{line:?}") };
-            let said = restore(&mut analyser(5), &database, "disk", &arguments).unwrap_err().to_string();
-            assert!(said.contains(problem) && said.contains(file.to_str().unwrap()), "{said}");
-            assert!(!said.contains("--database"), "{said}");
+            let message = restore(&mut analyser(5), &database, "disk", &arguments).unwrap_err().to_string();
+            assert!(message.contains(problem) && message.contains(file.to_str().unwrap()), "{message}");
+            assert!(!message.contains("--database"), "{message}");
         }
         std::fs::remove_file(damaged).unwrap();
         [own, foreign].iter().for_each(|directory| std::fs::remove_dir_all(directory).unwrap());

@@ -28,17 +28,17 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
     let nothing = || Error::Input(format!("{}: missing or empty; 'dwell tune' creates it", path.display()));
     let changes = matches!(arguments.command, PatternsCommand::Merge { .. } | PatternsCommand::Forget { .. });
     let database = Database::open_existing(path)?.ok_or_else(nothing)?;
-    let meant = meant(&database, arguments)?;
-    if let (PatternsCommand::List { json }, [_, _, ..]) = (&arguments.command, &*meant) {
-        return drives(&meant, *json);
+    let selected = selected(&database, arguments)?;
+    if let (PatternsCommand::List { json }, [_, _, ..]) = (&arguments.command, &*selected) {
+        return drives(&selected, *json);
     }
-    let drive = only_drive(&meant)?;
+    let drive = only_drive(&selected)?;
     let _alone = if changes { claim_all(drive)? } else { Vec::new() };
     if let PatternsCommand::Forget { all: true, .. } = arguments.command {
-        return Ok(meant.iter().try_for_each(|of| database.forget(drive, of.metric).map(drop))?);
+        return Ok(selected.iter().try_for_each(|of| database.forget(drive, of.metric).map(drop))?);
     }
-    let Drive { metric, saved, .. } = *only_metric(&meant)?;
-    let unknown = || Error::Usage(format!("nothing is known about {drive}"));
+    let Drive { metric, saved, .. } = *only_metric(&selected)?;
+    let unknown = || Error::Usage(format!("the database has no state for {drive}"));
     let mut state = database.load(drive, metric)?.ok_or_else(unknown)?;
     match &arguments.command {
         PatternsCommand::List { json } => list(drive, &state, *json),
@@ -67,32 +67,30 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
     }
 }
 
-/// Claims every device that is such a drive, or a member of such an array: a running tuner would overwrite the changes.
+/// Claims every device that matches the drive's name, and the members of matching arrays, because a running tuner would overwrite the changes.
 fn claim_all(drive: &str) -> Result<Vec<File>, Error> {
     let scheduling = |name: &str| Stack::named(name).and_then(|stack| stack.scheduling()).ok();
-    let such = identity::queues_of(Path::new("/sys/block"), drive, scheduling);
-    such.iter().map(|name| Ok(QueueSettings::of(name).claim()?)).collect()
+    let matching = identity::queues_of(Path::new("/sys/block"), drive, scheduling);
+    matching.iter().map(|name| Ok(QueueSettings::of(name).claim()?)).collect()
 }
 
 /// The drives and metrics that the arguments select, sorted by drive: at least one.
-fn meant(database: &Database, arguments: &PatternsArguments) -> Result<Vec<Drive>, Error> {
+fn selected(database: &Database, arguments: &PatternsArguments) -> Result<Vec<Drive>, Error> {
     let known = database.drives()?;
     let part = arguments.drive.as_deref().unwrap_or_default();
-    let mut such = known.clone();
-    such.retain(|drive| drive.name.contains(part));
-    if such.is_empty() {
+    let mut matching = known.clone();
+    matching.retain(|drive| drive.name.contains(part));
+    if matching.is_empty() {
         let all = names(&known).join("; ");
-        return Err(Error::Usage(format!("no drive's name contains '{part}'; known drives: {all}")));
+        return Err(Error::Usage(format!("no drive's name contains '{part}'; the database has {all}")));
     }
-    let Some(metric) = &arguments.metric else { return Ok(such) };
-    let by = metrics(&such);
-    such.retain(|drive| is_called(drive.metric, metric));
-    if such.is_empty() {
-        return Err(Error::Usage(format!(
-            "nothing was learned for the metric '{metric}'; known metrics: {by}"
-        )));
+    let Some(metric) = &arguments.metric else { return Ok(matching) };
+    let by = metrics(&matching);
+    matching.retain(|drive| is_called(drive.metric, metric));
+    if matching.is_empty() {
+        return Err(Error::Usage(format!("the database has no metric '{metric}'; it has {by}")));
     }
-    Ok(such)
+    Ok(matching)
 }
 
 /// Whether a metric has that name. The direction of a command's number may be omitted.
@@ -113,22 +111,22 @@ fn metrics(known: &[Drive]) -> String {
 }
 
 /// The selected drive.
-fn only_drive(meant: &[Drive]) -> Result<&str, Error> {
-    match &*names(meant) {
+fn only_drive(selected: &[Drive]) -> Result<&str, Error> {
+    match &*names(selected) {
         [one] => Ok(one),
         several => Err(Error::Usage(format!(
-            "several drives are known; choose one with --drive: {}",
+            "the database has several drives; choose one with --drive: {}",
             several.join("; ")
         ))),
     }
 }
 
 /// The selected metric of that drive.
-fn only_metric(meant: &[Drive]) -> Result<&Drive, Error> {
-    match meant {
+fn only_metric(selected: &[Drive]) -> Result<&Drive, Error> {
+    match selected {
         [one] => Ok(one),
         several => Err(Error::Usage(format!(
-            "several metrics are known; choose one with --metric: {}",
+            "the database has several metrics; choose one with --metric: {}",
             metrics(several)
         ))),
     }
@@ -170,7 +168,7 @@ pub(super) fn worth(metric: Metric, value: f64) -> String {
 
 /// The values of a scheduler in the windows of a cluster.
 #[derive(Serialize)]
-struct Given<'a> {
+struct Measured<'a> {
     scheduler: &'a str,
     /// The number of values.
     measured: usize,
@@ -179,7 +177,7 @@ struct Given<'a> {
     greatest: Option<f64>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> Measured<'a> {
     fn by(scheduler: &'a str, values: &[f64]) -> Self {
         let of = |fold: fn(f64, f64) -> f64| values.iter().copied().reduce(fold);
         let sum = of(|a, b| a + b);
@@ -189,15 +187,15 @@ impl<'a> Given<'a> {
 }
 
 /// The values of each scheduler in the windows of a cluster.
-fn given<'a>(state: &'a State, cluster: &'a ClusterState) -> impl Iterator<Item = Given<'a>> {
+fn measured_values<'a>(state: &'a State, cluster: &'a ClusterState) -> impl Iterator<Item = Measured<'a>> {
     let all = state.schedulers.iter().zip(&cluster.performance);
-    all.map(|(name, (values, _))| Given::by(name, values))
+    all.map(|(name, (values, _))| Measured::by(name, values))
 }
 
 /// The scheduler with the best mean, and that mean.
 fn best<'a>(state: &'a State, cluster: &'a ClusterState) -> Option<(&'a str, f64)> {
     let better = state.metric.better();
-    let tried = given(state, cluster).filter_map(|given| Some((given.scheduler, given.mean?)));
+    let tried = measured_values(state, cluster).filter_map(|values| Some((values.scheduler, values.mean?)));
     tried.max_by(|a, b| better.oriented(a.1).total_cmp(&better.oriented(b.1)))
 }
 
@@ -235,8 +233,7 @@ fn list(drive: &str, state: &State, as_json: bool) -> Result<(), Error> {
 }
 
 fn cluster_of(state: &State, id: u64) -> Result<&ClusterState, Error> {
-    let missing =
-        || Error::Usage(format!("there is no cluster {id}; 'dwell patterns list' shows which there are"));
+    let missing = || Error::Usage(format!("there is no cluster {id}; 'dwell patterns list' lists them"));
     state.clusters.iter().find(|cluster| cluster.id == id).ok_or_else(missing)
 }
 
@@ -255,7 +252,7 @@ fn show(drive: &str, state: &State, cluster: &ClusterState, as_json: bool) -> Re
         counted(cluster.requests, "request")
     )?;
     let mut table = table(&["scheduler", "measured", "mean", "least", "greatest"]);
-    for Given { scheduler, measured, mean, least, greatest } in given(state, cluster) {
+    for Measured { scheduler, measured, mean, least, greatest } in measured_values(state, cluster) {
         let values = [mean, least, greatest];
         let values = values.map(|of| of.map_or_else(String::new, |value| worth(state.metric, value)));
         table.add_row([scheduler.to_owned(), measured.to_string()].into_iter().chain(values));
@@ -274,7 +271,7 @@ fn json(drive: &str, state: &State, cluster: &ClusterState) -> Value {
     json!({
         "drive": drive, "metric": in_words(state.metric), "cluster": cluster.id, "windows": cluster.hits,
         "requests": cluster.requests, "jumps": cluster.points,
-        "schedulers": given(state, cluster).collect::<Vec<_>>(),
+        "schedulers": measured_values(state, cluster).collect::<Vec<_>>(),
         "followed_by": cluster.successors.iter().map(next).collect::<Vec<_>>(),
     })
 }

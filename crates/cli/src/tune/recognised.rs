@@ -1,5 +1,5 @@
-//! `dwell trace patterns`: what the tuner would recognise in a recording. It chooses nothing, as a recording does not say how well the device was
-//! served.
+//! `dwell trace patterns`: the kinds of load and clusters that the tuner would recognise in a recording. It chooses no scheduler, because a
+//! recording has results of one scheduler only.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use traces::Record;
 use tuner::{Analyser, Metric, Observed, Parameters, Random, SchedulerId, State, Why, Window};
 
-use super::kinds::{NAMED, asked};
+use super::kinds::{NAMED, access_classes};
 use super::patterns::table;
 use crate::error::Error;
 use evaluation::report::format::{object, percent, time};
@@ -81,8 +81,8 @@ impl Recognised {
 
     fn kinds(&self, state: &State) -> Table {
         let mut table = table(&["kind", "windows", "first after", "requests"]);
-        for (kind, first, windows, asked) in self.loads(state) {
-            let most = asked[..asked.len().min(NAMED)].join("\n");
+        for (kind, first, windows, classes) in self.loads(state) {
+            let most = classes[..classes.len().min(NAMED)].join("\n");
             table.add_row([kind.to_string(), windows.to_string(), time(first.as_nanos()), most]);
         }
         table
@@ -92,12 +92,12 @@ impl Recognised {
     fn loads<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (usize, Time, u64, Vec<String>)> + 'a {
         state.kinds.loads().filter_map(|kind| {
             let (shape, windows) = state.kinds.load(kind)?;
-            Some((kind, *self.firsts.get(&kind)?, windows, asked(shape, usize::MAX)))
+            Some((kind, *self.firsts.get(&kind)?, windows, access_classes(shape, usize::MAX)))
         })
     }
 
     fn json(&self, name: &str, state: &State) -> Value {
-        let kind = |(kind, first, windows, asked): (usize, Time, u64, Vec<String>)| json!({"kind": kind, "windows": windows, "first_ns": first.as_nanos(), "asked": asked});
+        let kind = |(kind, first, windows, classes): (usize, Time, u64, Vec<String>)| json!({"kind": kind, "windows": windows, "first_ns": first.as_nanos(), "asked": classes});
         json!({
             "file": name, "window_ns": self.length.as_nanos(), "windows": self.clusters.windows(),
             "kinds": self.loads(state).map(kind).collect::<Vec<_>>(),

@@ -1,4 +1,4 @@
-//! From the command line to what watches the device and what decides.
+//! Builds the observation of the device and the decider from the command line.
 
 use std::path::Path;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Target {
         self.stack.layers().last().map_or(Kind::Disk, |layer| layer.kind)
     }
 
-    /// Why the choice may not matter here. The kernel's queue says nothing about a policy behind `--control`.
+    /// Reasons why the choice of a scheduler may have no effect on this device. They concern the kernel's queue, so that `--control` has none.
     pub(super) fn doubts(&self, watching: &Watching) -> Vec<String> {
         if watching.control.is_some() { Vec::new() } else { self.stack.doubts() }
     }
@@ -79,16 +79,16 @@ impl Target {
     pub(super) fn watch(&self, window: Duration, metric: Metric) -> Result<Windower<Capture>, Error> {
         let options = Options { completions: true, ..Options::default() };
         let node = self.layer.node();
-        let mut notes = true;
+        let mut is_first = true;
         let open = move || {
             let capture = Capture::open(&node, &options)?;
-            if std::mem::take(&mut notes) {
+            if std::mem::take(&mut is_first) {
                 capture.notes().iter().for_each(|note| say!("{note}"));
             }
             Ok(capture)
         };
         let windows = Windower::new(open, window)?;
-        let parties = match metric {
+        let unit = match metric {
             Metric::CgroupFairness => FairnessUnit::Cgroups(Cgroups::new("/proc")),
             // The tracer reports threads, not processes.
             Metric::Fairness if windows.backend() != Some(Backend::Bpf) => {
@@ -96,7 +96,7 @@ impl Target {
             }
             _ => FairnessUnit::Processes,
         };
-        Ok(windows.among(parties))
+        Ok(windows.among(unit))
     }
 }
 
@@ -112,11 +112,13 @@ pub(super) fn arms(
     };
     let [queue] = &*target.queues else {
         let stack = target.stack.describe();
-        return Err(Error::Usage(format!("--control serves one device, and this is {stack}; name a member")));
+        return Err(Error::Usage(format!(
+            "--control needs a single device, and this is {stack}; name a member"
+        )));
     };
     let names = match &*watching.arms {
         [] => specs(catalogue, &[], Host::Disk, true)?.iter().map(Spec::to_string).collect(),
-        wanted => wanted.to_vec(),
+        names => names.to_vec(),
     };
     for name in &names {
         scheduler_arg::for_one_device(catalogue, name)?;
@@ -199,7 +201,7 @@ fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
     parameters.set(name, value).map_err(|error| problem(error.to_string()))
 }
 
-/// The length of a window, and an analyser without knowledge.
+/// The length of a window, and an analyser without history.
 pub(super) fn analyser(
     names: &[String],
     watching: &Watching,
@@ -239,10 +241,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_of_ones_own_is_searched_like_any_other() {
-        let deadline = schedulers::registry::find("deadline").expect("one of ours");
+    fn the_tunables_of_a_custom_policy_are_searched() {
+        let deadline = schedulers::registry::find("deadline").expect("a built-in policy");
         let own = schedulers::Listing { name: "own", version: "1", ..*deadline };
-        let catalogue = Catalogue::with(Box::leak(Box::new([own]))).expect("no other is called so");
+        let catalogue = Catalogue::with(Box::leak(Box::new([own]))).expect("the name is not taken");
         let names = ["own", "deadline", "noop"].map(str::to_owned);
         let scheduler = |space: Space| space.scheduler;
         let found: Vec<String> = of_policies(catalogue, &names).into_iter().map(scheduler).collect();
@@ -255,11 +257,12 @@ mod tests {
         set(&mut parameters, "x=500").expect("a count");
         set(&mut parameters, "similarity=90%").expect("a share");
         assert!(parameters.x == 500 && parameters.similarity == 90);
-        let said = |setting: &str| set(&mut Parameters::default(), setting).expect_err(setting).to_string();
-        assert!(said("similarty=90%").contains("did you mean 'similarity'?"));
-        assert!(said("similarity").contains("NAME=VALUE"));
-        assert!(said("similarity=900").contains("similarity"));
-        assert!(said("x=99999999999999999999").contains("must be from 0 to 100000"));
-        assert!(said("t=1s").contains("--window"));
+        let message =
+            |setting: &str| set(&mut Parameters::default(), setting).expect_err(setting).to_string();
+        assert!(message("similarty=90%").contains("did you mean 'similarity'?"));
+        assert!(message("similarity").contains("NAME=VALUE"));
+        assert!(message("similarity=900").contains("similarity"));
+        assert!(message("x=99999999999999999999").contains("must be from 0 to 100000"));
+        assert!(message("t=1s").contains("--window"));
     }
 }
