@@ -5,10 +5,12 @@
 //! `/etc/dwell.toml`.
 
 use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use clap::{ArgAction, Command};
 use elevator::text::did_you_mean;
+use server::supervisor::{input, read_at_most};
 use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
@@ -26,16 +28,27 @@ const BYTES_MAX: u64 = 1 << 20;
 pub(crate) fn apply(mut command: Command) -> Result<Command, Error> {
     // Values of a later file replace those of an earlier one.
     for path in files() {
-        let text = match std::fs::metadata(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_optional(&path) => continue,
-            Ok(found) if found.len() > BYTES_MAX => {
-                return Err(Error::Input(format!("{}: too large for a configuration", path.display())));
-            }
-            _ => std::fs::read_to_string(&path).map_err(|error| Error::file(path.display(), &error))?,
+        // A server that is restarted may not read the file again: it may be on the device that waits for this server.
+        let text = match input(&path, || read(&path)) {
+            Err(error) if error.kind() == ErrorKind::NotFound && is_optional(&path) => continue,
+            read => read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| wrong("is not text (UTF-8)"))),
         };
+        let text = text.map_err(|error| Error::file(path.display(), &error))?;
         command = apply_text(command, &path.display().to_string(), &text)?;
     }
     Ok(command)
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let bytes = read_at_most(path, BYTES_MAX + 1)?;
+    if bytes.len() as u64 > BYTES_MAX {
+        return Err(wrong("too large for a configuration"));
+    }
+    Ok(bytes)
+}
+
+fn wrong(problem: &str) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, problem)
 }
 
 /// The files that may exist, the lowest precedence first.

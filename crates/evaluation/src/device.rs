@@ -1,8 +1,7 @@
 //! The modelled drive, or array of drives, that a name or file describes.
 
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use elevator::Sector;
 use elevator::queue::{Barriers, Limits};
 use elevator::service_time::ServiceCurve;
 use schedulers::Environment;
+use server::supervisor::{input, read_at_most};
 
 use crate::error::Error;
 
@@ -32,13 +32,17 @@ pub struct Device {
     queues_flushes: bool,
 }
 
+/// Length of a file that the readers of descriptions accept.
+const DESCRIPTION_MAX: u64 = 16 << 20;
+
 /// Opens the files of a description; a file that the description names is relative to the description.
 fn resolver(description: &str) -> impl FnMut(&str) -> io::Result<Box<dyn Read>> {
     let beside = Path::new(description).parent().map(Path::to_owned).unwrap_or_default();
     let description = description.to_owned();
     move |file| {
         let path = if file == description { PathBuf::from(file) } else { beside.join(file) };
-        Ok(Box::new(File::open(path)?))
+        let bytes = input(&path, || read_at_most(&path, DESCRIPTION_MAX + 1))?;
+        Ok(Box::new(Cursor::new(bytes)))
     }
 }
 

@@ -1,8 +1,8 @@
 //! Text files from the user: scripts, job files, descriptions.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
+
+use server::supervisor::{input, read_at_most};
 
 use crate::error::Error;
 
@@ -17,9 +17,8 @@ pub fn read(path: impl AsRef<Path>, kind: &str) -> Result<String, Error> {
     let path = path.as_ref();
     let name = path.display();
     let longest = LONGEST_MIB << 20;
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(longest + 1).read_to_end(&mut bytes));
-    read.map_err(|error| Error::file(&name, &error))?;
+    let bytes =
+        input(path, || read_at_most(path, longest + 1)).map_err(|error| Error::file(&name, &error))?;
     if bytes.len() as u64 > longest {
         let problem = format!("is longer than {LONGEST_MIB} MiB, too long for a {kind}");
         return Err(Error::Input(format!("{name}: {problem}")));
@@ -29,6 +28,8 @@ pub fn read(path: impl AsRef<Path>, kind: &str) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
 
     fn problem(path: &Path) -> String {

@@ -27,8 +27,8 @@ use rustix::net::{
 };
 use rustix::process::getppid;
 
-/// In the environment of a supervised process: the supervisor's process id and the number of the socket between the two, separated by
-/// a colon.
+/// In the environment of a supervised process: the supervisor's process id, the number of the socket between the two, and the number of
+/// the memory with the supervisor's inputs, separated by colons.
 pub(crate) const SUPERVISOR: &str = "DWELL_SUPERVISOR";
 
 /// The message of a process that serves the device that it has taken over.
@@ -164,23 +164,29 @@ fn send(
 
 /// Takes a descriptor that this process has inherited.
 fn take(number: RawFd) -> Option<OwnedFd> {
-    // SAFETY: the caller's environment names the descriptor, it is open (checked), and the environment is read once, so it has no
-    // other owner.
+    // SAFETY: the caller's environment names the descriptor, it is open (checked), and that part of the environment is read once, so
+    // it has no other owner.
     let open = unsafe { libc::fcntl(number, libc::F_GETFD) } >= 0;
     let descriptor = open.then(|| unsafe { OwnedFd::from_raw_fd(number) })?;
     fcntl_setfd(&descriptor, FdFlags::CLOEXEC).ok()?;
     Some(descriptor)
 }
 
-/// The supervisor's process id and the number of the socket in the variable.
-fn fields(text: &str) -> Option<(u32, RawFd)> {
-    let (pid, socket) = text.split_once(':')?;
-    Some((pid.parse().ok()?, socket.parse().ok()?))
+/// The supervisor's process id and the numbers of the socket and of the inputs in the variable.
+fn fields(text: &str) -> Option<(u32, RawFd, RawFd)> {
+    let mut fields = text.splitn(3, ':');
+    let (pid, socket, inputs) = (fields.next()?, fields.next()?, fields.next()?);
+    Some((pid.parse().ok()?, socket.parse().ok()?, inputs.parse().ok()?))
+}
+
+/// Takes the memory with the supervisor's inputs. To be called once.
+pub(crate) fn take_inputs(text: &str) -> Option<OwnedFd> {
+    take(fields(text)?.2)
 }
 
 /// Whether the variable names this process's parent.
 pub(crate) fn is_supervised_by(text: &str) -> bool {
-    fields(text).is_some_and(|(pid, _)| parent() == Some(pid))
+    fields(text).is_some_and(|(pid, ..)| parent() == Some(pid))
 }
 
 fn parent() -> Option<u32> {
@@ -189,7 +195,7 @@ fn parent() -> Option<u32> {
 
 /// The supervisor of this process and the socket to it; none if the variable is another process's.
 fn supervised(text: &str) -> Option<(u32, UnixDatagram)> {
-    let (pid, socket) = fields(text).filter(|&(pid, _)| parent() == Some(pid))?;
+    let (pid, socket, _) = fields(text).filter(|&(pid, ..)| parent() == Some(pid))?;
     Some((pid, UnixDatagram::from(take(socket)?)))
 }
 
@@ -285,9 +291,9 @@ pub(crate) fn message(text: &str) -> Option<Message<'_>> {
     }
 }
 
-/// How a supervisor names itself, and its socket to the process that it starts.
-pub(crate) fn environment(socket: &impl AsRawFd) -> String {
-    format!("{}:{}", process::id(), socket.as_raw_fd())
+/// How a supervisor names itself, and its socket and inputs to the process that it starts.
+pub(crate) fn environment(socket: &impl AsRawFd, inputs: &impl AsRawFd) -> String {
+    format!("{}:{}:{}", process::id(), socket.as_raw_fd(), inputs.as_raw_fd())
 }
 
 #[cfg(test)]
@@ -306,7 +312,9 @@ mod tests {
     #[test]
     fn the_variable_of_another_process_is_ignored() {
         let parent = getppid().unwrap().as_raw_pid();
-        for text in ["", "x", "1", &format!("{}:9999", parent + 1), &format!("{parent}:9999")] {
+        for text in
+            ["", "x", "1", "1:2", &format!("{}:9999:9998", parent + 1), &format!("{parent}:9999:9998")]
+        {
             assert!(supervised(text).is_none(), "{text}");
         }
     }

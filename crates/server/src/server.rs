@@ -197,7 +197,14 @@ pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> 
     supervisor::unblock_signals();
     let server = start(configuration)?;
     if let (Some(acceptor), Some(hangups)) = (server.acceptor.clone(), hangups) {
-        let reload = move || acceptor.reload_on(hangups);
+        // The attached device is served by now, so files on it can be read.
+        let is_resumed = server.is_resumed();
+        let reload = move || {
+            if is_resumed {
+                acceptor.renew_received();
+            }
+            acceptor.reload_on(hangups);
+        };
         thread::Builder::new().name("certificates".into()).spawn(reload).map_err(failed)?;
     }
     let is_asked = Arc::new(AtomicBool::new(false));

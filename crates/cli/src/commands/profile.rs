@@ -10,6 +10,7 @@ use std::time::Duration;
 use capture::profile::{Load, Plan, Profile};
 use comfy_table::{Table, presets};
 use elevator::text::whole;
+use server::supervisor;
 use tuner_live::{QueueSettings, settings_backup};
 
 use crate::device_capture::{self, Reached};
@@ -97,13 +98,16 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
 
 /// Reads a profile's file.
 pub(crate) fn read(path: &Path) -> Result<Profile, Error> {
-    // A pipe with a name may never be written, and a device never end.
-    let kind = path.symlink_metadata().map_err(|error| Error::file(path.display(), &error))?.file_type();
-    if kind.is_fifo() || kind.is_char_device() || kind.is_block_device() {
-        return Err(Error::Usage(format!(
-            "{}: is no file; name one that 'dwell profile' has made",
-            path.display()
-        )));
+    // A server that is restarted receives the content from its supervisor: the path may lead to the device that waits for it.
+    if !supervisor::is_server() {
+        // A pipe with a name may never be written, and a device never end.
+        let found = path.symlink_metadata().map_err(|error| Error::file(path.display(), &error))?.file_type();
+        if found.is_fifo() || found.is_char_device() || found.is_block_device() {
+            return Err(Error::Usage(format!(
+                "{}: is no file; name one that 'dwell profile' has made",
+                path.display()
+            )));
+        }
     }
     let text = text_file::read(path, "profile")?;
     Profile::from_toml(&text).map_err(|problem| Error::Input(format!("{}: {problem}", path.display())))

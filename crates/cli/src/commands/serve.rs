@@ -127,14 +127,16 @@ pub(crate) enum IdentifyBy {
 }
 
 pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
-    if arguments.attach
-        && source(arguments).is_some()
-        && let Some(code) = supervisor::supervise(&AttachOptions::default().runtime)?
-    {
-        std::process::exit(code);
-    }
     let asked = arguments.size.as_deref().map(size).transpose()?;
+    // Reads every input, also for the servers that a supervisor starts.
     let configuration = configuration(arguments, asked, catalogue)?;
+    if arguments.attach && source(arguments).is_some() {
+        let certificates = configuration.nbd.as_ref().map(NbdOptions::check_certificates);
+        certificates.transpose().map_err(|error| failed(&error))?;
+        if let Some(code) = supervisor::supervise(&AttachOptions::default().runtime)? {
+            std::process::exit(code);
+        }
+    }
     let scheduler = scheduler_arg::spec(catalogue, &configuration.scheduler)?;
     let report = server::run_with(configuration, |server| {
         // Whoever wanted to know may have gone: others are served all the same.
@@ -197,7 +199,9 @@ fn configuration(
         )));
     }
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
-    device.iter().flat_map(Device::notes).for_each(|note| say!("{note}"));
+    if !supervisor::is_server() {
+        device.iter().flat_map(Device::notes).for_each(|note| say!("{note}"));
+    }
     let environment = environment(arguments, device.as_ref())?;
     let named =
         if arguments.causes { scheduler_arg::for_device_with_causes } else { scheduler_arg::for_one_device };

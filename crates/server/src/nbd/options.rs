@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::tls::Acceptor;
 use crate::ServeError;
 
 /// How long a client may take to read its last replies after the server has closed the connection.
@@ -123,6 +124,14 @@ impl NbdOptions {
             }
         }
         Ok(())
+    }
+
+    /// Checks the certificates, and keeps them for servers of this process if it becomes a supervisor.
+    ///
+    /// # Errors
+    /// A file cannot be read or does not fit the others.
+    pub fn check_certificates(&self) -> Result<(), ServeError> {
+        self.tls.clone().map_or(Ok(()), |files| Acceptor::load(files).map(drop))
     }
 
     /// The clients that an address admits without authentication, if any.

@@ -3,8 +3,7 @@
 //! The thread copies between the client's socket and a socket pair, of which the device's thread has the other end. Replies that the
 //! device's thread has sent before it closes its end are still sent to the client.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -23,10 +22,13 @@ use super::client_socket::STACK;
 use super::options::{FAREWELL, TlsFiles};
 use super::places::Place;
 use super::zero_copy::untaken;
-use crate::ServeError;
+use crate::{ServeError, supervisor};
 
 /// Decrypted bytes that the device's thread has not taken. With so many, nothing more is received from the client.
 const BACKLOG: usize = 256 << 10;
+
+/// Certificates of all public authorities together have 200 KiB.
+const LARGEST_FILE: u64 = 4 << 20;
 
 /// The TLS configuration of a front end. Clones share it.
 #[derive(Clone)]
@@ -38,7 +40,9 @@ pub struct Acceptor {
 impl Acceptor {
     /// Reads certificates and the key.
     pub(super) fn load(files: TlsFiles) -> Result<Self, ServeError> {
-        let config = Arc::new(RwLock::new(config(&files)?));
+        // A restarted server may not read the files: they may be on the attached device, which waits for this server.
+        let read = |path: &Path| supervisor::input(path, || read(path));
+        let config = Arc::new(RwLock::new(config(&files, read)?));
         Ok(Self { files: Arc::new(files), config })
     }
 
@@ -47,7 +51,7 @@ impl Acceptor {
     /// # Errors
     /// A file cannot be read or does not fit the others. The previous configuration stays in use.
     pub fn reload(&self) -> Result<(), ServeError> {
-        let config = config(&self.files)?;
+        let config = config(&self.files, read)?;
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
         Ok(())
     }
@@ -62,13 +66,23 @@ impl Acceptor {
         }
     }
 
+    /// Replaces the certificates that this process received from its supervisor by those that the files have now.
+    pub(crate) fn renew_received(&self) {
+        if let Err(error) = self.reload() {
+            say!("nbd: new connections use the TLS certificates of the first start: {error}");
+        }
+    }
+
     pub(super) fn connection(&self) -> io::Result<ServerConnection> {
         let config = self.config.read().unwrap_or_else(PoisonError::into_inner).clone();
         ServerConnection::new(config).map_err(io::Error::other)
     }
 }
 
-fn config(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
+fn config(
+    files: &TlsFiles,
+    read: impl Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Result<Arc<ServerConfig>, ServeError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let unfit = |path: &Path, problem: String| ServeError::unfit(path, &problem);
     let builder = ServerConfig::builder_with_provider(provider.clone())
@@ -78,7 +92,7 @@ fn config(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
         None => builder.with_no_client_auth(),
         Some(path) => {
             let mut roots = RootCertStore::empty();
-            for certificate in certificates(path)? {
+            for certificate in certificates(path, &read)? {
                 roots.add(certificate).map_err(|error| unfit(path, error.to_string()))?;
             }
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
@@ -87,12 +101,12 @@ fn config(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
             builder.with_client_cert_verifier(verifier)
         }
     };
-    expect_file(&files.key)?;
-    let key = PrivateKeyDer::from_pem_file(&files.key).map_err(|error| match error {
+    let key = read(&files.key).map_err(|error| unfit(&files.key, error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_slice(&key).map_err(|error| match error {
         pem::Error::NoItemsFound => unfit(&files.key, "it holds no private key in PEM".to_string()),
         error => unfit(&files.key, error.to_string()),
     })?;
-    let config = builder.with_single_cert(certificates(&files.certificates)?, key);
+    let config = builder.with_single_cert(certificates(&files.certificates, &read)?, key);
     config.map(Arc::new).map_err(|error| match error {
         rustls::Error::InconsistentKeys(_) => {
             let problem = format!("its certificate does not match the key in {}", files.key.display());
@@ -102,18 +116,24 @@ fn config(files: &TlsFiles) -> Result<Arc<ServerConfig>, ServeError> {
     })
 }
 
-/// A FIFO would block the thread that reads certificates, and every later SIGHUP.
-fn expect_file(path: &Path) -> Result<(), ServeError> {
-    match std::fs::metadata(path) {
-        Ok(found) if !found.is_file() => Err(ServeError::unfit(path, "it is not a regular file")),
-        _ => Ok(()),
+/// Reads a file of certificates or keys. A FIFO would block the thread that reads certificates, and every later SIGHUP.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
     }
+    let bytes = supervisor::read_at_most(path, LARGEST_FILE + 1)?;
+    if bytes.len() as u64 > LARGEST_FILE {
+        return Err(io::Error::other("it is too large for certificates"));
+    }
+    Ok(bytes)
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServeError> {
-    expect_file(path)?;
-    let file = File::open(path).map_err(|error| ServeError::unfit(path, &error.to_string()))?;
-    let found: Result<Vec<_>, _> = CertificateDer::pem_reader_iter(BufReader::new(file)).collect();
+fn certificates(
+    path: &Path,
+    read: impl Fn(&Path) -> io::Result<Vec<u8>>,
+) -> Result<Vec<CertificateDer<'static>>, ServeError> {
+    let bytes = read(path).map_err(|error| ServeError::unfit(path, &error.to_string()))?;
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
     match found {
         Ok(found) if found.is_empty() => Err(ServeError::unfit(path, "it holds no certificate in PEM")),
         Ok(found) => Ok(found),
@@ -331,7 +351,7 @@ mod tests {
         let files = TlsFiles { certificates: path.clone(), key: path.clone(), client_authorities: None };
         let problem = Acceptor::load(files).err().map(|error| error.to_string()).unwrap_or_default();
         assert_eq!(problem, format!("{}: it holds no private key in PEM", path.display()));
-        let problem = certificates(&path).unwrap_err().to_string();
+        let problem = certificates(&path, read).unwrap_err().to_string();
         assert_eq!(problem, format!("{}: it holds no certificate in PEM", path.display()));
         std::fs::remove_file(path).unwrap();
     }

@@ -10,12 +10,15 @@
 //! supervisor starts a second server before the device is attached. It has its memory reserved and locked, and waits for the descriptor.
 //! When the active server dies it takes over, and the supervisor starts another one once the device is served again.
 //!
+//! *Inputs*: servers open no file of the configuration; see the module `inputs`.
+//!
 //! *Ends*: SIGINT, SIGTERM and SIGHUP go on to the server. When the server ends and no descriptor is stored, the parent ends with
 //! the server's exit status. When the parent is killed, the server gets SIGUSR1 (`PR_SET_PDEATHSIG`): it serves the device until it
 //! is unused and ends. That is not SIGTERM, of which a second one gives the device's users up.
 //!
 //! Under systemd this process is not needed: see the module `descriptor_store`.
 
+mod inputs;
 mod signals;
 mod starter;
 
@@ -37,6 +40,7 @@ use crate::descriptor_store::{CONTINUED, Message, READY, SUPERVISOR, is_supervis
 use crate::memory_limit;
 use crate::private_directory;
 use crate::resident;
+pub use inputs::{input, read_at_most};
 use signals::Signals;
 use starter::{Kept, Server, Starter};
 
@@ -65,7 +69,10 @@ const LAST_WAIT: Duration = Duration::from_secs(10);
 
 /// Starts this program again with the same arguments, restarts it when it dies, and returns the exit status with which this
 /// process should end. `runtime` is where servers keep their records. None in the process that is to serve: one that a supervisor or a
-/// service manager has started. To be called before any thread starts.
+/// service manager has started. To be called before any thread starts, and after all inputs are read ([`input`], [`check_certificates`]):
+/// servers receive them.
+///
+/// [`check_certificates`]: crate::NbdOptions::check_certificates
 ///
 /// # Errors
 /// The program cannot be started, or this is a server whose supervisor has ended.
@@ -118,7 +125,8 @@ pub(crate) fn unblock_signals() {
 }
 
 /// Whether a supervisor started this process.
-pub(crate) fn is_server() -> bool {
+#[must_use]
+pub fn is_server() -> bool {
     env::var_os(SUPERVISOR).is_some()
 }
 

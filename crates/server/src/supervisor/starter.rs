@@ -19,6 +19,7 @@ use std::thread;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{FdFlags, fcntl_setfd};
 
+use super::inputs;
 use crate::descriptor_store::{SUPERVISOR, environment, give};
 use crate::resident;
 
@@ -58,13 +59,14 @@ impl Starter {
     pub(super) fn new() -> io::Result<Self> {
         let ((jobs, waiting), (done, started)) = (channel(), channel());
         let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
+        let inputs = inputs::for_servers()?;
         let rung = bell.clone();
         let work = move || {
             resident::populate_stack();
             for job in waiting {
                 match job {
                     Job::Start => {
-                        let _ = done.send(start());
+                        let _ = done.send(start(&inputs));
                         let _ = rustix::io::write(&rung, &1u64.to_ne_bytes());
                     }
                     Job::Give(socket, kept) => {
@@ -107,7 +109,7 @@ impl Starter {
 
 /// Starts this program again with the same arguments. Without a function to run between fork and exec, the standard library uses
 /// posix_spawn(3), which shares this process's memory with the child instead of copying its page tables.
-fn start() -> io::Result<Server> {
+fn start(inputs: &OwnedFd) -> io::Result<Server> {
     let (ours, theirs) = UnixDatagram::pair()?;
     ours.set_nonblocking(true)?;
     fcntl_setfd(&theirs, FdFlags::empty())?;
@@ -117,6 +119,6 @@ fn start() -> io::Result<Server> {
         command.arg0(name);
     }
     // Ctrl-C reaches the supervisor only, which passes it on once.
-    command.args(arguments).env(SUPERVISOR, environment(&theirs)).process_group(0);
+    command.args(arguments).env(SUPERVISOR, environment(&theirs, inputs)).process_group(0);
     Ok(Server { child: command.spawn()?, socket: Arc::new(ours), is_ready: false })
 }
