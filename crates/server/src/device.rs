@@ -165,6 +165,9 @@ pub struct Device {
     failure: Option<Failure>,
     /// Number of slots whose jobs were failed before the back end has returned them.
     lost: u32,
+    /// A deliberate fault for tests: writes to the sectors of failed jobs are started.
+    #[cfg(feature = "simulation")]
+    pub(crate) forgets_lost: bool,
     /// The host of split-level policies, if causes are observed.
     pub(crate) split: Option<Box<SplitHost>>,
 }
@@ -192,6 +195,8 @@ impl Device {
             promised: Vec::new(),
             failure: None,
             lost: 0,
+            #[cfg(feature = "simulation")]
+            forgets_lost: false,
             split: None,
         }
     }
@@ -405,6 +410,10 @@ impl Device {
 
     /// Whether a request must not be passed to the back end.
     fn is_blocked(&self, ticket: &Ticket) -> bool {
+        #[cfg(feature = "simulation")]
+        if self.forgets_lost {
+            return self.tags.is_empty();
+        }
         let request = self.queue.request(ticket);
         let changes = |op| matches!(op, Op::Write | Op::Discard);
         let overlaps = |lost: Lost| {

@@ -64,6 +64,12 @@ impl Simulated {
         self.timeout = Some((timeout, Time::ZERO));
     }
 
+    /// A deliberate fault, to test the tests: writes to the sectors of a request that failed in this manner are started before the back
+    /// end has returned that request.
+    pub const fn forget_overdue(&mut self) {
+        self.core.device.forgets_lost = true;
+    }
+
     /// Refuses clients memory whenever `refuses` returns true for the number of bytes.
     pub fn refuse_memory(&mut self, refuses: impl FnMut(usize) -> bool + 'static) {
         self.core.device.pool.refuse(refuses);

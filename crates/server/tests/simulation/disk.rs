@@ -47,6 +47,8 @@ pub enum Mutation {
     RunsCutOff,
     /// A request for which there was no memory is acknowledged.
     AcknowledgesRefused,
+    /// The server starts a write to the sectors of an overdue one.
+    ForgetsOverdue,
 }
 
 /// The mean number of occasions for one mutation.

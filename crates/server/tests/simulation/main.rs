@@ -244,6 +244,8 @@ impl Life {
         // With a timeout, requests of jobs that never complete fail.
         let never = [Mutation::NeverAnswers, Mutation::LosesAtSwitch];
         let times_out = random.once_in(2) && !mutation.is_some_and(|mutation| never.contains(&mutation));
+        // Shorter than a late job takes, and longer than any other.
+        let is_short = times_out && random.once_in(2) && !is_calm;
         let (name, is_faulty) = self.scheduler();
         let is_calm = is_calm && !is_faulty;
         let supervision = if is_faulty {
@@ -270,11 +272,19 @@ impl Life {
         let mut server =
             Simulated::new(options, &name, schedulers(self.ids.clone()), Box::new(disk), observer);
         server.refuse_memory(refusing);
-        let timeout = times_out.then_some(Span::from_secs(20));
+        if mutation == Some(Mutation::ForgetsOverdue) {
+            server.forget_overdue();
+        }
+        let mut disk = self.disk.borrow_mut();
+        let timeout = times_out.then(|| if is_short { disk.service * 100 } else { Span::from_secs(20) });
+        if is_short {
+            disk.faults.late = 500;
+        }
         if let Some(timeout) = timeout {
             server.set_timeout(timeout);
         }
-        self.disk.borrow_mut().timeout = timeout;
+        disk.timeout = timeout;
+        drop(disk);
         let mut serving =
             Serving { server, clients: Vec::new(), checker, may_be_faulty: is_faulty, is_calm, window };
         for _ in 0..clients {
@@ -677,6 +687,7 @@ fn the_oracle_finds_every_mutation() {
         Mutation::LosesAtSwitch,
         Mutation::RunsCutOff,
         Mutation::AcknowledgesRefused,
+        Mutation::ForgetsOverdue,
     ] {
         let found = (1..=40).find_map(|seed| live(seed, LIFE, Some(mutation)).err());
         let found = found.unwrap_or_else(|| panic!("{mutation:?} was not found"));
