@@ -14,15 +14,20 @@ use crate::common::{Served, run};
 /// How long the writer, or anything else that a test waits for, may take. Each run takes 0.2 to 5 s.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Removes the cgroup `$0` once its standard input ends. What is left in there is killed: only if this process died, as it ends all
-/// that it starts. A process that waits for the device goes on when the mount below `$1` is gone.
+/// Removes the cgroup `$0` once its standard input ends, and what is left there and below the mount points `$1`: only if this process
+/// died, or a test failed, as it ends all that it starts. A process that waits for the device goes on when the mount is gone. The loop
+/// device holds the mount until its users are gone, so each step may have to be repeated.
 const CLEANER: &str = r#"trap '' HUP INT TERM; cat >/dev/null
-i=0; while [ $i -lt 300 ] && ! rmdir "$0"; do
+loops() { losetup -l -n -O NAME,BACK-FILE | grep -F "$1/" | while read -r device _; do echo "$device"; done; }
+i=0; while [ $i -lt 300 ]; do
+  rmdir "$0"
+  if ! [ -d "$0" ] && ! grep -qF " $1/" /proc/self/mounts && [ -z "$(loops "$1")" ]; then break; fi
   umount -f "$1"/*
-  losetup -l -n -O NAME,BACK-FILE | grep -F "$1/" | while read -r device _; do losetup -d "$device"; done
-  kill -9 $(cat "$0/cgroup.procs")
+  for device in $(loops "$1"); do losetup -d "$device"; done
+  [ -d "$0" ] && kill -9 $(cat "$0/cgroup.procs")
   i=$((i+1)); sleep 0.1
-done"#;
+done
+rm -f "$1"/*"#;
 
 /// A memory cgroup. Another process removes it, also if this one is killed.
 struct Group {
@@ -226,6 +231,22 @@ fn controllers() -> Vec<(PathBuf, &'static str)> {
         }
     }
     v1.into_iter().chain(v2).collect()
+}
+
+/// A regression: the cgroup was empty at once after the server's death, and its mount stayed.
+#[test]
+fn a_test_that_fails_leaves_no_mount() {
+    let Some(place) = Place::on_disk(&["losetup"]) else { return };
+    for (parent, file) in controllers() {
+        let group = Group::new(&place, &parent, file, 128);
+        let disk = place.join("disk");
+        let attached = ["--file", disk.to_str().unwrap(), "--size", "64M"];
+        let mut server = Served::start_within(&group.procs(), &place.attaching(&attached));
+        server.kill();
+        drop(group);
+        place.nothing_left();
+        fs::remove_file(disk).unwrap();
+    }
 }
 
 /// A regression: the device's thread waited for writeback that only it could finish, and survived `kill -9`.

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// A directory that is removed with everything in it.
 pub struct Directory(pub PathBuf);
 
@@ -185,13 +187,21 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        if !self.ended {
-            // A server that still handles signals removes its mounts and loop devices.
-            self.signal("-TERM");
-            std::thread::sleep(std::time::Duration::from_millis(500));
-            let _ = self.child.kill();
-            let _ = self.child.wait();
+        if self.ended {
+            return;
         }
+        // A server that still handles signals removes its mounts and loop devices. The second signal gives up the device's users.
+        for _ in 0..2 {
+            let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
+            for _ in 0..500 {
+                if self.child.try_wait().is_ok_and(|status| status.is_some()) {
+                    return;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
