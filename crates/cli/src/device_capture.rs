@@ -1,4 +1,4 @@
-//! What commands that look at a live device share.
+//! Code that commands for live devices share.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -26,13 +26,12 @@ impl From<capture::Error> for Error {
     }
 }
 
-/// `; did you mean '/dev/sda'?`, for the end of what is said of a path that is not there but names a device as sysfs does; empty
-/// for any other.
+/// The hint `; did you mean '/dev/sda'?` for a path that does not exist but is the sysfs name of a device; empty otherwise.
 pub(crate) fn node_meant(path: &Path) -> String {
     let node = Path::new("/dev").join(path);
     let is_device = node.metadata().is_ok_and(|found| found.file_type().is_block_device());
-    let meant = is_device && !path.exists();
-    if meant { format!("; did you mean '{}'?", node.display()) } else { String::new() }
+    let is_sysfs_name = is_device && !path.exists();
+    if is_sysfs_name { format!("; did you mean '{}'?", node.display()) } else { String::new() }
 }
 
 /// Options of commands that change a queue or recommend a change.
@@ -56,30 +55,30 @@ impl Reached {
     }
 }
 
-/// The queues that order a device's requests, within reach. Reports which they are.
+/// The queues within reach that order a device's requests. Prints the stack if it has several layers or queues.
 pub(crate) fn scheduling_of(device: &Path, reach: Reach) -> Result<Scheduling, Error> {
     let stack = Stack::of(device)?;
     let scheduling = stack.scheduling_within(reach)?;
     if stack.layers().len() > 1 || scheduling.queues.len() > 1 {
-        say!("{}; looking at {}", stack.describe(), scheduling.above.name);
+        say!("{}; observing {}", stack.describe(), scheduling.above.name);
     }
     Ok(scheduling)
 }
 
-/// Looks at a device, and says aloud how.
-pub(crate) fn look(layer: &Layer, options: &Options) -> Result<Capture, Error> {
+/// Opens a capture of a device, and prints its notes.
+pub(crate) fn open_capture(layer: &Layer, options: &Options) -> Result<Capture, Error> {
     let capture = Capture::open(&layer.node(), options)?;
     capture.notes().iter().for_each(|note| say!("{}: {note}", layer.name));
     Ok(capture)
 }
 
-/// What was left out of what a source reported, in words; `None` if nothing was.
+/// The requests that the source did not report, in words; `None` if it reported all.
 pub(crate) fn missing(source: &impl Source) -> Result<Option<String>, Error> {
     let counts = source.counts()?;
     let left_out = [
         (counts.skipped, "left out above the rate"),
-        (counts.lost, "lost as they were not fetched in time"),
-        (counts.ends_lost, "whose ends were lost"),
+        (counts.lost, "lost because they were not read in time"),
+        (counts.ends_lost, "without their completions"),
     ];
     let left_out = left_out.into_iter().filter(|&(count, _)| count > 0);
     let all: Vec<String> = left_out.map(|(count, what)| format!("{count} {what}")).collect();

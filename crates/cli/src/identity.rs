@@ -1,4 +1,4 @@
-//! `dwell serve --identify` and `--causes`: whose the requests are that a loop device's workers hand on.
+//! `dwell serve --identify` and `--causes`: the processes behind requests that a loop device's workers submit.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use elevator::{Flags, Op, Process, Sector, Sectors};
 use server::split::{CausesFactory, ObserveCauses};
 use server::{Identify, IdentifyFactory, ServeError};
 
-/// By a BPF program on the attached device and its file systems.
+/// Observes causes with a BPF program on the attached device and its file systems.
 pub(crate) fn causes_of_device() -> CausesFactory {
     Box::new(|device: &Path| {
         let (events, notes) = CauseEvents::open(device)
@@ -19,7 +19,7 @@ pub(crate) fn causes_of_device() -> CausesFactory {
     })
 }
 
-/// Becomes nothing when it fails: then no cause is known, and that is reported once.
+/// `None` after a failure, which is reported once; from then on causes are unknown.
 struct Observer(Option<CauseEvents>);
 
 impl ObserveCauses for Observer {
@@ -33,7 +33,7 @@ impl ObserveCauses for Observer {
     }
 }
 
-/// By a BPF program on the attached device.
+/// Identifies processes with a BPF program on the attached device.
 pub(crate) fn by_bpf() -> IdentifyFactory {
     Box::new(|device: &Path| {
         let options = Options {
@@ -45,14 +45,14 @@ pub(crate) fn by_bpf() -> IdentifyFactory {
         };
         let capture = Capture::open(device, &options)
             .map_err(|error| ServeError::Configuration(format!("--identify bpf: {error}")))?;
-        Ok(Box::new(Joined(Some(Issuers::new(capture)))))
+        Ok(Box::new(Identifier(Some(Issuers::new(capture)))))
     })
 }
 
-/// Becomes nothing when it fails: then nobody is known, and that is said once.
-struct Joined(Option<Issuers<Capture>>);
+/// `None` after a failure, which is reported once; from then on processes are unknown.
+struct Identifier(Option<Issuers<Capture>>);
 
-impl Identify for Joined {
+impl Identify for Identifier {
     fn issuer(&mut self, op: Op, start: Sector, sectors: Sectors) -> Option<(Process, Flags)> {
         let issuers = self.0.as_mut()?;
         if let Err(error) = issuers.update() {

@@ -1,5 +1,5 @@
-//! Ctrl-C: the first stops runs early, which then print what they have; the second ends the program, unless the command must restore
-//! settings of the machine.
+//! Ctrl-C: the first stops runs early, and the command prints the results so far; the second ends the program, unless the command must
+//! restore settings of the machine.
 
 pub(crate) use evaluation::interrupt::requested;
 

@@ -1,4 +1,4 @@
-//! The program `dwell`: a command line for what the other crates do.
+//! The program `dwell`: the command line of the other crates.
 //!
 //! [`main`] is the whole program. To add a policy of your own, build the program with [`main_with`]: the policy then has a name in every
 //! command.

@@ -19,7 +19,7 @@ use crate::report::table::aligned;
   dwell causes /dev/sda --seconds 30
   dwell causes /dev/sda --cgroups --seconds 30 --json")]
 pub(crate) struct CausesArguments {
-    /// The device: any block device, served or not. Of a partition, its disk is observed
+    /// Any block device, served or not. For a partition, its disk is observed
     pub(crate) device: PathBuf,
     /// Duration in seconds; without it, observe until Ctrl-C
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -38,7 +38,7 @@ pub(crate) struct CausesArguments {
     pub(crate) json: bool,
 }
 
-/// How often names and shares are read; also the longest reaction time to Ctrl-C.
+/// Time between two reads of names and shares; also the longest reaction time to Ctrl-C.
 const ROUND: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(arguments: &CausesArguments) -> Result<(), Error> {
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &CausesArguments) -> Result<(), Error> {
     Ok(write!(out, "{}", text(&report, arguments.most))?)
 }
 
-/// The report as a table, then what was submitted by others than their causes.
+/// The report: a table of accounts, then the writes that one process submitted for others.
 fn text(report: &CausesReport, most: usize) -> String {
     let heads = ["account", "id", "dirtied", "data", "metadata", "journal", "writes", "share", "read"];
     let most = if most == 0 { usize::MAX } else { most };
@@ -94,7 +94,7 @@ fn text(report: &CausesReport, most: usize) -> String {
         share(report.unattributed, report.written)
     ));
     if report.lost > 0 {
-        lines.push(format!("{} found no room", counted(report.lost, "total")));
+        lines.push(format!("{} lost because the kernel's table was full", counted(report.lost, "total")));
     }
     lines.join("\n") + "\n"
 }

@@ -33,7 +33,7 @@ pub(crate) struct CtlArguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum CtlCommand {
-    /// Print queue, latencies, scheduler with its streams or groups, and tunables
+    /// Print queue, latencies, the scheduler with its streams or groups, and tunables
     Show {
         /// Print one JSON object
         #[arg(long)]
@@ -60,7 +60,7 @@ pub(crate) enum CtlCommand {
     Log {
         /// A new file
         file: PathBuf,
-        /// Duration in the device's time, e.g. 10s; under 'serve --speed 10' that is one second
+        /// Duration in the device's time, e.g. 10s; with 'serve --speed 10' that is one second of real time
         #[arg(long = "for", default_value = "10s")]
         during: String,
     },
@@ -85,7 +85,7 @@ pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), 
         CtlCommand::Metrics => write!(out, "{}", client.metrics().map_err(failed)?)?,
         CtlCommand::Switch { scheduler, drain } => {
             let scheduler = &scheduler_arg::full_name(catalogue, scheduler)?;
-            let cost = client.switch(scheduler, *drain).map_err(|error| refused(socket, &error))?;
+            let cost = client.switch(scheduler, *drain).map_err(|error| rejected(socket, &error))?;
             if cost.draining {
                 writeln!(out, "{scheduler}: takes over when the queue is empty")?;
             } else {
@@ -98,7 +98,7 @@ pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), 
             }
         }
         CtlCommand::Tune { tunable, value } => {
-            client.tune(tunable, value).map_err(|error| match refused(socket, &error) {
+            client.tune(tunable, value).map_err(|error| match rejected(socket, &error) {
                 Error::Usage(words) => {
                     let hint = nearest_tunable(&mut client, tunable);
                     Error::Usage(format!("{words}{}", hint.unwrap_or_default()))
@@ -115,15 +115,15 @@ pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), 
     Ok(())
 }
 
-/// What was asked for cannot be, as the server says; or there is no server to say so.
-fn refused(socket: &Path, error: &std::io::Error) -> Error {
+/// The error for a command that the server rejected, or for a server that does not answer.
+fn rejected(socket: &Path, error: &std::io::Error) -> Error {
     match error.kind() {
         ErrorKind::Other => Error::Usage(error.to_string()),
         _ => no_server(socket, error),
     }
 }
 
-/// What is wrong with a server's socket, or with what the server was asked for.
+/// The error for a control socket whose server does not answer.
 pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
         && let Some(pid) = process_for(socket)
@@ -137,16 +137,18 @@ pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
     match error.kind() {
         ErrorKind::PermissionDenied => Error::Permission(format!("{socket}: {error}")),
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => Error::Failed(format!(
-            "{socket}: no server listens there ({error}); 'dwell serve --control {socket}' makes one"
+            "{socket}: no server listens there ({error}); start one with 'dwell serve --control {socket}'"
         )),
-        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => Error::Failed(
-            format!("{socket}: it hung up ({error}): its server has ended, or it is no control socket"),
-        ),
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => {
+            Error::Failed(format!(
+                "{socket}: connection closed ({error}): the server has ended, or the socket is not a control socket"
+            ))
+        }
         _ => Error::Failed(format!("{socket}: {error}")),
     }
 }
 
-/// The scheduler's tunable that was meant, in words, if it has none of that name.
+/// A hint if the scheduler has no tunable of that name: the nearest name, or all names.
 fn nearest_tunable(client: &mut Client, name: &str) -> Option<String> {
     let state = client.show().ok()?;
     let names: Vec<&str> = state.tunables.iter().map(|tunable| tunable.name.as_str()).collect();
@@ -154,8 +156,8 @@ fn nearest_tunable(client: &mut Client, name: &str) -> Option<String> {
         return None;
     }
     Some(match did_you_mean(name, names.iter().copied()) {
-        _ if names.is_empty() => "; it has none".to_owned(),
-        none if none.is_empty() => format!("; it has {}", names.join(", ")),
+        _ if names.is_empty() => "; the scheduler has no tunables".to_owned(),
+        none if none.is_empty() => format!("; the scheduler has {}", names.join(", ")),
         hint => hint,
     })
 }
@@ -174,7 +176,7 @@ fn in_words(state: &State) -> String {
         state.head_sector,
     );
     if let Some(fault) = &state.last_scheduler_fault {
-        text += &format!("scheduler faults: {}; the latest: {fault}\n", state.scheduler_faults);
+        text += &format!("scheduler faults: {}; last: {fault}\n", state.scheduler_faults);
     }
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
@@ -236,20 +238,20 @@ fn accounts(accounts: &[AccountState]) -> String {
     aligned(&heads, accounts.iter().map(row).collect())
 }
 
-/// What is served, and how fast its time goes, by which everything else is told.
+/// The back end, its size, and the speed of its clock if that is not real time. All reported times are by this clock.
 pub(crate) fn device(state: &State) -> String {
     let size = bytes(state.capacity_sectors * 512);
-    let speed = (state.speed > 1).then(|| format!(", {} times as fast as natural", state.speed));
+    let speed = (state.speed > 1).then(|| format!(", {} times real time", state.speed));
     format!("{}, {size}{}", state.backend, speed.unwrap_or_default())
 }
 
-/// The scheduler, and whether it still waits for the queue to drain.
+/// The scheduler; while a switch drains the queue, also the time since the switch began.
 pub(crate) fn scheduler(state: &State) -> String {
-    let waits = |ns| format!(", once the queue has drained, which it does since {}", time(ns));
-    format!("{}{}", state.scheduler, state.draining_ns.map(waits).unwrap_or_default())
+    let draining = |ns| format!(" takes over when the queue is empty; draining for {}", time(ns));
+    format!("{}{}", state.scheduler, state.draining_ns.map(draining).unwrap_or_default())
 }
 
-/// What the scheduler keeps, by kind.
+/// The scheduler's items (streams, groups), by kind.
 fn kinds(items: &[ItemState]) -> Vec<Vec<&ItemState>> {
     let mut kinds: Vec<Vec<&ItemState>> = Vec::new();
     for item in items {
@@ -261,7 +263,7 @@ fn kinds(items: &[ItemState]) -> Vec<Vec<&ItemState>> {
     kinds
 }
 
-/// Items of one kind; what does not apply to one is empty.
+/// Items of one kind, one per row. A fact that an item does not have is an empty cell.
 fn table_of(items: &[&ItemState]) -> Table {
     let mut names: Vec<&String> = Vec::new();
     for name in items.iter().flat_map(|item| item.facts.keys()) {
@@ -307,17 +309,17 @@ mod tests {
         ItemState { kind: "stream".to_owned(), number, facts: facts.as_object().unwrap().clone() }
     }
 
-    /// As the server ends while `top` looks, or as an NBD socket does when it is asked.
+    /// The server may end while `top` runs; an NBD socket closes the connection as well.
     #[test]
-    fn who_hangs_up_is_not_told_as_a_broken_pipe_alone() {
+    fn a_closed_connection_is_explained() {
         for kind in [ErrorKind::BrokenPipe, ErrorKind::ConnectionReset, ErrorKind::UnexpectedEof] {
-            let told = no_server(Path::new("/run/dwell/sdb.sock"), &kind.into()).to_string();
-            assert!(told.contains("has ended, or it is no control socket"), "{told}");
+            let message = no_server(Path::new("/run/dwell/sdb.sock"), &kind.into()).to_string();
+            assert!(message.contains("has ended, or the socket is not a control socket"), "{message}");
         }
     }
 
     #[test]
-    fn what_failed_is_told_beside_what_was_done() {
+    fn failed_operations_have_a_column() {
         let latency = server::TimesSummary { count: 24, ..Default::default() };
         let write = OperationState { done: 3, failed: 21, latency, ..Default::default() };
         let operations = [("write".to_owned(), write)].into();
@@ -338,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn items_of_one_kind_make_one_table_with_units_and_empty_places() {
+    fn items_of_one_kind_are_one_table_with_units_and_empty_cells() {
         let served = item(0, &json!({"role": "served", "position_sector": 77, "slice_left_ns": 1_500_000}));
         let other = item(1, &json!({"role": "parent-to-be", "position_sector": 88}));
         let kinds = kinds(&[served.clone(), other.clone()]).len();

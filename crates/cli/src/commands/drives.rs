@@ -73,7 +73,7 @@ fn list(as_json: bool) -> Result<(), Error> {
         return Ok(writeln!(out, "{}", object(&json!({"drives": drives}))?)?);
     }
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["drive", "size", "depth", "what it is"]);
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["drive", "size", "depth", "description"]);
     for drive in catalogue::built_in() {
         let size = drive.capacity().map_or_else(|e| e.to_string(), |sectors| bytes(sectors.bytes()));
         table.add_row([drive.name().to_owned(), size, drive.depth().to_string(), drive.summary.clone()]);
@@ -81,7 +81,7 @@ fn list(as_json: bool) -> Result<(), Error> {
     Ok(writeln!(out, "{table}")?)
 }
 
-/// A drive that is possible, with its description; what that says in vain is said.
+/// A drive and its description. Prints a note for each parameter of the description that has no effect.
 fn built(name: &str) -> Result<(DriveDescription, Box<dyn Drive>), Error> {
     let description = describe(name)?;
     let drive = description.build().map_err(|error| Error::Input(error.to_string()))?;
@@ -118,7 +118,7 @@ fn run_trace(name: &str, path: &Path, as_json: bool) -> Result<(), Error> {
     }
     writeln!(
         out,
-        "{name}: {}\nmean service time: {:.3} ms measured, {:.3} ms modelled\ndemerit: {:.3} ms, {:.2}% of the measured mean (as DiskSim reckons it; {:.3} ms between the exact curves)",
+        "{name}: {}\nmean service time: {:.3} ms measured, {:.3} ms modelled\ndemerit: {:.3} ms, {:.2}% of the measured mean (computed as in DiskSim; {:.3} ms between the exact curves)",
         counted(found.requests as u64, "request"),
         found.measured_mean_ms,
         found.modelled_mean_ms,

@@ -50,7 +50,7 @@ pub(crate) struct DuelArguments {
     /// Commands in the drive at once: 1, or 4 and more; repeatable. Default: 31
     #[arg(long = "depth", value_name = "N")]
     pub(crate) depths: Vec<u32>,
-    /// Whether schedulers see the programs, or one more loop device hides them
+    /// Whether schedulers see the programs; a second loop device hides them
     #[arg(long, value_enum, default_value_t = Visibility::Both)]
     pub(crate) programs: Visibility,
     /// Runs of each scheduler on each benchmark
@@ -91,11 +91,11 @@ pub(crate) struct DuelArguments {
 /// Whether schedulers see the programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Visibility {
-    /// The kernel's schedulers see the submitting processes
+    /// Schedulers see the submitting processes
     Shown,
-    /// They see one kernel worker, as behind a VM, an NBD server or a stacked device
+    /// Schedulers see one kernel worker, as behind a VM, an NBD server or a stacked device
     Hidden,
-    /// One comparison of each kind
+    /// Both, in two comparisons
     Both,
 }
 
@@ -126,7 +126,7 @@ fn plan(arguments: &DuelArguments, catalogue: Catalogue, device: &Device) -> Res
         // Read now, because the job may run hours later.
         text_file::read(job, "job file")?;
     }
-    // A missing program skips its benchmark, not the others.
+    // A benchmark whose program is missing is skipped.
     benchmarks.retain(|benchmark| match benchmark.available() {
         Ok(()) => true,
         Err(missing) => {
@@ -159,6 +159,7 @@ fn plan(arguments: &DuelArguments, catalogue: Catalogue, device: &Device) -> Res
     };
     Ok(Plan { schedulers, benchmarks, depths, hidden, size, repeat: arguments.repeat })
 }
+
 fn size(arguments: &DuelArguments) -> Result<Size, Error> {
     let (time, patience, tree_files, transactions) =
         if arguments.quick { ("3s", "20s", 250, 200) } else { ("9s", "180s", 2000, 500) };
@@ -180,7 +181,7 @@ fn compared(arguments: &DuelArguments, catalogue: Catalogue) -> Result<Vec<Sched
     for scheduler in &schedulers {
         if let Scheduler::Dwell { scheduler } = scheduler {
             scheduler_arg::for_one_device(catalogue, scheduler).map_err(|error| {
-                Error::Usage(format!("{error}; an elevator of the kernel is written kernel:{scheduler}"))
+                Error::Usage(format!("{error}; write a scheduler of the kernel as kernel:{scheduler}"))
             })?;
         }
     }
@@ -192,7 +193,7 @@ fn benchmarks(arguments: &DuelArguments) -> Result<Vec<Benchmark>, Error> {
         Benchmark::named(name).ok_or_else(|| {
             let names: Vec<String> = Benchmark::ALL.iter().map(Benchmark::name).collect();
             let hint = did_you_mean(name, names.iter().map(String::as_str));
-            Error::Usage(format!("'{name}' is no benchmark; there are {}{hint}", names.join(", ")))
+            Error::Usage(format!("'{name}' is not a benchmark; benchmarks are {}{hint}", names.join(", ")))
         })
     };
     let mut benchmarks = arguments.benchmarks.iter().map(named).collect::<Result<Vec<_>, _>>()?;

@@ -23,16 +23,16 @@ pub(crate) struct ExecArguments {
     /// The control socket of 'dwell serve --causes --control'
     #[arg(long, value_name = "SOCKET")]
     pub(crate) control: PathBuf,
-    /// The account: programs that join one name are one account
+    /// The account; programs with the same name share one account
     #[arg(long, value_name = "NAME")]
     pub(crate) account: String,
-    /// Its share under afq: 8 is the greatest
+    /// The account's weight under afq, 1 to 8
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) weight: Option<u8>,
-    /// The target for the duration of its fsync under split-deadline
+    /// The target latency of the account's fsync calls under split-deadline
     #[arg(long, value_name = "TIME")]
     pub(crate) fsync_deadline: Option<String>,
-    /// The most work that it may cause under split-token, in bytes of sequential I/O per second: 5M is 5 * 10^6
+    /// The account's limit under split-token, as bytes of sequential I/O per second: 5M is 5 * 10^6
     #[arg(long, value_name = "SIZE")]
     pub(crate) rate: Option<String>,
     /// The program and its arguments
@@ -40,14 +40,14 @@ pub(crate) struct ExecArguments {
     pub(crate) command: Vec<OsString>,
 }
 
-/// How long a server may take to attach its device.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Limit of the time for which a server may attach its device.
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs the program; returns its exit code. Called before this process has a second thread.
 pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode, Error> {
     let rate = arguments.rate.as_deref().map(size).transpose()?;
     if rate == Some(0) {
-        return Err(Error::Usage("--rate: it must be more than nothing".to_owned()));
+        return Err(Error::Usage("--rate: must be greater than 0".to_owned()));
     }
     let deadline =
         arguments.fsync_deadline.as_deref().map(|text| some_time("--fsync-deadline", text)).transpose()?;
@@ -61,8 +61,8 @@ pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode, Error> {
     let begun = Instant::now();
     let (server, device) = loop {
         match join() {
-            // A server that has just been started, or started again.
-            Err(error) if error.to_string().contains(NOT_ATTACHED) && begun.elapsed() < PATIENCE => {
+            // The server was just started or restarted and has not attached its device yet.
+            Err(error) if error.to_string().contains(NOT_ATTACHED) && begun.elapsed() < ATTACH_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(50));
             }
             joined => break joined.map_err(failed)?,

@@ -65,7 +65,7 @@ fn groups(command: &clap::Command) -> String {
         }
         text.push('\n');
     }
-    let _ = writeln!(text, "  'dwell help COMMAND' or 'dwell COMMAND --help' explains a command.");
+    let _ = writeln!(text, "  'dwell help COMMAND' or 'dwell COMMAND --help' describes a command.");
     text
 }
 
@@ -77,7 +77,7 @@ fn short() -> String {
     }
     let _ = write!(
         text,
-        "\n{EXAMPLES}\n\n'dwell --help' describes the commands, 'dwell COMMAND --help' one of them."
+        "\n{EXAMPLES}\n\n'dwell --help' lists the commands; 'dwell COMMAND --help' describes one."
     );
     text
 }

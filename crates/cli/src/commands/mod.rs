@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run one workload under many schedulers on a modelled drive and compare the results
     Compare(CompareArguments),
-    /// Run every workload of the project on many drives and print each scheduler's regret: its time over the best one's
+    /// Run every workload of the project on many drives and print each scheduler's regret: its time relative to the best scheduler's
     Regret(RegretArguments),
     /// Run a script of processes and system calls, or a fio job file, on a modelled machine
     Run(RunArguments),
@@ -74,11 +74,11 @@ pub(crate) enum Command {
     Drives(DrivesArguments),
     /// List schedulers, or print one with its tunables
     Schedulers(SchedulersArguments),
-    /// Record the requests of a live device: what, when and by which process; no data
+    /// Record the requests of a live device: type, sectors, times and process; no data
     Record(RecordArguments),
-    /// Show who caused what a device is asked to write: by process or cgroup, with the journal and kernel workers resolved
+    /// Show which processes or cgroups cause a device's writes; writes of the journal and of kernel workers are attributed to their causes
     Causes(CausesArguments),
-    /// Replay a recording or a fio job on a real device under each of its schedulers, beside the model's prediction; reads only by default
+    /// Replay a recording or a fio job on a real device under each of its schedulers, and print the model's prediction; reads only by default
     Replay(ReplayArguments),
     /// Measure a device: service time by distance, throughput by scheduler; reads only
     Profile(ProfileArguments),
@@ -92,7 +92,7 @@ pub(crate) enum Command {
     Serve(ServeArguments),
     /// Inspect and control a served device
     Ctl(CtlArguments),
-    /// Run a program whose writes, fsyncs and changes of names a served device's split-level scheduler admits
+    /// Run a program whose write, fsync and directory system calls are admitted by a served device's split-level scheduler
     Exec(ExecArguments),
     /// Show a served device live: head, rates, waits, latencies, streams
     Top(TopArguments),

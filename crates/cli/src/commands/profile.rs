@@ -1,4 +1,4 @@
-//! `dwell profile`, and its files read.
+//! `dwell profile`: measures a device; and the reader of its files.
 
 use clap::Args;
 use std::io::{self, Write};
@@ -34,13 +34,13 @@ pub(crate) struct ProfileArguments {
     /// The file to write (TOML; '-' for standard output)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
-    /// Also write the service times as the kernel module's queue/iosched/service_times takes them
+    /// Also write the service times in the format of the kernel module's queue/iosched/service_times
     #[arg(long, value_name = "FILE")]
     pub(crate) service_times: Option<PathBuf>,
     /// Measure only the active scheduler; switch nothing
     #[arg(long)]
     pub(crate) no_switch: bool,
-    /// How long to measure each scheduler at each request size, in all rounds together
+    /// Time to measure each scheduler at each request size, all rounds together
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) each: String,
     /// Processes that read at the same time
@@ -48,7 +48,7 @@ pub(crate) struct ProfileArguments {
     pub(crate) readers: u32,
     #[command(flatten)]
     pub(crate) reached: Reached,
-    /// How often to measure every scheduler, forwards and backwards in turn
+    /// Number of measurements of each scheduler; the order alternates between forwards and backwards
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
     /// Write the profile even if 'none' gave different results from round to round
@@ -68,7 +68,8 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     }
     arguments.service_times.as_deref().map(can_be_written).transpose()?;
     let load = Load { readers: arguments.readers, each, ..Load::default() };
-    // A tuner would switch what is measured, and take the switches here for somebody's, where there is anything to switch.
+    // A queue with a choice is claimed: a running tuner would switch during the measurement, and mistake the switches here for those of
+    // another program.
     let switched = scheduling.queues.iter().filter(|_| scheduling.offers_a_choice());
     let backups = Path::new(settings_backup::DIRECTORY);
     settings_backup::restore_leftovers(backups, Path::new("/sys/block"))
@@ -87,7 +88,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
         let written = created(path)?.write_all(profile.service_times_of_the_module().as_bytes());
         written.map_err(|e| Error::written(path.display(), &e))?;
     }
-    // Whoever reads the profile from a pipe reads TOML.
+    // Standard output has the TOML only.
     if to_file {
         writeln!(io::stdout(), "{}", in_words(&profile))?;
     } else {
@@ -100,11 +101,11 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
 pub(crate) fn read(path: &Path) -> Result<Profile, Error> {
     // A server that is restarted receives the content from its supervisor: the path may lead to the device that waits for it.
     if !supervisor::is_server() {
-        // A pipe with a name may never be written, and a device never end.
+        // Reading a named pipe may block forever, and a device may have no end.
         let found = path.symlink_metadata().map_err(|error| Error::file(path.display(), &error))?.file_type();
         if found.is_fifo() || found.is_char_device() || found.is_block_device() {
             return Err(Error::Usage(format!(
-                "{}: is no file; name one that 'dwell profile' has made",
+                "{}: is not a regular file; name a profile that 'dwell profile' wrote",
                 path.display()
             )));
         }

@@ -62,9 +62,9 @@ impl From<BackendName> for Backend {
     }
 }
 
-/// How often what was reported is fetched, if it is not much. Also how fast Ctrl-C is heard.
+/// The longest time between two reads of the capture; also the longest reaction time to Ctrl-C.
 const ROUND: Duration = Duration::from_millis(200);
-/// How long the last ones may take to come back.
+/// The time to wait for completions of the last requests.
 const LAST: Duration = Duration::from_millis(500);
 
 /// Rejects a file that exists: a recording cannot be repeated. Pipes and `/dev/null` may be named; so may an empty file (`mktemp`).
@@ -82,7 +82,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     can_be_compressed(&arguments.output)?;
     is_free(&arguments.output, arguments.overwrite)?;
-    // Recording changes nothing, so that it may follow a loop device.
+    // Recording changes no setting, so that it may follow a loop device to its disk.
     let reach = if arguments.here { Reach::Here } else { Reach::Followed };
     let scheduling = device_capture::scheduling_of(&arguments.device, reach)?;
     let layer = &scheduling.above;
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let ring_bytes = 16 << 20;
     let options = Options { completions: true, rate_max, ring_bytes, backend, ..Options::default() };
     let output = arguments.output.display();
-    let mut capture = device_capture::look(layer, &options)?;
+    let mut capture = device_capture::open_capture(layer, &options)?;
     let mut sink = sink(&arguments.output)?;
     capture::lower_priority();
     let (origin, begun) = (capture::now(), Instant::now());
@@ -112,7 +112,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
         batch.clear();
     }
     if outcome.is_ok() {
-        // What has come back meanwhile is told; what has arrived belongs to nobody.
+        // Completions of recorded requests are kept. Requests that arrived after the end are not.
         outcome = capture.take(&mut batch, LAST.min(ROUND));
         batch.arrivals.clear();
         recorder.take(&batch).map_err(failed)?;
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_recording_is_replaced_only_if_that_is_requested() {
+    fn only_overwrite_replaces_a_recording() {
         let path = std::env::temp_dir().join(format!("dwell-record-{}", std::process::id()));
         assert!(is_free(&path, false).is_ok());
         std::fs::write(&path, "").unwrap();

@@ -43,7 +43,7 @@ pub(crate) struct RegretArguments {
     /// Only cells whose names contain this ('workload on drive depth N shown'); repeatable, all must match
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
-    /// At most so many cells, drawn evenly
+    /// Run at most this many cells, drawn evenly
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
     /// Seed of the randomly drawn drive
@@ -110,7 +110,9 @@ pub(crate) fn run(arguments: &RegretArguments, catalogue: Catalogue) -> Result<(
     };
     let cells = cells(&selection)?;
     if cells.is_empty() {
-        return Err(Error::Usage("no cell matches --only, or no drive holds a workload".to_owned()));
+        return Err(Error::Usage(
+            "no cell to run: no name matches --only, or every workload is larger than its drive".to_owned(),
+        ));
     }
     if !arguments.quiet && arguments.drives.is_empty() {
         say!("drive drawn with --seed {}: {}", arguments.seed, drawn(arguments.seed).0);

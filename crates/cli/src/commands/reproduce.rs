@@ -25,13 +25,13 @@ pub(crate) struct ReproduceArguments {
     /// Stream paper: only the experiments at the level of requests, on one disk and without page cache
     #[arg(long)]
     single_disk: bool,
-    /// Stream paper: only the disk arrays, and what goes beyond the paper
+    /// Stream paper: only the disk arrays, and experiments beyond the paper
     #[arg(long, conflicts_with = "single_disk")]
     arrays: bool,
     /// Only experiments whose names contain this
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Size of the experiments; 1 is the papers'. Default: 1, or less where the tables say so
+    /// Size of the experiments; 1 is the papers' size. Default: 1, or the smaller size that a table states
     #[arg(long, value_parser = scale)]
     scale: Option<f64>,
     /// Store each run's result here and skip runs that are already there. '' stores nothing
@@ -59,7 +59,7 @@ fn results(text: &str) -> Result<Results, std::convert::Infallible> {
     Ok((!text.is_empty()).then(|| PathBuf::from(text)))
 }
 
-/// Papers whose experiments can be run again.
+/// Papers whose experiments can be reproduced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Paper {
     /// Cooperative anticipatory scheduling (OLS 2005)

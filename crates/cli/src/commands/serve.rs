@@ -66,11 +66,11 @@ pub(crate) struct ServeArguments {
     /// Attach as a loop device through FUSE; needs root
     #[arg(long)]
     pub(crate) attach: bool,
-    /// How to find the process of a request that comes through the attached device; default: not at all
+    /// Identify the process behind a request to the attached device by this method; default: none
     #[arg(long, value_enum, value_name = "METHOD", requires = "attach")]
     pub(crate) identify: Option<IdentifyBy>,
-    /// Observe who causes the requests to the attached device, and admit the calls of programs started by 'dwell exec', as a split-level
-    /// scheduler decides (afq, split-deadline, split-token); needs BPF
+    /// Observe which processes cause the requests to the attached device, and let a split-level scheduler (afq, split-deadline, split-token)
+    /// admit the system calls of programs started by 'dwell exec'; needs BPF
     #[arg(long, requires = "attach")]
     pub(crate) causes: bool,
     /// Serve the NBD protocol at unix:PATH or tcp:ADDRESS:PORT; repeatable
@@ -94,21 +94,20 @@ pub(crate) struct ServeArguments {
     /// Control socket for dwell ctl, top and tune
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
-    /// Poll this long for further work before sleeping, as long as polling finds some: lower latency for single requests, more CPU
-    /// time. 0ns disables polling (the default in front of a disk); the default in front of memory is 50us. Never used in front of
-    /// an emulated drive
+    /// Poll this long for further requests before sleeping: lower latency for single requests, more CPU time. Polling stops while it finds
+    /// none. 0ns disables polling. Default: 0ns for a disk, 50us for memory
     #[arg(long, value_name = "TIME", conflicts_with = "drive")]
     pub(crate) poll: Option<String>,
-    /// A scheduler that holds back every request of an idle device for this long is faulty: noop replaces it. Must be longer than any
-    /// wait that a tunable of the scheduler permits; 0ns never replaces
+    /// Replace a scheduler by noop if it holds back every request of an idle device for this long. Must be longer than any wait that a
+    /// tunable of the scheduler permits; 0ns disables the check
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(crate) longest_hold: String,
-    /// A scheduler is faulty if it has not dispatched a request of this age, has dispatched 10,000 others meanwhile, and has exceeded
-    /// twice the waiting bound that it promises, if it promises any; 0ns never replaces
+    /// Replace a scheduler by noop if a request of this age is still queued, 10,000 others were dispatched meanwhile, and twice the
+    /// scheduler's stated waiting bound, if it has one, has passed; 0ns disables the check
     #[arg(long, value_name = "TIME", default_value = "120s")]
     pub(crate) oldest_request: String,
-    /// Fail a request with an I/O error when the disk has not answered it for this long; 0s never does. What the disk still has keeps
-    /// its memory, and writes to the same sectors fail until it answers
+    /// Fail a request with an I/O error if the disk has not completed it after this time; 0s disables the timeout. The request keeps its
+    /// memory, and writes to the same sectors fail, until the disk completes it
     #[arg(long, value_name = "TIME", default_value = "120s")]
     pub(crate) request_timeout: String,
     /// Serve a device even if it is mounted or open; must be given twice
@@ -127,9 +126,9 @@ pub(crate) enum IdentifyBy {
 }
 
 pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
-    let asked = arguments.size.as_deref().map(size).transpose()?;
-    // Reads every input, also for the servers that a supervisor starts.
-    let configuration = configuration(arguments, asked, catalogue)?;
+    let requested = arguments.size.as_deref().map(size).transpose()?;
+    // Reads every input file, also for the servers that a supervisor starts later.
+    let configuration = configuration(arguments, requested, catalogue)?;
     if arguments.attach && source(arguments).is_some() {
         let certificates = configuration.nbd.as_ref().map(NbdOptions::check_certificates);
         certificates.transpose().map_err(|error| failed(&error))?;
@@ -139,7 +138,7 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
     }
     let scheduler = scheduler_arg::spec(catalogue, &configuration.scheduler)?;
     let report = server::run_with(configuration, |server| {
-        // Whoever wanted to know may have gone: others are served all the same.
+        // Errors of standard output are ignored: the device must be served even if the reader of these lines has exited.
         let mut out = std::io::stdout().lock();
         if let (Some(path), false) = (server.attached(), server.is_resumed()) {
             let _ = writeln!(out, "{}", path.display());
@@ -147,13 +146,13 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
         for address in server.addresses() {
             let _ = writeln!(out, "{address}");
         }
-        server.refused().iter().for_each(|what| say!("not granted: {what}"));
-        // Files and devices of such a size are refused.
-        if asked.is_some_and(|size| size % SECTOR_BYTES > 0) {
+        server.refused().iter().for_each(|what| say!("not permitted: {what}"));
+        // Reached for memory and emulated drives only: file back ends reject such a size.
+        if requested.is_some_and(|size| size % SECTOR_BYTES > 0) {
             let served = server.geometry().capacity.bytes();
-            say!("--size is no whole number of sectors: {served} bytes are served");
+            say!("--size is not a multiple of the sector size: serving {served} bytes");
         }
-        // A drive that queues fewer than were asked for is given as many as it queues.
+        // The drive's own queue limits the depth.
         let depth = arguments.depth.min(server.geometry().depth).max(1);
         let at_once = counted(u64::from(depth), "request");
         let serving = format!("serving {} under {scheduler}, at most {at_once} at once", what(arguments));
@@ -191,7 +190,7 @@ fn configuration(
     catalogue: Catalogue,
 ) -> Result<Configuration, Error> {
     if !arguments.attach && arguments.nbd.is_empty() {
-        return Err(Error::Usage("nobody could reach it: give --attach, --nbd, or both".to_owned()));
+        return Err(Error::Usage("the device has no front end; add --attach, --nbd, or both".to_owned()));
     }
     if size.is_some_and(|size| size < SECTOR_BYTES) {
         return Err(Error::Usage(format!(
@@ -232,7 +231,7 @@ fn configuration(
     Ok(configuration)
 }
 
-/// The file or device that keeps the data when this process dies.
+/// The file or device that still holds the data after this process dies.
 fn source(arguments: &ServeArguments) -> Option<PathBuf> {
     arguments.path.clone().filter(|_| !arguments.discard_data)
 }
@@ -261,7 +260,7 @@ fn plain(arguments: &ServeArguments, size: Option<u64>) -> Result<BackendMaker, 
             Ok(Box::new(move || Ok(Box::new(Memory::new(size, depth)) as Box<dyn Backend>)))
         }
         _ => Err(Error::Usage(
-            "say what to serve: a file or device, --drive, or --memory with --size".to_owned(),
+            "nothing to serve: name a file or device, --drive, or --memory with --size".to_owned(),
         )),
     }
 }
@@ -281,7 +280,7 @@ fn emulated(arguments: &ServeArguments, device: &Device, size: Option<u64>) -> R
     }
     let drive = Truncated::new(drive, Sector(size / 512));
     let (size, depth, nature) = (drive.capacity().bytes(), drive.depth(), nature(device));
-    // The store goes through the page cache: it must be faster than any disk.
+    // The store uses the page cache, because it must be faster than the emulated drive.
     let store = |path| FileOptions { direct: false, depth, size: Some(size), ..claimed(arguments, path) };
     let file = arguments.path.as_deref().map(store);
     let nothing = arguments.discard_data;
@@ -295,19 +294,19 @@ fn emulated(arguments: &ServeArguments, device: &Device, size: Option<u64>) -> R
     }))
 }
 
-/// What a host is told of a drive that is emulated.
+/// The properties of an emulated drive that its host sees.
 pub(crate) fn nature(device: &Device) -> Nature {
     let (rotational, barriers) = (device.rotational(), device.barriers(Barriers::Completed));
     Nature { rotational, barriers, ..Nature::default() }
 }
 
-/// That file or device, which may be in use if that was said twice.
+/// The options for a file or device. `--even-if-used` given twice permits a device in use.
 fn claimed(arguments: &ServeArguments, path: &Path) -> FileOptions {
     let read_only = arguments.read_only;
     FileOptions { even_if_used: arguments.even_if_used >= 2, read_only, ..FileOptions::new(path) }
 }
 
-/// What schedulers are told: what was measured on the device itself, else what its model says.
+/// The device's properties for schedulers: from its profile, else from the drive's model.
 fn environment(arguments: &ServeArguments, device: Option<&Device>) -> Result<Environment, Error> {
     let mut environment =
         device.map_or_else(Environment::default, |device| device.environment(&Limits::default()));
@@ -319,7 +318,7 @@ fn environment(arguments: &ServeArguments, device: Option<&Device>) -> Result<En
     Ok(environment)
 }
 
-/// Makes schedulers by name for a device that is served. `named` rejects those that the device cannot host.
+/// Makes schedulers by name for a served device. `named` rejects schedulers that the device cannot host.
 pub(crate) fn schedulers(
     catalogue: Catalogue,
     environment: Environment,
@@ -346,9 +345,7 @@ fn nbd(arguments: &ServeArguments) -> Result<Option<NbdOptions>, Error> {
     let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
     let is_control = |address: &Address| matches!(address, Address::Unix(path) if arguments.control.as_ref() == Some(path));
     if addresses.iter().any(is_control) {
-        return Err(Error::Usage(
-            "--nbd and --control name the same socket; each has one of its own".to_owned(),
-        ));
+        return Err(Error::Usage("--nbd and --control name the same socket; use two sockets".to_owned()));
     }
     Ok(Some(NbdOptions {
         addresses,
@@ -368,7 +365,7 @@ fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
     if arguments.drive.is_some() {
         let TimesSummary { count, p50_ns, p99_ns, max_ns, .. } = state.lateness;
         say!(
-            "answers late by {} (median), {} (p99), {} (longest) over {count}",
+            "completions late by {} (median), {} (p99), {} (max), {count} in total",
             time(p50_ns),
             time(p99_ns),
             time(max_ns)
@@ -377,7 +374,7 @@ fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
     Ok(())
 }
 
-/// What there was to do, and what could not be done.
+/// The number of requests, deliberate waits and failed operations.
 fn in_words(state: &State) -> String {
     let failed: u64 = state.operations.values().map(|operation| operation.failed).sum();
     let failures = (failed > 0).then(|| format!(", {} failed", counted(failed, "operation")));
@@ -395,13 +392,13 @@ mod tests {
     use server::control::protocol::OperationState;
 
     #[test]
-    fn what_failed_is_told_at_the_end_if_anything_did() {
-        let told = |failed| {
+    fn the_summary_has_failed_operations_only_if_there_are_any() {
+        let summary = |failed| {
             let operation = OperationState { done: 3, failed, ..Default::default() };
             let operations = ["flush", "write"].map(|name| (name.to_owned(), operation)).into();
             in_words(&State { dispatched: 27, operations, ..State::default() })
         };
-        assert_eq!(told(0), "27 requests went to the device, 0 deliberate waits");
-        assert_eq!(told(12), "27 requests went to the device, 0 deliberate waits, 24 operations failed");
+        assert_eq!(summary(0), "27 requests went to the device, 0 deliberate waits");
+        assert_eq!(summary(12), "27 requests went to the device, 0 deliberate waits, 24 operations failed");
     }
 }

@@ -1,4 +1,4 @@
-//! Sizes and lengths of time as people write them.
+//! Sizes and lengths of time on the command line.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::error::Error;
 /// A size in bytes: `500G` is decimal, `500GiB` binary.
 pub(crate) fn size(text: &str) -> Result<u64, Error> {
     let error =
-        || Error::Usage(format!("'{text}' is no size; write 500G (10^9 bytes), 500GiB (2^30), or bytes"));
+        || Error::Usage(format!("'{text}' is not a size; write 500G (10^9 bytes), 500GiB (2^30), or bytes"));
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let (letter, binary) = match unit.strip_suffix("iB") {
@@ -33,10 +33,10 @@ pub(crate) fn span(what: &str, text: &str) -> Result<Duration, Error> {
     }
 }
 
-/// A length of time in which something is to happen.
+/// A length of time greater than zero.
 pub(crate) fn some_time(what: &str, text: &str) -> Result<Duration, Error> {
     match span(what, text)? {
-        Duration::ZERO => Err(Error::Usage(format!("{what}: it must be longer than nothing"))),
+        Duration::ZERO => Err(Error::Usage(format!("{what}: must be greater than 0"))),
         time => Ok(time),
     }
 }
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_decimal_unless_they_say_otherwise() {
+    fn sizes_are_decimal_unless_the_unit_is_binary() {
         assert_eq!(size("500G").unwrap(), 500_000_000_000);
         assert_eq!(size("4KiB").unwrap(), 4096);
         assert_eq!(size("512").unwrap(), 512);

@@ -21,7 +21,7 @@ pub(crate) fn spec(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
 
 /// Rejects a scheduler with a part above the block layer.
 pub(crate) fn without_split_hooks(spec: Spec) -> Result<Spec, Error> {
-    let hint = "the modelled machine of 'dwell run' has them";
+    let hint = "'dwell run' has a modelled machine with them";
     spec.at_the_block().map_err(|error| Error::Usage(format!("{}; {hint}", error.kind)))
 }
 
@@ -87,8 +87,8 @@ pub(crate) enum Host {
     Machine,
 }
 
-/// Policies of this crate that run by default: what current kernels offer (`none` is `noop` here), and those that no kernel has. The
-/// others are historical and need `--all`.
+/// Built-in policies that run by default: the schedulers of current kernels (`none` is called `noop`), and policies that no kernel has. The
+/// other policies are historical and need `--all`.
 const BY_DEFAULT: [&str; 7] = ["noop", "mq-deadline", "kyber", "bfq", "cooperative", "stream", "dwell"];
 
 fn runs_by_default(listing: &Listing) -> bool {
@@ -113,8 +113,8 @@ pub(crate) fn specs(
         let spec = if host == Host::Disk { without_split_hooks(spec)? } else { spec };
         if on_array && spec.is_split() {
             return Err(Error::Usage(format!(
-                "{spec} also schedules system calls and the page cache, in front of one queue, and an array has a queue \
-                 for each member; leave --array out, or choose one that works at the block alone"
+                "{spec} also schedules system calls and the page cache, which needs one queue, and an array has a queue \
+                 for each member; omit --array, or choose a scheduler of the block layer only"
             )));
         }
         if spec.listing().needs_array() && !on_array {

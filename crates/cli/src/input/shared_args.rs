@@ -61,10 +61,10 @@ pub(crate) struct Output {
     /// Print all columns, however wide the table becomes. Default: those that fit the terminal, or 80 columns
     #[arg(long)]
     pub(crate) wide: bool,
-    /// Rank schedulers by this. Default: throughput, or time in 'run'; mean latency of a replay by time stamps; work per second if the workload lasts a given time
+    /// Rank schedulers by this metric. Default: throughput ('run': time); for a replay by time stamps, mean latency; for a workload of given duration, work per second
     #[arg(long, value_name = "KEY", value_enum, ignore_case = true)]
     pub(crate) sort: Option<SortKey>,
-    /// Run every scheduler, the historical ones too
+    /// Run every scheduler, including the historical ones
     #[arg(long, conflicts_with = "schedulers")]
     pub(crate) all: bool,
     /// Print no progress and no notes, except for skipped parts of a recording

@@ -1,4 +1,4 @@
-//! What is to be run: a recording, a fio job file, or a built-in workload.
+//! Workloads on the command line: a recording, a fio job file, or a built-in workload.
 
 use std::fs::File;
 use std::io::Read;
@@ -17,16 +17,16 @@ use crate::input::shared_args::Reading;
 use crate::interrupt;
 use evaluation::text_file;
 
-/// What stands for standard input where a recording's file is asked for.
+/// Denotes standard input in place of a recording's file name.
 pub(crate) const STANDARD_INPUT: &str = "-";
 
 /// A workload, with notes about its interpretation.
 pub(crate) struct Opened {
     pub(crate) workload: Box<dyn Workload>,
     pub(crate) notes: Vec<String>,
-    /// What of it is missing.
+    /// Parts of the recording that are not replayed.
     pub(crate) missing: Vec<String>,
-    /// Whether requests arrive at given times, however fast the device is.
+    /// Whether requests arrive at given times, regardless of the device's speed.
     pub(crate) by_time: bool,
 }
 
@@ -35,13 +35,13 @@ pub(crate) struct Opened {
 pub(crate) struct Replaying {
     /// By its time stamps instead of in closed loops.
     pub(crate) open: bool,
-    /// Without everything but its reads.
+    /// Reads only.
     pub(crate) reads_only: bool,
 }
 
-/// Opens what `text` names; `capacity` is the drive's.
+/// Opens the workload that `text` names. `capacity` is the drive's.
 pub(crate) fn open(text: &str, reading: &Reading, how: Replaying, capacity: Sector) -> Result<Opened, Error> {
-    // A pipe is as good as a file; a folder is told to be one, unless it has a built-in workload's name.
+    // A pipe is read like a file. A folder is an error, unless it has a built-in workload's name.
     let (opened, is_recording) = match std::fs::metadata(text) {
         _ if text == STANDARD_INPUT => (recording(text, reading, how, capacity)?, true),
         Ok(about) if about.is_dir() && Builtin::named(text).is_some() => (builtin(text)?, false),
@@ -56,7 +56,7 @@ pub(crate) fn open(text: &str, reading: &Reading, how: Replaying, capacity: Sect
     };
     if let Some(option) = reading.given().or(how.open.then_some("--open")).filter(|_| !is_recording) {
         return Err(Error::Usage(format!(
-            "{option} says how a recording is read, and {text} is none; leave it out"
+            "{option} applies to recordings only, and {text} is none; omit the option"
         )));
     }
     let end = opened.workload.end();
@@ -68,13 +68,13 @@ pub(crate) fn open(text: &str, reading: &Reading, how: Replaying, capacity: Sect
     Ok(opened)
 }
 
-/// Whether `name`, which begins with `head`, is a job file of fio's: by how it begins, or else by its name, which an
-/// iolog may have as well.
+/// Whether the file `name`, which begins with `head`, is a fio job file. The content decides; the extension `.fio` suffices unless the
+/// content is a fio iolog.
 pub(crate) fn is_job_file(name: &str, head: &[u8]) -> bool {
     JobFile::begins(head) || name.ends_with(".fio") && !head.starts_with(b"fio version ")
 }
 
-/// How a file begins; comments may come first.
+/// The start of a file. It is long because a job file may start with comments.
 fn head(name: &str) -> std::io::Result<Vec<u8>> {
     const HEAD_BYTES: u64 = 64 * 1024;
     let mut head = Vec::new();
@@ -89,7 +89,7 @@ pub(crate) fn no_script(name: &str) -> Option<Error> {
     recording.next()?.ok()?;
     let format = recording.interpretation().format;
     Some(Error::Input(format!(
-        "{name}: it is a recording ({format}) and no script; 'dwell compare' replays it"
+        "{name}: is a recording ({format}), not a script; replay it with 'dwell compare'"
     )))
 }
 
@@ -106,7 +106,7 @@ fn builtin(text: &str) -> Result<Opened, Error> {
         let names: Vec<&str> = Builtin::ALL.iter().map(|builtin| builtin.name).collect();
         let hint = did_you_mean(name, names.iter().copied());
         return Err(Error::Usage(format!(
-            "'{text}' is no file, and no built-in workload; built in are {}{hint}",
+            "'{text}' is neither a file nor a built-in workload; built in are {}{hint}",
             names.join(", ")
         )));
     };
@@ -114,7 +114,7 @@ fn builtin(text: &str) -> Result<Opened, Error> {
     Ok(Opened { workload, notes: Vec::new(), missing: Vec::new(), by_time: false })
 }
 
-/// `name{key=value, key=value}` taken apart.
+/// Splits `name{key=value, key=value}`.
 fn name_and_settings(text: &str) -> Result<(&str, Settings), Error> {
     let Some((name, rest)) = text.split_once('{') else { return Ok((text, Settings::new())) };
     let body =
@@ -127,12 +127,12 @@ fn name_and_settings(text: &str) -> Result<(&str, Settings), Error> {
     Ok((name, settings.collect::<Result<_, _>>()?))
 }
 
-/// How a recording is to be read, from the command line.
+/// The options for reading a recording, from the command line.
 pub(crate) fn options(reading: &Reading, capacity: Option<Sector>) -> Result<Options, Error> {
     let unit = match &reading.unit {
         None => None,
         Some(name) => Some(TimeUnit::from_short(name).ok_or_else(|| {
-            Error::Usage(format!("'{name}' is no unit of time; units are s, ms, us, 100ns, ns"))
+            Error::Usage(format!("'{name}' is not a unit of time; units are s, ms, us, 100ns, ns"))
         })?),
     };
     let format = match &reading.format {
@@ -141,7 +141,7 @@ pub(crate) fn options(reading: &Reading, capacity: Option<Sector>) -> Result<Opt
             let known: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
             let hint = did_you_mean(name, known.iter().copied());
             Error::Usage(format!(
-                "'{name}' is no format that is read; formats are {}{hint}",
+                "'{name}' is not a recording format; formats are {}{hint}",
                 known.join(", ")
             ))
         })?),
@@ -171,7 +171,7 @@ fn open_file(path: &Path, name: &str) -> Result<File, Error> {
     Ok(file)
 }
 
-/// The recording's next record; an error if it cannot be read, or if somebody asked to stop.
+/// The recording's next record; an error if it cannot be read, or after Ctrl-C.
 pub(crate) fn next_record(recording: &mut Recording) -> Result<Option<Record>, Error> {
     if interrupt::requested() {
         return Err(Error::Interrupted);
@@ -204,16 +204,16 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
     } else {
         in_loops(path, &mut recording, &mut next)?
     };
-    // Without completions, `in_loops` replays by time stamps as well, and adds a note.
+    // `in_loops` adds a note if it replayed by time stamps.
     let by_time = how.open || !notes.is_empty();
     if left_out > 0 {
         let requests = counted(left_out, "request");
-        notes.push(format!("{path}: {requests} that do not read are left out; --allow-writes replays them"));
+        notes.push(format!("{path}: {requests} other than reads left out; --allow-writes replays them"));
     }
     if replay.requests() == 0 {
         let skips = recording.skips().to_string().replace('\n', "; ");
         let skips = if skips.is_empty() { skips } else { format!(": {skips}") };
-        return Err(Error::Input(format!("{path}: holds no request that could be replayed{skips}")));
+        return Err(Error::Input(format!("{path}: has no request that can be replayed{skips}")));
     }
     let interpretation = recording.interpretation();
     notes.insert(0, format!("{path}: {interpretation}"));
@@ -240,7 +240,7 @@ fn at_times(path: &str, recording: &mut Recording, next: NextRecord<'_>) -> Resu
     Ok(open.finish(path, &|pid| recording.process_name(pid)))
 }
 
-/// Closed loops, or a word about why not: without completions nobody can tell who waited for what.
+/// Closed loops; or, without completions, a replay by time stamps, and a note: the request that a process waited for is unknown then.
 fn in_loops(
     path: &str,
     recording: &mut Recording,
@@ -262,6 +262,6 @@ fn in_loops(
     if completions {
         return Ok((closed.finish(path, &names), Vec::new()));
     }
-    let word = "it holds no completions, so nobody can tell who waited for what: replayed by its time stamps, as with --open";
-    Ok((open.finish(path, &names), vec![format!("{path}: {word}")]))
+    let note = "has no completions, so that dependencies between requests are unknown: replayed by its time stamps, as with --open";
+    Ok((open.finish(path, &names), vec![format!("{path}: {note}")]))
 }

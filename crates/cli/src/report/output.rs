@@ -1,4 +1,4 @@
-//! What `compare` and `run` print and write.
+//! The output of `compare` and `run`: tables, report and decision log.
 
 use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -20,7 +20,7 @@ use crate::input::shared_args::{ExplainFormatName, Output};
 use crate::interrupt;
 use crate::output_file::can_be_written;
 
-/// Requests in the chart of the head.
+/// Limit of requests in the chart of the head.
 const PICTURE: usize = 10_000;
 
 impl Output {

@@ -12,8 +12,8 @@ pub(crate) fn why(run: &Run) -> String {
     let measured = &run.measured;
     let head = if run.has_head {
         format!(
-            "; its head went {} to a place away from the last one, over {} of disk",
-            counted(measured.seeks, "time"),
+            "; its head made {} over {} of disk",
+            counted(measured.seeks, "seek"),
             run.travel(measured.head_travel_sectors)
         )
     } else {
@@ -25,7 +25,7 @@ pub(crate) fn why(run: &Run) -> String {
 fn waits(run: &Run) -> String {
     let waits = &run.measured.waits;
     if waits.count == 0 {
-        return "It never let the device wait on purpose.".to_owned();
+        return "It never kept the device idle on purpose.".to_owned();
     }
     let alone = waits.by_reason.len() == 1;
     let reasons = waits.by_reason.iter().map(|(reason, ns)| {
@@ -34,7 +34,7 @@ fn waits(run: &Run) -> String {
     let reasons: Vec<String> = reasons.collect();
     let total = time(waits.total_ns);
     let times = counted(waits.count, "time");
-    format!("It let the device wait {times}, {total} in all: {}.", reasons.join("; "))
+    format!("It kept the device idle {times}, {total} in all: {}.", reasons.join("; "))
 }
 
 /// An explanation of the first and of the last run, one line each; one line if their results are equal.

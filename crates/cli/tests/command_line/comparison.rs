@@ -82,7 +82,7 @@ fn below_the_table_is_why_the_first_and_the_last_are_where_they_are() {
         "{both}"
     );
     assert!(last_two[1].contains("in all: it anticipates the stream's next request."), "{both}");
-    assert!(last_two[0].ends_with("It never let the device wait on purpose."), "{both}");
+    assert!(last_two[0].ends_with("It never kept the device idle on purpose."), "{both}");
     assert_eq!(last_two[0].split_once(": ").expect("why").1, alone(&words(&["noop"])));
 }
 
@@ -140,11 +140,11 @@ fn split_policies_are_refused_where_there_is_nothing_above_the_queue_or_more_tha
     fails(
         &["compare", "par-read", "-s", "afq"],
         2,
-        &["'afq'", "the modelled machine of 'dwell run' has them"],
+        &["'afq'", "'dwell run' has a modelled machine with them"],
     );
     let nowhere = "unix:/nonexistent/refused.sock";
     let serve = ["serve", "--memory", "--size", "64MiB", "-s", "split-deadline", "--nbd", nowhere];
-    fails(&serve, 2, &["the modelled machine of 'dwell run' has them"]);
+    fails(&serve, 2, &["'dwell run' has a modelled machine with them"]);
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn what_cannot_be_served_is_refused_with_a_word_and_leaves_nothing() {
     serve(&["--memory", "--size", "1M", "--nbd", &nbd, "--control", &path], 2, &["name the same socket"]);
     serve(&[&tls[..], &["--nbd", "tcp:127.0.0.1:0"]].concat(), 6, &["server-key.pem"]);
     let recording = ["record", "/dev/null", "-o", &directory.path("recording"), "--for", "0s"];
-    fails(&recording, 2, &["longer than nothing"]);
+    fails(&recording, 2, &["must be greater than 0"]);
     assert_eq!(fs::read_dir(&directory.0).expect("it is there").count(), 0);
     fails(&["ctl", &directory.path("socket"), "show"], 1, &["no server listens there"]);
 }
@@ -135,7 +135,7 @@ fn a_devices_bare_name_is_answered_with_its_node() {
 
 #[test]
 fn what_takes_no_time_is_refused() {
-    let nothing = "must be longer than nothing";
+    let nothing = "must be greater than 0";
     fails(&["record", "/dev/nosuch", "-o", "x.trace", "--for", "0s"], 2, &["--for: ", nothing]);
     fails(&["profile", "/dev/nosuch", "-o", "x.toml", "--each", "0s"], 2, &["--each: ", nothing]);
 }
@@ -144,6 +144,6 @@ fn what_takes_no_time_is_refused() {
 #[test]
 fn a_duel_of_no_time_is_refused() {
     for option in ["--time", "--patience"] {
-        fails(&["duel", option, "0s", "-b", "par-read"], 2, &[option, "longer than nothing"]);
+        fails(&["duel", option, "0s", "-b", "par-read"], 2, &[option, "must be greater than 0"]);
     }
 }

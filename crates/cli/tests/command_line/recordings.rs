@@ -16,7 +16,7 @@ fn a_file_that_is_not_there_is_bad_input() {
     fails(&["trace", "info", &missing], 6, &["missing.trace"]);
     fails(&["trace", "convert", &missing, "-", "--to-format", "fio"], 6, &["missing.trace"]);
     fails(&["drives", "validate", "wd5000aaks", &missing], 6, &["missing.trace"]);
-    fails(&["compare", &missing], 2, &["is no file, and no built-in workload"]);
+    fails(&["compare", &missing], 2, &["is neither a file nor a built-in workload"]);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn a_broken_recording_is_bad_input_with_its_line() {
     assert_eq!(found["info"]["reads"]["requests"], 2, "without --strict the line is left out");
     fails(&["trace", "info", "--format", "xls", &broken], 2, &["'xls'", "disksim"]);
     let beyond = directory.file("beyond.ascii", "0.5 0 99999999999 8 1\n");
-    fails(&["compare", &beyond], 6, &["no request that could be replayed: 1 beyond the end of the device"]);
+    fails(&["compare", &beyond], 6, &["no request that can be replayed: 1 beyond the end of the device"]);
 }
 
 /// The table of half a recording looks like any other.
@@ -88,9 +88,9 @@ fn a_job_file_is_told_by_how_it_begins() {
 fn a_recording_is_no_script_and_is_said_to_be_one() {
     let directory = Directory::new("no-script");
     let text = directory.file("io.ascii", "0.5 0 1000 8 1\n1.5 0 2000 8 0\n");
-    let said = "it is a recording (DiskSim ASCII) and no script; 'dwell compare' replays it";
+    let said = "is a recording (DiskSim ASCII), not a script; replay it with 'dwell compare'";
     fails(&["run", &text], 6, &[said]);
-    fails(&["run", &recording("pgbench")], 6, &["it is a recording (ftrace text)"]);
+    fails(&["run", &recording("pgbench")], 6, &["is a recording (ftrace text)"]);
     let neither = directory.file("script.toml", "about 3\n");
     fails(&["run", &neither], 6, &["script.toml:1: "]);
 }

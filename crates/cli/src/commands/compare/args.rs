@@ -21,16 +21,16 @@ pub(crate) struct CompareArguments {
     /// The drive: built in, or a file (.toml, .diskspecs, .parv); see 'dwell drives'
     #[arg(long, default_value = "wd5000aaks", env = "DWELL_DRIVE")]
     pub(crate) drive: String,
-    /// Give schedulers the service times of this profile ('dwell profile'), not those of the drive's model
+    /// Give schedulers the service times of this profile ('dwell profile') instead of the drive model's
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
     /// An array of such drives: level, members, stripe unit; in braces failed (a member), slow and slowness (a member, in percent of the time), link (MB/s of the controller), stripe_cache (stripes that RAID 5 keeps while a member is missing)
     #[arg(long, value_name = "ARRAY")]
     pub(crate) array: Option<String>,
-    /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line); repeatable. Default: those of current kernels (none is noop here), cooperative, stream and dwell; --all for every one. On an array, each member has one
+    /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line); repeatable. Default: the schedulers of current kernels ('none' is called noop), cooperative, stream and dwell; --all selects every scheduler. On an array, each member has its own instance
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
-    /// What schedulers know about the submitting processes
+    /// The process identity that schedulers see with each request
     #[arg(long, value_enum, default_value_t = Identity::Shown)]
     pub(crate) identity: Identity,
     /// Commands in the drive at once; at most the drive's own depth
@@ -50,20 +50,20 @@ pub(crate) struct CompareArguments {
     /// Print the results of each process, under each scheduler
     #[arg(long)]
     pub(crate) processes: bool,
-    /// Print what each member of an array did, under each scheduler
+    /// Print the results of each member of an array, under each scheduler
     #[arg(long, requires = "array")]
     pub(crate) members: bool,
     #[command(flatten)]
     pub(crate) output: Output,
 }
 
-/// What schedulers know about the submitting processes.
+/// The process identity that schedulers see with each request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Identity {
-    /// What the recording contains
+    /// The processes of the recording or workload
     Shown,
-    /// Nothing, as behind a VM, an NBD server or a stacked device
+    /// None, as behind a VM, an NBD server or a stacked device
     Hidden,
-    /// All requests appear to come from one process, as in the stream paper
+    /// The same process for all requests, as in the stream paper
     Same,
 }

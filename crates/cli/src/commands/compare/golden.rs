@@ -1,9 +1,8 @@
-//! Every decision of every scheduler over a real recording and a built-in workload, as digests in a golden text: whatever makes
-//! a policy, the queue or a drive faster must not change a single decision, nor when it was made.
+//! Digests of every decision of every scheduler over a real recording and a built-in workload, in a golden file. An optimisation of a
+//! policy, the queue or a drive changes neither a decision nor its time.
 //!
-//! What is digested is what `--explain` prints, the reasons with it. `DWELL_BLESS=1 cargo test -p dwell-cli --lib compare::golden`
-//! writes the text anew; each line of it that changes has to be argued. Policies that schedule system calls as well are not
-//! here: `compare` has none of those.
+//! A digest covers the output of `--explain`, including reasons. `DWELL_BLESS=1 cargo test -p dwell-cli --lib compare::golden` writes the
+//! file anew; the commit must explain each changed line. Split-level policies are not included, because `compare` does not run them.
 
 use std::fmt::Write as _;
 use std::hash::Hasher;
@@ -21,19 +20,18 @@ use evaluation::explain::{ExplainFormat, Explaining};
 use evaluation::runs::{Plan, Run, run as run_plan};
 
 const DRIVE: &str = "wd5000aaks";
-/// For policies that direct the members of one.
+/// For policies that coordinate the members of an array.
 const ARRAY: &str = "raid0:2x64k";
 const DEPTHS: [u32; 2] = [1, 31];
-/// Requests of a real program: two readers of trees and a copy, with its writes and flushes. And processes that come and go, which
-/// nobody recorded.
+/// A recording of real programs (two readers of trees, and a copy with its writes and flushes), and a built-in workload of short processes.
 const WORKLOADS: [(&str, &str); 2] = [
     ("greps", concat!(env!("CARGO_MANIFEST_DIR"), "/../../recordings/two-greps-and-a-copy.ftrace.gz")),
     ("chunks", "chunk-reads{files=200}"),
 ];
-/// Of virtual time.
+/// Limit of each run, in virtual time.
 const AT_MOST: Span = Span::from_secs(4);
 
-/// Every policy by its full name, and every wrapper around everything that it can wrap.
+/// Every policy by its full name, and every wrapper around every policy that it can wrap.
 fn policies(on_array: bool) -> Vec<Spec> {
     let fits = registry::all().filter(|listing| listing.needs_array() == on_array);
     let names = fits.flat_map(|listing| {
@@ -62,7 +60,7 @@ fn runs(device: &Device, specs: &[Spec], workload: &str, depth: u32) -> Vec<Run>
     run_plan(&plan, &|_| {}).unwrap()
 }
 
-/// One run: its name, how many decisions and other events there were, and the digest of them all.
+/// The line of a run: its name, the number of decisions and other events, and the digest of all.
 fn line(run: &Run, workload: &str, depth: u32) -> String {
     assert_eq!(run.failure, None, "{} over {workload} at depth {depth}", run.scheduler);
     let mut explanation = Vec::new();
@@ -89,7 +87,7 @@ fn all() -> String {
 }
 
 #[test]
-fn decisions_are_what_they_were() {
+fn decisions_equal_the_golden_file() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/commands/compare/golden.txt");
     let text = all();
     if std::env::var_os("DWELL_BLESS").is_some() {
@@ -101,9 +99,9 @@ fn decisions_are_what_they_were() {
     let gone = golden.lines().count() + changed.len() - text.lines().count();
     assert!(
         changed.is_empty() && gone == 0,
-        "{} of {} runs decide otherwise than src/commands/compare/golden.txt says, or are new, and {gone} of those there are gone:\n{}\n\
-         If this is meant (a rule, a drive or the replay of recordings was changed, not only made faster), write the text \
-         anew with DWELL_BLESS=1 cargo test -p dwell-cli --lib compare::golden, and say in the commit why these lines change.",
+        "{} of {} runs are new or differ from src/commands/compare/golden.txt, and {gone} of its lines are gone:\n{}\n\
+         If the change is intended (of a rule, a drive or the replay of recordings, not an optimisation), write the file \
+         anew with DWELL_BLESS=1 cargo test -p dwell-cli --lib compare::golden, and explain the changed lines in the commit.",
         changed.len(),
         text.lines().count(),
         changed.join("\n")

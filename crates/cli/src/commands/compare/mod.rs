@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
     let host = if device.array().is_some() { Host::Array } else { Host::Disk };
     let specs = specs(catalogue, &arguments.schedulers, host, arguments.output.all)?;
     let at_most = arguments.at_most.as_deref().map(at_most).transpose()?;
-    // Last, because a recording may take minutes to read.
+    // Opened last, because reading a recording may take minutes.
     let how = Replaying { open: arguments.open, reads_only: false };
     let workload = workload::open(&arguments.workload, &arguments.reading, how, device.capacity())?;
     let options = options(arguments, &device);

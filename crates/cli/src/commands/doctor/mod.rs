@@ -27,7 +27,7 @@ use evaluation::report::format::object;
 pub(crate) struct DoctorArguments {
     /// A device, a unit (NAME.service, .scope, .slice), or a container's identifier; default: every disk
     pub(crate) target: Option<String>,
-    /// Also write everything that was read to this file, for a bug report
+    /// Also write every file that was read to this file, for a bug report
     #[arg(long, value_name = "FILE")]
     pub(crate) bundle: Option<PathBuf>,
     /// Print one JSON object
@@ -37,7 +37,7 @@ pub(crate) struct DoctorArguments {
 
 /// A device with its findings.
 struct Examined {
-    /// What was asked for, down to the queue: `unit > cgroup > file systems > stack`.
+    /// The path from the target down to the queue: `unit > cgroup > file systems > stack`.
     path: String,
     settings: String,
     findings: Vec<Finding>,

@@ -5,19 +5,19 @@ use serde::Serialize;
 use super::snapshot::{Cgroup, Device, Roots, tree};
 use capture::topology::Kind;
 
-/// How bad a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Level {
     /// A setting has no effect, or contradicts another one.
     Problem,
-    /// A setting that often hurts, or has less effect than it seems.
+    /// A setting that often degrades performance, or has less effect than its name suggests.
     Warning,
     /// A fact that matters for settings.
     Note,
 }
 
-/// A finding: what, and what to do.
+/// A finding: the problem and its remedy.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(super) struct Finding {
     pub(super) level: Level,
@@ -48,7 +48,7 @@ pub(super) fn of_cgroup(roots: &Roots, cgroup: &Cgroup, device: &Device) -> Vec<
     all
 }
 
-/// Schedulers that look at I/O priorities.
+/// Whether a scheduler uses I/O priorities.
 fn honours_priorities(scheduler: &str) -> bool {
     matches!(scheduler, "bfq" | "mq-deadline" | "cfq")
 }
@@ -102,8 +102,8 @@ fn nvme(_: &Roots, device: &Device) -> Option<Finding> {
         finding(
             Level::Note,
             "scheduler",
-            format!("{name} is an NVMe drive with the scheduler {scheduler}, which mostly costs it processor time"),
-            format!("echo none > /sys/block/{name}/queue/scheduler, unless latencies beside heavy writes improve with {scheduler}"),
+            format!("{name} is an NVMe drive with the scheduler {scheduler}, which costs processor time and rarely improves latency"),
+            format!("echo none > /sys/block/{name}/queue/scheduler, unless {scheduler} improves latencies during heavy writes"),
         )
     })
 }
@@ -116,7 +116,7 @@ fn wbt(_: &Roots, device: &Device) -> Option<Finding> {
             Level::Warning,
             "writeback",
             format!(
-                "{name}: writeback throttling (wbt_lat_usec={value}) works beside bfq, and both delay writes"
+                "{name}: writeback throttling (wbt_lat_usec={value}) is on under bfq, and both delay writes"
             ),
             format!("echo 0 > /sys/block/{name}/queue/wbt_lat_usec"),
         )),

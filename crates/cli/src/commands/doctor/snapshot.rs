@@ -1,4 +1,4 @@
-//! What the rules judge: a device or a control group with everything between them, read from sysfs, procfs, the cgroup tree and configuration.
+//! The input of the rules: a device or a control group, and the links between them, read from sysfs, procfs, the cgroup tree and configuration.
 //!
 //! Every path lies below [`Roots`], so that tests use directories of their own. Each file that was read is kept for `--bundle`.
 
@@ -12,7 +12,7 @@ use capture::topology::{Kind, Layer, Stack};
 /// Cgroup directories are searched to this depth.
 const DEPTH: usize = 8;
 
-/// Where the system's trees are.
+/// The root of the system's trees.
 pub(super) struct Roots {
     pub(super) root: PathBuf,
     files: RefCell<BTreeMap<PathBuf, String>>,
@@ -44,7 +44,7 @@ impl Roots {
         names
     }
 
-    /// Everything that was read.
+    /// Every file that was read.
     pub(super) fn files(&self) -> BTreeMap<PathBuf, String> {
         self.files.borrow().clone()
     }

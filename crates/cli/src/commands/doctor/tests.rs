@@ -1,4 +1,4 @@
-//! Directories that stand for systems.
+//! Tests with directories in place of a system's trees.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -171,7 +171,7 @@ fn udev_rules_that_match_nothing_or_did_not_run_are_reported() {
     rule("ACTION==\"add\", KERNEL==\"sd*\", ATTR{queue/scheduler}=\"cfq\"");
     assert!(system.examined("sda")[0].what.contains("the kernel offers no scheduler 'cfq' for sda"));
     rule("ENV{ID_SERIAL}==\"other\", ATTR{queue/scheduler}=\"none\"");
-    assert_eq!(system.links("sda", Level::Problem), [""; 0], "it cannot be known what matches");
+    assert_eq!(system.links("sda", Level::Problem), [""; 0], "the rule's match is uncertain");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn writeback_and_boot_options_are_reported() {
 }
 
 #[test]
-fn a_container_is_found_by_its_identifier_and_what_is_nothing_is_named() {
+fn a_container_is_found_by_its_identifier() {
     let system = System::new("container");
     system.disk("ata1/block", "sda", "8:0", BFQ);
     let group = "sys/fs/cgroup/machine.slice";
@@ -205,7 +205,7 @@ fn a_container_is_found_by_its_identifier_and_what_is_nothing_is_named() {
 }
 
 #[test]
-fn a_bundle_has_what_was_read() {
+fn a_bundle_has_the_files_that_were_read() {
     let system = System::new("bundle");
     system.disk("ata1/block", "sda", "8:0", NONE);
     let roots = Roots::at(&system.0);

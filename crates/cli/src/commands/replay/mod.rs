@@ -1,4 +1,4 @@
-//! `dwell replay`: a recording or fio job on a real device, under each of its schedulers, beside the model's prediction.
+//! `dwell replay`: a recording or fio job on a real device, under each of its schedulers, with the model's prediction.
 
 mod results;
 
@@ -36,13 +36,13 @@ use crate::interrupt;
 pub(crate) struct ReplayArguments {
     /// A recording ('-' for standard input), a fio job file, or a built-in workload, as in 'dwell compare'
     pub(crate) workload: String,
-    /// The device. Partitions, dm and md are followed down to the device that schedules, which is then read itself
+    /// The device. Partitions, dm and md are followed down to the device that schedules; the replay accesses that device
     #[arg(value_name = "DEVICE")]
     pub(crate) target: PathBuf,
     /// When requests of a recording are issued
     #[arg(long, value_enum, default_value_t = Timing::Closed)]
     pub(crate) timing: Timing,
-    /// Execute writes too, which destroys the data on the device. It must not be mounted, and nothing may use it
+    /// Execute writes as well, which destroys the data on the device. The device must not be mounted or open
     #[arg(long)]
     pub(crate) allow_writes: bool,
     /// A scheduler of the kernel; repeatable. Default: all that the device offers
@@ -51,10 +51,10 @@ pub(crate) struct ReplayArguments {
     /// Replay under the active scheduler only; switch nothing
     #[arg(long, conflicts_with = "schedulers")]
     pub(crate) no_switch: bool,
-    /// Switch schedulers although the device is mounted or in use; reads only
+    /// Switch schedulers even if the device is mounted or in use; reads only
     #[arg(long, conflicts_with = "allow_writes")]
     pub(crate) even_if_used: bool,
-    /// How often each scheduler is measured; the order alternates between forwards and backwards
+    /// Number of measurements of each scheduler; the order alternates between forwards and backwards
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
     /// Stop each replay after this time
@@ -114,8 +114,8 @@ pub(crate) fn run(arguments: &ReplayArguments, catalogue: Catalogue) -> Result<(
         scheduling.queues.iter().filter(|_| switches).map(|layer| QueueSettings::of(&layer.name).claim());
     let _claims = claims.collect::<Result<Vec<_>, _>>()?;
     let advice = match arguments.allow_writes {
-        true => "unmount it and stop what uses it before data on it is destroyed",
-        false => "--no-switch replays under the active scheduler, --even-if-used switches all the same",
+        true => "unmount it and stop the programs that use it: the replay destroys its data",
+        false => "--no-switch replays under the active scheduler only, --even-if-used switches nevertheless",
     };
     let is_claimed = arguments.allow_writes || (switches && !arguments.even_if_used);
     let _claim = is_claimed.then(|| claim(&scheduling, advice)).transpose()?;
@@ -151,7 +151,7 @@ fn schedulers(arguments: &ReplayArguments, scheduling: &Scheduling) -> Result<Ve
     Ok(if arguments.schedulers.is_empty() { offered.clone() } else { arguments.schedulers.clone() })
 }
 
-/// Writes go to the device that was named, or nowhere.
+/// An error unless the named device is the one that schedules, because writes must go to no other device than the named one.
 fn is_itself(arguments: &ReplayArguments, scheduling: &Scheduling) -> Result<(), Error> {
     let named =
         arguments.target.canonicalize().map_err(|error| Error::file(arguments.target.display(), &error))?;
@@ -160,13 +160,13 @@ fn is_itself(arguments: &ReplayArguments, scheduling: &Scheduling) -> Result<(),
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "{} is not the device that schedules, and its positions are others than those of {}; --allow-writes needs that device, or --here",
+        "{} is not the device that schedules: sector numbers on {} differ; with --allow-writes, name that device or add --here",
         named.display(),
         node.display()
     )))
 }
 
-/// What sysfs states about the device.
+/// Properties of the device from sysfs.
 struct QueueFacts {
     capacity: Sector,
     block_bytes: u64,
@@ -186,7 +186,7 @@ impl QueueFacts {
                 layer.node().display()
             )));
         }
-        // A partition has the block of its disk.
+        // A partition has the block size of its disk.
         let of_disk = || read("../queue/logical_block_size");
         Ok(Self { capacity, block_bytes: read("queue/logical_block_size").or_else(of_disk).unwrap_or(4096) })
     }
@@ -218,7 +218,7 @@ fn predict(
     let (end, capacity) = (opened.workload.end(), device.capacity());
     if end > capacity {
         let remark = format!(
-            "no prediction: the workload reaches to sector {end}, and {drive} ends at {capacity}; --drive names another"
+            "no prediction: the workload reaches to sector {end}, and {drive} ends at {capacity}; name a larger one with --drive"
         );
         return Ok((none(), Some(remark)));
     }

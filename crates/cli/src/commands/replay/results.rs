@@ -17,7 +17,7 @@ use crate::report::{Style, Table, Tone, text_style};
 /// Results that differ by less than this share are ties even if no round overlaps.
 const TIE: f64 = 0.01;
 
-/// What was measured and predicted, by scheduler.
+/// Measurements and predictions, by scheduler.
 pub(super) struct Results<'a> {
     pub(super) names: &'a [String],
     pub(super) rounds: &'a [Vec<Replayed>],
@@ -157,7 +157,7 @@ impl Results<'_> {
         let firsts = ranked.iter().filter(|(_, rank, _)| *rank == 1).count();
         if firsts == ranked.len() && firsts > 1 {
             lines.push(
-                "The rounds show no difference between the schedulers: use more --rounds, or keep the present one."
+                "The rounds show no difference between the schedulers: use more --rounds, or keep the present scheduler."
                     .to_owned(),
             );
         }

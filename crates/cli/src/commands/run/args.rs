@@ -26,13 +26,13 @@ pub(crate) struct RunArguments {
     /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line); repeatable. Default: the experiment's own, or as in 'dwell compare'
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
-    /// Size of data, operations and memory; 1 is as written
+    /// Factor for data, operations and memory; 1 is the script's size
     #[arg(long, default_value_t = 1.0, value_parser = scale)]
     pub(crate) scale: f64,
     /// Print the script instead of running it
     #[arg(long)]
     pub(crate) show: bool,
-    /// Print what each member of an array did, under each scheduler
+    /// Print the results of each member of an array, under each scheduler
     #[arg(long)]
     pub(crate) members: bool,
     #[command(flatten)]

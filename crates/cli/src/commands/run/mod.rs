@@ -74,7 +74,7 @@ fn text(name: &str) -> Result<String, Error> {
         let known: Vec<&str> = scripts().map(|(known, _)| *known).collect();
         let hint = did_you_mean(name, known.iter().copied());
         return Err(Error::Usage(format!(
-            "'{name}' is no file, and no experiment; experiments are {}{hint}",
+            "'{name}' is neither a file nor an experiment; experiments are {}{hint}",
             known.join(", ")
         )));
     }
@@ -89,7 +89,7 @@ fn open(name: &str, scale: f64) -> Result<(Scenario, Vec<String>), Error> {
     }
     let jobs = JobFile::parse(name, &text).map_err(|e| Error::Input(e.to_string()))?;
     if let Some(job) = jobs.jobs().iter().find(|job| job.trims) {
-        let problem = "discards, which no system call of the modelled kernel does; 'dwell compare' runs it on the device";
+        let problem = "discards sectors, and the modelled kernel has no system call for that; 'dwell compare' runs the job on the device";
         return Err(Error::Input(format!("{name}: [{}] {problem}", job.name)));
     }
     if scale < 1.0 {
@@ -173,7 +173,7 @@ fn one(arguments: &RunArguments, setup: &RunSetup, spec: &Spec, picture: usize) 
     let explanation = explaining.as_ref().map(|how| Spool::new(&how.folder)).unwrap_or_default();
     let explanation = Rc::new(RefCell::new(explanation));
     let mut recorder = (picture > 0).then_some(recorder);
-    // The picture is of one head: an array's first.
+    // The picture shows one head: that of an array's first member.
     let mut observer = |member: Option<u32>| -> Option<Box<dyn Observer>> {
         let explainer = explaining
             .as_ref()
@@ -181,7 +181,7 @@ fn one(arguments: &RunArguments, setup: &RunSetup, spec: &Spec, picture: usize) 
         Some(Box::new((recorder.take(), explainer)))
     };
     let Ran { outcome, mut measured, distributions, names } = setup.run(spec, &mut observer)?;
-    // What counts is the time until the measured processes had ended, and what the device moved until then.
+    // The result is the time until the measured processes have ended, and the bytes that the device has moved by then.
     let beside = setup.scenario.beside();
     let is_beside = |name: &str| {
         beside.iter().any(|process| {

@@ -1,4 +1,4 @@
-//! The documentation's page, followed as far as before anything runs.
+//! The commands of docs/run.md, up to the point before the run.
 
 use clap::Parser;
 
@@ -14,12 +14,12 @@ fn script() -> String {
     lines.map(|line| format!("{line}\n")).collect()
 }
 
-/// What the page has one type, but for the job file, which it does not hold.
+/// The page's `dwell run` commands, except those of job files, which the page does not contain.
 fn commands() -> Vec<RunArguments> {
     let lines = PAGE.lines().filter(|line| line.starts_with("    dwell run ") && !line.contains(".fio"));
     let parsed = lines.map(|line| {
-        let typed = line.split('#').next().unwrap_or_default().split_whitespace();
-        match Arguments::try_parse_from(typed).unwrap_or_else(|error| panic!("{line}: {error}")).command {
+        let words = line.split('#').next().unwrap_or_default().split_whitespace();
+        match Arguments::try_parse_from(words).unwrap_or_else(|error| panic!("{line}: {error}")).command {
             Command::Run(arguments) => arguments,
             other => panic!("{line}: {other:?}"),
         }
@@ -27,9 +27,9 @@ fn commands() -> Vec<RunArguments> {
     parsed.collect()
 }
 
-/// On the drive of each command, and on a drive that is smaller than another.
+/// Every script of the page fits the drive of its command.
 #[test]
-fn what_the_page_has_one_type_can_be_run() {
+fn the_pages_commands_can_be_run() {
     let commands = commands();
     assert!(commands.iter().any(|arguments| arguments.script == "script.toml" && arguments.drive.is_some()));
     for arguments in commands {

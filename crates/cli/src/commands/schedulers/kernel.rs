@@ -13,10 +13,10 @@ use super::{described, page};
 use crate::error::Error;
 use evaluation::report::format::object;
 
-/// The module's directory in sysfs; there while it is loaded.
+/// The module's directory in sysfs, which exists while the module is loaded.
 const MODULE: &str = "/sys/module/dwell_iosched";
 
-/// An elevator with its policy: of `dwell-custom`, the loaded module's parameter.
+/// An elevator with its policy. For `dwell-custom`, the policy is the loaded module's parameter.
 struct Offered {
     elevator: Elevator,
     spec: Spec,

@@ -20,7 +20,7 @@ use evaluation::report::format::object;
   dwell schedulers 'stream(deadline)'
   dwell schedulers --kernel dwell-stream")]
 pub(crate) struct SchedulersArguments {
-    /// Print this scheduler with its tunables; for stream(deadline), those of both
+    /// Print this scheduler with its tunables; for stream(deadline), the tunables of both
     pub(crate) name: Option<String>,
     /// List the elevators of the kernel module instead
     #[arg(long)]
@@ -51,17 +51,17 @@ pub(crate) fn run(arguments: &SchedulersArguments, catalogue: Catalogue) -> Resu
     Ok(())
 }
 
-/// What `name` names: `stream(deadline)`, as results have it, is two.
+/// The schedulers that `name` contains: two for `stream(deadline)`.
 fn find(catalogue: Catalogue, name: &str) -> Result<Vec<Spec>, Error> {
     let spec = Spec::parse_in(catalogue, name).map_err(|error| Error::Usage(error.to_string()))?;
-    // What a framework wraps where nothing is said is not what was asked for.
-    let asked = if name.contains('(') { usize::MAX } else { 1 };
-    Ok(std::iter::successors(Some(&spec), |spec| spec.inside()).take(asked).cloned().collect())
+    // Without parentheses, the policy that a wrapper wraps by default is not listed.
+    let layers = if name.contains('(') { usize::MAX } else { 1 };
+    Ok(std::iter::successors(Some(&spec), |spec| spec.inside()).take(layers).cloned().collect())
 }
 
 fn table(listings: impl Iterator<Item = &'static Listing>) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["scheduler", "what it does"]);
+    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["scheduler", "description"]);
     for listing in listings {
         let name = listing.full_name();
         let wraps = if listing.is_wrapper() { "(...)" } else { "" };
@@ -76,7 +76,7 @@ fn table(listings: impl Iterator<Item = &'static Listing>) -> String {
     table.to_string()
 }
 
-/// What there must be for a scheduler to run, beside a disk.
+/// The host that a scheduler needs, if a disk does not suffice.
 fn needs(listing: &Listing) -> Option<&'static str> {
     match () {
         () if listing.needs_array() => Some("an array"),
@@ -85,7 +85,7 @@ fn needs(listing: &Listing) -> Option<&'static str> {
     }
 }
 
-/// One scheduler with its tunables, at the values that it is given.
+/// One scheduler with its tunables and their values.
 fn page(spec: &Spec) -> String {
     let listing = spec.listing();
     let mut text = format!("{}: {}\nsource: {}\n", listing.full_name(), listing.about, listing.source);

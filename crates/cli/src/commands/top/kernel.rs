@@ -12,25 +12,25 @@ use capture::{Decision, Decisions, Verdict};
 use ratatui::crossterm::event;
 use ratatui::widgets::Paragraph;
 
-use super::{HEIGHT, LOOK, is_end};
+use super::{HEIGHT, SAMPLE, is_end};
 use crate::error::Error;
 use crate::interrupt;
 use evaluation::report::format::{number, time};
 
-/// Lines of `iosched/inspect` and reasons that have room.
+/// Limit of displayed lines of `iosched/inspect`, and of displayed reasons.
 const LINES: usize = 12;
 
-/// Whether the path names a device and no socket.
+/// Whether the path is a block device; otherwise it is a control socket.
 pub(super) fn is_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.file_type().is_block_device())
 }
 
-/// What `queue/iosched` holds at one moment.
+/// The contents of `queue/iosched` at one moment.
 #[derive(Clone, Default)]
 struct Reading {
     stats: BTreeMap<String, String>,
     /// The lines of `inspect`.
-    kept: Vec<String>,
+    inspected: Vec<String>,
 }
 
 impl Reading {
@@ -39,7 +39,7 @@ impl Reading {
     }
 }
 
-/// The module measures times while this exists, unless somebody had it do so before.
+/// Enables the module's time measurement while this exists. `None`: it was enabled already, and stays so.
 struct Timing(Option<PathBuf>);
 
 impl Timing {
@@ -54,7 +54,7 @@ impl Timing {
 }
 
 impl Drop for Timing {
-    /// The scheduler may have been changed meanwhile, and its files with it.
+    /// Errors are ignored: if the scheduler was changed meanwhile, the file no longer exists.
     fn drop(&mut self) {
         self.0.iter().for_each(|path| drop(fs::write(path, "0")));
     }
@@ -79,7 +79,7 @@ pub(super) fn run(device: &Path, every: Duration, once: bool) -> Result<(), Erro
     let scheduling = stack.scheduling()?;
     let [layer] = &*scheduling.queues else {
         return Err(Error::Usage(format!(
-            "{}: several queues order its requests ({}); name one of them",
+            "{}: several queues order its requests ({}); name one of these devices",
             device.display(),
             scheduling.names()
         )));
@@ -97,7 +97,7 @@ pub(super) fn run(device: &Path, every: Duration, once: bool) -> Result<(), Erro
     ended
 }
 
-/// Pictures until a key or a signal ends them.
+/// Draws until a key or a signal ends the command.
 fn live(
     terminal: &mut ratatui::DefaultTerminal,
     watched: &mut Watched,
@@ -105,7 +105,7 @@ fn live(
 ) -> Result<(), Error> {
     let failed = |e: io::Error| Error::Failed(format!("the terminal: {e}"));
     while !interrupt::requested() {
-        if event::poll(LOOK).map_err(failed)? && is_end(&event::read().map_err(failed)?) {
+        if event::poll(SAMPLE).map_err(failed)? && is_end(&event::read().map_err(failed)?) {
             return Ok(());
         }
         watched.take()?;
@@ -123,8 +123,8 @@ impl Watched {
         let scheduler = layer.scheduler.as_deref().unwrap_or("none");
         if !scheduler.starts_with("dwell-") {
             return Err(Error::Usage(format!(
-                "{0}: runs under {scheduler}, no elevator of Dwell's module, and has no control socket; 'dwell schedulers --kernel' lists \
-                 the elevators, 'echo dwell-stream >/sys/block/{0}/queue/scheduler' chooses one",
+                "{0}: its scheduler is {scheduler}, which is not an elevator of Dwell's module; 'dwell schedulers --kernel' lists the \
+                 elevators, 'echo dwell-stream >/sys/block/{0}/queue/scheduler' selects one",
                 layer.name
             )));
         }
@@ -146,7 +146,7 @@ impl Watched {
         Ok(self.decisions.take(|decision| *counting.entry(decision).or_default() += 1)?)
     }
 
-    /// Begins the next interval.
+    /// Reads the counters and begins the next interval.
     fn read(&mut self) -> Result<(), Error> {
         let now = reading(&self.directory)?;
         self.before = std::mem::replace(&mut self.now, now);
@@ -168,10 +168,10 @@ fn file(path: &Path) -> Result<String, Error> {
 fn reading(directory: &Path) -> Result<Reading, Error> {
     let stats = file(&directory.join("stats"))?;
     let stats = stats.lines().filter_map(|line| line.split_once(' '));
-    let kept = file(&directory.join("inspect"))?;
+    let inspected = file(&directory.join("inspect"))?;
     Ok(Reading {
         stats: stats.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
-        kept: kept.lines().map(str::to_owned).collect(),
+        inspected: inspected.lines().map(str::to_owned).collect(),
     })
 }
 
@@ -198,7 +198,7 @@ fn picture(
     let none = String::new();
     let fault = now.stats.get("fault").unwrap_or(&none);
     text += &format!(
-        "policy: {} per dispatched request, {} at most; fault: {fault}\nlock held (us): {}\n",
+        "policy: {} per dispatched request, maximum {}; fault: {fault}\nlock held (us): {}\n",
         time(each),
         time(now.count("policy_ns_max")),
         now.stats.get("lock_hold_us").unwrap_or(&none),
@@ -213,10 +213,10 @@ fn picture(
         };
         text += &format!("{count:>9}  {verdict:<8}  {}\n", decision.reason);
     }
-    if !now.kept.is_empty() {
-        text += &format!("\nkept by the policy: {}\n", now.kept.len());
+    if !now.inspected.is_empty() {
+        text += &format!("\nitems of the policy: {}\n", now.inspected.len());
         let room = usize::from(HEIGHT).saturating_sub(text.lines().count()).min(LINES);
-        now.kept.iter().take(room).for_each(|line| text += &format!("  {line}\n"));
+        now.inspected.iter().take(room).for_each(|line| text += &format!("  {line}\n"));
     }
     text
 }
@@ -244,7 +244,7 @@ mod tests {
             ]
             .map(|(name, value)| (name.to_owned(), value))
             .into(),
-            kept: vec!["stream 0 length=12".to_owned()],
+            inspected: vec!["stream 0 length=12".to_owned()],
         };
         let decision = |verdict, reason: &str| Decision { verdict, reason: reason.to_owned() };
         let decided = BTreeMap::from([
@@ -262,9 +262,9 @@ mod tests {
         assert_eq!(
             text,
             "sda: dwell-stream\n3 queued, 1 of 31 in the device; 100 dispatched/s, 0.00 merged/s, 0.00 holds/s\n\
-             policy: 300 ns per dispatched request, 9.00 us at most; fault: none\nlock held (us): \n\n\
+             policy: 300 ns per dispatched request, maximum 9.00 us; fault: none\nlock held (us): \n\n\
              decisions in 2.00 s\n      200  dispatch  child\n        3  hold      awaits a child\n\n\
-             kept by the policy: 1\n  stream 0 length=12\n"
+             items of the policy: 1\n  stream 0 length=12\n"
         );
     }
 }

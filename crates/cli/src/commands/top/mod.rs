@@ -40,15 +40,15 @@ pub(crate) struct TopArguments {
     pub(crate) once: bool,
 }
 
-/// Where the head is, is asked so often: what happens between two pictures shows in the strip.
-const LOOK: Duration = Duration::from_millis(100);
+/// Time between two reads of the state. Shorter than the time between two pictures, so that the strip shows the head's movement between them.
+const SAMPLE: Duration = Duration::from_millis(100);
 
-/// Size of a picture that no terminal decides.
+/// Size of the picture if standard output is not a terminal.
 const WIDTH: u16 = 110;
 const HEIGHT: u16 = 40;
 
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
-    let every = span("--every", &arguments.every)?.max(LOOK);
+    let every = span("--every", &arguments.every)?.max(SAMPLE);
     if kernel::is_device(&arguments.socket) {
         return kernel::run(&arguments.socket, every, arguments.once);
     }
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
     let mut history = History::new(client.show().map_err(failed)?);
     if arguments.once || !io::stdout().is_terminal() {
         std::thread::sleep(every);
-        history.hear(client.show().map_err(failed)?);
+        history.update(client.show().map_err(failed)?);
         history.picture();
         return Ok(write!(io::stdout().lock(), "{}", text(&history)?)?);
     }
@@ -67,7 +67,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
     ended.map_err(failed)
 }
 
-/// Pictures until somebody has seen enough.
+/// Draws until a key or a signal ends the command.
 fn live(
     terminal: &mut ratatui::DefaultTerminal,
     client: &mut Client,
@@ -76,10 +76,10 @@ fn live(
 ) -> io::Result<()> {
     let mut drawn = Instant::now();
     while !interrupt::requested() {
-        if event::poll(LOOK)? && is_end(&event::read()?) {
+        if event::poll(SAMPLE)? && is_end(&event::read()?) {
             return Ok(());
         }
-        history.hear(client.show()?);
+        history.update(client.show()?);
         if drawn.elapsed() >= every {
             drawn = Instant::now();
             history.picture();
@@ -95,7 +95,7 @@ fn is_end(event: &Event) -> bool {
     key.kind == KeyEventKind::Press && (interrupts || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc))
 }
 
-/// One picture without colours.
+/// One picture as text without colours.
 fn text(history: &History) -> Result<String, Error> {
     let failed = |error| Error::Failed(format!("drawing: {error}"));
     let mut terminal = Terminal::new(TestBackend::new(WIDTH, HEIGHT)).map_err(failed)?;

@@ -1,51 +1,51 @@
-//! What happened between two moments of a device.
+//! The change of a device's state between two pictures.
 
 use std::collections::VecDeque;
 
 use server::control::protocol::State;
 
-/// Places of the head that are remembered.
-const PLACES: usize = 60;
+/// Limit of stored head positions.
+const POSITIONS: usize = 60;
 
-/// A device now and when the last picture was drawn, and where its head has been.
+/// The states of a device at the last two pictures and now, and its last head positions.
 pub(super) struct History {
-    /// When the last picture was drawn.
+    /// The state at the previous picture.
     before: State,
-    /// At the picture that is shown.
+    /// The state at the current picture.
     shown: State,
-    /// Now.
+    /// The latest state.
     now: State,
-    /// Where the head was, newest last, in sectors.
-    places: VecDeque<u64>,
+    /// Head positions in sectors, newest last.
+    positions: VecDeque<u64>,
 }
 
-/// How fast something went between two pictures.
+/// Rates between two pictures.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Rate {
-    /// Operations a second.
+    /// Operations per second.
     pub(super) operations: f64,
-    /// 10^6 bytes a second, read.
+    /// Bytes read per second, in units of 10^6.
     pub(super) read: f64,
-    /// The same, written.
+    /// Bytes written per second, in units of 10^6.
     pub(super) written: f64,
 }
 
 impl History {
     pub(super) fn new(state: State) -> Self {
-        let places = VecDeque::from([state.head_sector]);
-        Self { before: state.clone(), shown: state.clone(), now: state, places }
+        let positions = VecDeque::from([state.head_sector]);
+        Self { before: state.clone(), shown: state.clone(), now: state, positions }
     }
 
-    /// The device now.
-    pub(super) fn hear(&mut self, state: State) {
-        self.places.push_back(state.head_sector);
-        if self.places.len() > PLACES {
-            self.places.pop_front();
+    /// Stores the latest state.
+    pub(super) fn update(&mut self, state: State) {
+        self.positions.push_back(state.head_sector);
+        if self.positions.len() > POSITIONS {
+            self.positions.pop_front();
         }
         self.now = state;
     }
 
-    /// The next picture is of now.
+    /// Begins the next picture, which shows the latest state.
     pub(super) fn picture(&mut self) {
         self.before = std::mem::replace(&mut self.shown, self.now.clone());
     }
@@ -54,8 +54,8 @@ impl History {
         &self.shown
     }
 
-    pub(super) fn places(&self) -> impl DoubleEndedIterator<Item = u64> {
-        self.places.iter().copied()
+    pub(super) fn positions(&self) -> impl DoubleEndedIterator<Item = u64> {
+        self.positions.iter().copied()
     }
 
     fn per_second(&self, before: u64, now: u64) -> f64 {
@@ -71,14 +71,14 @@ impl History {
         self.per_second(self.before.holds, self.shown.holds)
     }
 
-    /// Operations done and 10^6 bytes a second of one kind.
+    /// Operations per second, and bytes per second in units of 10^6, of one kind.
     pub(super) fn operation(&self, name: &str) -> (f64, f64) {
         let of = |state: &State| state.operations.get(name).map_or((0, 0), |o| (o.done, o.bytes));
         let (before, now) = (of(&self.before), of(&self.shown));
         (self.per_second(before.0, now.0), self.per_second(before.1, now.1) / 1e6)
     }
 
-    /// Every process that is known, the busiest first.
+    /// All processes, the busiest first.
     pub(super) fn processes(&self) -> Vec<(u32, Rate)> {
         let rate = |(&process, now): (&u32, &server::ProcessAccount)| {
             let before = self.before.processes.get(&process).copied().unwrap_or_default();

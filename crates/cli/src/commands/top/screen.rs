@@ -1,4 +1,4 @@
-//! The picture: pure drawing, no terminal.
+//! Draws the picture. Does not access the terminal.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -11,10 +11,10 @@ use super::rates::History;
 use crate::commands::ctl::{device, fact_in_words, scheduler, without_unit};
 use evaluation::report::format::{number, time};
 
-/// Rows of the strip, each a fraction of a second.
+/// Rows of the strip, one for each sample.
 const STRIP: u16 = 6;
 
-/// Streams or groups that have room.
+/// Limit of displayed streams or groups.
 const ITEMS: usize = 12;
 
 const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
@@ -22,7 +22,7 @@ const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
 pub(super) fn draw(history: &History, frame: &mut Frame<'_>) {
     let processes = history.processes();
     let rows = [4, STRIP + 2, 7, if processes.is_empty() { 0 } else { processes.len() as u16 + 3 }];
-    let [about, strip, operations, by_process, items] = Layout::vertical([
+    let [summary, strip, operations, by_process, items] = Layout::vertical([
         Constraint::Length(rows[0]),
         Constraint::Length(rows[1]),
         Constraint::Length(rows[2]),
@@ -30,7 +30,7 @@ pub(super) fn draw(history: &History, frame: &mut Frame<'_>) {
         Constraint::Fill(1),
     ])
     .areas(frame.area());
-    frame.render_widget(about_it(history), about);
+    frame.render_widget(summary_of(history), summary);
     draw_strip(history, frame, strip);
     frame.render_widget(operations_of(history), operations);
     if !processes.is_empty() {
@@ -43,11 +43,11 @@ pub(super) fn draw(history: &History, frame: &mut Frame<'_>) {
     draw_items(&history.state().items, frame, items);
 }
 
-fn about_it(history: &History) -> Paragraph<'static> {
+fn summary_of(history: &History) -> Paragraph<'static> {
     let state = history.state();
     let lateness = &state.lateness;
     let late =
-        || format!("answers late by {} (median), {} (p99)", time(lateness.p50_ns), time(lateness.p99_ns));
+        || format!("completions late by {} (median), {} (p99)", time(lateness.p50_ns), time(lateness.p99_ns));
     Paragraph::new(vec![
         Line::styled(scheduler(state), HEAD),
         Line::from(device(state)),
@@ -60,12 +60,12 @@ fn about_it(history: &History) -> Paragraph<'static> {
             number(history.dispatched()),
             number(history.holds())
         )),
-        // Only an emulated drive has a time to keep.
+        // Only an emulated drive has due times.
         Line::from(if lateness.count > 0 { late() } else { String::new() }),
     ])
 }
 
-/// Where the head was, from the first sector on the left to the last on the right; the newest row at the bottom.
+/// Draws the head positions: the first sector on the left, the last on the right, the newest row at the bottom.
 fn draw_strip(history: &History, frame: &mut Frame<'_>, area: Rect) {
     let block = Block::bordered().title("head, newest below");
     let inside = block.inner(area);
@@ -78,11 +78,11 @@ fn draw_strip(history: &History, frame: &mut Frame<'_>, area: Rect) {
         let share = sector.min(last) as f64 / last.max(1) as f64;
         inside.x + (share * f64::from(inside.width - 1)).round() as u16
     };
-    let newest = history.places().rev().take(usize::from(inside.height));
-    for (age, place) in newest.enumerate() {
+    let newest = history.positions().rev().take(usize::from(inside.height));
+    for (age, position) in newest.enumerate() {
         let mark = if age == 0 { "█" } else { "▒" };
         let y = inside.bottom() - 1 - age as u16;
-        frame.buffer_mut().set_string(column(place), y, mark, Style::new());
+        frame.buffer_mut().set_string(column(position), y, mark, Style::new());
     }
 }
 
@@ -111,7 +111,7 @@ fn operations_of(history: &History) -> Table<'static> {
     )
 }
 
-/// The scheduler's streams or groups: of the kind that there are most of.
+/// Draws the scheduler's items (streams, groups) of the first item's kind.
 fn draw_items(items: &[ItemState], frame: &mut Frame<'_>, area: Rect) {
     let Some(first) = items.first().filter(|_| area.height > 3) else { return };
     let of: Vec<&ItemState> = items.iter().filter(|item| item.kind == first.kind).collect();

@@ -1,4 +1,4 @@
-//! What is drawn, without a terminal.
+//! Tests of the picture, without a terminal.
 
 use serde_json::{Value, json};
 use server::control::protocol::State;
@@ -21,13 +21,13 @@ fn state(time_ns: u64, reads: u64, head: u64) -> State {
     serde_json::from_value(state).expect("a state as the server sends it")
 }
 
-/// An operation that failed moved nothing, however soon it was answered.
+/// A failed operation transfers nothing, so that it does not count for throughput.
 #[test]
-fn what_failed_is_told_beside_what_was_done_and_no_part_of_it() {
+fn failed_operations_have_a_column_and_do_not_count_as_done() {
     let mut failing = state(500_000_000, 100, 0);
     failing.operations.get_mut("read").unwrap().failed = 300;
     let mut history = History::new(state(0, 0, 0));
-    history.hear(failing);
+    history.update(failing);
     history.picture();
     let picture = text(&history).unwrap();
     let line = picture.lines().find(|line| line.contains("│read")).unwrap();
@@ -38,7 +38,7 @@ fn what_failed_is_told_beside_what_was_done_and_no_part_of_it() {
 fn drawn(heads: &[u64]) -> String {
     let mut history = History::new(state(0, 0, heads[0]));
     for &head in heads {
-        history.hear(state(500_000_000, 100, head));
+        history.update(state(500_000_000, 100, head));
     }
     history.picture();
     text(&history).unwrap()
@@ -61,26 +61,26 @@ fn rates_are_of_the_time_between_two_pictures() {
 }
 
 #[test]
-fn a_scheduler_that_waits_for_the_queue_to_drain_is_said_to() {
+fn a_draining_switch_is_shown() {
     let waiting = State { draining_ns: Some(7_000_000), ..state(0, 0, 0) };
     assert_eq!(crate::commands::ctl::scheduler(&state(0, 0, 0)), "stream(deadline)");
     let picture = text(&History::new(waiting)).unwrap();
-    assert!(picture.starts_with("stream(deadline), once the queue has drained"), "{picture}");
-    assert!(picture.contains("since 7.00 ms"), "{picture}");
+    assert!(picture.starts_with("stream(deadline) takes over when the queue is empty"), "{picture}");
+    assert!(picture.contains("draining for 7.00 ms"), "{picture}");
 }
 
-/// A second of the rates and latencies beside it is a tenth of one in the room.
+/// At ten times real time, a displayed second is a tenth of a second.
 #[test]
-fn that_a_devices_time_goes_faster_is_said() {
+fn the_speed_of_the_devices_clock_is_shown() {
     let fast = text(&History::new(State { speed: 10, ..state(0, 0, 0) })).unwrap();
-    assert!(fast.contains("10 times as fast as natural") && !drawn(&[0]).contains("natural"), "{fast}");
+    assert!(fast.contains("10 times real time") && !drawn(&[0]).contains("real time"), "{fast}");
 }
 
 #[test]
-fn only_what_keeps_a_time_is_late() {
+fn only_an_emulated_drive_has_lateness() {
     let punctual = text(&History::new(State { lateness: Default::default(), ..state(0, 0, 0) })).unwrap();
     assert!(
-        drawn(&[0]).contains("answers late by 2.00 ms") && !punctual.contains("answers late"),
+        drawn(&[0]).contains("completions late by 2.00 ms") && !punctual.contains("completions late"),
         "{punctual}"
     );
 }
@@ -93,7 +93,7 @@ fn processes_and_streams_have_their_lines() {
 }
 
 #[test]
-fn the_newest_place_of_the_head_is_the_full_mark_below_the_others() {
+fn the_newest_head_position_is_the_full_mark_below_the_others() {
     let picture = drawn(&[0, 999_999]);
     let row = |mark: char| picture.lines().position(|line| line.contains(mark)).expect("it is drawn");
     let column = |mark: char| picture.lines().find_map(|line| line.chars().position(|c| c == mark)).unwrap();
@@ -103,7 +103,7 @@ fn the_newest_place_of_the_head_is_the_full_mark_below_the_others() {
 }
 
 #[test]
-fn a_window_too_small_for_anything_is_no_reason_to_panic() {
+fn a_tiny_terminal_does_not_panic() {
     let history = History::new(state(0, 0, 5));
     for (width, height) in [(1, 1), (3, 9), (200, 3), (0, 0)] {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();

@@ -15,10 +15,10 @@ use crate::input::shared_args::Reading;
 use crate::input::workload::{STANDARD_INPUT, open_recording, options};
 use crate::report::{Style, Table, Tone, text_style};
 
-/// Devices of one recording that have a line of their own.
+/// Limit of devices in the table.
 const DEVICES_MAX: usize = 256;
 
-/// Processes that have a line of their own.
+/// Limit of listed processes.
 const PROCESSES_MAX: usize = 12;
 
 /// The parts of a request's latency: from the queue (Q) to the driver (D), and from the driver to completion (C).
@@ -116,14 +116,14 @@ fn list(devices: &[DeviceInfo], used: usize, recording: &Recording) -> String {
     };
     format!(
         "{}\n{}, each at its own addresses:\n\n{}{left_out}\n\n\
-         --device NAME describes one of them, --device all describes them together.",
+         --device NAME describes one device, --device all describes all together.",
         recording.interpretation(),
         counted(used as u64, "device"),
         table.print(style),
     )
 }
 
-/// Reads the recording again from the requests' issue to the driver, if it has both events.
+/// Reads the recording a second time, with latency from the issue to the driver, if it has both events.
 fn parts(path: &Path, how: traces::Options, info: &Info) -> Result<Option<Parts>, Error> {
     let has_both = info.interpretation.event.is_some_and(|event| event != StartEvent::Issue);
     let Some(q2c) = info.latency.filter(|_| has_both && path != Path::new(STANDARD_INPUT) && path.is_file())

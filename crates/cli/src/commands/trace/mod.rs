@@ -33,7 +33,7 @@ pub(crate) struct TraceArguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum TraceCommand {
-    /// Print what a recording contains: sizes, latency percentiles, queue depth, sequentiality; of several devices, a line each
+    /// Print a recording's sizes, latency percentiles, queue depth and sequentiality; for several devices, one line each
     Info {
         /// The recording ('-' for standard input)
         file: PathBuf,
@@ -67,7 +67,7 @@ pub(crate) enum TraceCommand {
         from: PathBuf,
         /// The file to write ('-' for standard output); .gz and .zst are compressed
         to: PathBuf,
-        /// dwell, fio, blkparse or disksim
+        /// The format of the output: dwell, fio, blkparse or disksim
         #[arg(long, value_name = "FORMAT")]
         to_format: String,
         #[command(flatten)]
@@ -163,8 +163,8 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Adds devices that the recording has named since.
-    fn meet(&mut self, recording: &Recording) {
+    /// Adds devices that the recording has named since the last call.
+    fn add_devices(&mut self, recording: &Recording) {
         match self {
             Self::Dwell(writer) => writer.meet(recording.devices().iter().map(|device| &device.name)),
             Self::Fio(writer) => writer.meet(recording.devices()),
@@ -191,7 +191,7 @@ fn check(from: &Path, to: &Path, format: &str) -> Result<(), Error> {
     can_be_compressed(to)?;
     match (from.canonicalize(), to.canonicalize()) {
         (Ok(source), Ok(target)) if source == target && target.is_file() => {
-            Err(Error::Usage(format!("'{}' is the recording itself; write to another file", to.display())))
+            Err(Error::Usage(format!("'{}' is the recording itself; name another output file", to.display())))
         }
         _ => Ok(()),
     }
@@ -211,7 +211,7 @@ fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<()
     until_stopped(&mut recording, |record, recording| {
         if recording.devices().len() > devices {
             devices = recording.devices().len();
-            writer.meet(recording);
+            writer.add_devices(recording);
         }
         Ok(writer.write(record, recording)?)
     })?;

@@ -6,7 +6,7 @@ use elevator::text::did_you_mean;
 
 use crate::error::Error;
 
-/// Name, what it needs, and the script.
+/// Name, requirement, and script.
 const RECIPES: [(&str, &str, &str); 3] = [
     ("ftrace", "the kernel's tracer; nothing to install", include_str!("recipes/ftrace.sh")),
     ("blktrace", "the package blktrace", include_str!("recipes/blktrace.sh")),
@@ -26,7 +26,7 @@ pub(super) fn run(name: Option<&str>) -> Result<(), Error> {
     let Some((_, _, script)) = RECIPES.iter().find(|(known, _, _)| *known == name) else {
         let hint = did_you_mean(name, names.clone());
         let known = names.collect::<Vec<_>>().join(", ");
-        return Err(Error::Usage(format!("'{name}' is no recipe; recipes are {known}{hint}")));
+        return Err(Error::Usage(format!("'{name}' is not a recipe; recipes are {known}{hint}")));
     };
     Ok(write!(out, "{script}")?)
 }
