@@ -229,7 +229,7 @@ fn prepare(
         scratch: scratch(),
     };
     let priorities = Priorities { nice: arguments.nice, level: arguments.level };
-    let settings = Settings { options, priorities, size, asked: interrupt::requested };
+    let settings = Settings { options, priorities, size, is_stopped: interrupt::requested };
     Duel::prepare(settings).map_err(failed)
 }
 

@@ -131,11 +131,7 @@ fn arrays_that_cannot_be_are_refused_with_a_word() {
 fn split_policies_are_refused_where_there_is_nothing_above_the_queue_or_more_than_one_queue() {
     let array = ["run", "split/isolation-append", "--array", "raid0:2x64k", "-s"];
     for policy in ["afq", "stream(afq)"] {
-        fails(
-            &[&array[..], &[policy]].concat(),
-            2,
-            &[policy, "a queue for each member", "leave --array out"],
-        );
+        fails(&[&array[..], &[policy]].concat(), 2, &[policy, "a queue for each member", "omit --array"]);
     }
     fails(
         &["compare", "par-read", "-s", "afq"],
