@@ -26,9 +26,9 @@ pub enum Benchmark {
     Greps,
     /// Four PostMarks, each in its own directory.
     PostMark,
-    /// A process that writes as fast as it can beside one with random 4 KB reads.
+    /// A process that writes as fast as possible, and one with random 4 KB reads.
     WriteBesideReads,
-    /// Commits of a database beside a copy.
+    /// Commits of a database during a copy.
     Commits(Engine),
     /// The user's fio job file.
     Fio(PathBuf),
@@ -157,11 +157,11 @@ impl Benchmark {
             Self::PostMark => format!("postmark: 4 programs, {transactions} transactions each, on one ext4"),
             Self::WriteBesideReads => {
                 format!(
-                    "write-beside-reads: 4 KB direct reads here and there beside a direct write of 1 MiB requests, for {time:?}"
+                    "write-beside-reads: random 4 KB direct reads during a direct write in 1 MiB requests, for {time:?}"
                 )
             }
             Self::Commits(_) => format!(
-                "{}: one-row commits beside copies of a big file, each made durable, on the same ext4, for {time:?}",
+                "{}: one-row commits during repeated copies (with fsync) of a large file on the same ext4, for {time:?}",
                 self.name()
             ),
             Self::Fio(job) => format!("fio: {}", job.display()),

@@ -76,10 +76,10 @@ pub(crate) fn hold(setup: DeviceSetup) -> Result<(), DuelError> {
     ignore_signals()?;
     let mut devices = Devices::default();
     let ready = devices.set_up(&setup);
-    let said = send(&ready.map_err(|error| error.to_string()));
+    let sent = send(&ready.map_err(|error| error.to_string()));
     wait_for_end();
     devices.tear_down(&setup.file);
-    said.map_err(DuelError::io("reporting"))
+    sent.map_err(DuelError::io("reporting"))
 }
 
 impl Devices {
@@ -163,13 +163,13 @@ impl Devices {
     }
 
     fn mount(&mut self, partition: &Path, at: &Path, read_only: bool) -> Result<(), DuelError> {
-        let told = || DuelError::io(format!("mounting {}", partition.display()));
-        fs::create_dir_all(at).map_err(told())?;
+        let failed = || DuelError::io(format!("mounting {}", partition.display()));
+        fs::create_dir_all(at).map_err(failed())?;
         // Without access times, reading does not write.
         let mut flags = MountFlags::NOATIME | MountFlags::NODEV | MountFlags::NOSUID;
         flags.set(MountFlags::RDONLY, read_only);
-        await_node(partition).map_err(told())?;
-        mount(partition, at, "ext4", flags, None).map_err(|error| told()(error.into()))?;
+        await_node(partition).map_err(failed())?;
+        mount(partition, at, "ext4", flags, None).map_err(|error| failed()(error.into()))?;
         self.mounted.push(at.to_path_buf());
         Ok(())
     }
@@ -180,7 +180,7 @@ impl Devices {
         if !self.parked.is_empty()
             && let Err(error) = unpark(served)
         {
-            say!("{}: the parked requests are still there: {error}", served.display());
+            say!("{}: cannot complete the parked requests: {error}", served.display());
         }
         self.parked.drain(..).for_each(|parked| drop(parked.join()));
         for at in self.mounted.drain(..).rev() {

@@ -18,13 +18,13 @@ const IN_A_DIRECTORY: u64 = 40;
 
 /// Creates a sparse image of `bytes` with a benchmark's file systems.
 pub(crate) fn make_image(image: &Path, bytes: u64, file_systems: &[FileSystem]) -> Result<(), DuelError> {
-    let told = || DuelError::io(format!("making {}", image.display()));
-    File::create(image).and_then(|file| file.set_len(bytes)).map_err(told())?;
+    let failed = || DuelError::io(format!("making {}", image.display()));
+    File::create(image).and_then(|file| file.set_len(bytes)).map_err(failed())?;
     for (n, file_system) in file_systems.iter().enumerate() {
         let content = image.with_extension(format!("content-{n}"));
-        fs::create_dir_all(&content).and_then(|()| fill(&content, file_system)).map_err(told())?;
+        fs::create_dir_all(&content).and_then(|()| fill(&content, file_system)).map_err(failed())?;
         make_file_system(image, file_system, n, &content)?;
-        fs::remove_dir_all(&content).map_err(told())?;
+        fs::remove_dir_all(&content).map_err(failed())?;
     }
     Ok(())
 }

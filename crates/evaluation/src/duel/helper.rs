@@ -142,7 +142,7 @@ impl Helper {
             stdout.read_line(&mut line).map_err(DuelError::io("reading from a helper of the duel"))?;
         }
         match serde_json::from_str::<Result<T, String>>(&line) {
-            Ok(said) => said.map_err(DuelError::Helper),
+            Ok(reply) => reply.map_err(DuelError::Helper),
             Err(_) => Err(DuelError::Helper(format!(
                 "a helper of the duel ended before its work was done ({})",
                 if line.is_empty() { "without a message" } else { line.trim() }

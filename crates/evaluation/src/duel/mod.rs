@@ -13,10 +13,10 @@
 //! benchmarks on the testbeds, and the [`Outcome`]s are the measurements.
 //!
 //! # Cleanup
-//! Helper processes (`helper`) hold everything that an ended process could leave behind. One holds the
-//! loop devices and mounts (`devices`) and removes them when its standard input closes, which happens at every end of the duel;
-//! another removes files in the same way. Mounts are in a mount namespace of their own, loop devices end at their last close,
-//! and no thread of the process that serves the drive waits for that drive.
+//! Helper processes (`helper`) own every resource that would outlive the duel's process. One owns the loop devices and mounts (`devices`)
+//! and removes them when its standard input closes, which happens at every end of the duel; another removes files in the same way. Mounts
+//! are in a private mount namespace, loop devices are removed at their last close, and no thread of the process that serves the drive waits
+//! for that drive.
 
 mod benchmark;
 pub mod comparison;

@@ -36,7 +36,7 @@ pub(crate) struct Parking {
     parked: Vec<Job>,
     /// The exit block was read. Later reads of the area complete at once, because nothing would complete them otherwise.
     over: bool,
-    /// Jobs to complete: unparked, or never sent to the drive.
+    /// Jobs to complete: released parked jobs, and jobs that were never sent to the drive.
     out: Vec<Job>,
     /// Jobs that arrived before parking was complete and found the drive full.
     waiting: VecDeque<Job>,

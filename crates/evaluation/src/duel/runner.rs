@@ -71,8 +71,8 @@ pub struct PathLatency {
     /// Equally likely latencies, sorted.
     pub times: Vec<Duration>,
     /// The share below the scheduler, from 0 to 1: most of it for a scheduler of the kernel, which is in the loop device; 0 for
-    /// Dwell's schedulers, which are beside the drive. Latency above the scheduler looks like a program that thinks; latency below it
-    /// looks like a slower drive.
+    /// Dwell's schedulers, which are beside the drive. Latency above the scheduler acts as think time of the program; latency below it
+    /// acts as a slower drive.
     pub below: f64,
     /// For a drive of depth 1 behind a scheduler of the kernel: how long the drive is idle between a completion and the next command
     /// although other programs wait, one value per measurement. It is several times the latency below the scheduler, because another
@@ -107,7 +107,7 @@ pub struct Duel {
     priorities: Priorities,
     size: Size,
     /// Whether to stop; polled while programs run.
-    asked: fn() -> bool,
+    is_stopped: fn() -> bool,
     _cleanup: Helper,
 }
 
@@ -120,7 +120,7 @@ pub struct Settings {
     /// Sizes of the benchmarks.
     pub size: Size,
     /// Whether to stop early.
-    pub asked: fn() -> bool,
+    pub is_stopped: fn() -> bool,
 }
 
 impl Duel {
@@ -129,7 +129,7 @@ impl Duel {
     /// # Errors
     /// Missing capabilities (CAP_SYS_ADMIN; CAP_SYS_NICE for a negative nice value), no FUSE, no loop devices, or no memory for files.
     pub fn prepare(settings: Settings) -> Result<Self, DuelError> {
-        let Settings { mut options, priorities, size, asked } = settings;
+        let Settings { mut options, priorities, size, is_stopped } = settings;
         for node in ["/dev/fuse", "/dev/loop-control"] {
             if !Path::new(node).exists() {
                 return Err(DuelError::Missing(format!(
@@ -144,7 +144,7 @@ impl Duel {
             .map_err(DuelError::io(format!("creating {}", options.scratch.display())))?;
         let mut cleanup = options.helpers.start(&Role::Cleanup(options.scratch.clone()))?;
         cleanup.receive::<()>()?;
-        Ok(Self { options, priorities, size, asked, _cleanup: cleanup })
+        Ok(Self { options, priorities, size, is_stopped, _cleanup: cleanup })
     }
 
     /// Sets the depth and the visibility of the programs for further runs.
@@ -153,7 +153,7 @@ impl Duel {
         self.options.hidden = hidden;
     }
 
-    /// Tries the kernel's schedulers with their tunables, before the first of many runs.
+    /// Sets each of the kernel's schedulers and its tunables once, before the first run.
     ///
     /// # Errors
     /// The kernel lacks the scheduler or rejects a tunable.
@@ -162,7 +162,9 @@ impl Duel {
         for scheduler in schedulers.iter().filter(|scheduler| scheduler.is_kernel()) {
             match Testbed::set_up(&options, scheduler, Store::Nowhere, &[]) {
                 Ok(testbed) => drop(testbed.tear_down()?),
-                Err(DuelError::Helper(said)) => return Err(DuelError::Usage(format!("{scheduler}: {said}"))),
+                Err(DuelError::Helper(problem)) => {
+                    return Err(DuelError::Usage(format!("{scheduler}: {problem}")));
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -206,10 +208,10 @@ impl Duel {
         let testbed = Testbed::set_up(&self.options, scheduler, fixed, &[])?;
         let task = Task::Blocks(kind.blocks(testbed.device()));
         let process = self.process("way".to_owned(), task, false, MEASURED);
-        let looking = || DuelError::io("looking at the loop device's statistics");
-        let before = testbed.time_below().map_err(looking())?;
+        let failed = || DuelError::io("reading the loop device's statistics");
+        let before = testbed.time_below().map_err(failed())?;
         let tasks = self.run_all(vec![Process { quantiles: QUANTILES, ..process }]);
-        let after = testbed.time_below().map_err(looking())?;
+        let after = testbed.time_below().map_err(failed())?;
         testbed.tear_down()?;
         let took = tasks?.into_iter().flat_map(|task| task.quantiles_ns).map(Duration::from_nanos);
         let times: Vec<Duration> = took.map(|took| took.saturating_sub(drive)).collect();
@@ -277,7 +279,7 @@ impl Duel {
         for process in &mut processes.0 {
             process.begin().map_err(DuelError::io("giving the start signal"))?;
         }
-        processes.wait(at_most, self.asked)?;
+        processes.wait(at_most, self.is_stopped)?;
         processes.0.iter_mut().map(Helper::receive).collect()
     }
 }
@@ -289,10 +291,10 @@ const DYING: Duration = Duration::from_secs(2);
 struct Processes(Vec<Helper>);
 
 impl Processes {
-    fn wait(&mut self, at_most: Duration, asked: fn() -> bool) -> Result<(), DuelError> {
+    fn wait(&mut self, at_most: Duration, is_stopped: fn() -> bool) -> Result<(), DuelError> {
         let began = Instant::now();
         while !self.0.iter_mut().all(Helper::has_ended) {
-            if asked() {
+            if is_stopped() {
                 return Err(DuelError::Interrupted);
             }
             if began.elapsed() > at_most {
@@ -316,23 +318,24 @@ impl Drop for Processes {
 
 /// Checks before the first program that the nice value is permitted.
 fn may_be_as_nice(nice: i32) -> Result<(), DuelError> {
-    let told = |error: rustix::io::Errno| DuelError::io(format!("nice {nice} (CAP_SYS_NICE)"))(error.into());
-    let before = getpriority_process(None).map_err(told)?;
+    let failed =
+        |error: rustix::io::Errno| DuelError::io(format!("nice {nice} (CAP_SYS_NICE)"))(error.into());
+    let before = getpriority_process(None).map_err(failed)?;
     if nice < before {
-        setpriority_process(None, nice).map_err(told)?;
+        setpriority_process(None, nice).map_err(failed)?;
         // Raising the nice value is always permitted.
-        setpriority_process(None, before).map_err(told)?;
+        setpriority_process(None, before).map_err(failed)?;
     }
     Ok(())
 }
 
 /// Enters a private mount namespace, whose mounts end with this process.
 fn private_mounts() -> Result<(), DuelError> {
-    let told = || DuelError::io("making mounts that nobody else sees (CAP_SYS_ADMIN)");
+    let failed = || DuelError::io("creating a private mount namespace (CAP_SYS_ADMIN)");
     // SAFETY: of the flags, only the one for file descriptors would be unsafe.
-    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.map_err(|error| told()(error.into()))?;
+    unsafe { unshare_unsafe(UnshareFlags::NEWNS) }.map_err(|error| failed()(error.into()))?;
     let whole = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", whole).map_err(|error| told()(error.into()))?;
+    mount_change("/", whole).map_err(|error| failed()(error.into()))?;
     // debugfs has the driver's number of tags. Without it, the number is not verified.
     let _ = mount("debugfs", "/sys/kernel/debug", "debugfs", MountFlags::empty(), None);
     Ok(())

@@ -29,7 +29,7 @@ impl Scheduler {
         let kernel = ["none", "mq-deadline", "kyber", "bfq", "bfq{low_latency=0}"];
         let kernel = kernel.iter().map(|name| format!("kernel:{name}"));
         let dwell = ["noop", "deadline", "stream(noop)", "stream(deadline)"].map(str::to_owned);
-        kernel.chain(dwell).map(|name| name.parse().expect("names of ours")).collect()
+        kernel.chain(dwell).map(|name| name.parse().expect("built-in names are valid")).collect()
     }
 
     /// Whether it is a scheduler of the kernel.

@@ -1,4 +1,4 @@
-//! Verdicts on published values, and how they are counted.
+//! Verdicts on published values, and their counts.
 //!
 //! | rule | consequence |
 //! |---|---|
@@ -15,15 +15,15 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Ratios may differ by this factor,
+/// Ratios may differ by this factor.
 const FACTOR: f64 = 1.5;
-/// or by this one where the published ratio is above
+/// The same for published ratios above [`LARGE`].
 const FACTOR_OF_LARGE: f64 = 2.0;
-/// so much.
+/// Ratios above this may differ by [`FACTOR_OF_LARGE`].
 const LARGE: f64 = 10.0;
 /// Values published as equal may differ by this share, or by the paper's deviation if that is larger.
 const EQUAL: f64 = 0.1;
-/// Our results repeat to the digit; a smaller difference than this is none.
+/// Smaller differences count as equal. Our results repeat to the digit.
 const NOTHING: f64 = 0.005;
 
 /// How a result compares with a published value; the worst comes last.
@@ -32,7 +32,7 @@ const NOTHING: f64 = 0.005;
 pub(crate) enum Verdict {
     /// The published value was used to set up the drive, the machine or the workload.
     Calibration,
-    /// It holds, but every scheduler is equal, so that nothing is distinguished.
+    /// It holds, but all schedulers are equal, so that the value distinguishes none.
     Tie,
     /// It holds.
     Holds,
@@ -73,7 +73,7 @@ pub(crate) fn factor(ratio: f64) -> f64 {
     if ratio.max(1.0 / ratio) > LARGE { FACTOR_OF_LARGE } else { FACTOR }
 }
 
-/// Whether two values are so close that their order means nothing; `deviation` in percent.
+/// Whether two values are too close for their order to be significant; `deviation` in percent.
 pub(crate) fn equal(a: f64, b: f64, deviation: f64) -> bool {
     (a - b).abs() / a.min(b).max(f64::MIN_POSITIVE) <= deviation / 100.0
 }
@@ -86,7 +86,7 @@ pub(crate) fn ratio(published: f64, ours: f64, deviation: f64) -> (Verdict, Stri
         return (verdict, format!("equal within {:.0}%", 100.0 * slack));
     }
     let factor = factor(published);
-    let asked = format!("in that direction, within a factor of {factor}");
+    let expected = format!("in that direction, within a factor of {factor}");
     let (far, farther) = if published > 1.0 {
         (ours > 1.0 + NOTHING, ours > published * factor)
     } else {
@@ -94,15 +94,15 @@ pub(crate) fn ratio(published: f64, ours: f64, deviation: f64) -> (Verdict, Stri
     };
     let off = (ours / published).max(published / ours);
     let verdict = match (far, farther) {
-        (false, _) => return (Verdict::Misses, format!("{asked}: reversed or equal")),
+        (false, _) => return (Verdict::Misses, format!("{expected}: reversed or equal")),
         (true, true) => Verdict::Exceeds,
         (true, false) if off <= factor => Verdict::Holds,
         (true, false) => Verdict::Misses,
     };
-    (verdict, asked)
+    (verdict, expected)
 }
 
-/// Compares a magnitude of which less is better, such as a wait.
+/// Compares a value of which less is better, such as a wait.
 pub(crate) fn magnitude(published: f64, ours: f64) -> (Verdict, String) {
     let verdict = if ours > published * FACTOR {
         Verdict::Misses
@@ -117,12 +117,12 @@ pub(crate) fn magnitude(published: f64, ours: f64) -> (Verdict, String) {
 /// Compares with a bound. A bound of 1 is a direction and has no size; no deviation excuses the other one.
 pub(crate) fn bound(bound: Bound, published: f64, ours: f64, deviation: f64) -> (Verdict, String) {
     if published == 1.0 {
-        let (holds, asked) =
+        let (holds, expected) =
             if bound == Bound::AtMost { (ours < 1.0, "less than 1") } else { (ours > 1.0, "more than 1") };
-        return (if holds { Verdict::Holds } else { Verdict::Misses }, asked.to_owned());
+        return (if holds { Verdict::Holds } else { Verdict::Misses }, expected.to_owned());
     }
     let (factor, slack) = (factor(published), deviation / 100.0);
-    let (fails, passes, asked) = match bound {
+    let (fails, passes, expected) = match bound {
         Bound::AtMost => (
             ours > published * (1.0 + slack),
             ours < published / factor,
@@ -139,13 +139,13 @@ pub(crate) fn bound(bound: Bound, published: f64, ours: f64, deviation: f64) -> 
         (_, true) => Verdict::Exceeds,
         _ => Verdict::Holds,
     };
-    (verdict, asked)
+    (verdict, expected)
 }
 
 /// A scheduler that is published as equal to the base.
 pub(crate) fn same(ours: f64, deviation: f64) -> (Verdict, String) {
-    let (verdict, asked) = ratio(1.0, ours, deviation);
-    (if verdict == Verdict::Holds { Verdict::Tie } else { verdict }, asked)
+    let (verdict, expected) = ratio(1.0, ours, deviation);
+    (if verdict == Verdict::Holds { Verdict::Tie } else { verdict }, expected)
 }
 
 /// Counts of published values by verdict.

@@ -1,4 +1,4 @@
-//! What all reports share: HTML pages, charts, and numbers with their units.
+//! Common parts of all reports: HTML pages, charts, and numbers with their units.
 
 pub mod chart;
 pub mod format;

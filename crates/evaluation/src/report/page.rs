@@ -62,10 +62,10 @@ impl Page {
         self.write(format_args!("<figure>{svg}</figure>"));
     }
 
-    /// Starts the part in which the reader selects two of `names` to see side by side. Each name needs one [`Page::choice`].
+    /// Starts the part in which the reader selects two of `names` to display side by side. Each name needs one [`Page::choice`].
     pub fn choices(&mut self, names: &[&str]) {
         self.html.push_str("<p class=pick>");
-        for (n, of) in ["Show", "beside"].into_iter().enumerate() {
+        for (n, of) in ["Show", "next to"].into_iter().enumerate() {
             self.write(format_args!("<label>{of} <select class=pick id=pick{n}>"));
             for (index, name) in names.iter().enumerate() {
                 self.write(format_args!("<option value={index}>{}</option>", escape(name)));
@@ -75,7 +75,7 @@ impl Page {
         self.html.push_str("</p><div class=choices>");
     }
 
-    /// Starts what the page shows for the next name.
+    /// Starts the section of the next name.
     pub fn choice(&mut self, name: &str) {
         self.write(format_args!("<section class=choice><h3>{}</h3>", escape(name)));
     }
@@ -90,7 +90,7 @@ impl Page {
         self.html.push_str("</div>");
     }
 
-    /// The whole page; `last` continues its last line.
+    /// The whole page; `last` is appended to the footer.
     #[must_use]
     pub fn end(mut self, last: &str) -> String {
         self.write(format_args!(

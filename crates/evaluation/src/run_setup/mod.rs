@@ -38,7 +38,7 @@ pub struct RunSetup {
     pub device: Device,
 }
 
-/// Replacements for what the script names.
+/// Replacements for the machine and device of the script.
 #[derive(Clone, Copy, Default)]
 pub struct Overrides<'a> {
     /// The machine.
@@ -52,7 +52,7 @@ pub struct Overrides<'a> {
 /// The result of one run above the device.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
-    /// What each process measured, by name.
+    /// Measurements of each process, by name.
     pub seen: BTreeMap<String, Seen>,
     /// The transactions of processes that have transactions, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -66,7 +66,7 @@ pub struct Outcome {
     pub tagging: Tagging,
     /// The run stopped before all processes had ended.
     pub cut: bool,
-    /// Why the run failed.
+    /// The error, if the run failed.
     pub failure: Option<String>,
 }
 
@@ -121,9 +121,9 @@ impl Outcome {
 
 /// The complete result of a run.
 pub struct Ran {
-    /// What programs and kernel measured.
+    /// Measurements of programs and kernel.
     pub outcome: Outcome,
-    /// What the device did.
+    /// Measurements at the device.
     pub measured: Measured,
     /// Latency in nanoseconds and share of requests, of reads and writes.
     pub distributions: [Vec<(u64, f64)>; 2],

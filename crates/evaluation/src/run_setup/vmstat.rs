@@ -1,4 +1,4 @@
-//! What the device did over time, as `vmstat 1` shows it, and how long requests waited and were served.
+//! The device's throughput over time, in the manner of `vmstat 1`, and the waiting and service times of requests.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -7,11 +7,11 @@ use elevator::queue::{Event, Observer};
 use elevator::{Direction, Time};
 use serde::{Deserialize, Serialize};
 
-/// Bins that are kept; beyond, two become one of twice the width, so that memory does not grow with time.
+/// Limit of stored bins. When it is exceeded, pairs are merged into bins of twice the width, so that memory does not grow with time.
 const MOST_BINS: usize = 4096;
-/// Requests of the scatter plots.
+/// Limit of requests in the scatter plots.
 const MOST_POINTS: usize = 4000;
-/// The time that they cover, as in the stream paper's figure 7.
+/// The time that the scatter plots cover, as in figure 7 of the stream paper.
 const SCATTER_NS: u64 = 4_000_000_000;
 
 /// The device over time.
@@ -19,14 +19,14 @@ const SCATTER_NS: u64 = 4_000_000_000;
 pub struct Vmstat {
     /// Width of a bin in nanoseconds.
     pub bin_ns: u64,
-    /// Bytes that came from the device, a bin.
+    /// Bytes read from the device, by bin.
     pub read: Vec<u64>,
-    /// Bytes that went to it.
+    /// Bytes written to the device, by bin.
     pub written: Vec<u64>,
-    /// When the latest of them had been moved.
+    /// Completion time of the latest request.
     #[serde(default)]
     pub latest_ns: u64,
-    /// The longest from a request's arrival in the queue to its completion.
+    /// The longest time from a request's arrival in the queue to its completion.
     pub longest_ns: u64,
     /// (completion, wait in the queue, service) of the first requests, in nanoseconds.
     pub scatter: Vec<[u64; 3]>,
@@ -41,13 +41,13 @@ impl Default for Vmstat {
 }
 
 impl Vmstat {
-    /// A listener, and what it fills.
+    /// A listener, and the statistics that it fills.
     pub fn listener() -> (Listener, Rc<RefCell<Self>>) {
         let shared = Rc::new(RefCell::new(Self::default()));
         (Listener(Rc::clone(&shared)), shared)
     }
 
-    fn moved(&mut self, now: Time, direction: Direction, bytes: u64) {
+    fn record(&mut self, now: Time, direction: Direction, bytes: u64) {
         let mut bin = (now.as_nanos() / self.bin_ns) as usize;
         while bin >= MOST_BINS {
             self.bin_ns *= 2;
@@ -66,22 +66,22 @@ impl Vmstat {
         self.latest_ns = now.as_nanos();
     }
 
-    /// Bytes in both directions until a moment; if something was moved after it, to a bin.
+    /// Bytes in both directions until a moment. If a later request exists, the moment's bin counts in proportion.
     pub fn bytes(&self, to_ns: u64) -> u64 {
-        // The last bin is full before it is over.
+        // After the last request, the last bin counts in full.
         let to_ns = if to_ns >= self.latest_ns { u64::MAX } else { to_ns };
         let both = [&self.read, &self.written].map(|bins| share(bins, self.bin_ns, 0, to_ns));
         both.iter().sum::<f64>() as u64
     }
 
-    /// 10^6 bytes a second in both directions between two moments, in nanoseconds.
+    /// 10^6 bytes per second in both directions between two moments, in nanoseconds.
     pub fn rate(&self, from_ns: u64, to_ns: u64) -> f64 {
         let bytes = share(&self.read, self.bin_ns, from_ns, to_ns)
             + share(&self.written, self.bin_ns, from_ns, to_ns);
         if to_ns > from_ns { bytes * 1e3 / (to_ns - from_ns) as f64 } else { 0.0 }
     }
 
-    /// The longest time between two moments in which nothing was read, in nanoseconds, to a bin.
+    /// The longest period without reads between two moments, in nanoseconds, in whole bins.
     pub fn longest_without_reads(&self, from_ns: u64, to_ns: u64) -> u64 {
         let (mut longest, mut current) = (0, 0);
         for bin in from_ns.div_ceil(self.bin_ns)..to_ns / self.bin_ns {
@@ -97,7 +97,7 @@ fn halved(bins: &[u64]) -> Vec<u64> {
     bins.chunks(2).map(|pair| pair.iter().sum()).collect()
 }
 
-/// Bytes between two moments, bins at the ends counted in part.
+/// Bytes between two moments; the bins at both ends count in proportion.
 fn share(bins: &[u64], bin_ns: u64, from_ns: u64, to_ns: u64) -> f64 {
     let whole = |(n, &bytes): (usize, &u64)| {
         let (begins, ends) = (n as u64 * bin_ns, (n as u64 + 1) * bin_ns);
@@ -115,7 +115,7 @@ impl Observer for Listener {
     fn event(&mut self, now: Time, event: &Event<'_>) {
         let Event::Completed { request, dispatched, .. } = *event else { return };
         let mut vmstat = self.0.borrow_mut();
-        vmstat.moved(now, request.direction(), request.sectors.bytes());
+        vmstat.record(now, request.direction(), request.sectors.bytes());
         vmstat.longest_ns = vmstat.longest_ns.max(now.since(request.arrived).as_nanos());
         if now.as_nanos() < SCATTER_NS && vmstat.scatter.len() < MOST_POINTS {
             let (waited, served) = (dispatched.since(request.arrived), now.since(dispatched));
@@ -134,28 +134,28 @@ mod tests {
     fn a_rate_counts_bins_in_part() {
         let mut vmstat = Vmstat::default();
         for tenth in 0..20 {
-            vmstat.moved(Time::from_nanos(tenth * S / 10), Direction::Read, 1_000_000);
+            vmstat.record(Time::from_nanos(tenth * S / 10), Direction::Read, 1_000_000);
         }
         assert!((vmstat.rate(0, 2 * S) - 10.0).abs() < 1e-9);
         assert!((vmstat.rate(S / 20, S) - 10.0).abs() < 1e-9);
     }
 
     #[test]
-    fn what_was_moved_is_whole_when_it_is_over_before_its_bin() {
+    fn the_last_bin_counts_in_full_after_the_last_request() {
         let mut vmstat = Vmstat::default();
-        vmstat.moved(Time::from_nanos(S / 1000), Direction::Read, 4096);
-        vmstat.moved(Time::from_nanos(S / 100), Direction::Write, 4096);
+        vmstat.record(Time::from_nanos(S / 1000), Direction::Read, 4096);
+        vmstat.record(Time::from_nanos(S / 100), Direction::Write, 4096);
         assert_eq!([S / 100, S / 20, 2 * S].map(|to| vmstat.bytes(to)), [8192; 3]);
-        vmstat.moved(Time::from_nanos(S / 2), Direction::Read, 4096);
+        vmstat.record(Time::from_nanos(S / 2), Direction::Read, 4096);
         assert_eq!([S / 20, S / 10].map(|to| vmstat.bytes(to)), [4096, 8192]);
     }
 
     #[test]
-    fn a_pause_is_what_lies_between_reads() {
+    fn only_periods_without_reads_are_pauses() {
         let mut vmstat = Vmstat::default();
         for second in [0, 1, 5, 6] {
-            vmstat.moved(Time::from_nanos(second * S), Direction::Read, 4096);
-            vmstat.moved(Time::from_nanos(second * S), Direction::Write, 4096);
+            vmstat.record(Time::from_nanos(second * S), Direction::Read, 4096);
+            vmstat.record(Time::from_nanos(second * S), Direction::Write, 4096);
         }
         assert_eq!(vmstat.longest_without_reads(0, 7 * S), 3_900_000_000);
     }
@@ -164,7 +164,7 @@ mod tests {
     fn bins_do_not_grow_with_time() {
         let mut vmstat = Vmstat::default();
         for second in 0..100_000 {
-            vmstat.moved(Time::from_nanos(second * S), Direction::Write, 1_000_000);
+            vmstat.record(Time::from_nanos(second * S), Direction::Write, 1_000_000);
         }
         assert!(vmstat.written.len() <= MOST_BINS);
         assert_eq!(vmstat.written.iter().sum::<u64>(), 100_000_000_000);

@@ -27,7 +27,7 @@ use crate::device::Device;
 use crate::duel::comparison::{Entry, Predicted};
 use crate::duel::path_latency::{DelayedDrive, LatencySamples, SizeClass};
 
-/// What the model needs to know about the duel.
+/// The model's view of the duel.
 pub struct Model<'a> {
     /// The emulated drive.
     pub device: &'a Device,

@@ -49,7 +49,7 @@ impl Blocks {
         let blocks = self.bytes / self.block_bytes;
         let mut random = Random::new(if let Order::Random(seed) = self.order { seed } else { 0 });
         for n in 0..blocks {
-            if !recorder.goes_on() {
+            if !recorder.may_continue() {
                 break;
             }
             let block = if matches!(self.order, Order::Random(_)) { random.below(blocks) } else { n };

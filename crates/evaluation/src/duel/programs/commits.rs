@@ -159,7 +159,7 @@ impl Commits {
 
     pub(crate) fn run(connection: &mut Connection, recorder: &mut Recorder) -> io::Result<()> {
         let row = format!("INSERT INTO entries (note) VALUES ('{}');", "n".repeat(100));
-        while recorder.goes_on() {
+        while recorder.may_continue() {
             recorder.timed(|| connection.carry_out(&row))?;
             recorder.moved(row.len());
             recorder.count();

@@ -32,7 +32,7 @@ impl CopyFile {
             let (mut input, mut output) = (File::open(&self.from)?, File::create(&to)?);
             fadvise(&input, 0, None, Advice::DontNeed)?;
             loop {
-                if !recorder.goes_on() {
+                if !recorder.may_continue() {
                     return fs::remove_file(&to);
                 }
                 let read = recorder.timed(|| input.read(&mut piece))?;

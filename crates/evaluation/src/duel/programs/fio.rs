@@ -27,7 +27,7 @@ pub(crate) struct Measured {
 }
 
 impl Fio {
-    /// Lines of [`text`](Self::text) before the user's own.
+    /// Number of lines of [`text`](Self::text) before the user's lines.
     pub const LINES_BEFORE: usize = 2;
 
     /// The user's job on `device`, which replaces all files that the job names.
@@ -44,20 +44,20 @@ impl Fio {
 
     pub(crate) fn run(&self, recorder: &mut Recorder) -> io::Result<Measured> {
         std::fs::write(&self.file, &self.text)?;
-        // Its jobs are in sessions of their own. In a PID namespace they end with it, and it ends with us, however we do.
+        // fio starts its jobs in their own sessions. In a PID namespace they end with fio, and fio ends with this process in every case.
         let output = Command::new("setpriv")
             .args(["--pdeathsig", "KILL", "unshare", "--pid", "--kill-child", "fio", "--output-format=json"])
             .arg(&self.file)
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
             .output()?;
-        // fio may put words before the object.
+        // fio may print messages before the object.
         let text = String::from_utf8_lossy(&output.stdout);
         let object = text.find('{').map_or("", |at| &text[at..]);
         let report: Value = serde_json::from_str(object).map_err(|error| {
             io::Error::other(format!("fio ended with {} and no report: {error}", output.status))
         })?;
-        // It reports what it did until then, too: bytes of half a job are no measurement.
+        // fio also reports the partial results of a failed job, which are no measurement.
         match failed(&report) {
             Some((name, error)) => {
                 let error = io::Error::from_raw_os_error(error);
@@ -69,7 +69,7 @@ impl Fio {
     }
 }
 
-/// The first job that failed, and with which error of the system.
+/// The first job that failed, and its error number.
 fn failed(report: &Value) -> Option<(&str, i32)> {
     let jobs = report["jobs"].as_array().into_iter().flatten();
     let mut errors = jobs.map(|job| {
@@ -100,8 +100,8 @@ fn read(report: &Value, recorder: &mut Recorder) -> Measured {
     Measured { runtime_ns: runtime_ms(report).saturating_mul(1_000_000), waits }
 }
 
-/// From the first job's beginning to the last one's end. Jobs may wait for others (`stonewall`): a fio that does not say when each
-/// began gives those another group, and groups are taken to have run one after the other.
+/// Time from the start of the first job to the end of the last. Jobs may wait for others (`stonewall`). Versions of fio without
+/// `job_start` put waiting jobs into another group, and groups are assumed to run one after the other.
 fn runtime_ms(report: &Value) -> u64 {
     let jobs = || report["jobs"].as_array().into_iter().flatten();
     let of = |job: &Value, name: &str| job[name].as_u64();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_failed_is_told() {
+    fn the_first_failed_job_is_reported() {
         let report = serde_json::json!({
             "jobs": [{ "jobname": "one", "error": 0 }, { "jobname": "other", "error": 5 }]
         });

@@ -1,13 +1,13 @@
-//! What the programs of a duel do: real processes making real system calls, each of which is timed.
+//! The programs of a duel: real processes whose system calls are timed.
 //!
 //! | file | program |
 //! |---|---|
 //! | `blocks` | reads or writes a device in blocks, in order or at random |
 //! | `tree` | reads every file below a directory, as `grep -r` does |
 //! | `postmark` | creates, reads, appends to and deletes small files, as PostMark does |
-//! | `copy` | copies a tree, again and again |
-//! | `commits` | has a data base commit small transactions |
-//! | `fio` | runs fio on a job file of the user's |
+//! | `copy` | copies a file repeatedly |
+//! | `commits` | commits small transactions to a database |
+//! | `fio` | runs fio with the user's job file |
 
 mod blocks;
 pub(crate) mod commits;
@@ -35,7 +35,7 @@ use crate::duel::outcome::{Stopwatch, TaskOutcome};
 use crate::duel::pipe::{send, wait_for_start};
 use crate::duel::priority::{Priority, set_priority};
 
-/// What one program does.
+/// The work of one program.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Task {
@@ -43,9 +43,9 @@ pub enum Task {
     Blocks(Blocks),
     /// Reads a tree of files.
     Tree(Tree),
-    /// Works with small files.
+    /// Creates, reads, extends and removes small files.
     PostMark(PostMark),
-    /// Copies a tree.
+    /// Copies a file repeatedly.
     Copy(CopyFile),
     /// Commits transactions.
     Commits(Commits),
@@ -53,24 +53,24 @@ pub enum Task {
     Fio(Fio),
 }
 
-/// A program that is to run.
+/// A program to run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Process {
     pub(crate) name: String,
     pub(crate) task: Task,
-    /// It only makes work for others.
+    /// The program is load for the others; its waits do not count.
     pub(crate) background: bool,
-    /// Processor priority, -20 to 19.
+    /// Nice value, -20 to 19.
     pub(crate) nice: i32,
-    /// Level of the best-effort class, 0 to 7.
+    /// I/O priority: level of the best-effort class, 0 to 7.
     pub(crate) level: u8,
-    /// After so long it stops, done or not.
+    /// The program is stopped after this time.
     pub(crate) at_most: Duration,
-    /// How many values of its waits' distribution are wanted.
+    /// Number of values in the reported distribution of waits.
     pub(crate) quantiles: u32,
 }
 
-/// Gets ready, waits for the start signal, runs, and says what was measured.
+/// Prepares the program, waits for the start signal, runs it, and sends the measurements to the parent.
 pub(crate) fn run(process: Process) -> Result<(), DuelError> {
     rustix::process::setpriority_process(None, process.nice)
         .map_err(|error| DuelError::io(format!("nice {}", process.nice))(error.into()))?;
@@ -93,7 +93,7 @@ pub(crate) fn run(process: Process) -> Result<(), DuelError> {
     send(&Ok(recorder.end(process))).map_err(DuelError::io("reporting"))
 }
 
-/// One program's run, as it measures itself.
+/// Measurements of one program's run, made by the program itself.
 pub(crate) struct Recorder {
     began_ns: u64,
     began: Instant,
@@ -102,7 +102,7 @@ pub(crate) struct Recorder {
     operations: u64,
     cut: bool,
     stopwatch: Stopwatch,
-    /// What the program measured of itself.
+    /// The measurements of fio, which replace the recorder's.
     measured: Option<fio::Measured>,
 }
 
@@ -121,13 +121,14 @@ impl Recorder {
         }
     }
 
-    /// Whether its time is not over. Asked between two steps of work that is left.
-    pub(crate) fn goes_on(&mut self) -> bool {
+    /// Whether the program may continue: its time limit has not passed. Called between two steps, while work is left, because a `false`
+    /// marks the run as cut.
+    pub(crate) fn may_continue(&mut self) -> bool {
         self.cut = self.began.elapsed() >= self.at_most;
         !self.cut
     }
 
-    /// Does something that may wait for the disk, and records for how long.
+    /// Executes a step that may wait for the disk, and records its duration.
     pub(crate) fn timed<T>(&mut self, step: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let began = Instant::now();
         let result = step();
@@ -135,12 +136,12 @@ impl Recorder {
         result
     }
 
-    /// So many bytes were read or written.
+    /// Counts bytes that were read or written.
     pub(crate) fn moved(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
     }
 
-    /// One more of what this program counts.
+    /// Counts one operation: a request, file, transaction or commit.
     pub(crate) fn count(&mut self) {
         self.operations += 1;
     }
@@ -148,7 +149,7 @@ impl Recorder {
     fn end(self, process: Process) -> TaskOutcome {
         let Process { name, background, quantiles, .. } = process;
         let (ended_ns, waits) = match self.measured {
-            // Starting fio is not part of its job.
+            // fio's own start-up time does not count.
             Some(measured) => (self.began_ns + measured.runtime_ns, measured.waits),
             None => (monotonic_ns(), self.stopwatch.waits()),
         };
@@ -171,7 +172,7 @@ fn monotonic_ns() -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// Bytes that look like text, so that nothing on the way makes them smaller or finds them equal.
+/// Random text-like bytes, which no layer can compress to nothing or deduplicate.
 pub(crate) fn text(random: &mut Random, bytes: usize) -> Vec<u8> {
     const LETTERS: &[u8] = b"etaoin shrdlu cmfwyp vbgkjq xz\n_(){};";
     (0..bytes).map(|_| LETTERS[random.below(LETTERS.len() as u64) as usize]).collect()

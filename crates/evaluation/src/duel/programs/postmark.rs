@@ -1,10 +1,10 @@
 //! PostMark-like: the small files of a mail server.
 //!
-//! As the benchmark's paper describes it (J. Katcher, "PostMark: a new file system benchmark", Network Appliance TR3022, 1997):
-//! a pool of files of random size is made; then each transaction either creates or deletes a file, and either reads one whole
-//! or appends to it; at the end what is left is deleted. Its defaults are kept: sizes from 500 bytes to 9.77 KB, all four
-//! kinds equally likely, 512-byte reads and writes buffered by the page cache. The pool is on the disk and not in the page cache
-//! when transactions begin, and what they wrote is on the disk at the end, or the time would be that of memory.
+//! From the benchmark's paper (J. Katcher, "PostMark: a new file system benchmark", Network Appliance TR3022, 1997): the program creates
+//! a pool of files of random size. Each transaction then creates or deletes a file, and reads a whole file or appends to one. At the end
+//! the remaining files are deleted. The defaults are PostMark's: sizes from 500 bytes to 9.77 KB, all four kinds equally likely, 512-byte
+//! buffered reads and writes. When transactions begin, the pool is on the disk and not in the page cache; at the end, their writes are on
+//! the disk. Otherwise the benchmark would measure memory.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -21,16 +21,16 @@ const LEAST: u64 = 500;
 const MOST: u64 = 10_000;
 const PIECE: usize = 512;
 
-/// How much work with small files.
+/// The amount of work.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PostMark {
-    /// An empty directory, made if it is not there.
+    /// An empty directory; created if missing.
     pub directory: PathBuf,
     /// Files in the pool.
     pub files: u64,
     /// Transactions.
     pub transactions: u64,
-    /// Everything that is drawn is drawn from this.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -54,9 +54,9 @@ impl PostMark {
         }
         let directory = File::open(&self.directory)?;
         recorder.timed(|| Ok(syncfs(&directory)?))?;
-        pool.forget()?;
+        pool.drop_caches()?;
         for _ in 0..self.transactions {
-            if !recorder.goes_on() {
+            if !recorder.may_continue() {
                 break;
             }
             pool.transaction(recorder)?;
@@ -74,8 +74,8 @@ impl Pool<'_> {
         self.directory.join(number.to_string())
     }
 
-    /// Has the page cache forget every file.
-    fn forget(&self) -> io::Result<()> {
+    /// Drops every file from the page cache.
+    fn drop_caches(&self) -> io::Result<()> {
         for &number in &self.files {
             fadvise(File::open(self.path(number))?, 0, None, Advice::DontNeed)?;
         }

@@ -1,5 +1,5 @@
-//! Reads every file below a directory, in the order in which the directories list them, and looks for a word in each: what
-//! `grep -r` asks of a disk, with every system call timed.
+//! Reads every file below a directory in the order of the directory entries and searches each for a word, with the same system calls as
+//! `grep -r`; each call is timed.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -13,7 +13,7 @@ use super::Recorder;
 /// `grep` reads files in pieces of this size.
 const PIECE: usize = 32 << 10;
 
-/// What is read.
+/// A tree to read.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tree {
     /// The directory.
@@ -35,7 +35,7 @@ impl Tree {
     ) -> io::Result<()> {
         let mut entries = recorder.timed(|| fs::read_dir(at))?;
         while let Some(entry) = recorder.timed(|| entries.next().transpose())? {
-            if !recorder.goes_on() {
+            if !recorder.may_continue() {
                 return Ok(());
             }
             let kind = entry.file_type()?;
