@@ -25,7 +25,7 @@ use crate::state::Absent;
 pub struct Observed {
     /// The scheduler that it ran under; `None`, or a number without a scheduler, if it is none of the analyser's.
     pub scheduler: Option<SchedulerId>,
-    /// How it went.
+    /// The measured metrics.
     pub performance: Performance,
 }
 
@@ -43,14 +43,14 @@ pub struct Analyser {
     a_priori: Option<Table>,
     regret: Option<RegretBound>,
     pub(crate) search: Option<Search>,
-    /// What is stored about schedulers that are not chosen from.
+    /// The stored history of schedulers that are not among the arms.
     pub(crate) absent: Absent,
     /// Schedulers that the device rejects. Not stored.
     rejected: Vec<SchedulerId>,
 }
 
 impl Analyser {
-    /// Nothing is known yet. `schedulers` are the names to choose from, `random` draws buckets and arms.
+    /// An analyser without history. `schedulers` are the names to choose from, `random` draws buckets and arms.
     ///
     /// # Errors
     /// There is no scheduler, two have the same name, or the parameters are out of range or do not fit together.
@@ -87,26 +87,26 @@ impl Analyser {
         })
     }
 
-    /// Lets another decider choose.
+    /// Replaces the decider.
     #[must_use]
     pub fn with_decider(self, decider: DeciderName) -> Self {
         Self { decider, ..self }
     }
 
-    /// Gives it the device's measured table.
+    /// Sets the device's measured table.
     #[must_use]
     pub fn with_a_priori(self, table: Table) -> Self {
         Self { a_priori: Some(table), ..self }
     }
 
-    /// Puts a bound on regret in force.
+    /// Enables the bound on regret.
     #[must_use]
     pub fn with_regret_bound(self, bound: RegretBound) -> Self {
         Self { regret: Some(bound), ..self }
     }
 
-    /// Adds `open` arms behind the schedulers, which stand for settings that are searched in `spaces`. Call it before anything is learned or
-    /// restored. What the arms stand for changes: see [`schedulers`](Self::schedulers) after each window.
+    /// Adds `open` arms behind the schedulers, which stand for settings that are searched in `spaces`. Call it before the first window and
+    /// before [`restore`](Self::restore). The arms' settings change: read [`schedulers`](Self::schedulers) after each window.
     ///
     /// # Errors
     /// There is nothing to search, or an arm would have the name of another.
@@ -130,8 +130,8 @@ impl Analyser {
         }
     }
 
-    /// The gains over `none` that the device's measured table promises for a window's load, 0 where it has nothing; `None` without a table or
-    /// an entry for `none`.
+    /// The expected gains over `none` for a window's load from the device's measured table, 0 for schedulers without an entry; `None` without a
+    /// table or an entry for `none`.
     #[must_use]
     pub fn promised_gains(&self, window: &Window) -> Option<Vec<f64>> {
         let promise = self.promise(&Workload::of(window));
@@ -147,13 +147,13 @@ impl Analyser {
         self.kinds.opened(kind, &values, self.metric.better());
     }
 
-    /// What was latest belongs to another past than what was restored.
+    /// Drops the latest window, which belongs to the history before the restore.
     pub(crate) fn forget_latest(&mut self) {
         self.ran = None;
         self.rejected.clear();
     }
 
-    /// The schedulers' names, by [`SchedulerId`]; behind them what the arms that are searched stand for at the moment.
+    /// The schedulers' names, by [`SchedulerId`]; followed by the present settings of the searched arms.
     #[must_use]
     pub fn schedulers(&self) -> &[String] {
         &self.schedulers
@@ -190,7 +190,7 @@ impl Analyser {
         self.ioanalyzer.bandit()
     }
 
-    /// A window ended: learns from it and decides on the next one.
+    /// Learns from a window that ended, and decides on the next one.
     pub fn window(&mut self, window: &Window, observed: &Observed) -> Decision {
         if !window.counts() {
             return Decision::keep(Why::TooLittle { requests: window.requests() });
@@ -199,7 +199,7 @@ impl Analyser {
         let value = current.and_then(|_| self.metric.of(&observed.performance));
         let workload = Workload::of(window);
         let promise = self.promise(&workload);
-        // Kinds have nothing to ask the table once they have seen a window.
+        // Kinds use the table before their first window only.
         let asks_table = self.decider != DeciderName::Kinds || self.ran.is_none();
         let first = self.a_priori.as_ref().filter(|_| asks_table).and_then(|table| table.best(&workload));
         let (first, better) = (first.map(|(scheduler, _)| scheduler), self.metric.better());
@@ -219,7 +219,7 @@ impl Analyser {
         self.restrain(choice, &input)
     }
 
-    /// Lets the bound on regret reject a choice.
+    /// Applies the bound on regret, which may reject the choice.
     fn restrain(&mut self, choice: Choice, input: &Input<'_>) -> Decision {
         let before = core::mem::replace(&mut self.ran, input.current);
         let under_way = choice.is_under_way(input.current);
@@ -257,7 +257,7 @@ impl Analyser {
         }
     }
 
-    /// Gives another arm other settings, if it is time. What was learned about the arm goes with the old ones.
+    /// Replaces the settings of a searched arm if one is due, and forgets the history of the old settings.
     fn search_on(&mut self, input: &Input<'_>) {
         let Some(search) = &mut self.search else { return };
         search.measured(input.current.filter(|_| input.value.is_some()));
@@ -279,7 +279,7 @@ impl Analyser {
         }
     }
 
-    /// What the device's table has for each scheduler and such a window; 0 where it has nothing.
+    /// The device's table for each scheduler and this window; 0 without an entry.
     fn promise(&self, workload: &Workload) -> Vec<f64> {
         let of = |id| self.a_priori.as_ref()?.throughput(SchedulerId(id), workload);
         (0..self.schedulers.len()).map(|id| of(id).unwrap_or(0.0)).collect()

@@ -1,4 +1,4 @@
-//! [`Decider`]: what chooses the scheduler for the next window.
+//! [`Decider`]: chooses the scheduler for the next window.
 //!
 //! | decider | basis of the decision |
 //! |---|---|
@@ -18,31 +18,31 @@ pub trait Decider {
     /// A window with more than one request a second ended.
     fn decide(&mut self, input: &Input<'_>, random: &mut Random) -> Choice;
 
-    /// What is known of each scheduler, pattern by pattern.
+    /// The mean of each scheduler for each pattern.
     fn knowledge(&self, input: &Input<'_>) -> Vec<Vec<Known>>;
 }
 
 /// A scheduler's mean for one pattern and the number of values behind it; `None` if it was never tried there.
 pub type Known = Option<(f64, u64)>;
 
-/// What a decider answers, before restraints.
+/// A decider's choice, before restraints.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Choice {
     /// The scheduler to use; `None`: keep the present one.
     pub scheduler: Option<SchedulerId>,
-    /// Why.
+    /// The reason.
     pub why: Why,
     /// 0 to 1; see [`Decision::confidence`](crate::Decision::confidence).
     pub confidence: f64,
-    /// How much better the metric is expected to be, as a part of what the present scheduler gives, if both are known.
+    /// How much better the metric is expected to be, as a part of the present scheduler's value, if both are known.
     pub gain: Option<f64>,
-    /// For how many windows the scheduler is tried from here on; 0 if it is known to be good.
+    /// Windows of the trial that begins here; 0 if this is no trial.
     pub trial: u64,
     /// The window's cluster, if it was compared with clusters.
     pub cluster: Option<ClusterId>,
-    /// What each scheduler is known to give such windows, before this one was counted
+    /// The mean of each scheduler for such windows, without this window
     pub before: Vec<Option<f64>>,
-    /// and after.
+    /// and with it.
     pub after: Vec<Option<f64>>,
 }
 
@@ -62,7 +62,7 @@ impl Choice {
         }
     }
 
-    /// What the device's table names, while nothing is known.
+    /// The choice of the device's table, if there is no history.
     #[must_use]
     pub fn first(first: SchedulerId, input: &Input<'_>) -> Self {
         let throughput = input.promise.get(first.0).copied().unwrap_or(0.0);

@@ -22,7 +22,7 @@ pub struct Decision {
     /// 0 to 1. With kinds: n/(n+1) for the n windows of the kind that the scheduler served. A hit: similarity, times the weight of the expected
     /// clusters in which the scheduler is the best, times n/(n+1) for the n values behind that. A draw: its probability. A trial: 0.
     pub confidence: f64,
-    /// The expected gain over the window's scheduler, as a part of what that gives (0.1: a tenth better); `None` if one of them is unknown.
+    /// The expected gain over the window's scheduler, as a part of its value (0.1: a tenth better); `None` if one of them is unknown.
     pub expected_gain: Option<f64>,
 }
 
@@ -64,7 +64,7 @@ pub enum Why {
         /// Its probability.
         probability: f64,
     },
-    /// Nothing is known yet: by the device's table.
+    /// No history: chosen by the device's table.
     APriori {
         /// Mean request size in bytes.
         size: f64,
@@ -78,7 +78,7 @@ pub enum Why {
 pub enum Restraint {
     /// The trial could break the bound on regret, or the bound is broken.
     RegretBound {
-        /// The scheduler that the decider wanted.
+        /// The decider's choice.
         wanted: SchedulerId,
         /// The present regret, as a part of the best fixed scheduler's sum.
         regret: f64,
@@ -87,7 +87,7 @@ pub enum Restraint {
     Rollback {
         /// The scheduler that is left again.
         wanted: SchedulerId,
-        /// The loss, as a part of what the previous scheduler gives.
+        /// The loss, as a part of the previous scheduler's value.
         loss: f64,
     },
 }

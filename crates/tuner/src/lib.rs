@@ -20,14 +20,14 @@
 //! # Ok::<(), String>(())
 //! ```
 //!
-//! | module | what |
+//! | module | contents |
 //! |---|---|
-//! | [`Analyser`] | a decider with what surrounds it |
+//! | [`Analyser`] | a decider with restraint and search |
 //! | [`Decider`] | the interface of deciders: [`Kinds`], [`IoAnalyzer`](ioanalyzer::IoAnalyzer), [`BanditAlone`] |
 //! | [`RegretBound`], [`Search`] | a restraint, and a search of schedulers' settings; both off by default |
 //! | [`Opening`], [`prior`] | the first trials, and the order in which schedulers are tried |
-//! | [`SignificanceTest`] | whether a choice matters on a device at all |
-//! | [`selector`] | what to use before anything is known |
+//! | [`SignificanceTest`] | tests whether the choice of a scheduler has an effect on a device |
+//! | [`selector`] | the scheduler to use without history, from a device's profile |
 //! | [`State`] | the learned knowledge, as plain data |
 
 #![deny(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Loads in numbers, as far as the kernel's counters show them, and which ones are different.
+//! Loads as the kernel's counters measure them, and the comparison of two loads.
 //!
 //! Different loads: requests of half or twice the size; a difference of a quarter in the share of reads; three times as many in flight, or three
 //! times the latency. A lower rate, fewer in flight or a lower latency is no difference, because devices are often idle. The significance test uses

@@ -1,16 +1,16 @@
-//! The opening: the first trials on a device about which nothing is known.
+//! The opening: the first trials on a device without history.
 //!
 //! # Idea
-//! Every trial of a poor scheduler costs a window. The scheduler with the [highest expected gain](crate::prior) is therefore tried first, one that
-//! needs time to warm up for two windows, and a clearly worse one is abandoned after its first. The best one then serves the load for a while,
-//! which both earns its gain and gives it a value that does not rest on one window.
+//! Every trial of a poor scheduler costs a window. The scheduler with the [highest expected gain](crate::prior) is therefore tried first, a
+//! clearly worse one is abandoned after its first window, and one that needs time to warm up gets two windows. The best one then serves the
+//! load for [`STAY`] windows, which earns its gain and measures its value over more than one window.
 //!
 //! # Order of decisions
 //! 1. The first window shows what the scheduler in use gives, and the class of the load, which orders the trials.
 //! 2. A scheduler on trial that is worse by [`ABANDON`] is abandoned. One that warms up gets a second window, which counts alone.
-//! 3. A scheduler whose expected gain is less than half of what the best one has gained is left to the decider.
-//! 4. The best one stays for [`STAY`] windows if it is better than `none` by [`WORTH`]. If it turns out to give less than in its trial, the
-//!    others have their turn after all.
+//! 3. A scheduler is skipped if its expected gain is less than half of the best measured gain. The decider may try it later.
+//! 4. The best one stays for [`STAY`] windows if it is better than `none` by [`WORTH`]. If its value then is clearly below the value of its
+//!    trial, the skipped schedulers are tried as well.
 //! 5. If it was much better than `none`, `none` is measured once more: another program may have disturbed its first window.
 //! 6. The results go to the significance test, as its first block or as its answer, and to the decider.
 
@@ -45,13 +45,13 @@ pub struct Opening {
     names: Vec<String>,
     metric: Metric,
     class: Option<LoadClass>,
-    /// The load of the latest window under `none`, or else of the first.
+    /// The load of the latest window under `none`; without one, the load of the first window.
     load: Load,
     /// The values so far, by scheduler.
     values: Vec<Option<Measured>>,
     /// Schedulers still to be tried, the next one last.
     left: Vec<usize>,
-    /// Those that were not expected to come near the best one.
+    /// Schedulers whose expected gain is less than half of the best measured gain.
     skipped: Vec<usize>,
     phase: Phase,
     /// The scheduler of the first window, in which a program may have started, until it is measured again.
@@ -63,9 +63,9 @@ pub struct Opening {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Phase {
     First,
-    /// A scheduler is on trial, with so many windows so far.
+    /// A scheduler is on trial: its index, and its windows so far.
     Trial(usize, u32),
-    /// The best one stays, with so many windows so far and their mean value.
+    /// The best scheduler stays: its index, its windows so far, and their mean value.
     Stay(usize, usize, f64),
     /// The scheduler of the first window, which seems the best, is measured again.
     Again(usize),
@@ -74,12 +74,12 @@ enum Phase {
     Over,
 }
 
-/// What the opening decided, for the log.
+/// A decision of the opening, for the log.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Step {
     /// The scheduler for the next window; `None`: the opening is over.
     pub scheduler: Option<usize>,
-    /// What was decided and why.
+    /// The decision with its reason.
     pub why: String,
 }
 
@@ -162,7 +162,7 @@ impl Opening {
             }
             Phase::Again(arm) if arm == ran => {
                 self.values[arm] = Some(value);
-                // What they could not reach may have been an effect of the disturbance.
+                // Schedulers were skipped by comparison with a value that may have been disturbed.
                 self.left = std::mem::take(&mut self.skipped);
                 self.next(format!("measured {} again", self.names[arm]))
             }
@@ -176,7 +176,7 @@ impl Opening {
                 self.values[none] = Some(again.unwrap_or(value));
                 self.over(format!("measured {} again", self.names[none]))
             }
-            // The switch failed, or the window belongs to what was before.
+            // The switch failed, or the window began before it.
             Phase::Trial(arm, _) | Phase::Stay(arm, ..) | Phase::Again(arm) | Phase::Check(arm) => {
                 Step { scheduler: Some(arm), why: format!("waiting for {}", self.names[arm]) }
             }
@@ -210,7 +210,7 @@ impl Opening {
             self.values[arm] = Some(value);
             return self.next(format!("{name} was tried"));
         };
-        // The first window of one that warms up counts only if it was the better one: then half.
+        // The first window of a scheduler that warms up counts, by half, only if it was the better one.
         let first = self.values[arm].filter(|first| windows > 1 && first.gain_over(&value, better) > 0.0);
         let value = first.map_or(value, |first| Measured {
             value: f64::midpoint(first.value, value.value),
@@ -261,10 +261,10 @@ impl Opening {
         Step { scheduler: Some(best), why }
     }
 
-    /// Whether a scheduler may come near the best one. `none` is always measured, as everything is compared with it.
+    /// Whether a scheduler's expected gain is worth a trial. `none` is always measured, because gains are relative to it.
     fn is_worth_a_trial(&self, arm: usize) -> bool {
         let (gained, expected) = (self.gain_over_none(), self.expected(arm));
-        // Without `none` nothing is known of the gain.
+        // Without a value of `none` the gain is infinite, and every scheduler is tried.
         !(CLEAR..f64::INFINITY).contains(&gained)
             || Some(arm) == self.none()
             || expected >= f64::min(gained / 2.0, 0.5)
@@ -282,10 +282,10 @@ impl Opening {
         let better = self.metric.better();
         let promised = self.values[arm].unwrap_or(mean);
         if windows == VERIFY && mean.gain_over(&promised, better) <= ABANDON {
-            // The trial was no measure of it: what it outshone has its turn.
+            // The trial overstated the scheduler's value, so the skipped schedulers are tried as well.
             self.values[arm] = Some(mean);
             self.left = std::mem::take(&mut self.skipped);
-            return self.next(format!("{} gives less than in its trial", self.names[arm]));
+            return self.next(format!("{} is worse than in its trial", self.names[arm]));
         }
         if windows < STAY {
             self.phase = Phase::Stay(arm, windows, mean.value);
@@ -325,9 +325,9 @@ impl Opening {
 
     fn best_but(&self, without: Option<usize>) -> Option<(usize, Measured)> {
         let better: Better = self.metric.better();
-        let known = self.values.iter().enumerate().filter_map(|(arm, value)| Some((arm, (*value)?)));
-        let known = known.filter(|&(arm, _)| Some(arm) != without);
-        known.reduce(|best, other| if other.1.gain_over(&best.1, better) > 0.0 { other } else { best })
+        let measured = self.values.iter().enumerate().filter_map(|(arm, value)| Some((arm, (*value)?)));
+        let measured = measured.filter(|&(arm, _)| Some(arm) != without);
+        measured.reduce(|best, other| if other.1.gain_over(&best.1, better) > 0.0 { other } else { best })
     }
 }
 

@@ -1,8 +1,8 @@
-//! The expected gain of a scheduler before any was tried: which one to try first.
+//! The expected gain of each scheduler before the first trial, which orders the trials.
 //!
 //! # Idea
-//! Which scheduler helps depends on two facts that one window shows: whether a change of position costs the device much, and whether synchronous
-//! readers continue where they were. Such readers suffer from *deceptive idleness* (Iyer and Druschel, SOSP 2001): each has no request queued for
+//! The gain depends on two facts that one window shows: whether seeks cost the device much time, and whether synchronous readers read
+//! sequentially. Such readers suffer from *deceptive idleness* (Iyer and Druschel, SOSP 2001): each has no request queued for
 //! a moment after its last one, and a scheduler that does not wait moves the head to another reader. Schedulers that wait gain a multiple; all
 //! others only sort. Without positioning costs, no scheduler gains and each costs processor time.
 //!
@@ -25,12 +25,12 @@ const SLOW: f64 = 1e-3;
 /// Changes between streams per second from which on several streams are active.
 const SEVERAL: f64 = 2.0;
 
-/// A load, as far as it decides which scheduler helps.
+/// Classes of loads with different gains of schedulers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LoadClass {
-    /// The device does not lose time by changes of position.
+    /// Seeks cost the device no time.
     Fast,
-    /// Several readers that continue where they were, or in the neighbourhood.
+    /// Several readers, each sequential or nearly so.
     Streams,
     /// The same with writes.
     StreamsWithWrites,
@@ -94,7 +94,7 @@ impl LoadClass {
     }
 }
 
-/// What a scheduler does that matters here.
+/// The properties of schedulers on which the gain depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Family {
     /// First come, first served.
@@ -105,7 +105,7 @@ enum Family {
     Kyber,
     /// Waits for the next request of the process or stream that was served.
     Waits,
-    /// The same as long as it does not take the processes for a burst of one application: `bfq` with `low_latency`, which then merges their
+    /// The same unless it classifies the processes as a burst of one application: `bfq` with `low_latency`, which then merges their
     /// queues and stops waiting.
     WaitsUnlessBurst,
     /// Sorts by position only.
@@ -135,7 +135,7 @@ pub fn warms_up(name: &str) -> bool {
     matches!(Family::of(name), Family::Waits | Family::WaitsUnlessBurst)
 }
 
-/// The expected gain over `none`, as a part of what `none` gives.
+/// The expected gain over `none`, as a part of `none`'s value.
 #[must_use]
 pub fn gain(name: &str, class: LoadClass, metric: Metric) -> f64 {
     let (row, family) = (class, Family::of(name));

@@ -2,8 +2,8 @@
 //!
 //! # Idea
 //! For each window of the last hour the ledger has its value and the value that each scheduler would have given: its mean for such windows. The
-//! best fixed scheduler has the best sum; *regret* is how far the own sum is below it. A trial is allowed only if the bound would hold even if
-//! the trial's windows gave nothing. While the bound is broken, the best fixed scheduler is used.
+//! best fixed scheduler has the best sum; *regret* is the distance of the actual sum below it. A trial is allowed only if the bound would hold
+//! even if the trial's windows had the value 0. While the bound is broken, the best fixed scheduler is used.
 //!
 //! # Limits
 //! - A scheduler that was never tried for such windows counts as the window's own value. One that is unknown in more than half of the hour is no
@@ -21,17 +21,17 @@ use ioanalyzer::{Better, SchedulerId};
 
 use crate::decision::Restraint;
 
-/// For how many windows a scheduler is not chosen after a rollback: a minute at 5 s per window.
+/// Windows for which a scheduler is not chosen after a rollback: a minute at 5 s per window.
 const LEFT_FOR: u64 = 12;
 
-/// What a decider wants.
+/// A decider's choice, for the bound to accept or reject.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Proposal {
     /// The scheduler to use.
     pub scheduler: SchedulerId,
     /// The one in use.
     pub current: SchedulerId,
-    /// For how many windows it is to be tried from here on; 0 if it is known to be good.
+    /// Windows of the trial that begins here; 0 if this is no trial.
     pub trial: u64,
     /// Whether this continues a trial of several windows, which would have to be repeated if it were cut short.
     pub under_way: bool,
@@ -62,12 +62,12 @@ pub struct RegretBound {
     own: f64,
     /// The sum of each scheduler's values; `None` if it is unknown in more than half of the windows.
     fixed: Vec<Option<f64>>,
-    /// The scheduler that a rollback left, and for how many more windows it is not chosen.
+    /// The scheduler that a rollback left, and the number of further windows for which it is not chosen.
     left: Option<(SchedulerId, u64)>,
 }
 
 impl RegretBound {
-    /// For so many schedulers and a direction of the metric.
+    /// A ledger for a number of schedulers and a direction of the metric.
     #[must_use]
     pub fn new(schedulers: usize, better: Better) -> Self {
         Self {
@@ -82,7 +82,7 @@ impl RegretBound {
         }
     }
 
-    /// Adds a window at `at` with the value `own`, for which each scheduler would have given `means`.
+    /// Adds a window at `at` with the value `own`. `means`: each scheduler's mean for such windows.
     pub fn record(&mut self, at: Time, own: f64, means: &[Option<f64>]) {
         self.ledger.push_back(Entry { at, own, means: means.to_vec() });
         while self.ledger.front().is_some_and(|entry| at.since(entry.at) >= self.hour) {
@@ -97,7 +97,7 @@ impl RegretBound {
         }
     }
 
-    /// Forgets a scheduler that stands for something new.
+    /// Forgets a searched arm whose settings changed.
     pub(crate) fn forget(&mut self, scheduler: SchedulerId) {
         let means = self.ledger.iter_mut().filter_map(|entry| entry.means.get_mut(scheduler.0));
         means.chain(self.fixed.get_mut(scheduler.0)).for_each(|known| *known = None);
@@ -135,9 +135,9 @@ impl RegretBound {
         self.part(self.own + windows * worst, best + windows * mean)
     }
 
-    /// The first window after a switch from a scheduler that is known to give `usual` for such windows gave `value`. How much worse that is,
-    /// as a part of `usual`, if it is so much that the switch is to be taken back. A scheduler that was left because it hurt is not returned to:
-    /// where the first window after any switch is poor, going back hurts as well.
+    /// The loss of the first window after a switch, as a part of `usual`, if it is large enough to revert the switch. `value`: that window's
+    /// value; `usual`: the previous scheduler's mean for such windows. A rollback is not reverted: where the first window after any switch is
+    /// poor, switching back would cost as much again.
     #[must_use]
     pub fn loss_by_switch(&self, from: SchedulerId, value: f64, usual: f64) -> Option<f64> {
         let loss = if usual == 0.0 { 0.0 } else { self.better.oriented(usual - value) / usual.abs() };

@@ -24,7 +24,7 @@ use crate::decider::Known;
 
 /// Windows between two proposals.
 const EVERY: u64 = 5;
-/// Windows since an arm's latest value after which it is judged: the decider has tried it.
+/// Windows since an arm's latest value after which it is scored, because the decider's trial is over.
 const TRIED: u64 = 10;
 /// Windows without a value after which an arm is replaced.
 const PATIENCE: u64 = 200;
@@ -109,11 +109,11 @@ impl Searched {
         self.space.ladders.iter().map(place).collect()
     }
 
-    /// The optimiser wants little: a loss.
-    fn tell(&mut self, places: &[usize], gain: f64) {
+    /// Reports an arm's gain to the optimiser, which minimises: as a loss.
+    fn report(&mut self, places: &[usize], gain: f64) {
         self.scores += 1;
         for (optimiser, &place) in self.optimisers.iter_mut().zip(places) {
-            // The middle of the step that was taken. It refuses only what is outside of its range, or no number.
+            // The middle of the chosen step. `tell` rejects only values outside of the range and NaN, so that the result is ignored.
             let _ = optimiser.tell(place as f64 + 0.5, -gain);
         }
     }
@@ -180,7 +180,7 @@ impl Search {
         let open = arm.0.checked_sub(self.first).and_then(|n| self.open.get_mut(n));
         if let Some(open) = open.filter(|open| !open.rejected) {
             open.rejected = true;
-            self.searched[open.space].tell(&open.places, -1.0);
+            self.searched[open.space].report(&open.places, -1.0);
         }
     }
 
@@ -206,7 +206,7 @@ impl Search {
         self.windows >= self.proposed_at + EVERY
     }
 
-    /// The open arm that gets new settings now, and its new name, by what is known of each pattern.
+    /// The open arm that gets new settings now, and its new name. `known`: each scheduler's mean for each pattern.
     pub(crate) fn next(
         &mut self,
         in_use: Option<SchedulerId>,
@@ -234,17 +234,17 @@ impl Search {
 
     /// The proposal of the next space's optimiser, if no open arm has it already; drawn at random while there are few scores.
     fn fresh_in_turn(&mut self, random: &mut Random) -> Option<Open> {
-        const ASKED: u64 = 10;
+        const PROPOSALS: u64 = 10;
         const DRAWN: u64 = 100;
         let space = self.turn;
         self.turn = (self.turn + 1) % self.searched.len();
         let searched = &mut self.searched[space];
         let known =
             |places: &Vec<usize>| self.open.iter().any(|open| open.space == space && open.places == *places);
-        let asks = if searched.scores < STARTUP { 0 } else { ASKED };
-        let asked = (0..asks).find_map(|_| searched.propose(random).filter(|places| !known(places)));
+        let proposals = if searched.scores < STARTUP { 0 } else { PROPOSALS };
+        let proposed = (0..proposals).find_map(|_| searched.propose(random).filter(|places| !known(places)));
         let drawn = || (0..DRAWN).map(|_| searched.draw(random)).find(|places| !known(places));
-        let places = asked.or_else(drawn)?;
+        let places = proposed.or_else(drawn)?;
         Some(Open { space, places, values: 0, latest: self.windows, rejected: false })
     }
 
@@ -275,7 +275,7 @@ impl Search {
         let open = &mut self.open[n];
         let values = core::mem::take(&mut open.values);
         if values > 0 && weights > 0.0 && !open.rejected {
-            self.searched[open.space].tell(&open.places, sum / weights);
+            self.searched[open.space].report(&open.places, sum / weights);
         }
     }
 
@@ -392,7 +392,7 @@ mod tests {
         let mut search = Search::new(vec![space()], 4, 2, &mut random).unwrap();
         (0..EVERY).for_each(|_| search.measured(None));
         let mut next = |search: &mut Search, in_use| search.next(in_use, &[], Better::Higher, &mut random);
-        assert_eq!(next(&mut search, None), None, "nothing is known of them yet");
+        assert_eq!(next(&mut search, None), None, "the arms have no values yet");
         search.rejected(SchedulerId(5));
         assert_eq!(next(&mut search, Some(SchedulerId(5))), None);
         assert_eq!(next(&mut search, None).unwrap().0, SchedulerId(5));

@@ -1,4 +1,4 @@
-//! The a-priori selector: which scheduler a device's measured table prefers, before anything is learned.
+//! The a-priori selector: the scheduler that a device's measured table prefers, used if there is no history.
 //!
 //! # Idea
 //! "For each scheduler, s, generate random reads/writes across range of r", the request size; throughput is `t = f_s(r)`; the scheduler with the
@@ -16,7 +16,7 @@ use elevator::Direction;
 use ioanalyzer::{SchedulerId, Window};
 use serde::{Deserialize, Serialize};
 
-/// If less than this part of a load's bytes was measured, the table has no answer.
+/// If less than this part of a load's bytes was measured, the table selects no scheduler.
 const MEASURED: f64 = 0.5;
 
 /// The load that a curve was measured with.
@@ -168,7 +168,7 @@ mod tests {
         assert!((t - 16.0).abs() < 1e-9, "{t}");
     }
 
-    /// As `dwell profile` measures: random and sequential reads.
+    /// A table in the form of `dwell profile`: random and sequential reads.
     fn of_reads(random: f64, sequential: f64) -> Vec<Curve> {
         let reads = |random, t| curve(Kind { reads: Some(true), random: Some(random) }, &[(4096.0, t)]);
         vec![reads(true, random), reads(false, sequential)]

@@ -1,14 +1,14 @@
-//! Standby: where a choice does not matter, the tuner stops watching and looks only at the kernel's counters.
+//! Standby: if the choice of a scheduler has no significant effect, the tuner stops the capture and reads only the kernel's counters.
 //!
-//! A device at standby is watched again when several windows in a row have a load unlike every load for which no choice mattered.
+//! The capture resumes when several windows in a row have a load that differs from every load for which the test was negative.
 
 use crate::load::Load;
 
-/// Consecutive windows of unknown loads that are a reason to test again.
+/// Consecutive windows of untested loads after which the test is repeated.
 const IN_A_ROW: u32 = 3;
-/// The greatest number of stored loads; then the oldest is dropped.
+/// Limit of stored loads; beyond it, the oldest is dropped.
 const KEPT: usize = 16;
-/// The loads for which no choice mattered.
+/// The loads for which the test was negative.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Known {
     loads: Vec<Load>,
@@ -76,7 +76,7 @@ mod tests {
         assert!(known.watch(&large).is_some(), "the third in a row");
         known.answered();
         for load in [large, SMALL, SMALL, SMALL, large, large, large] {
-            assert_eq!(known.watch(&load), None, "both were asked about");
+            assert_eq!(known.watch(&load), None, "both loads were tested");
         }
     }
 }

@@ -64,12 +64,13 @@ impl Made {
         Parameters { t: Span::from_nanos(t), x, band, radius, ..Parameters::default() }
     }
 
-    /// Each parameter in which the windows `asked` for differ from these, in words.
-    pub(crate) fn differences(self, asked: Self) -> Vec<String> {
-        let (saved, asked) = (self.parameters(), asked.parameters());
+    /// Each parameter in which these windows differ from the `requested` ones, in words.
+    pub(crate) fn differences(self, requested: Self) -> Vec<String> {
+        let (saved, requested) = (self.parameters(), requested.parameters());
         let differs = |&(name, what, unit): &(&str, &str, &str)| {
-            let (saved, asked) = (saved.get(name)?, asked.get(name)?);
-            (saved != asked).then(|| format!("{what} ({name}) was {saved}{unit} and is {asked}{unit} now"))
+            let (saved, requested) = (saved.get(name)?, requested.get(name)?);
+            (saved != requested)
+                .then(|| format!("{what} ({name}) was {saved}{unit} and is {requested}{unit} now"))
         };
         WORDS.iter().filter_map(differs).collect()
     }

@@ -1,4 +1,4 @@
-//! What is saved and restored, shown, and merged or forgotten by hand.
+//! Saves and restores kinds of load; shows, merges and forgets them for `dwell patterns`.
 
 use super::Shape;
 use super::{Kinds, Trial};
@@ -48,7 +48,7 @@ impl Kinds {
         }
     }
 
-    /// Forgets what was measured for a scheduler, which then counts as new.
+    /// Forgets the measurements of a scheduler, which then counts as untested.
     pub(crate) fn forget(&mut self, scheduler: SchedulerId) {
         self.kinds.iter_mut().for_each(|kind| kind.forget(scheduler.0));
         self.switch_history.forget(scheduler.0);
@@ -62,7 +62,7 @@ impl Kinds {
         self.kinds.get(kind)?.expected(better)
     }
 
-    /// By how much `to` exceeds `from` for a kind beyond chance, as a part of the greater value; 0 if unknown.
+    /// The significant part of the difference by which `to` exceeds `from` for a kind, as a part of the greater value; 0 if unknown.
     #[must_use]
     pub fn surely_ahead(&self, kind: usize, to: SchedulerId, from: SchedulerId, better: Better) -> f64 {
         self.kinds.get(kind).map_or(0.0, |kind| kind.surely_ahead(to.0, from.0, better))
@@ -86,7 +86,7 @@ impl Kinds {
         Some((of.shape(), of.windows))
     }
 
-    /// Whether there has been no window yet.
+    /// Whether no window was added yet.
     pub(crate) const fn know_nothing(&self) -> bool {
         self.kinds.is_empty()
     }
@@ -105,7 +105,7 @@ impl Kinds {
         Ok(())
     }
 
-    /// Forgets what each scheduler gave a kind. Its windows are still recognised.
+    /// Forgets each scheduler's measurements for a kind. Its windows are still recognised.
     ///
     /// # Errors
     /// It does not exist.

@@ -1,8 +1,8 @@
-//! A kind of load: what is known about each scheduler for it.
+//! A kind of load: the history of each scheduler for it.
 //!
 //! # Idea
 //! Schedulers are judged by *pairs*: a window against the last one before the switch. A load that varies as much as its mean, under any scheduler,
-//! varies over many windows and not between two, so that a trial in a poor phase is not held against its scheduler. A pair gives the relative
+//! varies over many windows and not between two, so that a trial in a poor phase does not lower its scheduler's rating. A pair gives the relative
 //! difference of two schedulers; a *rating* adds the differences up along the schedulers that were compared.
 //!
 //! # Order of decisions
@@ -197,7 +197,7 @@ impl Kind {
         Some(arms.map(|of| (of.1.windows > 0).then(|| (expected(of), of.1.windows))).collect())
     }
 
-    /// The expected gain of `to` over `from`, as a part of what `from` gives; `None` if one was never tried, or if `to` takes its turn.
+    /// The expected gain of `to` over `from`, as a part of `from`'s value; `None` if one was never tried, or if `to` takes its turn.
     pub(super) fn gain(&self, to: usize, from: usize, better: Better) -> Option<f64> {
         let expected = self.expected(better).filter(|_| !self.credits.is_turn_of(to))?;
         let of = |who: usize| Some(expected.get(who)?.as_ref()?.0);
@@ -205,8 +205,8 @@ impl Kind {
         (from != 0.0).then(|| better.oriented(to - from) / from.abs())
     }
 
-    /// By how much `to` exceeds `from` beyond chance, as a part of the greater value: by credited means if single windows do not distinguish them,
-    /// otherwise by their pairs, one of which may be chance.
+    /// The significant part of the difference by which `to` exceeds `from`, as a part of the greater value: from credited means if single
+    /// windows do not distinguish the two, otherwise from their pairs, one of which may be chance.
     pub(super) fn surely_ahead(&self, to: usize, from: usize, better: Better) -> f64 {
         let near = self.best().map_or(Vec::new(), |(_, best)| self.near(best));
         if near.contains(&to) && near.contains(&from) {
@@ -235,9 +235,9 @@ impl Kind {
         self.arms.iter().enumerate().filter(due).min_by(sooner).map(|(index, _)| index)
     }
 
-    /// Whether a scheduler is to be tried: at once if it never was, unless an opening left it aside; otherwise later the more it loses and the surer that is. After n pairs ([`SURE`] at
-    /// most), one that loses everything waits n + n/[`BUDGET`] times as long as a trial takes, an equal one n times. A trial makes two pairs: with the
-    /// scheduler before and with the one after.
+    /// Whether a trial of a scheduler is due. An untested scheduler is tried at once, unless an opening skipped it. Otherwise the wait grows with
+    /// the loss and with the number of pairs: after n pairs (at most [`SURE`]) a scheduler that loses everything waits n + n/[`BUDGET`] times the
+    /// length of a trial, an equal one n times. A trial adds two pairs: with the scheduler before and with the scheduler after it.
     fn due(&self, arm: &Arm, best: f64) -> bool {
         let loss = (best - arm.rating).max(0.0);
         let wait = (TRIAL * arm.pairs.clamp(1, SURE)) as f64 * (1.0 + loss / BUDGET);

@@ -155,13 +155,13 @@ impl SignificanceTest {
                 let in_vain = *vain >= standby_windows(self.doubts + 1);
                 if in_vain || *windows >= AGAIN_MOST {
                     self.doubts += u32::from(in_vain);
-                    self.ask();
+                    self.start();
                 }
             }
             State::Standby { windows } => {
                 *windows += 1;
                 if *windows >= standby_windows(self.standbys) {
-                    self.ask();
+                    self.start();
                 }
             }
         }
@@ -178,7 +178,7 @@ impl SignificanceTest {
         }
     }
 
-    fn ask(&mut self) {
+    fn start(&mut self) {
         self.state = State::Measuring(Blocks::of(self.arms, self.none));
     }
 
@@ -200,7 +200,7 @@ impl SignificanceTest {
             }
             None => return None,
         };
-        self.ask();
+        self.start();
         Some(why)
     }
 }
@@ -405,7 +405,7 @@ mod tests {
             rested.push((windows, why.contains("128 KiB instead of 4")));
         }
         let expected = [(120, false), (240, false), (13, true), (120, false), (240, false), (480, false)];
-        assert_eq!(rested, expected, "large requests are asked about once");
+        assert_eq!(rested, expected, "large requests are tested once");
     }
 
     /// A disk on which `none` is best for one program and worst for the other, in alternating phases.
@@ -424,7 +424,7 @@ mod tests {
             assert!(test.verdict() == Verdict::Standby(1) || windows <= 3 * phase, "{windows}");
             // For small requests bfq is better, although large ones gain nothing.
             let mut small = 0;
-            test.ask();
+            test.start();
             while let Verdict::Measure(arm) = test.verdict() {
                 learn(&mut test, arm, [3.0, 2.1, 3.5, 2.1][arm], &SMALL);
                 small += 1;
