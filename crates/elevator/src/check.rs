@@ -80,7 +80,7 @@ struct Flushed {
 pub struct Checker {
     options: Options,
     flushed: Flushed,
-    asked: BTreeMap<Token, Submitted>,
+    submissions: BTreeMap<Token, Submitted>,
     submitted: u64,
     requests: BTreeMap<RequestId, Known>,
     /// The longest time that a request may stay in the scheduler, if that is checked.
@@ -109,7 +109,7 @@ impl Checker {
         Self {
             options: *options,
             flushed: Flushed::default(),
-            asked: BTreeMap::new(),
+            submissions: BTreeMap::new(),
             submitted: 0,
             requests: BTreeMap::new(),
             bound: None,
@@ -182,7 +182,7 @@ impl Checker {
 
     /// At the end of a run: reports unfinished submissions and requests as lost.
     pub fn finish(&mut self) {
-        let lost: Vec<Token> = self.asked.keys().copied().collect();
+        let lost: Vec<Token> = self.submissions.keys().copied().collect();
         for token in lost {
             self.violated(format!("{token:?} was never finished"));
         }
@@ -201,8 +201,8 @@ impl Checker {
     fn submitted(&mut self, token: Token, op: Op, start: Sector, sectors: Sectors, flags: Flags) {
         let (at, turn) = (self.now, self.submitted);
         self.submitted += 1;
-        let asked = Submitted { op, start, sectors, flags, at, turn, carried: false, served: None };
-        if self.asked.insert(token, asked).is_some() {
+        let submission = Submitted { op, start, sectors, flags, at, turn, carried: false, served: None };
+        if self.submissions.insert(token, submission).is_some() {
             self.violated(format!("{token:?} was submitted while in use"));
         }
     }
@@ -210,10 +210,10 @@ impl Checker {
     /// A request carries the submission with that token; returns its operation and position.
     fn carry(&mut self, token: Token) -> Option<(Op, Sector, Sectors)> {
         self.check_turn(token);
-        match self.asked.get_mut(&token) {
-            Some(asked) if !asked.carried => {
-                asked.carried = true;
-                Some((asked.op, asked.start, asked.sectors))
+        match self.submissions.get_mut(&token) {
+            Some(submission) if !submission.carried => {
+                submission.carried = true;
+                Some((submission.op, submission.start, submission.sectors))
             }
             Some(_) => {
                 self.violated(format!("{token:?} is carried twice"));
@@ -228,13 +228,14 @@ impl Checker {
 
     /// With draining barriers, no submission may pass an ordered one, and an ordered one may not pass any.
     fn check_turn(&mut self, token: Token) {
-        let Some(asked) = self.asked.get(&token).filter(|_| self.options.barriers == Barriers::Drain) else {
+        let Some(submission) =
+            self.submissions.get(&token).filter(|_| self.options.barriers == Barriers::Drain)
+        else {
             return;
         };
-        let passed = self
-            .asked
-            .iter()
-            .find(|(_, other)| other.turn < asked.turn && (other.is_ordered() || asked.is_ordered()));
+        let passed = self.submissions.iter().find(|(_, other)| {
+            other.turn < submission.turn && (other.is_ordered() || submission.is_ordered())
+        });
         if let Some((passed, _)) = passed {
             let passed = *passed;
             self.violated(format!("{token:?} passed {passed:?} at a draining barrier"));
@@ -243,7 +244,7 @@ impl Checker {
 
     fn carried(&mut self, token: Token, request: &Request) {
         let Some((op, start, sectors)) = self.carry(token) else { return };
-        let flags = self.asked.get(&token).map(|asked| asked.flags);
+        let flags = self.submissions.get(&token).map(|submission| submission.flags);
         if (op, start, sectors, flags) != (request.op, request.start, request.sectors, Some(request.flags)) {
             self.violated(format!("{:?} does not carry the operation of {token:?}", request.id));
         }
@@ -323,8 +324,8 @@ impl Checker {
     /// A request that grew must be within its limits, and of a kind that may be merged.
     fn check_grown(&mut self, request: &Request) {
         let Some(known) = self.requests.get(&request.id) else { return };
-        let asked = |(token, ..): &(Token, Sector, Sectors)| self.asked.get(token);
-        let ordered = known.parts.iter().filter_map(asked).any(Submitted::is_ordered);
+        let submission = |(token, ..): &(Token, Sector, Sectors)| self.submissions.get(token);
+        let ordered = known.parts.iter().filter_map(submission).any(Submitted::is_ordered);
         if !self.options.merges || ordered || known.sectors > self.options.max_sectors {
             self.violated(format!("{:?} may not have grown to {:?}", request.id, request.sectors));
         }
@@ -378,7 +379,9 @@ impl Checker {
         if !same || !covered {
             self.violated(format!("{:?} does not cover exactly its parts", request.id));
         }
-        if request.flags.preflush && !self.is_flushed_since(self.asked.get(&first).map(|asked| asked.at)) {
+        if request.flags.preflush
+            && !self.is_flushed_since(self.submissions.get(&first).map(|submission| submission.at))
+        {
             self.violated(format!("{:?} overtook the flush that must go before it", request.id));
         }
         if bound.is_some_and(|bound| held_back > bound) {
@@ -457,34 +460,38 @@ impl Checker {
             return;
         }
         for (token, ..) in &known.parts {
-            if let Some(asked) = self.asked.get_mut(token) {
-                asked.served = Some((self.now, outcome));
+            if let Some(submission) = self.submissions.get_mut(token) {
+                submission.served = Some((self.now, outcome));
             }
         }
         self.requests.remove(&request.id);
     }
 
     fn finished(&mut self, token: Token, outcome: Outcome) {
-        let Some(asked) = self.asked.remove(&token) else {
+        let Some(submission) = self.submissions.remove(&token) else {
             return self.violated(format!("{token:?} was finished twice or never submitted"));
         };
-        let told = asked.served.map(|(_, outcome)| outcome);
+        let data_outcome = submission.served.map(|(_, outcome)| outcome);
         if outcome != Outcome::Done {
-            let unflushed = asked.is_ordered() && self.flushed.failed;
-            if outcome == Outcome::GivenBack || (told != Some(Outcome::Failed) && !unflushed) {
+            let unflushed = submission.is_ordered() && self.flushed.failed;
+            if outcome == Outcome::GivenBack || (data_outcome != Some(Outcome::Failed) && !unflushed) {
                 self.violated(format!("{token:?} was reported as {outcome:?}, which is not its outcome"));
             }
             return;
         }
-        let served = if asked.op == Op::Flush { Some(asked.at) } else { asked.served.map(|(at, _)| at) };
+        let served = if submission.op == Op::Flush {
+            Some(submission.at)
+        } else {
+            submission.served.map(|(at, _)| at)
+        };
         if served.is_none() {
             self.violated(format!("{token:?} was finished without being served"));
         }
-        if told == Some(Outcome::Failed) {
+        if data_outcome == Some(Outcome::Failed) {
             self.violated(format!("{token:?} was reported as done, but the device failed it"));
         }
-        let by_queue = self.options.cache == (Cache::WriteBack { fua: false }) && asked.flags.fua;
-        if (by_queue || asked.op == Op::Flush) && !self.is_flushed_since(served) {
+        let by_queue = self.options.cache == (Cache::WriteBack { fua: false }) && submission.flags.fua;
+        if (by_queue || submission.op == Op::Flush) && !self.is_flushed_since(served) {
             self.violated(format!("{token:?} was reported as durable without a flush behind it"));
         }
     }
