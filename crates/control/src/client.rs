@@ -15,6 +15,9 @@ use super::protocol::{AccountTerms, Reply, Request, State, SwitchState};
 /// that the whole process does not run.
 const PATIENCE: Duration = Duration::from_secs(8);
 
+/// Length of a reply, far above that of the longest one, the state of a device.
+const LONGEST: usize = 64 << 20;
+
 /// By how much a socket's timeout may be early.
 const TIMER: Duration = Duration::from_millis(10);
 
@@ -168,21 +171,32 @@ fn exchange(stream: &mut BufReader<UnixStream>, request: &Request, patience: Dur
 fn receive(stream: &mut BufReader<UnixStream>, patience: Duration) -> io::Result<Reply> {
     let (mut line, began) = (Vec::new(), Instant::now());
     loop {
-        match stream.read_until(b'\n', &mut line) {
-            Ok(_) if line.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) => return Ok(serde_json::from_slice(&line)?),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+        match stream.fill_buf() {
+            Ok([]) if line.is_empty() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(received) => {
+                let end = received.iter().position(|&byte| byte == b'\n');
+                let taken = end.map_or(received.len(), |end| end + 1);
+                let is_whole = end.is_some() || taken == 0;
+                line.extend(&received[..taken]);
+                stream.consume(taken);
+                if is_whole {
+                    return Ok(serde_json::from_slice(&line)?);
+                }
+                if line.len() > LONGEST {
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, "its reply has no end"));
+                }
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
                 let server = Server::of(stream.get_ref());
-                if server.is_stopped() || began.elapsed() + TIMER >= patience {
-                    let problem = format!(
-                        "no answer for {:.1} s from {}; a requested change may still be made",
-                        began.elapsed().as_secs_f64(),
-                        server.description()
-                    );
-                    return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+                if server.is_stopped() {
+                    return Err(server.no_answer(began));
                 }
             }
             Err(error) => return Err(error),
+        }
+        // Also of a process that sends a byte now and then.
+        if began.elapsed() + TIMER >= patience {
+            return Err(Server::of(stream.get_ref()).no_answer(began));
         }
     }
 }
@@ -213,6 +227,15 @@ impl Server {
     /// Whether a signal or a debugger has stopped it, so that no answer will come.
     fn is_stopped(&self) -> bool {
         self.state.starts_with(['T', 't'])
+    }
+
+    fn no_answer(&self, began: Instant) -> io::Error {
+        let problem = format!(
+            "no answer for {:.1} s from {}; a requested change may still be made",
+            began.elapsed().as_secs_f64(),
+            self.description()
+        );
+        io::Error::new(io::ErrorKind::TimedOut, problem)
     }
 
     fn description(&self) -> String {
@@ -264,5 +287,30 @@ mod tests {
         let asked = server.join().unwrap();
         assert!(asked[0].contains("fifo_batch") && asked[1].contains("stop"), "{asked:?}");
         fs::remove_file(path).unwrap();
+    }
+
+    /// The reply of a process that sends `bytes` again and again to each client.
+    fn endless(name: &str, bytes: &'static [u8], patience: Duration) -> io::Error {
+        let path = std::env::temp_dir().join(format!("dwell-{name}-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let server = thread::spawn(move || {
+            let mut stream = listener.accept().unwrap().0;
+            while stream.write_all(bytes).is_ok() {
+                thread::sleep(Duration::from_millis(u64::from(bytes.len() < 100)));
+            }
+        });
+        let error = Client::patient(&path, patience).unwrap().show().unwrap_err();
+        server.join().unwrap();
+        fs::remove_file(path).unwrap();
+        error
+    }
+
+    /// A regression: a client read for as long as bytes came.
+    #[test]
+    fn a_reply_without_end_is_an_error() {
+        let error = endless("drip", b"{", Duration::from_millis(50));
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut, "{error}");
+        let error = endless("flood", &[b' '; 1 << 20], Duration::from_secs(600));
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData, "{error}");
     }
 }
