@@ -100,6 +100,67 @@ fn learned() -> State {
     State { clusters, next_cluster: 2, ..analyser.state() }
 }
 
+/// One load after thirty windows: `bfq` is tried, and gives twice as much as `none`.
+fn compared() -> State {
+    let names = ["none", "bfq"].map(str::to_owned).to_vec();
+    let mut analyser =
+        Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(1)).unwrap();
+    let (op, size) = (Op::Read, Sectors(8));
+    let access = |n: u64| Access { time: Time::from_nanos(n * 1_000_000), position: Sector(n * 8), op, size };
+    let window =
+        Window { start: Time::ZERO, length: Span::from_secs(5), accesses: (0..500).map(access).collect() };
+    let mut scheduler = SchedulerId(0);
+    for _ in 0..30 {
+        let bandwidth = if scheduler == SchedulerId(1) { 60e6 } else { 30e6 };
+        let performance = Performance { bandwidth, ..Performance::default() };
+        let decision = analyser.window(&window, &Observed { scheduler: Some(scheduler), performance });
+        scheduler = decision.scheduler.unwrap_or(scheduler);
+    }
+    analyser.state()
+}
+
+#[test]
+fn hosts_share_what_they_have_learned() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("shared-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = |name: &str| folder.join(name).to_str().expect("UTF-8").to_owned();
+    let run = |arguments: &[&str]| -> String {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_dwell")).arg("patterns").args(arguments).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    Database::open(Path::new(&path("old"))).unwrap().save("a disk", &compared(), 0).unwrap();
+    for host in ["one", "two"] {
+        let printed = run(&["--database", &path("old"), "export", &path(host), "--host", host]);
+        assert!(printed.ends_with("1 load of 1 type of device on 1 host\n"), "{printed}");
+    }
+    let printed = run(&["join", &path("all"), &path("one"), &path("two"), &path("one")]);
+    assert!(printed.ends_with("2 loads of 1 type of device on 2 hosts\n"), "{printed}");
+    let import = ["--database", &path("new"), "import", &path("all")];
+    assert_eq!(run(&import), "a disk, by bandwidth: 1 kind of load added\n");
+    assert_eq!(run(&import), "a disk, by bandwidth: 0 kinds of load added\n");
+    let state = Database::open(Path::new(&path("new"))).unwrap().load("a disk", Metric::Bandwidth).unwrap();
+    let mut analyser = Analyser::new(
+        ["none", "bfq"].map(str::to_owned).to_vec(),
+        Metric::Bandwidth,
+        Parameters::default(),
+        Random::seeded(1),
+    )
+    .unwrap();
+    analyser.restore(state.expect("saved")).expect("the tuner accepts it");
+    fails(
+        &["patterns", "--database", &path("new"), "--drive", "b disk", "import", &path("all")],
+        2,
+        "no load in",
+    );
+    std::fs::write(path("bad"), "{}\n").unwrap();
+    fails(&["patterns", "join", &path("x"), &path("bad")], 6, "bad:1: missing field");
+    fails(&["patterns", "import", &path("none")], 6, "No such file");
+    fails(&["patterns", "--database", &path("none"), "export", "-"], 6, "missing or empty");
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 #[test]
 fn what_was_learned_is_told_to_programs() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));

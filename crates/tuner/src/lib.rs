@@ -29,6 +29,7 @@
 //! | [`SignificanceTest`] | tests whether the choice of a scheduler has an effect on a device |
 //! | [`selector`] | the scheduler to use without history, from a device's profile |
 //! | [`State`] | the learned knowledge, as plain data |
+//! | [`Shared`] | what several hosts have learned, as a beginning for others |
 
 #![deny(unsafe_code)]
 
@@ -44,6 +45,7 @@ mod restore;
 mod saved;
 mod search;
 pub mod selector;
+mod shared;
 mod significance;
 mod standby;
 mod state;
@@ -61,5 +63,6 @@ pub use load::Load;
 pub use opening::{Opened, Opening, Step};
 pub use regret::{Proposal, RegretBound};
 pub use search::{Ladder, Search, Space};
+pub use shared::{Shared, SharedLoad, SharedRating};
 pub use significance::{Measured, SignificanceTest, Verdict};
 pub use state::{ClusterState, Made, State, VERSION};

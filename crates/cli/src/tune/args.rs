@@ -212,4 +212,26 @@ pub(crate) enum PatternsCommand {
         #[arg(long, group = "what")]
         all: bool,
     },
+    /// Write what was learned about kinds of load, with counts, for other hosts
+    Export {
+        /// The file ('-' for standard output): one JSON object per line
+        file: PathBuf,
+        /// The name of this host in the file. Default: its host name
+        #[arg(long, value_name = "NAME")]
+        host: Option<String>,
+    },
+    /// Merge exported files into one; of two exports of a host, the later one counts
+    Join {
+        /// The file to write; may be one of the others
+        into: PathBuf,
+        /// Exported or merged files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+    /// Begin with what other hosts have learned: adds kinds of load that this host does not know, by type of device
+    Import {
+        /// Exported or merged files
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
 }

@@ -2,6 +2,7 @@
 
 mod advise;
 pub(crate) mod args;
+mod exchange;
 mod kinds;
 mod patterns;
 pub(crate) mod recognised;

@@ -15,7 +15,7 @@ use tuner_live::database::{Database, Drive};
 use tuner_live::{QueueSettings, identity, in_words, learned, picture};
 
 use super::args::{PatternsArguments, PatternsCommand};
-use super::kinds;
+use super::{exchange, kinds};
 use crate::error::Error;
 use evaluation::report::format::{bytes, number, object, time};
 
@@ -23,11 +23,24 @@ use evaluation::report::format::{bytes, number, object, time};
 const NARROW: usize = 40;
 const WIDE: usize = 80;
 
+/// The error for a database without content.
+pub(super) fn nothing(arguments: &PatternsArguments) -> Error {
+    Error::Input(format!("{}: missing or empty; 'dwell tune' creates it", arguments.database.display()))
+}
+
 pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
+    match &arguments.command {
+        PatternsCommand::Export { file, host } => exchange::export(arguments, file, host.as_deref()),
+        PatternsCommand::Join { into, files } => exchange::join(into, files),
+        PatternsCommand::Import { files } => exchange::import(arguments, files),
+        _ => show_or_change(arguments),
+    }
+}
+
+fn show_or_change(arguments: &PatternsArguments) -> Result<(), Error> {
     let path = &arguments.database;
-    let nothing = || Error::Input(format!("{}: missing or empty; 'dwell tune' creates it", path.display()));
     let changes = matches!(arguments.command, PatternsCommand::Merge { .. } | PatternsCommand::Forget { .. });
-    let database = Database::open_existing(path)?.ok_or_else(nothing)?;
+    let database = Database::open_existing(path)?.ok_or_else(|| nothing(arguments))?;
     let selected = selected(&database, arguments)?;
     if let (PatternsCommand::List { json }, [_, _, ..]) = (&arguments.command, &*selected) {
         return drives(&selected, *json);
@@ -64,18 +77,21 @@ pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
             learned::forget(&mut state, cluster.unwrap_or_default()).map_err(Error::Usage)?;
             Ok(database.save(drive, &state, saved).map(drop)?)
         }
+        PatternsCommand::Export { .. } | PatternsCommand::Join { .. } | PatternsCommand::Import { .. } => {
+            Ok(())
+        }
     }
 }
 
 /// Claims every device that matches the drive's name, and the members of matching arrays, because a running tuner would overwrite the changes.
-fn claim_all(drive: &str) -> Result<Vec<File>, Error> {
+pub(super) fn claim_all(drive: &str) -> Result<Vec<File>, Error> {
     let scheduling = |name: &str| Stack::named(name).and_then(|stack| stack.scheduling()).ok();
     let matching = identity::queues_of(Path::new("/sys/block"), drive, scheduling);
     matching.iter().map(|name| Ok(QueueSettings::of(name).claim()?)).collect()
 }
 
 /// The drives and metrics that the arguments select, sorted by drive: at least one.
-fn selected(database: &Database, arguments: &PatternsArguments) -> Result<Vec<Drive>, Error> {
+pub(super) fn selected(database: &Database, arguments: &PatternsArguments) -> Result<Vec<Drive>, Error> {
     let known = database.drives()?;
     let part = arguments.drive.as_deref().unwrap_or_default();
     let mut matching = known.clone();
@@ -94,7 +110,7 @@ fn selected(database: &Database, arguments: &PatternsArguments) -> Result<Vec<Dr
 }
 
 /// Whether a metric has that name. The direction of a command's number may be omitted.
-fn is_called(metric: Metric, name: &str) -> bool {
+pub(super) fn is_called(metric: Metric, name: &str) -> bool {
     let words = in_words(metric);
     words == name || words.split_once(',').is_some_and(|(first, _)| first == name)
 }

@@ -11,8 +11,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Shape;
 use super::credit::{BUDGET, Credits, FIRST};
+use super::{Rating, Shape};
 use crate::saved::{COUNT_MAX, carried_over};
 use ioanalyzer::Better;
 
@@ -24,6 +24,8 @@ const SURE: u64 = 20;
 /// Single windows do not distinguish schedulers whose ratings differ by no more than this: the effect of the page cache that the paper reports
 /// (IV-B: 25.74%).
 const NEAR: f64 = 0.25;
+/// The greatest loss that a rating from another host is trusted for: a little more than [`NEAR`].
+const TRUSTED: f64 = 0.3;
 /// Windows over which a shape averages.
 const MEMORY: u64 = 100;
 
@@ -145,6 +147,27 @@ impl Kind {
             };
             arm.aside = windows + (turn * loss / BUDGET) as u64;
         }
+    }
+
+    /// The ratings of the schedulers that served the kind.
+    pub(super) fn ratings(&self) -> Vec<Rating> {
+        let rating = |(scheduler, arm): (usize, &Arm)| {
+            let Arm { rating, pairs, windows, .. } = *arm;
+            Rating { scheduler, rating, pairs, windows }
+        };
+        self.known().map(rating).collect()
+    }
+
+    /// Begins with ratings from elsewhere. Each counts as one window and one pair, and as at most [`TRUSTED`] behind the best, so that the first trials
+    /// on a device which disagrees come within about sixty windows; worse schedulers have their turns later, as after an opening.
+    pub(super) fn expect(&mut self, ratings: &[Option<f64>]) {
+        let best = ratings.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
+        for (arm, rating) in self.arms.iter_mut().zip(ratings) {
+            if let Some(rating) = *rating {
+                *arm = Arm { rating: rating.max(best - TRUSTED), pairs: 1, windows: 1, ..Arm::default() };
+            }
+        }
+        self.opened();
     }
 
     /// Restores a previous rating.

@@ -20,7 +20,7 @@
 //! 8. Otherwise the kind says [which scheduler is used](Kind::choose) and [which is tried](Kind::trial). Between two trials is a window to
 //!    compare with, unless the scheduler that was tried is better.
 //!
-//! [`keeping`] has what is saved and edited by hand.
+//! [`keeping`] has what is saved and edited by hand, [`exchange`] what hosts share.
 //!
 //! # Not for
 //! Loads that differ only in their rate: they have the same shape. Loads that change in each window: nothing is predicted, and a window is
@@ -28,6 +28,7 @@
 
 mod autocorrelation;
 mod credit;
+mod exchange;
 mod keeping;
 mod kind;
 mod shape;
@@ -36,6 +37,7 @@ mod transitions;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use self::exchange::{Rating, are_alike};
 use self::kind::{Arm, Kind, TRIAL, ahead};
 pub use self::shape::Shape;
 use self::switch_history::SwitchHistory;

@@ -1,0 +1,139 @@
+//! `dwell patterns export`, `join` and `import`: what several hosts have learned, as a beginning for others.
+//!
+//! A file has one JSON object per line: a kind of load on a type of device, as one host knows it.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use elevator::text::counted;
+use tuner::{Analyser, Metric, Parameters, Random, Shared, SharedLoad, State};
+use tuner_live::database::{Database, Drive};
+use tuner_live::in_words;
+
+use super::args::PatternsArguments;
+use super::patterns::{claim_all, is_called, nothing, selected};
+use crate::error::Error;
+use crate::output_file::created;
+
+const HOST_NAME: &str = "/proc/sys/kernel/hostname";
+
+/// Writes what the selected drives have learned.
+pub(super) fn export(arguments: &PatternsArguments, file: &Path, host: Option<&str>) -> Result<(), Error> {
+    let database = Database::open_existing(&arguments.database)?.ok_or_else(|| nothing(arguments))?;
+    let host = host
+        .map(str::to_owned)
+        .or_else(host_name)
+        .ok_or_else(|| Error::Usage(format!("{HOST_NAME}: this host has no name; name it with --host")))?;
+    let mut shared = Shared::default();
+    for Drive { name, metric, .. } in selected(&database, arguments)? {
+        if let Some(state) = database.load(&name, metric)? {
+            shared.merge(Shared::of(&host, &name, &state));
+        }
+    }
+    write(file, &shared)
+}
+
+fn host_name() -> Option<String> {
+    let name = fs::read_to_string(HOST_NAME).ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Merges files into one.
+pub(super) fn join(into: &Path, files: &[PathBuf]) -> Result<(), Error> {
+    write(into, &read_all(files)?)
+}
+
+/// Adds what files have about kinds of load that the database does not know.
+pub(super) fn import(arguments: &PatternsArguments, files: &[PathBuf]) -> Result<(), Error> {
+    let shared = read_all(files)?;
+    let part = arguments.drive.as_deref().unwrap_or_default();
+    let metric = arguments.metric.as_deref();
+    let is_meant = |load: &&SharedLoad| {
+        load.device.contains(part) && metric.is_none_or(|name| is_called(load.metric, name))
+    };
+    let mut targets: Vec<(&str, Metric)> =
+        shared.loads.iter().filter(is_meant).map(|load| (load.device.as_str(), load.metric)).collect();
+    targets.sort_by_key(|(device, metric)| (*device, in_words(*metric)));
+    targets.dedup();
+    if targets.is_empty() {
+        return Err(Error::Usage(format!(
+            "no load in {} fits --drive and --metric: there are {}",
+            names(files),
+            shared.describe()
+        )));
+    }
+    let database = Database::open(&arguments.database)?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
+    for (device, metric) in targets {
+        let _alone = claim_all(device)?;
+        let mut state = match database.load(device, metric)? {
+            Some(state) => state,
+            None => empty(&shared, device, metric)?,
+        };
+        let added = shared.give_to(device, &mut state);
+        if added > 0 {
+            database.save(device, &state, now)?;
+        }
+        let added = counted(added as u64, "kind");
+        writeln!(std::io::stdout().lock(), "{device}, by {}: {added} of load added", in_words(metric))?;
+    }
+    Ok(())
+}
+
+/// The knowledge of a tuner that has not run yet, for the schedulers that occur in the files.
+fn empty(shared: &Shared, device: &str, metric: Metric) -> Result<State, Error> {
+    let loads = shared.loads.iter().filter(|load| load.device == device && load.metric == metric);
+    let mut names: Vec<String> =
+        loads.flat_map(|load| &load.schedulers).map(|rating| rating.scheduler.clone()).collect();
+    names.sort();
+    names.dedup();
+    let made = Analyser::new(names, metric, Parameters::default(), Random::seeded(1));
+    made.map(|analyser| analyser.state()).map_err(|problem| Error::Input(format!("{device}: {problem}")))
+}
+
+fn names(files: &[PathBuf]) -> String {
+    files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+fn read_all(files: &[PathBuf]) -> Result<Shared, Error> {
+    let mut all = Shared::default();
+    for file in files {
+        all.merge(read(file)?);
+    }
+    Ok(all)
+}
+
+fn read(file: &Path) -> Result<Shared, Error> {
+    let text = fs::read_to_string(file).map_err(|error| Error::file(file.display(), &error))?;
+    let mut loads = Vec::new();
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let wrong = |problem: &str| {
+            let advice = "'dwell patterns export' writes such files";
+            Error::Input(format!("{}:{}: {problem}; {advice}", file.display(), number + 1))
+        };
+        let load: SharedLoad = serde_json::from_str(line).map_err(|error| wrong(&error.to_string()))?;
+        if !load.is_sound() {
+            return Err(wrong("a shape or number is impossible"));
+        }
+        loads.push(load);
+    }
+    Ok(Shared { loads })
+}
+
+fn write(file: &Path, shared: &Shared) -> Result<(), Error> {
+    let mut text = String::new();
+    for load in &shared.loads {
+        text += &serde_json::to_string(load).map_err(|error| Error::Failed(error.to_string()))?;
+        text.push('\n');
+    }
+    let mut to = created(file)?;
+    to.write_all(text.as_bytes())
+        .and_then(|()| to.flush())
+        .map_err(|error| Error::written(file.display(), &error))?;
+    if file != Path::new("-") {
+        writeln!(std::io::stdout().lock(), "{}: {}", file.display(), shared.describe())?;
+    }
+    Ok(())
+}
