@@ -1,20 +1,20 @@
 //! A parent process that holds the attached device's FUSE descriptor and restarts the server when it dies.
 //!
-//! *Why a process*: a server that is killed, runs out of memory or panics loses everything that it owns. This parent owns the
-//! descriptor as well, so the kernel keeps the connection: requests wait, and the loop device keeps its name.
+//! *Why a process*: a server that is killed, runs out of memory or panics loses every descriptor that it owns. This parent has a copy of the
+//! FUSE descriptor, so the kernel keeps the connection: requests wait, and the loop device keeps its name.
 //!
-//! *Threads*: one waits, decides, kills and gives up. It allocates nothing in the kernel, so it never waits for the device. The module
-//! `starter` is the other one.
+//! *Threads*: the main thread waits for events, decides, kills servers and gives the device up. It makes no system call that allocates kernel
+//! memory, so it never waits for the device. The thread of the module `starter` makes all others.
 //!
-//! *Standby*: in a limited memory cgroup, a process that starts may wait for writeback to the device that waits for it. There the
-//! supervisor starts a second server before the device is attached. It has its memory reserved and locked, and waits for the descriptor.
-//! When the active server dies it takes over, and the supervisor starts another one once the device is served again.
+//! *Standby*: in a limited memory cgroup, a starting process may wait for writeback to the device that it should serve. In such a cgroup the
+//! supervisor starts a second server before the device is attached. The second server reserves and locks its memory, and waits for the
+//! descriptor. When the active server dies, the second one takes over, and the supervisor starts another one once the device is served again.
 //!
 //! *Inputs*: servers open no file of the configuration; see the module `inputs`.
 //!
-//! *Ends*: SIGINT, SIGTERM and SIGHUP go on to the server. When the server ends and no descriptor is stored, the parent ends with
-//! the server's exit status. When the parent is killed, the server gets SIGUSR1 (`PR_SET_PDEATHSIG`): it serves the device until it
-//! is unused and ends. That is not SIGTERM, of which a second one gives the device's users up.
+//! *Ends*: the parent forwards SIGINT, SIGTERM and SIGHUP to the server. When the server ends and no descriptor is stored, the parent ends with
+//! the server's exit status. When the parent is killed, the kernel sends SIGUSR1 to the server (`PR_SET_PDEATHSIG`), which then serves the
+//! device until it is unused, and ends. SIGTERM would not do: a second SIGTERM aborts the device's users.
 //!
 //! Under systemd this process is not needed: see the module `descriptor_store`.
 
@@ -44,27 +44,27 @@ pub use inputs::{input, read_at_most};
 use signals::Signals;
 use starter::{Kept, Server, Starter};
 
-/// A server that lives shorter than this has failed at once.
+/// A server that ends within this time counts as a failed start.
 const SHORT: Duration = Duration::from_millis(500);
 
-/// Pause before the next start after a server failed at once; twice as long after each one, up to the longest. A request that makes
-/// each server fail, or a disk that is absent, then costs little, and the requests wait.
+/// Pause after a failed start, doubled by each further one up to `LONGEST_PAUSE`: the cost is bounded if a request crashes every server, or if
+/// the disk is absent. Requests wait meanwhile.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long a server may take to continue with the device of the one before. A new process that shares a limited memory cgroup with the
-/// device's writers may wait for writeback to this very device, which only it could serve. It waits for the I/O of the former server,
-/// too, so the limit is longer than that wait.
+/// Limit of the time in which a server must take over its predecessor's device. It bounds a deadlock: a new process that shares a limited memory
+/// cgroup with the device's writers may wait for writeback to the device that it should serve. The new server also waits for its predecessor's
+/// I/O, so this limit exceeds that wait.
 const CONTINUE: Duration = attach::SOURCE_BUSY.saturating_add(Duration::from_secs(30));
 
-/// The least limit of a memory cgroup in which a second server finds room: each locks its reserve of 13 MiB or more, and the program.
+/// The smallest limit of a memory cgroup in which a second server is started: each locks a reserve of 13 MiB or more, and the program's text.
 const ROOM_FOR_TWO: u64 = 96 << 20;
 
-/// How long a server may take to end after the second signal: it gives its device up after 30 s without progress. One that was killed
-/// cannot end while one of its threads waits for writeback to the device.
+/// Limit of the time in which a server must end after the second signal. It exceeds the 30 s without progress after which the server itself
+/// gives its device up. A killed server cannot end while one of its threads waits for writeback to the device.
 const END: Duration = Duration::from_secs(40);
 
-/// How long killed servers may take to be gone.
+/// Limit of the time in which killed servers must disappear.
 const LAST_WAIT: Duration = Duration::from_secs(10);
 
 /// Starts this program again with the same arguments, restarts it when it dies, and returns the exit status with which this
@@ -143,12 +143,12 @@ fn pass_on(child: &Child, signal: Signal) {
 
 struct Supervisor {
     runtime: PathBuf,
-    /// Of mount points: `fuse` mounts the device's file here, under the name of its descriptor.
+    /// The directory of mount points: `fuse` mounts the device's file here, under the name of its descriptor.
     directory: PathBuf,
     signals: Signals,
     starter: Starter,
     keeps_standby: bool,
-    /// The server that serves, or is chosen to.
+    /// The server that serves the device, or will serve it.
     active: Option<Server>,
     /// The server that waits to take over.
     standby: Option<Server>,
@@ -159,13 +159,13 @@ struct Supervisor {
     kept: Vec<Kept>,
     /// The signal that requested the end.
     ending: Option<Signal>,
-    /// A second signal has asked the active server for its end.
+    /// A second signal requested the end of the active server.
     is_second: bool,
-    /// When a device is given up whose server does not continue, or does not end.
+    /// When the device is given up, if its server neither continues nor ends until then.
     until: Option<Instant>,
-    /// When the active server got its turn.
+    /// When the active server received the descriptor.
     began: Instant,
-    /// When the next server may start, or the standby take over.
+    /// When the next server may start, or the standby may take over.
     not_before: Option<Instant>,
     /// When another standby may start.
     standby_not_before: Option<Instant>,
@@ -362,7 +362,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes the attached device down: its users get errors, and processes that wait for it go on.
+    /// Removes the attached device: its users get errors, and processes that wait for it continue.
     fn give_up(&mut self, why: &str) {
         // First what ends every wait for the device: the system call allocates nothing that is charged to a cgroup.
         for kept in &self.kept {

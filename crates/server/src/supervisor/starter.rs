@@ -1,8 +1,8 @@
-//! The thread of a supervisor that starts servers, sends to them and prints.
+//! The supervisor's thread that starts servers, sends messages to them, and prints.
 //!
-//! For each of these the kernel allocates memory (a task, a socket's buffer, a page of a log file), and in a limited memory cgroup it may
-//! have the thread wait for writeback to the device that waits for a server. The supervisor's other thread does nothing of the kind: it
-//! can always give the device up, which ends that wait.
+//! For each of these the kernel allocates memory (a task, a socket's buffer, a page of a log file). In a limited memory cgroup the thread may then
+//! wait for writeback to a device without a server. The supervisor's main thread makes no such call, so it can always give the device up,
+//! which ends the wait.
 //!
 //! A server is the child of this thread, which ends with the process: `PR_SET_PDEATHSIG` depends on that.
 
@@ -33,15 +33,15 @@ pub(super) struct Kept {
 /// A server that waits for its turn, or serves.
 pub(super) struct Server {
     pub(super) child: Child,
-    /// Takes the server's messages, and sends to it.
+    /// Receives the server's messages, and sends to it.
     pub(super) socket: Arc<UnixDatagram>,
-    /// Its memory is reserved; it waits for its turn, or has had it.
+    /// The server has reserved its memory; it waits for the descriptor, or has received it.
     pub(super) is_ready: bool,
 }
 
 enum Job {
     Start,
-    /// Let that server serve, with these descriptors.
+    /// Sends these descriptors to a server, which then serves.
     Give(Arc<UnixDatagram>, Vec<Kept>),
     Print(String),
 }
@@ -55,7 +55,7 @@ pub(super) struct Starter {
 }
 
 impl Starter {
-    /// To be called once the signals are blocked: servers inherit that.
+    /// Call this after the signals are blocked: servers inherit the signal mask.
     pub(super) fn new() -> io::Result<Self> {
         let ((jobs, waiting), (done, started)) = (channel(), channel());
         let bell = Arc::new(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?);
@@ -73,7 +73,7 @@ impl Starter {
                         let descriptors =
                             kept.iter().map(|kept| (kept.name.as_str(), kept.descriptor.as_fd()));
                         if let Err(error) = give(&socket, descriptors) {
-                            say!("a server takes no message ({error})");
+                            say!("cannot send to a server: {error}");
                         }
                     }
                     Job::Print(text) => say!("{text}"),

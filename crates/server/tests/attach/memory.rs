@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use crate::Place;
 use crate::common::{Served, run};
 
-/// How long the writer, or anything else that a test waits for, may take. Each run takes 0.2 to 5 s.
+/// Limit of each wait of these tests. A run takes 0.2 to 5 s.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Removes the cgroup `$0` once its standard input ends, and what is left there and below the mount points `$1`: only if this process
@@ -153,7 +153,7 @@ fn has_standby(server: &Served) -> bool {
 
 /// Kills servers whose memory cgroup is full of dirty pages of their own device, with or without a second server that waits. Each time
 /// the next server continues, or the second signal ends everything. Returns how often it continued.
-fn kill_beside_writers(place: &Place, (parent, file): (&Path, &str), writers: usize, standby: bool) -> u32 {
+fn kill_with_writers_in_the_cgroup(place: &Place, (parent, file): (&Path, &str), writers: usize, standby: bool) -> u32 {
     let kills: u32 = std::env::var("DWELL_KILLS").map_or(4, |kills| kills.parse().unwrap());
     let group = Group::new(place, parent, file, 128);
     let disk = place.join("disk");
@@ -261,11 +261,11 @@ fn a_writer_in_the_servers_memory_cgroup_does_not_block_it() {
 /// A regression: a server that was restarted in the cgroup of a writer waited for writeback that only it could finish, and so did its
 /// supervisor.
 #[test]
-fn a_server_killed_beside_writers_in_its_memory_cgroup_continues_or_its_device_is_given_up() {
+fn after_a_kill_in_a_full_memory_cgroup_the_next_server_continues_or_the_device_is_given_up() {
     let Some(place) = Place::on_disk(&["dd"]) else { return };
     for (parent, file) in controllers() {
         for (writers, standby) in [(1, true), (4, true), (4, false)] {
-            let continued = kill_beside_writers(&place, (&parent, file), writers, standby);
+            let continued = kill_with_writers_in_the_cgroup(&place, (&parent, file), writers, standby);
             eprintln!("{file}, writers: {writers}, standby: {standby}: continued after {continued} kills");
         }
     }

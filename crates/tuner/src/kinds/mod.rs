@@ -1,10 +1,10 @@
-//! Kinds of load: which scheduler serves windows of similar requests best, in whatever order they arrive.
+//! Kinds of load: learns the best scheduler for windows of similar requests, regardless of the order of requests.
 //!
 //! # Idea
 //! IOAnalyzer stores the metric for the window's cluster, and leaves unknown windows to one bandit. Both go wrong with synchronous processes.
 //! There the scheduler decides how much is requested, and in which order, so that one load forms other clusters under each scheduler, and no
 //! cluster learns about all of them; and the bandit compares one scheduler's phase of a program with another's. Here windows are classified by
-//! their [`Shape`], which hardly depends on the scheduler, and each kind remembers what every scheduler gave.
+//! their [`Shape`], which hardly depends on the scheduler, and each kind stores the values of every scheduler.
 //!
 //! # Order of decisions
 //! [`Kinds::window`] reads top to bottom:
@@ -15,16 +15,16 @@
 //!    forgotten](Kinds::revoke), unless it was the scheduler's first.
 //! 4. The window is compared with [the last one before the switch](switch_history); see [`Kinds::compare`].
 //! 5. Its value is [credited](credit) to the schedulers that served the kind.
-//! 6. An unfinished trial goes on.
+//! 6. An unfinished trial continues.
 //! 7. A kind with fewer than [`YOUNG`] windows is served like the kind before it: a trial may have produced it.
-//! 8. Otherwise the kind says [which scheduler is used](Kind::choose) and [which is tried](Kind::trial). Between two trials is a window to
-//!    compare with, unless the scheduler that was tried is better.
+//! 8. Otherwise the kind selects [the scheduler to use](Kind::choose) or [a scheduler to try](Kind::trial). Between two trials there is a window
+//!    for comparison, unless the tried scheduler is better.
 //!
-//! [`keeping`] has what is saved and edited by hand, [`exchange`] what hosts share.
+//! [`keeping`] saves the state, and edits it for `dwell patterns`; [`exchange`] shares it between hosts.
 //!
 //! # Not for
 //! Loads that differ only in their rate: they have the same shape. Loads that change in each window: nothing is predicted, and a window is
-//! served by what was best for the one before.
+//! served by the best scheduler for the one before.
 
 mod autocorrelation;
 mod credit;

@@ -1,20 +1,20 @@
 //! The significance test: whether any scheduler is better than `none` on this device.
 //!
 //! # Idea
-//! On a device without seeks and with no processes to separate, no scheduler is better than `none`, which costs the least; every trial and switch
-//! there is a loss. A decider cannot find that out, because it compares single trials, which may be chance. The test measures every arm in
+//! On a device without seeks and without competing processes, no scheduler is better than `none`, which costs the least; every trial and switch is a
+//! loss. A decider cannot detect that, because it compares single trials, whose differences may be chance. The test measures every arm in
 //! *blocks*, forwards and then backwards, and compares it with `none` of the same block, so that changes of the load or the machine affect both.
 //! Blocks are compared only within one kind of load: see `blocks`.
 //!
 //! # Order of decisions
 //! After each block, by the gains over `none` so far for this kind of load:
 //! 1. An arm that is much worse is left out of later blocks.
-//! 2. An arm that is twice as good in each of the first two blocks, or better beyond chance after three: the choice matters, and the decider chooses.
-//! 3. The gains are known well enough, or there were enough blocks, and no arm is better: standby under `none`.
+//! 2. An arm is twice as good in each of the first two blocks, or significantly better after three: the choice matters, and the decider chooses.
+//! 3. The confidence intervals are narrow enough, or there were enough blocks, and no arm is better: standby under `none`.
 //! 4. There were enough blocks, but the load changed too often to complete them: the decider chooses.
 //!
-//! Where the choice matters the test is repeated after many windows, or sooner if the decider knows of no gain over `none`. The paper has no
-//! such test and always goes on trying.
+//! Where the choice matters, the test is repeated after many windows, or sooner if the decider has measured no gain over `none`. The paper has no
+//! such test; its trials never end.
 
 mod blocks;
 
@@ -50,9 +50,9 @@ pub struct SignificanceTest {
     arms: usize,
     /// Consecutive negative results.
     standbys: u32,
-    /// Consecutive repetitions because the decider knew of no gain.
+    /// Consecutive repetitions because the decider had measured no gain.
     doubts: u32,
-    /// Loads for which no choice mattered.
+    /// Loads for which the test was negative.
     known: Known,
     state: State,
 }
