@@ -1,4 +1,4 @@
-//! Commands of the documentation, run. Each must be on one of the pages, so that a page cannot drift away from what is tested.
+//! Runs commands of the documentation. Each must be on its page, so that page and test stay equal.
 
 use std::fs;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn commands_of_the_documentation_succeed() {
 
 /// Blocks of `$ dwell ...` followed by the output, which virtual time repeats to the digit.
 #[test]
-fn the_output_on_a_page_is_what_the_command_prints() {
+fn the_output_on_a_page_equals_the_output_of_the_command() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = root.join("docs/compare.md");
     let text = fs::read_to_string(&page).unwrap_or_else(|error| panic!("{}: {error}", page.display()));

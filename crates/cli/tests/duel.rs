@@ -1,4 +1,4 @@
-//! A small duel on the kernel that is here, and what is left of one: nothing, however it ends.
+//! A small duel on this kernel, and its cleanup in every case.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Loop devices are the machine's: one test at a time counts them.
 static MACHINE: Mutex<()> = Mutex::new(());
 
-/// The machine to oneself, if duels can be held on it; says so if not.
+/// Exclusive use of the machine for a duel; `None`, with a message, if it cannot run duels.
 fn machine() -> Option<MutexGuard<'static, ()>> {
     let nodes = ["/dev/fuse", "/dev/loop-control"].iter().all(|node| Path::new(node).exists());
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -29,7 +29,7 @@ fn duel(arguments: &[&str]) -> Command {
     command
 }
 
-/// What belongs to the duel of that process and should not be there when it is over.
+/// Mounts, loop devices and files of that process's duel, none of which may remain after it.
 fn left_of(pid: u32) -> Vec<String> {
     let mark = format!("dwell-duel-{pid}");
     let mut left = Vec::new();
@@ -75,7 +75,7 @@ fn finish(child: Child) -> (u32, Output) {
 
 /// In the middle of tearing down, that would leave the rest standing.
 #[test]
-fn a_helper_whose_words_nobody_reads_goes_on() {
+fn a_helper_with_closed_outputs_continues() {
     let (unread, errors) = std::os::unix::net::UnixStream::pair().unwrap();
     drop(unread);
     let mut helper = Command::new(env!("CARGO_BIN_EXE_dwell"));
@@ -110,7 +110,7 @@ fn schedulers_are_compared_and_nothing_is_left() {
             let entry = entry.unwrap();
             entry["megabytes_per_second"]["median"].as_f64().unwrap()
         };
-        // Some fifty times on a quiet machine; other work beside this makes every wait a gamble.
+        // About fifty times on a quiet machine; with other load, waits vary too much for an assertion.
         assert!(rate("stream(deadline)") > 1.5 * rate("kernel:mq-deadline"), "{comparison}");
     }
     nothing_left(pid);
@@ -184,7 +184,7 @@ fn a_job_of_fio_ends_when_the_duel_is_interrupted() {
 }
 
 #[test]
-fn a_job_that_is_not_there_is_told_before_anything_is_run() {
+fn a_missing_job_file_is_reported_before_a_run() {
     let (_, output) = finish(duel(&["-b", "par-read", "--job", "/nonexistent.fio"]).spawn().unwrap());
     assert_eq!(output.status.code(), Some(6));
     assert!(output.stdout.is_empty() && String::from_utf8_lossy(&output.stderr).contains("/nonexistent.fio"));

@@ -51,7 +51,7 @@ impl Served {
         self.directory.join(name).to_str().unwrap().to_owned()
     }
 
-    /// Reads so many pages past the page cache.
+    /// Reads this many pages with direct I/O.
     fn read(&self, pages: u64) {
         #[repr(align(4096))]
         struct Page([u8; 4096]);
@@ -82,7 +82,7 @@ impl Drop for Served {
 }
 
 #[test]
-fn an_attached_device_knows_its_askers_only_if_it_is_told_to_look() {
+fn processes_are_identified_only_with_identify() {
     let own = std::process::id().to_string();
     let Some(hidden) = Served::new("hidden", &[]) else { return };
     hidden.read(100);
@@ -96,7 +96,7 @@ fn an_attached_device_knows_its_askers_only_if_it_is_told_to_look() {
 
 /// Under an emulated drive as well as by itself.
 #[test]
-fn what_is_in_use_is_served_if_that_is_said_twice() {
+fn a_device_in_use_is_served_if_the_option_is_given_twice() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("live-used-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
     let (file, socket) = (directory.join("disk"), format!("unix:{}", directory.join("sock").display()));
@@ -142,7 +142,7 @@ fn a_second_signal_gives_up_on_users_and_takes_the_device_down() {
 }
 
 #[test]
-fn what_is_recorded_is_what_compare_reads() {
+fn compare_reads_a_recording_of_record() {
     let Some(served) = Served::new("recorded", &[]) else { return };
     let recording = served.file("io.trace.gz");
     let node = served.node.to_str().unwrap();
@@ -197,7 +197,7 @@ fn a_profile_may_go_into_a_pipe() {
 }
 
 #[test]
-fn a_profile_is_written_and_told_to_schedulers() {
+fn a_profile_is_written_and_given_to_schedulers() {
     let Some(served) = Served::new("profiled", &[]) else { return };
     let scheduler = Path::new("/sys/block").join(served.node.file_name().unwrap()).join("queue/scheduler");
     let before = fs::read_to_string(&scheduler).unwrap();
@@ -220,9 +220,9 @@ fn a_profile_is_written_and_told_to_schedulers() {
     assert_eq!(output.status.code(), Some(6), "{}", words(&output));
 }
 
-/// Whose file system is on the loop device would be disturbed as by a switch of the disk that it is on.
+/// A switch would disturb the users of the loop device above, so the device below counts as in use.
 #[test]
-fn what_a_loop_device_stands_on_is_held() {
+fn a_device_below_a_loop_device_is_in_use() {
     let Some(served) = Served::new("held", &[]) else { return };
     let node = served.node.to_str().unwrap();
     let losetup = |arguments: &[&str]| Command::new("losetup").args(arguments).output().unwrap();
@@ -242,7 +242,7 @@ fn what_a_loop_device_stands_on_is_held() {
     losetup(&["--detach", &above]);
     assert_eq!(refused.status.code(), Some(2), "{}", words(&refused));
     assert!(words(&refused).contains("is mounted or held"), "{}", words(&refused));
-    // Whoever looks at new devices may keep it for a moment.
+    // Programs that probe new devices may hold it for a moment.
     let again = (0..40).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         measure().status.success()
@@ -250,10 +250,10 @@ fn what_a_loop_device_stands_on_is_held() {
     assert!(again, "{}", words(&measure()));
 }
 
-/// Whatever database and status they keep: of two tuners each would take the other for somebody who changes schedulers, as they would a
-/// profile; and what is changed by hand would be written over.
+/// Independent of their databases and status files: each of two tuners would take the other's switches for those of another program, likewise those of a
+/// profile; and a tuner would overwrite manual changes of its state.
 #[test]
-fn beside_a_tuner_nobody_tunes_nor_measures_nor_changes_what_was_learned() {
+fn a_running_tuner_excludes_tune_profile_and_patterns() {
     let Some(served) = Served::new("beside", &[]) else { return };
     let node = served.node.to_str().unwrap();
     let tuner = |place: &str, time: &str| {
@@ -311,9 +311,9 @@ fn beside_a_tuner_nobody_tunes_nor_measures_nor_changes_what_was_learned() {
     assert!(forgotten.status.success(), "{}", words(&forgotten));
 }
 
-/// `dwell serve ... | head -1`: who wanted to know the device's name knows it.
+/// `dwell serve ... | head -1`: the reader exits after the line with the device's name.
 #[test]
-fn a_server_whose_words_nobody_reads_serves_to_its_end() {
+fn a_server_with_closed_outputs_continues() {
     let directory =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("live-unread-{}", std::process::id()));
     fs::create_dir_all(&directory).unwrap();
@@ -325,7 +325,7 @@ fn a_server_whose_words_nobody_reads_serves_to_its_end() {
     let mut server = server.spawn().unwrap();
     drop(server.stdout.take());
     let ctl = |order: &str| dwell(&["ctl", control.to_str().unwrap(), order]).output().unwrap();
-    // It listens before it says so.
+    // The server listens before it prints its address.
     let asked = (0..100).map(|_| ctl("show")).find(|output| {
         std::thread::sleep(std::time::Duration::from_millis(50));
         output.status.success()

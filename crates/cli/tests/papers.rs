@@ -46,7 +46,7 @@ fn over(experiment: &str, scale: &str, figure: &str, of: &str, over: &str) -> f6
 }
 
 #[test]
-fn anticipation_saves_a_read_beside_a_streaming_write() {
+fn anticipation_helps_a_read_during_a_streaming_write() {
     // 12.6 in the mails.
     let ratio = over("streaming-write-vs-streaming-read", "0.1", "execution_time", "deadline", "as");
     assert!(ratio > 6.0, "deadline over as: {ratio:.1}");
@@ -90,7 +90,7 @@ fn tagging_costs_less_than_a_hundredth() {
 }
 
 #[test]
-fn what_is_finished_is_not_run_again() {
+fn finished_runs_are_not_repeated() {
     let directory = std::env::temp_dir().join(format!("dwell-results-{}", std::process::id()));
     let run = || {
         let output = Command::new(env!("CARGO_BIN_EXE_dwell"))
@@ -125,7 +125,7 @@ fn what_is_finished_is_not_run_again() {
     assert_eq!(before, after, "nothing was written again");
 }
 
-/// Metadata may be thrown away between its arrival and the moment at which who waited for it goes on: no device failed.
+/// Metadata may be evicted between its arrival and the wake-up of the process that waited for it; that is no failure of the device.
 #[test]
 fn a_metadata_storm_with_little_memory_comes_to_its_end() {
     let output = Command::new(env!("CARGO_BIN_EXE_dwell"))

@@ -169,7 +169,7 @@ fn writes_need_permission_and_a_device_that_nothing_uses() {
 }
 
 #[test]
-fn what_the_device_lacks_is_refused() {
+fn schedulers_that_the_device_lacks_are_rejected() {
     let Some(looped) = Looped::new("refused") else { return };
     let recording = looped.recording();
     let output = dwell(&["replay", &recording, &looped.node, "--here", "-s", "no-such", "-q"]);

@@ -1,4 +1,4 @@
-//! The HTML report of `compare`: its parts, its size, and, where Chromium is installed, what a browser makes of it.
+//! The HTML report of `compare`: its parts, its size, and, where Chromium is installed, the page in a browser.
 
 use std::fs;
 use std::path::{Path, PathBuf};

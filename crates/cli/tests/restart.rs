@@ -85,7 +85,7 @@ fn until(what: &str, supervised: &Supervised, mut holds: impl FnMut() -> bool) {
 }
 
 /// A regression: a restarted server read its configuration again, which may be on the device that waits for this server, or have changed.
-/// A FIFO without a writer blocks whoever opens it, as such a device does.
+/// A FIFO without a writer blocks its reader, as such a device does.
 #[test]
 fn a_restarted_server_opens_no_file_of_its_configuration() {
     let mut supervised = Supervised::new();

@@ -1,4 +1,4 @@
-//! `dwell run` from outside: scripts that are wrong, and what a script's run says.
+//! `dwell run` as a program: invalid scripts, and the output of a run.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -16,7 +16,7 @@ fn script(name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// What is said of a script that is refused.
+/// The error for a rejected script.
 fn refusal(name: &str, text: &str) -> String {
     let path = script(name, text);
     let output = dwell(&["run", &path.to_string_lossy(), "-s", "noop"]);
@@ -39,7 +39,7 @@ fn the_script_of_the_documentation_runs() {
 }
 
 #[test]
-fn a_file_that_nobody_makes_is_told_with_its_line() {
+fn a_missing_file_is_reported_with_its_line() {
     let said = refusal(
         "nobody",
         "about = \"x\"\n[[process]]\nname = \"cat\"\nsteps = [{ read = { file = \"/none\" } }]\n",
@@ -58,7 +58,7 @@ fn a_step_or_a_field_that_is_misspelt_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn a_barrier_that_nobody_leaves_is_told_with_its_line() {
+fn an_incomplete_barrier_is_reported_with_its_line() {
     let said = refusal(
         "barrier",
         "about = \"x\"\n[[process]]\nname = \"p\"\nsteps = [{ meet = { at = 1, members = 2 } }]\n",
@@ -74,7 +74,7 @@ fn a_file_system_too_small_for_its_files_is_refused() {
     assert!(said.contains(":3: image: /big: no space left"), "{said}");
 }
 
-/// What a run that cannot go on says.
+/// The error of a run that cannot continue.
 fn failure(name: &str, text: &str) -> String {
     let path = script(name, text);
     let output = dwell(&["run", &path.to_string_lossy(), "-s", "noop"]);
@@ -84,7 +84,7 @@ fn failure(name: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_writer_that_fills_the_file_system_is_told_with_its_line() {
+fn a_full_file_system_is_reported_with_its_line() {
     let text = "about = \"x\"\nmachine = \"pc-2003\"\ndrive = \"maxtor-20gb\"\n[[on-disk]]\nfile = \"/big\"\nbytes = \"19 GB\"\n\
         [[process]]\nname = \"dd\"\nsteps = [\n    { think = \"1 ms\" },\n    { write = { file = \"/out\", bytes = \"2 GB\" } },\n]\n";
     let said = failure("full", text);
@@ -93,7 +93,7 @@ fn a_writer_that_fills_the_file_system_is_told_with_its_line() {
 }
 
 #[test]
-fn barriers_that_wait_for_each_other_are_told_with_a_line() {
+fn a_deadlock_of_barriers_is_reported_with_a_line() {
     let meet = |at: u32| format!("{{ meet = {{ at = {at}, members = 2 }} }}");
     let process = |name: &str, first, then| {
         format!("[[process]]\nname = \"{name}\"\nsteps = [\n    {},\n    {},\n]\n", meet(first), meet(then))
@@ -103,9 +103,9 @@ fn barriers_that_wait_for_each_other_are_told_with_a_line() {
     assert!(said.contains(": a (line 5), b (line 11)"), "{said}");
 }
 
-/// Somebody who reads for ever beside them does not hide it.
+/// A process that reads forever does not hide the deadlock.
 #[test]
-fn barriers_that_wait_for_each_other_beside_a_busy_process_are_noticed() {
+fn a_deadlock_is_detected_while_another_process_is_busy() {
     let meet = |at: u32| format!("{{ meet = {{ at = {at}, members = 2 }} }}");
     let process =
         |name: &str, steps: String| format!("[[process]]\nname = \"{name}\"\nsteps = [\n    {steps},\n]\n");
@@ -119,7 +119,7 @@ fn barriers_that_wait_for_each_other_beside_a_busy_process_are_noticed() {
 }
 
 #[test]
-fn memory_below_what_a_kernel_needs_is_refused() {
+fn memory_below_the_kernels_minimum_is_rejected() {
     let text = "about = \"x\"\nmachine = \"pc-2003\"\n[change]\nmemory = \"16 MiB\"\n[[process]]\nname = \"p\"\nsteps = [{ think = \"1 s\" }]\n";
     let said = refusal("memory", text);
     assert!(said.contains(":4: machine `pc-2003`: memory.taken-mib: at least 4 MiB"), "{said}");
@@ -146,7 +146,7 @@ steps = [{ write = { file = "/out", bytes = "8 MiB", fsync = true } }]
 "#;
 
 #[test]
-fn a_run_tells_what_each_process_saw_and_writes_a_report() {
+fn a_run_prints_each_process_and_writes_a_report() {
     let path = script("readers", TWO_READERS);
     let page = path.with_extension("html");
     let output = dwell(&[

@@ -1,4 +1,4 @@
-//! What `--json` prints has the committed schemas (packaging/schemas), and the dashboard has metrics that exist.
+//! The output of `--json` matches the committed schemas (packaging/schemas), and the dashboard has metrics that exist.
 //!
 //! `DWELL_BLESS=1 cargo test -p dwell-cli --test schemas` writes the schemas anew.
 
@@ -150,7 +150,7 @@ fn ctl_show() {
 }
 
 #[test]
-fn a_schema_rejects_what_it_does_not_describe() {
+fn a_schema_rejects_undescribed_fields() {
     let of =
         schema::derived("x", "x", &[json!({"a": 1, "b": [1.5, null]}), json!({"a": 2, "b": [], "c": "x"})]);
     let problems = |value: Value| schema::problems(&of, &value, "x");

@@ -27,7 +27,7 @@ fn succeeds(program: &mut Command) -> bool {
     program.output().is_ok_and(|output| output.status.success())
 }
 
-/// What must happen within a minute.
+/// Waits until a condition holds, at most a minute.
 fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -100,7 +100,7 @@ impl Served {
             .unwrap()
     }
 
-    /// What `ctl show` has of an account.
+    /// The account's state from `ctl show`.
     fn account(&self, name: &str) -> Option<Value> {
         let output = dwell().arg("ctl").arg(self.control()).args(["show", "--json"]).output().unwrap();
         let state: Value = serde_json::from_slice(&output.stdout).ok()?;

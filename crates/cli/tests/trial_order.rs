@@ -168,7 +168,7 @@ fn fixed(programs: Programs, arm: usize) -> Vec<f64> {
     (0..WINDOWS).map(|_| run.window().performance.bandwidth).collect()
 }
 
-/// The same under a tuner that finds `none` in use, and what it reported.
+/// The same under a tuner that starts with `none` in use; also returns the tuner's lines.
 fn tuned(programs: Programs) -> (Vec<f64>, Vec<String>) {
     let names: Vec<String> = ARMS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let current = Rc::new(RefCell::new(0));

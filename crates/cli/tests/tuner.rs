@@ -21,15 +21,15 @@ fn fails(arguments: &[&str], code: i32, said: &str) {
 }
 
 #[test]
-fn what_cannot_be_tuned_is_said() {
+fn devices_that_cannot_be_tuned_are_reported() {
     fails(&["tune", "/dev/nosuch", "--dry-run"], 2, "/dev/nosuch");
     fails(&["advise", "/dev/null"], 2, "is no block device");
     fails(&["tune", "/dev/null", "--command", "true", "--metric", "iops"], 2, "cannot be used with");
 }
 
-/// Issue 29, finding 2: `tune` restored settings from every file beside its database, whoever had placed it, and wrote to any path in it.
+/// Regression: `tune` restored settings from every file next to its database, independent of the file's owner, and wrote to any path in the file.
 #[test]
-fn a_file_planted_beside_the_database_is_not_restored() {
+fn a_planted_settings_file_is_not_restored() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("planted-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("made");
     let victim = directory.join("victim");
@@ -50,7 +50,7 @@ fn a_file_planted_beside_the_database_is_not_restored() {
 }
 
 #[test]
-fn a_database_that_is_not_there_or_none_is_said() {
+fn a_missing_or_invalid_database_is_reported() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let absent = directory.join("absent");
     let absent = absent.to_str().expect("UTF-8");
@@ -69,13 +69,13 @@ fn a_database_that_is_not_there_or_none_is_said() {
 }
 
 #[test]
-fn what_is_to_be_shown_or_forgotten_is_asked_for_with_all_its_ways() {
+fn show_and_forget_need_a_cluster_or_a_kind() {
     fails(&["patterns", "show"], 2, "<CLUSTER|--kind <N>>");
     fails(&["patterns", "forget"], 2, "<CLUSTER|--kind <N>|--all>");
     fails(&["patterns", "forget", "3", "--all"], 2, "cannot be used with");
 }
 
-/// What is learned of one reader under `none`, and two clusters.
+/// The state after one reader under `none`, and two clusters.
 fn learned() -> State {
     let names = ["none", "bfq"].map(str::to_owned).to_vec();
     let parameters = Parameters::default();
@@ -162,7 +162,7 @@ fn hosts_share_what_they_have_learned() {
 }
 
 #[test]
-fn what_was_learned_is_told_to_programs() {
+fn patterns_have_json_output() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let file = directory.join(format!("shown-{}", std::process::id()));
     Database::open(&file).unwrap().save("disk", &learned(), 0).unwrap();
@@ -199,7 +199,7 @@ fn what_was_learned_is_told_to_programs() {
 }
 
 #[test]
-fn what_was_learned_by_several_metrics_is_chosen_from_by_name() {
+fn a_database_with_several_metrics_needs_metric() {
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let file = directory.join(format!("metrics-{}", std::process::id()));
     let path = file.to_str().expect("UTF-8");
@@ -242,6 +242,6 @@ fn what_was_learned_by_several_metrics_is_chosen_from_by_name() {
 }
 
 #[test]
-fn an_experiment_that_does_not_exist_is_said_with_those_that_do() {
+fn an_unknown_experiment_is_reported_with_the_known_ones() {
     fails(&["reproduce", "ioanalyzer", "--only", "nosuch"], 2, "2 LKR + 2 HD");
 }

@@ -1,4 +1,4 @@
-//! What runs of several schedulers come to.
+//! Results of several schedulers.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn a_comparison_is_one_json_object() {
 }
 
 #[test]
-fn a_report_tells_of_each_process_and_what_columns_mean() {
+fn a_report_has_each_process_and_the_meaning_of_columns() {
     let directory = Directory::new("processes-in-report");
     let page = directory.path("out.html");
     prints(&["compare", SMALL, "-s", "noop", "-s", "cfq", "--report", &page, "--quiet"]);
@@ -86,7 +86,7 @@ fn below_the_table_is_why_the_first_and_the_last_are_where_they_are() {
     assert_eq!(last_two[0].split_once(": ").expect("why").1, alone(&words(&["noop"])));
 }
 
-/// What noop did, as the only scheduler.
+/// The result of noop as the only scheduler.
 fn alone(words: &str) -> &str {
     let line = words.lines().last().unwrap_or_default();
     line.strip_prefix("noop: ").unwrap_or_else(|| panic!("{words}"))
@@ -176,7 +176,7 @@ fn runs_that_all_failed_are_a_failure() {
 
 /// Many requests of one process in flight at once may be served in any order, by a scheduler or by the drive.
 #[test]
-fn nobody_is_faster_than_the_physical_limit_with_many_requests_in_flight() {
+fn no_scheduler_exceeds_the_physical_limit_with_many_requests_in_flight() {
     let directory = Directory::new("in-flight");
     let job = "[reader]\nioengine=libaio\niodepth=64\nrw=randread\nsize=400g\nio_size=2m\n";
     let job = directory.file("job.fio", job);
@@ -186,9 +186,9 @@ fn nobody_is_faster_than_the_physical_limit_with_many_requests_in_flight() {
     }
 }
 
-/// Reads that a process waits for, and writes that nobody does, run beside each other.
+/// Reads for which the process waits, and writes for which it does not, at the same time.
 #[test]
-fn what_a_process_does_at_the_same_time_is_not_added_up() {
+fn concurrent_requests_of_a_process_are_not_added_up() {
     let directory = Directory::new("beside");
     let mut text = "# dwell recording 1\n".to_owned();
     for second in 0..10_u64 {
@@ -226,7 +226,7 @@ fn latencies_of_reads_writes_and_processes_have_a_median() {
 }
 
 #[test]
-fn what_has_no_head_is_not_said_to_have_moved_one() {
+fn a_drive_without_a_head_has_no_head_travel() {
     let directory = Directory::new("headless");
     let file = directory.path("report.html");
     let on = |drive: &str| {
@@ -246,7 +246,7 @@ fn what_has_no_head_is_not_said_to_have_moved_one() {
 }
 
 #[test]
-fn a_jobs_priority_class_is_heard_on_the_modelled_machine_too() {
+fn a_jobs_priority_class_has_an_effect_on_the_modelled_machine() {
     let directory = Directory::new("class");
     let text = "[global]\nrw=randread\nsize=64m\nio_size=400k\ndirect=1\n[idle]\nprioclass=3\n[first]\nprioclass=1\n";
     let job = directory.file("job.fio", text);

@@ -1,4 +1,4 @@
-//! What is served, and what is refused before anything is touched.
+//! Served devices, and errors before anything is changed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::{Directory, dwell, fails, words};
 
 #[test]
-fn a_service_manager_hears_when_a_device_is_served() {
+fn the_service_manager_is_notified_when_a_device_is_served() {
     let directory = Directory::new("notify");
     let (listens, nbd) = (directory.path("notify"), format!("unix:{}", directory.path("nbd")));
     let listener = UnixDatagram::bind(&listens).expect("a socket");
@@ -42,7 +42,7 @@ fn a_service_manager_hears_when_a_device_is_served() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_with_a_word_and_leaves_nothing() {
+fn a_rejected_device_leaves_nothing_behind() {
     let directory = Directory::new("unserved");
     let socket = format!("unix:{}", directory.path("socket"));
     let serve = |more: &[&str], code: i32, said: &[&str]| {
@@ -53,14 +53,14 @@ fn what_cannot_be_served_is_refused_with_a_word_and_leaves_nothing() {
     serve(&["--memory", "--size", "1M", "-s", "array-stream(deadline)"], 2, &["members of an array"]);
     serve(&["--memory", "--size", "1M", "-s", "afq"], 2, &["dwell run"]);
     let refused = dwell(&["serve", "--nbd", &socket, "--memory", "--size", "1M", "-s", "afq"]);
-    assert!(!words(&refused.stderr).contains("are served"), "nothing is");
-    // To require a drive says nothing beside what conflicts with one.
+    assert!(!words(&refused.stderr).contains("serving"), "a rejected device is not served");
+    // The conflict with --memory is reported although --drive, which the option requires, is missing.
     for option in [&["--speed", "10"][..], &["--discard-data"]] {
         let output = dwell(&[&["serve", "--nbd", &socket, "--memory", "--size", "1M"], option].concat());
         let error = words(&output.stderr);
         assert!(output.status.code() == Some(2) && error.contains("cannot be used with"), "{error}");
     }
-    // What an option would do nothing for; without that the scheduler is what is refused.
+    // Options without effect here. Without the option, the scheduler is rejected.
     for (option, said) in [
         (&["--memory", "--size", "1M", "--attach", "--connections", "3", "-s", "afq"][..], "--nbd"),
         (&["--nbd", &socket, "--drive", "wd5000aaks", "--poll", "1ms", "-s", "afq"], "cannot be used with"),
@@ -101,7 +101,7 @@ fn a_server_says_which_port_it_was_given() {
 }
 
 #[test]
-fn whoever_lacks_a_capability_is_told_which_as_not_permitted() {
+fn a_missing_capability_is_named_and_exits_with_5() {
     let serve = [env!("CARGO_BIN_EXE_dwell"), "serve", "--memory", "--size", "1MiB", "--attach"];
     let mut program = Command::new("setpriv");
     if rustix::process::geteuid().is_root() {
@@ -134,7 +134,7 @@ fn a_devices_bare_name_is_answered_with_its_node() {
 }
 
 #[test]
-fn what_takes_no_time_is_refused() {
+fn durations_of_zero_are_rejected() {
     let nothing = "must be greater than 0";
     fails(&["record", "/dev/nosuch", "-o", "x.trace", "--for", "0s"], 2, &["--for: ", nothing]);
     fails(&["profile", "/dev/nosuch", "-o", "x.toml", "--each", "0s"], 2, &["--each: ", nothing]);

@@ -1,10 +1,10 @@
-//! The program from outside: what it prints, where it writes, and which exit code says what went wrong.
+//! Tests of the program: its output, its files and its exit codes.
 
 mod comparison;
 mod devices;
 mod names;
+mod output;
 mod recordings;
-mod telling;
 
 use std::fs;
 use std::io::Write;
@@ -25,7 +25,7 @@ fn words(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("output is UTF-8")
 }
 
-/// What a run that must succeed prints.
+/// The standard output of a run that must succeed.
 #[track_caller]
 fn prints(arguments: &[&str]) -> String {
     let output = dwell(arguments);
@@ -33,7 +33,7 @@ fn prints(arguments: &[&str]) -> String {
     words(&output.stdout)
 }
 
-/// What a run that must succeed prints when `text` comes on its standard input.
+/// The standard output of a run that must succeed with `text` on its standard input.
 #[track_caller]
 fn dwell_reads(text: &str, arguments: &[&str]) -> String {
     let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
@@ -52,15 +52,15 @@ fn prints_json(arguments: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{arguments:?}: {error}"))
 }
 
-/// A run that must end with `code`, nothing on standard output, and one line of error that holds all of `said`.
+/// A run that must end with `code`, nothing on standard output, and one line of error that contains all `parts`.
 #[track_caller]
-fn fails(arguments: &[&str], code: i32, said: &[&str]) {
+fn fails(arguments: &[&str], code: i32, parts: &[&str]) {
     let output = dwell(arguments);
     let error = words(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
     assert!(output.stdout.is_empty(), "{arguments:?}: results beside an error");
     assert_eq!(error.lines().filter(|line| line.starts_with("dwell: ")).count(), 1, "{error}");
-    for part in said {
+    for part in parts {
         assert!(error.contains(part), "{arguments:?}: '{part}' is not in: {error}");
     }
 }

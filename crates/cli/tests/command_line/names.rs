@@ -1,4 +1,4 @@
-//! Schedulers, tunables and drives by name, and what is told of them.
+//! Schedulers, tunables and drives by name, and their descriptions.
 
 use std::fs;
 use std::io::Write;
@@ -30,7 +30,7 @@ fn a_name_that_nothing_has_is_answered_with_the_nearest_one() {
 }
 
 #[test]
-fn a_wrong_name_is_told_before_a_recording_is_read() {
+fn a_wrong_name_is_reported_before_a_recording_is_read() {
     let directory = Directory::new("names-first");
     let unreadable = directory.file("empty.trace", "");
     fails(&["compare", &unreadable, "-s", "deadlin"], 2, &["did you mean 'deadline'?"]);
@@ -89,7 +89,7 @@ fn a_schedulers_name_in_full_and_its_page_of_toml_are_names_like_any_other() {
 }
 
 #[test]
-fn drives_are_told_to_programs_as_to_people() {
+fn drives_have_json_output() {
     let list = prints_json(&["drives", "list", "--json"]);
     assert_eq!(list["schema_version"], 1);
     let drives = list["drives"].as_array().expect("a list");
@@ -106,7 +106,7 @@ fn drives_are_told_to_programs_as_to_people() {
 }
 
 #[test]
-fn drives_are_listed_and_what_is_shown_can_be_used() {
+fn drives_are_listed_and_a_shown_description_can_be_used() {
     assert!(prints(&["drives", "list"]).contains("wd5000aaks"));
     assert_eq!(prints(&["drives"]), prints(&["drives", "list"]));
     let directory = Directory::new("drives");
@@ -129,9 +129,9 @@ fn a_measured_trace_may_be_compressed() {
     assert_eq!(validate(&path), validate(&plain));
 }
 
-/// A drive of three files in a directory: those that it names lie beside it, whatever stands behind its own name.
+/// A drive of three files in a directory: the files that it names are in its own directory, even if overrides follow its name.
 #[test]
-fn what_a_drives_files_say_in_vain_is_said() {
+fn parameters_of_a_drive_without_effect_are_reported() {
     let directory = Directory::new("diskspecs");
     let text = |name: &str| {
         let testdata = concat!(env!("CARGO_MANIFEST_DIR"), "/../disks/src/disksim/testdata");

@@ -1,4 +1,4 @@
-//! What is read: recordings, job files, standard input; and what is written of them in other formats.
+//! Reading of recordings, job files and standard input, and conversion to other formats.
 
 use std::fs;
 use std::io::Write;
@@ -42,7 +42,7 @@ fn a_broken_recording_is_bad_input_with_its_line() {
 
 /// The table of half a recording looks like any other.
 #[test]
-fn what_a_recording_lost_is_said_also_without_notes() {
+fn lost_requests_of_a_recording_are_reported_even_with_quiet() {
     let directory = Directory::new("half");
     let half = directory.file("half.ascii", "0.5 0 100 8 1\n0.6 0 99999999999 8 1\n0.7 0 200 8 1\n");
     let output = dwell(&["compare", &half, "-s", "noop", "-q"]);
@@ -70,7 +70,7 @@ fn an_option_that_is_mistyped_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn a_job_file_is_told_by_how_it_begins() {
+fn a_job_file_is_detected_by_its_content() {
     let directory = Directory::new("job-name");
     let job = directory.file("readers.job", "; mine\n[global]\ndirect=1\nsize=64k\n[a]\nrw=read\n");
     // On the machine the file system's own blocks are read as well.
@@ -85,7 +85,7 @@ fn a_job_file_is_told_by_how_it_begins() {
 }
 
 #[test]
-fn a_recording_is_no_script_and_is_said_to_be_one() {
+fn a_recording_in_place_of_a_script_is_reported() {
     let directory = Directory::new("no-script");
     let text = directory.file("io.ascii", "0.5 0 1000 8 1\n1.5 0 2000 8 0\n");
     let said = "is a recording (DiskSim ASCII), not a script; replay it with 'dwell compare'";
@@ -123,7 +123,7 @@ fn recordings_are_summed_up() {
 }
 
 #[test]
-fn what_the_tuner_recognises_in_a_recording_is_told() {
+fn trace_patterns_prints_the_kinds_of_load() {
     let file = recording("two-greps-and-a-copy");
     let found = prints_json(&["trace", "patterns", "--window", "500ms", "--json", &file]);
     let number = |value: &Value| value.as_u64().expect("a number");
@@ -142,7 +142,7 @@ fn what_the_tuner_recognises_in_a_recording_is_told() {
 }
 
 #[test]
-fn what_is_converted_reads_as_what_it_was() {
+fn a_converted_recording_has_the_same_requests() {
     let directory = Directory::new("converted");
     let original = recording("two-greps-and-a-copy");
     let info = |file: &str| prints_json(&["trace", "info", "--json", file])["info"].take();
@@ -174,7 +174,7 @@ fn a_recording_may_have_any_name() {
 }
 
 #[test]
-fn a_pipe_is_a_recording_and_a_folder_is_told_to_be_none() {
+fn a_pipe_is_a_recording_and_a_folder_is_an_error() {
     let directory = Directory::new("pipe");
     let pipe = directory.path("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
@@ -196,7 +196,7 @@ fn a_pipe_is_a_recording_and_a_folder_is_told_to_be_none() {
 }
 
 #[test]
-fn what_only_a_recording_can_be_asked_is_refused_of_anything_else() {
+fn options_of_recordings_are_rejected_for_other_workloads() {
     let directory = Directory::new("no-recording");
     let job = directory.file("job.fio", "[reader]\nrw=randread\nsize=64k\n");
     let options: [&[&str]; 5] =
@@ -222,7 +222,7 @@ fn a_recording_that_does_not_end_can_be_interrupted() {
     let id = child.id().to_string();
     let mut stdin = child.stdin.take().expect("a pipe");
     let mut interrupted = false;
-    // It goes on reading until it is told to stop, and then the pipe is closed from the other end.
+    // It reads until a signal requests its end, or until the other end of the pipe is closed.
     for line in 0_u64.. {
         if stdin.write_all(format!("{line}.5 0 1000 8 1\n").as_bytes()).is_err() {
             break;
@@ -270,7 +270,7 @@ fn a_recording_of_several_devices_keeps_their_names_when_it_is_converted() {
 }
 
 #[test]
-fn what_an_error_advises_can_be_done() {
+fn the_advice_of_an_error_works() {
     let directory = Directory::new("advised");
     let whole = directory.file("whole.trace", "0 0 100 8 1\n1 0 108 8 0\n2 0 200 8 1\n");
     let compare = ["compare", &whole, "-s", "noop", "--json"];
@@ -282,7 +282,7 @@ fn what_an_error_advises_can_be_done() {
 }
 
 #[test]
-fn several_devices_on_one_are_said_aloud() {
+fn merged_devices_are_reported() {
     let directory = Directory::new("several");
     let several = directory.file("several.ascii", "0.5 2 1000 8 1\n1.5 0 2000 8 0\n");
     fails(&["compare", &several, "-s", "noop"], 6, &["several devices", "--device"]);

@@ -153,7 +153,12 @@ fn has_standby(server: &Served) -> bool {
 
 /// Kills servers whose memory cgroup is full of dirty pages of their own device, with or without a second server that waits. Each time
 /// the next server continues, or the second signal ends everything. Returns how often it continued.
-fn kill_with_writers_in_the_cgroup(place: &Place, (parent, file): (&Path, &str), writers: usize, standby: bool) -> u32 {
+fn kill_with_writers_in_the_cgroup(
+    place: &Place,
+    (parent, file): (&Path, &str),
+    writers: usize,
+    standby: bool,
+) -> u32 {
     let kills: u32 = std::env::var("DWELL_KILLS").map_or(4, |kills| kills.parse().unwrap());
     let group = Group::new(place, parent, file, 128);
     let disk = place.join("disk");

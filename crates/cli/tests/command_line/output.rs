@@ -17,9 +17,9 @@ fn every_dispatch_is_explained_in_words() {
     assert_eq!(text.lines().filter(|line| line.contains(" complete #")).count(), dispatches.len());
 }
 
-/// Whoever counts insertions must find where the others went.
+/// A reader who counts insertions must find the merged requests as well.
 #[test]
-fn what_joins_a_queued_request_is_explained() {
+fn merges_are_explained() {
     let directory = Directory::new("joined");
     let file = directory.path("two.fio");
     // While the first is in the device the others come, and join.
@@ -99,7 +99,7 @@ fn a_report_holds_the_table_and_needs_no_network() {
 }
 
 #[test]
-fn a_pipe_that_closes_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
     let mut child = program
         .args(["compare", SMALL, "-s", "noop", "--quiet", "--explain", "-"])
@@ -112,9 +112,9 @@ fn a_pipe_that_closes_is_no_error() {
     assert!(output.status.success() && output.stderr.is_empty(), "{}", words(&output.stderr));
 }
 
-/// `dwell tune /dev/sda 2>&1 | head -1`: what is said of a problem is not what the work is for.
+/// `dwell tune /dev/sda 2>&1 | head -1`: a message that cannot be written must not end the work.
 #[test]
-fn errors_that_nobody_reads_end_nothing() {
+fn a_closed_standard_error_ends_nothing() {
     let (reader, writer) = std::io::pipe().expect("a pipe");
     drop(reader);
     let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
@@ -123,7 +123,7 @@ fn errors_that_nobody_reads_end_nothing() {
 }
 
 #[test]
-fn what_could_not_be_written_is_said_before_anything_runs() {
+fn unwritable_files_are_reported_before_a_run() {
     let directory = Directory::new("unwritable");
     let nowhere = directory.path("not/there.html");
     for option in ["--report", "--explain"] {
