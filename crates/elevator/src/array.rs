@@ -4,7 +4,8 @@
 //! the array's requests and the events of their parts on each member, issues [`Directive`]s and receives [`Report`]s. A
 //! member's scheduler takes part through [`ArrayMember`]; a scheduler without this capability is left alone.
 
-use crate::request::{Op, Request, RequestId};
+use crate::queue::{Event, Token};
+use crate::request::{Op, Outcome, Request, RequestId};
 use crate::scheduler::View;
 use crate::sector::{Sector, Sectors};
 use crate::time::Time;
@@ -66,6 +67,42 @@ pub enum Report {
     Broken,
 }
 
+/// An event of a member's queue that concerns the coordinator. Hosts collect these from a queue's observer and pass them on before they
+/// call that queue's `next`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberEvent {
+    /// A new request carries the part that was submitted under this token.
+    Carried(Token, RequestId),
+    /// See [`Coordinator::inserted`].
+    Inserted(Request),
+    /// See [`Coordinator::grown`].
+    Grown(Request, Option<Request>),
+    /// See [`Coordinator::dispatched`].
+    Dispatched(Request),
+    /// See [`Coordinator::part_completed`].
+    Completed(Request),
+}
+
+impl MemberEvent {
+    /// The coordinator's part of a queue's event. Flushes belong to no scheduler and no stream.
+    #[must_use]
+    pub fn of(event: &Event<'_>) -> Option<Self> {
+        Some(match *event {
+            Event::Carried(token, request) => Self::Carried(token, request.id),
+            Event::Inserted(request) => Self::Inserted(*request),
+            Event::Merged(_, request, _) => Self::Grown(*request, None),
+            Event::Absorbed(request, other) => Self::Grown(*request, Some(*other)),
+            Event::Dispatched { request, .. } if request.op != Op::Flush => Self::Dispatched(*request),
+            Event::Completed { request, outcome, .. }
+                if request.op != Op::Flush && outcome != Outcome::GivenBack =>
+            {
+                Self::Completed(*request)
+            }
+            _ => return None,
+        })
+    }
+}
+
 /// The member side: a scheduler that follows an array's coordinator.
 pub trait ArrayMember {
     /// The request that the scheduler would dispatch if it never waited: the stream paper's *selected pending request*.
@@ -84,8 +121,11 @@ pub trait ArrayMember {
 /// After each call the host passes every [`directive`](Self::directive) to its member's scheduler, before it calls that
 /// scheduler's `next`.
 pub trait Coordinator {
-    /// A member failed and gets no more requests.
+    /// A member failed and gets no more requests. Its requests have ended, also without their completion.
     fn lost(&mut self, now: Time, member: Member);
+
+    /// A lost member, or its replacement with a new queue, gets requests again.
+    fn returned(&mut self, now: Time, member: Member);
 
     /// A request arrived at the array. The events of its parts follow.
     fn arrived(&mut self, now: Time, request: &ArrayRequest);

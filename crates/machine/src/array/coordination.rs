@@ -4,20 +4,11 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use elevator::array::{ArrayRequestId, Coordinator, Member};
+use elevator::Time;
+use elevator::array::{ArrayRequestId, Coordinator, Member, MemberEvent};
 use elevator::queue::{Event, Observer, Token};
-use elevator::{Op, Outcome, Request, RequestId, Time};
 
 use super::member::Disk;
-
-/// An event of a member's queue for the coordinator.
-enum MemberEvent {
-    Carried(Token, RequestId),
-    Inserted(Request),
-    Grown(Request, Option<Request>),
-    Dispatched(Request),
-    Completed(Request),
-}
 
 /// Events that the coordinator has not received yet.
 type Pending = Rc<RefCell<VecDeque<(Member, MemberEvent)>>>;
@@ -30,21 +21,9 @@ pub(super) struct MemberObserver {
 
 impl Observer for MemberObserver {
     fn event(&mut self, _now: Time, event: &Event<'_>) {
-        let event = match *event {
-            Event::Carried(token, request) => MemberEvent::Carried(token, request.id),
-            Event::Inserted(request) => MemberEvent::Inserted(*request),
-            Event::Merged(_, request, _) => MemberEvent::Grown(*request, None),
-            Event::Absorbed(request, other) => MemberEvent::Grown(*request, Some(*other)),
-            // Flushes belong to no scheduler and no stream.
-            Event::Dispatched { request, .. } if request.op != Op::Flush => MemberEvent::Dispatched(*request),
-            Event::Completed { request, outcome, .. }
-                if request.op != Op::Flush && outcome != Outcome::GivenBack =>
-            {
-                MemberEvent::Completed(*request)
-            }
-            _ => return,
-        };
-        self.pending.borrow_mut().push_back((self.member, event));
+        if let Some(event) = MemberEvent::of(event) {
+            self.pending.borrow_mut().push_back((self.member, event));
+        }
     }
 }
 

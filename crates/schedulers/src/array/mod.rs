@@ -240,7 +240,15 @@ impl StreamCoordinator {
 impl Coordinator for StreamCoordinator {
     fn lost(&mut self, now: Time, member: Member) {
         self.streams.lose(member);
+        // A replacement has a queue of its own, whose ids begin anew.
+        self.members[member.index()] = MemberState::default();
         // The remaining members suffice, but this member's head was expected.
+        self.end_service(now);
+    }
+
+    fn returned(&mut self, now: Time, member: Member) {
+        self.streams.regain(member);
+        // It did not adopt the stream in service.
         self.end_service(now);
     }
 

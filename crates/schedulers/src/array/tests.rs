@@ -251,6 +251,23 @@ fn a_failed_member_is_not_waited_for() {
 }
 
 #[test]
+fn a_returned_member_is_waited_for_again() {
+    let mut scene = Scene::new();
+    let asked = scene.ask(1);
+    // Its request ends with it, without a completion.
+    scene.coordinator.lost(scene.now, Member(1));
+    scene.coordinator.completed(scene.now, asked.job);
+    scene.coordinator.returned(scene.now, Member(1));
+    assert_eq!(scene.directives(), []);
+    scene.coordinator.part_completed(scene.now, Member(1), &asked.request, None);
+    for unit in [0, 2, 4, 6] {
+        let asked = scene.ask(unit);
+        scene.serve(asked, ms(20));
+    }
+    assert_eq!(scene.directives(), [], "the other half of the stream is missing");
+}
+
+#[test]
 fn members_stop_waiting_if_that_is_faster() {
     let mut scene = Scene::new();
     scene.coordinator.tunables.trial_slices = 4;

@@ -163,6 +163,16 @@ impl VirtualStreams {
         if core::mem::take(&mut self.present[member.index()]) {
             self.there -= 1;
         }
+        for stream in &mut self.streams {
+            stream.physical[member.index()].begin_anew();
+        }
+    }
+
+    /// The member, or its replacement, works.
+    pub(super) fn regain(&mut self, member: Member) {
+        if !core::mem::replace(&mut self.present[member.index()], true) {
+            self.there += 1;
+        }
     }
 
     /// Whether each member works, in order.
