@@ -7,13 +7,16 @@
 mod access;
 mod description;
 mod geometry;
+mod layout;
 mod link;
 mod stripe_cache;
 mod striped;
+pub mod superblock;
 
 pub use access::{Access, Part};
 pub use description::{ArrayDescription, ArrayError, ArrayProblem};
 pub use geometry::{Geometry, Level, MEMBERS_MAX, MemberSector, Piece};
+pub use layout::{Arrangement, Layout, LayoutError};
 pub use link::{Link, Linked};
 pub use stripe_cache::StripeCache;
 pub use striped::Striped;
