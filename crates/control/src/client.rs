@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::net::sockopt::socket_peercred;
 use rustix::net::{RecvFlags, recv};
 
-use super::protocol::{AccountTerms, Reply, Request, State, SwitchState};
+use super::protocol::{AccountTerms, ArrayState, MemberState, Reply, Request, State, SwitchState};
 
 /// How long a server may take. Its control thread reports after 3 s that the device's thread does not answer; a longer silence means
 /// that the whole process does not run.
@@ -108,6 +108,36 @@ impl Client {
     /// The file cannot be created, a log is on already, or the connection broke.
     pub fn log(&mut self, file: PathBuf, during: Duration) -> io::Result<()> {
         self.done(&Request::Log { file, milliseconds: during.as_millis() as u64 })
+    }
+
+    /// The array now.
+    ///
+    /// # Errors
+    /// The server is no array's, or the connection broke.
+    pub fn array(&mut self) -> io::Result<ArrayState> {
+        match self.request(&Request::Array)? {
+            Reply::Array(state) => Ok(*state),
+            other => Err(unexpected(other)),
+        }
+    }
+
+    /// Ends a member's server; its users get errors.
+    ///
+    /// # Errors
+    /// There is no such member, it is not served, or the connection broke.
+    pub fn fail_member(&mut self, member: u32) -> io::Result<()> {
+        self.done(&Request::MemberFail { member })
+    }
+
+    /// Serves a file or device in the place of a member that is not served.
+    ///
+    /// # Errors
+    /// There is no such member, it is served, the file or device is refused, or the connection broke.
+    pub fn replace_member(&mut self, member: u32, source: PathBuf) -> io::Result<MemberState> {
+        match self.request(&Request::MemberReplace { member, source })? {
+            Reply::Member(state) => Ok(*state),
+            other => Err(unexpected(other)),
+        }
     }
 
     /// Ends the server, as SIGTERM does.

@@ -50,8 +50,60 @@ pub enum Request {
         /// The process that joins, which also makes files durable for the account's processes.
         process: u32,
     },
+    /// The array now.
+    Array,
+    /// Ends a member's server, as if its disk were removed: its users get errors.
+    MemberFail {
+        /// The member, from 0.
+        member: u32,
+    },
+    /// Serves another file or device, or the same one again, in a place whose server has ended.
+    MemberReplace {
+        /// The member, from 0.
+        member: u32,
+        /// The file or device.
+        source: PathBuf,
+    },
     /// Ends the server, as SIGTERM does.
     Stop,
+}
+
+/// An array.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ArrayState {
+    /// The layout; absent until md's superblock was found. Members schedule alone until then.
+    pub layout: Option<String>,
+    /// Whether the coordinator takes part.
+    pub coordinated: bool,
+    /// The members, in order.
+    pub members: Vec<MemberState>,
+    /// Directives of the coordinator so far.
+    pub directives: u64,
+    /// Requests recognised as resynchronisation, rebuild or scrub, and those of them that waited for others.
+    pub background: u64,
+    /// See `background`.
+    pub background_held: u64,
+    /// How often a member was lost, and returned.
+    pub lost: u64,
+    /// See `lost`.
+    pub returned: u64,
+}
+
+/// A member of an array.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct MemberState {
+    /// The file or device.
+    pub source: String,
+    /// The attached device, if one is.
+    pub device: Option<PathBuf>,
+    /// Addresses for NBD clients.
+    pub addresses: Vec<String>,
+    /// Its control socket.
+    pub control: Option<PathBuf>,
+    /// Whether its server runs.
+    pub served: bool,
+    /// Whether the coordinator waits for it: it is served and gets requests.
+    pub present: bool,
 }
 
 /// The terms of an account.
@@ -98,6 +150,10 @@ pub enum Reply {
     Done,
     /// The device now.
     State(Box<State>),
+    /// The array now.
+    Array(Box<ArrayState>),
+    /// A member is served.
+    Member(Box<MemberState>),
     /// Text for Prometheus.
     Metrics(String),
     /// The switch was done, or waits for the queue to drain.

@@ -15,6 +15,7 @@ use elevator::queue::{
 use elevator::{Flags, Op, Outcome, Priority, Process, Scheduler, Sector, Sectors, Span, Time};
 use rustix::io::Errno;
 
+use crate::array::Link;
 use crate::backend::{Backend, Done, Job, Payload, Piece};
 use crate::buffer::Pool;
 use crate::split::SplitHost;
@@ -107,6 +108,8 @@ struct Operation {
     payload: Payload,
     /// The back end owns its memory.
     has_data: bool,
+    /// Its submitter went on before the queue was full: it is not woken.
+    was_held: bool,
     result: Result<(), Errno>,
 }
 
@@ -170,6 +173,8 @@ pub struct Device {
     pub(crate) forgets_lost: bool,
     /// The host of split-level policies, if causes are observed.
     pub(crate) split: Option<Box<SplitHost>>,
+    /// The connection to the array's coordinator, if the device is a member.
+    link: Option<Box<Link>>,
 }
 
 impl Device {
@@ -198,7 +203,14 @@ impl Device {
             #[cfg(feature = "simulation")]
             forgets_lost: false,
             split: None,
+            link: None,
         }
+    }
+
+    /// Makes the device a member of an array.
+    pub(crate) fn join(&mut self, link: Link) {
+        self.queue.observer().members = Some(Vec::new());
+        self.link = Some(Box::new(link));
     }
 
     /// The queue, for inspection, tuning and switching.
@@ -231,13 +243,28 @@ impl Device {
     /// Number of unfinished operations.
     #[must_use]
     pub fn unfinished(&self) -> usize {
-        self.operations.len() - self.free.len()
+        let held = self.link.as_ref().map_or(0, |link| link.held());
+        self.operations.len() - self.free.len() + held
     }
 
     /// Submits an operation of a front end; returns whether the submitter may continue.
     pub fn submit(&mut self, now: Time, front: FrontIndex, operation: NewOperation) -> Accepted {
         self.now = self.now.max(now);
         self.has_new = true;
+        let Some(link) = &mut self.link else { return self.enter(front, operation, (false, false)) };
+        // A held operation is the array's own: its submitter, a worker of the kernel, goes on.
+        link.hold(self.now, front, operation).map_or(Accepted::Queued, |(operation, is_background)| {
+            self.enter(front, operation, (is_background, false))
+        })
+    }
+
+    /// Submits an operation to the queue, which may be the array's own traffic and may have been held.
+    fn enter(
+        &mut self,
+        front: FrontIndex,
+        operation: NewOperation,
+        (is_background, was_held): (bool, bool),
+    ) -> Accepted {
         let NewOperation { cookie, op, start, sectors, flags, process, payload } = operation;
         let (flushes, result) = (op == Op::Flush || flags.fua || flags.preflush, Ok(()));
         let token = self.keep(Operation {
@@ -249,8 +276,12 @@ impl Device {
             process,
             payload,
             has_data: false,
+            was_held,
             result,
         });
+        if let Some(link) = &mut self.link {
+            link.arrives(self.now, token, (op, start, sectors), is_background);
+        }
         let causes =
             self.split.as_mut().and_then(|split| split.causes(&mut self.queue, self.now, op, start, sectors));
         let submission =
@@ -308,6 +339,9 @@ impl Device {
                 self.fill();
             }
             self.now = self.now.max(now);
+            while let Some((front, operation)) = self.link.as_mut().and_then(|link| link.release(now)) {
+                let _ = self.enter(front, operation, (true, true));
+            }
             if !self.fill() {
                 return;
             }
@@ -318,6 +352,7 @@ impl Device {
     fn fill(&mut self) -> bool {
         let mut any = false;
         self.held_until = None;
+        self.coordinate();
         while !self.tags.is_empty() || self.lost as usize == self.slots.len() {
             match self.queue.next(self.now, self.backend.positioning()) {
                 Step::Dispatch(ticket) => self.start(ticket),
@@ -328,11 +363,19 @@ impl Device {
                 Step::Full | Step::Idle => break,
             }
             any = true;
+            self.coordinate();
         }
         if any {
             self.backend.submit();
         }
         any
+    }
+
+    /// Exchanges events, reports and directives with the array's coordinator.
+    fn coordinate(&mut self) {
+        if let Some(link) = &mut self.link {
+            link.settle(self.now, &mut self.queue, self.backend.positioning());
+        }
     }
 
     fn start(&mut self, ticket: Ticket) {
@@ -525,16 +568,27 @@ impl Device {
     /// The next event for a front end. An operation's latency ends at `now`: the device's own time does not advance within a round, in which a
     /// disk in memory completes everything.
     pub fn next_event(&mut self, now: Time) -> Option<FrontEndEvent> {
-        match self.queue.notice()? {
-            Notice::Finished(finished) => Some(FrontEndEvent::Answer(self.finish(now, finished))),
-            Notice::Woken(token) => {
-                let operation = self.operations[token.0 as usize].as_ref().expect("an unfinished operation");
-                Some(FrontEndEvent::Woken(Woken { front: operation.front, cookie: operation.cookie }))
+        loop {
+            match self.queue.notice()? {
+                Notice::Finished(finished) => {
+                    return Some(FrontEndEvent::Answer(self.finish(now, finished)));
+                }
+                Notice::Woken(token) => {
+                    let operation =
+                        self.operations[token.0 as usize].as_ref().expect("an unfinished operation");
+                    let &Operation { front, cookie, was_held, .. } = operation;
+                    if !was_held {
+                        return Some(FrontEndEvent::Woken(Woken { front, cookie }));
+                    }
+                }
             }
         }
     }
 
     fn finish(&mut self, now: Time, finished: Finished) -> Answer {
+        if let Some(link) = &mut self.link {
+            link.finished(now, finished.token);
+        }
         let index = finished.token.0 as usize;
         let operation = self.operations[index].take().expect("an unfinished operation");
         self.free.push(index as u32);
@@ -553,7 +607,8 @@ impl Device {
     /// event, and the end of a deliberate wait.
     #[must_use]
     pub fn due(&self) -> (Option<Time>, Option<Time>) {
-        (self.backend.next_event(), self.held_until)
+        let coordination = self.link.as_ref().and_then(|link| link.next_event(self.now));
+        (self.backend.next_event(), self.held_until.into_iter().chain(coordination).min())
     }
 
     /// The results of this round were passed on at `now`: records their lateness if the back end completes jobs at given times. Returns whether

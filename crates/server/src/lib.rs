@@ -12,6 +12,7 @@
 //!
 //! | file | content |
 //! |---|---|
+//! | `array` | several devices under one coordinator |
 //! | `device` | the queue, the back end, and unfinished operations |
 //! | `core` | a device and its front ends, without sleep or clock |
 //! | `thread` | the loop around the core |
@@ -41,6 +42,7 @@ macro_rules! say {
     }};
 }
 
+pub mod array;
 mod attach;
 pub mod backend;
 mod buffer;

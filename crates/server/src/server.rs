@@ -13,6 +13,7 @@ use elevator::queue::{Observer, Options, Queue};
 use serde::Serialize;
 
 use crate::ServeError;
+use crate::array::{ArrayPlace, Link};
 use crate::attach::{AttachOptions, Attachment, GiveUp};
 use crate::backend::{Backend, Geometry, Medium};
 use crate::busy_poll::BusyPoll;
@@ -86,6 +87,8 @@ pub struct Configuration {
     pub teardown_limit: Duration,
     /// Receives every event of the queue.
     pub observer: Option<ObserverFactory>,
+    /// The place in an array, if the device is a member.
+    pub array: Option<ArrayPlace>,
 }
 
 impl Configuration {
@@ -112,6 +115,7 @@ impl Configuration {
             request_timeout: None,
             teardown_limit: TEARDOWN_LIMIT,
             observer: None,
+            array: None,
         }
     }
 }
@@ -127,9 +131,9 @@ pub struct Report {
 
 /// A running server. Dropping it stops it.
 pub struct Server {
-    line: Line,
+    pub(crate) line: Line,
     stops: Receiver<Stop>,
-    stop: Sender<Stop>,
+    pub(crate) stop: Sender<Stop>,
     thread: Option<JoinHandle<io::Result<Box<Snapshot>>>>,
     attachment: Option<Attachment>,
     attached: Option<PathBuf>,
@@ -227,7 +231,7 @@ pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> 
     server.wait()
 }
 
-fn signals(hangup_reloads: bool) -> io::Result<UnixStream> {
+pub(crate) fn signals(hangup_reloads: bool) -> io::Result<UnixStream> {
     let hangup = (!hangup_reloads && !is_ignored(libc::SIGHUP)).then_some(libc::SIGHUP);
     signals_of([libc::SIGINT, libc::SIGTERM].into_iter().chain(hangup))
 }
@@ -257,7 +261,7 @@ fn stop_without_supervisor(mut orphaned: UnixStream, stop: &Sender<Stop>, is_ask
     }
 }
 
-fn wait_for_signals(mut signals: UnixStream, stop: &Sender<Stop>, is_asked: &AtomicBool) {
+pub(crate) fn wait_for_signals(mut signals: UnixStream, stop: &Sender<Stop>, is_asked: &AtomicBool) {
     while matches!(signals.read(&mut [0]), Ok(1)) {
         is_asked.store(true, Ordering::Relaxed);
         if stop.send(Stop::Asked).is_err() {
@@ -426,7 +430,14 @@ fn prepare(
         Vec::new()
     };
     let poll = poll(configuration.poll, &*backend);
-    let device = Device::new(Queue::observed(options, scheduler, watch), backend);
+    let mut device = Device::new(Queue::observed(options, scheduler, watch), backend);
+    let clock = match &configuration.array {
+        Some(ArrayPlace { hub, member, clock }) => {
+            device.join(Link::new(hub.clone(), *member, bell.clone()));
+            *clock
+        }
+        None => Clock::new(configuration.speed),
+    };
     let fronts = fronts.into_iter().map(|front| front as Box<dyn FrontEnd>).collect();
     let handler = Orders::new(configuration.schedulers, configuration.scheduler);
     let waiting = Waiting {
@@ -434,16 +445,9 @@ fn prepare(
         busy_poll: BusyPoll::new(poll),
         request_timeout: configuration.request_timeout,
     };
-    let thread = DeviceThread::new(
-        Clock::new(configuration.speed),
-        device,
-        fronts,
-        (bell, orders, handler),
-        waiting,
-        keeps_time,
-        progress,
-    )
-    .map_err(|error| ServeError::io("starting", error))?;
+    let thread =
+        DeviceThread::new(clock, device, fronts, (bell, orders, handler), waiting, keeps_time, progress)
+            .map_err(|error| ServeError::io("starting", error))?;
     let addresses = thread.addresses();
     Ok((thread, Serving { geometry, medium, addresses, refused }))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ::control::protocol::{ProcessAccount, TimesSummary};
+use elevator::array::MemberEvent;
 use elevator::queue::{Event, Fault, Finished, Observer, SwitchReport};
 use elevator::{Op, Outcome, Process, Sector, Span, Time};
 use hdrhistogram::Histogram;
@@ -157,13 +158,15 @@ pub struct Watch {
     pub observer: Option<Box<dyn Observer + Send>>,
     /// The latest fault that has not been taken, and how many requests were queued then.
     pub(crate) fault: Option<(Fault, u32)>,
+    /// Events for the coordinator, if the device is a member of an array.
+    pub(crate) members: Option<Vec<MemberEvent>>,
 }
 
 impl Watch {
     /// A watch that begins to count now, and passes events on to `observer`.
     #[must_use]
     pub fn new(observer: Option<Box<dyn Observer + Send>>) -> Self {
-        Self { statistics: Statistics::default(), log: None, observer, fault: None }
+        Self { statistics: Statistics::default(), log: None, observer, fault: None, members: None }
     }
 
     /// Ends the decision log at its time, also without events, because its file may be on a file system that is to be unmounted. Returns
@@ -192,6 +195,9 @@ impl Observer for Watch {
                 self.fault = Some((*fault, *queued));
             }
             _ => {}
+        }
+        if let Some(members) = &mut self.members {
+            members.extend(MemberEvent::of(event));
         }
         if let Some(log) = &mut self.log {
             log.event(now, event);

@@ -9,7 +9,7 @@ use comfy_table::{Table, presets};
 use elevator::text::{counted, did_you_mean};
 use schedulers::registry::Catalogue;
 use serde_json::Value;
-use server::control::protocol::{AccountState, ItemState, State};
+use server::control::protocol::{AccountState, ArrayState, ItemState, MemberState, State};
 use server::control::{Client, process_for};
 
 use crate::error::Error;
@@ -64,8 +64,35 @@ pub(crate) enum CtlCommand {
         #[arg(long = "for", default_value = "10s")]
         during: String,
     },
+    /// Print the members of an array ('dwell serve --member'), and what its coordinator does
+    Array {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Fail or replace a member of an array
+    Member {
+        #[command(subcommand)]
+        command: MemberCommand,
+    },
     /// Stop the server
     Stop,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum MemberCommand {
+    /// Stop serving a member; its users get errors, as if the disk were removed
+    Fail {
+        /// The member, from 0
+        member: u32,
+    },
+    /// Serve another disk, or the same one again, in the place of a member that is not served; prints the attached device
+    Replace {
+        /// The member, from 0
+        member: u32,
+        /// The file or block device
+        source: PathBuf,
+    },
 }
 
 pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), Error> {
@@ -109,6 +136,26 @@ pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), 
         CtlCommand::Log { file, during } => {
             let file = std::path::absolute(file).map_err(|e| Error::file(file.display(), &e))?;
             client.log(file, some_time("--for", during)?).map_err(failed)?;
+        }
+        CtlCommand::Array { json } => {
+            let state = client.array().map_err(|error| rejected(socket, &error))?;
+            if *json {
+                writeln!(out, "{}", object(&state)?)?;
+            } else {
+                write!(out, "{}", array_in_words(&state))?;
+            }
+        }
+        CtlCommand::Member { command: MemberCommand::Fail { member } } => {
+            client.fail_member(*member).map_err(|error| rejected(socket, &error))?;
+        }
+        CtlCommand::Member { command: MemberCommand::Replace { member, source } } => {
+            let source = std::path::absolute(source).map_err(|e| Error::file(source.display(), &e))?;
+            let state = client.replace_member(*member, source).map_err(|error| rejected(socket, &error))?;
+            for reached in
+                state.device.iter().map(|device| device.display().to_string()).chain(state.addresses)
+            {
+                writeln!(out, "{reached}")?;
+            }
         }
         CtlCommand::Stop => client.stop().map_err(failed)?,
     }
@@ -211,6 +258,36 @@ fn in_words(state: &State) -> String {
         text += &format!("  {} = {}\n", tunable.name, tunable.value);
     }
     text
+}
+
+fn array_in_words(state: &ArrayState) -> String {
+    let layout = state.layout.as_deref().unwrap_or("layout not known yet");
+    let coordinated = if state.coordinated { "coordinated" } else { "members schedule alone" };
+    let mut text = format!(
+        "{layout}; {coordinated}\n{} of the coordinator; {} recognised as the array's own, {} of them waited; members lost {}, returned {}\n",
+        counted(state.directives, "directive"),
+        counted(state.background, "request"),
+        state.background_held,
+        counted(state.lost, "time"),
+        counted(state.returned, "time"),
+    );
+    let row = |(index, member): (usize, &MemberState)| {
+        let reached = member.device.iter().map(|device| device.display().to_string());
+        let condition = match (member.served, member.present) {
+            (true, true) => "present",
+            (true, false) => "served, without requests",
+            (false, _) => "not served",
+        };
+        vec![
+            index.to_string(),
+            member.source.clone(),
+            reached.chain(member.addresses.iter().cloned()).collect::<Vec<_>>().join(", "),
+            condition.to_owned(),
+        ]
+    };
+    text +=
+        &aligned(&["member", "source", "attached", ""], state.members.iter().enumerate().map(row).collect());
+    text + "\n"
 }
 
 /// The accounts of a split-level scheduler.

@@ -35,6 +35,11 @@ pub(crate) fn for_device_with_causes(catalogue: Catalogue, text: &str) -> Result
     without_array(spec(catalogue, text)?)
 }
 
+/// The scheduler that `text` names, for a member of an array.
+pub(crate) fn for_member(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
+    without_split_hooks(spec(catalogue, text)?)
+}
+
 fn without_array(spec: Spec) -> Result<Spec, Error> {
     if spec.listing().needs_array() {
         return Err(Error::Usage(format!(

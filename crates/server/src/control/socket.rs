@@ -270,7 +270,7 @@ fn send(mut to: &UnixStream, reply: &Reply) -> io::Result<()> {
     to.write_all(&answer)
 }
 
-fn obey(request: Request, line: &Line) -> Result<Reply, String> {
+pub(crate) fn obey(request: Request, line: &Line) -> Result<Reply, String> {
     Ok(match request {
         Request::Show => Reply::State(Box::new(state(&*line.ask(Order::Show)?, line.speed))),
         Request::Metrics => Reply::Metrics(metrics::text(&*line.ask(Order::Show)?)),
@@ -290,6 +290,9 @@ fn obey(request: Request, line: &Line) -> Result<Reply, String> {
             Reply::Done
         }
         Request::EndLog => Reply::LogEnded { lost: line.ask(Order::EndLog)?? },
+        Request::Array | Request::MemberFail { .. } | Request::MemberReplace { .. } => {
+            return Err("this is the socket of one device; an array has one of its own".to_string());
+        }
         Request::Join { .. } => return Err("join needs a connection of its own".to_string()),
         Request::Stop => {
             line.stop.send(Stop::Asked).map_err(|_| "the device has stopped".to_string())?;

@@ -1,5 +1,7 @@
 //! `dwell serve`.
 
+mod array;
+
 use clap::{Args, ValueEnum};
 use std::io::Write;
 use std::path::Path;
@@ -29,10 +31,11 @@ use evaluation::device::Device;
 use evaluation::report::format::{bytes, object, time};
 
 /// Options of `dwell serve`.
-#[derive(Args, Debug)]
+#[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   dwell serve --drive wd5000aaks --size 500G --scheduler 'stream(deadline)' --attach
-  dwell serve /dev/sdb --scheduler cooperative --nbd unix:/run/dwell/sdb.sock --control /run/dwell/sdb.ctl")]
+  dwell serve /dev/sdb --scheduler cooperative --nbd unix:/run/dwell/sdb.sock --control /run/dwell/sdb.ctl
+  dwell serve --member /dev/sdb --member /dev/sdc --array md:/dev/md0 --attach --control /run/dwell/md0.ctl")]
 pub(crate) struct ServeArguments {
     /// The file or block device to serve; with --drive, the store of the emulated drive's data
     pub(crate) path: Option<PathBuf>,
@@ -45,6 +48,17 @@ pub(crate) struct ServeArguments {
     /// Size of the device: 500G is 500 * 10^9 bytes, 500GiB is 500 * 2^30
     #[arg(long, value_name = "SIZE")]
     pub(crate) size: Option<String>,
+    /// Serve this file or block device as a member of an array; repeat it for each member, in the array's order. Each member gets an
+    /// attached device (or NBD address) of its own, on which md, LVM or btrfs assembles the array
+    #[arg(long, value_name = "DEVICE", requires = "array", conflicts_with_all = ["path", "memory", "read_only", "size"])]
+    pub(crate) member: Vec<PathBuf>,
+    /// The members' layout: raid0:64k, raid1, raid5:64k, raid6:64k, raid10:64k (two near copies), or md:/dev/md0 to read it from md's
+    /// superblocks
+    #[arg(long, value_name = "LAYOUT", requires = "member")]
+    pub(crate) array: Option<String>,
+    /// Least rate of an array's resynchronisation, rebuild or scrub, in bytes a second and member, while other requests are busy
+    #[arg(long, value_name = "SIZE", default_value = "4M", requires = "array")]
+    pub(crate) background_rate: String,
     /// Serve from memory
     #[arg(long, conflicts_with_all = ["path", "drive"], requires = "size")]
     pub(crate) memory: bool,
@@ -126,6 +140,9 @@ pub(crate) enum IdentifyBy {
 }
 
 pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<(), Error> {
+    if let Some(layout) = &arguments.array {
+        return array::run(arguments, layout, catalogue);
+    }
     let requested = arguments.size.as_deref().map(size).transpose()?;
     // Reads every input file, also for the servers that a supervisor starts later.
     let configuration = configuration(arguments, requested, catalogue)?;
@@ -184,10 +201,24 @@ fn what(arguments: &ServeArguments) -> String {
     }
 }
 
+/// Rejects schedulers that the host of a device cannot have.
+type Named = fn(Catalogue, &str) -> Result<Spec, Error>;
+
 fn configuration(
     arguments: &ServeArguments,
     size: Option<u64>,
     catalogue: Catalogue,
+) -> Result<Configuration, Error> {
+    let named =
+        if arguments.causes { scheduler_arg::for_device_with_causes } else { scheduler_arg::for_one_device };
+    configuration_for(arguments, size, catalogue, named)
+}
+
+fn configuration_for(
+    arguments: &ServeArguments,
+    size: Option<u64>,
+    catalogue: Catalogue,
+    named: Named,
 ) -> Result<Configuration, Error> {
     if !arguments.attach && arguments.nbd.is_empty() {
         return Err(Error::Usage("the device has no front end; add --attach, --nbd, or both".to_owned()));
@@ -202,8 +233,6 @@ fn configuration(
         device.iter().flat_map(Device::notes).for_each(|note| say!("{note}"));
     }
     let environment = environment(arguments, device.as_ref())?;
-    let named =
-        if arguments.causes { scheduler_arg::for_device_with_causes } else { scheduler_arg::for_one_device };
     let factory = schedulers(catalogue, environment, named);
     let scheduler = scheduler_arg::full_name(catalogue, &arguments.scheduler)?;
     named(catalogue, &scheduler)?;
@@ -319,11 +348,7 @@ fn environment(arguments: &ServeArguments, device: Option<&Device>) -> Result<En
 }
 
 /// Makes schedulers by name for a served device. `named` rejects schedulers that the device cannot host.
-pub(crate) fn schedulers(
-    catalogue: Catalogue,
-    environment: Environment,
-    named: fn(Catalogue, &str) -> Result<Spec, Error>,
-) -> SchedulerFactory {
+pub(crate) fn schedulers(catalogue: Catalogue, environment: Environment, named: Named) -> SchedulerFactory {
     Arc::new(move |name| {
         let spec = named(catalogue, name).map_err(|error| error.to_string())?;
         let scheduler = spec.build(&environment).map_err(|error| error.to_string())?;

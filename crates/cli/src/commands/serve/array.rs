@@ -1,0 +1,271 @@
+//! `dwell serve --member … --array …`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use disks::array::{Arrangement, Layout};
+use elevator::Sectors;
+use schedulers::Spec;
+use schedulers::registry::Catalogue;
+use server::array::{Array, ArrayConfiguration, ArrayServer, Found, find, run_array};
+use server::{Configuration, Report, ServeError};
+
+use super::{ServeArguments, configuration_for, environment, failed, in_words};
+use crate::error::Error;
+use crate::input::quantity::size;
+use crate::input::scheduler_arg;
+use crate::service_manager;
+use evaluation::device::Device;
+use evaluation::report::format::object;
+use server::say;
+
+/// Where the layout comes from.
+enum Origin {
+    Given(Arrangement, Sectors),
+    /// The name of md's device, without directory.
+    Md(String),
+}
+
+pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue) -> Result<(), Error> {
+    let origin = origin(layout)?;
+    let members = u32::try_from(arguments.member.len()).unwrap_or(u32::MAX);
+    if arguments.causes {
+        return Err(Error::Usage("--causes observes one device, and an array has several".to_owned()));
+    }
+    let given = scheduler_arg::without_split_hooks(scheduler_arg::spec(catalogue, &arguments.scheduler)?)?;
+    let spec = coordinated(catalogue, given)?;
+    let device = arguments.drive.as_deref().map(Device::open).transpose()?;
+    let environment = environment(arguments, device.as_ref())?;
+    let wrong = |error: schedulers::SpecError| Error::Usage(error.to_string());
+    let coordinator = spec.build_coordinator(&environment, members).map_err(wrong)?;
+    let background = size(&arguments.background_rate)?;
+    let (array, is_coordinated) = match coordinator {
+        Some(coordinator) => (Array::new(coordinator, members, arguments.speed, background), true),
+        None => {
+            let idle = Box::new(server::array::NoCoordinator);
+            (Array::new(idle, members, arguments.speed, background), false)
+        }
+    };
+    let md = match origin {
+        Origin::Given(arrangement, unit) => {
+            let layout = Layout::new(arrangement, members, unit, 0, u64::MAX / 2)
+                .map_err(|error| Error::Usage(format!("--array {layout}: {error}")))?;
+            // Behind md's superblock, if there is one: the rotation of parity begins with the data.
+            let layout = data_of(&arguments.member, layout)?;
+            array.set_layout(layout).map_err(|error| failed(&error))?;
+            None
+        }
+        Origin::Md(name) => Some(name),
+    };
+    let arguments = arguments.clone();
+    let what = format!(
+        "{members} members of an array under {spec}{}",
+        if is_coordinated { "" } else { ", not coordinated" }
+    );
+    let json = arguments.json;
+    let sources = arguments.member.iter().cloned().map(Some).collect();
+    let control = arguments.control.clone();
+    let scheduler = spec.to_string();
+    let member = move |index: u32, source: Option<&Path>| {
+        member(&arguments, index, source, &scheduler, catalogue)
+            .map_err(|error| ServeError::Configuration(error.to_string()))
+    };
+    let configuration = ArrayConfiguration { array, sources, member: Box::new(member), md, control };
+    let reports =
+        run_array(configuration, |server| announce(server, &what)).map_err(|error| failed(&error))?;
+    print(&reports, json)
+}
+
+fn announce(server: &ArrayServer, what: &str) {
+    let mut out = std::io::stdout().lock();
+    for (device, addresses) in server.members() {
+        if let Some(device) = device {
+            let _ = writeln!(out, "{}", device.display());
+        }
+        for address in addresses {
+            let _ = writeln!(out, "{address}");
+        }
+    }
+    let layout = server.array().layout();
+    let layout =
+        layout.map_or_else(|| "its layout is read once md has written it".to_owned(), |l| l.to_string());
+    let serving = format!("serving {what}: {layout}");
+    say!("{serving}; Ctrl-C ends it; a crash of this process fails every member's users (docs/arrays.md)");
+    service_manager::notify(&[service_manager::State::Ready, service_manager::State::Status(&serving)]);
+}
+
+fn print(reports: &[Option<Report>], json: bool) -> Result<(), Error> {
+    if json {
+        return Ok(writeln!(std::io::stdout(), "{}", object(&reports)?)?);
+    }
+    for (index, report) in reports.iter().enumerate() {
+        match report {
+            Some(report) => say!("member {index}: {}", in_words(&report.state)),
+            None => say!("member {index}: no report; its server failed"),
+        }
+    }
+    Ok(())
+}
+
+/// `stream(X)` becomes `array-stream(X)`: what it is on a single device, with the coordinator. Other schedulers stay, uncoordinated.
+fn coordinated(catalogue: Catalogue, spec: Spec) -> Result<Spec, Error> {
+    let name = spec.to_string();
+    match name.strip_prefix("stream(") {
+        Some(inside) if !spec.listing().needs_array() => {
+            scheduler_arg::spec(catalogue, &format!("array-stream({inside}"))
+        }
+        _ => Ok(spec),
+    }
+}
+
+/// A member's server.
+fn member(
+    arguments: &ServeArguments,
+    index: u32,
+    source: Option<&Path>,
+    scheduler: &str,
+    catalogue: Catalogue,
+) -> Result<Configuration, Error> {
+    let one = ServeArguments {
+        path: source.map(Path::to_path_buf),
+        control: arguments.control.as_deref().map(|path| numbered(path, index)),
+        nbd: arguments.nbd.iter().map(|address| address_of(address, index)).collect::<Result<_, _>>()?,
+        scheduler: scheduler.to_owned(),
+        ..arguments.clone()
+    };
+    let mut configuration = configuration_for(&one, None, catalogue, scheduler_arg::for_member)?;
+    // A later process cannot continue several devices yet.
+    if let Some(attach) = &mut configuration.attach {
+        attach.source = None;
+    }
+    Ok(configuration)
+}
+
+/// `PATH.N`.
+fn numbered(path: &Path, index: u32) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{index}"));
+    PathBuf::from(name)
+}
+
+/// A unix socket gets `.N` at its end, a TCP port is counted up.
+fn address_of(address: &str, index: u32) -> Result<String, Error> {
+    if address.starts_with("unix:") {
+        return Ok(format!("{address}.{index}"));
+    }
+    let wrong = || Error::Usage(format!("--nbd {address}: no port for member {index}"));
+    let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+    let port = port.parse::<u16>().ok().ok_or_else(wrong)?;
+    // Port 0 is the system's choice, for each member anew.
+    let port = if port == 0 { Some(0) } else { port.checked_add(u16::try_from(index).unwrap_or(u16::MAX)) };
+    Ok(format!("{host}:{}", port.ok_or_else(wrong)?))
+}
+
+fn origin(text: &str) -> Result<Origin, Error> {
+    let wrong = |problem: &str| {
+        Error::Usage(format!(
+            "--array {text}: {problem}; examples: raid0:64k, raid1, raid5:64k, raid6:64k, raid10:64k, md:/dev/md0"
+        ))
+    };
+    let (level, unit) = text.split_once(':').map_or((text, None), |(level, unit)| (level, Some(unit)));
+    if level == "md" {
+        let node = unit.filter(|node| !node.is_empty()).ok_or_else(|| wrong("md's device is missing"))?;
+        // A name such as /dev/md/fast is a link to the node.
+        let node = std::fs::canonicalize(node).unwrap_or_else(|_| PathBuf::from(node));
+        let name = node.file_name().and_then(|name| name.to_str()).ok_or_else(|| wrong("no such name"))?;
+        return Ok(Origin::Md(name.to_owned()));
+    }
+    let arrangement = match level {
+        "raid0" => Arrangement::Striped,
+        "raid1" => Arrangement::Mirrored,
+        "raid5" => Arrangement::Parity(1),
+        "raid6" => Arrangement::Parity(2),
+        "raid10" => Arrangement::Near(2),
+        _ => return Err(wrong("the level is unknown")),
+    };
+    let unit = match (arrangement, unit) {
+        (Arrangement::Mirrored, None) => return Ok(Origin::Given(arrangement, Sectors(8))),
+        (Arrangement::Mirrored, Some(_)) => return Err(wrong("mirrors have no stripe unit")),
+        (_, None) => return Err(wrong("the stripe unit is missing")),
+        (_, Some(unit)) => unit,
+    };
+    // Stripe units are powers of two: 64k is 64 KiB here, as for mdadm's --chunk.
+    let (digits, shift) = match unit.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 10),
+        None => (unit.strip_suffix(['m', 'M']).ok_or_else(|| wrong("end the stripe unit with k or m"))?, 20),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    let sectors = bytes.filter(|bytes| (4096..=64 << 20).contains(bytes) && bytes % 4096 == 0);
+    let sectors = sectors.ok_or_else(|| wrong("a stripe unit is a multiple of 4k, at most 64m"))? / 512;
+    Ok(Origin::Given(arrangement, Sectors(sectors as u32)))
+}
+
+/// The given layout with the start of data from md's superblock, if the members have one. It must not contradict the given one.
+fn data_of(members: &[PathBuf], given: Layout) -> Result<Layout, Error> {
+    match find(members) {
+        Ok(Found::Array(superblock, _)) => {
+            let found = superblock.layout;
+            if (found.arrangement(), found.members()) != (given.arrangement(), given.members())
+                || (given.arrangement() != Arrangement::Mirrored && found.unit() != given.unit())
+            {
+                return Err(Error::Usage(format!(
+                    "--array: {given}, but md's superblock on the members has {found}; leave the choice to it with md:/dev/mdX"
+                )));
+            }
+            Ok(found)
+        }
+        Ok(Found::Nothing) => Ok(given),
+        Err(error) => {
+            say!("warning: {error}");
+            Ok(given)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layouts_are_read_and_wrong_ones_are_refused_with_the_reason() {
+        let given = |text: &str| match origin(text) {
+            Ok(Origin::Given(arrangement, unit)) => format!("{arrangement} {}", unit.0),
+            Ok(Origin::Md(name)) => format!("md {name}"),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(given("raid0:64k"), "raid0 128");
+        assert_eq!(given("raid6:1M"), "raid6 2048");
+        assert_eq!(given("raid1"), "raid1 8");
+        assert_eq!(given("md:/dev/md127"), "md md127");
+        for (text, reason) in [
+            ("raid0", "the stripe unit is missing"),
+            ("raid0:64", "end the stripe unit with k or m"),
+            ("raid5:3k", "a multiple of 4k"),
+            ("raid5:99999999999999999999k", "a multiple of 4k"),
+            ("raid1:64k", "mirrors have no stripe unit"),
+            ("raid3:64k", "the level is unknown"),
+            ("md:", "md's device is missing"),
+        ] {
+            assert!(given(text).contains(reason), "{text}: {}", given(text));
+        }
+    }
+
+    #[test]
+    fn each_member_has_an_address_of_its_own() {
+        assert_eq!(address_of("unix:/run/a.sock", 2).unwrap(), "unix:/run/a.sock.2");
+        assert_eq!(address_of("tcp:[::1]:10809", 2).unwrap(), "tcp:[::1]:10811");
+        assert_eq!(address_of("tcp:127.0.0.1:0", 2).unwrap(), "tcp:127.0.0.1:0");
+        assert!(address_of("tcp:127.0.0.1:65535", 1).is_err());
+    }
+
+    #[test]
+    fn stream_is_coordinated_and_others_are_not() {
+        let of = |text: &str| {
+            let spec = scheduler_arg::spec(Catalogue::default(), text).unwrap();
+            coordinated(Catalogue::default(), spec).unwrap().to_string()
+        };
+        assert_eq!(of("stream(deadline)"), "array-stream(deadline-2.6.32)");
+        assert_eq!(of("stream(noop){stream_time_slice=50ms}"), "array-stream(noop){stream_time_slice=50ms}");
+        assert_eq!(of("bfq"), of("bfq"));
+    }
+}

@@ -1,0 +1,230 @@
+//! A member's side of the coordination: what its device reports, which directives it receives, and which requests it holds back.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, Sender};
+
+use disks::array::Layout;
+use elevator::array::{ArrayRequest, ArrayRequestId, Directive, Member, MemberEvent};
+use elevator::queue::{Queue, Token};
+use elevator::{Op, Positioning, RequestId, Sector, Sectors, Time};
+
+use super::background::Background;
+use super::hub::{Hub, Message, Note};
+use crate::device::{FrontIndex, NewOperation};
+use crate::poller::Bell;
+use crate::statistics::Watch;
+
+/// A submission that was announced to the coordinator.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Announced {
+    No,
+    Foreground { to_coordinator: bool },
+    Background,
+}
+
+/// A member's link.
+pub(crate) struct Link {
+    hub: Arc<Hub>,
+    member: Member,
+    sender: Sender<Message>,
+    directives: Receiver<Directive>,
+    /// By token.
+    announced: Vec<Announced>,
+    /// The array request of each queued request, by id; none if the coordinator does not know it.
+    of_request: Vec<Option<ArrayRequestId>>,
+    background: Background,
+    held: VecDeque<(FrontIndex, NewOperation)>,
+    latest: Time,
+}
+
+impl Link {
+    pub(crate) fn new(hub: Arc<Hub>, member: Member, bell: Arc<Bell>) -> Self {
+        let (sender, directives) = hub.connect(member, bell);
+        let link = Self {
+            hub,
+            member,
+            sender,
+            directives,
+            announced: Vec::new(),
+            of_request: Vec::new(),
+            background: Background::default(),
+            held: VecDeque::new(),
+            latest: Time::ZERO,
+        };
+        link.send(Note::Returned);
+        link
+    }
+
+    fn layout(&self) -> Option<Layout> {
+        self.hub.layout.get().copied().filter(|_| self.hub.is_coordinated())
+    }
+
+    fn send(&self, note: Note) {
+        // The hub keeps the receiver as long as itself.
+        let _ = self.sender.send(Message { member: self.member, at: self.latest, note });
+        self.hub.sent();
+    }
+
+    /// Requests of the array's own traffic that wait.
+    pub(crate) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Holds an operation of the array's own traffic back if it must wait; otherwise returns it, and whether it belongs to that traffic.
+    pub(crate) fn hold(
+        &mut self,
+        now: Time,
+        front: FrontIndex,
+        operation: NewOperation,
+    ) -> Option<(NewOperation, bool)> {
+        self.latest = self.latest.max(now);
+        let Some(layout) = self.layout() else { return Some((operation, false)) };
+        let NewOperation { op, start, sectors, .. } = operation;
+        let activity = &self.hub.activity;
+        if !self.background.recognises(activity, &layout, self.member, (op, start, sectors), now) {
+            return Some((operation, false));
+        }
+        // A write of a rebuild follows reads that waited.
+        if op == Op::Read && (!self.held.is_empty() || !self.background.may_go(activity, sectors, now)) {
+            activity.held.fetch_add(1, Ordering::Relaxed);
+            self.held.push_back((front, operation));
+            return None;
+        }
+        Some((operation, true))
+    }
+
+    /// A held operation that may go now.
+    pub(crate) fn release(&mut self, now: Time) -> Option<(FrontIndex, NewOperation)> {
+        let sectors = self.held.front()?.1.sectors;
+        self.background.may_go(&self.hub.activity, sectors, now).then(|| self.held.pop_front()).flatten()
+    }
+
+    /// When the device must call again.
+    pub(crate) fn next_event(&self, now: Time) -> Option<Time> {
+        let held = (!self.held.is_empty()).then(|| self.background.look_again(now));
+        let coordinator = if self.hub.is_coordinated() { self.hub.next_event() } else { None };
+        held.into_iter().chain(coordinator).min()
+    }
+
+    /// An operation is about to be submitted.
+    pub(crate) fn arrives(
+        &mut self,
+        now: Time,
+        token: Token,
+        (op, start, sectors): (Op, Sector, Sectors),
+        is_background: bool,
+    ) {
+        self.latest = self.latest.max(now);
+        let index = token.0 as usize;
+        if index >= self.announced.len() {
+            self.announced.resize((index + 1).next_power_of_two(), Announced::No);
+        }
+        self.announced[index] = Announced::No;
+        if !matches!(op, Op::Read | Op::Write) {
+            return;
+        }
+        if is_background {
+            self.announced[index] = Announced::Background;
+            return;
+        }
+        self.hub.activity.foreground(now, 1);
+        let layout = self.layout();
+        self.announced[index] = Announced::Foreground { to_coordinator: layout.is_some() };
+        let Some(layout) = layout else { return };
+        let start = layout.logical(self.member.0, start);
+        self.send(Note::Arrived(ArrayRequest { id: self.id(token), op, start, sectors, parts: 1 }));
+    }
+
+    fn id(&self, token: Token) -> ArrayRequestId {
+        let members = self.hub.layout.get().map_or(1, Layout::members);
+        ArrayRequestId(token.0 as u32 * members + self.member.0)
+    }
+
+    /// A submission has ended.
+    pub(crate) fn finished(&mut self, now: Time, token: Token) {
+        self.latest = self.latest.max(now);
+        let Some(announced) = self.announced.get_mut(token.0 as usize) else { return };
+        if let Announced::Foreground { to_coordinator } = std::mem::replace(announced, Announced::No) {
+            self.hub.activity.foreground(now, -1);
+            if to_coordinator {
+                self.send(Note::Completed(self.id(token)));
+            }
+        }
+    }
+
+    /// Passes events and reports to the coordinator, and its directives to the queue. To be called before the queue's `next`.
+    pub(crate) fn settle(
+        &mut self,
+        now: Time,
+        queue: &mut Queue<Watch>,
+        positioning: Option<&dyn Positioning>,
+    ) {
+        self.latest = self.latest.max(now);
+        loop {
+            self.pass_events(now, queue, positioning);
+            while let Some(report) = queue.report() {
+                self.send(Note::Reported(report));
+            }
+            self.hub.run(now, self.member);
+            let mut any = false;
+            while let Ok(directive) = self.directives.try_recv() {
+                any = true;
+                queue.direct(now, directive);
+            }
+            if !any {
+                return;
+            }
+        }
+    }
+
+    fn pass_events(&mut self, now: Time, queue: &mut Queue<Watch>, positioning: Option<&dyn Positioning>) {
+        let Some(mut events) = queue.observer().members.take() else { return };
+        for event in events.drain(..) {
+            let note = match event {
+                MemberEvent::Carried(token, id) => {
+                    let known = self.announced.get(token.0 as usize);
+                    let known = matches!(known, Some(Announced::Foreground { to_coordinator: true }));
+                    let of = known.then(|| self.id(token));
+                    self.know(id, of);
+                    continue;
+                }
+                MemberEvent::Inserted(request)
+                | MemberEvent::Grown(request, _)
+                | MemberEvent::Dispatched(request) => match self.of(request.id) {
+                    Some(of) => Note::Event(event, of),
+                    None => continue,
+                },
+                MemberEvent::Completed(request) => match self.of(request.id) {
+                    Some(_) => Note::PartCompleted(request, queue.selected(now, positioning)),
+                    None => continue,
+                },
+            };
+            self.send(note);
+        }
+        queue.observer().members = Some(events);
+    }
+
+    fn know(&mut self, id: RequestId, of: Option<ArrayRequestId>) {
+        if id.index() >= self.of_request.len() {
+            self.of_request.resize((id.index() + 1).next_power_of_two(), None);
+        }
+        self.of_request[id.index()] = of;
+    }
+
+    fn of(&self, id: RequestId) -> Option<ArrayRequestId> {
+        self.of_request.get(id.index()).copied().flatten()
+    }
+}
+
+/// The member's server has ended: nothing that it had goes on.
+impl Drop for Link {
+    fn drop(&mut self) {
+        for index in 0..self.announced.len() {
+            self.finished(self.latest, Token(index as u64));
+        }
+        self.send(Note::Lost);
+        self.hub.run(self.latest, self.member);
+    }
+}

@@ -1,0 +1,86 @@
+//! What md writes on its members and reports in sysfs.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use disks::array::superblock::{BYTES, Superblock, SuperblockError, places};
+use elevator::{SECTOR_BYTES, Sector};
+
+use super::background::Sync;
+use crate::ServeError;
+
+/// What the members' superblocks state together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Found {
+    /// No member has a superblock yet: the array is to be created.
+    Nothing,
+    /// The newest superblock, and for each source its place in the array, if it has one.
+    Array(Superblock, Vec<Option<u32>>),
+}
+
+/// Reads the superblocks of the members.
+///
+/// # Errors
+/// A member cannot be read, a superblock is damaged or unsupported, or the members are of different arrays.
+pub fn find(sources: &[impl AsRef<Path>]) -> Result<Found, ServeError> {
+    let mut newest: Option<(Superblock, &Path)> = None;
+    let mut roles = Vec::new();
+    for source in sources {
+        let source = source.as_ref();
+        let Some(found) = read(source)? else {
+            roles.push(None);
+            continue;
+        };
+        roles.push(found.role);
+        match &newest {
+            Some((known, first)) if known.array != found.array => {
+                return Err(ServeError::refused(
+                    source,
+                    &format!("its md superblock is of another array than that of {}", first.display()),
+                ));
+            }
+            Some((known, _)) if known.events >= found.events => {}
+            _ => newest = Some((found, source)),
+        }
+    }
+    Ok(newest.map_or(Found::Nothing, |(superblock, _)| Found::Array(superblock, roles)))
+}
+
+/// The superblock of one member; none if it has none.
+fn read(source: &Path) -> Result<Option<Superblock>, ServeError> {
+    let failed = |error| ServeError::io(format!("reading the md superblock of {}", source.display()), error);
+    let file = match File::open(source) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(failed)?,
+    };
+    let bytes = std::io::Seek::seek(&mut &file, std::io::SeekFrom::End(0)).map_err(failed)?;
+    for place in places(Sector(bytes / SECTOR_BYTES)) {
+        let mut block = [0; BYTES];
+        let mut length = 0;
+        while length < BYTES {
+            match file
+                .read_at(&mut block[length..], place.0 * SECTOR_BYTES + length as u64)
+                .map_err(failed)?
+            {
+                0 => break,
+                more => length += more,
+            }
+        }
+        match Superblock::parse(&block[..length], place) {
+            Err(SuperblockError::Absent) => {}
+            Err(error) => return Err(ServeError::refused(source, &error.to_string())),
+            Ok(found) => return Ok(Some(found)),
+        }
+    }
+    Ok(None)
+}
+
+/// What md reports of its own traffic: `sync_action` of the array `name` (`md0`).
+pub(super) fn sync(name: &str) -> Sync {
+    match fs::read_to_string(format!("/sys/block/{name}/md/sync_action")) {
+        Ok(action) if action.trim() == "idle" || action.trim() == "frozen" => Sync::Idle,
+        Ok(_) => Sync::Active,
+        Err(_) => Sync::Unknown,
+    }
+}

@@ -1,0 +1,355 @@
+//! An array's servers from their configuration to their reports.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use ::control::protocol::{ArrayState, MemberState, Reply, Request, State};
+
+use super::Array;
+use super::control::{Command, Listener, aggregate};
+use super::md::{self, Found};
+use crate::ServeError;
+use crate::control::{Line, Order, state};
+use crate::server::{Configuration, Report, Server, Stop, signals, start, wait_for_signals};
+
+/// Period of the look at md and at servers that have ended.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Makes the configuration of a member in front of a source. The first call for each member is at the start.
+pub type MemberFactory = Box<dyn Fn(u32, Option<&Path>) -> Result<Configuration, ServeError> + Send>;
+
+/// The configuration of an array.
+pub struct ArrayConfiguration {
+    /// Its coordinator, and the layout if it is known.
+    pub array: Array,
+    /// The members' files or devices; none for what has no store.
+    pub sources: Vec<Option<PathBuf>>,
+    /// Makes members.
+    pub member: MemberFactory,
+    /// The name of md's device (`md0`), whose superblock has the layout.
+    pub md: Option<String>,
+    /// The array's control socket. Those of the members are named by the configuration of each.
+    pub control: Option<PathBuf>,
+}
+
+/// A member.
+struct Slot {
+    source: Option<PathBuf>,
+    running: Option<Running>,
+    report: Option<Report>,
+    control: Option<PathBuf>,
+}
+
+struct Running {
+    line: Line,
+    stop: Sender<Stop>,
+    device: Option<PathBuf>,
+    addresses: Vec<String>,
+    waiting: JoinHandle<Result<Report, ServeError>>,
+}
+
+/// A running array. Dropping it stops all members.
+pub struct ArrayServer {
+    array: Array,
+    slots: Vec<Slot>,
+    member: MemberFactory,
+    md: Option<String>,
+    commands: Receiver<Command>,
+    /// Signals and the control socket.
+    events: Sender<Command>,
+    is_stopping: bool,
+    warned: bool,
+    _control: Option<Listener>,
+}
+
+/// Serves an array until SIGINT, SIGTERM, SIGHUP (unless ignored), or an order to stop. A second signal ends the wait for users.
+///
+/// # Errors
+/// A member could not start; nothing is left behind then.
+pub fn run_array(
+    configuration: ArrayConfiguration,
+    started: impl FnOnce(&ArrayServer),
+) -> Result<Vec<Option<Report>>, ServeError> {
+    let failed = |error| ServeError::io("handling signals", error);
+    let signals = signals(false).map_err(failed)?;
+    let mut server = start_array(configuration)?;
+    let events = server.events.clone();
+    let (stop, stops) = channel();
+    let is_asked = Arc::new(AtomicBool::new(false));
+    thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || wait_for_signals(signals, &stop, &is_asked))
+        .map_err(failed)?;
+    thread::Builder::new()
+        .name("stop".into())
+        .spawn(move || stops.into_iter().take_while(|_| events.send(Command::Stop).is_ok()).for_each(drop))
+        .map_err(failed)?;
+    started(&server);
+    Ok(server.wait())
+}
+
+/// Starts an array; all members are served when this returns.
+///
+/// # Errors
+/// As [`run_array`].
+pub fn start_array(configuration: ArrayConfiguration) -> Result<ArrayServer, ServeError> {
+    let ArrayConfiguration { array, sources, member, md, control } = configuration;
+    let (events, commands) = channel();
+    let mut slots = Vec::new();
+    slots.extend(sources.into_iter().map(|source| Slot {
+        source,
+        running: None,
+        report: None,
+        control: None,
+    }));
+    let mut server = ArrayServer {
+        array,
+        slots,
+        member,
+        md,
+        commands,
+        events,
+        is_stopping: false,
+        warned: false,
+        _control: None,
+    };
+    // All configurations first: what is wrong with one is found before anything is attached.
+    let configurations = (0..server.slots.len()).map(|index| server.configuration(index));
+    let configurations = configurations.collect::<Result<Vec<_>, _>>()?;
+    for (index, configuration) in configurations.into_iter().enumerate() {
+        server.start_member(index, configuration)?;
+    }
+    if let Some(path) = control {
+        let listener = Listener::listen(&path, server.events.clone())
+            .map_err(|error| ServeError::io(format!("listening on {}", path.display()), error))?;
+        server._control = Some(listener);
+    }
+    server.look_at_md();
+    Ok(server)
+}
+
+impl ArrayServer {
+    /// The members' attached devices and addresses, in order.
+    #[must_use]
+    pub fn members(&self) -> Vec<(Option<&Path>, &[String])> {
+        self.slots
+            .iter()
+            .map(|slot| match &slot.running {
+                Some(running) => (running.device.as_deref(), running.addresses.as_slice()),
+                None => (None, [].as_slice()),
+            })
+            .collect()
+    }
+
+    /// The array's coordinator and layout.
+    #[must_use]
+    pub const fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// The state.
+    #[must_use]
+    pub fn state(&self) -> ArrayState {
+        let (mut state, present) = self.array.state();
+        state.members =
+            self.slots.iter().zip(present).map(|(slot, present)| member_state(slot, present)).collect();
+        state
+    }
+
+    fn configuration(&self, index: usize) -> Result<Configuration, ServeError> {
+        let mut configuration = (self.member)(index as u32, self.slots[index].source.as_deref())?;
+        configuration.array = Some(self.array.place(index as u32));
+        Ok(configuration)
+    }
+
+    fn start_member(&mut self, index: usize, configuration: Configuration) -> Result<(), ServeError> {
+        let control = configuration.control.clone();
+        let server: Server = start(configuration)?;
+        let (line, stop) = (server.line.clone(), server.stop.clone());
+        let device = server.attached().map(Path::to_path_buf);
+        let addresses = server.addresses().to_vec();
+        let waiting = thread::Builder::new()
+            .name(format!("member {index}"))
+            .spawn(move || server.wait())
+            .map_err(|error| ServeError::io("starting", error))?;
+        let slot = &mut self.slots[index];
+        slot.control = control;
+        slot.running = Some(Running { line, stop, device, addresses, waiting });
+        Ok(())
+    }
+
+    /// Serves until an order to stop has arrived and all members have ended; their reports.
+    pub fn wait(&mut self) -> Vec<Option<Report>> {
+        let mut looked = Instant::now();
+        loop {
+            match self.commands.recv_timeout(LOOK) {
+                Ok(Command::Stop) => self.stop(),
+                Ok(Command::Request(request, reply)) => {
+                    let answer = self.obey(request).unwrap_or_else(Reply::Error);
+                    let _ = reply.send(answer);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => self.stop(),
+            }
+            if looked.elapsed() >= LOOK {
+                looked = Instant::now();
+                self.look_at_md();
+            }
+            self.collect();
+            if self.is_stopping && self.slots.iter().all(|slot| slot.running.is_none()) {
+                return self.slots.iter_mut().map(|slot| slot.report.take()).collect();
+            }
+        }
+    }
+
+    /// Stops every member at the same time: each is served until the array on top has closed all of them.
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        for running in self.slots.iter().filter_map(|slot| slot.running.as_ref()) {
+            let _ = running.stop.send(Stop::Asked);
+        }
+    }
+
+    /// Takes the reports of servers that have ended.
+    fn collect(&mut self) {
+        for (index, slot) in self.slots.iter_mut().enumerate() {
+            if let Some(ended) = slot.running.take_if(|running| running.waiting.is_finished()) {
+                match ended.waiting.join() {
+                    Ok(Ok(report)) => slot.report = Some(report),
+                    Ok(Err(error)) => say!("member {index}: {error}"),
+                    Err(_) => say!("member {index}: its server panicked"),
+                }
+                if !self.is_stopping {
+                    say!(
+                        "member {index}: not served any more; the others go on ('dwell ctl SOCKET member replace' serves another disk)"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Finds the layout once md has written its superblock, and reads what md does.
+    fn look_at_md(&mut self) {
+        let Some(name) = &self.md else { return };
+        self.array.set_sync(md::sync(name));
+        if self.array.layout().is_some() {
+            return;
+        }
+        let sources: Vec<&Path> = self.slots.iter().filter_map(|slot| slot.source.as_deref()).collect();
+        let found = md::find(&sources).and_then(|found| self.take_layout(found));
+        if let Err(error) = found
+            && !std::mem::replace(&mut self.warned, true)
+        {
+            say!("not coordinated: {error}");
+        }
+    }
+
+    fn take_layout(&self, found: Found) -> Result<(), ServeError> {
+        let Found::Array(superblock, roles) = found else { return Ok(()) };
+        check_order(&roles)?;
+        self.array.set_layout(superblock.layout)?;
+        say!("coordinating {}: {}", superblock.name, superblock.layout);
+        Ok(())
+    }
+
+    fn obey(&mut self, request: Request) -> Result<Reply, String> {
+        match request {
+            Request::Array => Ok(Reply::Array(Box::new(self.state()))),
+            Request::Show => Ok(Reply::State(Box::new(self.aggregate()?))),
+            Request::Switch { .. } | Request::Tune { .. } => self.order_all(&request),
+            Request::MemberFail { member } => {
+                let running = self.running(member)?;
+                running.line.order(Order::Stop)?;
+                Ok(Reply::Done)
+            }
+            Request::MemberReplace { member, source } => {
+                let index = member as usize;
+                self.collect();
+                let slot = self.slots.get_mut(index).ok_or_else(|| no_member(member))?;
+                if slot.running.is_some() {
+                    return Err(format!(
+                        "member {member} is served; remove it from the array and fail it first"
+                    ));
+                }
+                slot.source = Some(source);
+                let configuration = self.configuration(index).map_err(|error| error.to_string())?;
+                self.start_member(index, configuration).map_err(|error| error.to_string())?;
+                let state = self.state().members.swap_remove(index);
+                Ok(Reply::Member(Box::new(state)))
+            }
+            Request::Stop => {
+                self.stop();
+                Ok(Reply::Done)
+            }
+            Request::Metrics | Request::Log { .. } | Request::EndLog | Request::Join { .. } => {
+                Err("each member has this on its own socket: 'dwell ctl SOCKET array' names them".to_owned())
+            }
+        }
+    }
+
+    fn running(&self, member: u32) -> Result<&Running, String> {
+        let slot = self.slots.get(member as usize).ok_or_else(|| no_member(member))?;
+        slot.running.as_ref().ok_or_else(|| format!("member {member} is not served"))
+    }
+
+    /// The members as one device.
+    fn aggregate(&self) -> Result<State, String> {
+        let running = self.slots.iter().filter_map(|slot| slot.running.as_ref());
+        let states = running.map(|running| {
+            let snapshot = running.line.ask(Order::Show)?;
+            Ok(state(&snapshot, running.line.speed))
+        });
+        aggregate(states.collect::<Result<_, String>>()?).ok_or_else(|| "no member is served".to_owned())
+    }
+
+    /// Gives one order to every member; the first error ends it.
+    fn order_all(&self, request: &Request) -> Result<Reply, String> {
+        let mut last = Reply::Done;
+        for running in self.slots.iter().filter_map(|slot| slot.running.as_ref()) {
+            last = crate::control::obey(request.clone(), &running.line)?;
+        }
+        Ok(last)
+    }
+}
+
+impl Drop for ArrayServer {
+    fn drop(&mut self) {
+        self.stop();
+        for slot in &mut self.slots {
+            if let Some(running) = slot.running.take() {
+                let _ = running.waiting.join();
+            }
+        }
+    }
+}
+
+fn member_state(slot: &Slot, present: bool) -> MemberState {
+    let running = slot.running.as_ref();
+    MemberState {
+        source: slot.source.as_ref().map_or_else(|| "no store".to_owned(), |path| path.display().to_string()),
+        device: running.and_then(|running| running.device.clone()),
+        addresses: running.map(|running| running.addresses.clone()).unwrap_or_default(),
+        control: slot.control.clone(),
+        served: running.is_some(),
+        present: present && running.is_some(),
+    }
+}
+
+fn no_member(member: u32) -> String {
+    format!("there is no member {member}; members are counted from 0")
+}
+
+/// The place of each `--member` must be md's place of it: the layout is in md's order.
+fn check_order(roles: &[Option<u32>]) -> Result<(), ServeError> {
+    let wrong = (0..).zip(roles).find(|&(index, role)| role.is_some_and(|role| role != index));
+    match wrong {
+        Some((index, Some(role))) => Err(ServeError::Configuration(format!(
+            "--member number {index} (from 0) has place {role} in the array; name the members in the array's order"
+        ))),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,163 @@
+//! The hub: messages of several threads, a coordinator that fails, members without requests, parts in any order.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+
+use disks::array::{Arrangement, Layout};
+use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Directive, Member, Report};
+use elevator::{Op, Request, RequestId, Sector, Sectors, Span, Time, TuneError, Value};
+
+use super::Hub;
+use super::background::Activity;
+use super::hub::{Frontiers, Message, Note};
+use crate::poller::Bell;
+
+/// What a [`Counting`] coordinator received.
+#[derive(Default)]
+struct Received {
+    arrived: AtomicU64,
+    lost: AtomicU64,
+    returned: AtomicU64,
+}
+
+/// Counts calls, directs a member after each 100th arrival, and panics at a request of this id.
+struct Counting {
+    received: Arc<Received>,
+    latest: Time,
+    directives: u64,
+}
+
+const PANICS_AT: ArrayRequestId = ArrayRequestId(99);
+
+impl Coordinator for Counting {
+    fn lost(&mut self, _: Time, _: Member) {
+        self.received.lost.fetch_add(1, Ordering::Relaxed);
+    }
+    fn returned(&mut self, _: Time, _: Member) {
+        self.received.returned.fetch_add(1, Ordering::Relaxed);
+    }
+    fn arrived(&mut self, now: Time, request: &ArrayRequest) {
+        assert!(now >= self.latest, "the time runs backwards");
+        assert!(request.id != PANICS_AT, "this test's coordinator panics");
+        self.latest = now;
+        let count = self.received.arrived.fetch_add(1, Ordering::Relaxed);
+        self.directives += u64::from(count.is_multiple_of(100));
+    }
+    fn inserted(&mut self, _: Time, _: Member, _: &Request, _: ArrayRequestId) {}
+    fn grown(&mut self, _: Time, _: Member, _: &Request, _: Option<&Request>) {}
+    fn dispatched(&mut self, _: Time, _: Member, _: &Request) {}
+    fn part_completed(&mut self, _: Time, _: Member, _: &Request, _: Option<RequestId>) {}
+    fn completed(&mut self, _: Time, _: ArrayRequestId) {}
+    fn reported(&mut self, _: Time, _: Member, _: Report) {}
+    fn next_event(&self) -> Option<Time> {
+        None
+    }
+    fn pass(&mut self, _: Time) {}
+    fn directive(&mut self) -> Option<(Member, Directive)> {
+        self.directives = self.directives.checked_sub(1)?;
+        Some((Member(0), Directive::Waiting(true)))
+    }
+    fn tune(&mut self, name: &str, _: Value) -> Result<(), TuneError> {
+        Err(TuneError::unknown(name))
+    }
+}
+
+fn hub(members: u32) -> (Arc<Hub>, Arc<Received>) {
+    let received = Arc::new(Received::default());
+    let coordinator = Counting { received: received.clone(), latest: Time::ZERO, directives: 0 };
+    let hub = Hub::new(Box::new(coordinator), members, Activity::new(members, 1 << 20));
+    let layout = Layout::new(Arrangement::Striped, members, Sectors(128), 0, 1 << 40).unwrap();
+    let _ = hub.layout.set(layout);
+    (hub, received)
+}
+
+fn request(start: u64) -> ArrayRequest {
+    let id = ArrayRequestId(0);
+    ArrayRequest { id, op: Op::Read, start: Sector(start), sectors: Sectors(8), parts: 1 }
+}
+
+#[test]
+fn every_message_of_every_thread_reaches_the_coordinator() {
+    const EACH: u64 = 20_000;
+    let (hub, received) = hub(4);
+    let begin = Barrier::new(4);
+    let directives: u64 = thread::scope(|scope| {
+        let members: Vec<_> = (0..4)
+            .map(|index| {
+                let (hub, begin) = (&hub, &begin);
+                scope.spawn(move || {
+                    let member = Member(index);
+                    let (sender, directives) = hub.connect(member, Arc::new(Bell::new().unwrap()));
+                    begin.wait();
+                    for number in 0..EACH {
+                        let at = Time::from_nanos(number * 1000);
+                        sender
+                            .send(Message { member, at, note: Note::Arrived(request(number << 30)) })
+                            .unwrap();
+                        hub.sent();
+                        hub.run(at, member);
+                    }
+                    directives
+                })
+            })
+            .collect();
+        let receivers: Vec<_> = members.into_iter().map(|member| member.join().unwrap()).collect();
+        receivers.iter().map(|directives| directives.try_iter().count() as u64).sum()
+    });
+    assert_eq!(received.arrived.load(Ordering::Relaxed), 4 * EACH, "nobody left a message behind");
+    assert_eq!(directives, 4 * EACH / 100);
+}
+
+#[test]
+fn a_coordinator_that_panics_is_not_called_again() {
+    let (hub, received) = hub(2);
+    let (sender, _directives) = hub.connect(Member(0), Arc::new(Bell::new().unwrap()));
+    for id in [1, PANICS_AT.0, 2, 3] {
+        let note = Note::Arrived(ArrayRequest { id: ArrayRequestId(id), ..request(5) });
+        sender.send(Message { member: Member(0), at: Time::ZERO, note }).unwrap();
+        hub.sent();
+        hub.run(Time::ZERO, Member(0));
+    }
+    assert_eq!(received.arrived.load(Ordering::Relaxed), 1);
+    assert!(!hub.is_coordinated(), "the members schedule alone");
+}
+
+#[test]
+fn a_member_without_requests_is_not_waited_for_until_its_next_one() {
+    let (hub, received) = hub(2);
+    let (sender, _directives) = hub.connect(Member(0), Arc::new(Bell::new().unwrap()));
+    let send = |member, number: u64| {
+        let at = Time::ZERO + Span::from_micros(number);
+        sender.send(Message { member, at, note: Note::Arrived(request(number << 30)) }).unwrap();
+        hub.sent();
+        hub.run(at, member);
+    };
+    (0..200).for_each(|number| send(Member((number % 2) as u32), number));
+    assert_eq!(received.lost.load(Ordering::Relaxed), 0);
+    (200..800).for_each(|number| send(Member(0), number));
+    assert_eq!((received.lost.load(Ordering::Relaxed), hub.present()), (1, vec![true, false]));
+    send(Member(1), 800);
+    assert_eq!((received.returned.load(Ordering::Relaxed), hub.present()), (1, vec![true, true]));
+}
+
+#[test]
+fn parts_in_any_order_continue_one_sequence() {
+    let mut frontiers = Frontiers::default();
+    let mut straight = |start: u64, sectors| {
+        let mut request = ArrayRequest { sectors: Sectors(sectors), ..request(start) };
+        frontiers.straighten(&mut request, 2560);
+        (request.start.0, request.sectors.0)
+    };
+    assert_eq!(straight(1_000_000, 128), (1_000_000, 128));
+    assert_eq!(straight(1_000_256, 128), (1_000_128, 256), "the third part before the second");
+    assert_eq!(straight(1_000_128, 128), (1_000_384, 1), "the second one has been counted");
+    assert_eq!(straight(1_000_384, 128), (1_000_384, 128));
+    assert_eq!(straight(9_000_000, 128), (9_000_000, 128), "another sequence");
+    assert_eq!(straight(1_000_512, 128), (1_000_512, 128));
+    for other in 10..200 {
+        straight(other * 1_000_000, 8);
+    }
+    assert_eq!(straight(u64::MAX - 4, 128), (u64::MAX - 4, 128), "an end behind all addresses");
+    assert_eq!(straight(u64::MAX - 2, 128), (u64::MAX, 1));
+}
