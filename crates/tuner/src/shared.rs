@@ -1,13 +1,13 @@
-//! What several hosts have learned about kinds of load, as a beginning for others.
+//! Shares the ratings of schedulers for kinds of load between hosts.
 //!
 //! # Idea
-//! Absolute values depend on the host, but by how much one scheduler exceeds another on one type of device under one kind of load hardly does. Each
+//! Absolute values depend on the host. The relative difference of two schedulers on one type of device under one kind of load hardly does. Each
 //! host exports its ratings with their counts ([`Shared::of`]); files of hosts are merged without loss ([`Shared::merge`]); and a new host begins with
-//! the weighted mean of the hosts with its type of device ([`Shared::give_to`]). Such a prior counts as a single trial on the new host: it decides
-//! which scheduler is used first and which ones are not worth an early trial, and the host's own measurements overrule it.
+//! the weighted mean of the hosts with its type of device ([`Shared::give_to`]). Such a prior counts as a single trial on the new host: it determines
+//! the first scheduler and the order of trials, and the host's own measurements overrule it.
 //!
 //! # Not for
-//! Kinds that the host knows already: its own experience is left alone.
+//! Kinds that the host has measured itself: their ratings stay unchanged.
 
 use elevator::text::counted;
 use ioanalyzer::Metric;
@@ -17,7 +17,7 @@ use crate::kinds::{Shape, are_alike};
 use crate::saved::COUNT_MAX;
 use crate::state::State;
 
-/// Pairs beyond which a host's rating has no more weight: no host outweighs many others.
+/// Limit of the pairs that count as a host's weight, so that no host outweighs many others.
 const PAIRS_MAX: u64 = 20;
 
 /// A scheduler of a [`SharedLoad`].
@@ -27,13 +27,13 @@ pub struct SharedRating {
     pub scheduler: String,
     /// The sum of relative differences to other schedulers; only differences within one load have a meaning.
     pub rating: f64,
-    /// The comparisons behind the rating.
+    /// The number of comparisons.
     pub pairs: u64,
     /// The windows that it served.
     pub windows: u64,
 }
 
-/// What one host has learned about a kind of load on a type of device.
+/// One host's ratings for a kind of load on a type of device.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SharedLoad {
     /// The host.
@@ -51,13 +51,13 @@ pub struct SharedLoad {
 }
 
 impl SharedLoad {
-    /// Whether both describe the same: a newer export of a host replaces an older one.
+    /// Whether both are of the same host, device, metric and kind: a newer export then replaces an older one.
     fn is_same_as(&self, other: &Self) -> bool {
         (&self.host, &self.device, self.metric) == (&other.host, &other.device, other.metric)
             && are_alike(&self.shape, &other.shape)
     }
 
-    /// Whether all numbers are possible.
+    /// Whether all numbers are in range.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         let is_sound = |rating: &SharedRating| {
@@ -67,7 +67,7 @@ impl SharedLoad {
     }
 }
 
-/// What hosts have learned.
+/// The ratings of several hosts.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Shared {
     /// One entry for each host, type of device, metric and kind of load.
@@ -75,7 +75,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// What a host has learned about a device.
+    /// A host's ratings for a device.
     #[must_use]
     pub fn of(host: &str, device: &str, state: &State) -> Self {
         let name = |index: usize| state.schedulers.get(index).cloned().unwrap_or_default();
@@ -98,7 +98,7 @@ impl Shared {
         Self { loads: state.kinds.learned().into_iter().map(load).collect() }
     }
 
-    /// Adds what another file has. Of two entries about the same load of the same host, the one with more windows stays, so that merging a file
+    /// Adds the entries of another file. Of two entries about the same load of the same host, the one with more windows stays, so that merging a file
     /// twice changes nothing.
     pub fn merge(&mut self, other: Self) {
         for load in other.loads {
@@ -110,7 +110,7 @@ impl Shared {
         }
     }
 
-    /// Adds the kinds of load that the state does not know, for its type of device and metric; returns how many.
+    /// Adds the kinds of load that the state lacks, for its type of device and metric; returns their number.
     pub fn give_to(&self, device: &str, state: &mut State) -> usize {
         let mut loads: Vec<&SharedLoad> = self
             .loads
@@ -146,8 +146,8 @@ impl Shared {
     }
 }
 
-/// The mean rating of each of these schedulers over several hosts' experience with one load, weighted by comparisons. Ratings have an origin of
-/// their own on each host: they are shifted so that the schedulers in common have the same mean as those of the first host.
+/// The mean rating of each of these schedulers over several hosts for one load, weighted by comparisons. The origin of ratings differs between hosts:
+/// they are shifted so that the common schedulers have the same mean as on the first host.
 fn mean(loads: &[&SharedLoad], schedulers: &[String]) -> Vec<Option<f64>> {
     let rating = |load: &SharedLoad, name: &String| {
         load.schedulers.iter().find(|of| of.scheduler == *name).map(|of| (of.rating, of.pairs))

@@ -212,7 +212,7 @@ pub(crate) enum PatternsCommand {
         #[arg(long, group = "what")]
         all: bool,
     },
-    /// Write what was learned about kinds of load, with counts, for other hosts
+    /// Write the ratings of schedulers for each kind of load, with counts, for other hosts
     Export {
         /// The file ('-' for standard output): one JSON object per line
         file: PathBuf,
@@ -220,15 +220,15 @@ pub(crate) enum PatternsCommand {
         #[arg(long, value_name = "NAME")]
         host: Option<String>,
     },
-    /// Merge exported files into one; of two exports of a host, the later one counts
+    /// Merge exported files into one; of two exports of a host, the later one replaces the earlier
     Join {
-        /// The file to write; may be one of the others
+        /// The file to write; may be one of the input files
         into: PathBuf,
         /// Exported or merged files
         #[arg(required = true)]
         files: Vec<PathBuf>,
     },
-    /// Begin with what other hosts have learned: adds kinds of load that this host does not know, by type of device
+    /// Add kinds of load that other hosts have learned and this host has not, by type of device
     Import {
         /// Exported or merged files
         #[arg(required = true)]

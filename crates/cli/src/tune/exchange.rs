@@ -1,6 +1,6 @@
-//! `dwell patterns export`, `join` and `import`: what several hosts have learned, as a beginning for others.
+//! `dwell patterns export`, `join` and `import`: share learned ratings between hosts.
 //!
-//! A file has one JSON object per line: a kind of load on a type of device, as one host knows it.
+//! A file has one JSON object per line: one host's ratings for a kind of load on a type of device.
 
 use std::fs;
 use std::io::Write;
@@ -19,13 +19,12 @@ use crate::output_file::created;
 
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
-/// Writes what the selected drives have learned.
+/// Writes the ratings of the selected drives.
 pub(super) fn export(arguments: &PatternsArguments, file: &Path, host: Option<&str>) -> Result<(), Error> {
     let database = Database::open_existing(&arguments.database)?.ok_or_else(|| nothing(arguments))?;
-    let host = host
-        .map(str::to_owned)
-        .or_else(host_name)
-        .ok_or_else(|| Error::Usage(format!("{HOST_NAME}: this host has no name; name it with --host")))?;
+    let host = host.map(str::to_owned).or_else(host_name).ok_or_else(|| {
+        Error::Usage(format!("{HOST_NAME}: the host name is empty; set a name with --host"))
+    })?;
     let mut shared = Shared::default();
     for Drive { name, metric, .. } in selected(&database, arguments)? {
         if let Some(state) = database.load(&name, metric)? {
@@ -45,21 +44,21 @@ pub(super) fn join(into: &Path, files: &[PathBuf]) -> Result<(), Error> {
     write(into, &read_all(files)?)
 }
 
-/// Adds what files have about kinds of load that the database does not know.
+/// Adds the files' kinds of load that the database lacks.
 pub(super) fn import(arguments: &PatternsArguments, files: &[PathBuf]) -> Result<(), Error> {
     let shared = read_all(files)?;
     let part = arguments.drive.as_deref().unwrap_or_default();
     let metric = arguments.metric.as_deref();
-    let is_meant = |load: &&SharedLoad| {
+    let is_selected = |load: &&SharedLoad| {
         load.device.contains(part) && metric.is_none_or(|name| is_called(load.metric, name))
     };
     let mut targets: Vec<(&str, Metric)> =
-        shared.loads.iter().filter(is_meant).map(|load| (load.device.as_str(), load.metric)).collect();
+        shared.loads.iter().filter(is_selected).map(|load| (load.device.as_str(), load.metric)).collect();
     targets.sort_by_key(|(device, metric)| (*device, in_words(*metric)));
     targets.dedup();
     if targets.is_empty() {
         return Err(Error::Usage(format!(
-            "no load in {} fits --drive and --metric: there are {}",
+            "no load in {} matches --drive and --metric; the files have {}",
             names(files),
             shared.describe()
         )));
@@ -82,7 +81,7 @@ pub(super) fn import(arguments: &PatternsArguments, files: &[PathBuf]) -> Result
     Ok(())
 }
 
-/// The knowledge of a tuner that has not run yet, for the schedulers that occur in the files.
+/// The state of a new tuner, for the schedulers that occur in the files.
 fn empty(shared: &Shared, device: &str, metric: Metric) -> Result<State, Error> {
     let loads = shared.loads.iter().filter(|load| load.device == device && load.metric == metric);
     let mut names: Vec<String> =
@@ -110,12 +109,12 @@ fn read(file: &Path) -> Result<Shared, Error> {
     let mut loads = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = |problem: &str| {
-            let advice = "'dwell patterns export' writes such files";
+            let advice = "expected a file of 'dwell patterns export'";
             Error::Input(format!("{}:{}: {problem}; {advice}", file.display(), number + 1))
         };
         let load: SharedLoad = serde_json::from_str(line).map_err(|error| wrong(&error.to_string()))?;
         if !load.is_sound() {
-            return Err(wrong("a shape or number is impossible"));
+            return Err(wrong("a shape or number is out of range"));
         }
         loads.push(load);
     }

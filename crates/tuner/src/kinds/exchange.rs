@@ -1,9 +1,9 @@
-//! What kinds of load have learned, for other hosts, and what other hosts have learned as the beginning of a kind.
+//! Exports the ratings of kinds of load for other hosts, and adds kinds with the ratings of other hosts.
 
 use super::kind::Kind;
 use super::{ALIKE, Kinds, MOST, Shape};
 
-/// The knowledge about one scheduler for a kind, by its index.
+/// The rating of one scheduler for a kind, by its index.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Rating {
     pub(crate) scheduler: usize,
