@@ -52,7 +52,7 @@ pub fn find(name: &str) -> Option<&'static Listing> {
     Catalogue::default().find(name)
 }
 
-/// The policies that a program knows by name: those of this crate, and those that it adds.
+/// The policies that a program can select by name: those of this crate, and those that the program adds.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Catalogue {
     own: &'static [Listing],

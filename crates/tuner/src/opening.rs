@@ -201,7 +201,7 @@ impl Opening {
         others.truncate(TRIALS);
         others.reverse();
         self.left = others;
-        self.next(format!("{} gave the first value for {}", self.names[ran], class.in_words()))
+        self.next(format!("measured {} for {}", self.names[ran], class.in_words()))
     }
 
     fn tried(&mut self, arm: usize, windows: u32, value: Measured) -> Step {
@@ -222,7 +222,9 @@ impl Opening {
         let hopes = gain > ABANDON || (self.expected(arm) > 0.0 && gain > COLD);
         if hopes && windows == 1 && prior::warms_up(&name) {
             self.phase = Phase::Trial(arm, windows);
-            let why = format!("{name} warms up and goes on for a second window: {percent}");
+            let why = format!(
+                "{name}: {percent} in its first window; measuring a second one, because it needs to warm up"
+            );
             return Step { scheduler: Some(arm), why };
         }
         let what = if gain <= ABANDON { "abandoned" } else { "tried" };

@@ -116,13 +116,13 @@ tunables! {
         back_seek_max: Sectors = 32_768, 0, 1 << 40;
         /// Factor on the distance of a backward seek.
         back_seek_penalty: Count = 2, 1, 1_000;
-        /// How long a queue may be served in one go; of a raised queue, times the raise. In whole ticks of 4 ms, begun ones
-        /// included, so that 125 ms are 120 to 124.
+        /// Limit of the time for which a queue is served without a break; for a raised queue, times the raise. Counted in ticks of
+        /// 4 ms, including the tick in which the service begins, so that 125 ms are 120 to 124.
         timeout_sync: Span = Span::from_millis(125), Span::from_millis(1), Span::from_secs(10);
-        /// Sectors that a queue may be served in one go; 0 lets the device's measured rate decide.
+        /// Limit of the sectors for which a queue is served without a break; 0: derived from the device's measured rate.
         max_budget: Sectors = 0, 0, 1 << 31;
-        /// Whether tasks gather requests before they submit them. Ours, for hosts that know: a task that does not, as one that reads
-        /// a device directly, call by call, has read the clock again by the time its first request is looked at.
+        /// Whether tasks plug their requests before submission. Not in the source; for hosts without plugs. A task without a plug, such as one
+        /// that reads a device directly, call by call, has a newer clock value when its first request is examined.
         plugged: Flag = true, false, true;
     }
 }
@@ -141,7 +141,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
 /// Levels of priority in a class.
 const LEVELS: usize = 8;
 
-/// What is known of the device.
+/// The state of the device.
 #[derive(Default)]
 struct Driver {
     rotational: bool,
@@ -235,7 +235,7 @@ impl Bfq {
         self.service.in_service()
     }
 
-    /// Frees a queue that nobody can send requests to any more, that has none, and whose past does not matter.
+    /// Frees an empty queue to which no process can send requests, and whose history has no further effect.
     fn free_if_unused(&mut self, id: QueueId) {
         let queue = &self.queues[id];
         let unused = queue.processes == 0 && queue.allocated == 0 && queue.awaited_by == 0;
@@ -300,8 +300,8 @@ impl Scheduler for Bfq {
         self.leave(process, sync)
     }
 
-    /// Requests of one queue become one. At the back of a request, a submission of anybody may join it as well: the source
-    /// does not let it at first, but when it has become a request and is put in, it continues whoever's.
+    /// Only requests of one queue may merge, except at the back of a request, where a submission of any queue may join. The source rejects the
+    /// latter as a bio merge, but merges the request at its insertion, independent of the queue.
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
         let queue = if self.is_queued(addition.id) {
             Some(self.requests[addition.id].queue)

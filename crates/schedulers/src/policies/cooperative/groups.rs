@@ -1,4 +1,4 @@
-//! Groups: processes that ask for nearby blocks, together.
+//! Groups of processes that access nearby blocks.
 
 use alloc::vec::Vec;
 

@@ -30,7 +30,7 @@
 //!   is a request that reads. There, a write costs its pages and no seek, which gives the paper's 7%; here as well (`seeks`). A
 //!   read is charged its bytes and its seek: counted as one, a small random read would weigh as much as a long sequential one.
 //! - A journal block is charged as one to every account in its transaction; here they share it.
-//! - The source queues held writes with fsyncs and reads, and lets the least served proceed however far ahead it is. Here an
+//! - The source queues held writes with fsyncs and reads, and the least served one proceeds, independent of its advance. Here an
 //!   account that is ahead waits.
 //! - The source's batches of reads are turns here, and the device's queue is filled as its depth allows.
 //! - An account is active while it has a call, a dirty page, or a request queued or in flight. The source uses the last 20 seconds,
