@@ -57,7 +57,7 @@ pub use error::Error;
 pub use event::{Arrival, Batch, Completed, Name};
 pub use fake::Fake;
 pub use issuers::{Issuer, Issuers};
-pub use number::Number;
+pub use number::{Number, number};
 pub use process::{is_process, lower_priority, this_process};
 pub use recorder::Recorder;
 pub use source::{Backend, Counts, Options, Source};

@@ -32,7 +32,12 @@ pub(crate) fn partitions(directory: &Path) -> impl Iterator<Item = PathBuf> + us
 
 /// `8:1` in a device's directory.
 pub(crate) fn number_in(directory: &Path) -> Option<Number> {
-    let text = fs::read_to_string(directory.join("dev")).ok()?;
+    number(&fs::read_to_string(directory.join("dev")).ok()?)
+}
+
+/// `8:1` as the kernel's files have it, with or without a line end.
+#[must_use]
+pub fn number(text: &str) -> Option<Number> {
     let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }

@@ -334,7 +334,7 @@ impl Stack {
             )),
             _ => {}
         }
-        let deaf = |layer: &&Layer| matches!(layer.scheduler.as_deref(), None | Some("none" | "kyber"));
+        let deaf = |layer: &&Layer| !honours_priorities(layer.scheduler.as_deref().unwrap_or("none"));
         if let Some(layer) = scheduling.queues.iter().find(deaf) {
             let active = layer.scheduler.as_deref().unwrap_or("none");
             doubts.push(format!("{} has the scheduler {active}, which ignores ionice", layer.name));
@@ -353,6 +353,12 @@ impl Stack {
         let below = (!branches.is_empty()).then(|| format!("{{{}}}", branches.join(", ")));
         layers.chain(below).collect::<Vec<_>>().join(" > ")
     }
+}
+
+/// Whether a scheduler of the kernel, or of Dwell's module, uses I/O priorities (ionice).
+#[must_use]
+pub fn honours_priorities(scheduler: &str) -> bool {
+    matches!(scheduler, "bfq" | "mq-deadline" | "cfq" | "dwell-bfq" | "dwell-cfq")
 }
 
 /// The stack below the device at which all branches join, if they do before a queue schedules.

@@ -40,7 +40,7 @@ static ROUNDING: LazyLock<Counts> = LazyLock::new(counts);
 
 /// Latencies of a process or a direction.
 #[derive(Clone, Default)]
-pub(crate) struct Latencies {
+pub struct Latencies {
     /// All latencies, unordered, while there are at most [`FEW`].
     few: Vec<u64>,
     /// All latencies, once there are more.
@@ -55,8 +55,9 @@ fn count(counts: &mut Counts, ns: u64) {
 }
 
 impl Latencies {
+    /// Adds a latency.
     #[inline]
-    pub(crate) fn record(&mut self, span: Span) {
+    pub fn record(&mut self, span: Span) {
         let ns = span.as_nanos();
         self.sum += u128::from(ns);
         self.max = self.max.max(ns);
@@ -67,7 +68,8 @@ impl Latencies {
         }
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Adds all of another's.
+    pub fn add(&mut self, other: &Self) {
         self.sum += other.sum;
         self.max = self.max.max(other.max);
         let fit = self.many.is_none() && other.many.is_none() && self.few.len() + other.few.len() <= FEW;
@@ -90,7 +92,9 @@ impl Latencies {
         many
     }
 
-    pub(crate) fn summary(&self) -> Latency {
+    /// Count, mean, quantiles and maximum.
+    #[must_use]
+    pub fn summary(&self) -> Latency {
         let count = self.many.as_ref().map_or(self.few.len() as u64, Counts::len);
         let [p50_ns, p99_ns] = self.quantiles([0.5, 0.99]).map(|ns| ns.min(self.max));
         let mean_ns = self.sum.checked_div(u128::from(count)).unwrap_or(0) as u64;

@@ -20,7 +20,7 @@ mod waits;
 pub use array::{ArrayMember, ArraySetup};
 pub use cluster::Cluster;
 pub use engine::{Failure, Machine, Setup, Stop};
-pub use latencies::Latency;
+pub use latencies::{Latencies, Latency};
 pub use limit::{Limit, LimitRecorder, fairness};
 pub use measure::{Measured, MemberMeasured, ProcessMeasured, Waits};
 pub use program::{Await, Barrier, Io, Next, Program, Submitter};

@@ -170,7 +170,8 @@ impl<'a> Ranking<'a> {
     }
 }
 
-fn ties(leader: f64, value: f64) -> bool {
+/// Whether two results differ by less than [`TIE`].
+pub(crate) fn ties(leader: f64, value: f64) -> bool {
     (leader - value).abs() <= TIE * leader.abs().max(value.abs())
 }
 

@@ -5,9 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-use elevator::{Op, SECTOR_BYTES, Time};
-use hdrhistogram::Histogram;
-use machine::{Await, Barrier, Io, Latency, Next, Program, Submitter};
+use elevator::{Op, SECTOR_BYTES, Span, Time};
+use machine::{Await, Barrier, Io, Latencies, Next, Program, Submitter};
 
 use super::workers::{Completion, Request, Workers};
 use super::{Replayed, Target};
@@ -98,7 +97,11 @@ impl<'a> Host<'a> {
                         self.advance(index, &mut workers[index])?;
                     }
                 }
+                // Also of a program that never waits.
                 if self.processes.iter().any(|process| process.state == State::Runnable) {
+                    if stop() {
+                        return Ok(true);
+                    }
                     continue;
                 }
                 if self.is_over() {
@@ -299,18 +302,14 @@ struct Stats {
     left_out: u64,
     submissions: u64,
     late: Duration,
-    reads: Histogram<u64>,
-    writes: Histogram<u64>,
-    flushes: Histogram<u64>,
-}
-
-fn histogram() -> Histogram<u64> {
-    Histogram::new(3).expect("three digits are allowed")
+    reads: Latencies,
+    writes: Latencies,
+    flushes: Latencies,
 }
 
 impl Stats {
     fn new(now: Instant) -> Self {
-        let (reads, writes, flushes) = (histogram(), histogram(), histogram());
+        let (reads, writes, flushes) = Default::default();
         let (bytes, requests, left_out, submissions, late) = (0, 0, 0, 0, Duration::ZERO);
         Self { began: now, last: now, bytes, requests, left_out, submissions, late, reads, writes, flushes }
     }
@@ -328,21 +327,20 @@ impl Stats {
     fn completed(&mut self, request: &Request, ended: Instant) {
         self.requests += 1;
         self.last = self.last.max(ended);
-        let latency = ended.saturating_duration_since(request.submitted).as_nanos() as u64;
-        let histogram = match request.op {
+        let latencies = match request.op {
             Op::Read => &mut self.reads,
             Op::Write | Op::Discard => &mut self.writes,
             Op::Flush => &mut self.flushes,
         };
-        // The histogram grows; recording fails only beyond 64 bits of nanoseconds.
-        histogram.record(latency).expect("a histogram that grows");
+        let latency = ended.saturating_duration_since(request.submitted);
+        latencies.record(Span::from_nanos(latency.as_nanos() as u64));
     }
 
     fn report(&self, cut: bool) -> Replayed {
         let mut all = self.reads.clone();
-        // The histograms have the same digits and grow.
-        let _ = all.add(&self.writes);
-        let [latency, reads, writes, flushes] = [&all, &self.reads, &self.writes, &self.flushes].map(summary);
+        all.add(&self.writes);
+        let [latency, reads, writes, flushes] =
+            [&all, &self.reads, &self.writes, &self.flushes].map(Latencies::summary);
         Replayed {
             elapsed_ns: self.last.saturating_duration_since(self.began).as_nanos() as u64,
             bytes: self.bytes,
@@ -355,18 +353,5 @@ impl Stats {
             late_mean_ns: (self.late.as_nanos() / u128::from(self.submissions.max(1))) as u64,
             cut,
         }
-    }
-}
-
-fn summary(histogram: &Histogram<u64>) -> Latency {
-    if histogram.is_empty() {
-        return Latency::default();
-    }
-    Latency {
-        count: histogram.len(),
-        mean_ns: histogram.mean() as u64,
-        p50_ns: histogram.value_at_quantile(0.5),
-        p99_ns: histogram.value_at_quantile(0.99),
-        max_ns: histogram.max(),
     }
 }

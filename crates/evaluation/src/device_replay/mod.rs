@@ -216,28 +216,42 @@ mod tests {
         assert_eq!(done.bytes, 4 * 65_536, "{done:?}");
     }
 
+    /// A process that takes the same step for ever.
+    struct Endless(Next);
+
+    impl Program for Endless {
+        fn next(&mut self, _now: Time) -> Next {
+            match self.0 {
+                Next::Think(span) => Next::Think(span),
+                _ => Next::Await(Await::All),
+            }
+        }
+    }
+
+    struct Same(fn() -> Next);
+
+    impl Workload for Same {
+        fn describe(&self) -> String {
+            "the same".to_owned()
+        }
+
+        fn end(&self) -> Sector {
+            Sector(0)
+        }
+
+        fn processes(&self) -> Vec<(Submitter, Box<dyn Program>)> {
+            vec![(Submitter::process(1, "p"), Box::new(Endless((self.0)())))]
+        }
+    }
+
     #[test]
-    fn a_run_can_be_stopped() {
-        struct Endless;
-        impl Program for Endless {
-            fn next(&mut self, _now: Time) -> Next {
-                Next::Think(Span::from_secs(3600))
-            }
-        }
-        struct Sleepers;
-        impl Workload for Sleepers {
-            fn describe(&self) -> String {
-                "sleepers".to_owned()
-            }
-            fn end(&self) -> Sector {
-                Sector(0)
-            }
-            fn processes(&self) -> Vec<(Submitter, Box<dyn Program>)> {
-                vec![(Submitter::process(1, "p"), Box::new(Endless))]
-            }
-        }
+    fn a_run_can_be_stopped_whatever_its_programs_do() {
         let backing = Backing::new("stopped", 4096);
-        let done = run(&Sleepers, &backing.open(false), &|| true).unwrap();
-        assert!(done.cut && done.requests == 0, "{done:?}");
+        let sleeps = Same(|| Next::Think(Span::from_secs(3600)));
+        let never_waits = Same(|| Next::Await(Await::All));
+        for programs in [sleeps, never_waits] {
+            let done = run(&programs, &backing.open(false), &|| true).unwrap();
+            assert!(done.cut && done.requests == 0, "{done:?}");
+        }
     }
 }

@@ -8,12 +8,14 @@ mod tests;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use capture::Number;
 use capture::topology::{Stack, home};
 use clap::Args;
 use serde_json::{Value, json};
 
 use self::rules::{Finding, Level, of_cgroup, of_device};
-use self::snapshot::{Cgroup, Device, Roots};
+use self::snapshot::Cgroup;
+pub(crate) use self::snapshot::{Device, Roots};
 use crate::error::Error;
 use crate::output_file::created;
 use evaluation::report::format::object;
@@ -62,7 +64,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Error> {
 fn examine(
     roots: &Roots,
     target: Option<&str>,
-    home: &dyn Fn(&Path) -> Option<(u32, u32)>,
+    home: &dyn Fn(&Path) -> Option<Number>,
 ) -> Result<Vec<Examined>, Error> {
     let stack = |number| Stack::below(&roots.root.join("sys"), number, home).ok();
     let of = |number| stack(number).map(|stack| Device::new(roots, stack));
@@ -107,13 +109,12 @@ fn examine(
 }
 
 /// The number of a device by its name: a disk, or a partition of one.
-fn number(roots: &Roots, name: &str) -> Option<(u32, u32)> {
+fn number(roots: &Roots, name: &str) -> Option<Number> {
     let name = name.replace('/', "!");
     let text = roots
         .read(&format!("sys/class/block/{name}/dev"))
         .or_else(|| roots.read(&format!("sys/block/{name}/dev")))?;
-    let (major, minor) = text.split_once(':')?;
-    Some((major.parse().ok()?, minor.parse().ok()?))
+    capture::number(&text)
 }
 
 fn of_one(roots: &Roots, device: &Device, cgroup: Option<&Cgroup>) -> Examined {

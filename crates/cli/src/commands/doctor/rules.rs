@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::snapshot::{Cgroup, Device, Roots, tree};
-use capture::topology::Kind;
+use capture::topology::{Kind, honours_priorities};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -31,26 +31,16 @@ fn finding(level: Level, link: &'static str, what: impl Into<String>, fix: impl 
     Finding { level, link, what: what.into(), fix: fix.into() }
 }
 
-/// The findings about a device.
+/// The findings about a device, in any order.
 pub(super) fn of_device(roots: &Roots, device: &Device) -> Vec<Finding> {
     let rules = [ionice, both_schedule, nvme, wbt, ignored_boot_option, accounting, old_cgroups];
-    let mut all: Vec<Finding> = rules.iter().filter_map(|rule| rule(roots, device)).collect();
-    all.extend(udev(roots, device));
-    all.sort_by_key(|finding| finding.level);
-    all
+    rules.iter().filter_map(|rule| rule(roots, device)).chain(udev(roots, device)).collect()
 }
 
-/// The findings about a control group on a device.
+/// The findings about a control group on a device, in any order.
 pub(super) fn of_cgroup(roots: &Roots, cgroup: &Cgroup, device: &Device) -> Vec<Finding> {
     let rules = [io_controller, weight, alone, io_latency, unit_ionice, writeback_owner];
-    let mut all: Vec<Finding> = rules.iter().filter_map(|rule| rule(roots, cgroup, device)).collect();
-    all.sort_by_key(|finding| finding.level);
-    all
-}
-
-/// Whether a scheduler uses I/O priorities.
-fn honours_priorities(scheduler: &str) -> bool {
-    matches!(scheduler, "bfq" | "mq-deadline" | "cfq")
+    rules.iter().filter_map(|rule| rule(roots, cgroup, device)).collect()
 }
 
 fn ionice(_: &Roots, device: &Device) -> Option<Finding> {
@@ -74,19 +64,9 @@ fn ionice(_: &Roots, device: &Device) -> Option<Finding> {
     }
 }
 
-/// Whether this system runs in a virtual machine.
-fn is_guest(roots: &Roots) -> bool {
-    let flags = roots.read("proc/cpuinfo").unwrap_or_default();
-    flags
-        .lines()
-        .any(|line| line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor"))
-        || roots.has("sys/hypervisor/type")
-}
-
 fn both_schedule(roots: &Roots, device: &Device) -> Option<Finding> {
     let (name, scheduler) = (&device.leaf.name, device.scheduler());
-    let inside = device.is_virtual() || (is_guest(roots) && device.leaf.kind == Kind::Disk);
-    (inside && scheduler != "none").then(|| {
+    (device.is_scheduled_by_host(roots) && scheduler != "none").then(|| {
         finding(
             Level::Warning,
             "virtualization",
@@ -178,6 +158,8 @@ struct Rule {
     place: String,
     sets: String,
     line: String,
+    /// Whether earlier lines of its file may jump over it.
+    is_conditional: bool,
 }
 
 fn udev_rules(roots: &Roots) -> Vec<Rule> {
@@ -193,6 +175,7 @@ fn udev_rules(roots: &Roots) -> Vec<Rule> {
                     place: format!("/{file}:{}", n + 1),
                     sets: value.to_owned(),
                     line: line.to_owned(),
+                    is_conditional: text.contains("GOTO="),
                 })
             };
             rules.extend(lines.filter_map(rule));
@@ -205,6 +188,14 @@ fn udev_rules(roots: &Roots) -> Vec<Rule> {
 fn compared(line: &str, key: &str) -> Option<Vec<String>> {
     let value = line.split_once(&format!("{key}==\""))?.1.split('"').next()?;
     Some(value.split('|').map(str::to_owned).collect())
+}
+
+/// The attributes of sysfs that a rule compares, with the pattern: `ATTR{queue/rotational}=="1"`.
+fn attributes(line: &str) -> impl Iterator<Item = (&str, &str)> {
+    line.split("ATTR{").skip(1).filter_map(|part| {
+        let (file, rest) = part.split_once('}')?;
+        Some((file, rest.strip_prefix("==\"")?.split('"').next()?))
+    })
 }
 
 /// udev's patterns: `*`, `?` and `[…]`, as far as rules for disks use them.
@@ -239,18 +230,22 @@ fn udev(roots: &Roots, device: &Device) -> Vec<Finding> {
         let kernel = compared(&rule.line, "KERNEL").is_none_or(|patterns| {
             patterns.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
         });
-        let rotational = compared(&rule.line, "ATTR{queue/rotational}");
-        let own = roots.read(&format!("sys/block/{name}/queue/rotational"));
-        kernel && rotational.is_none_or(|values| own.is_some_and(|own| values.contains(&own)))
+        let attribute = |(file, pattern): (&str, &str)| {
+            let own = roots.read(&format!("sys/block/{name}/{file}")).unwrap_or_default();
+            pattern.split('|').any(|pattern| matches(pattern.as_bytes(), own.as_bytes()))
+        };
+        kernel && attributes(&rule.line).all(attribute)
     };
     // Other keys, such as ENV{ID_SERIAL}, cannot be compared without udev's database.
-    let certain =
-        |rule: &Rule| !["ENV{", "ATTRS{", "PROGRAM", "IMPORT"].iter().any(|key| rule.line.contains(key));
+    let unknown = ["ENV{", "ATTRS{", "KERNELS", "DRIVERS", "PROGRAM", "IMPORT", "TAG==", "!="];
+    let certain = |rule: &Rule| !rule.is_conditional && !unknown.iter().any(|key| rule.line.contains(key));
     let (name, active) = (&device.leaf.name, device.scheduler());
     let mut found = Vec::new();
     for rule in &rules {
         let Rule { place, sets, .. } = rule;
-        if certain(rule) && !disks.iter().any(|disk| is_for(rule, disk)) {
+        // A distribution's rules also name disks that this machine does not have.
+        let is_own = place.starts_with("/etc/");
+        if is_own && certain(rule) && !disks.iter().any(|disk| is_for(rule, disk)) {
             found.push(finding(
                 Level::Problem,
                 "udev",

@@ -8,27 +8,29 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use capture::topology::{Kind, Layer, Stack};
+use capture::{Number, number};
 
 /// Cgroup directories are searched to this depth.
 const DEPTH: usize = 8;
 
-/// The root of the system's trees.
-pub(super) struct Roots {
-    pub(super) root: PathBuf,
-    files: RefCell<BTreeMap<PathBuf, String>>,
+/// Where the system's trees are.
+pub(crate) struct Roots {
+    pub(crate) root: PathBuf,
+    /// What was read, once; `None` for files that are missing.
+    files: RefCell<BTreeMap<PathBuf, Option<String>>>,
 }
 
 impl Roots {
-    pub(super) fn at(root: &Path) -> Self {
+    pub(crate) fn at(root: &Path) -> Self {
         Self { root: root.to_owned(), files: RefCell::default() }
     }
 
     /// The text of a file, without the line end. `None` if there is no such file, or it cannot be read.
-    pub(super) fn read(&self, path: &str) -> Option<String> {
+    pub(crate) fn read(&self, path: &str) -> Option<String> {
         let file = self.root.join(path);
-        let text = fs::read_to_string(&file).ok()?.trim_end().to_owned();
-        self.files.borrow_mut().insert(file, text.clone());
-        Some(text)
+        let mut files = self.files.borrow_mut();
+        let read = |file: &PathBuf| Some(fs::read_to_string(file).ok()?.trim_end().to_owned());
+        files.entry(file).or_insert_with_key(read).clone()
     }
 
     pub(super) fn has(&self, path: &str) -> bool {
@@ -46,37 +48,46 @@ impl Roots {
 
     /// Every file that was read.
     pub(super) fn files(&self) -> BTreeMap<PathBuf, String> {
-        self.files.borrow().clone()
+        let files = self.files.borrow();
+        files.iter().filter_map(|(path, text)| Some((path.clone(), text.clone()?))).collect()
+    }
+
+    /// Whether this system runs in a virtual machine.
+    pub(crate) fn is_guest(&self) -> bool {
+        let flags = self.read("proc/cpuinfo").unwrap_or_default();
+        let is_hypervised = |line: &str| {
+            line.starts_with("flags") && line.split_whitespace().any(|flag| flag == "hypervisor")
+        };
+        flags.lines().any(is_hypervised) || self.has("sys/hypervisor/type")
     }
 }
 
 /// A device with its stack.
-pub(super) struct Device {
-    pub(super) stack: Stack,
+pub(crate) struct Device {
+    pub(crate) stack: Stack,
     /// The queue that orders its requests; the device itself if none does.
-    pub(super) leaf: Layer,
+    pub(crate) leaf: Layer,
     /// The file systems mounted on the device: mount point and type.
-    pub(super) mounts: Vec<(String, String)>,
+    pub(crate) mounts: Vec<(String, String)>,
     /// Settings of the leaf's queue by name.
-    pub(super) settings: BTreeMap<&'static str, String>,
+    pub(crate) settings: BTreeMap<&'static str, String>,
 }
 
 const SETTINGS: [&str; 7] =
     ["nr_requests", "read_ahead_kb", "wbt_lat_usec", "write_cache", "rotational", "iostats", "nomerges"];
 
 impl Device {
-    pub(super) fn new(roots: &Roots, stack: Stack) -> Self {
+    pub(crate) fn new(roots: &Roots, stack: Stack) -> Self {
         let leaf =
             stack.scheduling().map_or_else(|_| stack.itself().clone(), |found| found.queues[0].clone());
         let of =
             |name: &'static str| Some((name, roots.read(&format!("sys/block/{}/queue/{name}", leaf.name))?));
         let settings = SETTINGS.into_iter().filter_map(of).collect();
-        let top = &stack.layers()[0];
-        let mounts = mounts(roots, &format!("{}:{}", top.number.0, top.number.1));
+        let mounts = mounts(roots, stack.layers()[0].number);
         Self { leaf, settings, mounts, stack }
     }
 
-    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
         self.settings.get(name).map(String::as_str)
     }
 
@@ -84,20 +95,27 @@ impl Device {
         self.leaf.scheduler.as_deref().unwrap_or("none")
     }
 
-    pub(super) fn is_virtual(&self) -> bool {
-        self.leaf.kind == Kind::Virtual
+    /// Whether the leaf is a virtual machine's disk, whose host schedules its requests.
+    pub(crate) fn is_scheduled_by_host(&self, roots: &Roots) -> bool {
+        self.leaf.kind == Kind::Virtual || (self.leaf.kind == Kind::Disk && roots.is_guest())
     }
 }
 
-/// Mount points and types of a device by its number (proc(5), mountinfo).
-fn mounts(roots: &Roots, number: &str) -> Vec<(String, String)> {
+/// Mount points and types of a device, its partitions and what lies above them (proc(5), mountinfo).
+fn mounts(roots: &Roots, device: Number) -> Vec<(String, String)> {
     let text = roots.read("proc/self/mountinfo").unwrap_or_default();
+    let sysfs = roots.root.join("sys");
+    let is_on = |found: Number| {
+        // Major 0 is a file system without a device.
+        let stack = || Stack::below(&sysfs, found, &|_| None);
+        found == device || (found.0 != 0 && stack().is_ok_and(|stack| stack.contains(device)))
+    };
     let mount = |line: &str| {
         let (before, after) = line.split_once(" - ")?;
         let mut fields = before.split(' ');
-        let of = fields.nth(2)?;
+        let of = number(fields.nth(2)?)?;
         let place = fields.nth(1)?;
-        (of == number).then(|| (place.to_owned(), after.split(' ').next().unwrap_or("?").to_owned()))
+        is_on(of).then(|| (place.to_owned(), after.split(' ').next().unwrap_or("?").to_owned()))
     };
     text.lines().filter_map(mount).collect()
 }
@@ -148,13 +166,9 @@ impl Cgroup {
     }
 
     /// The numbers of the devices that its processes used.
-    pub(super) fn devices(&self, roots: &Roots) -> Vec<(u32, u32)> {
+    pub(super) fn devices(&self, roots: &Roots) -> Vec<Number> {
         let text = self.read(roots, "io.stat").unwrap_or_default();
-        let number = |line: &str| {
-            let (major, minor) = line.split(' ').next()?.split_once(':')?;
-            Some((major.parse().ok()?, minor.parse().ok()?))
-        };
-        text.lines().filter_map(number).collect()
+        text.lines().filter_map(|line| number(line.split(' ').next()?)).collect()
     }
 }
 

@@ -171,7 +171,15 @@ fn udev_rules_that_match_nothing_or_did_not_run_are_reported() {
     rule("ACTION==\"add\", KERNEL==\"sd*\", ATTR{queue/scheduler}=\"cfq\"");
     assert!(system.examined("sda")[0].what.contains("the kernel offers no scheduler 'cfq' for sda"));
     rule("ENV{ID_SERIAL}==\"other\", ATTR{queue/scheduler}=\"none\"");
-    assert_eq!(system.links("sda", Level::Problem), [""; 0], "the rule's match is uncertain");
+    assert_eq!(system.links("sda", Level::Problem), [""; 0], "it cannot be known what matches");
+    rule(
+        "ENV{ID_FS_TYPE}!=\"btrfs\", GOTO=\"end\"\nKERNEL==\"sda\", ATTR{queue/scheduler}=\"bfq\"\nLABEL=\"end\"",
+    );
+    assert_eq!(system.links("sda", Level::Problem), [""; 0], "nor what is jumped over");
+    rule(
+        "KERNEL==\"sd*\", ATTR{queue/iostats}==\"1\", ATTR{queue/zoned}==\"host-managed\", ATTR{queue/scheduler}=\"bfq\"",
+    );
+    assert!(system.examined("sda")[0].what.ends_with("matches no disk"), "its queue is not zoned");
 }
 
 #[test]
@@ -196,8 +204,8 @@ fn a_container_is_found_by_its_identifier() {
     system.write(&format!("{group}/docker-0123456789ab.scope/cgroup.procs"), "7");
     let stat = format!("{group}/docker-0123456789ab.scope/io.stat");
     system.write(&stat, "8:0 rbytes=1");
-    let roots = Roots::at(&system.0);
-    let path = |target| examine(&roots, Some(target), &|_| None).map(|found| found[0].path.clone());
+    let path =
+        |target| examine(&Roots::at(&system.0), Some(target), &|_| None).map(|found| found[0].path.clone());
     assert_eq!(path("012345").unwrap(), "cgroup machine.slice/docker-0123456789ab.scope > sda (bfq)");
     assert!(path("01234").unwrap_err().to_string().contains("at least six digits"));
     system.write(&stat, "");

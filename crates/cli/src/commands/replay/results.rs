@@ -12,10 +12,7 @@ use serde_json::{Value, json};
 use super::{ReplayArguments, Timing};
 use crate::error::Error;
 use crate::input::workload::Opened;
-use crate::report::{Style, Table, Tone, text_style};
-
-/// Results that differ by less than this share are ties even if no round overlaps.
-const TIE: f64 = 0.01;
+use crate::report::{Style, Table, Tone, text_style, ties};
 
 /// Measurements and predictions, by scheduler.
 pub(super) struct Results<'a> {
@@ -43,10 +40,10 @@ impl Spread {
         Some(Self { median, least: *values.first()?, most: *values.last()? })
     }
 
-    /// Whether the difference of two results is not significant: their ranges overlap, or their medians are equal within [`TIE`].
+    /// Whether the difference of two results is not significant: their ranges overlap, or their medians [tie](ties).
     fn ties(self, other: Self) -> bool {
         let overlap = self.least <= other.most && other.least <= self.most;
-        overlap || (self.median - other.median).abs() <= TIE * self.median.abs().max(other.median.abs())
+        overlap || ties(self.median, other.median)
     }
 }
 
