@@ -11,21 +11,22 @@ const WHO_PROCESS: libc::c_int = 1;
 const IDLE: libc::c_int = 3 << 13;
 const NONE: libc::c_int = 0;
 
-/// Lowers this thread, and the threads that it starts, to idle priority for CPU and I/O. Returns a line for each refusal, which is no error.
+/// The niceness of the tuner. At idle priority (`SCHED_IDLE`) it did not get through its first window in 90 s on two processors with a load of 20:
+/// loading the BPF program alone takes a second of CPU time. At 5 it has a third of a program's share, and needs a thousandth.
+const NICE: libc::c_int = 5;
+
+/// Lowers the CPU priority of this thread, and of the threads that it starts, and their I/O to idle priority. Returns a line for each refusal, which
+/// is no error.
 #[must_use]
-pub fn idle() -> Vec<String> {
+pub fn lower() -> Vec<String> {
     let mut refused = Vec::new();
     let mut check = |what: &str, result: i64| {
         if result != 0 {
             refused.push(format!("{what}: {}", io::Error::last_os_error()));
         }
     };
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: a valid structure that outlives the call; 0 is this thread.
-    check(
-        "cannot get idle CPU priority",
-        unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameters) }.into(),
-    );
+    // SAFETY: takes numbers only; 0 is this thread.
+    check("cannot lower the CPU priority", unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) }.into());
     // SAFETY: takes numbers only; 0 is this thread.
     check("cannot get idle I/O priority", unsafe {
         libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, IDLE)
@@ -36,24 +37,22 @@ pub fn idle() -> Vec<String> {
 /// Raises this thread to normal priority for CPU and I/O, as far as `RLIMIT_NICE` allows. Makes system calls only, so that a child can call it
 /// before exec.
 pub(crate) fn normal() {
-    let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: a valid structure that outlives the call; 0 is this thread.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const parameters) };
+    // SAFETY: takes numbers only; 0 is this thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
     // SAFETY: takes numbers only; 0 is this thread.
     unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, NONE) };
 }
 
-/// Runs `what` at normal priority. During a switch of the scheduler all requests wait, and on a busy machine an idle thread may not run for
-/// long.
+/// Runs `what` at normal priority. During a switch of the scheduler all requests wait.
 pub(crate) fn at_normal_priority<T>(what: impl FnOnce() -> T) -> T {
-    // SAFETY: takes a number only; 0 is this thread.
-    if unsafe { libc::sched_getscheduler(0) } != libc::SCHED_IDLE {
+    // SAFETY: takes numbers only; 0 is this thread.
+    if unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) } != NICE {
         return what();
     }
     normal();
     let done = what();
     // It was allowed before.
-    let _ = idle();
+    let _ = lower();
     done
 }
 

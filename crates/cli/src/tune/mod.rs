@@ -55,7 +55,6 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     setup::measurable(metric)?;
     // A dry run claims the queue as well, because it writes a status and saves the learned state.
     let _claims = target.queues.iter().map(QueueSettings::claim).collect::<Result<Vec<_>, _>>()?;
-    system::idle().iter().for_each(|refused| say!("{refused}; tuning continues"));
     say!("{}: {}", arguments.device.display(), target.stack.describe());
     target.doubts(&arguments.watching).iter().for_each(|doubt| say!("{doubt}"));
     let served = arguments.watching.control.is_some();
@@ -75,8 +74,11 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     };
     let settings = Settings { dry_run: arguments.dry_run, command: arguments.watching.command.clone() };
     let tuner = LiveTuner::new(&target.layer.name, analyser, arms, metric, settings)?;
+    // At normal priority: the kernel verifies the program.
+    let windows = target.watch(length, metric)?;
+    system::lower().iter().for_each(|refused| say!("{refused}; tuning goes on"));
     let mut run = Run {
-        windows: target.watch(length, metric)?,
+        windows,
         counters: Counters::within(Path::new(BLOCK), &target.layer.name),
         tuner,
         database,
