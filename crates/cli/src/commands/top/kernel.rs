@@ -25,7 +25,17 @@ pub(super) fn is_device(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| found.file_type().is_block_device())
 }
 
-/// The contents of `queue/iosched` at one moment.
+/// Whether an elevator of the module orders the device's requests.
+pub(super) fn is_of_the_module(device: &Path) -> bool {
+    let scheduling = Stack::of(device).and_then(|stack| stack.scheduling());
+    scheduling.is_ok_and(|scheduling| scheduling.queues.iter().all(is_under_the_module))
+}
+
+fn is_under_the_module(layer: &Layer) -> bool {
+    layer.scheduler.as_deref().is_some_and(|scheduler| scheduler.starts_with("dwell-"))
+}
+
+/// What `queue/iosched` holds at one moment.
 #[derive(Clone, Default)]
 struct Reading {
     stats: BTreeMap<String, String>,
@@ -121,13 +131,6 @@ fn live(
 impl Watched {
     fn new(layer: &Layer) -> Result<Self, Error> {
         let scheduler = layer.scheduler.as_deref().unwrap_or("none");
-        if !scheduler.starts_with("dwell-") {
-            return Err(Error::Usage(format!(
-                "{0}: its scheduler is {scheduler}, which is not an elevator of Dwell's module; 'dwell schedulers --kernel' lists the \
-                 elevators, 'echo dwell-stream >/sys/block/{0}/queue/scheduler' selects one",
-                layer.name
-            )));
-        }
         let directory = Path::new("/sys/block").join(&layer.name).join("queue/iosched");
         let spec = file(&directory.join("spec"))?;
         let title = format!("{}: {scheduler}, {}", layer.name, spec.trim());

@@ -1,5 +1,6 @@
-//! `dwell top`: a served device, or one under an elevator of the kernel module, live in the terminal.
+//! `dwell top`: a device, live in the terminal: any block device, one under an elevator of the kernel module, or a served one.
 
+mod device;
 mod kernel;
 mod rates;
 mod screen;
@@ -27,17 +28,26 @@ use crate::interrupt;
 #[command(after_help = "Keys: q or Ctrl-C quits.
 
 Examples:
-  dwell top /run/dwell/disk.ctl
-  dwell top /dev/sda")]
+  dwell top /dev/sda
+  dwell top /dev/sda --once --every 5s
+  dwell top /run/dwell/disk.ctl")]
 pub(crate) struct TopArguments {
-    /// The control socket of 'dwell serve --control', or a device under an elevator of Dwell's kernel module
+    /// A block device: its processes, causes and latencies; or the control socket of 'dwell serve --control'. Under an elevator of Dwell's kernel
+    /// module the elevator's decisions and streams are shown, unless --requests is given
+    #[arg(value_name = "DEVICE|SOCKET")]
     pub(crate) socket: PathBuf,
     /// Time between updates
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) every: String,
-    /// Print the state once and exit, for scripts
+    /// Print the state once, after the time of --every, and exit
     #[arg(long)]
     pub(crate) once: bool,
+    /// Of a device under an elevator of Dwell's kernel module, show its processes and latencies as of any other
+    #[arg(long)]
+    pub(crate) requests: bool,
+    /// As --once, as one JSON object; of a block device
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 /// Time between two reads of the state. Shorter than the time between two pictures, so that the strip shows the head's movement between them.
@@ -50,7 +60,17 @@ const HEIGHT: u16 = 40;
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
     let every = span("--every", &arguments.every)?.max(SAMPLE);
     if kernel::is_device(&arguments.socket) {
-        return kernel::run(&arguments.socket, every, arguments.once);
+        let plain = arguments.requests || arguments.json || !kernel::is_of_the_module(&arguments.socket);
+        return match plain {
+            true => device::run(&arguments.socket, every, arguments.once, arguments.json),
+            false => kernel::run(&arguments.socket, every, arguments.once),
+        };
+    }
+    if arguments.json {
+        let path = arguments.socket.display();
+        return Err(Error::Usage(format!(
+            "{path}: no block device; 'dwell ctl {path} show --json' prints the state of a served one"
+        )));
     }
     let failed = |error: io::Error| no_server(&arguments.socket, &error);
     let mut client = Client::connect(&arguments.socket).map_err(failed)?;

@@ -1,0 +1,587 @@
+//! Any block device: who uses it and who caused what is written, latencies, depth, seeks and flushes, from the tracepoints of the block layer.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use capture::causes::{Caused, Causes, CausesOptions, CausesReport};
+use capture::topology::{Reach, Stack};
+use capture::{Arrival, Batch, Capture, Options, Source};
+use elevator::{Op, Sector};
+use evaluation::report::format::{bytes, number, object, time};
+use ratatui::crossterm::event;
+use ratatui::widgets::Paragraph;
+use serde::Serialize;
+
+use super::{SAMPLE, is_end};
+use crate::device_capture::scheduling_of;
+use crate::error::Error;
+use crate::interrupt;
+use crate::report::{Style, Table, Tone};
+
+/// Latencies are of this many past intervals.
+const INTERVALS: usize = 10;
+/// Rows of each table.
+const ROWS: usize = 12;
+
+/// What happened in an interval, or in several.
+#[derive(Serialize, Clone, Default)]
+struct Direction {
+    requests_per_second: f64,
+    bytes_per_second: f64,
+    /// Of the past intervals, as the fields below.
+    p50_ns: u64,
+    p90_ns: u64,
+    p99_ns: u64,
+    max_ns: u64,
+}
+
+/// A task that submitted requests.
+#[derive(Serialize, Clone, Default)]
+struct Submitter {
+    name: String,
+    id: Option<u32>,
+    cgroup: String,
+    reads_per_second: f64,
+    read_bytes_per_second: f64,
+    writes_per_second: f64,
+    written_bytes_per_second: f64,
+    flushes_per_second: f64,
+    mean_ns: u64,
+}
+
+/// A process or kernel thread whose changes were written.
+#[derive(Serialize, Clone, Default)]
+struct Cause {
+    name: String,
+    id: Option<u64>,
+    cgroup: String,
+    dirtied_bytes_per_second: f64,
+    data_bytes_per_second: f64,
+    metadata_bytes_per_second: f64,
+    journal_bytes_per_second: f64,
+}
+
+/// A thread that wrote for others, with the share of each.
+#[derive(Serialize, Clone, Default)]
+struct Delegation {
+    submitter: String,
+    bytes_per_second: f64,
+    causes: Vec<(String, f64)>,
+}
+
+/// A device in the latest interval.
+#[derive(Serialize, Default)]
+struct Picture {
+    device: String,
+    stack: String,
+    seconds: f64,
+    /// Requests in flight now, and on average.
+    in_flight: usize,
+    depth: f64,
+    reads: Direction,
+    writes: Direction,
+    flushes: Direction,
+    /// Requests that did not begin where the one before ended.
+    seeks_per_second: f64,
+    sequential: f64,
+    submitters: Vec<Submitter>,
+    causes: Vec<Cause>,
+    delegated: Vec<Delegation>,
+    /// Requests that were not reported.
+    missed: u64,
+    notes: Vec<String>,
+}
+
+/// Latencies of an interval: of reads, of writes, of flushes.
+type Latencies = [Vec<u64>; 3];
+
+const fn class(op: Op) -> usize {
+    match op {
+        Op::Read => 0,
+        Op::Write | Op::Discard => 1,
+        Op::Flush => 2,
+    }
+}
+
+/// The events of an interval.
+#[derive(Default)]
+struct Interval {
+    tasks: BTreeMap<(Option<u32>, String), Counts>,
+    counts: [u64; 3],
+    bytes: [u64; 3],
+    seeks: u64,
+    arrivals: u64,
+    latencies: Latencies,
+    /// Time in flight of all completed requests.
+    in_flight_ns: u128,
+}
+
+#[derive(Default, Clone)]
+struct Counts {
+    requests: [u64; 3],
+    bytes: [u64; 3],
+    completed: u64,
+    latency_ns: u128,
+}
+
+/// What is watched.
+struct Watched {
+    device: String,
+    stack: String,
+    capture: Capture,
+    causes: Option<Causes>,
+    notes: Vec<String>,
+    batch: Batch,
+    interval: Interval,
+    /// The end of the latest request.
+    position: Sector,
+    under_way: usize,
+    before: CausesReport,
+    past: VecDeque<Latencies>,
+    cgroups: HashMap<u64, String>,
+    missed: u64,
+    since: Instant,
+}
+
+pub(super) fn run(device: &Path, every: Duration, once: bool, json: bool) -> Result<(), Error> {
+    let mut watched = Watched::new(device)?;
+    if once || json || !io::stdout().is_terminal() {
+        let begun = Instant::now();
+        while begun.elapsed() < every && !interrupt::requested() {
+            let left = every.saturating_sub(begun.elapsed());
+            watched.take(left.min(SAMPLE).max(Duration::from_millis(1)))?;
+        }
+        let picture = watched.picture()?;
+        let mut out = io::stdout().lock();
+        match json {
+            true => writeln!(out, "{}", object(&picture)?)?,
+            false => out.write_all(text(&picture).as_bytes())?,
+        }
+        return Ok(());
+    }
+    let mut terminal = ratatui::try_init().map_err(|e| Error::Failed(format!("the terminal: {e}")))?;
+    let ended = live(&mut terminal, &mut watched, every);
+    ratatui::restore();
+    ended
+}
+
+/// Pictures until a key or a signal ends them.
+fn live(
+    terminal: &mut ratatui::DefaultTerminal,
+    watched: &mut Watched,
+    every: Duration,
+) -> Result<(), Error> {
+    let failed = |e: io::Error| Error::Failed(format!("the terminal: {e}"));
+    let mut shown = "waiting for the first interval".to_owned();
+    while !interrupt::requested() {
+        if event::poll(Duration::ZERO).map_err(failed)? && is_end(&event::read().map_err(failed)?) {
+            return Ok(());
+        }
+        watched.take(SAMPLE)?;
+        if watched.since.elapsed() >= every {
+            shown = text(&watched.picture()?);
+        }
+        terminal
+            .draw(|frame| frame.render_widget(Paragraph::new(shown.as_str()), frame.area()))
+            .map_err(failed)?;
+    }
+    Ok(())
+}
+
+impl Watched {
+    fn new(device: &Path) -> Result<Self, Error> {
+        let scheduling =
+            scheduling_of(device, Reach::Followed).or_else(|_| scheduling_of(device, Reach::Here))?;
+        let layer = &scheduling.above;
+        let options = Options { completions: true, ring_bytes: 16 << 20, ..Options::default() };
+        let capture = Capture::open(&layer.node(), &options)?;
+        let mut notes = capture.notes().to_vec();
+        let causes = match Causes::open(&layer.node(), &CausesOptions::default()) {
+            Ok(causes) => {
+                notes.extend(causes.notes().iter().cloned());
+                Some(causes)
+            }
+            Err(error) => {
+                notes.push(format!("no causes: {error}"));
+                None
+            }
+        };
+        Ok(Self {
+            device: device.display().to_string(),
+            stack: Stack::of(device)?.describe(),
+            capture,
+            causes,
+            notes,
+            batch: Batch::default(),
+            interval: Interval::default(),
+            position: Sector(0),
+            under_way: 0,
+            before: CausesReport::default(),
+            past: VecDeque::new(),
+            cgroups: HashMap::new(),
+            missed: 0,
+            since: Instant::now(),
+        })
+    }
+
+    /// Counts what happens within `patience`.
+    fn take(&mut self, patience: Duration) -> Result<(), Error> {
+        // An idle device reports nothing and does not wait.
+        let begun = Instant::now();
+        self.capture.take(&mut self.batch, patience)?;
+        self.count();
+        std::thread::sleep(patience.saturating_sub(begun.elapsed()));
+        Ok(())
+    }
+
+    fn count(&mut self) {
+        let Self { batch, interval, position, under_way, .. } = self;
+        for arrival in &batch.arrivals {
+            let task = interval.tasks.entry(submitter(arrival)).or_default();
+            let (at, bytes) = (class(arrival.op), arrival.sectors.bytes());
+            task.requests[at] += 1;
+            task.bytes[at] += bytes;
+            interval.counts[at] += 1;
+            interval.bytes[at] += bytes;
+            // A write with its own flush waits for it as fsync does.
+            if arrival.flags.preflush && arrival.op != Op::Flush {
+                task.requests[2] += 1;
+                interval.counts[2] += 1;
+            }
+            if arrival.op != Op::Flush {
+                interval.arrivals += 1;
+                interval.seeks += u64::from(arrival.start != *position);
+                *position = Sector(arrival.start.0 + u64::from(arrival.sectors.0));
+            }
+            *under_way += 1;
+        }
+        for completed in &batch.completed {
+            let (arrival, latency) = (&completed.arrival, completed.latency().as_nanos());
+            *under_way = under_way.saturating_sub(1);
+            interval.in_flight_ns += u128::from(latency);
+            interval.latencies[class(arrival.op)].push(latency);
+            if arrival.flags.preflush && arrival.op != Op::Flush {
+                interval.latencies[2].push(latency);
+            }
+            let task = interval.tasks.entry(submitter(arrival)).or_default();
+            task.completed += 1;
+            task.latency_ns += u128::from(latency);
+        }
+        batch.clear();
+    }
+
+    /// Ends the interval.
+    fn picture(&mut self) -> Result<Picture, Error> {
+        let seconds = self.since.elapsed().as_secs_f64().max(1e-3);
+        self.since = Instant::now();
+        let Interval { tasks, counts, bytes, seeks, arrivals, latencies, in_flight_ns } =
+            std::mem::take(&mut self.interval);
+        self.past.push_back(latencies);
+        if self.past.len() > INTERVALS {
+            self.past.pop_front();
+        }
+        let per_second = |count: u64| count as f64 / seconds;
+        let direction = |at: usize| {
+            let mut all: Vec<u64> = self.past.iter().flat_map(|of| of[at].iter().copied()).collect();
+            all.sort_unstable();
+            let quantile = |share: f64| {
+                let rank = (share * all.len() as f64).ceil() as usize;
+                all.get(rank.saturating_sub(1)).copied().unwrap_or(0)
+            };
+            Direction {
+                requests_per_second: per_second(counts[at]),
+                bytes_per_second: per_second(bytes[at]),
+                p50_ns: quantile(0.5),
+                p90_ns: quantile(0.9),
+                p99_ns: quantile(0.99),
+                max_ns: all.last().copied().unwrap_or(0),
+            }
+        };
+        let [reads, writes, flushes] = [0, 1, 2].map(direction);
+        let row = |((id, name), of): (&(Option<u32>, String), &Counts)| Submitter {
+            name: name.clone(),
+            id: *id,
+            cgroup: id.map_or_else(String::new, |id| cgroup(&mut self.cgroups, u64::from(id))),
+            reads_per_second: per_second(of.requests[0]),
+            read_bytes_per_second: per_second(of.bytes[0]),
+            writes_per_second: per_second(of.requests[1]),
+            written_bytes_per_second: per_second(of.bytes[1]),
+            flushes_per_second: per_second(of.requests[2]),
+            mean_ns: of.latency_ns.checked_div(u128::from(of.completed)).unwrap_or(0) as u64,
+        };
+        let mut submitters: Vec<Submitter> = tasks.iter().map(row).collect();
+        let amount = |of: &Submitter| of.read_bytes_per_second + of.written_bytes_per_second;
+        submitters.sort_by(|a, b| amount(b).total_cmp(&amount(a)));
+        let report = self.causes.as_mut().map(Causes::report).transpose()?.unwrap_or_default();
+        let mut causes = caused_since(&self.before, &report, seconds);
+        for cause in &mut causes {
+            cause.cgroup = cause.id.map_or_else(String::new, |id| cgroup(&mut self.cgroups, id));
+        }
+        let delegated = delegated_since(&self.before, &report, seconds);
+        self.before = report;
+        let counts = self.capture.counts()?;
+        let missed = counts.skipped + counts.lost;
+        // A lost completion would stay in flight for ever.
+        if missed != std::mem::replace(&mut self.missed, missed) {
+            self.under_way = 0;
+        }
+        Ok(Picture {
+            device: self.device.clone(),
+            stack: self.stack.clone(),
+            seconds,
+            in_flight: self.under_way,
+            depth: in_flight_ns as f64 / 1e9 / seconds,
+            reads,
+            writes,
+            flushes,
+            seeks_per_second: per_second(seeks),
+            sequential: if arrivals == 0 { 0.0 } else { 1.0 - seeks as f64 / arrivals as f64 },
+            submitters,
+            causes,
+            delegated,
+            missed,
+            notes: self.notes.clone(),
+        })
+    }
+}
+
+/// The process that submitted a request, by number and name; the kernel's workers are together.
+fn submitter(arrival: &Arrival) -> (Option<u32>, String) {
+    let name = arrival.name.to_string();
+    match name.starts_with("kworker/") {
+        true => (None, "kworker".to_owned()),
+        false => (arrival.process.map(|process| process.group), name),
+    }
+}
+
+/// The cgroup of a process, noted when it is first seen: it may end soon.
+fn cgroup(known: &mut HashMap<u64, String>, id: u64) -> String {
+    let read = || {
+        let text = fs::read_to_string(format!("/proc/{id}/cgroup")).unwrap_or_default();
+        cgroup_in(&text).unwrap_or_default().to_owned()
+    };
+    known.entry(id).or_insert_with(read).clone()
+}
+
+/// The path in `/proc/PID/cgroup`: of version 2, else of the block controller of version 1.
+fn cgroup_in(text: &str) -> Option<&str> {
+    let unified = text.lines().find_map(|line| line.strip_prefix("0::"));
+    let block = || {
+        text.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            controllers.split(',').any(|name| name == "blkio").then_some(path)
+        })
+    };
+    unified.filter(|path| *path != "/").or_else(block).or(unified)
+}
+
+/// What was caused between two reports, the most first.
+fn caused_since(before: &CausesReport, now: &CausesReport, seconds: f64) -> Vec<Cause> {
+    let all = |report: &CausesReport| -> Vec<Caused> {
+        report.accounts.iter().chain(&report.kernel_threads).cloned().collect()
+    };
+    let old: HashMap<(String, Option<u64>), Caused> =
+        all(before).into_iter().map(|of| ((of.name.clone(), of.id), of)).collect();
+    let zero = Caused::default();
+    let mut causes: Vec<Cause> = all(now)
+        .into_iter()
+        .map(|of| {
+            let then = old.get(&(of.name.clone(), of.id)).unwrap_or(&zero);
+            let rate = |now: u64, then: u64| now.saturating_sub(then) as f64 / seconds;
+            Cause {
+                dirtied_bytes_per_second: rate(of.dirtied, then.dirtied),
+                data_bytes_per_second: rate(of.data.bytes, then.data.bytes),
+                metadata_bytes_per_second: rate(of.metadata.bytes, then.metadata.bytes),
+                journal_bytes_per_second: rate(of.journal.bytes, then.journal.bytes),
+                name: of.name,
+                id: of.id,
+                cgroup: String::new(),
+            }
+        })
+        .collect();
+    let written =
+        |of: &Cause| of.data_bytes_per_second + of.metadata_bytes_per_second + of.journal_bytes_per_second;
+    causes.retain(|of| written(of) + of.dirtied_bytes_per_second > 0.0);
+    causes.sort_by(|a, b| {
+        written(b)
+            .total_cmp(&written(a))
+            .then(b.dirtied_bytes_per_second.total_cmp(&a.dirtied_bytes_per_second))
+    });
+    causes
+}
+
+/// What threads wrote for others between two reports.
+fn delegated_since(before: &CausesReport, now: &CausesReport, seconds: f64) -> Vec<Delegation> {
+    let sum = |causes: &[(String, u64)]| {
+        let mut by_name: BTreeMap<String, u64> = BTreeMap::new();
+        causes.iter().for_each(|(name, bytes)| *by_name.entry(name.clone()).or_default() += bytes);
+        by_name
+    };
+    let since = |delegated: &capture::causes::Delegated| {
+        let then = before.delegated.iter().find(|of| of.submitter == delegated.submitter);
+        let then = then.map(|of| sum(&of.causes)).unwrap_or_default();
+        let grown = |(name, bytes): (String, u64)| {
+            let grown = bytes.saturating_sub(then.get(&name).copied().unwrap_or(0));
+            (grown > 0).then_some((name, grown))
+        };
+        let mut grown: Vec<(String, u64)> = sum(&delegated.causes).into_iter().filter_map(grown).collect();
+        grown.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        let all: u64 = grown.iter().map(|(_, bytes)| bytes).sum();
+        (all > 0).then(|| Delegation {
+            submitter: delegated.submitter.clone(),
+            bytes_per_second: all as f64 / seconds,
+            causes: grown.into_iter().map(|(name, bytes)| (name, bytes as f64 / all as f64)).collect(),
+        })
+    };
+    now.delegated.iter().filter_map(since).collect()
+}
+
+fn text(picture: &Picture) -> String {
+    let Picture { device, stack, in_flight, depth, seeks_per_second, sequential, .. } = picture;
+    let mut text = format!(
+        "{device}: {stack}\n{in_flight} in flight, {} on average; {} seeks/s, {:.0}% sequential; {} flushes/s (fsync)\n\n",
+        number(*depth),
+        number(*seeks_per_second),
+        sequential * 100.0,
+        number(picture.flushes.requests_per_second),
+    );
+    let rate = |value: f64| format!("{}/s", bytes(value as u64));
+    let or_dash = |ns: u64| if ns == 0 { "-".to_owned() } else { time(ns) };
+    let mut latencies = Table::new(["", "per s", "bytes", "p50", "p90", "p99", "max"]);
+    for (name, of) in [("read", &picture.reads), ("write", &picture.writes), ("flush", &picture.flushes)] {
+        let quantiles = [of.p50_ns, of.p90_ns, of.p99_ns, of.max_ns].map(or_dash);
+        let cells = [name.to_owned(), number(of.requests_per_second), rate(of.bytes_per_second)];
+        latencies.row(Tone::Plain, cells.into_iter().chain(quantiles).collect());
+    }
+    let plain = Style::Text { width: None, colour: false };
+    text += &latencies.print(plain);
+    text += "\n\n";
+    let id = |id: Option<u64>| id.map_or_else(|| "kernel".to_owned(), |id| id.to_string());
+    let heads =
+        ["submitted by", "id", "reads/s", "read", "writes/s", "written", "flushes/s", "mean", "cgroup"];
+    let mut submitters = Table::new(heads);
+    for of in picture.submitters.iter().take(ROWS) {
+        submitters.row(
+            Tone::Plain,
+            vec![
+                of.name.clone(),
+                id(of.id.map(u64::from)),
+                number(of.reads_per_second),
+                rate(of.read_bytes_per_second),
+                number(of.writes_per_second),
+                rate(of.written_bytes_per_second),
+                number(of.flushes_per_second),
+                or_dash(of.mean_ns),
+                of.cgroup.clone(),
+            ],
+        );
+    }
+    text += &submitters.print(plain);
+    text += "\n";
+    if !picture.causes.is_empty() {
+        let heads = ["caused by", "id", "dirtied", "data", "metadata", "journal", "cgroup"];
+        let mut causes = Table::new(heads);
+        for of in picture.causes.iter().take(ROWS) {
+            causes.row(
+                Tone::Plain,
+                vec![
+                    of.name.clone(),
+                    id(of.id),
+                    rate(of.dirtied_bytes_per_second),
+                    rate(of.data_bytes_per_second),
+                    rate(of.metadata_bytes_per_second),
+                    rate(of.journal_bytes_per_second),
+                    of.cgroup.clone(),
+                ],
+            );
+        }
+        text += &format!("\n{}\n", causes.print(plain));
+    }
+    for Delegation { submitter, bytes_per_second, causes } in &picture.delegated {
+        let parts = causes.iter().take(5).map(|(name, share)| format!("{name} {:.0}%", share * 100.0));
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        text += &format!("{submitter} wrote {} for others: {parts}\n", rate(*bytes_per_second));
+    }
+    if picture.missed > 0 {
+        text += &format!("{} requests not reported since the start\n", picture.missed);
+    }
+    picture.notes.iter().for_each(|note| text += &format!("{note}\n"));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use capture::causes::{Amount, Delegated};
+
+    use super::*;
+
+    fn report(data: u64, journal: u64) -> CausesReport {
+        let amount = |bytes| Amount { bytes, requests: 1 };
+        let writer =
+            Caused { name: "writer".to_owned(), id: Some(42), data: amount(data), ..Caused::default() };
+        let causes = vec![("writer".to_owned(), journal), ("other".to_owned(), 1000)];
+        let jbd2 = Delegated { submitter: "jbd2/sda1-8".to_owned(), bytes: journal + 1000, causes };
+        CausesReport { accounts: vec![writer], delegated: vec![jbd2], ..CausesReport::default() }
+    }
+
+    #[test]
+    fn causes_are_those_of_the_interval() {
+        let causes = caused_since(&report(1000, 0), &report(5000, 300), 2.0);
+        assert_eq!(causes.len(), 1);
+        assert_eq!((causes[0].data_bytes_per_second, causes[0].id), (2000.0, Some(42)));
+        let delegated = delegated_since(&report(1000, 0), &report(5000, 300), 2.0);
+        assert_eq!(delegated[0].causes, [("writer".to_owned(), 1.0)], "the other wrote before");
+        assert_eq!(delegated[0].bytes_per_second, 150.0);
+        assert!(caused_since(&report(1, 1), &report(1, 1), 1.0).is_empty());
+        assert!(delegated_since(&report(1, 1), &report(1, 1), 1.0).is_empty());
+    }
+
+    #[test]
+    fn a_picture_has_submitters_causes_and_latencies() {
+        let direction = Direction { requests_per_second: 12.0, p99_ns: 9_000_000, ..Direction::default() };
+        let submitter = Submitter {
+            name: "jbd2/sda1-8".to_owned(),
+            writes_per_second: 3.0,
+            cgroup: "/".to_owned(),
+            ..Submitter::default()
+        };
+        let picture = Picture {
+            device: "/dev/sda1".to_owned(),
+            stack: "sda1 > sda (bfq)".to_owned(),
+            seconds: 1.0,
+            reads: direction,
+            submitters: vec![submitter],
+            causes: caused_since(&CausesReport::default(), &report(5000, 300), 1.0),
+            delegated: delegated_since(&CausesReport::default(), &report(5000, 300), 1.0),
+            missed: 3,
+            ..Picture::default()
+        };
+        // Without the alignment of the columns.
+        let text = text(&picture);
+        let text: Vec<String> =
+            text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+        let text = text.join("\n");
+        for part in [
+            "/dev/sda1: sda1 > sda (bfq)\n",
+            "9.00 ms",
+            "jbd2/sda1-8 kernel",
+            "writer 42",
+            "5.00 kB/s",
+            "jbd2/sda1-8 wrote 1.30 kB/s for others: other 77%, writer 23%",
+            "3 requests not reported",
+        ] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_cgroup_is_read_from_either_version() {
+        assert_eq!(cgroup_in("0::/system.slice/db.service\n"), Some("/system.slice/db.service"));
+        assert_eq!(cgroup_in("9:blkio:/user\n1:cpu,cpuacct:/x\n0::/\n"), Some("/user"));
+        assert_eq!(cgroup_in("0::/\n"), Some("/"));
+        assert_eq!(cgroup_in(""), None);
+    }
+}
