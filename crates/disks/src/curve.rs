@@ -60,6 +60,30 @@ pub fn measure(drive: &mut dyn Drive, seed: u64) -> Measurement {
     Measurement { points, transfer_per_sector }
 }
 
+/// A short measurement: at every third of the distances, once in each of at most so many rounds, so that a drive that completes nothing more
+/// (its host ran out of time) has points at all distances. A drive that is too small has no points.
+#[must_use]
+pub fn sketch(drive: &mut dyn Drive, seed: u64, rounds: u32) -> Measurement {
+    let capacity = drive.capacity().0;
+    let mut probe = Probe { drive, now: Time::ZERO, state: seed };
+    let streamed = probe.stream();
+    let sectors = (STREAM - 1) * u64::from(STREAM_SECTORS);
+    let transfer_per_sector = streamed.unwrap_or(Span::ZERO) / sectors;
+    let all: Vec<u64> = distances(capacity).collect();
+    // The nearest and the farthest belong to them.
+    let chosen = |(index, _): &(usize, &u64)| index % 3 == 0 || index + 1 == all.len();
+    let chosen: Vec<u64> = all.iter().enumerate().filter(chosen).map(|(_, distance)| *distance).collect();
+    let mut points = Vec::new();
+    for _ in 0..rounds {
+        let times = chosen.iter().filter_map(|&distance| {
+            let time = probe.at_distance(distance)?;
+            Some(MeasuredPoint { distance, time })
+        });
+        points.extend(times);
+    }
+    Measurement { points, transfer_per_sector }
+}
+
 /// Distances in sectors: 0, then doubling from one request to almost the whole drive.
 fn distances(capacity: u64) -> impl Iterator<Item = u64> {
     let last = capacity.saturating_sub(4 * u64::from(REQUEST)) / 16 * 15;

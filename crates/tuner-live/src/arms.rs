@@ -46,7 +46,8 @@ pub trait Arms {
     /// The device was removed or rejects the arm.
     fn switch(&mut self, arm: usize) -> Result<Duration, Error>;
 
-    /// A shell command that sets the arm, and a udev rule that keeps it, if there is one.
+    /// A shell command that sets the arm, and udev rules that keep it, one a line and for each queue. No rules if a queue's device has no property
+    /// that identifies it at the next start.
     fn by_hand(&self, arm: &str) -> (String, Option<String>);
 }
 
@@ -278,14 +279,15 @@ impl Arms for KernelArms {
                 |(file, value): &(String, String)| format!("echo {value} > {}", queue.file(file).display());
             all.iter().map(echo).collect::<Vec<_>>().join("; ")
         };
-        // udev writes a slash where sysfs has `!`.
-        let names =
-            self.queues.iter().map(|queue| queue.name().replace('!', "/")).collect::<Vec<_>>().join("|");
         let attributes = all.iter().map(|(file, value)| format!(", ATTR{{queue/{file}}}=\"{value}\""));
-        let rule = format!("ACTION==\"add|change\", KERNEL==\"{names}\"{}", attributes.collect::<String>());
-        // The numbers of loop devices change with the order in which they are attached.
-        let is_stable = self.queues.iter().all(|queue| !queue.name().starts_with("loop"));
-        (self.queues.iter().map(echo).collect::<Vec<_>>().join("; "), is_stable.then_some(rule))
+        let attributes = attributes.collect::<String>();
+        let rule = |queue: &QueueSettings| {
+            let condition = queue.property()?.condition();
+            let disk = "ACTION==\"add|change\", SUBSYSTEM==\"block\", ENV{DEVTYPE}==\"disk\"";
+            Some(format!("{disk}, {condition}{attributes}"))
+        };
+        let rules: Option<Vec<String>> = self.queues.iter().map(rule).collect();
+        (self.queues.iter().map(echo).collect::<Vec<_>>().join("; "), rules.map(|rules| rules.join("\n")))
     }
 }
 
@@ -435,6 +437,9 @@ mod tests {
     fn members_of_an_array_are_set_together_and_restored_separately() {
         let tree = Tree::new("arms-members");
         let queues = vec![tree.queue("sda"), tree.queue("sdb")];
+        for (name, serial) in [("sda", "one"), ("sdb", "two")] {
+            fs::write(tree.block().join(name).join("serial"), serial).unwrap();
+        }
         let [a, b] = [queues[0].clone(), queues[1].clone()];
         b.set("scheduler", "none").unwrap();
         b.set("read_ahead_kb", "256").unwrap();
@@ -453,7 +458,8 @@ mod tests {
         assert_eq!(arms.current().unwrap(), "bfq (sda), none (sdb)");
         let (line, rule) = arms.by_hand("bfq");
         assert_eq!(line.matches("echo bfq > ").count(), 2, "{line}");
-        assert!(rule.unwrap().contains("KERNEL==\"sda|sdb\""));
+        let rule = rule.unwrap();
+        assert!(rule.lines().count() == 2 && rule.contains("ATTR{serial}==\"two\""), "{rule}");
         drop(arms);
         assert_eq!(of_both("read_ahead_kb"), ["128", "256"].map(str::to_owned));
         assert_eq!(of_both("scheduler"), ["mq-deadline", "none"].map(str::to_owned));
@@ -515,20 +521,21 @@ mod tests {
         assert!(matches!(arms.switch(2), Err(Error::Gone(_))));
     }
 
-    /// A slash in a device's name is `!` in sysfs, and a slash in udev rules.
+    /// Names change with the order of detection, so that a rule by name would set another device's scheduler.
     #[test]
-    fn a_rule_uses_udevs_name_of_the_device() {
-        let tree = Tree::new("by-hand-slash");
+    fn a_device_without_a_stable_property_has_no_rule() {
+        let tree = Tree::new("by-hand-nameless");
         let arms = KernelArms::new(vec![tree.queue("cciss!c0d0")], &[]).unwrap();
         let (line, rule) = arms.by_hand("bfq");
         assert!(line.ends_with("/cciss!c0d0/queue/scheduler"), "{line}");
-        let rule = rule.unwrap();
-        assert!(rule.contains("KERNEL==\"cciss/c0d0\""), "{rule}");
+        assert_eq!(rule, None);
     }
 
     #[test]
     fn the_manual_instructions_name_files_and_values() {
         let tree = Tree::new("by-hand");
+        tree.queue("sda");
+        fs::write(tree.block().join("sda/serial"), "one\n").unwrap();
         let arms = KernelArms::new(vec![tree.queue("sda")], &[]).unwrap();
         let (line, rule) = arms.by_hand("bfq{slice_idle=0}");
         assert!(

@@ -11,6 +11,7 @@
 //! | `counters` | the kernel's counters, read on standby |
 //! | `arms`, `module_elevators`, `space` | the schedulers to choose from, among them the kernel module's; settings to search |
 //! | `queue`, `claim` | a queue's settings in sysfs; the lock on a device |
+//! | `stable` | properties that identify a device at the next start |
 //! | `settings_backup` | the previous settings, restored at the end or by the next run |
 //! | `files` | files and directories that other users cannot redirect |
 //! | `database`, `identity` | what was learned, by drive |
@@ -36,6 +37,7 @@ pub mod picture;
 mod queue;
 pub mod settings_backup;
 pub mod space;
+mod stable;
 pub mod status;
 pub mod system;
 #[cfg(test)]
@@ -47,3 +49,4 @@ pub use fairness_unit::{Cgroups, FairnessUnit, ThreadGroups};
 pub use live_tuner::{LiveTuner, Outcome, Settings, in_words};
 pub use observe::{Seen, Windower};
 pub use queue::{QueueSettings, SETTINGS};
+pub use stable::Property;

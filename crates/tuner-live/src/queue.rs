@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use capture::topology::schedulers;
 
 use crate::error::Error;
+use crate::stable::{Property, UDEV};
 use crate::system;
 
 /// Settings that the tuner changes, in the order of restoring: a new scheduler resets `nr_requests`.
@@ -65,6 +66,12 @@ impl QueueSettings {
     #[must_use]
     pub fn sectors(&self) -> Option<u64> {
         fs::read_to_string(self.directory.parent()?.join("size")).ok()?.trim().parse().ok()
+    }
+
+    /// A property that identifies the device whatever its name is, if it has one.
+    #[must_use]
+    pub fn property(&self) -> Option<Property> {
+        Property::of(self.directory.parent()?.parent()?, Path::new(UDEV), &self.name)
     }
 
     /// A setting's value; for `scheduler` the one in use.

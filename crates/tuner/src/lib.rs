@@ -58,7 +58,7 @@ pub use ioanalyzer::{
     Match, Metric, Parameters, Performance, Random, SchedulerId, Store, Tally, VALUE_MAX, Values, Window,
     Windows, jain,
 };
-pub use kinds::{KindDecision, Kinds, Shape};
+pub use kinds::{Estimate, KindDecision, Kinds, Knowledge, Shape, is_worth_it};
 pub use load::Load;
 pub use opening::{Opened, Opening, Step};
 pub use regret::{Proposal, RegretBound};

@@ -5,6 +5,7 @@
 
 mod direct;
 mod drive;
+mod probe;
 mod rounds;
 mod service_times;
 mod setting;
@@ -24,6 +25,7 @@ use crate::topology::{self, Scheduling};
 use drive::Real;
 
 pub use direct::claim;
+pub use probe::Probe;
 pub use setting::Setting;
 pub use throughput::Load;
 
@@ -62,6 +64,17 @@ pub struct ServiceTime {
     pub transfer_per_sector: u64,
     /// Distance in sectors and median time in nanoseconds, each of the same number of measurements.
     pub points: Vec<(u64, u64)>,
+}
+
+impl ServiceTime {
+    /// The curve through the points.
+    #[must_use]
+    pub fn curve(&self) -> ServiceCurve {
+        let point =
+            |&(distance, nanos): &(u64, u64)| MeasuredPoint { distance, time: Span::from_nanos(nanos) };
+        let points: Vec<MeasuredPoint> = self.points.iter().map(point).collect();
+        ServiceCurve::fit(&points, Span::from_nanos(self.transfer_per_sector))
+    }
 }
 
 /// `f_s(r)` of one scheduler.
@@ -188,10 +201,7 @@ impl Profile {
     /// The curve, for schedulers that estimate service times.
     #[must_use]
     pub fn service_curve(&self) -> ServiceCurve {
-        let point =
-            |&(distance, nanos): &(u64, u64)| MeasuredPoint { distance, time: Span::from_nanos(nanos) };
-        let points: Vec<MeasuredPoint> = self.service_time.points.iter().map(point).collect();
-        ServiceCurve::fit(&points, Span::from_nanos(self.service_time.transfer_per_sector))
+        self.service_time.curve()
     }
 
     /// The a-priori selector's table for these schedulers, in their order; empty for one that was not measured.

@@ -51,6 +51,19 @@ pub(super) fn measure(
     Ok(curves)
 }
 
+/// Bytes per second of so many readers at random positions.
+pub(super) fn random_reads(
+    node: &Path,
+    capacity: u64,
+    readers: u32,
+    size: u32,
+    each: Duration,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<f64, Error> {
+    let load = Load { readers, sizes: vec![size], each };
+    rate(node, capacity, &load, size, true, stop)
+}
+
 /// Bytes per second of all readers.
 fn rate(
     node: &Path,

@@ -4,7 +4,7 @@ mod causes;
 pub(crate) mod compare;
 mod completions;
 pub(crate) mod ctl;
-mod doctor;
+pub(crate) mod doctor;
 #[cfg(test)]
 mod documentation;
 mod drives;
@@ -159,4 +159,40 @@ pub(crate) fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<ExitCod
         Command::Man(arguments) => completions::man(arguments),
     }?;
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    /// Commands with a `--json` whose output another schema, or none, describes: `serve` prints events.
+    const WITHOUT: [&str; 2] = ["serve", "drives-validate"];
+
+    fn with_json(command: &clap::Command, path: &str) -> Vec<String> {
+        let own = command.get_arguments().any(|argument| argument.get_id() == "json");
+        let below = command.get_subcommands().flat_map(|below| {
+            let path = if path.is_empty() {
+                below.get_name().to_owned()
+            } else {
+                format!("{path}-{}", below.get_name())
+            };
+            with_json(below, &path)
+        });
+        own.then(|| path.to_owned()).into_iter().chain(below).collect()
+    }
+
+    #[test]
+    fn every_json_output_has_a_schema() {
+        let schemas = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/schemas");
+        for name in with_json(&Arguments::command(), "") {
+            let schema = if name == "tune" { "tune-status" } else { &name };
+            let exists = schemas.join(format!("{schema}.schema.json")).exists();
+            assert!(
+                exists != WITHOUT.contains(&schema),
+                "{name}: packaging/schemas has no {schema}.schema.json"
+            );
+        }
+    }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use elevator::Value;
 use evaluation::text_file;
+use kernel_host::Elevator;
 use schedulers::registry::{self, Catalogue};
 use schedulers::{Listing, Spec};
 use toml::de::{DeTable, DeValue};
@@ -17,6 +18,13 @@ pub(crate) fn spec(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
         return scheduler_page(catalogue, text, &page);
     }
     Spec::parse_in(catalogue, text).map_err(|error| Error::Usage(error.to_string()))
+}
+
+/// The policy that is this scheduler of the kernel, or this elevator of Dwell's module; `None` if there is none.
+pub(crate) fn of_kernel(catalogue: Catalogue, name: &str) -> Option<Spec> {
+    let policy =
+        Elevator::named(name).map_or(if name == "none" { "noop" } else { name }, |module| module.spec);
+    Spec::parse_in(catalogue, policy).ok()
 }
 
 /// Rejects a scheduler with a part above the block layer.

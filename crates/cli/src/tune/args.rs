@@ -77,8 +77,8 @@ pub(crate) enum DeciderArgument {
     Bandit,
 }
 
-/// Watch a device and recommend a scheduler. Changes no setting. Without permission for BPF it creates an instance of the kernel's tracer while
-/// it runs, and prints a note.
+/// Watch a device, measure it and recommend a scheduler, with the configuration to paste. Changes no setting, and only reads the device. Without
+/// permission for BPF it creates an instance of the kernel's tracer while it runs, and prints a message.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell advise /dev/sda
@@ -91,6 +91,9 @@ pub(crate) struct AdviseArguments {
     /// Windows to watch
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) windows: u32,
+    /// Do not read the device to measure its service times; then nothing is replayed on a model
+    #[arg(long)]
+    pub(crate) no_probe: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,

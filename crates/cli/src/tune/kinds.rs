@@ -5,7 +5,7 @@ use std::io::Write;
 use comfy_table::Table;
 use elevator::text::counted;
 use serde_json::{Value, json};
-use tuner::{Shape, State};
+use tuner::{Knowledge, SchedulerId, Shape, State};
 use tuner_live::in_words;
 
 use super::patterns::{table, worth};
@@ -15,13 +15,29 @@ use evaluation::report::format::object;
 /// Classes of accesses shown in a list.
 pub(super) const NAMED: usize = 2;
 
-/// The scheduler with the best expected value, and that value.
-fn best(state: &State, kind: usize) -> Option<(&str, f64)> {
-    let better = state.metric.better();
-    let expected = state.kinds.expected(kind, better)?;
-    let measured =
-        state.schedulers.iter().zip(expected).filter_map(|(name, of)| Some((name.as_str(), of?.0)));
-    measured.max_by(|a, b| better.oriented(a.1).total_cmp(&better.oriented(b.1)))
+/// What is known for a kind, compared with `none`, or with the first scheduler that was tried.
+fn known(state: &State, kind: usize) -> Option<Knowledge> {
+    let none = state.schedulers.iter().position(|name| name == "none").map(SchedulerId);
+    state.kinds.compared(kind, none, state.metric.better())
+}
+
+/// The scheduler that is better than the others, if one is, else `none`.
+pub(super) fn best(state: &State, kind: usize) -> Option<&str> {
+    Some(state.schedulers.get(known(state, kind)?.best().0)?.as_str())
+}
+
+/// The best scheduler with its value and what it gains.
+fn best_in_words(state: &State, kind: usize) -> Option<String> {
+    let known = known(state, kind)?;
+    let best = known.best();
+    let name = |scheduler: SchedulerId| state.schedulers.get(scheduler.0);
+    let value = worth(state.metric, known.estimates.get(best.0)?.as_ref()?.value);
+    let compared = match known.gain(best) {
+        _ if !known.compares() => "no other was tried".to_owned(),
+        Some(gain) if best != known.base => format!("{:+.0}% over {}", gain * 100.0, name(known.base)?),
+        _ => "no other is better beyond chance".to_owned(),
+    };
+    Some(format!("{} ({value}; {compared})", name(best)?))
 }
 
 /// The most frequent classes of accesses with their shares.
@@ -34,8 +50,7 @@ pub(super) fn listed(state: &State) -> Table {
     let mut table = table(&["kind", "windows", "requests", "best so far"]);
     for kind in state.kinds.loads() {
         let Some((shape, windows)) = state.kinds.load(kind) else { continue };
-        let best = best(state, kind)
-            .map_or_else(String::new, |(name, of)| format!("{name} ({})", worth(state.metric, of)));
+        let best = best_in_words(state, kind).unwrap_or_default();
         table.add_row([kind.to_string(), windows.to_string(), access_classes(shape, NAMED).join("\n"), best]);
     }
     table
@@ -44,9 +59,9 @@ pub(super) fn listed(state: &State) -> Table {
 pub(super) fn json(state: &State) -> Vec<Value> {
     let of = |kind: usize| {
         let (shape, windows) = state.kinds.load(kind)?;
-        let classes = access_classes(shape, usize::MAX);
-        let best = best(state, kind).map(|(name, _)| name);
-        Some(json!({"kind": kind, "windows": windows, "asked": classes, "best": best}))
+        let asked = access_classes(shape, usize::MAX);
+        let best = best(state, kind);
+        Some(json!({"kind": kind, "windows": windows, "asked": asked, "best": best}))
     };
     state.kinds.loads().filter_map(of).collect()
 }

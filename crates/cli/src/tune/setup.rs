@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use capture::topology::{Kind, Layer, Reach, Scheduling, Stack};
-use capture::{Backend, Capture, Options};
+use capture::topology::{Layer, Reach, Scheduling, Stack};
+use capture::{Backend, Capture, Options, Source};
 use elevator::Span;
 use elevator::text::did_you_mean;
 use evaluation::search_space;
@@ -65,18 +65,23 @@ impl Target {
         Ok(Self { stack, layer, queues, drive })
     }
 
-    /// The type of the devices whose queues order the requests.
-    pub(super) fn kind(&self) -> Kind {
-        self.stack.layers().last().map_or(Kind::Disk, |layer| layer.kind)
-    }
-
-    /// Reasons why the choice of a scheduler may have no effect on this device. They concern the kernel's queue, so that `--control` has none.
+    /// Why the choice may not matter here. The kernel's queue says nothing about a policy behind `--control`.
     pub(super) fn doubts(&self, watching: &Watching) -> Vec<String> {
         if watching.control.is_some() { Vec::new() } else { self.stack.doubts() }
     }
 
     /// Watches the queue for `metric`.
     pub(super) fn watch(&self, window: Duration, metric: Metric) -> Result<Windower<Capture>, Error> {
+        self.watch_through(window, metric, |capture| capture)
+    }
+
+    /// The same; `through` wraps each capture.
+    pub(super) fn watch_through<S: Source + 'static>(
+        &self,
+        window: Duration,
+        metric: Metric,
+        through: impl Fn(Capture) -> S + 'static,
+    ) -> Result<Windower<S>, Error> {
         let options = Options { completions: true, ..Options::default() };
         let node = self.layer.node();
         let mut is_first = true;
@@ -85,7 +90,7 @@ impl Target {
             if std::mem::take(&mut is_first) {
                 capture.notes().iter().for_each(|note| say!("{note}"));
             }
-            Ok(capture)
+            Ok(through(capture))
         };
         let windows = Windower::new(open, window)?;
         let unit = match metric {

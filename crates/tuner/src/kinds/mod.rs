@@ -20,7 +20,7 @@
 //! 8. Otherwise the kind selects [the scheduler to use](Kind::choose) or [a scheduler to try](Kind::trial). Between two trials there is a window
 //!    for comparison, unless the tried scheduler is better.
 //!
-//! [`keeping`] saves the state, and edits it for `dwell patterns`; [`exchange`] shares it between hosts.
+//! [`knowledge`] compares the schedulers of a kind; [`keeping`] saves the state, and edits it for `dwell patterns`; [`exchange`] shares it between hosts.
 //!
 //! # Not for
 //! Loads that differ only in their rate: they have the same shape. Loads that change in each window: nothing is predicted, and a window is
@@ -31,6 +31,7 @@ mod credit;
 mod exchange;
 mod keeping;
 mod kind;
+mod knowledge;
 mod shape;
 mod switch_history;
 mod transitions;
@@ -39,6 +40,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::exchange::{Rating, are_alike};
 use self::kind::{Arm, Kind, TRIAL, ahead};
+pub use self::knowledge::{Estimate, Knowledge, is_worth_it};
 pub use self::shape::Shape;
 use self::switch_history::SwitchHistory;
 use self::transitions::KindTransitions;

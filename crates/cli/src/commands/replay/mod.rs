@@ -23,6 +23,7 @@ use self::results::Results;
 use crate::device_capture::{self, Reached};
 use crate::error::Error;
 use crate::input::quantity::some_time;
+use crate::input::scheduler_arg;
 use crate::input::shared_args::Reading;
 use crate::input::workload::{self, Opened, Replaying};
 use crate::interrupt;
@@ -222,8 +223,8 @@ fn predict(
         );
         return Ok((none(), Some(remark)));
     }
-    let spec = |name: &String| Spec::parse_in(catalogue, if name == "none" { "noop" } else { name }).ok();
-    let specs: Vec<Option<Spec>> = names.iter().map(spec).collect();
+    let specs: Vec<Option<Spec>> =
+        names.iter().map(|name| scheduler_arg::of_kernel(catalogue, name)).collect();
     let known: Vec<Spec> = specs.iter().flatten().cloned().collect();
     let plan = Plan {
         workload: &*opened.workload,

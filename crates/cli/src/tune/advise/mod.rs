@@ -1,31 +1,103 @@
 //! `dwell advise`: watches a device and recommends a scheduler, without trying any.
+//!
+//! The recommendation rests on the first of these that has an answer: what `tune` learned about this drive and load; the device's profile, if one is
+//! given; the drive's or the host's own scheduling; a replay of the observed requests on a model with the device's measured service times; the
+//! class of the load.
 
+mod configuration;
+mod model;
+mod print;
+
+use std::collections::BTreeMap;
 use std::io::Write;
+use std::time::Duration;
 
-use capture::profile::Profile;
+use capture::profile::{Probe, Profile};
 use capture::topology::Kind;
 use elevator::text::counted;
 use schedulers::registry::Catalogue;
 use serde::Serialize;
 use tuner::prior::{self, LoadClass};
 use tuner::selector::Workload;
-use tuner::{Analyser, Better, Decision, KindDecision, Metric, Observed, SchedulerId, Values, Why};
+use tuner::{
+    Analyser, Better, Decision, Estimate, KindDecision, Metric, Observed, SchedulerId, Values, Why,
+    is_worth_it,
+};
 use tuner_live::arms::Arms;
 use tuner_live::database::Database;
 use tuner_live::outside::Outside;
 use tuner_live::{Seen, in_words};
 
+use self::configuration::Configuration;
+use self::model::{Modelled, Recorded, Recording};
 use super::args::AdviseArguments;
 use super::does_not_fit;
 use super::setup::{self, Target};
+use crate::commands::doctor::{Device, Roots};
 use crate::error::Error;
 use crate::interrupt;
 use evaluation::report::format::object;
 
-/// Smaller gains are not recommended.
-const WORTH_IT: f64 = 0.03;
-/// The confidence of a recommendation that is derived from the class of the load alone.
-const CONFIDENCE_OF_CLASS: f64 = 0.3;
+/// The confidence of a recommendation that rests on the class of the load alone.
+const BY_CLASS: f64 = 0.3;
+/// Of one that rests on the model, where the class of the load lets expect another scheduler, and where it agrees.
+const BY_MODEL: f64 = 0.4;
+const BY_BOTH: f64 = 0.6;
+/// Of `none` where the drive or the host schedules, and where the model also has no great gain.
+const BYPASSED: f64 = 0.6;
+const BYPASSED_SURELY: f64 = 0.8;
+/// Gains in the model below this are within its error.
+const MODEL_ERROR: f64 = 0.1;
+/// The time for measuring service times.
+const PROBING: Duration = Duration::from_secs(3);
+
+/// What a recommendation rests on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Basis {
+    /// The device was idle.
+    #[default]
+    Nothing,
+    /// What was measured on this drive before.
+    History,
+    Profile,
+    /// The drive or the host schedules itself.
+    Bypass,
+    Model,
+    /// The class of the load.
+    Class,
+}
+
+/// What the system reports about the device.
+#[derive(Serialize, Default)]
+struct Facts {
+    /// Mount points with their types.
+    file_systems: Vec<String>,
+    guest: bool,
+    scheduled_by_host: bool,
+    capacity_bytes: Option<u64>,
+    /// Commands that the device queues itself, if the kernel reports it.
+    device_depth: Option<u32>,
+    /// Settings of the queue by name.
+    settings: BTreeMap<&'static str, String>,
+}
+
+impl Facts {
+    fn of(target: &Target) -> (Self, Kind) {
+        let roots = Roots::at(std::path::Path::new("/"));
+        let device = Device::new(&roots, target.stack.clone());
+        let read = |file: &str| roots.read(&format!("sys/block/{}/{file}", device.leaf.name));
+        let facts = Self {
+            file_systems: device.mounts.iter().map(|(place, kind)| format!("{place} ({kind})")).collect(),
+            guest: roots.is_guest(),
+            scheduled_by_host: device.is_scheduled_by_host(&roots),
+            capacity_bytes: read("size").and_then(|size| size.parse::<u64>().ok()).map(|size| size * 512),
+            device_depth: read("device/queue_depth").and_then(|depth| depth.parse().ok()),
+            settings: device.settings.clone(),
+        };
+        (facts, device.leaf.kind)
+    }
+}
 
 /// The result.
 #[derive(Serialize, Default)]
@@ -43,18 +115,27 @@ struct Advice {
     not_reported: u64,
     read_share: f64,
     random_share: f64,
+    /// The share of the time with a request in flight.
+    busy: f64,
     doubts: Vec<String>,
+    facts: Facts,
+    /// Measured beside the load; `None` if they could not be measured.
+    service_times: Option<Probe>,
+    /// The schedulers to choose from.
+    schedulers: Vec<String>,
     /// The class of the load, from which the expectation is derived if there is no history.
     load: Option<&'static str>,
-    /// How to return to the present scheduler.
-    revert: Option<String>,
+    /// The observed requests on a model of the device.
+    replay: Option<Modelled>,
     /// The recommended scheduler, if another one than the present.
     better: Option<String>,
+    /// Its gain, as a part of what the present one gives, if what decided has a figure.
     expected_gain: Option<f64>,
+    basis: Basis,
     confidence: f64,
     why: String,
-    set: Option<String>,
-    keep: Option<String>,
+    /// What to paste for the better scheduler, or to keep the present one.
+    configuration: Option<Configuration>,
 }
 
 /// What the database's history shows about the arms, summed over the windows for whose kind of load the arm in use was measured. An arm that was not
@@ -79,17 +160,7 @@ struct Compared {
     surely: f64,
     windows: u32,
     /// The number of measurements.
-    measured: usize,
-}
-
-/// The expected value of an arm for a window.
-#[derive(Clone, Copy)]
-struct Estimate {
-    value: f64,
-    /// The number of measurements.
-    measured: usize,
-    /// The significant part of its advance over the arm in use, as a share of the greater value.
-    surely: f64,
+    measured: u64,
 }
 
 pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(), Error> {
@@ -97,22 +168,34 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
     let mut outside = Outside::new(arguments.watching.command.clone());
-    // At idle priority a busy machine may not complete one window in a minute, and advise ends after a few windows.
-    capture::lower_priority();
     let mut arms = setup::arms(&target, &arguments.watching, catalogue, Vec::new())?;
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, 1)?;
-    if let Some(database) = Database::open_existing(&arguments.watching.database)?
-        && let Some(state) = database.load(&target.drive, metric)?
-    {
+    let state = match Database::open_existing(&arguments.watching.database)? {
+        Some(database) => database.load(&target.drive, metric)?,
+        None => None,
+    };
+    let has_history = state.is_some();
+    if let Some(state) = state {
         let file = &arguments.watching.database;
         analyser.restore(state).map_err(|problem| does_not_fit("--database", file, &problem))?;
     }
-    let mut windows = target.watch(length, metric)?;
+    let (facts, kind) = Facts::of(&target);
+    if facts.capacity_bytes == Some(0) {
+        let device = arguments.device.display();
+        return Err(Error::Usage(format!(
+            "{device}: has no sectors: insert a medium or attach a file first"
+        )));
+    }
+    let recording = Recording::of(&target)?;
+    let into = recording.clone();
+    let mut windows = target.watch_through(length, metric, move |capture| Recorded(capture, into.clone()))?;
+    let watched = length * arguments.windows;
     say!(
-        "watching {} for {} of {:.0} s; changing nothing",
+        "watching {} for {} of {:.0} s, then measuring it for at most 4 s; done in {:.0} s; changing nothing",
         target.layer.name,
         counted(u64::from(arguments.windows), "window"),
-        length.as_secs_f64()
+        length.as_secs_f64(),
+        (watched + PROBING).as_secs_f64() + 2.0
     );
     let current = arms.current()?;
     let mut advice = Advice {
@@ -121,6 +204,8 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         scheduler: current.clone(),
         metric: in_words(metric),
         doubts: target.doubts(&arguments.watching),
+        schedulers: arms.names().to_vec(),
+        facts,
         ..Advice::default()
     };
     let mut history = History::new(arms.names(), &current, metric.better());
@@ -142,7 +227,17 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
             continue;
         }
         class = seen.window.counts().then(|| LoadClass::of(&seen.window, seen.busy)).or(class);
-        look(&mut advice, &mut history, &mut analyser, seen);
+        look(&mut advice, &mut history, has_history, &mut analyser, seen);
+    }
+    // Before the device is measured, so that the measurement is not recorded.
+    windows.close();
+    if !arguments.no_probe && !interrupt::requested() {
+        advice.service_times = Probe::measure(&target.layer, PROBING, &interrupt::requested)?;
+    }
+    if let (Some(probe), true) = (&advice.service_times, class.is_some()) {
+        let schedulers = (arms.names(), &*current);
+        let observed = model::Observed { probe, busy: advice.busy, disks: target.queues.len() };
+        advice.replay = model::replay(&recording, observed, schedulers, metric, catalogue)?;
     }
     if let Some(profile) = &profile {
         history.keep_significant(profile, &current, arms.names(), &advice);
@@ -151,15 +246,20 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     if let Some(class) = class {
         advice.load = Some(class.in_words());
         let bypassed =
-            matches!(target.kind(), Kind::Nvme | Kind::Virtual) && arguments.watching.control.is_none();
-        by_class(&mut advice, class, metric, bypassed, &*arms);
+            (kind == Kind::Nvme || advice.facts.scheduled_by_host) && arguments.watching.control.is_none();
+        expect(&mut advice, class, metric, bypassed);
+        let arm = advice.better.clone().unwrap_or_else(|| current.clone());
+        advice.configuration = Some(Configuration::of(&arm, &current, &target.queues, &*arms));
     }
-    advice.revert = advice.better.is_some().then(|| arms.by_hand(&current).0);
-    print(&advice, arguments.json)?;
+    let mut out = std::io::stdout().lock();
+    match arguments.json {
+        true => writeln!(out, "{}", object(&advice)?)?,
+        false => print::print(&advice, &mut out)?,
+    }
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }
 
-fn look(advice: &mut Advice, history: &mut History, analyser: &mut Analyser, seen: Seen) {
+fn look(advice: &mut Advice, history: &mut History, has_history: bool, analyser: &mut Analyser, seen: Seen) {
     let n = f64::from(advice.windows);
     let mean = |so_far: f64, value: f64| (so_far * n + value) / (n + 1.0);
     let requests = (seen.window.requests() + seen.missed) as f64 / seen.window.length.as_secs_f64();
@@ -168,12 +268,14 @@ fn look(advice: &mut Advice, history: &mut History, analyser: &mut Analyser, see
     advice.not_reported += seen.missed;
     advice.read_share = mean(advice.read_share, seen.window.read_share());
     advice.random_share = mean(advice.random_share, seen.window.random_share());
+    advice.busy = mean(advice.busy, seen.busy);
     advice.windows += 1;
     let scheduler = history.now.map(SchedulerId);
     let observed = Observed { scheduler, performance: seen.performance };
     let decision = analyser.window(&seen.window, &observed);
     advice.analysed += u32::from(decision.is_analysed());
-    if let Some(of) = history_of(analyser, &decision, history) {
+    // Without history, a window resembles earlier windows under the same scheduler only.
+    if let Some(of) = history_of(analyser, &decision, history).filter(|_| has_history) {
         advice.recognised += 1;
         history.add(&of);
     }
@@ -191,22 +293,17 @@ fn look(advice: &mut Advice, history: &mut History, analyser: &mut Analyser, see
 fn history_of(analyser: &Analyser, decision: &Decision, history: &History) -> Option<Vec<Option<Estimate>>> {
     match decision.why {
         Why::Kind(KindDecision { kind, windows, .. }) if windows > 1 => {
-            let expected = analyser.kinds().expected(kind, history.better)?;
-            let surely = |arm| {
-                let now = SchedulerId(history.now?);
-                Some(analyser.kinds().surely_ahead(kind, SchedulerId(arm), now, history.better))
-            };
-            let of = |(arm, of): (usize, Option<(f64, u64)>)| {
-                let (value, windows) = of?;
-                Some(Estimate { value, measured: windows as usize, surely: surely(arm).unwrap_or(0.0) })
-            };
-            Some(expected.into_iter().enumerate().map(of).collect())
+            let knowledge = analyser.kinds().compared(kind, history.now.map(SchedulerId), history.better)?;
+            // Compared with another scheduler, the figures have no meaning here.
+            Some(knowledge.base.0)
+                .filter(|base| history.now.is_none_or(|now| now == *base))
+                .map(|_| knowledge.estimates)
         }
         Why::Best { .. } | Why::Untested { .. } => {
             let cluster = analyser.store().get(decision.cluster?)?;
             // The paper compares means only.
             let of = |values: &Values| {
-                Some(Estimate { value: values.mean()?, measured: values.count(), surely: 1.0 })
+                Some(Estimate { value: values.mean()?, windows: values.count() as u64, surely: 1.0 })
             };
             Some(cluster.performance.iter().map(of).collect())
         }
@@ -224,11 +321,11 @@ impl History {
         let Some(Estimate { value: base, .. }) = self.now.and_then(|now| of[now]) else { return };
         self.base += base;
         for (arm, of) in self.arms.iter_mut().zip(of) {
-            if let Some(Estimate { value, measured, surely }) = *of {
+            if let Some(Estimate { value, windows, surely }) = *of {
                 arm.gained += self.better.oriented(value - base);
                 arm.surely += surely;
                 arm.windows += 1;
-                arm.measured += measured;
+                arm.measured += windows;
             }
         }
     }
@@ -272,122 +369,96 @@ impl Advice {
     }
 }
 
+/// What was learned before decides, or the profile.
 fn conclude(advice: &mut Advice, history: &History, arms: &dyn Arms) {
     let Some((best, of)) = history.best() else { return by_profile(advice, history, arms) };
     let gain = if history.base == 0.0 { 0.0 } else { of.gained / history.base.abs() };
     let recognised = f64::from(of.windows) / f64::from(advice.analysed.max(1));
     advice.confidence = recognised * of.measured as f64 / (of.measured + 1) as f64;
     advice.expected_gain = Some(gain);
-    if Some(best) != history.now && gain >= WORTH_IT && of.surely > 0.0 {
-        recommend(advice, &arms.names()[best], arms);
+    advice.basis = Basis::History;
+    if Some(best) != history.now && is_worth_it(gain, of.surely) {
+        advice.better = Some(arms.names()[best].clone());
+    } else {
+        advice.why = format!("{}; no scheduler that was tried is better", advice.why);
     }
 }
 
 /// Recommends the profile's preference if there is no history. The profile does not predict the gain of this load.
 fn by_profile(advice: &mut Advice, history: &History, arms: &dyn Arms) {
     if let Some((best, why)) = &history.profiled {
-        advice.why.clone_from(why);
-        recommend(advice, &arms.names()[*best], arms);
+        advice.why = format!("according to the device's profile: {why}");
+        advice.basis = Basis::Profile;
+        advice.confidence = BY_BOTH;
+        advice.better = Some(arms.names()[*best].clone());
     }
 }
 
-/// Recommends by the expected gain for the class of the load if neither the history nor a profile decides. The gain was not measured on this device.
-fn by_class(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool, arms: &dyn Arms) {
-    if advice.better.is_some() || advice.expected_gain.is_some() {
+/// Without history and profile: the drive's own scheduling, the model, or the class of the load. None of them was measured on this device.
+fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool) {
+    if advice.basis != Basis::Nothing {
         return;
     }
+    let model = advice.replay.as_ref().and_then(Modelled::best).map(|(name, gain)| (name.to_owned(), gain));
     let gain = |name: &str| prior::gain(name, class, metric);
-    let now = gain(&advice.scheduler);
-    let best = arms
-        .names()
-        .iter()
-        .map(String::as_str)
-        .reduce(|best, name| if gain(name) > gain(best) { name } else { best });
-    let none = arms.names().iter().map(String::as_str).find(|name| *name == "none");
-    let (best, why) = match (best, none) {
-        (_, Some(none)) if bypassed => {
-            (none, "the drive, or the host of this virtual machine, schedules the requests itself")
+    let ahead = |name: &str| gain(name) - gain(&advice.scheduler) >= MODEL_ERROR;
+    let expected = advice.schedulers.iter().max_by(|a, b| gain(a).total_cmp(&gain(b)).then_with(|| b.cmp(a)));
+    let expected = expected.filter(|name| ahead(name)).cloned();
+    let no_measurement =
+        "not measured on this device: 'dwell tune' tries it and restores the present one at its end";
+    let in_model = model.as_ref().filter(|(_, gain)| *gain >= MODEL_ERROR);
+    let none = advice.schedulers.iter().find(|name| *name == "none").cloned();
+    let (basis, better, gained, confidence, why) = match (none, in_model, expected) {
+        (Some(none), ..) if bypassed => {
+            let who =
+                if advice.facts.scheduled_by_host { "the host of this virtual machine" } else { "the drive" };
+            let against = in_model.map(|(name, gain)| {
+                format!(
+                    "; the model, which has no such scheduler below, has {:+.0}% for {name}: if programs in this guest compete and the host \
+                     has none, measure with 'dwell tune'",
+                    gain * 100.0
+                )
+            });
+            let confidence = if in_model.is_some() { BYPASSED } else { BYPASSED_SURELY };
+            let why = format!("{who} orders the requests itself{}", against.unwrap_or_default());
+            (Basis::Bypass, none, None, confidence, why)
         }
-        (Some(best), _) if gain(best) - now >= WORTH_IT => (best, class.in_words()),
-        _ => return,
+        (_, Some((name, gain)), expected) => {
+            let agrees = expected.is_some() && ahead(name);
+            let (confidence, by) = match agrees {
+                true => (BY_BOTH, format!("the model and the class of the load ({})", class.in_words())),
+                false => (BY_MODEL, "the model".to_owned()),
+            };
+            let why = format!("expected by {by}; {no_measurement}");
+            (Basis::Model, name.clone(), Some(*gain), confidence, why)
+        }
+        (_, None, expected) if model.is_some() => {
+            let (confidence, why) = match expected {
+                None => {
+                    (BY_BOTH, "neither the model nor the class of the load lets expect a gain".to_owned())
+                }
+                Some(name) => (
+                    BY_CLASS,
+                    format!(
+                        "the model has no gain for this load, though {name} often gains for its class; {no_measurement}"
+                    ),
+                ),
+            };
+            (Basis::Model, advice.scheduler.clone(), None, confidence, why)
+        }
+        (_, None, Some(name)) => {
+            let why = format!("expected from the class of the load ({}); {no_measurement}", class.in_words());
+            (Basis::Class, name, None, BY_CLASS, why)
+        }
+        (_, None, None) => {
+            let why = "no other scheduler is expected to be better for this class of load".to_owned();
+            (Basis::Class, advice.scheduler.clone(), None, BY_CLASS, why)
+        }
     };
-    if best != advice.scheduler {
-        advice.why = format!(
-            "{why}; expected from the class of the load, not measured on this device: 'dwell tune' measures it"
-        );
-        advice.confidence = CONFIDENCE_OF_CLASS;
-        recommend(advice, best, arms);
+    (advice.basis, advice.confidence, advice.why) = (basis, confidence, why);
+    if better != advice.scheduler {
+        (advice.better, advice.expected_gain) = (Some(better), gained);
     }
-}
-
-fn recommend(advice: &mut Advice, name: &str, arms: &dyn Arms) {
-    let (line, rule) = arms.by_hand(name);
-    (advice.better, advice.set, advice.keep) = (Some(name.to_owned()), Some(line), rule);
-}
-
-fn print(advice: &Advice, json: bool) -> Result<(), Error> {
-    let mut out = std::io::stdout().lock();
-    if json {
-        return Ok(writeln!(out, "{}", object(advice)?)?);
-    }
-    let Advice { stack, scheduler, windows, analysed, recognised, .. } = advice;
-    writeln!(out, "{}: {stack}", advice.device)?;
-    writeln!(
-        out,
-        "{}: {:.0} requests a second, {:.0}% of the bytes read, {:.0}% not sequential; {recognised} of {analysed} recognised",
-        counted(u64::from(*windows), "window"),
-        advice.requests_per_second,
-        advice.read_share * 100.0,
-        advice.random_share * 100.0
-    )?;
-    if advice.not_reported > 0 {
-        writeln!(out, "{} counted but not reported", counted(advice.not_reported, "request"))?;
-    }
-    match (&advice.better, advice.expected_gain) {
-        (Some(better), Some(gain)) => {
-            writeln!(
-                out,
-                "better: {better} ({:+.0}% {}, confidence {:.2})",
-                gain * 100.0,
-                advice.metric,
-                advice.confidence
-            )?;
-            writeln!(out, "why: {}", advice.why)?;
-        }
-        (Some(better), None) if advice.confidence > 0.0 => {
-            writeln!(out, "try: {better} (confidence {:.2})", advice.confidence)?;
-            writeln!(out, "why: {}", advice.why)?;
-        }
-        (Some(better), None) => {
-            writeln!(out, "better: {better}, according to the device's profile")?;
-            writeln!(out, "why: {}", advice.why)?;
-        }
-        (None, Some(_)) => {
-            writeln!(
-                out,
-                "{scheduler} is as good as every scheduler that was tried (confidence {:.2})",
-                advice.confidence
-            )?;
-        }
-        _ if *analysed == 0 => writeln!(out, "the device was idle: at most one request a second")?,
-        _ => writeln!(
-            out,
-            "keep {scheduler}: no other scheduler is expected to be better for this load ({}); nothing was measured on this drive yet; \
-             'dwell tune' measures schedulers and restores the present one when it ends",
-            advice.load.unwrap_or("unknown")
-        )?,
-    }
-    if let Some(line) = &advice.set {
-        writeln!(out, "set it:  {line}")?;
-    }
-    if let Some(rule) = &advice.keep {
-        writeln!(out, "keep it: {rule}    (a udev rule)")?;
-    }
-    if let Some(line) = &advice.revert {
-        writeln!(out, "revert:  {line}")?;
-    }
-    advice.doubts.iter().try_for_each(|doubt| writeln!(out, "note: {doubt}"))?;
-    Ok(())
 }
 
 #[cfg(test)]
@@ -397,6 +468,7 @@ mod tests {
     use elevator::{Op, Sector, Sectors, Span, Time};
     use tuner::{Access, Parameters, Performance, Random, Window};
 
+    use super::model::Row;
     use super::*;
 
     struct Two(Vec<String>);
@@ -427,12 +499,12 @@ mod tests {
         }
     }
 
-    /// A significant value from this number of measurements.
-    fn of(value: f64, measured: usize) -> Option<Estimate> {
-        Some(Estimate { value, measured, surely: 0.1 })
+    /// So much, measured so often, beyond chance.
+    fn of(value: f64, windows: u64) -> Option<Estimate> {
+        Some(Estimate { value, windows, surely: 0.1 })
     }
 
-    /// The advice after these windows: the values of `none`, which is in use, and `bfq`.
+    /// Of `none`, which is in use, and `bfq`, in each window.
     fn advice(windows: &[[Option<Estimate>; 2]], better: Better) -> Advice {
         let mut advice = Advice { scheduler: "none".to_owned(), analysed: 4, ..Advice::default() };
         let arms = Two(["none", "bfq"].map(str::to_owned).to_vec());
@@ -442,14 +514,27 @@ mod tests {
         advice
     }
 
-    #[test]
-    fn without_history_the_class_of_the_load_decides() {
-        let by = |class, bypassed, scheduler: &str| {
-            let arms = Two(["none", "bfq"].map(str::to_owned).to_vec());
-            let mut advice = Advice { scheduler: scheduler.to_owned(), ..Advice::default() };
-            by_class(&mut advice, class, Metric::Bandwidth, bypassed, &arms);
-            advice.better
+    /// The advice for a load of this class, under `none` or another scheduler, where the model has that gain for bfq.
+    fn expected(class: LoadClass, bypassed: bool, scheduler: &str, model: Option<f64>) -> Advice {
+        let row = |(name, gain): (&str, f64)| Row {
+            scheduler: name.to_owned(),
+            gain: Some(gain),
+            megabytes_per_second: 1.0,
+            read_mean_ns: 1,
+            read_p99_ns: 1,
+            write_mean_ns: 0,
         };
+        let rows = |gain: f64| [("none", 0.0), ("bfq", gain)].map(row).to_vec();
+        let replay = model.map(|gain| Modelled { requests: 100, device: String::new(), results: rows(gain) });
+        let schedulers = ["none", "bfq"].map(str::to_owned).to_vec();
+        let mut advice = Advice { scheduler: scheduler.to_owned(), schedulers, replay, ..Advice::default() };
+        expect(&mut advice, class, Metric::Bandwidth, bypassed);
+        advice
+    }
+
+    #[test]
+    fn without_history_and_model_the_class_of_the_load_decides() {
+        let by = |class, bypassed, scheduler: &str| expected(class, bypassed, scheduler, None).better;
         assert_eq!(by(LoadClass::Streams, false, "none").as_deref(), Some("bfq"));
         assert_eq!(by(LoadClass::Streams, true, "none"), None, "the host schedules");
         assert_eq!(by(LoadClass::Streams, true, "bfq").as_deref(), Some("none"));
@@ -458,27 +543,43 @@ mod tests {
     }
 
     #[test]
-    fn advice_has_the_command_that_sets_the_better_scheduler() {
+    fn the_model_decides_before_the_class_and_both_are_surer() {
+        let both = expected(LoadClass::Streams, false, "none", Some(2.0));
+        assert_eq!((both.better.as_deref(), both.expected_gain), (Some("bfq"), Some(2.0)));
+        let alone = expected(LoadClass::RandomReads, false, "none", Some(2.0));
+        assert_eq!(alone.better.as_deref(), Some("bfq"));
+        assert!(both.confidence > alone.confidence);
+        let neither = expected(LoadClass::RandomReads, false, "none", Some(0.02));
+        assert_eq!((neither.better, neither.basis), (None, Basis::Model));
+        let against = expected(LoadClass::Streams, false, "none", Some(0.0));
+        assert!(against.better.is_none() && against.confidence < neither.confidence, "{}", against.why);
+        let in_a_guest = expected(LoadClass::Streams, true, "none", Some(2.0));
+        assert_eq!((in_a_guest.better, in_a_guest.basis), (None, Basis::Bypass));
+        assert!(in_a_guest.why.contains("+200% for bfq"), "{}", in_a_guest.why);
+    }
+
+    #[test]
+    fn a_better_one_is_named() {
         let found = advice(&[[of(10.0, 1), of(20.0, 3)]; 3], Better::Higher);
-        assert_eq!((found.better.as_deref(), found.set.as_deref()), (Some("bfq"), Some("set bfq")));
+        assert_eq!((found.better.as_deref(), found.basis), (Some("bfq"), Basis::History));
         assert_eq!((found.expected_gain, found.confidence), (Some(1.0), 0.75 * 0.9));
     }
 
     #[test]
-    fn an_arm_without_a_significant_gain_is_not_recommended() {
+    fn what_is_no_better_or_not_known_is_not_recommended() {
         let found = |bfq: f64, better| advice(&[[of(30.0, 3), of(bfq, 9)]], better);
-        assert!(found(30.5, Better::Higher).better.is_none(), "a gain below the threshold");
-        assert!(found(60.0, Better::Lower).better.is_none(), "lower values are better");
+        assert!(found(30.5, Better::Higher).better.is_none(), "too little");
+        assert!(found(60.0, Better::Lower).better.is_none(), "less is better");
         let by_chance = of(60.0, 9).map(|of| Estimate { surely: 0.0, ..of });
-        assert!(advice(&[[of(30.0, 3), by_chance]], Better::Higher).better.is_none(), "not significant");
+        assert!(advice(&[[of(30.0, 3), by_chance]], Better::Higher).better.is_none(), "it may be chance");
         let unknown = advice(&[[None, of(60.0, 9)]], Better::Higher);
-        assert!(unknown.expected_gain.is_none(), "the arm in use was not measured");
+        assert!(unknown.expected_gain.is_none(), "nothing to compare with");
         let alone = advice(&[[of(30.0, 3), None]], Better::Higher);
-        assert!(alone.expected_gain.is_none(), "no other arm was measured");
+        assert!(alone.expected_gain.is_none(), "as good as any is no word for the only one that was tried");
     }
 
     #[test]
-    fn without_history_the_profile_decides() {
+    fn while_nothing_is_known_the_profile_decides() {
         use tuner::selector::{Curve, Kind, Table};
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
         let curve = |rate| Curve { kind: Kind { reads: None, random: None }, points: vec![(4096.0, rate)] };
@@ -499,21 +600,21 @@ mod tests {
         let better = by([1e6, 2e6]);
         assert_eq!((better.better.as_deref(), better.expected_gain), (Some("bfq"), None));
         assert!(better.why.contains("the device's table has 2.0 MB/s"), "{}", better.why);
-        assert!(by([2e6, 1e6]).better.is_none(), "the profile prefers the arm in use");
+        assert!(by([2e6, 1e6]).better.is_none(), "it is in use");
     }
 
-    /// Sums over different windows cannot be compared: the arm that was measured in fewer windows would have the lower sum of latencies.
+    /// Sums over different windows cannot be compared: of latencies, whoever is known in fewer would always be better.
     #[test]
-    fn arms_are_compared_over_the_windows_of_both() {
+    fn each_is_compared_where_it_is_known() {
         let windows = [[of(10.0, 5), of(15.0, 5)], [of(10.0, 5), None]];
         let slower = advice(&windows, Better::Lower);
         assert_eq!((slower.better, slower.expected_gain), (None, Some(0.0)));
         let faster = advice(&windows, Better::Higher);
         assert_eq!((faster.better.as_deref(), faster.expected_gain), (Some("bfq"), Some(0.25)));
-        assert_eq!(faster.confidence, 0.25 * 5.0 / 6.0, "measured in one of four windows");
+        assert_eq!(faster.confidence, 0.25 * 5.0 / 6.0, "known in one of four");
     }
 
-    /// A window of one sequential reader under a scheduler with this bandwidth.
+    /// Windows of one reader in sequence under a scheduler that gives so much, by kinds of load.
     fn reads(analyser: &mut Analyser, scheduler: SchedulerId, bandwidth: f64) -> Decision {
         let access = |n: u64| Access {
             time: Time::from_nanos(n * 1_000_000),
@@ -528,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn the_history_of_a_kind_of_load_is_recommended() {
+    fn what_is_known_by_kinds_of_load_is_recommended() {
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
         let parameters = Parameters::default();
         let mut analyser =
@@ -536,22 +637,27 @@ mod tests {
         let mut scheduler = SchedulerId(0);
         let first = reads(&mut analyser, scheduler, 30e6);
         let mut history = History::new(&names, "none", Better::Higher);
-        assert!(history_of(&analyser, &first, &history).is_none(), "the first window of its kind");
+        assert!(history_of(&analyser, &first, &history).is_none(), "the first of its like");
         for _ in 0..200 {
             let decision = reads(&mut analyser, scheduler, [30e6, 60e6][scheduler.0]);
             scheduler = decision.scheduler.unwrap_or(scheduler);
         }
-        // From here on the scheduler stays, whatever the decider returns.
+        // From here on nothing is changed, whatever is decided.
         let mut advice = Advice { scheduler: "none".to_owned(), ..Advice::default() };
         for _ in 0..5 {
             let decision = reads(&mut analyser, SchedulerId(0), 30e6);
-            let of = history_of(&analyser, &decision, &history).expect("a kind with history");
+            let of = history_of(&analyser, &decision, &history).expect("a kind that is known");
             history.add(&of);
             (advice.analysed, advice.recognised) = (advice.analysed + 1, advice.recognised + 1);
         }
         conclude(&mut advice, &history, &Two(names));
         assert_eq!(advice.better.as_deref(), Some("bfq"));
         let gain = advice.expected_gain.unwrap();
-        assert!((0.8..1.2).contains(&gain), "twice the bandwidth: {gain}");
+        assert!((0.8..1.2).contains(&gain), "twice as much: {gain}");
+        // What 'patterns' lists and what 'tune' uses.
+        let state = analyser.state();
+        let kind = state.kinds.loads().next().expect("a kind");
+        assert_eq!(super::super::kinds::best(&state, kind), Some("bfq"));
+        assert_eq!(scheduler, SchedulerId(1));
     }
 }

@@ -1,0 +1,100 @@
+//! What to paste, so that a scheduler is set now, at each start, and how to return.
+
+use serde::Serialize;
+use tuner_live::arms::Arms;
+use tuner_live::{Property, QueueSettings};
+
+/// Configuration of a scheduler, as text to paste.
+#[derive(Serialize, Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Configuration {
+    /// Sets it until the next start; `None` if it is set.
+    pub(super) set: Option<String>,
+    /// Lines of a file of udev's, by properties that stay the same.
+    pub(super) udev_rule: Option<String>,
+    /// The file for the rule.
+    pub(super) udev_file: Option<String>,
+    /// A profile of tuned's, with the same effect.
+    pub(super) tuned_profile: Option<String>,
+    /// The unit that chooses again whenever the load changes.
+    pub(super) unit: Option<String>,
+    /// Returns to the scheduler that is in use now.
+    pub(super) revert: Vec<String>,
+    /// Why something is missing.
+    pub(super) remark: Option<String>,
+}
+
+impl Configuration {
+    /// The configuration of an arm on these queues, of which `current` is in use.
+    pub(super) fn of(arm: &str, current: &str, queues: &[QueueSettings], arms: &dyn Arms) -> Self {
+        let (set, udev_rule) = arms.by_hand(arm);
+        let set = (arm != current).then_some(set);
+        let properties: Option<Vec<Property>> = queues.iter().map(QueueSettings::property).collect();
+        let name = queues.first().map_or("disk", QueueSettings::name).replace('!', "-");
+        let file = format!("/etc/udev/rules.d/60-dwell-{name}.rules");
+        let mut revert: Vec<String> = set.iter().map(|_| arms.by_hand(current).0).collect();
+        if udev_rule.is_some() {
+            revert.push(format!("rm {file} && udevadm control --reload"));
+        }
+        let profile = |properties: &Vec<Property>| tuned(arm, properties);
+        let tuned_profile = properties.as_ref().filter(|_| udev_rule.is_some()).and_then(profile);
+        if tuned_profile.is_some() {
+            revert.push(
+                "tuned-adm profile PROFILE, with the name that 'tuned-adm active' printed before".to_owned(),
+            );
+        }
+        let is_transient = udev_rule.is_none();
+        let remark = is_transient.then(|| {
+            format!(
+                "no udev rule: {name} has no serial number, WWN, UUID or path by which a rule would find it at the next start; run the command \
+                 above where the device is set up"
+            )
+        });
+        Self {
+            set,
+            udev_file: udev_rule.is_some().then_some(file),
+            unit: (!is_transient && queues.len() == 1)
+                .then(|| format!("systemctl enable --now dwell-tune@{name}")),
+            udev_rule,
+            tuned_profile,
+            revert,
+            remark,
+        }
+    }
+}
+
+/// A profile of tuned's for a scheduler without settings of its own, which tuned cannot set. Tuned reads udev's properties.
+fn tuned(arm: &str, properties: &[Property]) -> Option<String> {
+    if arm.contains('{') {
+        return None;
+    }
+    let of_udev = |property: &Property| {
+        let key = property.key.strip_prefix("ENV{")?.strip_suffix('}')?;
+        Some(format!("{key}={}", property.value.replace('.', "\\.").replace('+', "\\+")))
+    };
+    let all: Option<Vec<String>> = properties.iter().map(of_udev).collect();
+    let regex = match &*all? {
+        [one] => one.clone(),
+        several => format!("({})", several.join("|")),
+    };
+    Some(format!(
+        "# /etc/tuned/dwell/tuned.conf; then: tuned-adm profile dwell\n[main]\ninclude=throughput-performance\n\n[disk]\n\
+         devices_udev_regex={regex}\nelevator={arm}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_of_tuneds_finds_the_disk_by_its_property() {
+        let property = |key: &str, value: &str| Property { key: key.to_owned(), value: value.to_owned() };
+        let serial = property("ENV{ID_SERIAL_SHORT}", "WD-1.2");
+        let profile = tuned("bfq", std::slice::from_ref(&serial)).expect("a plain scheduler");
+        assert!(profile.ends_with("devices_udev_regex=ID_SERIAL_SHORT=WD-1\\.2\nelevator=bfq"), "{profile}");
+        let two = tuned("none", &[serial.clone(), property("ENV{ID_WWN}", "0x5")]).expect("as well");
+        assert!(two.contains("devices_udev_regex=(ID_SERIAL_SHORT=WD-1\\.2|ID_WWN=0x5)"), "{two}");
+        assert_eq!(tuned("bfq{slice_idle=0}", std::slice::from_ref(&serial)), None, "tuned sets no tunables");
+        assert_eq!(tuned("bfq", &[property("ATTR{serial}", "x")]), None, "not in udev's database");
+    }
+}

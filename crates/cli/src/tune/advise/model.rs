@@ -1,0 +1,358 @@
+//! The observed requests, replayed under each scheduler on a model with the device's measured service times.
+
+use std::cell::RefCell;
+use std::io::{self, Cursor, Write};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use capture::profile::Probe;
+use capture::{Backend, Batch, Capture, Counts, Recorder, Source};
+use disks::MeasuredDrive;
+use elevator::queue::Options;
+use elevator::service_time::{MeasuredPoint, ServiceCurve};
+use elevator::{SECTOR_BYTES, Sector, Sectors, Span, Time};
+use evaluation::device::Device;
+use evaluation::report::format::time as in_words;
+use evaluation::runs::{Plan, Run, run as run_plan};
+use schedulers::registry::Catalogue;
+use serde::Serialize;
+use tuner::{LatencyClass, LatencyStatistic, Metric};
+use workloads::replay::Closed;
+
+use super::super::setup::Target;
+use crate::error::Error;
+use crate::input::scheduler_arg;
+
+/// Requests of a recording that are replayed; the first ones.
+const MOST: u64 = 60_000;
+/// Fewer do not show what a scheduler does.
+const FEWEST: usize = 50;
+/// A replay may take this many times the recording in virtual time.
+const AT_MOST: Span = Span::from_secs(120);
+/// A device that is busy for this part of the time delays the reads that measure it.
+const BUSY: f64 = 0.5;
+/// A change of position that takes longer is one of a head.
+const SLOW: Span = Span::from_millis(1);
+/// Nearer requests may be in the same cylinder, or read ahead: 1 MiB.
+const NEAR: u64 = 2048;
+/// The built-in description of a disk.
+const DISK: &str = "wd5000aaks";
+/// Requests that the modelled device queues, as the queue of a SATA drive.
+const DEPTH: u32 = 32;
+
+/// Bytes that a recorder writes and that are read when it is gone.
+#[derive(Clone, Default)]
+struct Shared(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A recording in memory, made while the windows are watched.
+#[derive(Clone)]
+pub(super) struct Recording {
+    recorder: Rc<RefCell<Option<Recorder<Shared>>>>,
+    arrived: Rc<RefCell<u64>>,
+    bytes: Shared,
+}
+
+impl Recording {
+    pub(super) fn of(target: &Target) -> Result<Self, Error> {
+        let bytes = Shared::default();
+        let recorder = Recorder::new(bytes.clone(), target.layer.number, capture::now(), "advise", true)?;
+        Ok(Self { recorder: Rc::new(RefCell::new(Some(recorder))), arrived: Rc::default(), bytes })
+    }
+
+    fn take(&self, batch: &Batch) {
+        let mut arrived = self.arrived.borrow_mut();
+        let Some(recorder) = &mut *self.recorder.borrow_mut() else { return };
+        let completions = || Batch { completed: batch.completed.clone(), ..Batch::default() };
+        // Memory takes what is written.
+        let _ = if *arrived < MOST { recorder.take(batch) } else { recorder.take(&completions()) };
+        *arrived += batch.arrivals.len() as u64;
+    }
+
+    /// Ends the recording. Returns its text.
+    fn finish(&self) -> Result<Vec<u8>, Error> {
+        if let Some(recorder) = self.recorder.borrow_mut().take() {
+            recorder.finish(None)?;
+        }
+        Ok(self.bytes.0.take())
+    }
+}
+
+/// A capture whose events are recorded too.
+pub(super) struct Recorded(pub(super) Capture, pub(super) Recording);
+
+impl Source for Recorded {
+    fn take(&mut self, batch: &mut Batch, patience: Duration) -> Result<(), capture::Error> {
+        // The batch is empty: a window takes all events of each call.
+        self.0.take(batch, patience)?;
+        self.1.take(batch);
+        Ok(())
+    }
+
+    fn counts(&self) -> Result<Counts, capture::Error> {
+        self.0.counts()
+    }
+
+    fn backend(&self) -> Backend {
+        self.0.backend()
+    }
+}
+
+/// A scheduler's result in the model.
+#[derive(Serialize, Clone, PartialEq, Debug)]
+pub(super) struct Row {
+    pub(super) scheduler: String,
+    pub(super) megabytes_per_second: f64,
+    pub(super) read_mean_ns: u64,
+    pub(super) read_p99_ns: u64,
+    pub(super) write_mean_ns: u64,
+    /// The metric's gain over the scheduler in use, as a part of what that gives; `None` if a run failed, or the metric is not of the model.
+    pub(super) gain: Option<f64>,
+}
+
+/// The replay's results.
+#[derive(Serialize, Clone, PartialEq, Debug, Default)]
+pub(super) struct Modelled {
+    pub(super) requests: usize,
+    /// What the model of the device rests on.
+    pub(super) device: String,
+    pub(super) results: Vec<Row>,
+}
+
+impl Modelled {
+    /// The scheduler with the greatest gain over the one in use, and that gain. Of schedulers within a hundredth the first.
+    pub(super) fn best(&self) -> Option<(&str, f64)> {
+        let known = self.results.iter().filter_map(|row| Some((row.scheduler.as_str(), row.gain?)));
+        known.reduce(|best, other| if other.1 > best.1 + 0.01 { other } else { best })
+    }
+}
+
+/// The device, as far as a model needs it.
+#[derive(Clone, Copy)]
+pub(super) struct Observed<'a> {
+    pub(super) probe: &'a Probe,
+    /// The share of the time in which it was busy while it was recorded.
+    pub(super) busy: f64,
+    /// Its disks: more than one for an array.
+    pub(super) disks: usize,
+}
+
+/// Replays a recording of a device under these schedulers. `None` if it has too few requests.
+pub(super) fn replay(
+    recording: &Recording,
+    observed: Observed<'_>,
+    (names, current): (&[String], &str),
+    metric: Metric,
+    catalogue: Catalogue,
+) -> Result<Option<Modelled>, Error> {
+    let probe = observed.probe;
+    let text = recording.finish()?;
+    let failed = |error: traces::Error| Error::Failed(error.to_string());
+    let options = traces::Options { capacity: Some(probe.capacity), ..traces::Options::default() };
+    let mut records = traces::open("advise", Box::new(Cursor::new(text)), &options).map_err(failed)?;
+    let (mut closed, mut served) = (Closed::default(), Vec::new());
+    while let Some(record) = records.next().transpose().map_err(failed)? {
+        closed.push(&record);
+        served.extend(record.completed.map(|completed| Served {
+            arrived: record.at,
+            completed,
+            start: record.offset / SECTOR_BYTES,
+            end: (record.offset + record.bytes) / SECTOR_BYTES,
+        }));
+    }
+    let replay = closed.finish("advise", &|pid| records.process_name(pid));
+    let requests = replay.requests();
+    if requests < FEWEST {
+        return Ok(None);
+    }
+    let Drive { curve, lanes, origin } = drive(observed, &mut served)?;
+    let device = device(probe, curve, lanes)?;
+    let named = |name: &String| Some((name.clone(), scheduler_arg::of_kernel(catalogue, name)?));
+    let (known, specs): (Vec<_>, Vec<_>) = names.iter().filter_map(named).unzip();
+    let plan = Plan {
+        workload: &replay,
+        device: &device,
+        schedulers: &specs,
+        options: Options { depth: DEPTH, ..Options::default() },
+        at_most: Some(AT_MOST),
+        picture: 0,
+        explain: None,
+    };
+    let runs = run_plan(&plan, &|_| {}).map_err(Error::Failed)?;
+    let base = known.iter().position(|name| name == current).and_then(|at| value(&runs[at], metric));
+    let row = |(scheduler, run): (&String, &Run)| {
+        let gain = base.zip(value(run, metric)).filter(|(base, _)| *base > 0.0);
+        Row {
+            scheduler: scheduler.clone(),
+            megabytes_per_second: run.measured.megabytes_per_second(),
+            read_mean_ns: run.measured.reads.mean_ns,
+            read_p99_ns: run.measured.reads.p99_ns,
+            write_mean_ns: run.measured.writes.mean_ns,
+            gain: gain.map(|(base, value)| metric.better().oriented(value - base) / base),
+        }
+    };
+    Ok(Some(Modelled { requests, device: origin, results: known.iter().zip(&runs).map(row).collect() }))
+}
+
+/// A request of the recording with a completion. Positions in sectors.
+#[derive(Clone, Copy)]
+struct Served {
+    arrived: Time,
+    completed: Time,
+    start: u64,
+    end: u64,
+}
+
+/// The median service time of changes of position, and their median distance, from the times between completions of a busy device: a request's
+/// service began at the later of its arrival and the completion before. `None` if there are too few.
+fn changes_of_position(served: &mut [Served]) -> Option<(u64, Span)> {
+    served.sort_by_key(|one| one.completed);
+    let changes = served.windows(2).filter_map(|two| {
+        let distance = two[0].end.abs_diff(two[1].start);
+        let time = two[1].completed.since(two[1].arrived.max(two[0].completed));
+        (distance >= NEAR).then_some((distance, time))
+    });
+    let (mut distances, mut times): (Vec<u64>, Vec<Span>) = changes.unzip();
+    if times.len() < FEWEST {
+        return None;
+    }
+    let middle = times.len() / 2;
+    Some((*distances.select_nth_unstable(middle).1, *times.select_nth_unstable(middle).1))
+}
+
+/// The parameters of the modelled drive.
+struct Drive {
+    curve: ServiceCurve,
+    lanes: u32,
+    origin: String,
+}
+
+/// The drive with the measured service times. Those of a disk that was busy contain waits for other requests; then the recording has the time of a
+/// change of position, and the built-in disk's curve the rest.
+fn drive(observed: Observed<'_>, served: &mut [Served]) -> Result<Drive, Error> {
+    let Observed { probe, busy, disks } = observed;
+    let farthest = probe.service_time.points.last().map_or(Span::ZERO, |&(_, nanos)| Span::from_nanos(nanos));
+    let changes = changes_of_position(served).filter(|_| busy >= BUSY);
+    let far = changes.map_or(farthest, |(_, time)| time.min(farthest));
+    if far < SLOW {
+        let origin = "the measured service times".to_owned();
+        return Ok(Drive { curve: probe.service_time.curve(), lanes: probe.lanes, origin });
+    }
+    let lanes = u32::try_from(disks.max(1)).unwrap_or(1);
+    let Some((distance, time)) = changes else {
+        let origin = "the measured service times".to_owned();
+        return Ok(Drive { curve: probe.service_time.curve(), lanes, origin });
+    };
+    let built_in = disks::catalogue::describe(DISK, &mut |_| Err(io::ErrorKind::NotFound.into()))
+        .map_err(|error| Error::Failed(error.to_string()))?
+        .service_curve()
+        .map_err(|error| Error::Failed(error.to_string()))?;
+    let percent = time.as_nanos() * 100 / built_in.at_distance(distance).as_nanos().max(1);
+    let percent = percent.clamp(20, 500);
+    let last = probe.capacity / SECTOR_BYTES;
+    let distances = std::iter::successors(Some(NEAR), |d| d.checked_mul(2)).take_while(|d| *d < last);
+    let far = distances.map(|distance| (distance, built_in.at_distance(distance).percent(percent)));
+    let near = [0, 8, 64, 512].map(|distance| (distance, built_in.at_distance(distance)));
+    let points = near.into_iter().chain(far).map(|(distance, time)| MeasuredPoint { distance, time });
+    let curve = ServiceCurve::fit(&points.collect::<Vec<_>>(), built_in.transfer(Sectors(1)));
+    let origin = format!(
+        "{DISK}, scaled to the {} that a change of position took in the recording; a busy disk's near distances cannot be measured",
+        in_words(time.as_nanos())
+    );
+    Ok(Drive { curve, lanes, origin })
+}
+
+/// The drive in the model.
+fn device(probe: &Probe, curve: ServiceCurve, lanes: u32) -> Result<Device, Error> {
+    let capacity = Sector(probe.capacity / SECTOR_BYTES);
+    // The description decides only what schedulers receive: whether there is a head.
+    let like = if curve.longest() >= SLOW { DISK } else { "ssd-sata" };
+    let device = Device::open(like)?.with_service_times(curve.clone());
+    let build = move |_| -> Box<dyn disks::Drive + Send> {
+        Box::new(MeasuredDrive::new(capacity, DEPTH, lanes, curve.clone()))
+    };
+    Ok(device.wrapped(Arc::new(build), Some(true)))
+}
+
+/// The metric of a run, if the model has it.
+fn value(run: &Run, metric: Metric) -> Option<f64> {
+    if run.failure.is_some() {
+        return None;
+    }
+    let measured = &run.measured;
+    let seconds = measured.elapsed_ns as f64 / 1e9;
+    match metric {
+        Metric::Bandwidth => Some(measured.megabytes_per_second()),
+        Metric::Iops => (seconds > 0.0).then(|| measured.requests as f64 / seconds),
+        Metric::Latency(statistic, class) => {
+            let latency = match class {
+                LatencyClass::Writes => &measured.writes,
+                LatencyClass::Reads | LatencyClass::Synchronous => &measured.reads,
+            };
+            let ns = match statistic {
+                LatencyStatistic::Mean => latency.mean_ns,
+                LatencyStatistic::P99 => latency.p99_ns,
+            };
+            (latency.count > 0).then_some(ns as f64)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use capture::profile::ServiceTime;
+
+    use super::*;
+
+    /// Two sequential readers, far apart, whose requests a disk serves in turn: 15 ms for each change of position.
+    fn alternating() -> Vec<Served> {
+        let ms = |ms: u64| Time::ZERO + Span::from_millis(ms);
+        let one = |n: u64| Served {
+            arrived: ms(15 * n.saturating_sub(1)),
+            completed: ms(15 * n),
+            start: n % 2 * 200_000_000 + n / 2 * 8,
+            end: n % 2 * 200_000_000 + n / 2 * 8 + 8,
+        };
+        (1..200).map(one).collect()
+    }
+
+    fn probe(nanos: u64, lanes: u32) -> Probe {
+        let service_time =
+            ServiceTime { transfer_per_sector: 5_000, points: vec![(0, nanos), (900_000_000, nanos)] };
+        Probe { capacity: 500_000_000_000, service_time, lanes }
+    }
+
+    #[test]
+    fn a_busy_disks_service_times_come_from_the_recording() {
+        let (distance, time) = changes_of_position(&mut alternating()).expect("enough");
+        assert!((199_000_000..=201_000_000).contains(&distance), "{distance}");
+        assert_eq!(time, Span::from_millis(15));
+        // Its own reads waited for those of the load.
+        let observed = Observed { probe: &probe(200_000_000, 8), busy: 1.0, disks: 1 };
+        let Drive { curve, lanes, origin } = drive(observed, &mut alternating()).unwrap();
+        assert!(lanes == 1 && origin.contains("15"), "{origin}");
+        let (near, far) = (curve.at_distance(0), curve.at_distance(distance));
+        assert!(near < Span::from_millis(1), "{near}");
+        assert!((14..=16).contains(&(far.as_nanos() / 1_000_000)), "{far}");
+    }
+
+    #[test]
+    fn an_idle_or_fast_device_has_its_measured_ones() {
+        let idle = Observed { probe: &probe(9_000_000, 2), busy: 0.1, disks: 1 };
+        let slow = drive(idle, &mut []).unwrap();
+        assert_eq!((slow.lanes, slow.curve.at_distance(0)), (1, Span::from_millis(9)));
+        let fast = Observed { probe: &probe(80_000, 8), busy: 1.0, disks: 1 };
+        assert_eq!(drive(fast, &mut []).unwrap().lanes, 8);
+    }
+}

@@ -1,0 +1,140 @@
+//! The advice as text.
+
+use std::io::{self, Write};
+
+use elevator::text::counted;
+use evaluation::report::format::{bytes, number, time};
+
+use super::{Advice, Basis};
+use crate::report::{Style, Table, Tone};
+
+/// Distances whose service time is printed.
+const SHOWN: usize = 4;
+
+pub(super) fn print(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
+    device(advice, out)?;
+    load(advice, out)?;
+    writeln!(out, "schedulers: {}", advice.schedulers.join(", "))?;
+    replayed(advice, out)?;
+    recommendation(advice, out)?;
+    configuration(advice, out)?;
+    advice.doubts.iter().try_for_each(|doubt| writeln!(out, "note: {doubt}"))
+}
+
+fn device(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
+    let facts = &advice.facts;
+    let above = facts.file_systems.iter().map(|of| format!("{of} > ")).collect::<String>();
+    writeln!(out, "{}: {above}{}", advice.device, advice.stack)?;
+    let machine = if facts.guest { "virtual machine" } else { "physical machine" };
+    let capacity = facts.capacity_bytes.map(|capacity| format!(", {}", bytes(capacity))).unwrap_or_default();
+    let depth = facts.device_depth.map(|depth| format!(", device queue {depth}")).unwrap_or_default();
+    let queue = facts.settings.iter().map(|(name, value)| format!("{name}={value}"));
+    writeln!(out, "{machine}{capacity}{depth}; {}", queue.collect::<Vec<_>>().join(" "))?;
+    let Some(probe) = &advice.service_times else {
+        return writeln!(out, "service times: not measured");
+    };
+    let points = &probe.service_time.points;
+    let step = points.len().div_ceil(SHOWN).max(1);
+    let shown = points.iter().rev().step_by(step).collect::<Vec<_>>();
+    let shown = shown.into_iter().rev().map(|(distance, ns)| {
+        let distance = if *distance == 0 { "in sequence".to_owned() } else { bytes(distance * 512) };
+        format!("{distance} {}", time(*ns))
+    });
+    let sequence = match probe.service_time.transfer_per_sector {
+        0 => String::new(),
+        ns => format!("; {}/s in sequence", bytes(512_000_000_000 / ns)),
+    };
+    writeln!(
+        out,
+        "service times of 4 KiB reads by distance: {}{sequence}; serves {} at once",
+        shown.collect::<Vec<_>>().join(", "),
+        probe.lanes
+    )
+}
+
+fn load(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
+    let class = advice.load.map(|class| format!("; {class}")).unwrap_or_default();
+    let recognised = match advice.recognised {
+        0 => String::new(),
+        windows => format!("; {windows} of {} known from before", advice.analysed),
+    };
+    writeln!(
+        out,
+        "load in {}: {} requests a second of {}, {:.0}% of the bytes read, {:.0}% not sequential, busy {:.0}%{class}{recognised}",
+        counted(u64::from(advice.windows), "window"),
+        number(advice.requests_per_second),
+        bytes(advice.request_bytes as u64),
+        advice.read_share * 100.0,
+        advice.random_share * 100.0,
+        advice.busy * 100.0
+    )?;
+    if advice.not_reported > 0 {
+        writeln!(out, "{} counted but not reported", counted(advice.not_reported, "request"))?;
+    }
+    Ok(())
+}
+
+fn replayed(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
+    let Some(model) = &advice.replay else { return Ok(()) };
+    let requests = counted(model.requests as u64, "request");
+    writeln!(out, "{requests} of it, replayed on a model of the device ({}):\n", model.device)?;
+    let mut table = Table::new(["scheduler", "MB/s", "mean read", "p99 read", "mean write", "gain"]);
+    let best = model.best().map(|(name, _)| name);
+    for row in &model.results {
+        let gain = row.gain.map_or_else(|| "-".to_owned(), |gain| format!("{:+.0}%", gain * 100.0));
+        let or_dash = |ns: u64| if ns == 0 { "-".to_owned() } else { time(ns) };
+        let tone = if best == Some(&row.scheduler) { Tone::Best } else { Tone::Plain };
+        let [mean, p99, write] = [row.read_mean_ns, row.read_p99_ns, row.write_mean_ns].map(or_dash);
+        let cells = vec![row.scheduler.clone(), number(row.megabytes_per_second), mean, p99, write, gain];
+        table.row(tone, cells);
+    }
+    let text = table.print(Style::Text { width: None, colour: false });
+    text.lines().try_for_each(|line| writeln!(out, "    {}", line.trim_end()))?;
+    writeln!(out)
+}
+
+fn recommendation(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
+    let Advice { scheduler, better, confidence, .. } = advice;
+    let gain = advice.expected_gain.filter(|_| better.is_some());
+    let gain = gain.map(|gain| format!("{:+.0}% {}, ", gain * 100.0, advice.metric)).unwrap_or_default();
+    match (better, advice.basis) {
+        (_, Basis::Nothing) => writeln!(
+            out,
+            "no recommendation: the device was idle (at most one request a second); run this while its load runs"
+        )?,
+        (Some(better), _) => {
+            writeln!(
+                out,
+                "recommendation: {better} instead of {scheduler} ({gain}confidence {confidence:.2})"
+            )?;
+        }
+        (None, _) => writeln!(out, "recommendation: keep {scheduler} (confidence {confidence:.2})")?,
+    }
+    let has_reason = advice.basis != Basis::Nothing && !advice.why.is_empty();
+    if has_reason { writeln!(out, "why: {}", advice.why) } else { Ok(()) }
+}
+
+fn configuration(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
+    let Some(configuration) = &advice.configuration else { return Ok(()) };
+    if let Some(set) = &configuration.set {
+        writeln!(out, "set it:  {set}")?;
+    }
+    if let (Some(rule), Some(file)) = (&configuration.udev_rule, &configuration.udev_file) {
+        writeln!(out, "keep it: in {file}")?;
+        rule.lines().try_for_each(|line| writeln!(out, "    {line}"))?;
+    }
+    if let Some(profile) = &configuration.tuned_profile {
+        writeln!(out, "or with tuned:")?;
+        profile.lines().try_for_each(|line| writeln!(out, "    {line}"))?;
+    }
+    if let Some(unit) = &configuration.unit {
+        writeln!(out, "or, for a load that changes: {unit}")?;
+    }
+    if let Some(remark) = &configuration.remark {
+        writeln!(out, "keep it: {remark}")?;
+    }
+    if configuration.set.is_none() && configuration.udev_rule.is_none() {
+        return Ok(());
+    }
+    configuration.revert.iter().try_for_each(|line| writeln!(out, "revert:  {line}"))
+}

@@ -1,0 +1,94 @@
+//! Properties that identify a device whatever its name is at the next start, as conditions of udev rules.
+
+use std::fs;
+use std::path::Path;
+
+/// Where udev keeps the properties of devices.
+pub(crate) const UDEV: &str = "/run/udev/data";
+
+/// Properties of udev's database, the most specific first.
+const PROPERTIES: [&str; 6] = ["DM_UUID", "MD_UUID", "ID_SERIAL_SHORT", "ID_SERIAL", "ID_WWN", "ID_PATH"];
+/// Attributes of sysfs below `/sys/block/NAME` with the key that matches them.
+const ATTRIBUTES: [(&str, &str); 5] = [
+    ("dm/uuid", "ATTR{dm/uuid}"),
+    ("wwid", "ATTR{wwid}"),
+    ("serial", "ATTR{serial}"),
+    ("device/wwid", "ATTRS{wwid}"),
+    ("device/serial", "ATTRS{serial}"),
+];
+/// Devices whose names depend on the order in which they were created, and that have nothing else.
+const NAMELESS: [&str; 5] = ["loop", "ram", "zram", "nbd", "ublk"];
+
+/// A stable property of a device: the key of a udev rule, and the value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Property {
+    /// `ENV{ID_SERIAL_SHORT}` or `ATTR{wwid}`.
+    pub key: String,
+    /// The value.
+    pub value: String,
+}
+
+impl Property {
+    /// The most specific property of a device. `block` is a tree like `/sys/block`, `udev` udev's database. `None` if it has none.
+    pub(crate) fn of(block: &Path, udev: &Path, name: &str) -> Option<Self> {
+        if NAMELESS.iter().any(|kind| name.starts_with(kind)) {
+            return None;
+        }
+        let read = |file: &str| fs::read_to_string(block.join(name).join(file)).ok();
+        let number = read("dev").unwrap_or_default();
+        let database = fs::read_to_string(udev.join(format!("b{}", number.trim()))).unwrap_or_default();
+        let in_database = |property: &&str| {
+            let line = format!("E:{property}=");
+            let value = database.lines().find_map(|entry| entry.strip_prefix(&line))?;
+            Self::plain(format!("ENV{{{property}}}"), value)
+        };
+        let in_sysfs = |(file, key): &(&str, &str)| Self::plain((*key).to_owned(), read(file)?.trim());
+        PROPERTIES.iter().find_map(in_database).or_else(|| ATTRIBUTES.iter().find_map(in_sysfs))
+    }
+
+    /// Values with characters that a rule would read as a pattern or as its end are not used.
+    fn plain(key: String, value: &str) -> Option<Self> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._:-+/@#,".contains(&byte);
+        (!value.is_empty() && value.bytes().all(is_plain)).then(|| Self { key, value: value.to_owned() })
+    }
+
+    /// A condition of a udev rule.
+    #[must_use]
+    pub fn condition(&self) -> String {
+        format!("{}==\"{}\"", self.key, self.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Tree;
+
+    #[test]
+    fn the_most_specific_property_is_chosen() {
+        let tree = Tree::new("stable");
+        let (block, udev) = (tree.block(), tree.directory());
+        let of = |name: &str| Property::of(&block, &udev, name).map(|property| property.condition());
+        tree.queue("sda");
+        fs::write(block.join("sda/dev"), "8:0\n").unwrap();
+        assert_eq!(of("sda"), None, "nothing is known but its name");
+        fs::create_dir_all(block.join("sda/device")).unwrap();
+        fs::write(block.join("sda/device/wwid"), "naa.5000c500a1b2c3d4\n").unwrap();
+        assert_eq!(of("sda").unwrap(), "ATTRS{wwid}==\"naa.5000c500a1b2c3d4\"");
+        fs::write(udev.join("b8:0"), "S:disk/by-id/x\nE:ID_PATH=pci-0000:00:1f.2-ata-1\n").unwrap();
+        assert_eq!(of("sda").unwrap(), "ENV{ID_PATH}==\"pci-0000:00:1f.2-ata-1\"");
+        fs::write(udev.join("b8:0"), "E:ID_PATH=pci-0000:00:1f.2-ata-1\nE:ID_SERIAL_SHORT=WD-1\n").unwrap();
+        assert_eq!(of("sda").unwrap(), "ENV{ID_SERIAL_SHORT}==\"WD-1\"");
+        fs::write(udev.join("b8:0"), "E:ID_SERIAL_SHORT=a\"*\nE:ID_WWN=0x5000\n").unwrap();
+        assert_eq!(of("sda").unwrap(), "ENV{ID_WWN}==\"0x5000\"", "a pattern would match others too");
+    }
+
+    #[test]
+    fn loop_devices_have_none() {
+        let tree = Tree::new("stable-loop");
+        tree.queue("loop0");
+        fs::write(tree.block().join("loop0/dev"), "7:0\n").unwrap();
+        fs::write(tree.directory().join("b7:0"), "E:ID_SERIAL=x\n").unwrap();
+        assert_eq!(Property::of(&tree.block(), &tree.directory(), "loop0"), None);
+    }
+}
