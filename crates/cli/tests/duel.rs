@@ -1,5 +1,7 @@
 //! A small duel on this kernel, and its cleanup in every case.
 
+mod schema;
+
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -91,6 +93,7 @@ fn schedulers_are_compared_and_nothing_is_left() {
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{words}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    schema::check("duel", "Results of 'dwell duel --json'", std::slice::from_ref(&report));
     let comparisons = report["comparisons"].as_array().unwrap();
     assert_eq!(comparisons.len(), 2, "programs shown and hidden");
     for comparison in comparisons {

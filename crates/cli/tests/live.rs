@@ -1,5 +1,7 @@
 //! Commands that look at a live kernel's devices, on ones made for it. Loudly skipped where that is not possible.
 
+mod schema;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -302,6 +304,7 @@ fn a_running_tuner_excludes_tune_profile_and_patterns() {
     let show = || dwell(&["tune", node, "--status", "--json", "--runtime", &runtime]).output().unwrap();
     let shown: Value = serde_json::from_slice(&show().stdout).unwrap();
     assert!(shown["schema_version"] == 1 && shown["pid"] == first.id(), "{shown}");
+    schema::check("tune-status", "The status of a tuner, from 'dwell tune --status --json'", &[shown]);
     first.kill().unwrap();
     first.wait().unwrap();
     fs::write(&status, "no status").unwrap();
@@ -336,4 +339,126 @@ fn a_server_with_closed_outputs_continues() {
     let output = server.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", words(&output));
     fs::remove_dir_all(directory).unwrap();
+}
+
+/// The output of a command that must end by itself, while the device is read. `None`, with a message, if the kernel does not allow it.
+fn printed_while_read(served: &Served, arguments: &[&str]) -> Option<Value> {
+    let mut program = dwell(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while program.try_wait().unwrap().is_none() {
+        served.read(50);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let output = program.wait_with_output().unwrap();
+    if [Some(4), Some(5)].contains(&output.status.code()) {
+        eprintln!("SKIPPED: {}", words(&output));
+        return None;
+    }
+    assert!(output.status.success(), "{arguments:?}: {}", words(&output));
+    Some(serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{arguments:?}: {error}")))
+}
+
+/// A sample with other values in some fields, for a schema that permits both.
+fn but(sample: &Value, fields: &[(&str, Value)]) -> Value {
+    let mut other = sample.clone();
+    fields.iter().for_each(|(name, value)| other[*name] = value.clone());
+    other
+}
+
+#[test]
+fn advice_without_history_has_the_device_the_load_a_replay_and_configuration() {
+    let Some(served) = Served::new("advised", &[]) else { return };
+    let node = served.node.to_str().unwrap();
+    let database = served.file("none");
+    let common = ["advise", node, "--windows", "1", "--window", "1s", "--database", &database, "--json"];
+    let Some(advice) = printed_while_read(&served, &common) else { return };
+    assert!(advice["stack"].as_str().unwrap().starts_with("loop"), "{advice}");
+    assert!(advice["windows"] == 1 && advice["analysed"] == 1 && advice["recognised"] == 0, "{advice}");
+    assert!(advice["requests_per_second"].as_f64() > Some(1.0), "{advice}");
+    assert!(!advice["service_times"]["points"].as_array().unwrap().is_empty(), "{advice}");
+    let offered = advice["schedulers"].as_array().unwrap();
+    assert_eq!(advice["replay"]["results"].as_array().unwrap().len(), offered.len(), "{advice}");
+    assert!(advice["load"].is_string() && advice["confidence"].as_f64() > Some(0.0), "{advice}");
+    let configuration = &advice["configuration"];
+    assert!(configuration["udev_rule"].is_null(), "loop devices have no stable property: {advice}");
+    assert!(configuration["remark"].as_str().unwrap().contains("no udev rule"), "{advice}");
+    let unmeasured = printed_while_read(&served, &[&common[..], &["--no-probe"]].concat()).unwrap();
+    assert!(unmeasured["service_times"].is_null() && unmeasured["replay"].is_null(), "{unmeasured}");
+    let nothing = but(
+        &advice,
+        &[
+            ("load", Value::Null),
+            ("better", Value::Null),
+            ("expected_gain", Value::Null),
+            ("configuration", Value::Null),
+            ("service_times", Value::Null),
+            ("replay", Value::Null),
+            ("doubts", serde_json::json!(["text"])),
+        ],
+    );
+    let mut full = but(
+        &advice,
+        &[("better", "bfq".into()), ("expected_gain", 0.5.into()), ("doubts", serde_json::json!(["text"]))],
+    );
+    full["facts"]["device_depth"] = 32.into();
+    full["facts"]["file_systems"] = serde_json::json!(["/srv (ext4)"]);
+    for name in ["set", "udev_rule", "udev_file", "tuned_profile", "unit"] {
+        full["configuration"][name] = "text".into();
+    }
+    full["configuration"]["remark"] = Value::Null;
+    full["configuration"]["revert"] = serde_json::json!(["text"]);
+    full["replay"]["results"][0]["gain"] = Value::Null;
+    let samples = [advice, unmeasured, nothing, full];
+    schema::check("advise", "The recommendation of 'dwell advise --json'", &samples);
+}
+
+#[test]
+fn the_processes_of_any_device_are_shown() {
+    let Some(served) = Served::new("watched", &[]) else { return };
+    let node = served.node.to_str().unwrap();
+    let Some(shown) = printed_while_read(&served, &["top", node, "--json", "--every", "2s"]) else { return };
+    let submitters = shown["submitters"].as_array().unwrap();
+    assert!(submitters.iter().any(|of| of["reads_per_second"].as_f64() > Some(0.0)), "{shown}");
+    assert!(shown["reads"]["p99_ns"].as_u64() >= shown["reads"]["p50_ns"].as_u64(), "{shown}");
+    assert!(shown["seeks_per_second"].as_f64() > Some(0.0), "every other page is read: {shown}");
+    let mut full = but(
+        &shown,
+        &[
+            ("notes", serde_json::json!(["text"])),
+            (
+                "causes",
+                serde_json::json!([{
+                    "name": "dd", "id": 7, "cgroup": "/", "dirtied_bytes_per_second": 0.5, "data_bytes_per_second": 0.5,
+                    "metadata_bytes_per_second": 0.5, "journal_bytes_per_second": 0.5,
+                }]),
+            ),
+            (
+                "delegated",
+                serde_json::json!([{"submitter": "jbd2", "bytes_per_second": 0.5, "causes": [["dd", 0.5]]}]),
+            ),
+        ],
+    );
+    let mut kernel = full["causes"][0].clone();
+    kernel["id"] = Value::Null;
+    full["causes"].as_array_mut().unwrap().push(kernel);
+    let mut unknown = full["submitters"][0].clone();
+    unknown["id"] = Value::Null;
+    full["submitters"].as_array_mut().unwrap().push(unknown);
+    schema::check("top", "The state of a device, from 'dwell top --json'", &[shown, full]);
+    let Some(causes) = printed_while_read(&served, &["causes", node, "--seconds", "1", "--json"]) else {
+        return;
+    };
+    let amount = serde_json::json!({"bytes": 1, "requests": 1});
+    let caused = serde_json::json!({
+        "name": "dd", "id": 7, "dirtied": 1, "data": amount, "metadata": amount, "journal": amount, "read": amount,
+    });
+    let thread = but(&caused, &[("id", Value::Null)]);
+    let full = but(
+        &causes,
+        &[
+            ("accounts", serde_json::json!([caused])),
+            ("kernel_threads", serde_json::json!([thread])),
+            ("delegated", serde_json::json!([{"submitter": "jbd2", "bytes": 1, "causes": [["dd", 1]]}])),
+        ],
+    );
+    schema::check("causes", "The report of 'dwell causes --json'", &[causes, full]);
 }

@@ -112,6 +112,41 @@ fn trace() {
     );
 }
 
+#[test]
+fn doctor() {
+    // Reads only. A system without a disk has nothing to examine.
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_dwell")).args(["doctor", "--json"]).output().expect("it runs");
+    let finding = json!({"level": "note", "link": "ionice", "what": "text", "fix": "text"});
+    let examined = json!([{"path": "sda (bfq)", "settings": "sda: iostats=1", "findings": [finding]}]);
+    let mut samples = vec![json!({"schema_version": 1, "examined": examined})];
+    match output.status.success() {
+        true => samples.push(serde_json::from_slice(&output.stdout).expect("JSON")),
+        false => eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr)),
+    }
+    schema::check("doctor", "The findings of 'dwell doctor --json'", &samples);
+}
+
+#[test]
+fn reproduce_and_regret() {
+    let experiments = [prints(&[
+        "reproduce",
+        "stream",
+        "--only",
+        "par-read",
+        "--scale",
+        "0.02",
+        "--results",
+        "",
+        "--json",
+    ])];
+    schema::check("reproduce", "Results of 'dwell reproduce --json'", &experiments);
+    let cells = [prints(&[
+        "regret", "--sample", "1", "--only", "par-read", "-s", "noop", "-s", "deadline", "--json",
+    ])];
+    schema::check("regret", "Results of 'dwell regret --json'", &cells);
+}
+
 /// A server of memory, without root.
 struct Server(Child);
 

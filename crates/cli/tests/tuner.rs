@@ -1,5 +1,7 @@
 //! `advise`, `tune` and `patterns` from outside, as far as they go without a device.
 
+mod schema;
+
 use std::path::Path;
 use std::process::Command;
 
@@ -183,6 +185,15 @@ fn patterns_have_json_output() {
     });
     assert_eq!(show(&["0"]), cluster);
     let kind = show(&["--kind", "0"]);
+    let list = ["patterns", "--database", file.to_str().expect("UTF-8"), "list", "--json"];
+    let output = Command::new(env!("CARGO_BIN_EXE_dwell")).args(list).output().unwrap();
+    let listed: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    Database::open(&file).unwrap().save("other disk", &learned(), 0).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_dwell")).args(list).output().unwrap();
+    let drives: Value = serde_json::from_slice(&output.stdout).expect("one object");
+    schema::check("patterns-list", "'dwell patterns list --json': one drive, or 'drives'", &[listed, drives]);
+    let shown = [cluster.clone(), kind.clone()];
+    schema::check("patterns-show", "'dwell patterns show --json' of a cluster or a kind", &shown);
     std::fs::remove_dir_all(&file).expect("removed");
     assert_eq!(
         (&kind["schema_version"], &kind["drive"], &kind["kind"]),

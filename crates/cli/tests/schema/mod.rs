@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 /// Objects whose keys are names and not fields, by the key that holds them.
-const MAPS: [&str; 5] = ["by_reason", "calls", "seen", "transactions", "processes_by_pid"];
+const MAPS: [&str; 7] =
+    ["by_reason", "calls", "files", "seen", "settings", "transactions", "processes_by_pid"];
 
 /// The end of a problem with a field that the schema does not have.
 const NEW: &str = ", which the schema lacks";
@@ -92,12 +93,17 @@ fn merged(a: &Value, b: &Value) -> Value {
     schema
 }
 
+/// The identifier of the schema of an output.
+fn id(name: &str, sample: &Value) -> String {
+    format!("dwell:{name}:{}", sample["schema_version"])
+}
+
 /// The schema of all samples.
 pub fn derived(name: &str, about: &str, samples: &[Value]) -> Value {
     let body = samples.iter().map(|sample| of("", sample)).reduce(|a, b| merged(&a, &b)).unwrap_or_default();
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": format!("dwell:{name}:1"),
+        "$id": id(name, &samples[0]),
         "title": name,
         "description": format!("{about}. Later versions may add fields; a change of a field's meaning increases schema_version."),
     });
@@ -165,7 +171,7 @@ pub fn check(name: &str, about: &str, samples: &[Value]) {
     let schema: Value =
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     for sample in samples {
-        assert_eq!(sample["schema_version"], 1, "{name}");
+        assert_eq!(schema["$id"], id(name, sample), "the version of the output");
         let (new, found): (Vec<String>, Vec<String>) =
             problems(&schema, sample, name).into_iter().partition(|problem| problem.ends_with(NEW));
         // A schema permits further fields.
