@@ -144,5 +144,7 @@ fn a_restarted_server_opens_no_file_of_its_configuration() {
             assert_eq!(before[field], after[field], "{field}: {before} {after}");
         }
     }
-    assert!(supervised.server().is_some());
+    let server = supervised.server().expect("a server");
+    let name = fs::read_to_string(format!("/proc/{}/comm", server.as_raw_pid())).unwrap();
+    assert_eq!(name.trim(), "dwell", "it was started as /proc/self/exe");
 }

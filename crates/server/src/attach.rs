@@ -481,7 +481,7 @@ fn refuse_twice(directory: &Path, wanted: Option<&Recovery>) -> Result<(), Serve
 pub(crate) const SOURCE_BUSY: Duration = Duration::from_secs(90);
 
 /// Checks for missing capabilities at the start, for a clear message.
-fn may_mount() -> Result<(), ServeError> {
+pub(crate) fn may_mount() -> Result<(), ServeError> {
     let missing = "it needs CAP_SYS_ADMIN, which this process lacks: run it as root, or serve NBD";
     let sets = capabilities(None).map_err(|error| ServeError::io("looking at capabilities", error.into()))?;
     if !sets.effective.contains(CapabilitySet::SYS_ADMIN) {

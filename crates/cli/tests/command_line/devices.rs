@@ -102,14 +102,21 @@ fn a_server_says_which_port_it_was_given() {
 
 #[test]
 fn a_missing_capability_is_named_and_exits_with_5() {
-    let serve = [env!("CARGO_BIN_EXE_dwell"), "serve", "--memory", "--size", "1MiB", "--attach"];
-    let mut program = Command::new("setpriv");
-    if rustix::process::geteuid().is_root() {
-        program.args(["--inh-caps=-sys_admin", "--bounding-set=-sys_admin"]);
+    let directory = Directory::new("no-capability");
+    // A file is served below a supervisor.
+    let file = directory.path("disk");
+    for what in ["--memory", &file] {
+        let serve = [env!("CARGO_BIN_EXE_dwell"), "serve", what, "--size", "1MiB", "--attach"];
+        let mut program = Command::new("setpriv");
+        if rustix::process::geteuid().is_root() {
+            program.args(["--inh-caps=-sys_admin", "--bounding-set=-sys_admin"]);
+        }
+        let output = program.args(serve).output().expect("util-linux");
+        let said = words(&output.stderr);
+        assert!(output.status.code() == Some(5) && said.contains("needs CAP_SYS_ADMIN"), "{said}");
+        assert!(!said.contains("writing output"), "{said}");
     }
-    let output = program.args(serve).output().expect("util-linux");
-    let said = words(&output.stderr);
-    assert!(output.status.code() == Some(5) && said.contains("needs CAP_SYS_ADMIN"), "{said}");
+    assert!(!Path::new(&file).exists(), "a server that may not attach creates nothing");
 }
 
 /// As sysfs, `lsblk` and everybody calls it, where its node is wanted.

@@ -23,8 +23,10 @@ mod signals;
 mod starter;
 
 use std::env;
+use std::ffi::CString;
 use std::io;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
@@ -88,11 +90,13 @@ pub fn supervise(runtime: &Path) -> io::Result<Option<i32>> {
         if !is_supervised_by(&text.to_string_lossy()) {
             return Err(io::Error::other("the supervisor of this server has ended"));
         }
+        name_process();
         return Ok(None);
     }
     if env::var_os("NOTIFY_SOCKET").is_some() {
         return Ok(None);
     }
+    attach::may_mount().map_err(io::Error::other)?;
     let signals = Signals::new()?;
     // The device may hold this program's own file, and the heap of this process may be at its cgroup's limit.
     resident::reserve_for_supervisor();
@@ -115,6 +119,15 @@ pub fn supervise(runtime: &Path) -> io::Result<Option<i32>> {
         began: Instant::now(),
     };
     supervisor.run().map(Some)
+}
+
+/// Names this process as its program: it was started as `/proc/self/exe`, and `ps` and `ctl` would print `exe`.
+fn name_process() {
+    let name = env::args_os().next().map(PathBuf::from);
+    let name = name.as_deref().and_then(Path::file_name).map(|name| CString::new(name.as_bytes()));
+    if let Some(Ok(name)) = name {
+        let _ = rustix::thread::set_name(&name);
+    }
 }
 
 /// Lets a server receive signals that arrived since its supervisor started it. To be called once it handles them, before it starts a thread.

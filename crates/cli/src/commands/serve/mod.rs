@@ -3,7 +3,7 @@
 mod array;
 
 use clap::{Args, ValueEnum};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::Path;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -149,14 +149,15 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
     if arguments.attach && source(arguments).is_some() {
         let certificates = configuration.nbd.as_ref().map(NbdOptions::check_certificates);
         certificates.transpose().map_err(|error| failed(&error))?;
-        if let Some(code) = supervisor::supervise(&AttachOptions::default().runtime)? {
+        let runtime = AttachOptions::default().runtime;
+        if let Some(code) = supervisor::supervise(&runtime).map_err(not_supervised)? {
             std::process::exit(code);
         }
     }
     let scheduler = scheduler_arg::spec(catalogue, &configuration.scheduler)?;
     let report = server::run_with(configuration, |server| {
         // Errors of standard output are ignored: the device must be served even if the reader of these lines has exited.
-        let mut out = std::io::stdout().lock();
+        let mut out = io::stdout().lock();
         if let (Some(path), false) = (server.attached(), server.is_resumed()) {
             let _ = writeln!(out, "{}", path.display());
         }
@@ -180,12 +181,19 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
     print(arguments, &report)
 }
 
+fn not_supervised(error: io::Error) -> Error {
+    match error.downcast::<ServeError>() {
+        Ok(error) => failed(&error),
+        Err(error) => Error::Failed(format!("starting a server: {error}")),
+    }
+}
+
 fn failed(error: &ServeError) -> Error {
     match error {
         ServeError::Configuration(_) => Error::Usage(error.to_string()),
         ServeError::Refused { .. } => Error::Permission(error.to_string()),
         ServeError::Unfit { path, .. } => Error::Input(error.to_string() + &node_meant(path)),
-        ServeError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+        ServeError::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
             Error::Permission(error.to_string())
         }
         _ => Error::Failed(error.to_string()),
@@ -383,7 +391,7 @@ fn nbd(arguments: &ServeArguments) -> Result<Option<NbdOptions>, Error> {
 
 fn print(arguments: &ServeArguments, report: &Report) -> Result<(), Error> {
     if arguments.json {
-        return Ok(writeln!(std::io::stdout(), "{}", object(report)?)?);
+        return Ok(writeln!(io::stdout(), "{}", object(report)?)?);
     }
     let state = &report.state;
     say!("{}", in_words(state));

@@ -2,7 +2,7 @@
 
 sectors() { read -ra stat <"/sys/block/${device#/dev/}/stat" && echo "${stat[6]}"; }
 goes_on() { [ "$(sectors)" -gt $(($1 + 8192)) ]; }
-serving() { pgrep -o -x exe -P "$server"; }
+serving() { pgrep -o -P "$server"; }
 
 # Kernels before 6.9 cannot send a dead server's requests again: users get errors, and nothing hangs.
 killed() {
