@@ -8,7 +8,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// Exit code when another program changed a device that the tuner controls. The unit in `packaging/` does not restart after it.
 const OVERRULED: u8 = 7;
 
-/// An error that ends the program. Each prints as one line that says what happened, to what, and what to do.
+/// An error that ends the program. Each prints as one line: what happened, to what, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An operation failed that should have succeeded.

@@ -26,7 +26,7 @@ pub(super) fn best(state: &State, kind: usize) -> Option<&str> {
     Some(state.schedulers.get(known(state, kind)?.best().0)?.as_str())
 }
 
-/// The best scheduler with its value and what it gains.
+/// The best scheduler with its value and its gain.
 fn best_in_words(state: &State, kind: usize) -> Option<String> {
     let known = known(state, kind)?;
     let best = known.best();

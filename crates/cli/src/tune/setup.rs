@@ -65,7 +65,7 @@ impl Target {
         Ok(Self { stack, layer, queues, drive })
     }
 
-    /// Why the choice may not matter here. The kernel's queue says nothing about a policy behind `--control`.
+    /// Reasons why the choice of a scheduler may have no effect on this device. They concern the kernel's queue, so that `--control` has none.
     pub(super) fn doubts(&self, watching: &Watching) -> Vec<String> {
         if watching.control.is_some() { Vec::new() } else { self.stack.doubts() }
     }

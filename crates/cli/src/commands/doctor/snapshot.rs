@@ -101,7 +101,7 @@ impl Device {
     }
 }
 
-/// Mount points and types of a device, its partitions and what lies above them (proc(5), mountinfo).
+/// Mount points and types of a device, its partitions and the devices above them (proc(5), mountinfo).
 fn mounts(roots: &Roots, device: Number) -> Vec<(String, String)> {
     let text = roots.read("proc/self/mountinfo").unwrap_or_default();
     let sysfs = roots.root.join("sys");
@@ -153,7 +153,7 @@ impl Cgroup {
         self.path.rsplit_once('/').map_or("the root", |(parent, _)| parent)
     }
 
-    /// The number of groups beside it.
+    /// The number of siblings.
     pub(super) fn siblings(&self, roots: &Roots) -> usize {
         let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
         let base = format!("{}/{parent}", self.tree);
@@ -172,7 +172,7 @@ impl Cgroup {
     }
 }
 
-/// The tree of version 2: the only one, or beside version 1.
+/// The tree of version 2, alone or mounted together with version 1.
 pub(super) fn tree(roots: &Roots) -> String {
     let unified = "sys/fs/cgroup/unified";
     if roots.has(&format!("{unified}/cgroup.controllers")) {

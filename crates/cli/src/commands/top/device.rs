@@ -1,4 +1,4 @@
-//! Any block device: who uses it and who caused what is written, latencies, depth, seeks and flushes, from the tracepoints of the block layer.
+//! Any block device: the processes that use it and that caused its writes, latencies, depth, seeks and flushes, from the block layer's tracepoints.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
@@ -52,7 +52,7 @@ struct Submitter {
     mean_ns: u64,
 }
 
-/// A process or kernel thread whose changes were written.
+/// A process or kernel thread that caused writes.
 #[derive(Serialize, Clone, Default)]
 struct Cause {
     name: String,

@@ -40,7 +40,7 @@ use evaluation::report::format::object;
 
 /// The confidence of a recommendation that rests on the class of the load alone.
 const BY_CLASS: f64 = 0.3;
-/// Of one that rests on the model, where the class of the load lets expect another scheduler, and where it agrees.
+/// The confidence of a recommendation by the model: if the class of the load favours another scheduler, and if it agrees.
 const BY_MODEL: f64 = 0.4;
 const BY_BOTH: f64 = 0.6;
 /// Of `none` where the drive or the host schedules, and where the model also has no great gain.
@@ -119,7 +119,7 @@ struct Advice {
     busy: f64,
     doubts: Vec<String>,
     facts: Facts,
-    /// Measured beside the load; `None` if they could not be measured.
+    /// Measured while the load runs; `None` if the measurement failed.
     service_times: Option<Probe>,
     /// The schedulers to choose from.
     schedulers: Vec<String>,
@@ -129,7 +129,7 @@ struct Advice {
     replay: Option<Modelled>,
     /// The recommended scheduler, if another one than the present.
     better: Option<String>,
-    /// Its gain, as a part of what the present one gives, if what decided has a figure.
+    /// Its gain, as a part of the present scheduler's value, if the basis of the decision has a value.
     expected_gain: Option<f64>,
     basis: Basis,
     confidence: f64,
@@ -434,9 +434,7 @@ fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool)
         }
         (_, None, expected) if model.is_some() => {
             let (confidence, why) = match expected {
-                None => {
-                    (BY_BOTH, "neither the model nor the class of the load lets expect a gain".to_owned())
-                }
+                None => (BY_BOTH, "neither the model nor the class of the load predicts a gain".to_owned()),
                 Some(name) => (
                     BY_CLASS,
                     format!(
@@ -603,7 +601,7 @@ mod tests {
         assert!(by([2e6, 1e6]).better.is_none(), "it is in use");
     }
 
-    /// Sums over different windows cannot be compared: of latencies, whoever is known in fewer would always be better.
+    /// Sums over different windows cannot be compared: the arm that was measured in fewer windows would have the lower sum of latencies.
     #[test]
     fn each_is_compared_where_it_is_known() {
         let windows = [[of(10.0, 5), of(15.0, 5)], [of(10.0, 5), None]];

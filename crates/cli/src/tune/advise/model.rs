@@ -26,7 +26,7 @@ use crate::input::scheduler_arg;
 
 /// Requests of a recording that are replayed; the first ones.
 const MOST: u64 = 60_000;
-/// Fewer do not show what a scheduler does.
+/// Fewer requests do not show the effect of a scheduler.
 const FEWEST: usize = 50;
 /// A replay may take this many times the recording in virtual time.
 const AT_MOST: Span = Span::from_secs(120);
@@ -74,7 +74,7 @@ impl Recording {
         let mut arrived = self.arrived.borrow_mut();
         let Some(recorder) = &mut *self.recorder.borrow_mut() else { return };
         let completions = || Batch { completed: batch.completed.clone(), ..Batch::default() };
-        // Memory takes what is written.
+        // Writes to memory cannot fail.
         let _ = if *arrived < MOST { recorder.take(batch) } else { recorder.take(&completions()) };
         *arrived += batch.arrivals.len() as u64;
     }
@@ -88,7 +88,7 @@ impl Recording {
     }
 }
 
-/// A capture whose events are recorded too.
+/// A capture that also records its events.
 pub(super) struct Recorded(pub(super) Capture, pub(super) Recording);
 
 impl Source for Recorded {
@@ -116,7 +116,7 @@ pub(super) struct Row {
     pub(super) read_mean_ns: u64,
     pub(super) read_p99_ns: u64,
     pub(super) write_mean_ns: u64,
-    /// The metric's gain over the scheduler in use, as a part of what that gives; `None` if a run failed, or the metric is not of the model.
+    /// The metric's gain over the scheduler in use, as a part of its value; `None` if a run failed, or if the model does not have the metric.
     pub(super) gain: Option<f64>,
 }
 
