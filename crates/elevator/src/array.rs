@@ -149,6 +149,9 @@ pub trait Coordinator {
     /// A member's scheduler reports.
     fn reported(&mut self, now: Time, member: Member, report: Report);
 
+    /// A member did not receive an urgent directive: its request had left the queue. Hosts whose members run in several threads call it.
+    fn missed(&mut self, now: Time, member: Member);
+
     /// The time at which the host must call [`pass`](Self::pass), if no event comes first.
     fn next_event(&self) -> Option<Time>;
 

@@ -9,11 +9,14 @@
 //!     reads the first 256 MiB of every member in lockstep, as a scrub of md does
 //! ```
 //!
+//! A member is an attached device, or `unix:PATH` of an NBD export (`--nbd`), which saves the kernel's workers on the way.
+//!
 //! The first number is the number of programs (MiB for `scrub`), the second the duration in seconds.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -40,12 +43,56 @@ fn main() -> io::Result<()> {
     }
 }
 
-fn open(member: &str) -> io::Result<File> {
-    OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(member)
+/// A member: a device, or an NBD connection and the export's size.
+enum Member {
+    Device(File),
+    Nbd(UnixStream, u64),
+}
+
+fn open(member: &str) -> io::Result<Member> {
+    let Some(path) = member.strip_prefix("unix:") else {
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(member)?;
+        return Ok(Member::Device(file));
+    };
+    let mut stream = UnixStream::connect(path)?;
+    stream.read_exact(&mut [0; 18])?;
+    stream.write_all(&3u32.to_be_bytes())?;
+    // NBD_OPT_EXPORT_NAME with the empty name.
+    stream.write_all(&[b"IHAVEOPT".as_slice(), &1u32.to_be_bytes(), &0u32.to_be_bytes()].concat())?;
+    let mut export = [0; 10];
+    stream.read_exact(&mut export)?;
+    let size = export[..8].iter().fold(0, |size, &byte| size << 8 | u64::from(byte));
+    Ok(Member::Nbd(stream, size))
+}
+
+impl Member {
+    fn size(&self) -> io::Result<u64> {
+        match self {
+            Self::Device(file) => io::Seek::seek(&mut &*file, io::SeekFrom::End(0)),
+            Self::Nbd(_, size) => Ok(*size),
+        }
+    }
+
+    fn read(&self, memory: &mut [u8], at: u64) -> io::Result<()> {
+        let mut stream = match self {
+            Self::Device(file) => return file.read_exact_at(memory, at),
+            Self::Nbd(stream, _) => stream,
+        };
+        let length = memory.len() as u32;
+        let request =
+            [&[0x25, 0x60, 0x95, 0x13, 0, 0, 0, 0][..], &[0; 8], &at.to_be_bytes(), &length.to_be_bytes()];
+        stream.write_all(&request.concat())?;
+        let mut reply = [0; 16];
+        stream.read_exact(&mut reply)?;
+        if reply[4..8] != [0; 4] {
+            return Err(io::Error::other("the server could not read"));
+        }
+        stream.read_exact(memory)
+    }
 }
 
 fn size(member: &str) -> io::Result<u64> {
-    io::Seek::seek(&mut File::open(member)?, io::SeekFrom::End(0))
+    open(member)?.size()
 }
 
 /// Memory that direct I/O accepts.
@@ -69,7 +116,7 @@ fn worker(member: &str, done: Sender<io::Result<u64>>) -> io::Result<Sender<(u64
     thread::spawn(move || {
         let mut memory = Aligned::new((ROWS * UNIT) as usize);
         for (at, length) in ranges {
-            let read = file.read_exact_at(memory.get(length as usize), at).map(|()| length);
+            let read = file.read(memory.get(length as usize), at).map(|()| length);
             if done.send(read).is_err() {
                 return;
             }
@@ -129,14 +176,14 @@ fn random(count: u64, during: Duration, members: &[String]) -> io::Result<()> {
     let sectors = size(&members[0])? / 4096;
     let end = Instant::now() + during;
     let one = |seed: u64| -> io::Result<Vec<Duration>> {
-        let files: Vec<File> = members.iter().map(|member| open(member)).collect::<Result<_, _>>()?;
+        let files: Vec<Member> = members.iter().map(|member| open(member)).collect::<Result<_, _>>()?;
         let (mut memory, mut state, mut times) = (Aligned::new(4096), seed + 1, Vec::new());
         while Instant::now() < end {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let place = state >> 17;
             let began = Instant::now();
             files[(place % files.len() as u64) as usize]
-                .read_exact_at(memory.get(4096), place / files.len() as u64 % sectors * 4096)?;
+                .read(memory.get(4096), place / files.len() as u64 % sectors * 4096)?;
             times.push(began.elapsed());
             thread::sleep(Duration::from_millis(5));
         }

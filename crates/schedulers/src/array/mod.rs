@@ -335,6 +335,10 @@ impl Coordinator for StreamCoordinator {
         }
     }
 
+    fn missed(&mut self, _now: Time, member: Member) {
+        self.call_again(member);
+    }
+
     fn next_event(&self) -> Option<Time> {
         let service = self.service.as_ref().map(|service| service.until);
         service.into_iter().chain(self.trials.next_event()).min()

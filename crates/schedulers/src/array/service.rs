@@ -114,6 +114,17 @@ impl StreamCoordinator {
         }
     }
 
+    /// The request that was to bring a member's head has gone without: the stream's next one there is urgent.
+    pub(super) fn call_again(&mut self, member: Member) {
+        let Some(service) = &mut self.service else { return };
+        let arrival = &mut service.arrivals[member.index()];
+        if *arrival == Arrival::Called {
+            *arrival = Arrival::Awaited;
+            let stream = service.stream;
+            self.bring(stream, member);
+        }
+    }
+
     /// A member's head has reached the stream. When all have, the slice begins.
     pub(super) fn established(&mut self, now: Time, member: Member) {
         let until = self.slice_from(now);

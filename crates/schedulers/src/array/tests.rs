@@ -251,6 +251,26 @@ fn a_failed_member_is_not_waited_for() {
 }
 
 #[test]
+fn a_missed_directive_is_repeated_for_the_next_request() {
+    let mut scene = Scene::new();
+    scene.coordinator.missed(scene.now, Member(0));
+    scene.coordinator.lost(scene.now, Member(1));
+    for unit in [0, 2, 4] {
+        let asked = scene.ask(unit);
+        scene.serve(asked, ms(20));
+    }
+    let first = scene.ask(6);
+    let next = first.request.id;
+    assert_eq!(scene.directives(), [(0, Directive::Urgent(next)), (0, Directive::Adopt(next))]);
+    // It went to the device before the directive came.
+    scene.serve(first, ms(20));
+    scene.coordinator.missed(scene.now, Member(0));
+    assert_eq!(scene.directives(), []);
+    let next = scene.ask(8).request.id;
+    assert_eq!(scene.directives(), [(0, Directive::Urgent(next)), (0, Directive::Adopt(next))]);
+}
+
+#[test]
 fn a_returned_member_is_waited_for_again() {
     let mut scene = Scene::new();
     let asked = scene.ask(1);

@@ -38,6 +38,7 @@ impl Coordinator for NoCoordinator {
     fn part_completed(&mut self, _: Time, _: Member, _: &Request, _: Option<RequestId>) {}
     fn completed(&mut self, _: Time, _: ArrayRequestId) {}
     fn reported(&mut self, _: Time, _: Member, _: Report) {}
+    fn missed(&mut self, _: Time, _: Member) {}
     fn next_event(&self) -> Option<Time> {
         None
     }
@@ -59,6 +60,8 @@ pub(super) enum Note {
     PartCompleted(Request, Option<RequestId>),
     Completed(ArrayRequestId),
     Reported(Report),
+    /// See [`Coordinator::missed`].
+    Missed,
     Lost,
     Returned,
 }
@@ -66,20 +69,28 @@ pub(super) enum Note {
 /// A member's message.
 pub(super) struct Message {
     pub(super) member: Member,
+    /// Counted by the member, from 1.
+    pub(super) number: u64,
     pub(super) at: Time,
     pub(super) note: Note,
 }
+
+/// A directive, and the number of its member's last message that the coordinator had received. Requests may have left the queue, and
+/// others may have their ids, since.
+pub(super) type Directed = (Directive, u64);
 
 /// The coordinator and what only the thread that runs it uses.
 struct Running {
     coordinator: BoxedCoordinator,
     messages: Receiver<Message>,
     now: Time,
-    members: Vec<Option<(Sender<Directive>, Arc<Bell>)>>,
+    members: Vec<Option<(Sender<Directed>, Arc<Bell>)>>,
     present: Vec<bool>,
     /// Requests to the array, and that count at each member's latest one.
     arrivals: u64,
     latest: Vec<u64>,
+    /// The number of the last message of each member.
+    seen: Vec<u64>,
     frontiers: Frontiers,
 }
 
@@ -160,6 +171,7 @@ impl Hub {
             present: vec![true; members as usize],
             arrivals: 0,
             latest: vec![0; members as usize],
+            seen: vec![0; members as usize],
             frontiers: Frontiers::default(),
         };
         Arc::new(Self {
@@ -175,7 +187,7 @@ impl Hub {
     }
 
     /// Connects a member's queue; `bell` wakes its thread. Called while a server starts, so it may wait.
-    pub(super) fn connect(&self, member: Member, bell: Arc<Bell>) -> (Sender<Message>, Receiver<Directive>) {
+    pub(super) fn connect(&self, member: Member, bell: Arc<Bell>) -> (Sender<Message>, Receiver<Directed>) {
         let (sender, directives) = channel();
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.members[member.index()] = Some((sender, bell));
@@ -223,7 +235,8 @@ impl Hub {
     }
 
     fn step(&self, running: &mut Running, now: Time, own: Member) {
-        while let Ok(Message { member, at, note }) = running.messages.try_recv() {
+        while let Ok(Message { member, number, at, note }) = running.messages.try_recv() {
+            running.seen[member.index()] = number;
             let now = running.now.max(at);
             running.now = now;
             if matches!(note, Note::Arrived(_)) {
@@ -252,6 +265,7 @@ impl Hub {
                 }
                 Note::Completed(id) => coordinator.completed(now, id),
                 Note::Reported(report) => coordinator.reported(now, member, report),
+                Note::Missed => coordinator.missed(now, member),
                 Note::Lost => self.set_present(running, member, false),
                 Note::Returned => self.set_present(running, member, true),
             }
@@ -265,7 +279,7 @@ impl Hub {
             self.counters.directives.fetch_add(1, Ordering::Relaxed);
             if let Some(Some((sender, bell))) = running.members.get(member.index()) {
                 // A member that has ended takes none.
-                let _ = sender.send(directive);
+                let _ = sender.send((directive, running.seen[member.index()]));
                 let bit = 1 << (member.index() % 64);
                 if member != own && woken & bit == 0 {
                     bell.ring();

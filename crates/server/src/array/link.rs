@@ -1,5 +1,6 @@
 //! A member's side of the coordination: what its device reports, which directives it receives, and which requests it holds back.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,7 @@ use elevator::queue::{Queue, Token};
 use elevator::{Op, Positioning, RequestId, Sector, Sectors, Time};
 
 use super::background::Background;
-use super::hub::{Hub, Message, Note};
+use super::hub::{Directed, Hub, Message, Note};
 use crate::device::{FrontIndex, NewOperation};
 use crate::poller::Bell;
 use crate::statistics::Watch;
@@ -29,11 +30,15 @@ pub(crate) struct Link {
     hub: Arc<Hub>,
     member: Member,
     sender: Sender<Message>,
-    directives: Receiver<Directive>,
+    directives: Receiver<Directed>,
+    /// Messages sent.
+    sent: Cell<u64>,
     /// By token.
     announced: Vec<Announced>,
     /// The array request of each queued request, by id; none if the coordinator does not know it.
     of_request: Vec<Option<ArrayRequestId>>,
+    /// The message that reported each queued request, by id; none for what has left the queue.
+    queued: Vec<Option<u64>>,
     background: Background,
     held: VecDeque<(FrontIndex, NewOperation)>,
     latest: Time,
@@ -47,8 +52,10 @@ impl Link {
             member,
             sender,
             directives,
+            sent: Cell::new(0),
             announced: Vec::new(),
             of_request: Vec::new(),
+            queued: Vec::new(),
             background: Background::default(),
             held: VecDeque::new(),
             latest: Time::ZERO,
@@ -62,8 +69,10 @@ impl Link {
     }
 
     fn send(&self, note: Note) {
+        self.sent.set(self.sent.get() + 1);
+        let message = Message { member: self.member, number: self.sent.get(), at: self.latest, note };
         // The hub keeps the receiver as long as itself.
-        let _ = self.sender.send(Message { member: self.member, at: self.latest, note });
+        let _ = self.sender.send(message);
         self.hub.sent();
     }
 
@@ -169,14 +178,25 @@ impl Link {
             }
             self.hub.run(now, self.member);
             let mut any = false;
-            while let Ok(directive) = self.directives.try_recv() {
+            while let Ok((directive, seen)) = self.directives.try_recv() {
                 any = true;
-                queue.direct(now, directive);
+                if self.is_current(directive, seen) {
+                    queue.direct(now, directive);
+                } else if matches!(directive, Directive::Urgent(_)) {
+                    self.send(Note::Missed);
+                }
             }
             if !any {
                 return;
             }
         }
+    }
+
+    /// Whether the request that a directive names is still in the queue: it may have been dispatched or merged while the directive was
+    /// on its way, and another request may have its id.
+    fn is_current(&self, directive: Directive, seen: u64) -> bool {
+        let (Directive::Urgent(id) | Directive::Adopt(id)) = directive else { return true };
+        self.queued.get(id.index()).copied().flatten().is_some_and(|number| number <= seen)
     }
 
     fn pass_events(&mut self, now: Time, queue: &mut Queue<Watch>, positioning: Option<&dyn Positioning>) {
@@ -202,6 +222,12 @@ impl Link {
                 },
             };
             self.send(note);
+            match event {
+                MemberEvent::Inserted(request) => self.queued_since(request.id, Some(self.sent.get())),
+                MemberEvent::Dispatched(request) => self.queued_since(request.id, None),
+                MemberEvent::Grown(_, Some(absorbed)) => self.queued_since(absorbed.id, None),
+                _ => {}
+            }
         }
         queue.observer().members = Some(events);
     }
@@ -211,6 +237,13 @@ impl Link {
             self.of_request.resize((id.index() + 1).next_power_of_two(), None);
         }
         self.of_request[id.index()] = of;
+    }
+
+    fn queued_since(&mut self, id: RequestId, number: Option<u64>) {
+        if id.index() >= self.queued.len() {
+            self.queued.resize((id.index() + 1).next_power_of_two(), None);
+        }
+        self.queued[id.index()] = number;
     }
 
     fn of(&self, id: RequestId) -> Option<ArrayRequestId> {

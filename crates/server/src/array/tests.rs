@@ -50,6 +50,7 @@ impl Coordinator for Counting {
     fn part_completed(&mut self, _: Time, _: Member, _: &Request, _: Option<RequestId>) {}
     fn completed(&mut self, _: Time, _: ArrayRequestId) {}
     fn reported(&mut self, _: Time, _: Member, _: Report) {}
+    fn missed(&mut self, _: Time, _: Member) {}
     fn next_event(&self) -> Option<Time> {
         None
     }
@@ -93,7 +94,12 @@ fn every_message_of_every_thread_reaches_the_coordinator() {
                     for number in 0..EACH {
                         let at = Time::from_nanos(number * 1000);
                         sender
-                            .send(Message { member, at, note: Note::Arrived(request(number << 30)) })
+                            .send(Message {
+                                member,
+                                number: 1,
+                                at,
+                                note: Note::Arrived(request(number << 30)),
+                            })
                             .unwrap();
                         hub.sent();
                         hub.run(at, member);
@@ -115,7 +121,7 @@ fn a_coordinator_that_panics_is_not_called_again() {
     let (sender, _directives) = hub.connect(Member(0), Arc::new(Bell::new().unwrap()));
     for id in [1, PANICS_AT.0, 2, 3] {
         let note = Note::Arrived(ArrayRequest { id: ArrayRequestId(id), ..request(5) });
-        sender.send(Message { member: Member(0), at: Time::ZERO, note }).unwrap();
+        sender.send(Message { member: Member(0), number: 1, at: Time::ZERO, note }).unwrap();
         hub.sent();
         hub.run(Time::ZERO, Member(0));
     }
@@ -129,7 +135,7 @@ fn a_member_without_requests_is_not_waited_for_until_its_next_one() {
     let (sender, _directives) = hub.connect(Member(0), Arc::new(Bell::new().unwrap()));
     let send = |member, number: u64| {
         let at = Time::ZERO + Span::from_micros(number);
-        sender.send(Message { member, at, note: Note::Arrived(request(number << 30)) }).unwrap();
+        sender.send(Message { member, number: 1, at, note: Note::Arrived(request(number << 30)) }).unwrap();
         hub.sent();
         hub.run(at, member);
     };
