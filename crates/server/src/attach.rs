@@ -388,6 +388,9 @@ impl Attachment {
     /// the kernel is still about to detach it) has a reason: then its users get errors. Returns whether that was so.
     pub(crate) fn detach(&self, mut give_up: impl FnMut(bool) -> GiveUp) -> bool {
         self.shared.is_ending.store(true, Ordering::Relaxed);
+        if let Some(store) = &self.store {
+            store.is_ending();
+        }
         let Some(device) = self.record.device.clone() else { return false };
         let path = device.path();
         let waits = device.clone();

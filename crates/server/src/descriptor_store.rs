@@ -37,6 +37,9 @@ pub(crate) const CONTINUED: &str = "STATUS=continued";
 /// The message of a process that has reserved its memory and waits for its turn.
 pub(crate) const READY: &str = "STATUS=ready";
 
+/// The message of a process that takes its device down once it is unused.
+pub(crate) const ENDING: &str = "STATUS=ending";
+
 /// A supervisor's message to the process that is to serve, after the descriptors.
 const SERVE: &str = "STATUS=serve";
 
@@ -106,6 +109,13 @@ impl Store {
     pub(crate) fn has_continued(&self) {
         if let Self::Supervisor { socket, .. } = self {
             let _ = send(socket.as_fd(), None, CONTINUED, None);
+        }
+    }
+
+    /// Has a supervisor end the next server as well, should this one die before its device is unused.
+    pub(crate) fn is_ending(&self) {
+        if let Self::Supervisor { socket, .. } = self {
+            let _ = send(socket.as_fd(), None, ENDING, None);
         }
     }
 

@@ -38,7 +38,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::attach;
-use crate::descriptor_store::{CONTINUED, Message, READY, SUPERVISOR, is_supervised_by, message, receive};
+use crate::descriptor_store::{
+    CONTINUED, ENDING, Message, READY, SUPERVISOR, is_supervised_by, message, receive,
+};
 use crate::memory_limit;
 use crate::private_directory;
 use crate::resident;
@@ -369,6 +371,8 @@ impl Supervisor {
                     (Some(Message::Remove(name)), _) => self.kept.retain(|kept| kept.name != name),
                     _ if text == CONTINUED && !self.is_second => self.until = None,
                     _ if text == READY => server.is_ready = true,
+                    // Also by an order of a control client, of which no signal informs this process.
+                    _ if text == ENDING => self.ending = self.ending.or(Some(Signal::TERM)),
                     _ => {}
                 }
             }

@@ -1,7 +1,7 @@
 //! The attached device outlives its server: a crash, a restart by a service manager.
 
 use std::fs::{self, File};
-use std::io::IoSliceMut;
+use std::io::{BufRead, BufReader, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixDatagram;
@@ -94,6 +94,28 @@ fn a_signal_between_two_servers_ends_the_next_one_when_its_device_is_unused() {
     fs::write(mounted.0.join("later"), vec![7; 1 << 20]).unwrap();
     run("sync", &["-f", &mounted.0.join("later").to_string_lossy()]);
     drop(mounted);
+    server.wait();
+    place.nothing_left();
+}
+
+/// A regression: an order to stop was lost when the server was killed while it waited for the device's users.
+#[test]
+fn an_order_to_stop_outlives_the_server_that_received_it() {
+    let Some(place) = Place::on_disk(&["mkfs.ext4", "e2fsck"]) else { return };
+    let (disk, control) = (place.join("disk"), place.join("control"));
+    let attached = ["--file", disk.to_str().unwrap(), "--size", "64M", "--supervised"];
+    let arguments = [&attached[..], &["--control", control.to_str().unwrap()]].concat();
+    let (mut server, errors) = Served::start_heard(&place.attaching(&arguments));
+    run("mkfs.ext4", &["-q", &server.what]);
+    let mounted = place.mount(&server.what);
+    Client::connect(&control).unwrap().stop().unwrap();
+    let mut errors = BufReader::new(errors).lines().map_while(Result::ok);
+    assert!(errors.any(|line| line.contains("still in use")));
+    server.children().into_iter().for_each(kill);
+    assert!(errors.any(|line| line.contains("continuing after")));
+    fs::write(mounted.0.join("later"), vec![7; 1 << 20]).unwrap();
+    drop(mounted);
+    // Nothing else ends it.
     server.wait();
     place.nothing_left();
 }
