@@ -1,0 +1,91 @@
+# md on members that dwell serves: every level, a failed member, its replacement and rebuild, a scrub, and what is left at the end.
+
+modprobe -a raid456 raid10
+
+# members N: that many files, served as members of the array /dev/md9 ($server, $loops).
+members() {
+    local number arguments=()
+    for ((number = 0; number < $1; number++)); do
+        truncate -s 48M "disk$number"
+        arguments+=(--member "disk$number")
+    done
+    dwell serve "${arguments[@]}" --array md:/dev/md9 --attach --control array.ctl >served 2>said &
+    server=$!
+    until_true eval "[ \"\$(wc -l <served)\" = $1 ]"
+    mapfile -t loops <served
+}
+
+creates() {
+    mdadm --create /dev/md9 --run --quiet --metadata=1.2 --level="$1" --raid-devices=${#loops[@]} "${@:2}" "${loops[@]}"
+    udevadm settle
+}
+
+describes() { dwell ctl array.ctl array >array && grep -qF -- "$1" array; }
+is_idle() { [ "$(cat /sys/block/md9/md/sync_action)" = idle ]; }
+
+fills() {
+    mkfs.ext4 -q -F /dev/md9
+    mkdir -p files
+    mount /dev/md9 files
+    head -c 12M /dev/urandom >files/data
+    md5sum files/data >sums
+    sync
+}
+
+verifies() {
+    echo 3 >/proc/sys/vm/drop_caches
+    md5sum -c sums
+}
+
+# Everything is given back: md, the members, their loop devices.
+ends_array() {
+    umount files
+    mdadm --stop /dev/md9
+    kill "$server"
+    ends "$server" 0
+    not grep -qs /run/dwell /proc/mounts
+}
+
+# level LEVEL MEMBERS NAME OPTIONS...: created, recognised, written and read.
+level() {
+    members "$2"
+    creates "$1" "${@:4}"
+    until_true describes "$3"
+    until_true describes "coordinated"
+    fills
+    verifies
+    ends_array
+}
+
+# A member fails, is replaced by an empty disk and rebuilt while a program reads and writes; then a scrub finds no difference.
+rebuilds() {
+    members "$2"
+    creates "$1" "${@:3}"
+    until_true is_idle
+    fills
+    dwell ctl array.ctl member fail 1
+    mdadm --quiet /dev/md9 --fail "${loops[1]}" || true
+    verifies
+    until_true mdadm --quiet /dev/md9 --remove failed
+    truncate -s 48M replacement
+    loops[1]=$(dwell ctl array.ctl member replace 1 replacement)
+    mdadm --quiet /dev/md9 --add "${loops[1]}"
+    (while dd if=files/data of=/dev/null bs=64k iflag=direct status=none; do sleep 0.2; done) &
+    until_true eval '[ "$(cat /sys/block/md9/md/degraded)" = 0 ]'
+    until_true is_idle
+    kill -KILL -- "-$!"
+    verifies
+    echo check >/sys/block/md9/md/sync_action
+    until_true is_idle
+    same "$(cat /sys/block/md9/md/mismatch_cnt)" 0
+    dwell ctl array.ctl array
+    ends_array
+}
+
+check "RAID 0 on served members" level 0 3 "raid0 of 3 members, stripe unit 64 KiB" --chunk=64
+check "RAID 1 on served members" level 1 2 "raid1 of 2 members"
+check "RAID 5 on served members" level 5 3 "raid5 of 3 members, stripe unit 64 KiB" --chunk=64
+check "RAID 6 on served members" level 6 4 "raid6 of 4 members, stripe unit 64 KiB" --chunk=64
+check "RAID 10 on served members" level 10 4 "raid10 of 4 members, stripe unit 64 KiB" --chunk=64
+check "RAID 5: a failed member, rebuild, scrub" rebuilds 5 3 --chunk=64
+check "RAID 1: a failed member, rebuild, scrub" rebuilds 1 2
