@@ -29,6 +29,10 @@ killed() {
         kill -KILL "$(serving)"
         ends $server 137
         until_true test ! -e /proc/$writer/exe
+        # The next server takes down what is left.
+        served "serving /dev/sda" dwell serve /dev/sda --attach
+        kill $server
+        ends $server 0
     fi
     until_true rmdir $group
     same "$(losetup -l)$(grep dwell /proc/mounts || true)" ""
