@@ -6,6 +6,11 @@ use std::thread;
 
 /// Calls `work` with each number below `count`, on as many threads as there are cores. The results are in the order of the numbers.
 pub(crate) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
+    on_threads(thread::available_parallelism().map_or(1, usize::from), count, work)
+}
+
+/// The same on this many threads.
+pub fn on_threads<T: Send>(threads: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let slots: Vec<Mutex<Option<T>>> = (0..count).map(|_| Mutex::new(None)).collect();
     let work = || {
@@ -16,7 +21,7 @@ pub(crate) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Syn
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
         }
     };
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(count);
+    let threads = threads.min(count);
     thread::scope(|scope| {
         (1..threads).for_each(|_| drop(scope.spawn(work)));
         work();

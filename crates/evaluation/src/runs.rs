@@ -1,4 +1,4 @@
-//! One workload under many schedulers, each on its own modelled machine.
+//! One workload under many schedulers, each on its own modelled machine; and one script under one scheduler.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,18 +7,19 @@ use std::rc::Rc;
 
 use elevator::queue::{Observer, Options};
 use elevator::{Span, Time};
-use machine::{Limit, Measured, Stop, Timeline, fairness};
+use machine::{Limit, Machine, Measured, Stop, Timeline, fairness};
 use schedulers::Spec;
 use serde::Serialize;
 use workloads::Workload;
 
 use crate::device::Device;
+use crate::error::Error;
 use crate::explain::{Explainer, Explaining};
 use crate::interrupt;
-use crate::machine_setup::machine;
+use crate::machine_setup::{Listeners, machine};
 use crate::parallel::in_parallel;
 use crate::report::format::bytes;
-use crate::run_setup::Outcome;
+use crate::run_setup::{Outcome, Ran, RunSetup};
 use crate::spool::Spool;
 
 /// What to compare.
@@ -31,6 +32,8 @@ pub struct Plan<'a> {
     pub schedulers: &'a [Spec],
     /// The queue.
     pub options: Options,
+    /// How long before the start the drives were switched on, which sets the phase of the platters.
+    pub before: Span,
     /// Virtual time after which a run stops.
     pub at_most: Option<Span>,
     /// Number of requests to keep for the chart of the head; 0 for none.
@@ -103,53 +106,121 @@ pub fn run(plan: &Plan<'_>, done: &(dyn Fn(&Run) + Sync)) -> Result<Vec<Run>, St
         if interrupt::requested() {
             return None;
         }
-        let run = one(plan, &plan.schedulers[index]);
+        let run = one(plan, &plan.schedulers[index], &mut |_| None);
         run.as_ref().into_iter().for_each(done);
         Some(run)
     });
     runs.into_iter().flatten().collect()
 }
 
-fn one(plan: &Plan<'_>, spec: &Spec) -> Result<Run, String> {
-    let (recorder, timeline) = Timeline::recorder(plan.picture);
-    let explanation = plan.explain.as_ref().map(|how| Spool::new(&how.folder)).unwrap_or_default();
-    let explanation = Rc::new(RefCell::new(explanation));
-    let mut recorder = (plan.picture > 0).then_some(recorder);
-    // The chart shows one head: that of an array's first member.
-    let mut observer = |member: Option<u32>| -> Option<Box<dyn Observer>> {
-        let explainer = plan
-            .explain
-            .as_ref()
-            .map(|how| Explainer::new(spec.to_string(), member, how.format, Shared(Rc::clone(&explanation))));
-        Some(Box::new((recorder.take(), explainer)))
-    };
-    let Plan { device, options, .. } = *plan;
-    let mut machine = machine(device, spec, options, Span::ZERO, &mut observer).map_err(|e| e.to_string())?;
+/// Chart and decision log of a run, which observers write.
+struct Written {
+    timeline: Rc<RefCell<Timeline>>,
+    explanation: Rc<RefCell<Spool>>,
+}
+
+impl Written {
+    /// Calls `run` with the observers of chart and log, and those of `others`, in each queue.
+    fn by<T>(
+        spec: &Spec,
+        picture: usize,
+        explain: Option<&Explaining>,
+        others: &mut Listeners<'_>,
+        run: impl FnOnce(&mut Listeners<'_>) -> T,
+    ) -> (Self, T) {
+        let (recorder, timeline) = Timeline::recorder(picture);
+        let explanation = explain.map(|how| Spool::new(&how.folder)).unwrap_or_default();
+        let explanation = Rc::new(RefCell::new(explanation));
+        let mut recorder = (picture > 0).then_some(recorder);
+        // The chart shows one head: that of an array's first member.
+        let mut observer = |member: Option<u32>| -> Option<Box<dyn Observer>> {
+            let log = || Shared(Rc::clone(&explanation));
+            let explainer = explain.map(|how| Explainer::new(spec.to_string(), member, how.format, log()));
+            Some(Box::new(((recorder.take(), explainer), others(member))))
+        };
+        let ran = run(&mut observer);
+        (Self { timeline, explanation }, ran)
+    }
+}
+
+/// Runs the plan's workload under one scheduler; `others` observe the queues, too.
+///
+/// # Errors
+/// The scheduler cannot be built for the device.
+pub fn one(plan: &Plan<'_>, spec: &Spec, others: &mut Listeners<'_>) -> Result<Run, String> {
+    let (written, run) = Written::by(spec, plan.picture, plan.explain.as_ref(), others, |observers| {
+        machine(plan.device, spec, plan.options, plan.before, observers)
+            .map(|machine| measured(plan, spec, machine))
+    });
+    let Run { limit, measured, .. } = run.as_ref().map_err(ToString::to_string)?;
+    let alone = limit.as_ref().map(|limit| limit.processes_ns.as_slice()).unwrap_or_default();
+    let fairness = Some(fairness(measured, alone));
+    let (timeline, explanation) = (written.timeline.take(), written.explanation.take());
+    run.map(|run| Run { fairness, timeline, explanation, ..run }).map_err(|error| error.to_string())
+}
+
+fn measured(plan: &Plan<'_>, spec: &Spec, mut machine: Machine) -> Run {
     machine.record_limit();
     plan.workload.start(&mut machine);
     let at = plan.at_most.map_or(Time::MAX, |span| Time::ZERO + span);
     let ended = machine.run(Stop { at, asked: interrupt::requested });
-    let limit = machine.limit();
-    let measured = machine.measured();
-    let cut = machine.is_cut();
-    let distributions = machine.distributions();
-    let names = if plan.picture > 0 { machine.names() } else { BTreeMap::new() };
-    drop(machine);
-    let alone = limit.as_ref().map(|limit| limit.processes_ns.as_slice()).unwrap_or_default();
-    Ok(Run {
+    Run {
         scheduler: spec.to_string(),
-        fairness: Some(fairness(&measured, alone)),
-        measured,
-        cut,
+        fairness: None,
+        limit: machine.limit(),
+        measured: machine.measured(),
+        cut: machine.is_cut(),
         outcome: None,
         work_bytes: None,
         failure: ended.err().map(|failure| failure.to_string()),
-        limit,
-        has_head: device.rotational(),
+        has_head: plan.device.rotational(),
+        distributions: machine.distributions(),
+        names: if plan.picture > 0 { machine.names() } else { BTreeMap::new() },
+        timeline: Timeline::default(),
+        explanation: Spool::default(),
+    }
+}
+
+/// Runs a script under one scheduler, with a chart of `picture` requests and a decision log; `others` observe the queues, too.
+///
+/// # Errors
+/// The scheduler does not fit the device.
+pub fn script(
+    setup: &RunSetup,
+    spec: &Spec,
+    picture: usize,
+    explain: Option<&Explaining>,
+    others: &mut Listeners<'_>,
+) -> Result<Run, Error> {
+    let (written, ran) = Written::by(spec, picture, explain, others, |observers| setup.run(spec, observers));
+    let Ran { outcome, mut measured, distributions, names } = ran?;
+    // The result is the time until the measured processes have ended, and the bytes that the device has moved by then.
+    let beside = setup.scenario.beside();
+    let is_beside = |name: &str| {
+        beside.iter().any(|process| {
+            name.strip_prefix(process.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    };
+    if let Some((_, to)) = outcome.window(|name| !is_beside(name)) {
+        measured.elapsed_ns = to;
+        measured.bytes = outcome.vmstat.bytes(to);
+    }
+    let work = outcome.seen.iter().filter(|(name, _)| !is_beside(name)).map(|(_, seen)| seen);
+    let work_bytes = Some(work.map(|seen| seen.read_bytes + seen.written_bytes).sum());
+    Ok(Run {
+        scheduler: spec.to_string(),
+        measured,
+        fairness: None,
+        cut: outcome.cut,
+        failure: outcome.failure.clone(),
+        outcome: Some(outcome),
+        work_bytes,
+        limit: None,
+        has_head: setup.device.rotational(),
         distributions,
         names,
-        timeline: Rc::try_unwrap(timeline).map(RefCell::into_inner).unwrap_or_default(),
-        explanation: Rc::try_unwrap(explanation).map(RefCell::into_inner).unwrap_or_default(),
+        timeline: written.timeline.take(),
+        explanation: written.explanation.take(),
     })
 }
 

@@ -113,6 +113,12 @@ impl Devices {
         entry.chosen
     }
 
+    /// Counts requests of a device that is not read.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn count_many(&mut self, id: DeviceId, requests: u64) {
+        self.entries[id.0 as usize].requests += requests;
+    }
+
     /// Number of devices with requests.
     pub(crate) fn in_use(&self) -> usize {
         self.entries.iter().filter(|entry| entry.requests > 0).count()

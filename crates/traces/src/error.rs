@@ -11,6 +11,8 @@ pub enum Position {
     Line(u64),
     /// A byte, from 0.
     Byte(u64),
+    /// A row of a table, from 1.
+    Row(u64),
 }
 
 impl fmt::Display for Position {
@@ -18,6 +20,7 @@ impl fmt::Display for Position {
         match self {
             Self::Line(n) => write!(f, "line {n}"),
             Self::Byte(n) => write!(f, "byte {n}"),
+            Self::Row(n) => write!(f, "row {n}"),
         }
     }
 }

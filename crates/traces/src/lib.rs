@@ -17,6 +17,8 @@
 //!
 //! [`Format`] lists the formats; each has a module in [`format`](mod@format) that documents its columns, units and pitfalls.
 //! [`Info`] summarizes a recording; [`mod@write`] writes one.
+//!
+//! With the feature `parquet`, recordings can be Parquet files; [`open_file`] reads them in place.
 
 #![forbid(unsafe_code)]
 
@@ -35,6 +37,8 @@ mod lines;
 mod names;
 mod options;
 mod pairing;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod record;
 mod recording;
 mod rwbs;
@@ -55,7 +59,10 @@ pub use info::{Amount, Gatherer, Info, Latency, ProcessRow, SizeRow};
 pub use interpretation::Interpretation;
 pub use options::{DeviceChoice, Options, StartEvent, TimeUnit};
 pub use record::{DeviceId, Pid, Record};
-pub use recording::{Recording, open};
+pub use recording::{Recording, open, open_file};
 pub use rwbs::Rwbs;
 pub use skips::{Oddity, Skips, Tally};
 pub use unit::UnitSource;
+
+/// Whether this build reads and writes Parquet.
+pub const HAS_PARQUET: bool = cfg!(feature = "parquet");

@@ -1,7 +1,8 @@
 //! Opening and iterating a recording.
 
 use std::collections::HashSet;
-use std::io::Read;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 
 use elevator::{Op, Span, Time, cold_path};
 
@@ -10,7 +11,7 @@ use crate::context::{Context, Source};
 use crate::detect::detect;
 use crate::devices::DeviceEntry;
 use crate::error::{Error, ErrorKind, Position};
-use crate::format::Format;
+use crate::format::{Format, parquet};
 use crate::input::{BUFFER_BYTES, Input};
 use crate::interpretation::Interpretation;
 use crate::names::NAMES_MAX;
@@ -42,6 +43,28 @@ pub fn open(name: &str, source: Box<dyn Read>, options: &Options) -> Result<Reco
     };
     let source = format.reader(input, &mut context)?;
     Ok(Recording::new(source, context, format, wrappings))
+}
+
+/// Opens a recording's file as [`open`] does, but reads a Parquet file in place instead of from its start to its end.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_file(name: &str, mut file: File, options: &Options) -> Result<Recording, Error> {
+    let mut head = [0; parquet::MAGIC.len()];
+    // A pipe cannot go back; it is read as a stream.
+    let is_seekable = file.metadata().is_ok_and(|found| found.is_file());
+    let is_parquet = is_seekable && file.read_exact(&mut head).is_ok() && head == parquet::MAGIC;
+    if is_seekable {
+        let mut context = Context::new(name, options);
+        if let Err(error) = file.seek(SeekFrom::Start(0)) {
+            return Err(context.error(ErrorKind::Io, error.to_string()));
+        }
+        if is_parquet && options.format.is_none_or(|format| format == Format::Parquet) {
+            let source = parquet::from_file(file, &mut context)?;
+            return Ok(Recording::new(source, context, Format::Parquet, Vec::new()));
+        }
+    }
+    open(name, Box::new(file), options)
 }
 
 fn tell_format(input: &mut Input, context: &mut Context) -> Result<Format, Error> {

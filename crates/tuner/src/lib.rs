@@ -62,7 +62,7 @@ pub use kinds::{Estimate, KindDecision, Kinds, Knowledge, Shape, is_worth_it};
 pub use load::Load;
 pub use opening::{Opened, Opening, Step};
 pub use regret::{Proposal, RegretBound};
-pub use search::{Ladder, Search, Space};
+pub use search::{Ladder, Optimiser, Search, Space};
 pub use shared::{Shared, SharedLoad, SharedRating};
 pub use significance::{Measured, SignificanceTest, Verdict};
 pub use state::{ClusterState, Made, State, VERSION};

@@ -119,6 +119,36 @@ impl Searched {
     }
 }
 
+/// A search of one space by measurements that repeat exactly, such as those of a model.
+pub struct Optimiser(Searched);
+
+impl Optimiser {
+    /// A search of this space.
+    ///
+    /// # Errors
+    /// The space has no setting, or a setting has no values.
+    pub fn new(space: Space) -> Result<Self, String> {
+        Searched::new(space).map(Self)
+    }
+
+    /// The next settings to measure, as indexes of each ladder's values. The first ones are drawn.
+    pub fn propose(&mut self, random: &mut Random) -> Vec<usize> {
+        let proposed = if self.0.scores < STARTUP { None } else { self.0.propose(random) };
+        proposed.unwrap_or_else(|| self.0.draw(random))
+    }
+
+    /// Adds a measurement; less is better.
+    pub fn report(&mut self, places: &[usize], loss: f64) {
+        self.0.report(places, -loss);
+    }
+
+    /// Names and values of these settings.
+    pub fn settings<'a>(&'a self, places: &'a [usize]) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let of = |(ladder, &place): (&'a Ladder, &usize)| (&*ladder.setting, &*ladder.values[place]);
+        self.0.space.ladders.iter().zip(places).map(of)
+    }
+}
+
 /// An open arm.
 #[derive(Clone, Debug)]
 struct Open {

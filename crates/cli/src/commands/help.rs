@@ -17,7 +17,7 @@ const GROUPS: [(&str, &[&str]); 3] = [
             "replay", "profile",
         ],
     ),
-    ("Study a workload", &["compare", "regret", "run", "trace", "schedulers", "drives"]),
+    ("Study a workload", &["compare", "regret", "study", "run", "trace", "schedulers", "drives"]),
     ("Reproduce and compare", &["reproduce", "duel"]),
 ];
 

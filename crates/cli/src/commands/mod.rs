@@ -19,6 +19,7 @@ mod reproduce;
 mod run;
 mod schedulers;
 mod serve;
+mod study;
 mod top;
 mod trace;
 
@@ -51,6 +52,7 @@ use replay::ReplayArguments;
 use reproduce::ReproduceArguments;
 use run::args::RunArguments;
 use serve::ServeArguments;
+use study::StudyArguments;
 use top::TopArguments;
 use trace::TraceArguments;
 
@@ -68,6 +70,8 @@ pub(crate) enum Command {
     Compare(CompareArguments),
     /// Run every workload of the project on many drives and print each scheduler's regret: its time relative to the best scheduler's
     Regret(RegretArguments),
+    /// Run a matrix of workloads, schedulers, tunables and drives on the model; results in Parquet files
+    Study(StudyArguments),
     /// Run a script of processes and system calls, or a fio job file, on a modelled machine
     Run(RunArguments),
     /// List, print and validate modelled drives
@@ -137,6 +141,7 @@ pub(crate) fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<ExitCod
     match &arguments.command {
         Command::Compare(arguments) => compare::run(arguments, catalogue),
         Command::Regret(arguments) => regret::run(arguments, catalogue),
+        Command::Study(arguments) => study::run(arguments, catalogue),
         Command::Run(arguments) => run::run(arguments, catalogue),
         Command::Drives(arguments) => drives::run(arguments),
         Command::Schedulers(arguments) => schedulers::run(arguments, catalogue),

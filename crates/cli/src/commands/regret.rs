@@ -13,9 +13,8 @@ use schedulers::registry::Catalogue;
 
 use crate::error::Error;
 use crate::input::scheduler_arg::{Host, specs};
-use crate::input::shared_args::Reading;
-use crate::input::workload::{self, Replaying};
 use crate::output_file::can_be_written;
+use evaluation::input::{self as workload, Reading, Replaying};
 
 /// Options of `dwell regret`.
 #[derive(Args, Debug)]

@@ -3,4 +3,3 @@
 pub(crate) mod quantity;
 pub(crate) mod scheduler_arg;
 pub(crate) mod shared_args;
-pub(crate) mod workload;

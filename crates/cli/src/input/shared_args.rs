@@ -24,16 +24,9 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// The first of these options on the command line.
-    pub(crate) fn given(&self) -> Option<&'static str> {
-        [
-            ("--format", self.format.is_some()),
-            ("--device", self.device.is_some()),
-            ("--unit", self.unit.is_some()),
-            ("--strict", self.strict),
-        ]
-        .into_iter()
-        .find_map(|(option, given)| given.then_some(option))
+    pub(crate) fn options(&self) -> evaluation::input::Reading {
+        let Self { format, device, unit, strict } = self.clone();
+        evaluation::input::Reading { format, device, unit, strict }
     }
 }
 

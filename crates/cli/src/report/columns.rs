@@ -59,6 +59,7 @@ pub(crate) struct Line<'a> {
     elapsed_ns: u64,
     share: Option<f64>,
     of_limit: Option<f64>,
+    regret: Option<f64>,
 }
 
 impl<'a> Line<'a> {
@@ -73,6 +74,7 @@ impl<'a> Line<'a> {
             elapsed_ns: run.measured.elapsed_ns,
             share: ranking.share(run),
             of_limit: run.of_limit(),
+            regret: ranking.regret(run),
         }
     }
 
@@ -83,7 +85,7 @@ impl<'a> Line<'a> {
         let rate = if elapsed_ns == 0 { 0.0 } else { run.measured.bytes as f64 * 1e3 / elapsed_ns as f64 };
         let name = "physical limit".to_owned();
         let share = ranking.share_of_limit(rate, elapsed_ns);
-        Some(Self { name, rank: None, run: None, rate, elapsed_ns, share, of_limit: Some(1.0) })
+        Some(Self { name, rank: None, run: None, rate, elapsed_ns, share, of_limit: Some(1.0), regret: None })
     }
 
     /// The run with its rank; `None` for the limit.
@@ -152,6 +154,7 @@ pub(crate) const COLUMNS: &[Column] = columns! {
         "Jain's index over the slowdown of each process relative to running alone at the limit; 1 means equal slowdown";
     "of\nlimit", "of_limit", 8, |line| line.of_limit.map_or(Value::Nothing, Value::Share),
         "relative to the physical limit: transfer times and the fewest possible seeks, each process in its own order";
+    "regret", "regret", 17, |line| line.regret.map_or(Value::Nothing, Value::Share), "by how much the result is worse than the best one, as a share of the best";
 };
 
 /// A heading on one line.

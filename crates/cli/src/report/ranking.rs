@@ -54,6 +54,12 @@ impl SortKey {
         matches!(self, Self::Rate | Self::Work)
     }
 
+    /// The value of a run as a loss: less is better. Infinite without a value.
+    pub(crate) fn loss(self, run: &Run) -> f64 {
+        let value = self.of(run).filter(|value| run.failure.is_none() && value.is_finite());
+        value.map_or(f64::INFINITY, |value| if self.is_best_when_high() { -value } else { value })
+    }
+
     /// The value of a run that did not fail.
     fn of(self, run: &Run) -> Option<f64> {
         let measured = &run.measured;
@@ -152,6 +158,11 @@ impl<'a> Ranking<'a> {
     /// What a run reaches of the best one: 1 for the best, less for all others.
     pub(crate) fn share(&self, run: &Run) -> Option<f64> {
         self.key.of(run).filter(|_| run.failure.is_none()).and_then(|value| self.share_of(value))
+    }
+
+    /// How much worse a run is than the best one, as a share of the best: 0 for the best, 1 for twice its time or half its throughput.
+    pub(crate) fn regret(&self, run: &Run) -> Option<f64> {
+        self.share(run).filter(|share| *share > 0.0).map(|share| 1.0 / share - 1.0)
     }
 
     /// The same of a throughput in MB/s and a time in nanoseconds, if the ranking is by one of them.

@@ -155,6 +155,7 @@ impl Bench<'_> {
             device: self.device,
             schedulers: &specs,
             options,
+            before: Span::ZERO,
             at_most: self.at_most,
             picture: 0,
             explain: None,

@@ -190,6 +190,7 @@ fn run_requests(
         device,
         schedulers: std::slice::from_ref(spec),
         options: Options { depth, identity, ..Options::default() },
+        before: Span::ZERO,
         at_most: Some(SCRIPT_AT_MOST),
         picture: 0,
         explain: None,

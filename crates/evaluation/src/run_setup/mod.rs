@@ -36,6 +36,8 @@ pub struct RunSetup {
     pub machine: Description,
     /// The device.
     pub device: Device,
+    /// How long before the start the first server's drives were switched on, which sets the phase of the platters.
+    pub before: Span,
 }
 
 /// Replacements for the machine and device of the script.
@@ -149,7 +151,7 @@ impl RunSetup {
             machine.read_ahead.max_kib = machine.read_ahead.max_kib.max(two_stripes_kib(&geometry));
         }
         machine.check().map_err(|e| Error::Input(scenario.explain_boot(&e)))?;
-        let setup = Self { scenario, machine, device };
+        let setup = Self { scenario, machine, device, before: Span::ZERO };
         setup.kernel()?;
         Ok(setup)
     }
@@ -241,8 +243,9 @@ impl RunSetup {
 
     /// A machine before its processes start. The platters of several servers are out of phase.
     fn boot(&self, server: u32, spec: &Spec, listeners: &mut Listeners<'_>) -> Result<Machine, Error> {
-        let mut machine = machine(&self.device, spec, self.options(), switched_on(server), listeners)
-            .map_err(|e| Error::Usage(e.to_string()))?;
+        let mut machine =
+            machine(&self.device, spec, self.options(), self.before + switched_on(server), listeners)
+                .map_err(|e| Error::Usage(e.to_string()))?;
         machine.boot(self.kernel()?);
         Ok(machine)
     }

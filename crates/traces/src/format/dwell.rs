@@ -74,7 +74,7 @@ impl LineFormat for Dwell {
         cursor.blanks();
         let response = or_dash(&mut cursor, |cursor| cursor.decimal("response", self.scale))?;
         cursor.blanks();
-        let device = context.device(device(cursor.word()))?;
+        let device = context.device(device_key(cursor.word()))?;
         cursor.blanks();
         let rwbs = cursor.rwbs()?;
         let op = rwbs.op.ok_or_else(|| cursor.bad("RWBS", "letters of a read, write, discard or flush"))?;
@@ -106,7 +106,8 @@ fn or_dash<'a, T>(
     if cursor.eat(b'-') { Ok(None) } else { read(cursor).map(Some) }
 }
 
-fn device(word: &[u8]) -> Key<'_> {
+/// A device's name as written, as the key of a pair of numbers, a number or a name.
+pub(crate) fn device_key(word: &[u8]) -> Key<'_> {
     let mut pair = Cursor::new(word);
     let number =
         Cursor::new(word).number("device").ok().filter(|number| number.to_string().as_bytes() == word);

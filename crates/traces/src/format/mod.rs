@@ -21,6 +21,7 @@ pub mod fio;
 pub mod ftrace;
 pub mod mqsim;
 pub mod msr;
+pub mod parquet;
 pub mod spc;
 pub mod srt;
 pub mod tencent;
@@ -77,6 +78,8 @@ formats! {
     MqSim = mqsim;
     /// See [`dwell`].
     Dwell = dwell;
+    /// See [`mod@parquet`].
+    Parquet = parquet;
 }
 
 /// A source of records, or why the file is not of the format.

@@ -1,4 +1,4 @@
-//! Writers: Dwell's own format, and three formats of other tools: fio's iolog version 3, blkparse's text and DiskSim ASCII.
+//! Writers: Dwell's own format, Parquet (with the feature `parquet`), and three formats of other tools: fio's iolog version 3, blkparse's text and DiskSim ASCII.
 //!
 //! The latter cannot express all fields of a [`Record`](crate::Record). Writers return what they left out or rounded as [`Written`].
 
@@ -13,6 +13,9 @@ pub use compressed::{Compressed, not_written};
 pub use disksim::DiskSimWriter;
 pub use dwell::DwellWriter;
 pub use fio::FioWriter;
+
+#[cfg(feature = "parquet")]
+pub use crate::parquet::writer::ParquetWriter;
 
 use serde::Serialize;
 

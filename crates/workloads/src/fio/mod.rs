@@ -87,6 +87,13 @@ impl JobFile {
         (!names.is_empty()).then(|| format!("{}: {}: {what}", self.name, listed(&names, ", ")))
     }
 
+    /// Gives all jobs other random numbers: another set for each `number`; 0 leaves them unchanged.
+    pub fn reseed(&mut self, number: u64) {
+        for job in &mut self.jobs {
+            job.seed = job.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17));
+        }
+    }
+
     /// The jobs, each clone by itself.
     #[must_use]
     pub fn jobs(&self) -> &[Job] {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use crate::input::shared_args::{Output, Reading};
+use crate::report::SortKey;
 
 /// Options of `dwell compare`.
 #[derive(Args, Debug)]
@@ -14,6 +15,8 @@ use crate::input::shared_args::{Output, Reading};
   dwell compare 'par-read{think=200us}' --identity hidden --drive 'wd5000aaks{depth=1}'
   dwell compare io.ftrace.gz --array raid0:5x64k -s 'stream(deadline)' -s 'array-stream(deadline)'
   dwell compare job.fio --array 'raid5:8x256k{failed=2, slow=3, slowness=200, link=400}'
+  dwell compare io.ftrace.gz -s deadline --sweep fifo_batch=1,4,16 --sweep read_expire=100ms..500ms+200ms
+  dwell compare io.ftrace.gz -s bfq --optimise p99-read --trials 40
   dwell compare io.ftrace.gz --scheduler cfq --explain decisions.txt")]
 pub(crate) struct CompareArguments {
     /// A recording ('-' for standard input), a fio job file, or a built-in workload (par-read, ahead-read, multi-threads, chunk-reads, strided, kernel-read, tpc-e, tpc-h, tariffs) with settings in braces
@@ -30,6 +33,15 @@ pub(crate) struct CompareArguments {
     /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line); repeatable. Default: the schedulers of current kernels ('none' is called noop), cooperative, stream and dwell; --all selects every scheduler. On an array, each member has its own instance
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
+    /// Run each scheduler that has this tunable with each of these values: 1,4,16, or a range 1..4, 100ms..500ms+200ms (step), 1..64*4 (factor); repeatable, for each combination
+    #[arg(long = "sweep", value_name = "TUNABLE=VALUES")]
+    pub(crate) sweeps: Vec<String>,
+    /// Search the tunables for the best value of this, with TPE, and compare the best settings with the given ones: all tunables, or the values of --sweep
+    #[arg(long, value_name = "KEY", value_enum, ignore_case = true)]
+    pub(crate) optimise: Option<SortKey>,
+    /// Settings that --optimise tries, for each scheduler
+    #[arg(long, value_name = "N", default_value_t = 32, requires = "optimise", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) trials: u32,
     /// The process identity that schedulers see with each request
     #[arg(long, value_enum, default_value_t = Identity::Shown)]
     pub(crate) identity: Identity,

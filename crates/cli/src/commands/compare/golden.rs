@@ -13,10 +13,9 @@ use elevator::queue::Options;
 use fnv::FnvHasher;
 use schedulers::{Spec, registry};
 
-use crate::input::shared_args::Reading;
-use crate::input::workload::{self, Replaying};
 use evaluation::device::Device;
 use evaluation::explain::{ExplainFormat, Explaining};
+use evaluation::input::{self as workload, Reading, Replaying};
 use evaluation::runs::{Plan, Run, run as run_plan};
 
 const DRIVE: &str = "wd5000aaks";
@@ -53,6 +52,7 @@ fn runs(device: &Device, specs: &[Spec], workload: &str, depth: u32) -> Vec<Run>
         device,
         schedulers: specs,
         options: Options { depth, ..Options::default() },
+        before: Span::ZERO,
         at_most: Some(AT_MOST),
         picture: 0,
         explain: Some(Explaining { format: ExplainFormat::Text, folder: std::env::temp_dir() }),

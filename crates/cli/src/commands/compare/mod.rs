@@ -3,6 +3,7 @@
 pub(crate) mod args;
 #[cfg(test)]
 mod golden;
+mod settings;
 
 use elevator::Span;
 use elevator::queue::{Identity, Limits, Options};
@@ -17,19 +18,37 @@ use super::profile;
 use crate::error::Error;
 use crate::input::quantity::span;
 use crate::input::scheduler_arg::{Host, specs, ticks};
-use crate::input::workload::{self, Replaying};
 use crate::report::{Comparison, Ranking, SortKey, describe, ended, members, processes};
+use evaluation::input::{self as workload, Replaying};
 
 pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<(), Error> {
     arguments.output.check()?;
     let device = device(arguments)?;
     let host = if device.array().is_some() { Host::Array } else { Host::Disk };
     let specs = specs(catalogue, &arguments.schedulers, host, arguments.output.all)?;
+    let sweeps = settings::sweeps(&arguments.sweeps, &specs)?;
+    let specs = if arguments.optimise.is_some() { specs } else { settings::swept(&specs, &sweeps)? };
     let at_most = arguments.at_most.as_deref().map(at_most).transpose()?;
-    // Opened last, because reading a recording may take minutes.
-    let how = Replaying { open: arguments.open, reads_only: false };
-    let workload = workload::open(&arguments.workload, &arguments.reading, how, device.capacity())?;
+    // Last, because a recording may take minutes to read.
+    let how = Replaying { open: arguments.open, reads_only: false, seed: 0 };
+    let workload = workload::open(&arguments.workload, &arguments.reading.options(), how, device.capacity())?;
     let options = options(arguments, &device);
+    let plan = |specs| Plan {
+        workload: &*workload.workload,
+        device: &device,
+        schedulers: specs,
+        options,
+        before: Span::ZERO,
+        at_most,
+        picture: 0,
+        explain: None,
+    };
+    let specs = match arguments.optimise {
+        Some(key) => {
+            settings::optimised(&plan(&[]), &specs, &sweeps, (key, arguments.trials), &arguments.output)?
+        }
+        None => specs,
+    };
     let comparison = Comparison {
         workload: workload.workload.describe(),
         drive: device.describe(),
@@ -38,15 +57,8 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         missing: workload.missing,
     };
     arguments.output.say(&comparison);
-    let plan = Plan {
-        workload: &*workload.workload,
-        device: &device,
-        schedulers: &specs,
-        options,
-        at_most,
-        picture: arguments.output.picture(),
-        explain: arguments.output.explaining(),
-    };
+    let (picture, explain) = (arguments.output.picture(), arguments.output.explaining());
+    let plan = Plan { picture, explain, ..plan(&specs) };
     let runs = with_progress(arguments, &plan)?;
     print(arguments, &comparison, &runs, workload.by_time)?;
     ended(&arguments.workload, &runs)
@@ -96,7 +108,8 @@ fn print(
 ) -> Result<(), Error> {
     let output = &arguments.output;
     let default = if by_time { SortKey::Mean } else { SortKey::Rate };
-    let ranking = Ranking::new(runs, output.sort.unwrap_or(default));
+    let key = output.sort.or(arguments.optimise).unwrap_or(default);
+    let ranking = Ranking::new(runs, key);
     if output.json {
         let best = ranking.rows.first().map(|row| row.run);
         let of = json!({

@@ -25,8 +25,8 @@ use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::scheduler_arg;
 use crate::input::shared_args::Reading;
-use crate::input::workload::{self, Opened, Replaying};
 use crate::interrupt;
+use evaluation::input::{self as workload, Opened, Replaying};
 
 /// Options of `dwell replay`.
 #[derive(Args, Debug)]
@@ -96,8 +96,9 @@ pub(crate) fn run(arguments: &ReplayArguments, catalogue: Catalogue) -> Result<(
     if arguments.allow_writes {
         is_itself(arguments, &scheduling)?;
     }
-    let how = Replaying { open: arguments.timing == Timing::Stamps, reads_only: !arguments.allow_writes };
-    let opened = workload::open(&arguments.workload, &arguments.reading, how, own.capacity)?;
+    let how =
+        Replaying { open: arguments.timing == Timing::Stamps, reads_only: !arguments.allow_writes, seed: 0 };
+    let opened = workload::open(&arguments.workload, &arguments.reading.options(), how, own.capacity)?;
     let note = |line: &str| {
         if !arguments.quiet {
             say!("{line}");
@@ -231,6 +232,7 @@ fn predict(
         device: &device,
         schedulers: &known,
         options: Options { depth: device.depth(), ..Options::default() },
+        before: Span::ZERO,
         at_most: at_most.map(|time| Span::from_nanos(time.as_nanos() as u64)),
         picture: 0,
         explain: None,

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::{ReplayArguments, Timing};
 use crate::error::Error;
-use crate::input::workload::Opened;
 use crate::report::{Style, Table, Tone, text_style, ties};
+use evaluation::input::Opened;
 
 /// Measurements and predictions, by scheduler.
 pub(super) struct Results<'a> {

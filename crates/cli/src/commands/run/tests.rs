@@ -2,6 +2,8 @@
 
 use clap::Parser;
 
+use workloads::scenario::Scenario;
+
 use super::*;
 use crate::commands::{Arguments, Command};
 
@@ -37,9 +39,9 @@ fn the_pages_commands_can_be_run() {
             "script.toml" => script(),
             name if name.starts_with("scripts/") => {
                 let path = format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"));
-                text(&path).unwrap_or_else(|error| panic!("{error}"))
+                script_text(&path).unwrap_or_else(|error| panic!("{error}"))
             }
-            name => text(name).unwrap_or_else(|error| panic!("{error}")),
+            name => script_text(name).unwrap_or_else(|error| panic!("{error}")),
         };
         let name = &arguments.script;
         let scenario = Scenario::parse(name, &text, 1.0).unwrap_or_else(|error| panic!("{error}"));

@@ -12,8 +12,8 @@ use traces::{DeviceChoice, Gatherer, Info, Latency, Recording, StartEvent};
 use super::{until_stopped, whole};
 use crate::error::Error;
 use crate::input::shared_args::Reading;
-use crate::input::workload::{STANDARD_INPUT, open_recording, options};
 use crate::report::{Style, Table, Tone, text_style};
+use evaluation::input::{STANDARD_INPUT, open_recording, options};
 
 /// Limit of devices in the table.
 const DEVICES_MAX: usize = 256;
@@ -31,7 +31,7 @@ struct Parts {
 }
 
 pub(super) fn run(path: &Path, reading: &Reading, as_json: bool) -> Result<(), Error> {
-    let mut how = options(reading, None)?;
+    let mut how = options(&reading.options(), None)?;
     if how.device == DeviceChoice::Single {
         how.device = DeviceChoice::All;
     }

@@ -1,6 +1,7 @@
 //! `dwell trace`: inspect and convert recordings.
 
 mod info;
+mod parquet;
 mod recipe;
 
 use clap::{Args, Subcommand};
@@ -16,10 +17,10 @@ use traces::{Record, Recording};
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::shared_args::Reading;
-use crate::input::workload::{next_record, open_recording, options};
 use crate::interrupt;
 use crate::output_file::{can_be_compressed, sink};
 use crate::tune::recognised::Recognised;
+use evaluation::input::{next_record, open_recording, options};
 
 /// Options of `dwell trace`.
 #[derive(Args, Debug)]
@@ -61,15 +62,24 @@ pub(crate) enum TraceCommand {
         /// The tool; without it, the recipes are listed
         name: Option<String>,
     },
+    /// Write each device of a recording to a Parquet file of its own, in one pass
+    Split {
+        /// The recording ('-' for standard input)
+        from: PathBuf,
+        /// The folder of the files, which are named after the devices
+        to: PathBuf,
+        #[command(flatten)]
+        reading: Reading,
+    },
     /// Write a recording in another format
     Convert {
         /// The recording ('-' for standard input)
         from: PathBuf,
         /// The file to write ('-' for standard output); .gz and .zst are compressed
         to: PathBuf,
-        /// The format of the output: dwell, fio, blkparse or disksim
+        /// The format of the output: dwell, fio, blkparse, disksim or parquet. Default: parquet if the file's name ends in .parquet
         #[arg(long, value_name = "FORMAT")]
-        to_format: String,
+        to_format: Option<String>,
         #[command(flatten)]
         reading: Reading,
     },
@@ -80,12 +90,15 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<(), Error> {
         TraceCommand::Info { file, reading, json } => info::run(file, reading, *json),
         TraceCommand::Patterns { file, window, reading, json } => patterns(file, window, reading, *json),
         TraceCommand::Recipe { name } => recipe::run(name.as_deref()),
-        TraceCommand::Convert { from, to, to_format, reading } => convert(from, to, to_format, reading),
+        TraceCommand::Split { from, to, reading } => parquet::split(from, to, &reading.options()),
+        TraceCommand::Convert { from, to, to_format, reading } => {
+            convert(from, to, &written_format(to, to_format.as_deref())?, reading)
+        }
     }
 }
 
 fn open(path: &Path, reading: &Reading) -> Result<Recording, Error> {
-    open_recording(path, &options(reading, None)?)
+    Ok(open_recording(path, &options(&reading.options(), None)?)?)
 }
 
 fn patterns(path: &Path, window: &str, reading: &Reading, as_json: bool) -> Result<(), Error> {
@@ -107,8 +120,8 @@ fn until_stopped(
     loop {
         match next_record(recording) {
             Ok(Some(record)) => take(&record, recording)?,
-            Ok(None) | Err(Error::Interrupted) => return Ok(()),
-            Err(error) => return Err(error),
+            Ok(None) | Err(evaluation::Error::Interrupted) => return Ok(()),
+            Err(error) => return Err(error.into()),
         }
     }
 }
@@ -119,7 +132,14 @@ fn whole() -> Result<(), Error> {
 }
 
 /// Formats that Dwell writes.
-const WRITTEN: [&str; 4] = ["dwell", "fio", "blkparse", "disksim"];
+const WRITTEN: [&str; 5] = ["dwell", "fio", "blkparse", "disksim", "parquet"];
+
+/// The format to write: as given, or by the file's name.
+fn written_format(to: &Path, given: Option<&str>) -> Result<String, Error> {
+    let by_name = to.extension().filter(|extension| *extension == "parquet").map(|_| "parquet");
+    let advice = "name the format to write: --to-format dwell, fio, blkparse, disksim or parquet";
+    given.or(by_name).map(str::to_owned).ok_or_else(|| Error::Usage(advice.to_owned()))
+}
 
 fn unknown(format: &str) -> Error {
     Error::Usage(format!("Dwell does not write '{format}'; it writes {}", WRITTEN.join(", ")))
@@ -188,6 +208,9 @@ fn check(from: &Path, to: &Path, format: &str) -> Result<(), Error> {
     if !WRITTEN.contains(&format) {
         return Err(unknown(format));
     }
+    if format == "parquet" && !study::HAS_PARQUET {
+        return Err(Error::Usage(study::NOT_BUILT.to_owned()));
+    }
     can_be_compressed(to)?;
     match (from.canonicalize(), to.canonicalize()) {
         (Ok(source), Ok(target)) if source == target && target.is_file() => {
@@ -199,6 +222,9 @@ fn check(from: &Path, to: &Path, format: &str) -> Result<(), Error> {
 
 fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<(), Error> {
     check(from, to, format)?;
+    if format == "parquet" {
+        return parquet::convert(from, to, &reading.options());
+    }
     let mut recording = open(from, reading)?;
     // The first record is read before the file is created, so that an unreadable recording leaves no file.
     let first = next_record(&mut recording)?;
@@ -215,8 +241,14 @@ fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<()
         }
         Ok(writer.write(record, recording)?)
     })?;
-    let Written { written, left_out, rounded } = writer.finish()?;
+    let written = writer.finish()?;
     sink.finish()?;
+    report(from, format, written, &recording)
+}
+
+/// Prints what was written.
+fn report(from: &Path, format: &str, written: Written, recording: &Recording) -> Result<(), Error> {
+    let Written { written, left_out, rounded } = written;
     say!("{}: {}", from.display(), recording.interpretation());
     say!(
         "{} written, {left_out} left out because {format} cannot express them, {rounded} rounded",

@@ -184,6 +184,7 @@ pub(super) fn replay(
         device: &device,
         schedulers: &specs,
         options: Options { depth: DEPTH, ..Options::default() },
+        before: Span::ZERO,
         at_most: Some(AT_MOST),
         picture: 0,
         explain: None,

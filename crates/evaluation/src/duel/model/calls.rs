@@ -50,7 +50,7 @@ pub(super) fn predict(model: &Model<'_>, query: &Query<'_>) -> Result<Predicted,
         machine.block.flush = FlushKind::Serial;
     }
     let machine = scenario.machine(&machine);
-    let setup = RunSetup { scenario, machine, device: query.device(|_| 1.0) };
+    let setup = RunSetup { scenario, machine, device: query.device(|_| 1.0), before: Span::ZERO };
     let outcome = setup.run(&query.spec, &mut |_| None).map_err(|error| error.to_string())?.outcome;
     if let Some(failure) = outcome.failure {
         return Err(failure);

@@ -128,6 +128,7 @@ pub(super) fn predict(
         device: &device,
         schedulers: std::slice::from_ref(&spec),
         options: Options { depth, identity: query.identity, max_sectors: LONGEST, ..Options::default() },
+        before: Span::ZERO,
         at_most: Some(query.at_most),
         picture: 0,
         explain: None,

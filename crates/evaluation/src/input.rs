@@ -1,4 +1,4 @@
-//! Workloads on the command line: a recording, a fio job file, or a built-in workload.
+//! Workloads by name: a recording, a fio job file, or a built-in workload; and scripts.
 
 use std::fs::File;
 use std::io::Read;
@@ -6,53 +6,89 @@ use std::path::Path;
 
 use elevator::text::{counted, did_you_mean};
 use elevator::{Op, SECTOR_BYTES, Sector};
+use serde::{Deserialize, Serialize};
 use traces::{DeviceChoice, Format, Options, Record, Recording, TimeUnit};
 use workloads::builtin::Builtin;
 use workloads::fio::JobFile;
 use workloads::replay::{Closed, Open, Replay};
+use workloads::scenario::{Scenario, papers};
 use workloads::{Settings, Workload};
 
 use crate::error::Error;
-use crate::input::shared_args::Reading;
 use crate::interrupt;
-use evaluation::text_file;
+use crate::text_file;
 
 /// Denotes standard input in place of a recording's file name.
-pub(crate) const STANDARD_INPUT: &str = "-";
+pub const STANDARD_INPUT: &str = "-";
+
+/// Options for reading a recording; the default detects everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reading {
+    /// Format of the recording.
+    pub format: Option<String>,
+    /// The device to read from a recording of several; `all` merges them.
+    pub device: Option<String>,
+    /// Unit of the recording's time stamps, if the format does not define it.
+    pub unit: Option<String>,
+    /// Reject a recording with unreadable lines.
+    pub strict: bool,
+}
+
+impl Reading {
+    /// The command-line name of the first option that is set.
+    fn given(&self) -> Option<&'static str> {
+        [
+            ("--format", self.format.is_some()),
+            ("--device", self.device.is_some()),
+            ("--unit", self.unit.is_some()),
+            ("--strict", self.strict),
+        ]
+        .into_iter()
+        .find_map(|(option, given)| given.then_some(option))
+    }
+}
 
 /// A workload, with notes about its interpretation.
-pub(crate) struct Opened {
-    pub(crate) workload: Box<dyn Workload>,
-    pub(crate) notes: Vec<String>,
+pub struct Opened {
+    /// The workload.
+    pub workload: Box<dyn Workload>,
+    /// How the recording was interpreted.
+    pub notes: Vec<String>,
     /// Parts of the recording that are not replayed.
-    pub(crate) missing: Vec<String>,
+    pub missing: Vec<String>,
     /// Whether requests arrive at given times, regardless of the device's speed.
-    pub(crate) by_time: bool,
+    pub by_time: bool,
 }
 
 /// How a recording is replayed.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Replaying {
+pub struct Replaying {
     /// By its time stamps instead of in closed loops.
-    pub(crate) open: bool,
+    pub open: bool,
     /// Reads only.
-    pub(crate) reads_only: bool,
+    pub reads_only: bool,
+    /// Another draw of the random numbers of a built-in workload or job file; 0 and 1 are as written.
+    pub seed: u64,
 }
 
 /// Opens the workload that `text` names. `capacity` is the drive's.
-pub(crate) fn open(text: &str, reading: &Reading, how: Replaying, capacity: Sector) -> Result<Opened, Error> {
+///
+/// # Errors
+/// No such workload, an unreadable file, or a workload that does not fit the drive.
+pub fn open(text: &str, reading: &Reading, how: Replaying, capacity: Sector) -> Result<Opened, Error> {
     // A pipe is read like a file. A folder is an error, unless it has a built-in workload's name.
     let (opened, is_recording) = match std::fs::metadata(text) {
         _ if text == STANDARD_INPUT => (recording(text, reading, how, capacity)?, true),
-        Ok(about) if about.is_dir() && Builtin::named(text).is_some() => (builtin(text)?, false),
+        Ok(about) if about.is_dir() && Builtin::named(text).is_some() => (builtin(text, how.seed)?, false),
         Ok(_) if text.ends_with(".toml") => {
             return Err(Error::Usage(format!("{text}: 'dwell run' runs scripts")));
         }
         Ok(about) if about.is_file() && is_job_file(text, &head(text).unwrap_or_default()) => {
-            (job_file(text)?, false)
+            (job_file(text, how.seed)?, false)
         }
         Ok(_) => (recording(text, reading, how, capacity)?, true),
-        Err(_) => (builtin(text)?, false),
+        Err(_) => (builtin(text, how.seed)?, false),
     };
     if let Some(option) = reading.given().or(how.open.then_some("--open")).filter(|_| !is_recording) {
         return Err(Error::Usage(format!(
@@ -70,12 +106,16 @@ pub(crate) fn open(text: &str, reading: &Reading, how: Replaying, capacity: Sect
 
 /// Whether the file `name`, which begins with `head`, is a fio job file. The content decides; the extension `.fio` suffices unless the
 /// content is a fio iolog.
-pub(crate) fn is_job_file(name: &str, head: &[u8]) -> bool {
+#[must_use]
+pub fn is_job_file(name: &str, head: &[u8]) -> bool {
     JobFile::begins(head) || name.ends_with(".fio") && !head.starts_with(b"fio version ")
 }
 
 /// The start of a file. It is long because a job file may start with comments.
-fn head(name: &str) -> std::io::Result<Vec<u8>> {
+///
+/// # Errors
+/// The file cannot be read.
+pub fn head(name: &str) -> std::io::Result<Vec<u8>> {
     const HEAD_BYTES: u64 = 64 * 1024;
     let mut head = Vec::new();
     File::open(name)?.take(HEAD_BYTES).read_to_end(&mut head)?;
@@ -83,7 +123,8 @@ fn head(name: &str) -> std::io::Result<Vec<u8>> {
 }
 
 /// The error for a recording in place of a program's script, if `name` is one.
-pub(crate) fn no_script(name: &str) -> Option<Error> {
+#[must_use]
+pub fn no_script(name: &str) -> Option<Error> {
     let file = File::open(name).ok().filter(|_| Path::new(name).is_file())?;
     let mut recording = traces::open(name, Box::new(file), &Options::default()).ok()?;
     recording.next()?.ok()?;
@@ -93,15 +134,16 @@ pub(crate) fn no_script(name: &str) -> Option<Error> {
     )))
 }
 
-fn job_file(path: &str) -> Result<Opened, Error> {
+fn job_file(path: &str, seed: u64) -> Result<Opened, Error> {
     let text = text_file::read(path, "job file")?;
-    let jobs = JobFile::parse(path, &text).map_err(|e| Error::Input(e.to_string()))?;
+    let mut jobs = JobFile::parse(path, &text).map_err(|e| Error::Input(e.to_string()))?;
+    jobs.reseed(seed.max(1) - 1);
     let notes = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
     Ok(Opened { workload: Box::new(jobs), notes, missing: Vec::new(), by_time: false })
 }
 
-fn builtin(text: &str) -> Result<Opened, Error> {
-    let (name, settings) = name_and_settings(text)?;
+fn builtin(text: &str, seed: u64) -> Result<Opened, Error> {
+    let (name, mut settings) = name_and_settings(text)?;
     let Some(builtin) = Builtin::named(name) else {
         let names: Vec<&str> = Builtin::ALL.iter().map(|builtin| builtin.name).collect();
         let hint = did_you_mean(name, names.iter().copied());
@@ -110,6 +152,10 @@ fn builtin(text: &str) -> Result<Opened, Error> {
             names.join(", ")
         )));
     };
+    let is_set = settings.iter().any(|(name, _)| name == "seed");
+    if seed > 1 && !is_set && builtin.settings.iter().any(|setting| setting.name == "seed") {
+        settings.push(("seed".to_owned(), seed.to_string()));
+    }
     let workload = builtin.build(&settings).map_err(|e| Error::Usage(e.to_string()))?;
     Ok(Opened { workload, notes: Vec::new(), missing: Vec::new(), by_time: false })
 }
@@ -127,8 +173,11 @@ fn name_and_settings(text: &str) -> Result<(&str, Settings), Error> {
     Ok((name, settings.collect::<Result<_, _>>()?))
 }
 
-/// The options for reading a recording, from the command line.
-pub(crate) fn options(reading: &Reading, capacity: Option<Sector>) -> Result<Options, Error> {
+/// The options for reading a recording.
+///
+/// # Errors
+/// An unknown format or unit.
+pub fn options(reading: &Reading, capacity: Option<Sector>) -> Result<Options, Error> {
     let unit = match &reading.unit {
         None => None,
         Some(name) => Some(TimeUnit::from_short(name).ok_or_else(|| {
@@ -156,11 +205,16 @@ pub(crate) fn options(reading: &Reading, capacity: Option<Sector>) -> Result<Opt
 }
 
 /// Opens a recording's file, or standard input.
-pub(crate) fn open_recording(path: &Path, options: &Options) -> Result<Recording, Error> {
+///
+/// # Errors
+/// The file cannot be read, or has no known format.
+pub fn open_recording(path: &Path, options: &Options) -> Result<Recording, Error> {
     let name = path.to_string_lossy();
-    let source: Box<dyn Read> =
-        if name == STANDARD_INPUT { Box::new(std::io::stdin()) } else { Box::new(open_file(path, &name)?) };
-    traces::open(&name, source, options).map_err(|e| unreadable(&e))
+    let opened = match name == STANDARD_INPUT {
+        true => traces::open(&name, Box::new(std::io::stdin()), options),
+        false => traces::open_file(&name, open_file(path, &name)?, options),
+    };
+    opened.map_err(|e| unreadable(&e))
 }
 
 fn open_file(path: &Path, name: &str) -> Result<File, Error> {
@@ -172,7 +226,10 @@ fn open_file(path: &Path, name: &str) -> Result<File, Error> {
 }
 
 /// The recording's next record; an error if it cannot be read, or after Ctrl-C.
-pub(crate) fn next_record(recording: &mut Recording) -> Result<Option<Record>, Error> {
+///
+/// # Errors
+/// The recording is damaged, or the user pressed Ctrl-C.
+pub fn next_record(recording: &mut Recording) -> Result<Option<Record>, Error> {
     if interrupt::requested() {
         return Err(Error::Interrupted);
     }
@@ -264,4 +321,54 @@ fn in_loops(
     }
     let note = "has no completions, so that dependencies between requests are unknown: replayed by its time stamps, as with --open";
     Ok((open.finish(path, &names), vec![format!("{path}: {note}")]))
+}
+
+fn scripts() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    papers::SCRIPTS.iter().chain(papers::IOANALYZER)
+}
+
+/// The names of the papers' experiments.
+pub fn script_names() -> impl Iterator<Item = &'static str> {
+    scripts().map(|(name, _)| *name)
+}
+
+/// A script's text: a file's, or an experiment's.
+///
+/// # Errors
+/// No such experiment or file.
+pub fn script_text(name: &str) -> Result<String, Error> {
+    if let Some((_, text)) = scripts().find(|(known, _)| *known == name) {
+        return Ok((*text).to_owned());
+    }
+    if !Path::new(name).exists() && !name.ends_with(".toml") && !name.ends_with(".fio") {
+        let known: Vec<&str> = scripts().map(|(known, _)| *known).collect();
+        let hint = did_you_mean(name, known.iter().copied());
+        return Err(Error::Usage(format!(
+            "'{name}' is neither a file nor an experiment; experiments are {}{hint}",
+            known.join(", ")
+        )));
+    }
+    text_file::read(name, "script")
+}
+
+/// The script of that name, or a job file as a script, with notes about its interpretation.
+///
+/// # Errors
+/// No such script, an error in it, or a scale that does not apply.
+pub fn open_script(name: &str, scale: f64) -> Result<(Scenario, Vec<String>), Error> {
+    let text = script_text(name)?;
+    if name.ends_with(".toml") || !is_job_file(name, text.as_bytes()) {
+        let scenario = Scenario::parse(name, &text, scale).map_err(|e| Error::Input(e.to_string()))?;
+        return Ok((scenario, Vec::new()));
+    }
+    let jobs = JobFile::parse(name, &text).map_err(|e| Error::Input(e.to_string()))?;
+    if let Some(job) = jobs.jobs().iter().find(|job| job.trims) {
+        let problem = "discards sectors, and the modelled kernel has no system call for that; 'dwell compare' runs the job on the device";
+        return Err(Error::Input(format!("{name}: [{}] {problem}", job.name)));
+    }
+    if scale < 1.0 {
+        return Err(Error::Usage("--scale is for scripts; set size= in a job file".to_owned()));
+    }
+    let notes = jobs.notes.iter().cloned().chain(jobs.one_by_one()).collect();
+    Ok((Scenario::of_jobs(&jobs), notes))
 }

@@ -1,0 +1,158 @@
+//! `--sweep` and `--optimise`: schedulers with many settings.
+
+use std::collections::HashMap;
+
+use evaluation::interrupt;
+use evaluation::parallel::on_threads;
+use evaluation::runs::{Plan, one};
+use evaluation::search_space;
+use evaluation::sweep::{self, Sweep};
+use schedulers::Spec;
+use tuner::{Ladder, Optimiser, Random, Space};
+
+use crate::error::Error;
+use crate::input::shared_args::Output;
+use crate::report::SortKey;
+
+/// Settings that are measured between two decisions of the optimiser. Fixed, so that results do not depend on the number of cores.
+const ROUND: usize = 4;
+
+/// The sweeps of the command line; each must have a tunable of one of the schedulers.
+pub(super) fn sweeps(texts: &[String], specs: &[Spec]) -> Result<Vec<Sweep>, Error> {
+    let sweep = |text: &String| {
+        let sweep = Sweep::parse(text)?;
+        sweep::check(&sweep.tunable, specs)?;
+        Ok(sweep)
+    };
+    let all = texts.iter().map(sweep).collect::<Result<_, String>>();
+    all.map_err(|problem| Error::Usage(format!("--sweep: {problem}")))
+}
+
+/// Each scheduler with each combination of the values.
+pub(super) fn swept(specs: &[Spec], sweeps: &[Sweep]) -> Result<Vec<Spec>, Error> {
+    let mut all: Vec<Spec> = Vec::new();
+    for spec in specs {
+        let variants = sweep::variants(spec, sweeps).map_err(|e| Error::Usage(format!("--sweep: {e}")))?;
+        all.extend(variants);
+    }
+    Ok(all)
+}
+
+/// Each scheduler as given and, if the search found better settings, with these.
+pub(super) fn optimised(
+    plan: &Plan<'_>,
+    specs: &[Spec],
+    sweeps: &[Sweep],
+    (key, trials): (SortKey, u32),
+    output: &Output,
+) -> Result<Vec<Spec>, Error> {
+    let bar = output.bar(specs.len() * trials as usize);
+    let mut all = Vec::new();
+    for spec in specs {
+        all.push(spec.clone());
+        let Some(space) = space(spec, sweeps)? else { continue };
+        bar.set_message(spec.to_string());
+        let best = search(plan, spec, space, (key, trials as usize), &|| bar.inc(1))?;
+        all.extend(best.filter(|best| best.to_string() != spec.to_string()));
+    }
+    bar.finish_and_clear();
+    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(all) }
+}
+
+/// The values of the sweeps that the scheduler has, or ladders of all its tunables; `None` without any.
+fn space(spec: &Spec, sweeps: &[Sweep]) -> Result<Option<Space>, Error> {
+    if sweeps.is_empty() {
+        // The tick rate is the kernel's, not the scheduler's.
+        return Ok(search_space::of_policy(spec, |tunable| tunable != "hz"));
+    }
+    let mut ladders = Vec::new();
+    for sweep in sweeps {
+        if let Some(tunable) = sweep::tunable(spec, &sweep.tunable) {
+            let values = sweep::values(tunable.default, &sweep.values)
+                .map_err(|e| Error::Usage(format!("--sweep: {}: {e}", sweep.tunable)))?;
+            let values = values.into_iter().map(sweep::text).collect();
+            ladders.push(Ladder { setting: sweep.tunable.clone(), values });
+        }
+    }
+    Ok((!ladders.is_empty()).then(|| Space { scheduler: spec.to_string(), ladders }))
+}
+
+/// The settings with the least loss, those of `spec` included.
+fn search(
+    plan: &Plan<'_>,
+    spec: &Spec,
+    space: Space,
+    (key, trials): (SortKey, usize),
+    done: &(dyn Fn() + Sync),
+) -> Result<Option<Spec>, Error> {
+    let loss = |spec: &Spec| one(plan, spec, &mut |_| None).map_or(f64::INFINITY, |run| key.loss(&run));
+    let mut best = (loss(spec), None);
+    let mut optimiser = Optimiser::new(space).map_err(Error::Failed)?;
+    let mut random = Random::seeded(1);
+    let mut known: HashMap<Vec<usize>, f64> = HashMap::new();
+    let mut left = trials;
+    while left > 0 && !interrupt::requested() {
+        let round: Vec<Vec<usize>> = (0..left.min(ROUND)).map(|_| optimiser.propose(&mut random)).collect();
+        left -= round.len();
+        let mut fresh: Vec<Vec<usize>> =
+            round.iter().filter(|places| !known.contains_key(*places)).cloned().collect();
+        fresh.sort();
+        fresh.dedup();
+        let mut specs = Vec::new();
+        for places in &fresh {
+            let set = optimiser
+                .settings(places)
+                .try_fold(spec.clone(), |spec, (name, value)| spec.with_tunable(name, value));
+            specs.push(set.map_err(|error| Error::Usage(format!("--optimise: {}", error.kind)))?);
+        }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let losses = on_threads(threads, specs.len(), |index| loss(&specs[index]));
+        for ((places, spec), loss) in fresh.into_iter().zip(specs).zip(losses) {
+            known.insert(places, loss);
+            if loss < best.0 {
+                best = (loss, Some(spec));
+            }
+        }
+        for places in round {
+            let loss = known.get(&places).copied().filter(|loss| loss.is_finite());
+            loss.into_iter().for_each(|loss| optimiser.report(&places, loss));
+            done();
+        }
+    }
+    Ok(best.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use elevator::Span;
+    use elevator::queue::Options;
+    use evaluation::device::Device;
+    use evaluation::input::{Reading, Replaying, open};
+
+    #[test]
+    fn the_search_finds_the_best_value_of_a_ladder() {
+        let device = Device::open("wd5000aaks").unwrap();
+        let workload = "par-read{processes=2}";
+        let opened = open(workload, &Reading::default(), Replaying::default(), device.capacity()).unwrap();
+        let plan = Plan {
+            workload: &*opened.workload,
+            device: &device,
+            schedulers: &[],
+            options: Options { depth: 1, ..Options::default() },
+            before: Span::ZERO,
+            at_most: Some(Span::from_millis(300)),
+            picture: 0,
+            explain: None,
+        };
+        let spec = Spec::parse("stream(deadline)").unwrap();
+        let sweeps =
+            sweeps(&["stream_time_slice=1ms,400ms".to_owned()], std::slice::from_ref(&spec)).unwrap();
+        let loss = |spec: &Spec| SortKey::Rate.loss(&one(&plan, spec, &mut |_| None).unwrap());
+        let all = swept(std::slice::from_ref(&spec), &sweeps).unwrap();
+        let least = all.iter().chain([&spec]).map(loss).fold(f64::INFINITY, f64::min);
+        let space = space(&spec, &sweeps).unwrap().unwrap();
+        let found = search(&plan, &spec, space, (SortKey::Rate, 12), &|| ()).unwrap();
+        assert_eq!(loss(found.as_ref().unwrap_or(&spec)), least);
+    }
+}

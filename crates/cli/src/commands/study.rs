@@ -1,0 +1,160 @@
+//! `dwell study`: a matrix of runs on the model, on all cores, with results in Parquet files.
+
+use std::collections::HashSet;
+use std::io::{IsTerminal, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use clap::Args;
+use elevator::text::counted;
+use indicatif::{ProgressBar, ProgressStyle};
+use schedulers::registry::Catalogue;
+use study::{Executor, Run, Store, Study, Summary, drive};
+
+use crate::error::Error;
+use crate::output_file::can_be_written;
+use crate::report::{Style, Table, Tone, text_style};
+
+/// Options of `dwell study`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  dwell study study.toml                             results in the folder study, table of regret and Pareto front
+  dwell study study.toml --dry-run                   list the runs
+  dwell study study.toml --out /data/s --only 'on ssd-sata' --report s.html
+After Ctrl-C or a crash, the same command continues: complete runs are not repeated.")]
+pub(crate) struct StudyArguments {
+    /// The study file (TOML); docs/study.md describes it
+    file: PathBuf,
+    /// The folder of the results. Default: the study file's name without its extension
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
+    /// List the runs and what is complete; execute nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Only runs whose line in --dry-run contains this; repeatable, all must match
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
+    /// Threads. Default: one per core
+    #[arg(long, value_name = "N")]
+    jobs: Option<NonZeroUsize>,
+    /// Write the report with the Pareto front of each cell: an HTML file that opens offline, or Markdown (.md)
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+    /// Print the table as Markdown
+    #[arg(long)]
+    markdown: bool,
+    /// Print no progress
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<(), Error> {
+    let mut runs = Study::read(&arguments.file)?.runs(catalogue)?;
+    runs.retain(|run| arguments.only.iter().all(|only| line(run).contains(only.as_str())));
+    if runs.is_empty() {
+        return Err(Error::Usage("no run matches --only; --dry-run lists the runs".to_owned()));
+    }
+    let out = out(arguments)?;
+    if arguments.dry_run {
+        return list(&runs, &out);
+    }
+    arguments.report.as_deref().map_or(Ok(()), can_be_written)?;
+    let store = Store::open(&out)?;
+    if !arguments.quiet {
+        say!("{}: {}", arguments.file.display(), Study::describe(&runs));
+    }
+    let missing = runs.iter().filter(|run| !store.has(&run.id)).count();
+    let bar = bar(missing, arguments.quiet);
+    let threads = arguments
+        .jobs
+        .map_or_else(|| thread::available_parallelism().map_or(1, usize::from), NonZeroUsize::get);
+    let ended = drive(&runs, &Executor::new(catalogue), &store, threads, &|run| {
+        bar.set_message(run.workload.name.clone());
+        bar.inc(1);
+    });
+    bar.finish_and_clear();
+    let ended = ended?;
+    for (run, error) in &ended.errors {
+        say!("{}: {error}", line(run));
+    }
+    if !arguments.quiet {
+        let (executed, skipped) = (ended.executed as u64, ended.skipped);
+        say!(
+            "{} executed, {skipped} complete before; results in {}",
+            counted(executed, "run"),
+            out.display()
+        );
+    }
+    if ended.interrupted {
+        return Err(Error::Interrupted);
+    }
+    let summary = Summary::of(&runs, &store)?;
+    print(arguments, &summary)?;
+    if let Some(path) = &arguments.report {
+        write_report(path, &arguments.file, &summary)?;
+    }
+    match ended.errors.len() {
+        0 => Ok(()),
+        errors => {
+            let problem = "could not be executed; the same command tries again";
+            Err(Error::Failed(format!("{} {problem}", counted(errors as u64, "run"))))
+        }
+    }
+}
+
+/// A run in one line, by which `--only` selects.
+fn line(run: &Run) -> String {
+    format!("{}: {}", run.cell(), run.scheduler)
+}
+
+fn out(arguments: &StudyArguments) -> Result<PathBuf, Error> {
+    let default = arguments.file.with_extension("");
+    let out = arguments.out.clone().unwrap_or(default);
+    if out == arguments.file || out.is_file() {
+        return Err(Error::Usage(format!("{}: is a file; name a folder with --out", out.display())));
+    }
+    Ok(out)
+}
+
+fn list(runs: &[Run], out: &Path) -> Result<(), Error> {
+    // Opening the folder would create it.
+    let complete: HashSet<&str> = if out.join("runs").is_dir() {
+        let store = Store::open(out)?;
+        runs.iter().map(|run| run.id.as_str()).filter(|id| store.has(id)).collect()
+    } else {
+        HashSet::new()
+    };
+    let mut stdout = std::io::stdout().lock();
+    for run in runs {
+        let mark = if complete.contains(run.id.as_str()) { "complete" } else { "missing " };
+        writeln!(stdout, "{} {mark} {}", run.id, line(run))?;
+    }
+    writeln!(stdout, "{}, {} complete", Study::describe(runs), complete.len())?;
+    Ok(())
+}
+
+fn bar(runs: usize, quiet: bool) -> ProgressBar {
+    let shown = !quiet && std::io::stderr().is_terminal();
+    let bar = if shown { ProgressBar::new(runs as u64) } else { ProgressBar::hidden() };
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} (about {eta} left)") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn print(arguments: &StudyArguments, summary: &Summary) -> Result<(), Error> {
+    let (heads, rows) = summary.table();
+    let mut table = Table::new(heads);
+    rows.into_iter().for_each(|row| table.row(Tone::Plain, row));
+    let style = if arguments.markdown { Style::Markdown } else { text_style() };
+    writeln!(std::io::stdout().lock(), "{}\n\n{}", table.print(style), Summary::legend())?;
+    Ok(())
+}
+
+fn write_report(path: &Path, file: &Path, summary: &Summary) -> Result<(), Error> {
+    let title = format!("Study {}", file.display());
+    let is_markdown = path.extension().is_some_and(|extension| extension == "md");
+    let text = if is_markdown { summary.markdown(&title) } else { summary.html(&title) };
+    std::fs::write(path, text).map_err(|error| Error::written(path.display(), &error))
+}

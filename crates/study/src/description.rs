@@ -1,0 +1,252 @@
+//! The description of a run, and its identifier.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use evaluation::Error;
+use evaluation::input::Reading;
+use ring::digest::{Context, SHA256};
+use serde::{Deserialize, Serialize};
+
+/// Changes when equal descriptions have other results or other columns than before, within one version of the program.
+const FORMAT: u32 = 1;
+
+/// The kind of a workload.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A recording.
+    Recording,
+    /// A fio job file, at the level of requests.
+    Job,
+    /// A built-in workload of `dwell compare`.
+    BuiltIn,
+    /// A script of processes and system calls.
+    Script,
+}
+
+/// What schedulers see of processes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Identity {
+    /// The processes of the workload.
+    #[default]
+    Shown,
+    /// No processes.
+    Hidden,
+    /// One process for all requests.
+    Same,
+}
+
+impl Identity {
+    /// As study files and tables name it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.of_queue().name()
+    }
+
+    pub(crate) const fn of_queue(self) -> elevator::queue::Identity {
+        match self {
+            Self::Shown => elevator::queue::Identity::Shown,
+            Self::Hidden => elevator::queue::Identity::Hidden,
+            Self::Same => elevator::queue::Identity::Same,
+        }
+    }
+}
+
+/// A file with its content's hash, or a built-in object.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+pub struct Input {
+    /// As the study file names it, or the file that a glob matched.
+    pub name: String,
+    /// The file to open; `None` for what is built in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+    /// SHA-256 of the file, in hexadecimal digits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+impl Input {
+    /// Something built in.
+    #[must_use]
+    pub fn built_in(name: &str) -> Self {
+        Self { name: name.to_owned(), path: None, sha256: None }
+    }
+
+    /// A file.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn file(name: &str, path: &Path) -> Result<Self, Error> {
+        let sha256 = Some(hash_file(path)?);
+        Ok(Self { name: name.to_owned(), path: Some(path.display().to_string()), sha256 })
+    }
+
+    /// What to pass to a function that opens it.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        self.path.as_deref().unwrap_or(&self.name)
+    }
+
+    /// What distinguishes its content: the hash, or the name if it is built in.
+    fn content(&self) -> &str {
+        self.sha256.as_deref().unwrap_or(&self.name)
+    }
+}
+
+/// One run of a study: everything that determines its result.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// 32 hexadecimal digits; see [`Run::identify`].
+    pub id: String,
+    /// The workload.
+    pub workload: Input,
+    /// Its kind.
+    pub kind: Kind,
+    /// The scheduler with its tunables.
+    pub scheduler: String,
+    /// The drive; `None` is the script's own, or `wd5000aaks`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive: Option<Input>,
+    /// An array of such drives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<String>,
+    /// The machine of scripts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Input>,
+    /// Commands in the drive at once; `None` is the drive's own depth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth: Option<u32>,
+    /// What schedulers see of processes.
+    pub identity: Identity,
+    /// Limit of queued requests per direction; not for scripts, whose machine has one.
+    pub nr_requests: u32,
+    /// 1 is the workload as written; others draw the phase of the platters and the random numbers of built-in workloads and job files.
+    pub seed: u64,
+    /// Replay a recording by its time stamps.
+    pub open: bool,
+    /// How a recording is read.
+    #[serde(default)]
+    pub reading: Reading,
+    /// Size of a script's data, operations and memory.
+    pub scale: f64,
+    /// Virtual time after which the run stops, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most_ns: Option<u64>,
+    /// Length of a window in virtual time, in nanoseconds; `None` for no rows of windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_ns: Option<u64>,
+}
+
+impl Run {
+    /// Sets the identifier: the first 16 bytes of the SHA-256 of version, inputs' hashes and settings. Names of files do not count.
+    #[must_use]
+    pub fn identify(mut self) -> Self {
+        let nameless = |input: &Input| Input::built_in(input.content());
+        let content = Self {
+            id: String::new(),
+            workload: nameless(&self.workload),
+            drive: self.drive.as_ref().map(nameless),
+            machine: self.machine.as_ref().map(nameless),
+            ..self.clone()
+        };
+        let text = serde_json::to_string(&content).unwrap_or_default();
+        let mut context = Context::new(&SHA256);
+        context.update(format!("{FORMAT} {} {text}", env!("CARGO_PKG_VERSION")).as_bytes());
+        self.id = hexadecimal(&context.finish().as_ref()[..16]);
+        self
+    }
+
+    /// What differs between the runs that are compared with each other: everything but the scheduler.
+    #[must_use]
+    pub fn cell(&self) -> String {
+        let mut cell = self.workload.name.clone();
+        let _ = write!(cell, " on {}", self.drive.as_ref().map_or("its drive", |drive| &drive.name));
+        if let Some(array) = &self.array {
+            let _ = write!(cell, " {array}");
+        }
+        if let Some(depth) = self.depth {
+            let _ = write!(cell, " depth {depth}");
+        }
+        let _ = write!(cell, " {} seed {}", self.identity.name(), self.seed);
+        cell
+    }
+}
+
+/// The SHA-256 of a file.
+fn hash_file(path: &Path) -> Result<String, Error> {
+    let name = path.display();
+    let mut file = File::open(path).map_err(|error| Error::file(&name, &error))?;
+    let mut context = Context::new(&SHA256);
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        match file.read(&mut buffer).map_err(|error| Error::file(&name, &error))? {
+            0 => return Ok(hexadecimal(context.finish().as_ref())),
+            read => context.update(&buffer[..read]),
+        }
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn run() -> Run {
+        Run {
+            id: String::new(),
+            workload: Input::built_in("par-read"),
+            kind: Kind::BuiltIn,
+            scheduler: "noop".to_owned(),
+            drive: Some(Input::built_in("wd5000aaks")),
+            array: None,
+            machine: None,
+            depth: None,
+            identity: Identity::Shown,
+            nr_requests: 128,
+            seed: 1,
+            open: false,
+            reading: Reading::default(),
+            scale: 1.0,
+            at_most_ns: Some(200_000_000),
+            window_ns: None,
+        }
+        .identify()
+    }
+
+    #[test]
+    fn the_identifier_depends_on_content_and_settings_only() {
+        let of = |name: &str, sha256: &str| Run {
+            workload: Input {
+                name: name.to_owned(),
+                path: Some(format!("/x/{name}")),
+                sha256: Some(sha256.to_owned()),
+            },
+            ..run()
+        };
+        let id = |run: Run| run.identify().id;
+        assert_eq!(id(of("a", "00")), id(of("b", "00")));
+        assert_ne!(id(of("a", "00")), id(of("a", "01")));
+        assert_ne!(id(run()), id(Run { seed: 2, ..run() }));
+        assert_ne!(id(run()), id(Run { scheduler: "deadline".to_owned(), ..run() }));
+        assert_eq!(run().id.len(), 32);
+        assert_eq!(run().id, id(run()));
+    }
+
+    #[test]
+    fn a_description_survives_serialisation() {
+        let run = Run { depth: Some(4), array: Some("raid0:2x64k".to_owned()), ..run() }.identify();
+        let text = serde_json::to_string(&run).unwrap();
+        assert_eq!(serde_json::from_str::<Run>(&text).unwrap(), run);
+    }
+}

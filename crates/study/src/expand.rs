@@ -1,0 +1,328 @@
+//! Expansion of a study to runs.
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use elevator::text::{counted, did_you_mean};
+use evaluation::device::Device;
+use evaluation::input::{self, is_job_file};
+use evaluation::sweep::{self, Sweep};
+use evaluation::{Error, text_file};
+use schedulers::Spec;
+use schedulers::registry::Catalogue;
+use toml::Spanned;
+use workloads::builtin::Builtin;
+
+use crate::description::{Input, Kind, Run};
+use crate::file::{Study, Tunables, Values};
+
+/// Most runs of a study. More are a mistake in a range: their list alone takes gigabytes.
+const MOST_RUNS: usize = 10_000_000;
+
+impl Study {
+    /// The runs: workloads outermost, then drives, arrays, depths, identities, seeds, schedulers and their tunables. Runs that differ in
+    /// nothing are listed once.
+    ///
+    /// # Errors
+    /// An error in the study file, with file, line and key, or an input that cannot be read.
+    pub fn runs(&self, catalogue: Catalogue) -> Result<Vec<Run>, Error> {
+        let page = &self.page;
+        let base = self.base()?;
+        let schedulers = self.schedulers(catalogue)?;
+        let drives = self.drives()?;
+        let arrays = self.arrays()?;
+        let depths = self.numbers("depths", page.depths.as_ref(), 1, 65_536)?;
+        let seeds = self.numbers("seeds", page.seeds.as_ref(), 1, i64::MAX as u64)?;
+        let identities = page.identities.clone().unwrap_or_else(|| vec![base.identity]);
+        let workloads = self.workloads()?;
+        let factors =
+            [workloads.len(), schedulers.len(), drives.len(), arrays.len(), depths.len(), seeds.len()];
+        let product = factors.iter().try_fold(identities.len(), |product, n| product.checked_mul(*n));
+        if product.is_none_or(|product| product > MOST_RUNS) {
+            return Err(Error::Input(format!("{}: more than {MOST_RUNS} runs", self.name)));
+        }
+        let (mut runs, mut seen) = (Vec::new(), HashSet::new());
+        for (workload, kind) in &workloads {
+            for (drive, array) in product_of(&drives, &arrays) {
+                for (depth, identity) in product_of(&depths, &identities) {
+                    for (seed, scheduler) in product_of(&seeds, &schedulers) {
+                        let run = Run {
+                            workload: workload.clone(),
+                            kind: *kind,
+                            scheduler: scheduler.clone(),
+                            drive: drive.clone(),
+                            array: array.clone(),
+                            depth: depth.map(|depth| depth as u32),
+                            identity: *identity,
+                            seed: seed.unwrap_or(1),
+                            ..base.clone()
+                        }
+                        .identify();
+                        if seen.insert(run.id.clone()) {
+                            runs.push(run);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    /// A run with the settings that all runs share.
+    fn base(&self) -> Result<Run, Error> {
+        let page = &self.page;
+        let scale = page.scale.as_ref().map_or(1.0, |scale| *scale.get_ref());
+        if !(scale > 0.0 && scale <= 1.0) {
+            let at = page.scale.as_ref().map_or(0, |scale| scale.span().start);
+            return Err(self.wrong(at, "scale", "a scale is above 0 and at most 1"));
+        }
+        let nr_requests = page.nr_requests.as_ref().map_or(128, |number| *number.get_ref());
+        if nr_requests == 0 {
+            let at = page.nr_requests.as_ref().map_or(0, |number| number.span().start);
+            return Err(self.wrong(at, "nr_requests", "the limit is at least 1"));
+        }
+        input::options(&page.reading, None)
+            .map_err(|error| Error::Input(format!("{}: reading: {error}", self.name)))?;
+        Ok(Run {
+            id: String::new(),
+            workload: Input::built_in(""),
+            kind: Kind::BuiltIn,
+            scheduler: String::new(),
+            drive: None,
+            array: None,
+            machine: page.machine.as_ref().map(|machine| self.input(machine.get_ref())).transpose()?,
+            depth: None,
+            identity: crate::Identity::Shown,
+            nr_requests,
+            seed: 1,
+            open: page.open,
+            reading: page.reading.clone(),
+            scale,
+            at_most_ns: self.time("at_most", page.at_most.as_ref())?,
+            window_ns: self.time("window", page.window.as_ref())?,
+        })
+    }
+
+    /// Numbers of an axis; one `None` if the study does not have it.
+    fn numbers(
+        &self,
+        key: &str,
+        values: Option<&Spanned<Values>>,
+        least: u64,
+        most: u64,
+    ) -> Result<Vec<Option<u64>>, Error> {
+        let Some(values) = values else { return Ok(vec![None]) };
+        let at = values.span().start;
+        let numbers = sweep::numbers(&values.get_ref().text()).map_err(|e| self.wrong(at, key, &e))?;
+        if let Some(wrong) = numbers.iter().find(|number| !(least..=most).contains(number)) {
+            return Err(self.wrong(at, key, &format!("{wrong} is not within {least} and {most}")));
+        }
+        Ok(numbers.into_iter().map(Some).collect())
+    }
+
+    fn schedulers(&self, catalogue: Catalogue) -> Result<Vec<String>, Error> {
+        let key = "schedulers";
+        if self.page.schedulers.get_ref().is_empty() {
+            return Err(self.wrong(self.page.schedulers.span().start, key, "there is none"));
+        }
+        let parse = |name: &Spanned<String>| {
+            let spec = Spec::parse_in(catalogue, name.get_ref());
+            spec.map_err(|error| self.wrong(name.span().start, key, &error.to_string()))
+        };
+        let specs: Vec<Spec> = self.page.schedulers.get_ref().iter().map(parse).collect::<Result<_, _>>()?;
+        let names: Vec<&str> =
+            self.page.schedulers.get_ref().iter().map(|name| name.get_ref().as_str()).collect();
+        self.check_tunables(&names, &specs)?;
+        let mut all = Vec::new();
+        for (name, spec) in names.iter().zip(&specs) {
+            let (mut sweeps, mut at) = (Vec::new(), 0);
+            for (key, of) in &self.page.tunables {
+                let mut add = |tunable: &str, values: &Values| {
+                    sweeps.push(Sweep { tunable: tunable.to_owned(), values: values.text() });
+                    at = of.span().start;
+                };
+                match of.get_ref() {
+                    Tunables::Values(values) => add(key, values),
+                    Tunables::OfScheduler(own) if key == name => {
+                        own.iter().for_each(|(key, values)| add(key, values))
+                    }
+                    Tunables::OfScheduler(_) => {}
+                }
+            }
+            let variants = sweep::variants(spec, &sweeps).map_err(|e| self.wrong(at, "tunables", &e))?;
+            all.extend(variants.iter().map(ToString::to_string));
+        }
+        Ok(all)
+    }
+
+    /// Checks that each tunable belongs to a scheduler of the study, and that its values are valid.
+    fn check_tunables(&self, names: &[&str], specs: &[Spec]) -> Result<(), Error> {
+        for (key, of) in &self.page.tunables {
+            let at = of.span().start;
+            let wrong = |problem: &str| self.wrong(at, &format!("tunables.{key}"), problem);
+            match of.get_ref() {
+                Tunables::Values(values) => {
+                    sweep::check(key, specs).map_err(|e| wrong(&e))?;
+                    let sweep = [Sweep { tunable: key.clone(), values: values.text() }];
+                    for spec in specs {
+                        sweep::variants(spec, &sweep).map_err(|e| wrong(&e))?;
+                    }
+                }
+                Tunables::OfScheduler(own) => {
+                    let Some(index) = names.iter().position(|name| name == key) else {
+                        let hint = did_you_mean(key, names.iter().copied());
+                        return Err(wrong(&format!("'{key}' is not in schedulers{hint}")));
+                    };
+                    for (tunable, values) in own {
+                        sweep::check(tunable, &specs[index..=index]).map_err(|e| wrong(&e))?;
+                        let sweep = [Sweep { tunable: tunable.clone(), values: values.text() }];
+                        sweep::variants(&specs[index], &sweep).map_err(|e| wrong(&e))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drives(&self) -> Result<Vec<Option<Input>>, Error> {
+        let Some(drives) = &self.page.drives else { return Ok(vec![None]) };
+        let open = |drive: &Spanned<String>| {
+            let input = self.input(drive.get_ref())?;
+            Device::open(input.place())
+                .map_err(|e| self.wrong(drive.span().start, "drives", &e.to_string()))?;
+            Ok(Some(input))
+        };
+        drives.iter().map(open).collect()
+    }
+
+    fn arrays(&self) -> Result<Vec<Option<String>>, Error> {
+        let Some(arrays) = &self.page.arrays else { return Ok(vec![None]) };
+        let check = |array: &Spanned<String>| match array.get_ref().as_str() {
+            "none" => Ok(None),
+            text => Device::open("wd5000aaks")
+                .and_then(|device| device.in_array(text))
+                .map(|_| Some(text.to_owned()))
+                .map_err(|e| self.wrong(array.span().start, "arrays", &e.to_string())),
+        };
+        arrays.iter().map(check).collect()
+    }
+
+    /// A drive or machine: a file, if one has this name, or something built in.
+    fn input(&self, name: &str) -> Result<Input, Error> {
+        // Overrides in braces follow the name: the whole text is opened, and the file is hashed.
+        let (file, overrides) = name.split_at(name.find('{').unwrap_or(name.len()));
+        let path = self.folder.join(file);
+        if !path.is_file() {
+            return Ok(Input::built_in(name));
+        }
+        let mut input = Input::file(name, &path)?;
+        if !overrides.is_empty() {
+            input.path = input.path.map(|path| path + overrides);
+            input.sha256 = input.sha256.map(|hash| hash + overrides);
+        }
+        Ok(input)
+    }
+
+    fn workloads(&self) -> Result<Vec<(Input, Kind)>, Error> {
+        let mut all = Vec::new();
+        let mut hashed: HashMap<String, (Input, Kind)> = HashMap::new();
+        for workload in self.page.workloads.get_ref() {
+            let (at, text) = (workload.span().start, workload.get_ref().as_str());
+            let wrong = |problem: &str| self.wrong(at, "workloads", problem);
+            let is_pattern = text.contains(['*', '?', '[']);
+            let names =
+                if is_pattern { self.matches(text).map_err(|e| wrong(&e))? } else { vec![text.to_owned()] };
+            if names.is_empty() {
+                return Err(wrong(&format!("no file matches '{text}'")));
+            }
+            for name in names {
+                let known = hashed.get(&name).cloned();
+                let found = known.map_or_else(|| self.workload(&name), Ok);
+                let found = found.map_err(|error| wrong(&error.to_string()))?;
+                hashed.insert(name, found.clone());
+                all.push(found);
+            }
+        }
+        if all.is_empty() {
+            return Err(self.wrong(self.page.workloads.span().start, "workloads", "there is none"));
+        }
+        Ok(all)
+    }
+
+    /// The files that a pattern matches, in alphabetical order, as names relative to the study's folder.
+    fn matches(&self, pattern: &str) -> Result<Vec<String>, String> {
+        let folder = glob::Pattern::escape(&self.folder.to_string_lossy());
+        let whole = Path::new(&folder).join(pattern);
+        let paths = glob::glob(&whole.to_string_lossy()).map_err(|error| format!("'{pattern}': {error}"))?;
+        let mut names = Vec::new();
+        for path in paths {
+            let path = path.map_err(|error| error.to_string())?;
+            if path.is_file() {
+                let name = path.strip_prefix(&self.folder).unwrap_or(&path);
+                names.push(name.to_string_lossy().into_owned());
+            }
+        }
+        Ok(names)
+    }
+
+    /// A workload that is no pattern.
+    fn workload(&self, name: &str) -> Result<(Input, Kind), Error> {
+        let path = self.folder.join(name);
+        if path.is_dir() && Builtin::named(name).is_none() {
+            return Err(Error::Input(format!("'{name}' is a folder; name files in it, such as '{name}/*'")));
+        }
+        if path.is_file() {
+            let input = Input::file(name, &path)?;
+            let kind = match () {
+                () if name.ends_with(".toml") => Kind::Script,
+                () if is_job_file(name, &input::head(input.place()).unwrap_or_default()) => Kind::Job,
+                () => Kind::Recording,
+            };
+            if kind == Kind::Script {
+                input::open_script(input.place(), self.scale())?;
+            }
+            if kind == Kind::Job {
+                text_file::read(&path, "job file")?;
+            }
+            return Ok((input, kind));
+        }
+        if Builtin::named(name.split('{').next().unwrap_or_default()).is_some() {
+            input::open(
+                name,
+                &input::Reading::default(),
+                input::Replaying::default(),
+                elevator::Sector(u64::MAX),
+            )?;
+            return Ok((Input::built_in(name), Kind::BuiltIn));
+        }
+        if input::script_names().any(|known| known == name) {
+            return Ok((Input::built_in(name), Kind::Script));
+        }
+        let names = Builtin::ALL.iter().map(|builtin| builtin.name).chain(input::script_names());
+        Err(Error::Input(format!(
+            "'{name}' is no file in {}, no built-in workload and no experiment{}",
+            self.folder.display(),
+            did_you_mean(name, names)
+        )))
+    }
+
+    fn scale(&self) -> f64 {
+        self.page.scale.as_ref().map_or(1.0, |scale| *scale.get_ref())
+    }
+
+    /// The study in one line.
+    #[must_use]
+    pub fn describe(runs: &[Run]) -> String {
+        let distinct = |of: fn(&Run) -> &str| runs.iter().map(of).collect::<HashSet<_>>().len() as u64;
+        format!(
+            "{}: {}, {}",
+            counted(runs.len() as u64, "run"),
+            counted(distinct(|run| &run.workload.name), "workload"),
+            counted(distinct(|run| &run.scheduler), "scheduler setting")
+        )
+    }
+}
+
+fn product_of<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {
+    a.iter().flat_map(move |a| b.iter().map(move |b| (a, b)))
+}

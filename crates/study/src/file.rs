@@ -1,0 +1,134 @@
+//! The study file.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use elevator::text::did_you_mean_of;
+use elevator::{Span, Value};
+use evaluation::input::Reading;
+use evaluation::{Error, text_file};
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::description::Identity;
+
+/// A study: what its file contains.
+pub struct Study {
+    pub(crate) page: Page,
+    /// The file's name in errors.
+    pub(crate) name: String,
+    text: String,
+    /// Paths in the file are relative to this folder.
+    pub(crate) folder: PathBuf,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Page {
+    pub(crate) workloads: Spanned<Vec<Spanned<String>>>,
+    pub(crate) schedulers: Spanned<Vec<Spanned<String>>>,
+    #[serde(default)]
+    pub(crate) tunables: BTreeMap<String, Spanned<Tunables>>,
+    pub(crate) drives: Option<Vec<Spanned<String>>>,
+    pub(crate) arrays: Option<Vec<Spanned<String>>>,
+    pub(crate) machine: Option<Spanned<String>>,
+    pub(crate) depths: Option<Spanned<Values>>,
+    pub(crate) identities: Option<Vec<Identity>>,
+    pub(crate) seeds: Option<Spanned<Values>>,
+    pub(crate) nr_requests: Option<Spanned<u32>>,
+    #[serde(default)]
+    pub(crate) open: bool,
+    #[serde(default)]
+    pub(crate) reading: Reading,
+    pub(crate) scale: Option<Spanned<f64>>,
+    pub(crate) at_most: Option<Spanned<String>>,
+    pub(crate) window: Option<Spanned<String>>,
+}
+
+/// Values of a tunable, or tunables of one scheduler.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a value, a list, a range such as \"1..64*2\", or a table of them")]
+pub(crate) enum Tunables {
+    Values(Values),
+    OfScheduler(BTreeMap<String, Values>),
+}
+
+/// `4`, `[1, 4, 16]`, `"1..64*2"` or `["1..4", 8]`.
+#[derive(Clone, Deserialize)]
+#[serde(untagged, expecting = "expected a value, a list, or a range such as \"1..64*2\"")]
+pub(crate) enum Values {
+    One(Scalar),
+    Many(Vec<Scalar>),
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Scalar {
+    Flag(bool),
+    Whole(i64),
+    Number(f64),
+    Text(String),
+}
+
+impl Values {
+    /// As `--sweep` has them.
+    pub(crate) fn text(&self) -> String {
+        let one = |scalar: &Scalar| match scalar {
+            Scalar::Flag(on) => if *on { "on" } else { "off" }.to_owned(),
+            Scalar::Whole(n) => n.to_string(),
+            Scalar::Number(n) => n.to_string(),
+            Scalar::Text(text) => text.clone(),
+        };
+        match self {
+            Self::One(scalar) => one(scalar),
+            Self::Many(all) => all.iter().map(one).collect::<Vec<_>>().join(","),
+        }
+    }
+}
+
+impl Study {
+    /// Reads a study file. Paths in it are relative to its folder.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has an error: with file, line and key.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let text = text_file::read(path, "study")?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        Self::parse(&path.display().to_string(), text, folder.unwrap_or(Path::new(".")))
+    }
+
+    /// Parses the text of a study file; `name` is the file's name in errors.
+    ///
+    /// # Errors
+    /// The text has an error: with name, line and key.
+    pub fn parse(name: &str, text: String, folder: &Path) -> Result<Self, Error> {
+        match toml::from_str(&text) {
+            Ok(page) => Ok(Self { page, name: name.to_owned(), text, folder: folder.to_owned() }),
+            Err(error) => {
+                let at = error.span().map_or(0, |span| span.start);
+                let message = error.message().replace('\n', " ");
+                let hint = did_you_mean_of(error.message());
+                Err(Error::Input(format!("{name}:{}: {message}{hint}", line(&text, at))))
+            }
+        }
+    }
+
+    /// The error for a value at this position.
+    pub(crate) fn wrong(&self, at: usize, key: &str, problem: &str) -> Error {
+        Error::Input(format!("{}:{}: {key}: {problem}", self.name, line(&self.text, at)))
+    }
+
+    /// A length of time above 0.
+    pub(crate) fn time(&self, key: &str, text: Option<&Spanned<String>>) -> Result<Option<u64>, Error> {
+        let Some(text) = text else { return Ok(None) };
+        match Value::Span(Span::ZERO).parse_like(text.get_ref()) {
+            Ok(Value::Span(span)) if span > Span::ZERO => Ok(Some(span.as_nanos())),
+            Ok(_) => Err(self.wrong(text.span().start, key, "expected a length of time above 0")),
+            Err(error) => Err(self.wrong(text.span().start, key, &error.to_string())),
+        }
+    }
+}
+
+fn line(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
+}

@@ -1,0 +1,186 @@
+//! Parquet files of rows, written and read by columns. Arrow is not needed for that, and would double the time to build.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use evaluation::Error;
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::column::reader::ColumnReader;
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::ByteArray;
+use parquet::errors::Result;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{Type as Node, TypePtr};
+
+use crate::table::{Cell, Field, Type};
+
+/// Version of the columns, in each file's metadata.
+const SCHEMA_VERSION: &str = "1";
+
+fn schema(fields: &[Field]) -> Result<TypePtr> {
+    let column = |field: &Field| {
+        let (physical, logical) = match field.kind {
+            Type::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+            Type::Whole => (Physical::INT64, None),
+            Type::Number => (Physical::DOUBLE, None),
+            Type::Flag => (Physical::BOOLEAN, None),
+        };
+        let node = Node::primitive_type_builder(field.name, physical).with_repetition(Repetition::OPTIONAL);
+        node.with_logical_type(logical).build().map(Arc::new)
+    };
+    let columns = fields.iter().map(column).collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(Node::group_type_builder("dwell").with_fields(columns).build()?))
+}
+
+/// Writes rows to a new file and waits until the disk has it.
+pub(crate) fn write(path: &Path, fields: &[Field], rows: &[&Vec<Cell>]) -> std::result::Result<(), Error> {
+    let failed = |error: &dyn std::fmt::Display| Error::Failed(format!("{}: {error}", path.display()));
+    let file = File::create(path).map_err(|error| Error::written(path.display(), &error))?;
+    let mut buffer = std::io::BufWriter::new(file);
+    columns(&mut buffer, fields, rows).map_err(|error| failed(&error))?;
+    let file = buffer.into_inner().map_err(|error| failed(error.error()))?;
+    file.sync_all().map_err(|error| Error::written(path.display(), &error))
+}
+
+fn columns(out: impl Write + Send, fields: &[Field], rows: &[&Vec<Cell>]) -> Result<()> {
+    let version = KeyValue::new("dwell.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    let schema_version = KeyValue::new("dwell.schema_version".to_owned(), SCHEMA_VERSION.to_owned());
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::SNAPPY)
+        .set_created_by(concat!("dwell ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_key_value_metadata(Some(vec![version, schema_version]));
+    let mut writer = SerializedFileWriter::new(out, schema(fields)?, Arc::new(properties.build()))?;
+    let mut group = writer.next_row_group()?;
+    let mut index = 0;
+    while let Some(mut column) = group.next_column()? {
+        let cells = || rows.iter().map(|row| row.get(index).unwrap_or(&Cell::Nothing));
+        let present: Vec<i16> = cells().map(|cell| i16::from(*cell != Cell::Nothing)).collect();
+        match column.untyped() {
+            ColumnWriter::BoolColumnWriter(column) => {
+                let of = |cell: &Cell| if let Cell::Flag(on) = cell { Some(*on) } else { None };
+                column.write_batch(&cells().filter_map(of).collect::<Vec<_>>(), Some(&present), None)?;
+            }
+            ColumnWriter::Int64ColumnWriter(column) => {
+                let of = |cell: &Cell| if let Cell::Whole(n) = cell { Some(*n) } else { None };
+                column.write_batch(&cells().filter_map(of).collect::<Vec<_>>(), Some(&present), None)?;
+            }
+            ColumnWriter::DoubleColumnWriter(column) => {
+                let of = |cell: &Cell| match cell {
+                    Cell::Number(n) => Some(*n),
+                    Cell::Whole(n) => Some(*n as f64),
+                    _ => None,
+                };
+                column.write_batch(&cells().filter_map(of).collect::<Vec<_>>(), Some(&present), None)?;
+            }
+            ColumnWriter::ByteArrayColumnWriter(column) => {
+                let of = |cell: &Cell| match cell {
+                    Cell::Text(text) => Some(ByteArray::from(text.as_bytes().to_vec())),
+                    _ => None,
+                };
+                column.write_batch(&cells().filter_map(of).collect::<Vec<_>>(), Some(&present), None)?;
+            }
+            _ => {}
+        }
+        column.close()?;
+        index += 1;
+    }
+    group.close()?;
+    writer.close()?;
+    Ok(())
+}
+
+/// Reads the columns with these names, in their order; a column that the file does not have is empty.
+pub(crate) fn read(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Cell>>, Error> {
+    let file = File::open(path).map_err(|error| Error::file(path.display(), &error))?;
+    cells(file, names).map_err(|error| {
+        let advice = "remove the file to repeat its runs";
+        Error::Input(format!("{}: no valid Parquet file of a study ({error}); {advice}", path.display()))
+    })
+}
+
+fn cells(file: File, names: &[&str]) -> Result<Vec<Vec<Cell>>> {
+    let reader = SerializedFileReader::new(file)?;
+    let schema = reader.metadata().file_metadata().schema_descr_ptr();
+    let mut all = Vec::new();
+    for group in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(group)?;
+        let count = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+        let from = all.len();
+        all.resize(from + count, vec![Cell::Nothing; names.len()]);
+        for (to, name) in names.iter().enumerate() {
+            let Some(index) = schema.columns().iter().position(|column| column.name() == *name) else {
+                continue;
+            };
+            let column = column(group.get_column_reader(index)?, count)?;
+            for (row, cell) in all[from..].iter_mut().zip(column) {
+                row[to] = cell;
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn column(reader: ColumnReader, count: usize) -> Result<Vec<Cell>> {
+    macro_rules! read {
+        ($reader:expr, $to_cell:expr) => {{
+            let (mut present, mut values) = (Vec::new(), Vec::new());
+            let mut reader = $reader;
+            while present.len() < count {
+                let before = present.len();
+                reader.read_records(count - before, Some(&mut present), None, &mut values)?;
+                if present.len() == before {
+                    break;
+                }
+            }
+            let mut values = values.into_iter().map($to_cell);
+            let cell = |present: &i16| if *present > 0 { values.next() } else { None };
+            present.iter().map(cell).map(|cell| cell.unwrap_or(Cell::Nothing)).collect()
+        }};
+    }
+    Ok(match reader {
+        ColumnReader::BoolColumnReader(reader) => read!(reader, Cell::Flag),
+        ColumnReader::Int64ColumnReader(reader) => read!(reader, Cell::Whole),
+        ColumnReader::DoubleColumnReader(reader) => read!(reader, Cell::Number),
+        ColumnReader::ByteArrayColumnReader(reader) => {
+            read!(reader, |bytes: ByteArray| Cell::Text(String::from_utf8_lossy(bytes.data()).into_owned()))
+        }
+        _ => Vec::new(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::RUNS;
+
+    #[test]
+    fn rows_survive_a_file() {
+        let path = std::env::temp_dir().join(format!("dwell-parquet-{}", std::process::id()));
+        let value = |field: &Field, n: i64| match field.kind {
+            Type::Text => Cell::Text(format!("{} ü {n}", field.name)),
+            Type::Whole => Cell::Whole(n - 1),
+            Type::Number => Cell::Number(n as f64 / 3.0),
+            Type::Flag => Cell::Flag(n % 2 == 0),
+        };
+        let row = |n: i64| -> Vec<Cell> {
+            let cells = RUNS.iter().zip(0..);
+            cells.map(|(field, c)| if (c + n) % 5 == 0 { Cell::Nothing } else { value(field, n) }).collect()
+        };
+        let rows: Vec<Vec<Cell>> = (0..100).map(row).collect();
+        write(&path, RUNS, &rows.iter().collect::<Vec<_>>()).unwrap();
+        let names: Vec<&str> = RUNS.iter().map(|field| field.name).collect();
+        assert_eq!(read(&path, &names).unwrap(), rows);
+        assert_eq!(read(&path, &["no such column"]).unwrap()[99], [Cell::Nothing]);
+        let bytes = std::fs::read(&path).unwrap();
+        for length in [0, 4, bytes.len() / 2, bytes.len() - 1] {
+            std::fs::write(&path, &bytes[..length]).unwrap();
+            assert!(matches!(read(&path, &names), Err(Error::Input(_))), "{length} bytes");
+        }
+        std::fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,435 @@
+//! Regret of each scheduler setting over the cells of a study, and Pareto fronts of throughput against latency.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+
+use evaluation::Error;
+use evaluation::report::chart::{Chart, Mark, colour};
+use evaluation::report::format::{number, percent, time};
+use evaluation::report::page::Page;
+
+use crate::description::Run;
+use crate::store::Store;
+use crate::table::Cell;
+
+/// The result of a run, as far as the summary needs it.
+#[derive(Clone, Debug)]
+struct Result {
+    scheduler: String,
+    cell: String,
+    failure: bool,
+    cut: bool,
+    by_time: bool,
+    elapsed_ns: f64,
+    mb_per_s: f64,
+    mean_ns: Option<f64>,
+    p99_ns: Option<f64>,
+    /// Transactions or bytes of a script's programs.
+    work: Option<f64>,
+}
+
+/// A scheduler with its tunables, over all cells.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scheduler {
+    /// Its name with tunables.
+    pub name: String,
+    /// Cells with a result.
+    pub cells: usize,
+    /// Mean regret: the share by which a cell takes longer than under the best scheduler of the cell.
+    pub mean_regret: f64,
+    /// Cells with a regret of at most 3%.
+    pub within_3_percent: usize,
+    /// Greatest regret.
+    pub worst_regret: f64,
+    /// Its cell.
+    pub worst_cell: String,
+    /// Geometric mean of throughput over the best throughput of the cell; at most 1.
+    pub throughput: f64,
+    /// Geometric mean of the 99th percentile of latency over the least one of the cell; at least 1.
+    pub p99: f64,
+    /// No other scheduler has both a higher throughput and a lower latency by these means.
+    pub on_front: bool,
+    /// Cells in which it is on the front.
+    pub fronts: usize,
+    /// Runs without a result.
+    pub failures: usize,
+}
+
+/// The Pareto front of a cell: schedulers for which no other one has both a higher throughput and a lower 99th percentile.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Front {
+    /// The cell.
+    pub cell: String,
+    /// Scheduler, throughput in 10^6 bytes per second, 99th percentile of latency in nanoseconds; highest throughput first.
+    pub points: Vec<(String, f64, f64)>,
+}
+
+/// The summary of a study.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Summary {
+    /// Schedulers, least mean regret first.
+    pub schedulers: Vec<Scheduler>,
+    /// Fronts, in the order of the cells.
+    pub fronts: Vec<Front>,
+}
+
+/// Columns of the summary.
+const COLUMNS: [&str; 11] = [
+    "run",
+    "failure",
+    "cut",
+    "by_time",
+    "elapsed_ns",
+    "mb_per_s",
+    "mean_ns",
+    "p99_ns",
+    "transactions",
+    "work_bytes",
+    "kind",
+];
+
+impl Summary {
+    /// The summary of these runs, as far as the store has them.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn of(runs: &[Run], store: &Store) -> std::result::Result<Self, Error> {
+        let by_id: HashMap<&str, &Run> = runs.iter().map(|run| (run.id.as_str(), run)).collect();
+        let mut found: HashMap<&str, Result> = HashMap::new();
+        for cells in store.read_runs(&COLUMNS)? {
+            let [id, failure, cut, by_time, elapsed, rate, mean, p99, transactions, work, _] = &cells[..]
+            else {
+                continue;
+            };
+            let Cell::Text(id) = id else { continue };
+            let Some(run) = by_id.get(id.as_str()) else { continue };
+            let result = Result {
+                scheduler: run.scheduler.clone(),
+                cell: run.cell(),
+                failure: *failure != Cell::Nothing,
+                cut: *cut == Cell::Flag(true),
+                by_time: *by_time == Cell::Flag(true),
+                elapsed_ns: value(elapsed).unwrap_or(0.0),
+                mb_per_s: value(rate).unwrap_or(0.0),
+                mean_ns: value(mean),
+                p99_ns: value(p99),
+                work: value(transactions).or_else(|| value(work)),
+            };
+            found.insert(&run.id, result);
+        }
+        Ok(Self::new(runs.iter().filter_map(|run| found.remove(run.id.as_str())).collect()))
+    }
+
+    fn new(results: Vec<Result>) -> Self {
+        let (mut order, mut cells): (Vec<String>, HashMap<String, Vec<Result>>) = Default::default();
+        let mut failures: BTreeMap<String, usize> = BTreeMap::new();
+        for result in results {
+            if result.failure {
+                *failures.entry(result.scheduler).or_default() += 1;
+                continue;
+            }
+            let of_cell = cells.entry(result.cell.clone()).or_default();
+            if of_cell.is_empty() {
+                order.push(result.cell.clone());
+            }
+            of_cell.push(result);
+        }
+        let mut schedulers: Vec<Totals> = Vec::new();
+        let mut index: HashMap<String, usize> = HashMap::new();
+        let mut fronts = Vec::new();
+        for cell in order {
+            let results = &cells[&cell];
+            let front = front_of(results);
+            let measures = measures(results);
+            let best = measures.iter().copied().filter(|m| *m > 0.0).fold(f64::INFINITY, f64::min);
+            let rate = results.iter().map(|result| result.mb_per_s).fold(0.0, f64::max);
+            let least = results.iter().filter_map(|result| result.p99_ns).fold(f64::INFINITY, f64::min);
+            for (n, (result, measure)) in results.iter().zip(measures).enumerate() {
+                let at = *index.entry(result.scheduler.clone()).or_insert_with(|| {
+                    schedulers.push(Totals { name: result.scheduler.clone(), ..Totals::default() });
+                    schedulers.len() - 1
+                });
+                let regret =
+                    if best.is_finite() && measure.is_finite() { measure / best - 1.0 } else { f64::NAN };
+                let p99 = result.p99_ns.map(|p99| p99.max(1.0) / least.max(1.0));
+                schedulers[at].add(
+                    &cell,
+                    regret,
+                    (rate > 0.0).then(|| result.mb_per_s / rate),
+                    p99,
+                    front.contains(&n),
+                );
+            }
+            let mut points: Vec<_> = front
+                .iter()
+                .filter_map(|&n| {
+                    Some((results[n].scheduler.clone(), results[n].mb_per_s, results[n].p99_ns?))
+                })
+                .collect();
+            points.sort_by(|a, b| b.1.total_cmp(&a.1));
+            fronts.push(Front { cell, points });
+        }
+        for name in failures.keys() {
+            if !index.contains_key(name) {
+                schedulers.push(Totals { name: name.clone(), ..Totals::default() });
+            }
+        }
+        let mut all: Vec<Scheduler> = schedulers
+            .into_iter()
+            .map(|totals| {
+                let failures = failures.get(&totals.name).copied().unwrap_or(0);
+                totals.finish(failures)
+            })
+            .collect();
+        let points: Vec<_> = all.iter().map(|one| (one.throughput, one.p99)).collect();
+        for (one, point) in all.iter_mut().zip(&points) {
+            one.on_front = one.cells > 0 && !points.iter().any(|other| dominates(*other, *point));
+        }
+        all.sort_by(|a, b| (a.cells == 0).cmp(&(b.cells == 0)).then(a.mean_regret.total_cmp(&b.mean_regret)));
+        Self { schedulers: all, fronts }
+    }
+}
+
+fn value(cell: &Cell) -> Option<f64> {
+    match cell {
+        Cell::Whole(n) => Some(*n as f64),
+        Cell::Number(n) => Some(*n),
+        _ => None,
+    }
+}
+
+/// What each run of a cell is judged by, less is better: mean latency if the requests arrive at given times, time per work of programs that run
+/// for a given time, time per byte if a run was stopped early, otherwise time.
+fn measures(results: &[Result]) -> Vec<f64> {
+    let by_time = results.iter().any(|result| result.by_time);
+    let has_work = results.iter().all(|result| result.work.is_some_and(|work| work > 0.0));
+    let cut = results.iter().any(|result| result.cut);
+    let one = |result: &Result| match () {
+        () if has_work && (by_time || cut) => result.elapsed_ns / result.work.unwrap_or(1.0),
+        () if by_time => result.mean_ns.unwrap_or(f64::INFINITY),
+        () if cut => 1.0 / result.mb_per_s,
+        () => result.elapsed_ns,
+    };
+    results.iter().map(one).collect()
+}
+
+/// Whether the first point has at least the throughput and at most the latency of the second, and is better in one of them.
+fn dominates(a: (f64, f64), b: (f64, f64)) -> bool {
+    a.0 >= b.0 && a.1 <= b.1 && (a.0 > b.0 || a.1 < b.1)
+}
+
+/// Indices of the results on the front.
+fn front_of(results: &[Result]) -> Vec<usize> {
+    let point = |result: &Result| Some((result.mb_per_s, result.p99_ns?));
+    let points: Vec<_> = results.iter().map(point).collect();
+    let is_on = |of: &(f64, f64)| !points.iter().flatten().any(|other| dominates(*other, *of));
+    (0..results.len()).filter(|&n| points[n].as_ref().is_some_and(is_on)).collect()
+}
+
+#[derive(Default)]
+struct Totals {
+    name: String,
+    cells: usize,
+    regrets: f64,
+    within: usize,
+    worst: f64,
+    worst_cell: String,
+    throughput: (f64, usize),
+    p99: (f64, usize),
+    fronts: usize,
+}
+
+impl Totals {
+    fn add(&mut self, cell: &str, regret: f64, throughput: Option<f64>, p99: Option<f64>, on_front: bool) {
+        let log = |sum: &mut (f64, usize), ratio: Option<f64>| {
+            if let Some(ratio) = ratio.filter(|ratio| *ratio > 0.0) {
+                *sum = (sum.0 + ratio.ln(), sum.1 + 1);
+            }
+        };
+        log(&mut self.throughput, throughput);
+        log(&mut self.p99, p99);
+        self.fronts += usize::from(on_front);
+        if regret.is_nan() {
+            return;
+        }
+        self.cells += 1;
+        self.regrets += regret;
+        self.within += usize::from(regret <= 0.03);
+        if self.worst_cell.is_empty() || regret > self.worst {
+            (self.worst, self.worst_cell) = (regret, cell.to_owned());
+        }
+    }
+
+    fn finish(self, failures: usize) -> Scheduler {
+        let mean =
+            |(sum, count): (f64, usize)| if count == 0 { f64::NAN } else { (sum / count as f64).exp() };
+        Scheduler {
+            cells: self.cells,
+            mean_regret: if self.cells == 0 { f64::NAN } else { self.regrets / self.cells as f64 },
+            within_3_percent: self.within,
+            worst_regret: self.worst,
+            worst_cell: self.worst_cell,
+            throughput: mean(self.throughput),
+            p99: mean(self.p99),
+            on_front: false,
+            fronts: self.fronts,
+            failures,
+            name: self.name,
+        }
+    }
+}
+
+/// Headings of the table of schedulers.
+const HEADS: [&str; 9] = [
+    "scheduler",
+    "mean regret",
+    "within 3%",
+    "worst regret",
+    "throughput",
+    "p99",
+    "front",
+    "failures",
+    "worst cell",
+];
+
+/// The meaning of the headings.
+const LEGEND: &str = "mean regret: the share by which a cell takes longer than under the best scheduler of the cell. throughput, p99: geometric means \
+     over the cells, relative to the best of each. front: cells in which no other scheduler has both a higher throughput and a lower 99th percentile; \
+     * marks those on the front of the means.";
+
+impl Summary {
+    /// The rows of the table of schedulers.
+    fn rows(&self) -> Vec<[String; 9]> {
+        let share = |share: f64| if share.is_finite() { percent(share) } else { "-".to_owned() };
+        let row = |one: &Scheduler| {
+            [
+                one.name.clone(),
+                share(one.mean_regret),
+                format!("{} of {}", one.within_3_percent, one.cells),
+                if one.cells == 0 { "-".to_owned() } else { share(one.worst_regret) },
+                share(one.throughput),
+                if one.p99.is_finite() { format!("x{}", number(one.p99)) } else { "-".to_owned() },
+                format!("{}{}", one.fronts, if one.on_front { "*" } else { "" }),
+                one.failures.to_string(),
+                one.worst_cell.clone(),
+            ]
+        };
+        self.schedulers.iter().map(row).collect()
+    }
+
+    /// Headings and rows, for a table in text.
+    #[must_use]
+    pub fn table(&self) -> (Vec<&'static str>, Vec<Vec<String>>) {
+        (HEADS.to_vec(), self.rows().into_iter().map(Vec::from).collect())
+    }
+
+    /// The meaning of the columns.
+    #[must_use]
+    pub const fn legend() -> &'static str {
+        LEGEND
+    }
+
+    /// The report in Markdown.
+    #[must_use]
+    pub fn markdown(&self, title: &str) -> String {
+        let mut text = format!("# {title}\n\n| {} |\n|{}\n", HEADS.join(" | "), "---|".repeat(HEADS.len()));
+        for row in self.rows() {
+            let _ = writeln!(text, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
+        }
+        let _ = write!(text, "\n{LEGEND}\n");
+        for front in &self.fronts {
+            let _ = write!(text, "\n## {}\n\n| scheduler | MB/s | p99 |\n|---|---|---|\n", front.cell);
+            for (name, rate, p99) in &front.points {
+                let _ = writeln!(text, "| {name} | {} | {} |", number(*rate), time(*p99 as u64));
+            }
+        }
+        text
+    }
+
+    /// The report as a HTML page that works offline.
+    #[must_use]
+    pub fn html(&self, title: &str) -> String {
+        let mut page = Page::new(title);
+        let heads: Vec<String> = HEADS.iter().map(ToString::to_string).collect();
+        page.table(&heads, self.rows().into_iter().map(|row| ("", row.to_vec())));
+        page.note(LEGEND);
+        let mut chart =
+            Chart::new("p99 over the least of the cell (geometric mean)", "throughput, % of the best", 360)
+                .log_x();
+        for (n, one) in self.schedulers.iter().enumerate().filter(|(_, one)| one.p99.is_finite()) {
+            chart.add(&one.name, colour(n), Mark::Dots, vec![(one.p99, one.throughput * 100.0)]);
+        }
+        page.chart(&chart);
+        for front in self.fronts.iter().filter(|front| !front.points.is_empty()) {
+            page.write(format_args!("<h2>{}</h2>", evaluation::report::page::escape(&front.cell)));
+            let heads = ["scheduler", "MB/s", "p99"].map(str::to_owned);
+            let rows = front
+                .points
+                .iter()
+                .map(|(name, rate, p99)| ("", vec![name.clone(), number(*rate), time(*p99 as u64)]));
+            page.table(&heads, rows);
+        }
+        page.end("")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(scheduler: &str, cell: &str, elapsed_ns: f64, mb_per_s: f64, p99_ns: f64) -> Result {
+        Result {
+            scheduler: scheduler.to_owned(),
+            cell: cell.to_owned(),
+            failure: false,
+            cut: false,
+            by_time: false,
+            elapsed_ns,
+            mb_per_s,
+            mean_ns: Some(p99_ns / 2.0),
+            p99_ns: Some(p99_ns),
+            work: None,
+        }
+    }
+
+    #[test]
+    fn regret_is_relative_to_the_best_of_each_cell() {
+        let summary = Summary::new(vec![
+            result("a", "x", 100.0, 10.0, 5.0),
+            result("b", "x", 150.0, 6.0, 1.0),
+            result("a", "y", 300.0, 10.0, 5.0),
+            result("b", "y", 200.0, 15.0, 4.0),
+        ]);
+        let [a, b] = &summary.schedulers[..] else { panic!("{summary:?}") };
+        assert_eq!((a.name.as_str(), b.name.as_str()), ("a", "b"));
+        assert!((a.mean_regret - 0.25).abs() < 1e-9 && (b.mean_regret - 0.25).abs() < 1e-9);
+        assert_eq!((a.worst_cell.as_str(), b.worst_cell.as_str()), ("y", "x"));
+        assert_eq!((a.fronts, b.fronts, a.within_3_percent), (1, 2, 1));
+        let names =
+            |n: usize| summary.fronts[n].points.iter().map(|point| point.0.as_str()).collect::<Vec<_>>();
+        assert_eq!((names(0), names(1)), (vec!["a", "b"], vec!["b"]));
+    }
+
+    #[test]
+    fn a_replay_by_time_stamps_is_judged_by_latency_and_a_cut_run_by_throughput() {
+        let by_time = |of: Result| Result { by_time: true, ..of };
+        let mut summary = Summary::new(vec![
+            by_time(result("a", "x", 100.0, 10.0, 5.0)),
+            by_time(result("b", "x", 99.0, 10.0, 10.0)),
+        ]);
+        assert_eq!(summary.schedulers[0].name, "a");
+        assert!((summary.schedulers[1].mean_regret - 1.0).abs() < 1e-9);
+        let cut = Result { cut: true, ..result("a", "x", 100.0, 20.0, 5.0) };
+        summary = Summary::new(vec![cut, result("b", "x", 99.0, 10.0, 10.0)]);
+        assert_eq!(summary.schedulers[0].name, "a");
+    }
+
+    #[test]
+    fn failed_runs_are_counted() {
+        let failed = Result { failure: true, ..result("b", "x", 0.0, 0.0, 0.0) };
+        let summary = Summary::new(vec![result("a", "x", 1.0, 1.0, 1.0), failed]);
+        assert_eq!(summary.schedulers[1].failures, 1);
+        assert!(summary.markdown("t").contains("| b | - | 0 of 0 | - |"), "{}", summary.markdown("t"));
+        assert!(summary.html("t").contains("</html>"));
+    }
+}

@@ -1,0 +1,243 @@
+//! Studies from the file to the folder of results.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use schedulers::registry::Catalogue;
+use study::{Executor, Run, Store, Study, Summary, drive};
+
+/// A folder that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("dwell-study-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const STUDY: &str = r#"
+workloads = ["*.ascii", "par-read{processes=2}"]
+schedulers = ["deadline", "noop"]
+depths = [1, 4]
+seeds = "1..2"
+at_most = "100ms"
+window = "20ms"
+
+[tunables.deadline]
+fifo_batch = "1..16*4"
+"#;
+
+/// 12 requests with time stamps, twice.
+fn study(folder: &Folder, text: &str) -> Result<Vec<Run>, String> {
+    for (name, stride) in [("a.ascii", 8), ("b.ascii", 80_000)] {
+        let line = |n: u32| format!("{}.0 0 {} 8 {}\n", n, u64::from(n * 7 % 12) * stride, n % 2);
+        fs::write(folder.0.join(name), (0..12).map(line).collect::<String>()).unwrap();
+    }
+    let study = Study::parse("s.toml", text.to_owned(), &folder.0).map_err(|error| error.to_string())?;
+    study.runs(Catalogue::default()).map_err(|error| error.to_string())
+}
+
+/// Names and contents of all files of results.
+fn files(of: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for folder in ["runs", "processes", "windows", "pending"] {
+        for entry in fs::read_dir(of.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let name = format!("{folder}/{}", path.file_name().unwrap().to_string_lossy());
+            files.insert(name, fs::read(path).unwrap());
+        }
+    }
+    files
+}
+
+fn execute(runs: &[Run], out: &Path, threads: usize) -> usize {
+    let store = Store::open(out).unwrap();
+    let ended = drive(runs, &Executor::new(Catalogue::default()), &store, threads, &|_| ()).unwrap();
+    assert!(ended.errors.is_empty(), "{:?}", ended.errors);
+    assert_eq!(ended.executed + ended.skipped, runs.len());
+    ended.executed
+}
+
+#[test]
+fn results_do_not_depend_on_threads_or_interruptions() {
+    let folder = Folder::new();
+    let runs = study(&folder, STUDY).unwrap();
+    // Three workloads, two depths, two seeds, three settings of deadline and noop.
+    assert_eq!(runs.len(), 3 * 2 * 2 * 4);
+    let (one, two, resumed) = (folder.0.join("1"), folder.0.join("2"), folder.0.join("3"));
+    assert_eq!(execute(&runs, &one, 1), runs.len());
+    assert_eq!(execute(&runs, &two, 2), runs.len());
+    let expected = files(&one);
+    assert!(expected.keys().all(|name| !name.starts_with("pending")), "{:?}", expected.keys());
+    assert_eq!(expected.keys().filter(|name| name.starts_with("windows/")).count(), 1);
+    assert!(expected == files(&two), "two threads");
+
+    // As a killed process leaves it: some runs are pending, one of them is half written, and a part has no runs.
+    {
+        let store = Store::open(&resumed).unwrap();
+        let executor = Executor::new(Catalogue::default());
+        for run in runs.iter().step_by(3) {
+            store.keep(&executor.execute(run).unwrap()).unwrap();
+        }
+    }
+    let pending = resumed.join("pending");
+    let whole = fs::read(pending.join(format!("{}.json", runs[0].id))).unwrap();
+    fs::write(pending.join(format!("{}.json", runs[0].id)), &whole[..whole.len() / 2]).unwrap();
+    fs::write(pending.join(format!("{}.tmp", runs[1].id)), &whole[..whole.len() / 2]).unwrap();
+    fs::write(resumed.join("windows/part-0000000000000000.parquet"), b"PAR1").unwrap();
+    fs::write(resumed.join("runs/part-0000000000000000.tmp"), b"PAR1").unwrap();
+    assert_eq!(execute(&runs, &resumed, 2), runs.len() - runs.len().div_ceil(3) + 1);
+    assert!(expected == files(&resumed), "resumed");
+    assert_eq!(execute(&runs, &resumed, 2), 0, "complete runs are not repeated");
+}
+
+#[test]
+fn a_larger_study_executes_only_the_new_runs() {
+    let folder = Folder::new();
+    let out = folder.0.join("out");
+    let few = study(&folder, &STUDY.replace("[1, 4]", "[4]")).unwrap();
+    let all = study(&folder, STUDY).unwrap();
+    assert_eq!(execute(&few, &out, 2), few.len());
+    assert_eq!(execute(&all, &out, 2), all.len() - few.len());
+    let summary = Summary::of(&all, &Store::open(&out).unwrap()).unwrap();
+    assert_eq!(summary.schedulers.len(), 4);
+    assert_eq!(summary.fronts.len(), all.len() / 4);
+    assert!(summary.schedulers.iter().all(|one| one.failures == 0 && one.cells == all.len() / 4));
+    let best = summary.schedulers.first().unwrap();
+    assert!(best.mean_regret <= summary.schedulers.last().unwrap().mean_regret);
+}
+
+#[test]
+fn a_changed_input_is_another_run() {
+    let folder = Folder::new();
+    let before = study(&folder, STUDY).unwrap();
+    let text = "0.0 0 8 8 1\n1.0 0 80 8 1\n";
+    fs::write(folder.0.join("a.ascii"), text).unwrap();
+    let study = Study::parse("s.toml", STUDY.to_owned(), &folder.0).unwrap();
+    let after = study.runs(Catalogue::default()).unwrap();
+    let changed = before.iter().zip(&after).filter(|(before, after)| before.id != after.id);
+    assert_eq!(changed.map(|(_, after)| after.workload.name.as_str()).collect::<Vec<_>>(), ["a.ascii"; 16]);
+}
+
+#[test]
+fn a_folder_has_one_writer() {
+    let folder = Folder::new();
+    let store = Store::open(&folder.0).unwrap();
+    let error = Store::open(&folder.0).err().unwrap().to_string();
+    assert!(error.contains("another process writes this study"), "{error}");
+    drop(store);
+    assert!(Store::open(&folder.0).is_ok());
+}
+
+#[test]
+fn a_damaged_part_is_reported_with_its_name() {
+    let folder = Folder::new();
+    drop(Store::open(&folder.0).unwrap());
+    fs::write(folder.0.join("runs/part-1.parquet"), b"PAR1 no PAR1").unwrap();
+    let error = Store::open(&folder.0).err().unwrap().to_string();
+    assert!(error.contains("part-1.parquet: no valid Parquet file of a study"), "{error}");
+}
+
+#[test]
+fn errors_have_file_line_and_key() {
+    let folder = Folder::new();
+    for (from, to, expected) in [
+        ("depths = [1, 4]", "dephts = [1, 4]", "s.toml:4: unknown field `dephts`"),
+        ("depths = [1, 4]", "depths = [0]", "s.toml:4: depths: 0 is not within 1 and 65536"),
+        ("depths = [1, 4]", "depths = \"4..1\"", "s.toml:4: depths: '4..1': the range ends before its start"),
+        ("depths = [1, 4]", "depths = {}", "s.toml:4: expected a value, a list, or a range"),
+        ("depths = [1, 4]", "scale = 2.0", "s.toml:4: scale: a scale is above 0 and at most 1"),
+        ("depths = [1, 4]", "nr_requests = 0", "s.toml:4: nr_requests: the limit is at least 1"),
+        ("depths = [1, 4]", "drives = [\"wd5000ak\"]", "s.toml:4: drives: "),
+        ("depths = [1, 4]", "arrays = [\"raid7:2\"]", "s.toml:4: arrays: "),
+        ("depths = [1, 4]", "identities = [\"shwon\"]", "s.toml:4: unknown variant `shwon`"),
+        ("depths = [1, 4]", "reading = { format = \"x\" }", "s.toml: reading: 'x' is no format that is read"),
+        ("\"1..2\"", "0", "s.toml:5: seeds: 0 is not within 1 and"),
+        ("\"100ms\"", "\"0s\"", "s.toml:6: at_most: expected a length of time above 0"),
+        ("\"100ms\"", "\"soon\"", "s.toml:6: at_most: "),
+        ("\"*.ascii\"", "\"*.csv\"", "s.toml:2: workloads: no file matches '*.csv'"),
+        ("\"*.ascii\"", "\"par-raed\"", "did you mean 'par-read'?"),
+        (
+            "\"*.ascii\"",
+            "\"par-read{thnk=3}\"",
+            "s.toml:2: workloads: workload par-read: unknown setting 'thnk'",
+        ),
+        ("\"*.ascii\", \"par-read{processes=2}\"", "", "s.toml:2: workloads: there is none"),
+        ("\"deadline\", \"noop\"", "\"dedline\"", "s.toml:3: schedulers: no scheduler is called 'dedline'"),
+        ("\"deadline\", \"noop\"", "", "s.toml:3: schedulers: there is none"),
+        (
+            "tunables.deadline",
+            "tunables.dedline",
+            "tunables.dedline: 'dedline' is not in schedulers; did you mean",
+        ),
+        ("fifo_batch", "fifo_bach", "has the tunable 'fifo_bach'; did you mean 'fifo_batch'?"),
+        ("\"1..16*4\"", "\"x\"", "tunables.deadline: fifo_batch: expected a whole number, found 'x'"),
+        ("schedulers = ", "schedulers ", "s.toml:3: "),
+    ] {
+        assert!(STUDY.contains(from), "{from}");
+        let error = study(&folder, &STUDY.replacen(from, to, 1)).err();
+        let error = error.unwrap_or_else(|| panic!("{to} is accepted"));
+        assert!(error.contains(expected) && !error.contains('\n'), "{to}: {error}");
+    }
+}
+
+#[test]
+fn damaged_study_files_are_errors() {
+    let folder = Folder::new();
+    let mut random = elevator::Random::new(7);
+    for _ in 0..2_000 {
+        let mut text = STUDY.as_bytes().to_vec();
+        for _ in 0..=random.below(3) {
+            if text.is_empty() {
+                break;
+            }
+            let at = random.below(text.len() as u64) as usize;
+            match random.below(3) {
+                0 => drop(text.remove(at)),
+                1 => text[at] = random.below(128) as u8,
+                _ => text.truncate(at + 1),
+            }
+        }
+        let text = String::from_utf8_lossy(&text).into_owned();
+        if let Ok(study) = Study::parse("s.toml", text, &folder.0) {
+            let _ = study.runs(Catalogue::default());
+        }
+    }
+}
+
+#[test]
+fn the_page_has_every_column() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/study.md");
+    let text = fs::read_to_string(&page).unwrap();
+    let (begin, end) = ("--test study -->\n", "<!-- end of columns -->");
+    let from = text.find(begin).unwrap() + begin.len();
+    let to = text.find(end).unwrap();
+    let mut tables = String::new();
+    for (name, fields) in
+        [("runs", study::RUNS), ("processes", study::PROCESSES), ("windows", study::WINDOWS)]
+    {
+        tables += &format!("\n### {name}\n\n| column | type | content |\n|---|---|---|\n");
+        for field in fields {
+            let kind = format!("{:?}", field.kind).to_lowercase();
+            tables += &format!("| `{}` | {kind} | {} |\n", field.name, field.about);
+        }
+    }
+    tables += "\n";
+    if std::env::var_os("DWELL_BLESS").is_some() {
+        fs::write(&page, format!("{}{tables}{}", &text[..from], &text[to..])).unwrap();
+    } else {
+        assert_eq!(&text[from..to], tables, "DWELL_BLESS=1 writes the tables");
+    }
+}

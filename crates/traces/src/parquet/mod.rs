@@ -1,0 +1,39 @@
+//! Parquet files of requests. [`format::parquet`](crate::format::parquet) has the columns.
+
+mod reader;
+pub(crate) mod writer;
+
+pub(crate) use reader::source;
+
+use elevator::{Flags, Op, Priority, PriorityClass};
+
+/// Bits of the column `flags`.
+fn flag_bits(flags: Flags) -> i32 {
+    let Flags { sync, meta, ahead, fua, preflush } = flags;
+    let bit = |on: bool, bit: u32| i32::from(on) << bit;
+    bit(sync, 0) | bit(meta, 1) | bit(ahead, 2) | bit(fua, 3) | bit(preflush, 4)
+}
+
+fn flags(bits: i64) -> Flags {
+    let bit = |bit: u32| bits >> bit & 1 == 1;
+    Flags { sync: bit(0), meta: bit(1), ahead: bit(2), fua: bit(3), preflush: bit(4) }
+}
+
+const OPS: [Op; 4] = [Op::Read, Op::Write, Op::Discard, Op::Flush];
+
+fn op_number(op: Op) -> i32 {
+    OPS.iter().zip(0..).find(|(known, _)| **known == op).map_or(0, |(_, number)| number)
+}
+
+const CLASSES: [PriorityClass; 3] = [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle];
+
+fn priority_number(priority: Priority) -> i32 {
+    let class = CLASSES.iter().zip(1..).find(|(class, _)| **class == priority.class);
+    class.map_or(2, |(_, number)| number) * 8192 + i32::from(priority.level)
+}
+
+fn priority(number: i64) -> Option<Priority> {
+    let class = CLASSES.get(usize::try_from(number / 8192).ok()?.checked_sub(1)?)?;
+    let level = u8::try_from(number % 8192).ok().filter(|level| *level <= 7)?;
+    Some(Priority { class: *class, level })
+}

@@ -1,0 +1,376 @@
+//! Reads a Parquet file batch by batch.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use elevator::Time;
+use parquet::column::reader::ColumnReader;
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
+use parquet::file::statistics::Statistics;
+
+use super::{OPS, flags, priority};
+use crate::context::{Context, Source};
+use crate::error::{Error, ErrorKind, Position};
+use crate::format::dwell::device_key;
+use crate::options::{DeviceChoice, TimeUnit};
+use crate::record::{DeviceId, Record};
+use crate::scan::FieldError;
+use crate::skips::Oddity;
+
+/// Rows of a batch, of all open devices together.
+const BATCH_ROWS: usize = 1 << 17;
+/// Rows of a batch of one device.
+const DEVICE_ROWS: std::ops::Range<usize> = 256..16_384;
+
+/// The columns, in the order of [`Batch::columns`].
+const NUMBERS: [&str; 8] = ["at_ns", "latency_ns", "op", "offset", "bytes", "flags", "priority", "process"];
+const REQUIRED: [&str; 4] = ["at_ns", "op", "offset", "bytes"];
+
+/// The name of the only device of a file without the column.
+const ONLY_DEVICE: &str = "0";
+
+/// A source of the file's records.
+pub(crate) fn source<R: ChunkReader + 'static>(
+    file: R,
+    context: &mut Context,
+) -> Result<Box<dyn Source>, Error> {
+    context.settle_unit(TimeUnit::Nanoseconds, None);
+    context.place = Position::Row(0);
+    let reader = guarded(context, || SerializedFileReader::new(file))?;
+    let schema = reader.metadata().file_metadata().schema_descr_ptr();
+    let position = |name: &str| schema.columns().iter().position(|column| column.path().string() == name);
+    for name in REQUIRED {
+        if position(name).is_none() {
+            let problem = format!("the Parquet file has no column '{name}'");
+            let advice = "docs/traces.md describes the columns of recordings";
+            return Err(context.error(ErrorKind::Format, problem).advice(advice));
+        }
+    }
+    for column in schema.columns() {
+        if column.max_rep_level() > 0 {
+            let problem = format!("column '{}' has lists", column.path());
+            return Err(context.error(ErrorKind::Format, problem).advice("recordings have plain columns"));
+        }
+    }
+    let columns = Columns {
+        numbers: NUMBERS.map(&position),
+        device: position("device"),
+        name: position("process_name"),
+    };
+    let mut file = File { reader, columns, cursors: Vec::new(), order: Vec::new() };
+    file.plan(context)?;
+    Ok(Box::new(file))
+}
+
+fn damaged(context: &Context, error: &ParquetError) -> Error {
+    let problem = format!("the Parquet file is damaged: {error}");
+    context.error(ErrorKind::Format, problem).at(context.place).advice("check that it was written to its end")
+}
+
+/// Calls the decoder, which panics on some damaged files: for example if a page refers to a dictionary that is missing.
+fn guarded<T>(context: &Context, work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Error> {
+    let decoded = catch_unwind(AssertUnwindSafe(work));
+    let decoded = decoded.unwrap_or_else(|_| Err(ParquetError::General("a page is invalid".to_owned())));
+    decoded.map_err(|error| damaged(context, &error))
+}
+
+/// Positions of the columns in the file.
+struct Columns {
+    numbers: [Option<usize>; 8],
+    device: Option<usize>,
+    name: Option<usize>,
+}
+
+struct File<R: ChunkReader> {
+    reader: SerializedFileReader<R>,
+    columns: Columns,
+    cursors: Vec<Cursor>,
+    /// Cursors with a row, the earliest last.
+    order: Vec<(u64, usize)>,
+}
+
+/// The row groups of a device, or groups of several devices.
+struct Cursor {
+    /// Row groups to come, with the device if the group has only one, and the number of rows before it in the file.
+    groups: VecDeque<(usize, Option<DeviceId>, u64)>,
+    open: Option<Open>,
+    batch: Batch,
+    rows: usize,
+}
+
+/// A row group in progress.
+struct Open {
+    numbers: [Option<ColumnReader>; 8],
+    device: Result<DeviceId, ColumnReader>,
+    name: Option<ColumnReader>,
+    left: usize,
+    passed: u64,
+}
+
+/// Decoded rows.
+#[derive(Default)]
+struct Batch {
+    columns: [Values<i64>; 8],
+    devices: Values<ByteArray>,
+    names: Values<ByteArray>,
+    device: Option<DeviceId>,
+    at: usize,
+    rows: usize,
+    /// Rows of the file before the batch.
+    passed: u64,
+}
+
+/// Values of a column; `present` is empty if all are.
+#[derive(Default)]
+struct Values<T> {
+    values: Vec<Option<T>>,
+}
+
+impl<T: Clone> Values<T> {
+    fn get(&self, at: usize) -> Option<T> {
+        self.values.get(at).cloned().flatten()
+    }
+}
+
+impl<R: ChunkReader + 'static> File<R> {
+    /// Sorts the row groups by device.
+    fn plan(&mut self, context: &mut Context) -> Result<(), Error> {
+        let mut by_device: Vec<VecDeque<(usize, Option<DeviceId>, u64)>> = Vec::new();
+        let mut mixed = VecDeque::new();
+        let mut passed = 0;
+        for group in 0..self.reader.num_row_groups() {
+            let metadata = self.reader.metadata().row_group(group);
+            let rows = u64::try_from(metadata.num_rows()).unwrap_or(0);
+            match self.device_of(metadata) {
+                Some(name) => {
+                    let id = device(context, &name)?;
+                    let index = id.0 as usize;
+                    if by_device.len() <= index {
+                        by_device.resize_with(index + 1, VecDeque::new);
+                    }
+                    if self.is_wanted(context, id) {
+                        by_device[index].push_back((group, Some(id), passed));
+                    } else {
+                        context.devices.count_many(id, rows);
+                    }
+                }
+                None => mixed.push_back((group, None, passed)),
+            }
+            passed += rows;
+        }
+        let all: Vec<_> = by_device.into_iter().chain([mixed]).filter(|groups| !groups.is_empty()).collect();
+        let rows = (BATCH_ROWS / all.len().max(1)).clamp(DEVICE_ROWS.start, DEVICE_ROWS.end);
+        let cursor = |groups| Cursor { groups, open: None, batch: Batch::default(), rows };
+        self.cursors = all.into_iter().map(cursor).collect();
+        for index in 0..self.cursors.len() {
+            self.queue(index, context)?;
+        }
+        Ok(())
+    }
+
+    fn is_wanted(&self, context: &Context, id: DeviceId) -> bool {
+        let entry = context.devices.entries().get(id.0 as usize);
+        !matches!(context.options.device, DeviceChoice::Named(_)) || entry.is_some_and(|entry| entry.chosen)
+    }
+
+    /// The device of a row group, if its statistics state that it has one only.
+    fn device_of(&self, group: &RowGroupMetaData) -> Option<Vec<u8>> {
+        let Some(column) = self.columns.device else { return Some(ONLY_DEVICE.as_bytes().to_vec()) };
+        let Some(Statistics::ByteArray(statistics)) = group.column(column).statistics() else { return None };
+        let (least, most) = (statistics.min_opt()?, statistics.max_opt()?);
+        let is_exact = statistics.min_is_exact() && statistics.max_is_exact();
+        (is_exact && least == most && statistics.null_count_opt() == Some(0)).then(|| least.data().to_vec())
+    }
+
+    /// Puts a cursor into the order of its next row.
+    fn queue(&mut self, index: usize, context: &Context) -> Result<(), Error> {
+        if !guarded(context, || self.fill(index))? {
+            return Ok(());
+        }
+        let batch = &self.cursors[index].batch;
+        let at = batch.columns[0].get(batch.at).and_then(|at| u64::try_from(at).ok()).unwrap_or(0);
+        let place = self.order.partition_point(|&other| other > (at, index));
+        self.order.insert(place, (at, index));
+        Ok(())
+    }
+
+    /// Makes sure that a cursor's batch has a row; false at the end.
+    fn fill(&mut self, index: usize) -> Result<bool, ParquetError> {
+        loop {
+            let cursor = &mut self.cursors[index];
+            if cursor.batch.at < cursor.batch.rows {
+                return Ok(true);
+            }
+            if let Some(open) = cursor.open.as_mut().filter(|open| open.left > 0) {
+                if !open.read(cursor.rows, &mut cursor.batch)? {
+                    return Err(ParquetError::General("a column ends before its row group".to_owned()));
+                }
+                continue;
+            }
+            let Some((group, device, passed)) = cursor.groups.pop_front() else { return Ok(false) };
+            let group = self.reader.get_row_group(group)?;
+            let column = |at: Option<usize>| match at {
+                Some(at) if !is_all_null(group.metadata(), at) => group.get_column_reader(at).map(Some),
+                _ => Ok(None),
+            };
+            let mut numbers = [const { None }; 8];
+            for (reader, at) in numbers.iter_mut().zip(self.columns.numbers) {
+                *reader = column(at)?;
+            }
+            let device = match (device, self.columns.device) {
+                (Some(device), _) => Ok(device),
+                (None, Some(at)) => Err(group.get_column_reader(at)?),
+                (None, None) => Ok(DeviceId(0)),
+            };
+            let name = column(self.columns.name)?;
+            let left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+            self.cursors[index].open = Some(Open { numbers, device, name, left, passed });
+        }
+    }
+}
+
+fn is_all_null(group: &RowGroupMetaData, at: usize) -> bool {
+    let nulls = group.column(at).statistics().and_then(Statistics::null_count_opt);
+    nulls.is_some() && nulls == u64::try_from(group.num_rows()).ok()
+}
+
+impl Open {
+    /// Reads the next rows; false if a column has fewer than the group.
+    fn read(&mut self, rows: usize, batch: &mut Batch) -> Result<bool, ParquetError> {
+        let rows = rows.min(self.left);
+        let mut is_whole = true;
+        for (reader, values) in self.numbers.iter_mut().zip(&mut batch.columns) {
+            values.values.clear();
+            if let Some(reader) = reader {
+                is_whole &= integers(reader, rows, &mut values.values)?;
+            }
+        }
+        batch.devices.values.clear();
+        match &mut self.device {
+            Ok(device) => batch.device = Some(*device),
+            Err(reader) => {
+                batch.device = None;
+                is_whole &= texts(reader, rows, &mut batch.devices.values)?;
+            }
+        }
+        batch.names.values.clear();
+        if let Some(reader) = &mut self.name {
+            is_whole &= texts(reader, rows, &mut batch.names.values)?;
+        }
+        (batch.at, batch.rows, batch.passed) = (0, rows, self.passed);
+        self.left -= rows;
+        self.passed += rows as u64;
+        Ok(is_whole)
+    }
+}
+
+macro_rules! read {
+    ($reader:expr, $rows:expr, $to:expr, $value:expr) => {{
+        let (mut present, mut values) = (Vec::new(), Vec::new());
+        let mut done = 0;
+        while done < $rows {
+            let (records, _, _) =
+                $reader.read_records($rows - done, Some(&mut present), None, &mut values)?;
+            if records == 0 {
+                return Ok(false);
+            }
+            done += records;
+        }
+        if present.is_empty() {
+            $to.extend(values.into_iter().map(|value| Some($value(value))));
+        } else {
+            let mut values = values.into_iter();
+            $to.extend(
+                present.into_iter().map(|present| if present > 0 { values.next().map($value) } else { None }),
+            );
+        }
+        Ok($to.len() == $rows)
+    }};
+}
+
+fn integers(reader: &mut ColumnReader, rows: usize, to: &mut Vec<Option<i64>>) -> Result<bool, ParquetError> {
+    match reader {
+        ColumnReader::Int64ColumnReader(reader) => read!(reader, rows, to, |value: i64| value),
+        ColumnReader::Int32ColumnReader(reader) => read!(reader, rows, to, i64::from),
+        _ => {
+            Err(ParquetError::General("a column of numbers has another type than INT32 or INT64".to_owned()))
+        }
+    }
+}
+
+fn texts(
+    reader: &mut ColumnReader,
+    rows: usize,
+    to: &mut Vec<Option<ByteArray>>,
+) -> Result<bool, ParquetError> {
+    match reader {
+        ColumnReader::ByteArrayColumnReader(reader) => read!(reader, rows, to, |value: ByteArray| value),
+        _ => Err(ParquetError::General("a column of names has another type than BYTE_ARRAY".to_owned())),
+    }
+}
+
+fn device(context: &mut Context, name: &[u8]) -> Result<DeviceId, Error> {
+    let id = context.device(device_key(name));
+    id.map_err(|bad| context.error(ErrorKind::Limit, format!("more devices than {}", bad.expected)))
+}
+
+impl<R: ChunkReader + 'static> Source for File<R> {
+    fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error> {
+        while let Some((_, index)) = self.order.pop() {
+            let batch = &mut self.cursors[index].batch;
+            let at = batch.at;
+            batch.at += 1;
+            context.place = Position::Row(batch.passed + at as u64 + 1);
+            let record = match batch.record(at, context) {
+                Ok(record) => Some(record),
+                Err(bad) => {
+                    context.malformed(bad, b"a value that is not")?;
+                    None
+                }
+            };
+            self.queue(index, context)?;
+            if record.is_some() {
+                context.good();
+                return Ok(record);
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Batch {
+    fn record(&self, at: usize, context: &mut Context) -> Result<Record, FieldError> {
+        let bad = |field, expected| FieldError { field, expected, at: 0 };
+        let number = |column: usize| self.columns[column].get(at);
+        let positive = |column: usize| {
+            let value = number(column).and_then(|value| u64::try_from(value).ok());
+            value.ok_or_else(|| bad(NUMBERS[column], "a number from 0"))
+        };
+        let device = match (self.device, self.devices.get(at)) {
+            (Some(device), _) => device,
+            (None, Some(name)) => context.device(device_key(name.data()))?,
+            (None, None) => return Err(bad("device", "a name")),
+        };
+        let issued = positive(0)?;
+        let op = number(2).and_then(|op| usize::try_from(op).ok()).and_then(|op| OPS.get(op));
+        let op = *op.ok_or_else(|| bad("op", "a number from 0 to 3"))?;
+        let mut record = Record::new(Time::from_nanos(issued), device, op, positive(3)?, positive(4)?);
+        if number(1).is_some() {
+            record.completed = issued.checked_add(positive(1)?).map(Time::from_nanos);
+        }
+        record.flags = number(5).map(flags).unwrap_or_default();
+        record.priority = number(6).and_then(priority);
+        if let Some(pid) = number(7) {
+            let pid = u32::try_from(pid).map_err(|_| bad("process", "a number below 2^32"))?;
+            let name = self.names.get(at);
+            record.process = context.process(pid, name.as_ref().map_or(b"".as_slice(), ByteArray::data));
+        }
+        if record.completed.is_none() && number(1).is_some() {
+            context.skips.add(Oddity::CompletedEarly, 1, context.place);
+        }
+        Ok(record)
+    }
+}

@@ -1,0 +1,127 @@
+//! Recordings in Parquet: what is written is read back, and damaged files are errors.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+
+use dwell_traces::write::ParquetWriter;
+use dwell_traces::{DeviceChoice, Format, Options, Recording};
+
+const ALL: Options = Options {
+    format: None,
+    device: DeviceChoice::All,
+    capacity: None,
+    unit: None,
+    event: None,
+    block_bytes: None,
+    seed: 1,
+    strict: false,
+};
+
+/// The recording as a Parquet file.
+fn written(recording: &mut Recording) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = ParquetWriter::new(&mut bytes, "test").unwrap();
+    while let Some(record) = recording.next() {
+        let record = record.unwrap();
+        writer.meet(recording.devices().iter().map(|device| &device.name));
+        let name = record.process.and_then(|pid| recording.process_name(pid));
+        writer.write(&record, name.as_deref()).unwrap();
+    }
+    writer.finish().unwrap();
+    bytes
+}
+
+/// The lines of each device, and whether times ascend over all.
+fn lines(recording: &mut Recording) -> (BTreeMap<String, Vec<String>>, bool) {
+    let (mut lines, mut last, mut ascends): (BTreeMap<String, Vec<String>>, _, _) =
+        (BTreeMap::new(), 0, true);
+    while let Some(record) = recording.next() {
+        let record = record.unwrap();
+        ascends &= record.at.as_nanos() >= last;
+        last = record.at.as_nanos();
+        let device = recording.devices()[record.device.0 as usize].name.clone();
+        let fields = (record.at, record.completed, record.op, record.flags, record.priority, record.offset);
+        let process = record.process.map(|pid| (pid, recording.process_name(pid)));
+        lines.entry(device).or_default().push(format!("{fields:?} {} {process:?}", record.bytes));
+    }
+    (lines, ascends)
+}
+
+#[test]
+fn every_recording_of_the_corpus_survives() {
+    for (name, bytes) in common::corpus() {
+        let open = || common::open(&name, &bytes, &ALL).unwrap();
+        let mut original = open();
+        let (expected, _) = lines(&mut original);
+        let parquet = written(&mut open());
+        let mut again = common::open(&name, &parquet, &ALL).unwrap();
+        assert_eq!(again.interpretation().format, Format::Parquet);
+        let (found, ascends) = lines(&mut again);
+        // The latest name of a process may come after the first records of it.
+        assert_eq!(found.len(), expected.len(), "{name}");
+        for (device, expected) in &expected {
+            let fields = |line: &String| line.split(" Some((").next().unwrap_or_default().to_owned();
+            let of = |lines: &[String]| lines.iter().map(fields).collect::<Vec<_>>();
+            assert_eq!(of(&found[device]), of(expected), "{name} {device}");
+        }
+        assert!(ascends && again.skips().is_empty(), "{name}: {}", again.skips());
+    }
+}
+
+/// Lines of several devices in turn.
+fn several(requests: u32) -> String {
+    let line = |n: u32| format!("{}.5 {} {} 8 {}\n", n / 3, n % 5, u64::from(n) * 8, n % 2);
+    (0..requests).map(line).collect()
+}
+
+#[test]
+fn one_device_is_read_without_the_others() {
+    let text = several(1_000);
+    let parquet = written(&mut common::open("a.ascii", text.as_bytes(), &ALL).unwrap());
+    let path = std::env::temp_dir().join(format!("dwell-traces-{}.parquet", std::process::id()));
+    std::fs::write(&path, &parquet).unwrap();
+    let open = |device: DeviceChoice| {
+        let options = Options { device, ..ALL };
+        dwell_traces::open_file("a.parquet", File::open(&path).unwrap(), &options).unwrap()
+    };
+    for device in 0..5 {
+        let chosen = DeviceChoice::Named(device.to_string());
+        let mut original =
+            common::open("a.ascii", text.as_bytes(), &Options { device: chosen.clone(), ..ALL }).unwrap();
+        let mut one = open(chosen);
+        assert_eq!(lines(&mut one).0, lines(&mut original).0);
+        assert!(one.devices().iter().all(|entry| entry.requests == 200), "{:?}", one.devices());
+    }
+    let mut single = open(DeviceChoice::Single);
+    assert!(single.find_map(Result::err).unwrap().to_string().contains("several devices"));
+    let mut none = open(DeviceChoice::Named("7".to_owned()));
+    assert!(none.next().unwrap().unwrap_err().to_string().contains("there is no request of device '7'"));
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn damaged_files_are_errors_or_read() {
+    let parquet = written(&mut common::open("a.ascii", several(60).as_bytes(), &ALL).unwrap());
+    let mut state = 1_u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    for _ in 0..3_000 {
+        let mut bytes = parquet.clone();
+        for _ in 0..=random(3) {
+            let at = random(bytes.len());
+            match random(4) {
+                0 => bytes[at] ^= 1 << random(8),
+                1 => bytes[at] = random(256) as u8,
+                2 => drop(bytes.remove(at)),
+                _ => bytes.truncate(at + 1),
+            }
+        }
+        if let Ok(recording) = common::open("a.parquet", &bytes, &ALL) {
+            assert!(recording.take(1_000).count() < 1_000);
+        }
+    }
+}
