@@ -26,6 +26,8 @@ pub struct Recorder<W: Write> {
     origin: Time,
     with_completions: bool,
     held: VecDeque<Held>,
+    /// What is known about tasks, for the end.
+    identities: Vec<(u32, String)>,
 }
 
 impl<W: Write> Recorder<W> {
@@ -42,7 +44,8 @@ impl<W: Write> Recorder<W> {
         with_completions: bool,
     ) -> io::Result<Self> {
         let writer = DwellWriter::new(sink, [format!("{},{}", device.0, device.1)], comment)?;
-        Ok(Self { writer, origin, with_completions, held: VecDeque::new() })
+        let (held, identities) = (VecDeque::new(), Vec::new());
+        Ok(Self { writer, origin, with_completions, held, identities })
     }
 
     /// Writes a batch.
@@ -101,6 +104,11 @@ impl<W: Write> Recorder<W> {
         self.writer.write(&record, Some(&arrival.name.to_string()))
     }
 
+    /// Adds what is known about tasks, such as their control groups: readers use it as their names.
+    pub fn identify(&mut self, identities: impl IntoIterator<Item = (u32, String)>) {
+        self.identities.extend(identities);
+    }
+
     /// Writes the rest, the number of missing events if there are any, and the end.
     ///
     /// # Errors
@@ -108,6 +116,9 @@ impl<W: Write> Recorder<W> {
     pub fn finish(mut self, missing: Option<&str>) -> io::Result<Written> {
         while !self.held.is_empty() {
             self.write_first()?;
+        }
+        for (task, text) in &self.identities {
+            self.writer.process(Pid(*task), text)?;
         }
         missing.map_or(Ok(()), |text| self.writer.comment(text))?;
         self.writer.finish()
@@ -169,6 +180,20 @@ mod tests {
         assert_eq!(written, [(0, 0, 5, Some(200)), (5, 32_768, 5, None), (10, 0, 6, Some(100))]);
         assert_eq!((records[0].op, records[0].bytes, records[0].flags.sync), (Op::Write, 4096, true));
         assert_eq!(records[0].priority, first.priority);
+    }
+
+    #[test]
+    fn what_is_known_about_a_task_at_the_end_is_its_name() {
+        let mut bytes = Vec::new();
+        let mut recorder = Recorder::new(&mut bytes, (7, 1), Time::ZERO, "test", true).unwrap();
+        recorder.take(&Batch { arrivals: vec![arrival(100, 0, 5)], ..Batch::default() }).unwrap();
+        recorder.identify([(5, "a writer in /db\n".to_owned())]);
+        recorder.finish(None).unwrap();
+        let source = Box::new(io::Cursor::new(bytes));
+        let mut recording = traces::open("io.trace", source, &traces::Options::default()).unwrap();
+        assert_eq!(recording.by_ref().count(), 1);
+        assert_eq!(recording.process_name(Pid(5)).as_deref(), Some("a writer in /db?"));
+        assert!(recording.skips().is_empty());
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod commands;
 mod config;
 mod device_capture;
 mod error;
+mod identities;
 mod identity;
 mod input;
 mod interrupt;

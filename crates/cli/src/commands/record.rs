@@ -11,6 +11,7 @@ use traces::write::Written;
 
 use crate::device_capture;
 use crate::error::Error;
+use crate::identities::Identities;
 use crate::input::quantity::some_time;
 use crate::interrupt;
 use crate::output_file::{can_be_compressed, sink};
@@ -39,6 +40,9 @@ pub(crate) struct RecordArguments {
     /// Record at most this many requests per second and processor, in bursts; 0 for all
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) rate_max: u32,
+    /// Do not observe who causes what kernel threads write (a BPF program on each page that becomes dirty)
+    #[arg(long)]
+    pub(crate) no_causes: bool,
     /// How to observe the device; default: BPF, or tracefs where BPF is not allowed
     #[arg(long, alias = "way", value_enum)]
     pub(crate) backend: Option<BackendName>,
@@ -92,6 +96,8 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let options = Options { completions: true, rate_max, ring_bytes, backend, ..Options::default() };
     let output = arguments.output.display();
     let mut capture = device_capture::open_capture(layer, &options)?;
+    let (mut identities, notes) = Identities::open(layer, !arguments.no_causes);
+    notes.iter().for_each(|note| say!("{}: {note}", layer.name));
     let mut sink = sink(&arguments.output)?;
     capture::lower_priority();
     let (origin, begun) = (capture::now(), Instant::now());
@@ -109,6 +115,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
         let left = during.map_or(ROUND, |during| during.saturating_sub(begun.elapsed()));
         outcome = capture.take(&mut batch, left.min(ROUND).max(Duration::from_millis(1)));
         recorder.take(&batch).map_err(failed)?;
+        identities.take(&batch)?;
         batch.clear();
     }
     if outcome.is_ok() {
@@ -117,6 +124,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
         batch.arrivals.clear();
         recorder.take(&batch).map_err(failed)?;
     }
+    recorder.identify(identities.finish()?);
     let missing = device_capture::missing(&capture)?;
     let Written { written, .. } = recorder.finish(missing.as_deref()).map_err(failed)?;
     sink.finish().map_err(failed)?;

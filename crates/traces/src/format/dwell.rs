@@ -1,6 +1,7 @@
 //! Dwell's own format: one line per request with all fields of a [`Record`]. Written by `dwell record`.
 //!
-//! The first line is `# dwell recording 1`. Lines that begin with `#` are comments. The others have, separated by blanks:
+//! The first line is `# dwell recording 1`. Lines that begin with `#` are comments, except `# process PID TEXT`: what is known about a process at
+//! the end, such as its control group, which replaces its name. The others have, separated by blanks:
 //!
 //! - *at*: **nanoseconds** since the recording began, ascending;
 //! - *response*: **nanoseconds** from then to the completion, or `-` if unknown;
@@ -37,6 +38,8 @@ pub(crate) const SPEC: Spec = Spec {
 pub(crate) const TITLE: &str = "# dwell recording ";
 /// The version.
 pub(crate) const VERSION: u32 = 1;
+/// The start of a line about a process.
+pub(crate) const PROCESS: &str = "# process ";
 
 pub(crate) struct Dwell {
     scale: u64,
@@ -67,6 +70,14 @@ impl LineFormat for Dwell {
 
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         if line.starts_with(b"#") {
+            if let Some(rest) = line.strip_prefix(PROCESS.as_bytes()) {
+                let mut cursor = Cursor::new(rest);
+                // A comment may begin with the same words.
+                if let Ok(pid) = cursor.number32("pid") {
+                    cursor.blanks();
+                    context.process(pid, cursor.rest().trim_ascii_end());
+                }
+            }
             return Ok(None);
         }
         let mut cursor = Cursor::new(line);

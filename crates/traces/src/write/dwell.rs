@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 
 use super::Written;
-use crate::format::dwell::{CLASSES, TITLE, VERSION};
-use crate::record::Record;
+use crate::format::dwell::{CLASSES, PROCESS, TITLE, VERSION};
+use crate::record::{Pid, Record};
 use crate::rwbs::Rwbs;
 
 /// Writes all fields of records.
@@ -73,6 +73,15 @@ impl<W: Write> DwellWriter<W> {
             }
             None => writeln!(self.sink, "-"),
         }
+    }
+
+    /// Writes what is known about a process at the end of a recording; readers use it as the process's name.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn process(&mut self, process: Pid, text: &str) -> io::Result<()> {
+        let text = text.replace(char::is_control, "?");
+        writeln!(self.sink, "{PROCESS}{process} {}", text.trim())
     }
 
     /// Writes a comment.

@@ -1,7 +1,6 @@
 //! Any block device: the processes that use it and that caused its writes, latencies, depth, seeks and flushes, from the block layer's tracepoints.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,6 +17,7 @@ use serde::Serialize;
 use super::{SAMPLE, is_end};
 use crate::device_capture::scheduling_of;
 use crate::error::Error;
+use crate::identities::Cgroups;
 use crate::interrupt;
 use crate::report::{Style, Table, Tone};
 
@@ -141,7 +141,7 @@ struct Watched {
     under_way: usize,
     before: CausesReport,
     past: VecDeque<Latencies>,
-    cgroups: HashMap<u64, String>,
+    cgroups: Cgroups,
     missed: u64,
     since: Instant,
 }
@@ -221,7 +221,7 @@ impl Watched {
             under_way: 0,
             before: CausesReport::default(),
             past: VecDeque::new(),
-            cgroups: HashMap::new(),
+            cgroups: Cgroups::default(),
             missed: 0,
             since: Instant::now(),
         })
@@ -304,7 +304,7 @@ impl Watched {
         let row = |((id, name), of): (&(Option<u32>, String), &Counts)| Submitter {
             name: name.clone(),
             id: *id,
-            cgroup: id.map_or_else(String::new, |id| cgroup(&mut self.cgroups, u64::from(id))),
+            cgroup: id.map_or_else(String::new, |id| self.cgroups.of(u64::from(id))),
             reads_per_second: per_second(of.requests[0]),
             read_bytes_per_second: per_second(of.bytes[0]),
             writes_per_second: per_second(of.requests[1]),
@@ -318,7 +318,7 @@ impl Watched {
         let report = self.causes.as_mut().map(Causes::report).transpose()?.unwrap_or_default();
         let mut causes = caused_since(&self.before, &report, seconds);
         for cause in &mut causes {
-            cause.cgroup = cause.id.map_or_else(String::new, |id| cgroup(&mut self.cgroups, id));
+            cause.cgroup = cause.id.map_or_else(String::new, |id| self.cgroups.of(id));
         }
         let delegated = delegated_since(&self.before, &report, seconds);
         self.before = report;
@@ -355,27 +355,6 @@ fn submitter(arrival: &Arrival) -> (Option<u32>, String) {
         true => (None, "kworker".to_owned()),
         false => (arrival.process.map(|process| process.group), name),
     }
-}
-
-/// The cgroup of a process, noted when it is first seen: it may end soon.
-fn cgroup(known: &mut HashMap<u64, String>, id: u64) -> String {
-    let read = || {
-        let text = fs::read_to_string(format!("/proc/{id}/cgroup")).unwrap_or_default();
-        cgroup_in(&text).unwrap_or_default().to_owned()
-    };
-    known.entry(id).or_insert_with(read).clone()
-}
-
-/// The path in `/proc/PID/cgroup`: of version 2, else of the block controller of version 1.
-fn cgroup_in(text: &str) -> Option<&str> {
-    let unified = text.lines().find_map(|line| line.strip_prefix("0::"));
-    let block = || {
-        text.lines().find_map(|line| {
-            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
-            controllers.split(',').any(|name| name == "blkio").then_some(path)
-        })
-    };
-    unified.filter(|path| *path != "/").or_else(block).or(unified)
 }
 
 /// What was caused between two reports, the most first.
@@ -575,13 +554,5 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
-    }
-
-    #[test]
-    fn a_cgroup_is_read_from_either_version() {
-        assert_eq!(cgroup_in("0::/system.slice/db.service\n"), Some("/system.slice/db.service"));
-        assert_eq!(cgroup_in("9:blkio:/user\n1:cpu,cpuacct:/x\n0::/\n"), Some("/user"));
-        assert_eq!(cgroup_in("0::/\n"), Some("/"));
-        assert_eq!(cgroup_in(""), None);
     }
 }
