@@ -1,8 +1,10 @@
 //! Independent pieces of work on all cores.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+
+use crate::interrupt;
 
 /// Calls `work` with each number below `count`, on as many threads as there are cores. The results are in the order of the numbers.
 pub(crate) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
@@ -21,9 +23,14 @@ pub fn on_threads<T: Send>(threads: usize, count: usize, work: impl Fn(usize) ->
             *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(done);
         }
     };
+    let flag = interrupt::own();
+    let helper = || match &flag {
+        Some(flag) => interrupt::with(Arc::clone(flag), work),
+        None => work(),
+    };
     let threads = threads.min(count);
     thread::scope(|scope| {
-        (1..threads).for_each(|_| drop(scope.spawn(work)));
+        (1..threads).for_each(|_| drop(scope.spawn(helper)));
         work();
     });
     slots.into_iter().filter_map(|slot| slot.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()

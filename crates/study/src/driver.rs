@@ -11,7 +11,7 @@ use crate::execute::Executor;
 use crate::store::Store;
 
 /// Runs of a part. A part is complete when all its runs are, so parts do not depend on the number of threads.
-const PART: usize = 64;
+pub const PART: usize = 64;
 
 /// How a study ended.
 #[derive(Debug, Default)]

@@ -41,7 +41,7 @@ mod table;
 mod windows;
 
 pub use description::{Identity, Input, Kind, Run};
-pub use driver::{Ended, drive};
+pub use driver::{Ended, PART, drive};
 pub use evaluation::Error;
 pub use execute::{Executor, Rows};
 pub use file::Study;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::thread;
 
 use clap::Args;
@@ -22,6 +23,7 @@ use crate::report::{Style, Table, Tone, text_style};
   dwell study study.toml                             results in the folder study, table of regret and Pareto front
   dwell study study.toml --dry-run                   list the runs
   dwell study study.toml --out /data/s --only 'on ssd-sata' --report s.html
+  dwell study study.toml --on tcp://scheduler:8786   the runs on a Dask cluster
 After Ctrl-C or a crash, the same command continues: complete runs are not repeated.")]
 pub(crate) struct StudyArguments {
     /// The study file (TOML); docs/study.md describes it
@@ -38,6 +40,9 @@ pub(crate) struct StudyArguments {
     /// Threads. Default: one per core
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+    /// Execute the runs on the Dask cluster with this scheduler, such as tcp://scheduler:8786; needs the Python package (docs/python.md)
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "jobs")]
+    on: Option<String>,
     /// Write the report with the Pareto front of each cell: an HTML file that opens offline, or Markdown (.md)
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -60,6 +65,9 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
         return list(&runs, &out);
     }
     arguments.report.as_deref().map_or(Ok(()), can_be_written)?;
+    if let Some(address) = &arguments.on {
+        execute_on(address, arguments, &out)?;
+    }
     let store = Store::open(&out)?;
     if !arguments.quiet {
         say!("{}: {}", arguments.file.display(), Study::describe(&runs));
@@ -99,6 +107,35 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
         errors => {
             let problem = "could not be executed; the same command tries again";
             Err(Error::Failed(format!("{} {problem}", counted(errors as u64, "run"))))
+        }
+    }
+}
+
+/// Executes the missing runs on a Dask cluster: the Python package distributes them and writes the same files. What it leaves is executed here.
+fn execute_on(address: &str, arguments: &StudyArguments, out: &Path) -> Result<(), Error> {
+    let beside = std::env::current_exe().ok().map(|program| program.with_file_name("python3"));
+    let python = std::env::var_os("DWELL_PYTHON").map(PathBuf::from);
+    let python = python.or(beside.filter(|python| python.exists())).unwrap_or_else(|| "python3".into());
+    let mut command = Command::new(&python);
+    command.args(["-m", "dwell.distributed", "--on", address, "--out"]).arg(out);
+    for only in &arguments.only {
+        command.args(["--only", only]);
+    }
+    if arguments.quiet {
+        command.arg("--quiet");
+    }
+    let advice =
+        "install the package (pip install './python[dask]'), or name its interpreter in DWELL_PYTHON";
+    let ended = command.arg("--no-table").arg(&arguments.file).status();
+    let ended = ended.map_err(|error| Error::Failed(format!("{}: {error}; {advice}", python.display())))?;
+    match ended.code() {
+        Some(0) => Ok(()),
+        Some(130) => Err(Error::Interrupted),
+        _ => {
+            let python = python.display();
+            Err(Error::Failed(format!(
+                "{address}: {python} -m dwell.distributed failed, see above; {advice}"
+            )))
         }
     }
 }

@@ -1,0 +1,78 @@
+"""I/O schedulers compared on modelled drives, in virtual time.
+
+    import dwell
+    dwell.compare("recordings/pgbench.ftrace.gz", schedulers=["noop", "mq-deadline", "bfq"])
+
+``compare`` runs a recording under each scheduler, and ``study`` a matrix of runs, on this machine or a Dask cluster. ``Trace`` makes recordings from files and columns, ``Drive`` and ``Scheduler`` describe
+what is compared, ``Policy`` is the base of schedulers written in Python, and ``check_policy`` verifies them. The wheel also contains the
+command ``dwell``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from . import _native
+from ._describe import Drive, Machine, Scheduler, Trace, Tunable, nanoseconds
+from ._errors import Error, InputError, InternalError, PolicyError
+from ._native import Dispatch, Growth, Hold, Request, View, __version__
+from ._policy import Policy, check_policy
+from ._result import Comparison
+from ._study import StudyResult, study
+
+__all__ = [
+    "Comparison", "Dispatch", "Drive", "Error", "Growth", "Hold", "InputError", "InternalError", "Machine", "Policy", "PolicyError",
+    "Request", "Scheduler", "StudyResult", "Trace", "Tunable", "View", "__version__", "check_policy", "compare", "study",
+]  # fmt: skip
+
+#: The schedulers of current kernels (``noop`` is the kernel's ``none``), and those of this project that no kernel has.
+DEFAULT_SCHEDULERS = ("noop", "mq-deadline", "kyber", "bfq", "cooperative", "stream", "dwell")
+
+
+def compare(
+    trace: Trace | str | os.PathLike[str],
+    schedulers: Sequence[str | Scheduler | Callable[[], Any]] = DEFAULT_SCHEDULERS,
+    drive: str | Drive = "wd5000aaks",
+    depth: int | None = None,
+    *,
+    machine: Machine | None = None,
+    nr_requests: int = 128,
+    identity: str = "shown",
+    open: bool = False,
+    at_most: int | float | str | None = None,
+) -> Comparison:
+    """Runs a recording under each scheduler on a modelled drive, as ``dwell compare`` does.
+
+    ``schedulers`` are names, ``Scheduler`` objects, and classes derived from ``Policy``. ``depth`` is the number of commands in the drive at
+    once, at most the drive's. ``open=True`` replays by time stamps. ``at_most`` stops each run after this virtual time (seconds, or text such as
+    "30s"). ``machine`` replaces ``drive``, ``depth``, ``nr_requests`` and ``identity``.
+
+    The simulation uses all cores without the GIL; policies written in Python run one after another, with it. Ctrl-C raises
+    ``KeyboardInterrupt``.
+    """
+    if isinstance(schedulers, (str, Scheduler)) or callable(schedulers):
+        schedulers = [schedulers]
+    if not schedulers:
+        raise InputError("schedulers is empty; name at least one, or leave it out for those of current kernels")
+    if machine is not None:
+        drive, depth, nr_requests, identity = machine.drive, machine.depth, machine.nr_requests, machine.identity
+    for name, value in (("depth", depth), ("nr_requests", nr_requests)):
+        if value is not None and not 1 <= value <= 65_536:
+            raise InputError(f"{name}={value} is not from 1 to 65536")
+    device = Drive.of(drive)
+    if not isinstance(trace, Trace):
+        trace = Trace(trace)
+    text = _native.compare(
+        trace._trace,
+        [str(scheduler) if isinstance(scheduler, Scheduler) else scheduler for scheduler in schedulers],
+        device.name,
+        array=device.array,
+        depth=depth,
+        nr_requests=nr_requests,
+        identity=identity,
+        open=open,
+        at_most_ns=nanoseconds(at_most, "at_most"),
+    )
+    return Comparison(text)

@@ -1,0 +1,245 @@
+"""What is compared: traces, drives, schedulers and machines."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from . import _native
+from ._errors import InputError
+
+_UNITS = {"ns": 1.0, "100ns": 100.0, "us": 1e3, "ms": 1e6, "s": 1e9}
+_FIELDS = ("time", "offset", "bytes", "op", "process", "completed")
+
+
+def nanoseconds(value: int | float | str | None, what: str) -> int | None:
+    """A length of time: seconds as a number, or text such as "50ms"."""
+    if value is None:
+        return None
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        number, unit = float(value), "s"
+    else:
+        match = re.fullmatch(r"\s*([0-9.]+)\s*(ns|us|ms|s)\s*", str(value))
+        try:
+            number, unit = (float(match[1]), match[2]) if match else (-1.0, "s")
+        except ValueError:
+            number, unit = -1.0, "s"
+    if not 0 <= number < 1e10:
+        raise InputError(f"{what}={value!r} is no length of time; write seconds as a number, or text such as '30s' or '50ms'")
+    return round(number * _UNITS[unit])
+
+
+def _unit(name: str) -> float:
+    if name not in _UNITS:
+        raise InputError(f"time_unit='{name}' is no unit of time; units are {', '.join(_UNITS)}")
+    return _UNITS[name]
+
+
+def _readable(name: str, column: Any) -> Any:
+    """The column itself if the native part can read it in place; otherwise a NumPy array with its values."""
+    module = type(column).__module__.partition(".")[0]
+    if module == "pandas" and hasattr(column, "to_numpy"):
+        if hasattr(column.dtype, "kind") and column.dtype.kind in "OT":
+            column = column.to_numpy(dtype="U", na_value="")
+        elif not hasattr(column.dtype, "na_value"):  # A NumPy type.
+            column = column.to_numpy()
+    if hasattr(column, "__array_interface__"):
+        kind = column.__array_interface__["typestr"]
+        if kind[1:2] == "O":
+            return column.astype("U")
+        return column.astype(column.dtype.newbyteorder("=")) if kind[:1] == ">" else column
+    if hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__"):
+        return column
+    try:
+        import numpy
+    except ImportError:
+        raise InputError(f"column '{name}' is {type(column).__name__}: install numpy, or give an Arrow array") from None
+    return numpy.ascontiguousarray(column)
+
+
+class Trace:
+    """A recording of block I/O.
+
+    ``Trace("io.ftrace.gz")`` names a file in any format that ``dwell trace formats`` lists, a job file of fio's, or a built-in
+    workload such as ``par-read{think=200us}``. The file is read at the first comparison, and kept for further ones.
+
+    ``Trace.from_columns`` and ``Trace.from_table`` use columns in memory.
+    """
+
+    _trace: _native.Trace
+
+    def __init__(
+        self,
+        name: str | os.PathLike[str],
+        *,
+        format: str | None = None,
+        device: str | None = None,
+        unit: str | None = None,
+        strict: bool = False,
+    ) -> None:
+        self._trace = _native.Trace.named(os.fspath(name), format, device, unit, strict)
+
+    @classmethod
+    def _of(cls, trace: _native.Trace) -> Trace:
+        self = cls.__new__(cls)
+        self._trace = trace
+        return self
+
+    @classmethod
+    def from_columns(
+        cls,
+        time: Any,
+        offset: Any,
+        bytes: Any,
+        op: Any,
+        *,
+        process: Any = None,
+        completed: Any = None,
+        time_unit: str = "s",
+        name: str = "columns",
+    ) -> Trace:
+        """A recording from columns: one row per request, in the order of ``time``.
+
+        ``time`` and ``completed`` are in ``time_unit`` (s, ms, us, 100ns, ns) unless their type is a time. ``op`` is text (read, write,
+        discard, flush or their first letters) or 0, 1, 2, 3. ``offset`` and ``bytes`` are in bytes.
+
+        NumPy arrays of numbers, times and text in this machine's byte order, with or without strides, and arrays with Arrow's C data
+        interface (pyarrow, polars, nanoarrow) are read where they are. Lists, arrays of Python objects and arrays in the other byte order
+        are copied once.
+        """
+        columns = {"time": time, "offset": offset, "bytes": bytes, "op": op, "process": process, "completed": completed}
+        given = [(field, _readable(field, column)) for field, column in columns.items() if column is not None]
+        return cls._of(_native.Trace.columns(name, given, _unit(time_unit)))
+
+    @classmethod
+    def from_table(
+        cls, table: Any, columns: Mapping[str, str] | None = None, *, time_unit: str = "s", name: str = "table"
+    ) -> Trace:
+        """A recording from a table: a pyarrow or polars table is read in place, others column by column as in ``from_columns``.
+
+        ``columns`` maps the fields time, offset, bytes, op, process and completed to the table's columns with other names.
+        """
+        columns = dict(columns or {})
+        for field in columns:
+            if field not in _FIELDS:
+                raise InputError(f"'{field}' is no field of a recording; fields are {', '.join(_FIELDS)}")
+        known = [str(column) for column in getattr(table, "column_names", getattr(table, "columns", []))]
+        names = [(field, columns.get(field, field)) for field in _FIELDS if field in columns or not known or field in known]
+        if hasattr(table, "__arrow_c_stream__") and type(table).__module__.partition(".")[0] != "pandas":
+            return cls._of(_native.Trace.table(name, table, names, _unit(time_unit)))
+        missing = [wanted for _, wanted in names if known and wanted not in known]
+        if missing:
+            raise InputError(f"{name}: no column '{missing[0]}'; the table has {', '.join(known)}")
+        given = [(field, _readable(field, table[wanted])) for field, wanted in names]
+        return cls._of(_native.Trace.columns(name, given, _unit(time_unit)))
+
+    @property
+    def name(self) -> str:
+        """The name in messages and results."""
+        return self._trace.name
+
+    def describe(self, drive: str | Drive = "wd5000aaks", *, open: bool = False) -> str:
+        """How the recording is interpreted, in front of a drive."""
+        text, notes = self._trace.describe(Drive.of(drive).capacity, open)
+        return "\n".join([text, *notes])
+
+    def __len__(self) -> int:
+        """The number of requests; only of a recording from columns."""
+        requests = self._trace.requests()
+        if requests is None:
+            raise TypeError(f"the length of {self.name} is unknown before it is read; describe() states it")
+        return requests
+
+    def __repr__(self) -> str:
+        return f"Trace({self.name!r})"
+
+
+class Drive:
+    """A modelled drive: a built-in name, or a file (.toml, .diskspecs, .parv), with overrides in braces. ``array`` puts such drives into an array, as in
+    ``Drive("wd5000aaks", array="raid0:5x64k")``."""
+
+    def __init__(self, name: str = "wd5000aaks", *, array: str | None = None, **overrides: Any) -> None:
+        if overrides:
+            inside = ", ".join(f"{key}={value}" for key, value in overrides.items())
+            name = f"{name}{{{inside}}}"
+        self.name = name
+        self.array = array
+        facts = _native.drive(name, array)
+        self.description: str = facts["description"]
+        self.capacity: int = facts["capacity"]
+        self.depth: int = facts["depth"]
+        self.rotational: bool = facts["rotational"]
+        self.notes: list[str] = facts["notes"]
+
+    @classmethod
+    def of(cls, drive: str | Drive) -> Drive:
+        return drive if isinstance(drive, Drive) else cls(drive)
+
+    @staticmethod
+    def all() -> list[str]:
+        """The names of the built-in drives."""
+        return [name for name, _ in _native.drives()]
+
+    def __repr__(self) -> str:
+        return f"Drive({self.description!r})"
+
+
+@dataclasses.dataclass(frozen=True)
+class Tunable:
+    """A tunable of a scheduler, with its values as text."""
+
+    name: str
+    default: str
+    least: str
+    greatest: str
+    documentation: str
+
+
+class Scheduler:
+    """A scheduler with tunables: ``Scheduler("stream(deadline)", stream_time_slice="50ms")``."""
+
+    def __init__(self, name: str, **tunables: Any) -> None:
+        settings = [(key, _setting(value)) for key, value in tunables.items()]
+        self.name = _native.scheduler(name, settings)
+
+    @staticmethod
+    def all() -> list[str]:
+        """The full names of all schedulers."""
+        return [name for name, _, _ in _native.schedulers()]
+
+    @property
+    def tunables(self) -> list[Tunable]:
+        """The tunables of the scheduler (of a wrapper: its own, without those of the wrapped scheduler)."""
+        own = re.split(r"[({]", self.name, maxsplit=1)[0]
+        return [Tunable(*tunable) for name, _, tunables in _native.schedulers() if name == own for tunable in tunables]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"Scheduler({self.name!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scheduler) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """The modelled machine: the queue's depth and limits, and what schedulers receive about processes (shown, hidden, same)."""
+
+    drive: Drive | str = "wd5000aaks"
+    depth: int | None = None
+    nr_requests: int = 128
+    identity: str = "shown"

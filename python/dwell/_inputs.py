@@ -1,0 +1,97 @@
+"""Inputs of runs: files, and copies of what fsspec addresses name."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+import threading
+from typing import Any
+
+from . import _native
+from ._errors import InputError
+
+_lock = threading.Lock()
+#: The hash of each file that this process has verified, by path, size and time of change.
+_verified: dict[tuple[str, int, int], str] = {}
+
+
+def _folder() -> pathlib.Path:
+    """Where copies are kept: $DWELL_CACHE, or a folder for this user among temporary files."""
+    folder = pathlib.Path(os.environ.get("DWELL_CACHE") or os.path.join(tempfile.gettempdir(), f"dwell-{os.getuid()}"))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _fsspec(address: str) -> Any:
+    try:
+        import fsspec
+    except ImportError:
+        raise InputError(f"{address}: install fsspec to read addresses (pip install 'dwell[dask]')") from None
+    return fsspec
+
+
+def _copy(address: str) -> str:
+    """Copies what an address names; returns the path, which is the content's hash."""
+    fsspec = _fsspec(address)
+    folder = _folder()
+    try:
+        with fsspec.open(address, "rb") as source, tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
+            while block := source.read(1 << 20):
+                copy.write(block)
+    except (OSError, ValueError, ImportError) as error:
+        raise InputError(f"{address}: cannot be read: {error}") from None
+    # The name's end belongs to the format in some cases.
+    suffix = "".join(pathlib.PurePosixPath(address.rpartition("/")[2]).suffixes)
+    path = folder / (_native.sha256(copy.name) + suffix)
+    os.replace(copy.name, path)
+    return str(path)
+
+
+def copies(pattern: str) -> list[tuple[str, str]]:
+    """Each address that matches the pattern, and the path of its copy."""
+    fsspec = _fsspec(pattern)
+    addresses = [pattern]
+    if any(letter in pattern for letter in "*?["):
+        try:
+            system, _ = fsspec.core.url_to_fs(pattern)
+            addresses = sorted(system.unstrip_protocol(path) for path in system.glob(pattern))
+        except (OSError, ValueError, ImportError) as error:
+            raise InputError(f"{pattern}: cannot be listed: {error}") from None
+        if not addresses:
+            raise InputError(f"{pattern}: nothing matches; check the address")
+    return [(address, _copy(address)) for address in addresses]
+
+
+def localised(run: str) -> str:
+    """The description of a run whose inputs are files here, with the content that the description states."""
+    description = json.loads(run)
+    for name in ("workload", "drive", "machine"):
+        given = description.get(name)
+        if given and given.get("sha256"):
+            given["path"] = _local(given["path"], given["sha256"], name)
+    return json.dumps(description)
+
+
+def _local(place: str, expected: str, name: str) -> str:
+    with _lock:
+        if "://" in place:
+            suffix = "".join(pathlib.PurePosixPath(place.rpartition("/")[2]).suffixes)
+            known = _folder() / (expected + suffix)
+            path = str(known) if known.exists() else _copy(place)
+        else:
+            path = place
+        file, _, overrides = path.partition("{")
+        try:
+            about = os.stat(file)
+        except OSError as error:
+            raise InputError(
+                f"{file}: cannot be read on this worker: {error.strerror}; put it on a path that all workers share, or name it by an address"
+            ) from None
+        key = (file, about.st_size, about.st_mtime_ns)
+        if key not in _verified:
+            _verified[key] = _native.sha256(file)
+        if _verified[key] != expected.partition("{")[0]:
+            raise InputError(f"{place}: this worker's {name} has another content than the client's; copy it anew, or start the study again")
+        return path

@@ -1,0 +1,139 @@
+"""Studies: on this machine, or on a Dask cluster."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import pathlib
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _native
+from ._errors import Error, InputError
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+_TABLES = ("runs", "processes", "windows")
+
+
+class StudyResult:
+    """The results of a study: Parquet data sets in ``folder`` (``runs``, ``processes``, and ``windows`` if the study has them)."""
+
+    def __init__(self, runs: _native.Runs, store: _native.Store, folder: str, executed: int, skipped: int, title: str) -> None:
+        self.folder = folder
+        self.executed = executed
+        self.skipped = skipped
+        self._ids = runs.ids()
+        self._heads, self._rows, self._legend, self._page = _native.summary(runs, store, title)
+
+    def _path(self, table: str) -> pathlib.Path:
+        if table not in _TABLES:
+            raise InputError(f"no table '{table}'; tables are {', '.join(_TABLES)}")
+        path = pathlib.Path(self.folder) / table
+        if not any(path.glob("*.parquet")):
+            raise InputError(f"{path}: there is no such table; windows need 'window' in the study file")
+        return path
+
+    def to_arrow(self, table: str = "runs") -> pyarrow.Table:
+        """The table as a ``pyarrow.Table``: the rows of this study's runs, in their order."""
+        import pyarrow
+        import pyarrow.parquet
+
+        read = pyarrow.parquet.read_table(self._path(table))
+        order = {run: index for index, run in enumerate(self._ids)}
+        places = [(order[run], row) for row, run in enumerate(read["run"].to_pylist()) if run in order]
+        return read.take(pyarrow.array([row for _, row in sorted(places)], pyarrow.int64()))
+
+    def to_pandas(self, table: str = "runs") -> pandas.DataFrame:
+        """The table as a ``pandas.DataFrame``."""
+        return self.to_arrow(table).to_pandas()
+
+    def to_polars(self, table: str = "runs") -> polars.DataFrame:
+        """The table as a ``polars.DataFrame``."""
+        import polars
+
+        frame = polars.from_arrow(self.to_arrow(table))
+        assert isinstance(frame, polars.DataFrame)
+        return frame
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes the report: an HTML file with regret and Pareto fronts, which opens offline."""
+        pathlib.Path(path).write_text(self._page, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self._heads)
+        rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows)
+        return f"<div><table><tr>{head}</tr>{rows}</table><p>{html.escape(self._legend)}</p></div>"
+
+    def __repr__(self) -> str:
+        table = [[head.replace("\n", " ") for head in self._heads], *self._rows]
+        widths = [max(map(len, column)) for column in zip(*table)]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
+        return "\n".join([*lines, "", self._legend])
+
+
+def study(
+    file: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    *,
+    client: Any = None,
+    only: Sequence[str] = (),
+    jobs: int | None = None,
+) -> StudyResult:
+    """Executes the missing runs of a study file (docs/study.md) and returns the results, which are Parquet data sets in the folder ``out``.
+
+    Without ``client``, on this machine's cores (``jobs``: number of threads). ``client`` is a ``distributed.Client``: the runs are executed by
+    its cluster. Workloads may be fsspec addresses (``s3://bucket/*.gz``), and files need the same path on all workers. The results are equal to the byte in
+    both cases. Ctrl-C raises ``KeyboardInterrupt``; the next call continues. A run that cannot be executed raises ``Error`` after all others.
+    """
+    path = pathlib.Path(file)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: the study file cannot be read: {error}") from None
+    folder = pathlib.Path(out) if out is not None else path.with_suffix("")
+    if folder.is_file():
+        raise InputError(f"{folder}: is a file; name a folder for the results with out")
+    if jobs is not None and jobs < 1:
+        raise InputError(f"jobs={jobs} must be at least 1")
+    runs = _expand(path, text, [only] if isinstance(only, str) else list(only), client is not None)
+    store = _native.Store(folder)
+    if client is None:
+        threads = jobs or len(os.sched_getaffinity(0))
+        executed, skipped, errors = _native.execute(runs, store, threads)
+    else:
+        from ._cluster import execute
+
+        executed, skipped, errors = execute(client, runs, store)
+    if errors:
+        raise Error(f"{len(errors)} of {len(runs)} runs could not be executed; the next call tries them again:\n  " + "\n  ".join(errors[:10]))
+    return StudyResult(runs, store, str(folder), executed, skipped, f"Study {path}")
+
+
+#: A workload in a study file that is an address.
+_ADDRESS = re.compile(r"""(?P<quote>["'])(?P<address>[a-z0-9+]+(?:::[a-z0-9+]+)*://[^"'\s]*)(?P=quote)""")
+
+
+def _expand(path: pathlib.Path, text: str, only: list[str], remote: bool) -> _native.Runs:
+    """The runs. Addresses are read once here: the identifier of a run contains the hash of its inputs."""
+    from ._inputs import copies
+
+    addresses: dict[str, str] = {}
+
+    def local(match: re.Match[str]) -> str:
+        known = copies(match["address"])
+        addresses.update({copy: address for address, copy in known})
+        return ", ".join(json.dumps(copy) for _, copy in known)
+
+    # Comments keep their addresses.
+    lines = [line if line.lstrip().startswith("#") else _ADDRESS.sub(local, line) for line in text.splitlines()]
+    runs = _native.Runs.parse(str(path), "\n".join(lines) + "\n", str(path.parent))
+    runs = runs.at(addresses, remote).only(only)
+    if len(runs) == 0:
+        raise InputError(f"{path}: no run contains {only}; 'dwell study --dry-run' lists the runs")
+    return runs

@@ -1,0 +1,49 @@
+//! The native part of the Python package `dwell`.
+//!
+//! | modules | contents |
+//! |---|---|
+//! | `compare` | one workload under many schedulers; the results as JSON for the Python part |
+//! | `trace`, `column`, `arrow` | recordings from files, and from columns in memory that are read in place |
+//! | `policy`, `check` | policies that are Python objects, and the checker |
+//! | `study` | studies: runs as JSON for other processes, and the folder of results |
+//! | `background` | work without the GIL that Ctrl-C ends |
+//! | `error` | exceptions; a panic becomes one of them |
+
+#![warn(clippy::print_stderr)]
+
+mod arrow;
+mod background;
+mod chart;
+mod check;
+mod column;
+mod compare;
+mod error;
+mod objects;
+mod policy;
+mod study;
+mod trace;
+
+use pyo3::prelude::*;
+
+/// The native part of the package `dwell`; use the package instead.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::chart::{bars, lines};
+    #[pymodule_export]
+    use super::check::check_policy;
+    #[pymodule_export]
+    use super::compare::compare;
+    #[pymodule_export]
+    use super::objects::{Dispatch, Growth, Hold, Request, View, drive, drives, scheduler, schedulers};
+    #[pymodule_export]
+    use super::study::{Executor, Runs, Store, execute, sha256, summary};
+    #[pymodule_export]
+    use super::trace::Trace;
+    use pyo3::prelude::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,186 @@
+//! Studies: the list of runs, their execution, and the folder of results. The Python part distributes runs to other processes.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use ::study::{Executor as RunExecutor, PART, Rows, Run, Study, Summary, drive};
+use pyo3::exceptions::PyIndexError;
+use pyo3::prelude::*;
+use schedulers::registry::Catalogue;
+
+use crate::background::in_background;
+use crate::error::{contained, input};
+
+/// The runs of a study, in order.
+#[pyclass(frozen, module = "dwell._native")]
+pub(crate) struct Runs(Vec<Run>);
+
+#[pymethods]
+impl Runs {
+    /// Runs per part of the results.
+    #[classattr]
+    fn part() -> usize {
+        PART
+    }
+
+    /// Expands the text of a study file; `name` is the file's name in errors, and paths are relative to `folder`.
+    #[staticmethod]
+    fn parse(py: Python<'_>, name: &str, text: String, folder: &str) -> PyResult<Self> {
+        let (name, folder) = (name.to_owned(), PathBuf::from(folder));
+        in_background(py, move || {
+            let study = Study::parse(&name, text, &folder).map_err(input)?;
+            study.runs(Catalogue::default()).map(Self).map_err(input)
+        })
+    }
+
+    /// The runs whose line contains all of these texts.
+    fn only(&self, texts: Vec<String>) -> Self {
+        let matches = |run: &&Run| {
+            let line = line(run);
+            texts.iter().all(|text| line.contains(text.as_str()))
+        };
+        Self(self.0.iter().filter(matches).cloned().collect())
+    }
+
+    /// The runs, with other names for the workloads that are copies: by path, an address. `remote`: another process executes them, and reads the
+    /// address itself.
+    fn at(&self, addresses: HashMap<String, String>, remote: bool) -> Self {
+        let moved = |run: &Run| {
+            let mut run = run.clone();
+            if let Some(address) = run.workload.path.as_ref().and_then(|path| addresses.get(path)) {
+                run.workload.name.clone_from(address);
+                if remote {
+                    run.workload.path = Some(address.clone());
+                }
+            }
+            run
+        };
+        Self(self.0.iter().map(moved).collect())
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The identifiers.
+    fn ids(&self) -> Vec<String> {
+        self.0.iter().map(|run| run.id.clone()).collect()
+    }
+
+    /// The description of a run as JSON, from which another process executes it.
+    fn json(&self, index: usize) -> PyResult<String> {
+        let run = self.0.get(index).ok_or_else(|| PyIndexError::new_err("no such run"))?;
+        serde_json::to_string(run).map_err(input)
+    }
+
+    /// A run in one line.
+    fn line(&self, index: usize) -> PyResult<String> {
+        self.0.get(index).map(line).ok_or_else(|| PyIndexError::new_err("no such run"))
+    }
+
+    /// The study in one line.
+    fn describe(&self) -> String {
+        Study::describe(&self.0)
+    }
+}
+
+fn line(run: &Run) -> String {
+    format!("{}: {}", run.cell(), run.scheduler)
+}
+
+/// Executes runs, and keeps the last workloads.
+#[pyclass(frozen, module = "dwell._native")]
+pub(crate) struct Executor(RunExecutor);
+
+#[pymethods]
+impl Executor {
+    #[new]
+    fn new() -> Self {
+        Self(RunExecutor::new(Catalogue::default()))
+    }
+
+    /// Executes a run: the rows as JSON, which depend on the description only.
+    fn execute(&self, py: Python<'_>, run: &str) -> PyResult<String> {
+        let run: Run = serde_json::from_str(run).map_err(input)?;
+        in_background(py, || {
+            let rows = self.0.execute(&run).map_err(|error| input(format!("{}: {error}", line(&run))))?;
+            serde_json::to_string(&rows).map_err(input)
+        })
+    }
+}
+
+/// A folder of results.
+#[pyclass(frozen, module = "dwell._native")]
+pub(crate) struct Store(::study::Store);
+
+#[pymethods]
+impl Store {
+    #[new]
+    fn open(py: Python<'_>, folder: PathBuf) -> PyResult<Self> {
+        in_background(py, || ::study::Store::open(&folder).map(Self).map_err(input))
+    }
+
+    /// Whether the run needs no execution.
+    fn has(&self, id: &str) -> bool {
+        self.0.has(id)
+    }
+
+    /// Whether the run is in a part.
+    fn is_written(&self, id: &str) -> bool {
+        self.0.is_written(id)
+    }
+
+    /// Keeps the rows (JSON) of a run until they are written.
+    fn keep(&self, rows: &str) -> PyResult<()> {
+        let rows: Rows = serde_json::from_str(rows).map_err(input)?;
+        contained(|| self.0.keep(&rows).map_err(input))
+    }
+
+    /// Writes the kept rows of these runs as a part.
+    fn write(&self, py: Python<'_>, ids: Vec<String>) -> PyResult<()> {
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        in_background(py, || self.0.write(&ids).map_err(input))
+    }
+}
+
+/// Executes the missing runs on this machine. Returns the number of runs executed and complete before, and the errors.
+#[pyfunction]
+pub(crate) fn execute(
+    py: Python<'_>,
+    runs: &Bound<'_, Runs>,
+    store: &Bound<'_, Store>,
+    threads: usize,
+) -> PyResult<(usize, usize, Vec<String>)> {
+    let (runs, store) = (&runs.get().0, &store.get().0);
+    in_background(py, || {
+        let executor = RunExecutor::new(Catalogue::default());
+        let ended = drive(runs, &executor, store, threads, &|_| ()).map_err(input)?;
+        let errors = ended.errors.iter().map(|(run, error)| format!("{}: {error}", line(run)));
+        Ok((ended.executed, ended.skipped, errors.collect()))
+    })
+}
+
+/// The summary of the runs that a folder has: heads and rows of the table, a legend, and an HTML page with the title.
+#[pyfunction]
+#[allow(clippy::type_complexity)]
+pub(crate) fn summary(
+    py: Python<'_>,
+    runs: &Bound<'_, Runs>,
+    store: &Bound<'_, Store>,
+    title: &str,
+) -> PyResult<(Vec<String>, Vec<Vec<String>>, String, String)> {
+    let (runs, store) = (&runs.get().0, &store.get().0);
+    in_background(py, || {
+        let summary = Summary::of(runs, store).map_err(input)?;
+        let (heads, rows) = summary.table();
+        let heads = heads.into_iter().map(str::to_owned).collect();
+        Ok((heads, rows, Summary::legend().to_owned(), summary.html(title)))
+    })
+}
+
+/// The SHA-256 of a file, as study results have it.
+#[pyfunction]
+pub(crate) fn sha256(path: &str) -> PyResult<String> {
+    let input_file = ::study::Input::file(path, Path::new(path)).map_err(input)?;
+    Ok(input_file.sha256.unwrap_or_default())
+}

@@ -1,0 +1,329 @@
+//! Recordings: files, and columns in memory.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use elevator::{Op, SECTOR_BYTES, Sector, Time};
+use evaluation::input::{self, Opened, Reading, Replaying};
+use pyo3::prelude::*;
+use traces::{DeviceId, Pid, Record};
+use workloads::Workload;
+use workloads::replay::{Closed, Open};
+
+use crate::background::in_background;
+use crate::column::{Column, Value};
+use crate::error;
+
+/// A recording. It is read at the first comparison on a drive, and kept for further ones.
+#[pyclass(frozen, module = "dwell._native")]
+pub(crate) struct Trace {
+    source: Source,
+    /// By capacity of the drive in sectors, and whether the replay is open.
+    opened: Mutex<HashMap<(u64, bool), Arc<Opened>>>,
+}
+
+enum Source {
+    /// A recording, a job file of fio or a built-in workload, by name.
+    Named(String, Reading),
+    Columns(Box<Columns>),
+}
+
+/// Columns of equal length.
+struct Columns {
+    name: String,
+    length: usize,
+    /// Nanoseconds in a unit of `time` and `completed` whose types are numbers.
+    unit: f64,
+    time: Column,
+    offset: Column,
+    bytes: Column,
+    op: Column,
+    process: Option<Column>,
+    completed: Option<Column>,
+}
+
+#[pymethods]
+impl Trace {
+    /// A file or built-in workload.
+    #[staticmethod]
+    fn named(
+        name: PathBuf,
+        format: Option<String>,
+        device: Option<String>,
+        unit: Option<String>,
+        strict: bool,
+    ) -> PyResult<Self> {
+        let name = name.to_str().ok_or_else(|| error::input("the name of a recording must be UTF-8"))?;
+        if name == input::STANDARD_INPUT {
+            return Err(error::input("a recording cannot be read from Python's standard input; give a file"));
+        }
+        Ok(Self::of(Source::Named(name.to_owned(), Reading { format, device, unit, strict })))
+    }
+
+    /// Columns by name, from objects with NumPy's or Arrow's interface, and nanoseconds in a unit of time.
+    #[staticmethod]
+    fn columns(name: String, columns: Vec<(String, Bound<'_, PyAny>)>, unit: f64) -> PyResult<Self> {
+        let column =
+            |(name, object): &(String, Bound<'_, PyAny>)| Ok((name.clone(), Column::of(name, object)?));
+        let columns = columns.iter().map(column).collect::<PyResult<_>>()?;
+        Ok(Self::of(Source::Columns(Box::new(Columns::new(name, columns, unit)?))))
+    }
+
+    /// The columns of a table with Arrow's interface; `names` has a field and the name of its column each.
+    #[staticmethod]
+    fn table(
+        name: String,
+        table: &Bound<'_, PyAny>,
+        names: Vec<(String, String)>,
+        unit: f64,
+    ) -> PyResult<Self> {
+        let mut found: Vec<(String, Option<Column>)> =
+            crate::arrow::columns(table)?.into_iter().map(|(name, column)| (name, Some(column))).collect();
+        let known: Vec<String> = found.iter().map(|(name, _)| name.clone()).collect();
+        let mut columns = Vec::new();
+        for (field, wanted) in names {
+            let column =
+                found.iter_mut().find(|(name, _)| *name == wanted).and_then(|(_, column)| column.take());
+            let column = column.ok_or_else(|| {
+                let known = known.join(", ");
+                error::input(format!("{name}: no column '{wanted}' for '{field}'; the table has {known}"))
+            })?;
+            columns.push((field, column.checked(&wanted)?));
+        }
+        Ok(Self::of(Source::Columns(Box::new(Columns::new(name, columns, unit)?))))
+    }
+
+    /// Requests, if they are known without reading a file.
+    fn requests(&self) -> Option<usize> {
+        match &self.source {
+            Source::Named(..) => None,
+            Source::Columns(columns) => Some(columns.length),
+        }
+    }
+
+    /// The name, for messages and results.
+    #[getter]
+    fn name(&self) -> &str {
+        match &self.source {
+            Source::Named(name, _) => name,
+            Source::Columns(columns) => &columns.name,
+        }
+    }
+
+    /// Reads the recording as a drive of that many bytes would get it; returns a description and notes.
+    fn describe(&self, py: Python<'_>, capacity: u64, open: bool) -> PyResult<(String, Vec<String>)> {
+        let opened = in_background(py, || self.open(Sector(capacity / SECTOR_BYTES), open))?;
+        Ok((opened.workload.describe(), [&opened.notes[..], &opened.missing].concat()))
+    }
+}
+
+impl Trace {
+    fn of(source: Source) -> Self {
+        Self { source, opened: Mutex::default() }
+    }
+
+    /// The workload for a drive of this capacity.
+    pub(crate) fn open(&self, capacity: Sector, open: bool) -> PyResult<Arc<Opened>> {
+        let key = (capacity.0, open);
+        let known = || self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(opened) = known().get(&key) {
+            return Ok(Arc::clone(opened));
+        }
+        let opened = match &self.source {
+            Source::Named(name, reading) => {
+                let how = Replaying { open, ..Replaying::default() };
+                input::open(name, reading, how, capacity).map_err(error::input)?
+            }
+            Source::Columns(columns) => columns.open(capacity, open)?,
+        };
+        Ok(Arc::clone(known().entry(key).or_insert(Arc::new(opened))))
+    }
+}
+
+impl Columns {
+    fn new(name: String, columns: Vec<(String, Column)>, unit: f64) -> PyResult<Self> {
+        let mut columns: HashMap<String, Column> = columns.into_iter().collect();
+        let mut optional = |field: &str| columns.remove(field);
+        let mut needed = |field: &str| {
+            optional(field).ok_or_else(|| error::input(format!("{name}: the column '{field}' is missing")))
+        };
+        let (time, offset, bytes, op) = (needed("time")?, needed("offset")?, needed("bytes")?, needed("op")?);
+        let (process, completed) = (optional("process"), optional("completed"));
+        let length = time.length;
+        let all = [("offset", Some(&offset)), ("bytes", Some(&bytes)), ("op", Some(&op))];
+        let all = all.into_iter().chain([("process", process.as_ref()), ("completed", completed.as_ref())]);
+        for (field, column) in all {
+            if let Some(column) = column.filter(|column| column.length != length) {
+                let rows = column.length;
+                return Err(error::input(format!(
+                    "{name}: column '{field}' has {rows} rows, and 'time' has {length}; columns need the same length"
+                )));
+            }
+        }
+        if length == 0 {
+            return Err(error::input(format!("{name}: there is no request in it")));
+        }
+        Ok(Self { name, length, unit, time, offset, bytes, op, process, completed })
+    }
+
+    fn open(&self, capacity: Sector, open: bool) -> PyResult<Opened> {
+        let mut notes = vec![format!("{}: {} requests from columns", self.name, self.length)];
+        let open = match &self.completed {
+            None if !open => {
+                notes.push(format!(
+                    "{}: without a column 'completed', dependencies of requests are unknown: replayed by time stamps, as with \
+                     open=True",
+                    self.name
+                ));
+                true
+            }
+            _ => open,
+        };
+        let workload: Box<dyn Workload> = if open {
+            let mut builder = Open::default();
+            self.records(capacity, &mut |record| builder.push(record))?;
+            Box::new(builder.finish(&self.name, &|_| None))
+        } else {
+            let mut builder = Closed::default();
+            self.records(capacity, &mut |record| builder.push(record))?;
+            Box::new(builder.finish(&self.name, &|_| None))
+        };
+        Ok(Opened { workload, notes, missing: Vec::new(), by_time: open })
+    }
+
+    /// Calls `push` with each row's record.
+    fn records(&self, capacity: Sector, push: &mut dyn FnMut(&Record)) -> PyResult<()> {
+        let mut rows = Rows { columns: self, row: 0, latest: 0 };
+        let mut process = self.process.as_ref().map(Column::values);
+        let mut completed = self.completed.as_ref().map(Column::values);
+        let required =
+            self.time.values().zip(self.offset.values()).zip(self.bytes.values()).zip(self.op.values());
+        for (row, (((time, offset), bytes), op)) in required.enumerate() {
+            rows.row = row;
+            let mut record = rows.record(time, offset, bytes, op)?;
+            if let Some(process) = process.as_mut().and_then(Iterator::next) {
+                record.process = rows.process(process)?;
+            }
+            if let Some(completed) = completed.as_mut().and_then(Iterator::next) {
+                record.completed = rows.completed(completed, record.at)?;
+            }
+            rows.check(&record, capacity)?;
+            push(&record);
+        }
+        Ok(())
+    }
+}
+
+/// Converts the values of a row.
+struct Rows<'a> {
+    columns: &'a Columns,
+    row: usize,
+    latest: u64,
+}
+
+impl Rows<'_> {
+    fn wrong(&self, column: &str, problem: &str) -> PyErr {
+        error::input(format!("{}, row {}, column '{column}': {problem}", self.columns.name, self.row))
+    }
+
+    fn record(&mut self, time: Value, offset: Value, bytes: Value, op: Value) -> PyResult<Record> {
+        let at = self.time("time", &self.columns.time, time)?;
+        if at < self.latest {
+            return Err(self.wrong("time", "earlier than the row before; sort the rows by time"));
+        }
+        self.latest = at;
+        let op = self.op(op)?;
+        let (offset, bytes) = (self.whole("offset", offset)?, self.whole("bytes", bytes)?);
+        Ok(Record::new(Time::from_nanos(at), DeviceId(0), op, offset, bytes))
+    }
+
+    fn check(&self, record: &Record, capacity: Sector) -> PyResult<()> {
+        if record.op == Op::Flush {
+            return Ok(());
+        }
+        if record.bytes == 0 {
+            return Err(self.wrong("bytes", "only a flush may have no length; leave the row out"));
+        }
+        if record.offset.checked_add(record.bytes).is_none_or(|end| end > capacity.bytes()) {
+            let problem = format!(
+                "bytes {} to {} are beyond the drive's end at {}; choose a larger drive, or leave the row out",
+                record.offset,
+                record.offset.saturating_add(record.bytes),
+                capacity.bytes()
+            );
+            return Err(self.wrong("offset", &problem));
+        }
+        Ok(())
+    }
+
+    fn time(&self, name: &str, column: &Column, value: Value) -> PyResult<u64> {
+        let unit = column.ticks.map_or(self.columns.unit, |ticks| ticks as f64);
+        match value {
+            Value::Whole(ticks) if unit.fract() == 0.0 => u64::try_from(ticks)
+                .ok()
+                .and_then(|ticks| ticks.checked_mul(unit as u64))
+                .ok_or_else(|| self.wrong(name, &format!("{ticks} is not a time that can be represented"))),
+            Value::Whole(ticks) => Ok((ticks as f64 * unit) as u64),
+            Value::Real(ticks) if ticks >= 0.0 && ticks * unit < u64::MAX as f64 => {
+                Ok((ticks * unit).round() as u64)
+            }
+            Value::Real(ticks) => Err(self.wrong(name, &format!("{ticks} is no time"))),
+            Value::Null => Err(self.wrong(name, "there is no value")),
+            Value::Letter(_) => Err(self.wrong(name, "text is no time; convert the column to numbers")),
+        }
+    }
+
+    fn whole(&self, name: &str, value: Value) -> PyResult<u64> {
+        match value {
+            Value::Whole(number) => u64::try_from(number)
+                .map_err(|_| self.wrong(name, &format!("{number} is not from 0 to 2^64 - 1"))),
+            Value::Real(number) if number >= 0.0 && number.fract() == 0.0 && number < u64::MAX as f64 => {
+                Ok(number as u64)
+            }
+            Value::Real(number) => Err(self.wrong(name, &format!("{number} is no whole number"))),
+            Value::Null => Err(self.wrong(name, "there is no value")),
+            Value::Letter(_) => Err(self.wrong(name, "text is no number; convert the column to numbers")),
+        }
+    }
+
+    fn op(&self, value: Value) -> PyResult<Op> {
+        match value {
+            Value::Letter(b'r') | Value::Whole(0) => Ok(Op::Read),
+            Value::Letter(b'w') | Value::Whole(1) => Ok(Op::Write),
+            Value::Letter(b'd' | b't') | Value::Whole(2) => Ok(Op::Discard),
+            Value::Letter(b'f') | Value::Whole(3) => Ok(Op::Flush),
+            _ => Err(self.wrong(
+                "op",
+                "not an operation; use read, write, discard, flush (or their first letters), or 0, 1, 2, 3",
+            )),
+        }
+    }
+
+    fn process(&self, value: Value) -> PyResult<Option<Pid>> {
+        match value {
+            Value::Null => Ok(None),
+            value => {
+                let number = self.whole("process", value)?;
+                let process = u32::try_from(number);
+                process.map(|number| Some(Pid(number))).map_err(|_| self.wrong("process", "not below 2^32"))
+            }
+        }
+    }
+
+    /// No value means a completion that was not recorded.
+    fn completed(&self, value: Value, at: Time) -> PyResult<Option<Time>> {
+        let column = self.columns.completed.as_ref().unwrap_or(&self.columns.time);
+        match value {
+            Value::Null => Ok(None),
+            Value::Real(ticks) if ticks.is_nan() => Ok(None),
+            value => {
+                let completed = Time::from_nanos(self.time("completed", column, value)?);
+                if completed < at {
+                    return Err(self.wrong("completed", "earlier than 'time' of the same row"));
+                }
+                Ok(Some(completed))
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import sysconfig
+
+import pytest
+
+import dwell
+
+RECORDING = pathlib.Path(__file__).resolve().parents[2] / "recordings" / "two-greps-and-a-copy.ftrace.gz"
+PROGRAM = os.environ.get("DWELL_PROGRAM") or pathlib.Path(sysconfig.get_path("scripts")) / "dwell"
+SCHEDULERS = ["noop", "mq-deadline", "stream(deadline)"]
+
+
+def command(*arguments):
+    return subprocess.run([PROGRAM, *arguments], check=True, capture_output=True, text=True).stdout
+
+
+def test_the_wheel_contains_the_command():
+    assert dwell.__version__ in command("--version")
+
+
+def test_results_equal_those_of_the_command():
+    named = [part for name in SCHEDULERS for part in ("-s", name)]
+    printed = json.loads(command("compare", str(RECORDING), *named, "--json", "--quiet"))
+    by_name = {run["scheduler"]: run for run in printed["runs"]}
+    result = dwell.compare(RECORDING, SCHEDULERS)
+    assert [row["scheduler"] for row in result.runs] == ["noop", "mq-deadline-6.18", "stream(deadline-2.6.32)"]
+    for run in json.loads(result.to_json())["runs"]:
+        expected = by_name[run["scheduler"]]
+        assert {key: run[key] for key in expected} == expected
+    assert result.best == max(result.runs, key=lambda row: row["mb_per_s"])["scheduler"]
+
+
+def test_tables():
+    result = dwell.compare("par-read", ["noop", "stream"], at_most="500ms")
+    arrow, pandas, polars = result.to_arrow(), result.to_pandas(), result.to_polars()
+    assert arrow.column_names == list(pandas.columns) == polars.columns
+    assert arrow.num_rows == len(pandas) == len(polars) == 2
+    assert arrow["mb_per_s"].to_pylist() == list(pandas["mb_per_s"]) == list(polars["mb_per_s"])
+    assert set(result.to_pandas("processes")["scheduler"]) == {"noop", "stream(deadline-2.6.32)"}
+    assert result.to_polars("distribution")["share"].max() == pytest.approx(1)
+    with pytest.raises(dwell.InputError, match="no table 'run'; tables are runs, processes, distribution"):
+        result.to_arrow("run")
+
+
+def test_html_and_text():
+    result = dwell.compare("par-read", ["noop", "stream"], at_most=0.5)
+    page = result._repr_html_()
+    assert page.count("<svg") == 2 and "stream(deadline-2.6.32)" in page and "latency of reads" in page
+    assert repr(result).splitlines()[1].split()[0] == "stream(deadline-2.6.32)"
+
+
+def test_machine_replaces_drive_and_queue():
+    machine = dwell.Machine(drive=dwell.Drive("wd5000aaks", depth=4), depth=1, identity="hidden")
+    result = dwell.compare("par-read", "stream", machine=machine, at_most=0.5)
+    assert result.depth == 1 and "wd5000aaks{depth=4}" in result.drive
+    assert dwell.compare("par-read", "noop", dwell.Drive("wd5000aaks", depth=4), at_most=0.5).depth == 4
+    array = dwell.Drive("wd5000aaks", array="raid0:5x64k")
+    assert array.capacity > 4 * dwell.Drive("wd5000aaks").capacity
+    assert dwell.compare("par-read", "noop", array, at_most=0.5).drive.startswith("raid0:5x64k")
+
+
+def test_scheduler():
+    scheduler = dwell.Scheduler("stream(deadline)", stream_time_slice="50ms", fifo_batch=8)
+    assert str(scheduler) == "stream(deadline-2.6.32{fifo_batch=8}){stream_time_slice=50ms}"
+    assert scheduler == dwell.Scheduler(scheduler.name)
+    assert any(tunable.name == "fifo_batch" for tunable in dwell.Scheduler("deadline").tunables)
+    assert "bfq" in " ".join(dwell.Scheduler.all()) and "wd5000aaks" in dwell.Drive.all()
+    assert dwell.compare("par-read", [scheduler], at_most=0.1).runs[0]["scheduler"] == scheduler.name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"trace": "no-such-file"}, "'no-such-file' is"),
+        ({"trace": __file__}, "test_compare.py"),
+        ({"trace": pathlib.Path("/")}, "/"),
+        ({"trace": "-"}, "standard input"),
+        ({"schedulers": ["dedline"]}, "did you mean 'deadline'"),
+        ({"schedulers": ["deadline{fifo_batch=none}"]}, "fifo_batch"),
+        ({"schedulers": []}, "schedulers is empty"),
+        ({"schedulers": ["split-deadline"]}, "system calls"),
+        ({"schedulers": ["array-stream(deadline)"]}, "members of an array"),
+        ({"drive": "wd5000"}, "no drive is called 'wd5000'"),
+        ({"drive": "wd5000aaks{dept=4}"}, "dept"),
+        ({"depth": 0}, "depth=0 is not from 1 to 65536"),
+        ({"nr_requests": -1}, "nr_requests=-1"),
+        ({"at_most": "soon"}, "at_most='soon' is no length of time"),
+        ({"identity": "none"}, "identity 'none' is none of"),
+    ],
+)
+def test_each_wrong_input_is_one_clear_exception(arguments, expected):
+    with pytest.raises(dwell.InputError) as caught:
+        dwell.compare(**{"trace": "par-read", "schedulers": ["noop"], "at_most": 0.1, **arguments})
+    assert expected in str(caught.value)
+    assert isinstance(caught.value, ValueError) and isinstance(caught.value, dwell.Error)
+
+
+def test_wrong_types():
+    with pytest.raises(TypeError, match="is no scheduler"):
+        dwell.compare("par-read", [3])
+    with pytest.raises(TypeError):
+        dwell.compare(3)
+    with pytest.raises(dwell.InputError, match="array"):
+        dwell.Drive("wd5000aaks", array="raid9:2x64k")
+    with pytest.raises(dwell.InputError, match="no tunable 'fifo_bach'"):
+        dwell.Scheduler("deadline", fifo_bach=3)
+
+
+WAITING = """
+import _thread, threading, dwell
+# About ten minutes of simulation, if nothing ends it.
+threading.Timer(1.0, _thread.interrupt_main).start()
+try:
+    dwell.compare("par-read{file_bytes=400000000000,processes=1}", ["noop"] * 4, %s)
+except KeyboardInterrupt:
+    print("interrupted")
+result = dwell.compare("par-read", ["noop"], at_most=0.1)
+assert result.runs[0]["requests"] > 0, "a later call is unaffected"
+print("again")
+"""
+
+
+@pytest.mark.parametrize("drive", ["'wd5000aaks'"])
+def test_keyboard_interrupt(drive):
+    ended = subprocess.run([sys.executable, "-c", WAITING % drive], capture_output=True, text=True, timeout=120)
+    assert ended.stdout.split() == ["interrupted", "again"], ended.stderr

@@ -1,0 +1,176 @@
+import pytest
+
+import dwell
+
+
+class Fifo(dwell.Policy):
+    """First come, first served."""
+
+    def __init__(self):
+        self.queue = []
+
+    def insert(self, now, request):
+        self.queue.append(request.id)
+
+    def merged(self, now, request, growth):
+        if growth.absorbed is not None:
+            self.queue.remove(growth.absorbed)
+
+    def next(self, now, view):
+        return dwell.Dispatch(self.queue.pop(0)) if self.queue else None
+
+
+def run(policy, **keywords):
+    return dwell.compare("par-read", [policy], at_most=0.5, **keywords).runs[0]
+
+
+def test_a_policy_decides_as_its_equivalent_in_rust():
+    ours, theirs = dwell.compare("par-read", [Fifo, "noop"], at_most=1).runs
+    assert ours.pop("scheduler") == "Fifo"
+    assert theirs.pop("scheduler") == "noop"
+    assert ours == theirs
+
+
+def test_the_checker_accepts_a_correct_policy():
+    dwell.check_policy(Fifo, operations=4000)
+
+
+def test_the_arguments_of_methods():
+    seen = {}
+
+    class Observer(Fifo):
+        def insert(self, now, request):
+            seen["request"] = request
+            super().insert(now, request)
+
+        def next(self, now, view):
+            seen["view"] = (view.depth, view.in_flight, view.head)
+            return super().next(now, view)
+
+        def completed(self, now, request, outcome):
+            seen["outcome"] = outcome
+
+        def may_merge(self, request, addition, side):
+            seen["side"] = side
+            return False
+
+    run(Observer, depth=1)
+    request = seen["request"]
+    assert request.op == "read" and request.sync and request.end == request.start + request.sectors
+    assert request.process is not None and request.priority == ("best-effort", 4)
+    assert seen["view"][0] == 1 and seen["outcome"] == "done"
+    assert repr(request).startswith("Request(id=")
+
+
+def test_a_factory_sets_tunables():
+    class Slow(Fifo):
+        name = "slow"
+
+        def __init__(self, patience):
+            super().__init__()
+            self.patience, self.since = patience, None
+
+        def next(self, now, view):
+            if not self.queue:
+                self.since = None
+                return None
+            if self.since is None:
+                self.since = now
+            if now < self.since + self.patience:
+                return dwell.Hold(self.since + self.patience, "a test")
+            self.since = None
+            return self.queue.pop(0)
+
+    assert run(Slow and (lambda: Slow(2_000_000)))["waited_ns"] > 0
+    dwell.check_policy(lambda: Slow(2_000_000), operations=1000)
+
+
+class Loses(Fifo):
+    def insert(self, now, request):
+        if request.serial % 50 != 49:
+            super().insert(now, request)
+
+
+class Foreign(Fifo):
+    def next(self, now, view):
+        return 123_456 if self.queue else None
+
+
+class Forever(Fifo):
+    def next(self, now, view):
+        return dwell.Hold(None) if self.queue else None
+
+
+class Past(Fifo):
+    def next(self, now, view):
+        return dwell.Hold(0) if self.queue else None
+
+
+class Bounded(Fifo):
+    def longest_wait(self, requests, depth, service):
+        return 1
+
+
+@pytest.mark.parametrize("policy", [Loses, Foreign, Forever, Past, Bounded])
+def test_the_checker_finds_violations(policy):
+    with pytest.raises(dwell.PolicyError, match="violations|in the setting"):
+        dwell.check_policy(policy, operations=8000)
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (Foreign, "policy Foreign: next() at 0 ns: it dispatched request 123456, which is not queued"),
+        (Forever, "it holds for a completion, and no request is in flight"),
+        (Past, "it holds until a time that has passed"),
+        (Loses, "it returned None with 1 requests queued"),
+    ],
+)
+def test_a_comparison_ends_with_the_first_violation(policy, expected):
+    with pytest.raises(dwell.PolicyError) as caught:
+        dwell.compare("par-read", [policy])
+    assert expected in str(caught.value)
+
+
+def test_random_decisions_are_found():
+    import random
+
+    class Dice(Fifo):
+        def next(self, now, view):
+            return self.queue.pop(random.randrange(len(self.queue))) if self.queue else None
+
+    with pytest.raises(dwell.PolicyError, match="decides differently on the same input"):
+        dwell.check_policy(Dice, operations=800)
+
+
+def test_exceptions_of_a_policy_reach_the_caller():
+    class Broken(Fifo):
+        def completed(self, now, request, outcome):
+            raise LookupError("a test")
+
+    for call in (lambda: run(Broken), lambda: dwell.check_policy(Broken, operations=800)):
+        with pytest.raises(LookupError, match="a test") as caught:
+            call()
+        assert caught.traceback[-1].name == "completed"
+    assert run(Fifo)["requests"] > 0, "a later run is unaffected"
+
+
+def test_wrong_policies():
+    class Nothing:
+        pass
+
+    with pytest.raises(dwell.InputError, match="policy Nothing: it has no method 'insert'"):
+        run(Nothing)
+    with pytest.raises(NotImplementedError, match="policy Policy: define the method next"):
+        run(dwell.Policy)
+    with pytest.raises(dwell.InputError, match="give the class itself"):
+        dwell.check_policy(Fifo())
+
+    class Text(Fifo):
+        def next(self, now, view):
+            return "the first"
+
+    with pytest.raises(TypeError, match="next\\(\\) returned str"):
+        run(Text)
+    with pytest.raises(dwell.InputError, match="at least 8"):
+        dwell.check_policy(Fifo, operations=1)

@@ -1,0 +1,198 @@
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+import time
+
+import distributed
+import pyarrow.parquet
+import pytest
+
+import dwell
+
+RECORDINGS = pathlib.Path(__file__).resolve().parents[2] / "recordings"
+TEXT = """
+workloads = ["par-read{processes=2}", "WORKLOAD"]
+schedulers = ["noop", "mq-deadline", "stream(deadline)"]
+at_most = "100ms"
+
+[tunables.mq-deadline]
+fifo_batch = [1, 4, 16]
+"""
+RUNS = 2 * 5
+
+
+@pytest.fixture
+def study(tmp_path):
+    shutil.copy(RECORDINGS / "two-greps-and-a-copy.ftrace.gz", tmp_path / "io.ftrace.gz")
+    path = tmp_path / "study.toml"
+    path.write_text(TEXT.replace("WORKLOAD", "io.ftrace.gz"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=120)
+        yield client
+
+
+def contents(folder):
+    """Every result file."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(pathlib.Path(folder).rglob("*.parquet"))}
+
+
+def test_a_study_on_this_machine(study, tmp_path):
+    result = dwell.study(study, tmp_path / "out", jobs=2)
+    assert (result.executed, result.skipped) == (RUNS, 0)
+    frame = result.to_pandas()
+    assert len(frame) == RUNS and set(frame["workload"]) == {"par-read{processes=2}", "io.ftrace.gz"}
+    assert result.to_arrow().num_rows == len(result.to_polars()) == RUNS
+    assert set(result.to_pandas("processes")["run"]) == set(frame["run"])
+    assert "<table>" in result._repr_html_() and "noop" in repr(result)
+    result.report(tmp_path / "report.html")
+    assert "noop" in (tmp_path / "report.html").read_text()
+    again = dwell.study(study, tmp_path / "out")
+    assert (again.executed, again.skipped) == (0, RUNS)
+    assert dwell.study(study, tmp_path / "some", only="noop").executed == 2
+    with pytest.raises(dwell.InputError, match="windows need 'window'"):
+        result.to_arrow("windows")
+    with pytest.raises(dwell.InputError, match="no table 'run'"):
+        result.to_arrow("run")
+
+
+def test_a_cluster_gives_the_same_bytes(study, tmp_path, client):
+    dwell.study(study, tmp_path / "alone")
+    result = dwell.study(study, tmp_path / "cluster", client=client)
+    assert result.executed == RUNS
+    assert contents(tmp_path / "alone") == contents(tmp_path / "cluster") != {}
+    assert dwell.study(study, tmp_path / "cluster", client=client).executed == 0
+
+
+def test_runs_survive_killed_workers(tmp_path):
+    """While a study runs, its workers are killed one after another; the nanny starts others."""
+    study = tmp_path / "study.toml"
+    study.write_text('workloads = ["par-read"]\nschedulers = ["noop", "stream(deadline)"]\nat_most = "2s"\nseeds = "1..40"\n')
+    dwell.study(study, tmp_path / "alone")
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.wait_for_workers(2, timeout=120)
+        ended = threading.Event()
+        killed = []
+
+        def kill():
+            """Kills a worker each time that results have arrived since the last time."""
+            pending = tmp_path / "cluster"
+            for goal in (1, 20):
+                while not ended.is_set() and sum(1 for _ in pending.rglob("*.json")) + 64 * sum(1 for _ in pending.rglob("part-*")) < goal:
+                    time.sleep(0.01)
+                if not ended.is_set():
+                    (worker,) = list(client.run(os.getpid).values())[:1]
+                    os.kill(worker, signal.SIGKILL)
+                    killed.append(worker)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            result = dwell.study(study, tmp_path / "cluster", client=client)
+        finally:
+            ended.set()
+            killer.join()
+    assert result.executed == 80 and killed
+    assert contents(tmp_path / "alone") == contents(tmp_path / "cluster")
+
+
+def test_addresses(study, tmp_path, client):
+    by_address = tmp_path / "address.toml"
+    by_address.write_text(TEXT.replace("WORKLOAD", f"file://{tmp_path}/*.ftrace.gz"))
+    named = dwell.study(study, tmp_path / "named").to_pandas()
+    # Workers on other machines have copies of their own.
+    client.run(lambda path: __import__("os").environ.__setitem__("DWELL_CACHE", path), str(tmp_path / "copies"))
+    for folder, keywords in [("here", {}), ("there", {"client": client})]:
+        frame = dwell.study(by_address, tmp_path / folder, **keywords).to_pandas()
+        assert list(frame["run"]) == list(named["run"]), "an identifier depends on contents"
+        assert list(frame["mb_per_s"]) == list(named["mb_per_s"])
+        assert f"file://{tmp_path}/io.ftrace.gz" in set(frame["workload"])
+    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+    assert len(list((tmp_path / "copies").iterdir())) == 1
+    by_address.write_text(TEXT.replace("WORKLOAD", f"file://{tmp_path}/none*.gz"))
+    with pytest.raises(dwell.InputError, match="nothing matches"):
+        dwell.study(by_address)
+    by_address.write_text(TEXT.replace("WORKLOAD", "nosuch://bucket/a.gz"))
+    with pytest.raises(dwell.InputError, match="nosuch://bucket/a.gz: cannot be read"):
+        dwell.study(by_address)
+
+
+def test_a_changed_file_is_found_by_the_workers(study, tmp_path, client, monkeypatch):
+    expand = dwell._study._expand
+
+    def changed(*arguments):
+        runs = expand(*arguments)
+        (tmp_path / "io.ftrace.gz").write_bytes(b"other")
+        return runs
+
+    monkeypatch.setattr(dwell._study, "_expand", changed)
+    with pytest.raises(dwell.Error, match="5 of 10 runs could not be executed") as caught:
+        dwell.study(study, tmp_path / "out", client=client)
+    assert "this worker's workload has another content" in str(caught.value)
+    assert pyarrow.parquet.read_table(tmp_path / "out" / "runs").num_rows == 5
+
+
+def test_the_command(study, tmp_path, cluster):
+    command = [sys.executable, "-m", "dwell.distributed", "--on", cluster.scheduler_address, str(study), "--out", str(tmp_path / "out")]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert f"{RUNS} runs executed, 0 complete before" in ended.stderr and "noop" in ended.stdout
+    # The same by the program, which prints its own table.
+    program = os.environ.get("DWELL_PROGRAM") or pathlib.Path(sysconfig.get_path("scripts")) / "dwell"
+    command = [program, "study", "--on", cluster.scheduler_address, str(study), "--out", str(tmp_path / "program")]
+    environment = {**os.environ, "DWELL_PYTHON": sys.executable}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert f"{RUNS} runs executed" in ended.stderr and "regret" in ended.stdout
+    assert contents(tmp_path / "out") == contents(tmp_path / "program")
+    ended = subprocess.run([*command[:3], "tcp://127.0.0.1:1", *command[4:]], capture_output=True, text=True, timeout=300, env=environment)
+    assert ended.returncode == 1 and "tcp://127.0.0.1:1: no Dask scheduler answers" in ended.stderr, ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("workloads = 3", "study.toml:1"),
+        ('workloads = ["nothing"]\nschedulers = ["noop"]', "study.toml:1: workloads: 'nothing' is"),
+        ('workloads = ["par-read"]\nschedulers = ["nop"]', "did you mean 'noop'"),
+    ],
+)
+def test_wrong_studies(tmp_path, text, expected):
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    with pytest.raises(dwell.InputError) as caught:
+        dwell.study(path)
+    assert expected in str(caught.value)
+
+
+def test_wrong_arguments(study, tmp_path):
+    with pytest.raises(dwell.InputError, match="no run contains"):
+        dwell.study(study, only=["nothing"])
+    with pytest.raises(dwell.InputError, match="cannot be read"):
+        dwell.study(tmp_path / "none.toml")
+    with pytest.raises(dwell.InputError, match="name a folder"):
+        dwell.study(study, study)
+    with pytest.raises(dwell.InputError, match="jobs=0"):
+        dwell.study(study, jobs=0)
+    with pytest.raises(dwell.InputError, match="another process writes this study"):
+        store = dwell._native.Store(tmp_path / "out")
+        dwell.study(study, tmp_path / "out")
+    del store

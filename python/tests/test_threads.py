@@ -1,0 +1,69 @@
+import threading
+
+import dwell
+
+
+class Meeting(dwell.Policy):
+    """First come, first served. `next` returns once `other` has happened."""
+
+    other = None
+
+    def __init__(self):
+        self.queue = []
+
+    def insert(self, now, request):
+        self.queue.append(request.id)
+
+    def merged(self, now, request, growth):
+        if growth.absorbed is not None:
+            self.queue.remove(growth.absorbed)
+
+    def next(self, now, view):
+        return self.queue.pop(0) if self.queue else None
+
+
+def test_the_gil_is_released_while_simulating():
+    """While a comparison runs in one thread, Python code runs in another: it ends the first."""
+    ended, progress = threading.Event(), []
+
+    def simulate():
+        dwell.compare("par-read", ["noop", "stream"], at_most=20)
+        ended.set()
+
+    thread = threading.Thread(target=simulate)
+    thread.start()
+    while not ended.is_set():
+        progress.append(None)
+    thread.join()
+    # With the GIL held, this thread would have got through the loop only before and after the simulation.
+    assert len(progress) > 1000
+
+
+def test_two_threads_get_the_results_of_one():
+    alone = dwell.compare("par-read", ["noop", "stream"], at_most=1).to_json()
+    results = [None, None]
+
+    def simulate(index):
+        results[index] = dwell.compare("par-read", ["noop", "stream"], at_most=1).to_json()
+
+    threads = [threading.Thread(target=simulate, args=(index,)) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == [alone, alone]
+
+
+def test_policies_of_two_threads_are_separate():
+    names = [None, None]
+
+    def simulate(index):
+        policy = type(f"Meeting{index}", (Meeting,), {})
+        names[index] = dwell.compare("par-read", [policy], at_most=0.3).runs[0]["scheduler"]
+
+    threads = [threading.Thread(target=simulate, args=(index,)) for index in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert names == ["Meeting0", "Meeting1"]

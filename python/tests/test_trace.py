@@ -1,0 +1,147 @@
+import gc
+
+import numpy
+import pandas
+import polars
+import pyarrow
+import pytest
+
+import dwell
+
+
+def results(trace):
+    return dwell.compare(trace, ["noop", "stream"]).runs
+
+
+def made(columns, **changes):
+    changed = {**columns, **changes}
+    return dwell.Trace.from_columns(**{key: value for key, value in changed.items() if value is not None}, time_unit="ns")
+
+
+def test_all_libraries_give_the_same_recording(columns):
+    expected = results(made(columns))
+    frame = pandas.DataFrame(columns)
+    table = pyarrow.table(columns)
+    chunked = pyarrow.concat_tables([table.slice(0, 37), table.slice(37)])
+    dictionary = table.set_column(3, "op", table["op"].dictionary_encode())
+    for source in [table, chunked, dictionary, frame, polars.DataFrame(columns), table.to_pandas(types_mapper=pandas.ArrowDtype)]:
+        assert results(dwell.Trace.from_table(source, time_unit="ns")) == expected, type(source)
+    as_arrow = {name: pyarrow.array(values) for name, values in columns.items()}
+    as_polars = {name: polars.Series(values) for name, values in columns.items()}
+    as_lists = {name: values.tolist() for name, values in columns.items()}
+    as_series = dict(frame.items())
+    for source in [as_arrow, as_polars, as_lists, as_series]:
+        assert results(made(source)) == expected
+
+
+@pytest.mark.parametrize("dtype", ["u4", "f8", "i8", ">i8", "u8"])
+def test_number_types(columns, dtype):
+    offset = columns["offset"] // 512 * 512
+    offset = offset.astype("f8" if dtype == "f8" else "i8")
+    assert results(made(columns, bytes=columns["bytes"].astype(dtype), offset=offset)) == results(made(columns))
+
+
+def test_times_and_operations(columns):
+    expected = results(made(columns))
+    assert results(made(columns, time=columns["time"].astype("M8[ns]"), completed=columns["completed"].astype("M8[ns]"))) == expected
+    seconds = dwell.Trace.from_columns(**{**columns, "time": columns["time"] / 1e9, "completed": columns["completed"] / 1e9})
+    assert results(seconds) == expected
+    for op in [numpy.zeros(400, "u1"), numpy.zeros(400, bool), numpy.full(400, b"R"), numpy.full(400, "Read", object)]:
+        assert results(made(columns, op=op)) == expected
+
+
+def test_columns_are_read_in_place(columns):
+    """The recording is read at the first comparison: a change before that is seen, so there is no copy."""
+    table = numpy.zeros(400, dtype=[(name, values.dtype) for name, values in columns.items()])
+    for name, values in columns.items():
+        table[name] = values
+    views = {name: table[name] for name in columns}  # With strides.
+    assert views["time"].strides != (8,)
+    trace, arrow = made(views), made({name: pyarrow.array(values) for name, values in columns.items()})
+    expected = results(arrow)
+    table["offset"][100] = 300_000_000_000 // 512 * 512
+    changed = results(trace)
+    assert changed != expected
+    table["offset"][100] = columns["offset"][100]
+    assert results(made(views)) == expected
+    # Once read, the workload is kept.
+    assert results(trace) == changed
+
+
+def test_arrow_buffers_are_not_copied(columns):
+    large = pyarrow.table({name: numpy.zeros(100_000, values.dtype) for name, values in columns.items()})
+    before = pyarrow.total_allocated_bytes()
+    trace = dwell.Trace.from_table(large, time_unit="ns")
+    assert len(trace) == 100_000 and pyarrow.total_allocated_bytes() - before < 8 * 100_000, "less than one column"
+    table = pyarrow.table(columns)
+    trace = dwell.Trace.from_table(table, time_unit="ns")
+    del table
+    gc.collect()
+    assert len(trace) == 400 and results(trace) == results(made(columns)), "the trace keeps the memory"
+
+
+def test_nulls(columns):
+    completed = pyarrow.array(columns["completed"], mask=numpy.arange(400) % 7 == 0)
+    process = pyarrow.array(columns["process"], mask=numpy.arange(400) == 399)
+    assert results(made(columns, completed=completed, process=process))[0]["requests"] == 400
+    with pytest.raises(dwell.InputError, match="columns, row 3, column 'time': there is no value"):
+        results(made(columns, time=pyarrow.array(columns["time"], mask=numpy.arange(400) == 3)))
+
+
+def test_without_completions_a_recording_is_replayed_by_time(columns):
+    result = dwell.compare(made(columns, completed=None, process=None), ["noop"])
+    assert result.by_time and any("by time stamps" in note for note in result.notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"bytes": numpy.zeros(400, int)}, "row 0, column 'bytes': only a flush may have no length"),
+        ({"bytes": numpy.full(400, -1)}, "row 0, column 'bytes': -1 is not from 0"),
+        ({"bytes": numpy.full(399, 512)}, "column 'bytes' has 399 rows, and 'time' has 400"),
+        ({"bytes": numpy.full((400, 1), 512)}, "column 'bytes' has 2 dimensions"),
+        ({"bytes": numpy.full(400, 512.5)}, "512.5 is no whole number"),
+        ({"bytes": numpy.full(400, 1j)}, "NumPy type '<c16'"),
+        ({"bytes": numpy.full(400, "4k")}, "text is no number"),
+        ({"offset": numpy.full(400, 2**62)}, "beyond the drive's end at 500107862016"),
+        ({"time": numpy.arange(400)[::-1]}, "row 1, column 'time': earlier than the row before; sort the rows by time"),
+        ({"time": numpy.full(400, numpy.nan)}, "row 0, column 'time': NaN is no time"),
+        ({"time": numpy.full(400, "now")}, "text is no time"),
+        ({"op": numpy.full(400, "erase")}, "column 'op': not an operation; use read, write"),
+        ({"op": pyarrow.array([[1]] * 400)}, "column 'op' has the Arrow type"),
+        ({"op": pyarrow.array(["", "read"] * 200)}, "not an operation"),
+        ({"process": numpy.full(400, 2**40)}, "column 'process': not below 2^32"),
+        ({"completed": numpy.zeros(400)}, "row 1, column 'completed': earlier than 'time'"),
+    ],
+)
+def test_wrong_columns(columns, changes, expected):
+    with pytest.raises(dwell.InputError) as caught:
+        results(made(columns, **changes))
+    assert expected in str(caught.value)
+
+
+def test_wrong_tables(columns):
+    table = pyarrow.table(columns)
+    with pytest.raises(dwell.InputError, match="no column 'lba' for 'offset'; the table has time, offset"):
+        dwell.Trace.from_table(table, {"offset": "lba"})
+    with pytest.raises(dwell.InputError, match="no column 'lba'"):
+        dwell.Trace.from_table(table.to_pandas(), {"offset": "lba"})
+    with pytest.raises(dwell.InputError, match="'ofset' is no field"):
+        dwell.Trace.from_table(table, {"ofset": "offset"})
+    with pytest.raises(dwell.InputError, match="the column 'bytes' is missing"):
+        dwell.Trace.from_table(table.drop_columns(["bytes"]))
+    with pytest.raises(dwell.InputError, match="there is no request in it"):
+        dwell.Trace.from_table(table.slice(0, 0).combine_chunks())
+    with pytest.raises(dwell.InputError, match="time_unit='h' is no unit"):
+        dwell.Trace.from_table(table, time_unit="h")
+
+
+def test_a_file_is_described_and_kept(tmp_path):
+    path = tmp_path / "io.csv"
+    path.write_text("128166372003061629,hm,0,Read,8192,4096,100\n128166372003071629,hm,0,Write,16384,4096,100\n")
+    trace = dwell.Trace(path)
+    assert "2 requests" in trace.describe() and trace.name == str(path)
+    path.unlink()
+    assert dwell.compare(trace, "noop").runs[0]["requests"] == 2
+    with pytest.raises(TypeError, match="length of"):
+        len(trace)
