@@ -34,6 +34,18 @@ impl Direct {
         rustix::fs::seek(&self.file, rustix::fs::SeekFrom::End(0)).map_err(io::Error::from)
     }
 
+    /// Whether the file has data there; a block device always has.
+    pub(super) fn has_data(&self, offset: u64) -> io::Result<bool> {
+        match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(offset)) {
+            Ok(data) => Ok(data == offset),
+            // Nothing but a hole from there on.
+            Err(rustix::io::Errno::NXIO) => Ok(false),
+            // The file system, or a device, has no such search.
+            Err(rustix::io::Errno::INVAL) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Reads at most the length of the buffer.
     pub(super) fn read(&mut self, offset: u64, bytes: usize) -> io::Result<()> {
         let skip = self.memory.as_ptr().align_offset(ALIGNMENT);

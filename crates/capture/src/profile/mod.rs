@@ -7,6 +7,7 @@ mod direct;
 mod drive;
 mod probe;
 mod rounds;
+mod sample;
 mod service_times;
 mod setting;
 mod throughput;
@@ -26,6 +27,7 @@ use drive::Real;
 
 pub use direct::claim;
 pub use probe::Probe;
+pub use sample::Sample;
 pub use setting::Setting;
 pub use throughput::Load;
 
@@ -67,7 +69,7 @@ pub struct ServiceTime {
 }
 
 impl ServiceTime {
-    /// The curve through the points.
+    /// The curve, for schedulers that estimate service times.
     #[must_use]
     pub fn curve(&self) -> ServiceCurve {
         let point =

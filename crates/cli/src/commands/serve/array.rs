@@ -10,7 +10,8 @@ use schedulers::registry::Catalogue;
 use server::array::{Array, ArrayConfiguration, ArrayServer, Found, find, run_array};
 use server::{Configuration, Report, ServeError};
 
-use super::{ServeArguments, configuration_for, environment, failed, in_words};
+use super::rewards::Rewards;
+use super::{ServeArguments, configuration_for, failed, in_words};
 use crate::error::Error;
 use crate::input::quantity::size;
 use crate::input::scheduler_arg;
@@ -35,7 +36,9 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
     let given = scheduler_arg::without_split_hooks(scheduler_arg::spec(catalogue, &arguments.scheduler)?)?;
     let spec = coordinated(catalogue, given)?;
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
-    let environment = environment(arguments, device.as_ref())?;
+    // Of the first member: the coordinator has one set of service times for all.
+    let first = arguments.member.first().map(PathBuf::as_path);
+    let environment = Rewards::of(arguments.profile.as_deref(), device.as_ref(), first)?.environment;
     let wrong = |error: schedulers::SpecError| Error::Usage(error.to_string());
     let coordinator = spec.build_coordinator(&environment, members).map_err(wrong)?;
     let background = size(&arguments.background_rate)?;
@@ -133,7 +136,8 @@ fn member(
         scheduler: scheduler.to_owned(),
         ..arguments.clone()
     };
-    let mut configuration = configuration_for(&one, None, catalogue, scheduler_arg::for_member)?;
+    let (mut configuration, found) = configuration_for(&one, None, catalogue, scheduler_arg::for_member)?;
+    say!("member {index}: {found}");
     // A later process cannot continue several devices yet.
     if let Some(attach) = &mut configuration.attach {
         attach.source = None;

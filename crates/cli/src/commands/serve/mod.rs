@@ -1,7 +1,9 @@
 //! `dwell serve`.
 
 mod array;
+mod rewards;
 
+use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,7 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use disks::{Drive, Truncated};
-use elevator::queue::{Barriers, Limits, Supervision};
+use elevator::queue::{Barriers, Supervision};
 use elevator::text::counted;
 use elevator::{SECTOR_BYTES, Scheduler, Sector, Span};
 use schedulers::registry::Catalogue;
@@ -20,7 +22,6 @@ use server::control::protocol::State;
 use server::nbd::{Address, TlsFiles};
 use server::{AttachOptions, Configuration, NbdOptions, Report, ServeError, TimesSummary, supervisor};
 
-use super::profile;
 use crate::device_capture::node_meant;
 use crate::error::Error;
 use crate::identity::causes_of_device;
@@ -29,6 +30,7 @@ use crate::input::scheduler_arg;
 use crate::{identity, service_manager};
 use evaluation::device::Device;
 use evaluation::report::format::{bytes, object, time};
+use rewards::Rewards;
 
 /// Options of `dwell serve`.
 #[derive(Args, Clone, Debug)]
@@ -68,8 +70,14 @@ pub(crate) struct ServeArguments {
     /// Give schedulers the service times of this profile ('dwell profile')
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line)
-    #[arg(long, short, default_value = "stream(deadline)")]
+    /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line). dwell waits only in front of a
+    /// device whose service times depend on distance, by --profile, the drive's description or a sample of half a second
+    #[arg(
+        long,
+        short,
+        default_value = "dwell",
+        default_value_if("array", ArgPredicate::IsPresent, "stream(deadline)")
+    )]
     pub(crate) scheduler: String,
     /// Requests in the backing device at once
     #[arg(long, default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -145,7 +153,7 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
     }
     let requested = arguments.size.as_deref().map(size).transpose()?;
     // Reads every input file, also for the servers that a supervisor starts later.
-    let configuration = configuration(arguments, requested, catalogue)?;
+    let (configuration, found) = configuration(arguments, requested, catalogue)?;
     if arguments.attach && source(arguments).is_some() {
         let certificates = configuration.nbd.as_ref().map(NbdOptions::check_certificates);
         certificates.transpose().map_err(|error| failed(&error))?;
@@ -174,6 +182,7 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
         let depth = arguments.depth.min(server.geometry().depth).max(1);
         let at_once = counted(u64::from(depth), "request");
         let serving = format!("serving {} under {scheduler}, at most {at_once} at once", what(arguments));
+        say!("{found}");
         say!("{serving}; Ctrl-C ends it");
         service_manager::notify(&[service_manager::State::Ready, service_manager::State::Status(&serving)]);
     })
@@ -216,7 +225,7 @@ fn configuration(
     arguments: &ServeArguments,
     size: Option<u64>,
     catalogue: Catalogue,
-) -> Result<Configuration, Error> {
+) -> Result<(Configuration, String), Error> {
     let named =
         if arguments.causes { scheduler_arg::for_device_with_causes } else { scheduler_arg::for_one_device };
     configuration_for(arguments, size, catalogue, named)
@@ -227,7 +236,7 @@ fn configuration_for(
     size: Option<u64>,
     catalogue: Catalogue,
     named: Named,
-) -> Result<Configuration, Error> {
+) -> Result<(Configuration, String), Error> {
     if !arguments.attach && arguments.nbd.is_empty() {
         return Err(Error::Usage("the device has no front end; add --attach, --nbd, or both".to_owned()));
     }
@@ -240,8 +249,9 @@ fn configuration_for(
     if !supervisor::is_server() {
         device.iter().flat_map(Device::notes).for_each(|note| say!("{note}"));
     }
-    let environment = environment(arguments, device.as_ref())?;
-    let factory = schedulers(catalogue, environment, named);
+    let rewards = Rewards::of(arguments.profile.as_deref(), device.as_ref(), arguments.path.as_deref())?;
+    let found = rewards.in_words();
+    let factory = schedulers(catalogue, rewards.environment, named);
     let scheduler = scheduler_arg::full_name(catalogue, &arguments.scheduler)?;
     named(catalogue, &scheduler)?;
     let backend = match device {
@@ -265,7 +275,7 @@ fn configuration_for(
     configuration.causes = arguments.causes.then(causes_of_device);
     configuration.identify = arguments.identify.map(|IdentifyBy::Bpf| identity::by_bpf());
     configuration.nbd = nbd(arguments)?;
-    Ok(configuration)
+    Ok((configuration, found))
 }
 
 /// The file or device that still holds the data after this process dies.
@@ -341,18 +351,6 @@ pub(crate) fn nature(device: &Device) -> Nature {
 fn claimed(arguments: &ServeArguments, path: &Path) -> FileOptions {
     let read_only = arguments.read_only;
     FileOptions { even_if_used: arguments.even_if_used >= 2, read_only, ..FileOptions::new(path) }
-}
-
-/// The device's properties for schedulers: from its profile, else from the drive's model.
-fn environment(arguments: &ServeArguments, device: Option<&Device>) -> Result<Environment, Error> {
-    let mut environment =
-        device.map_or_else(Environment::default, |device| device.environment(&Limits::default()));
-    if let Some(path) = &arguments.profile {
-        let profile = profile::read(path)?;
-        environment.service_times = profile.service_curve();
-        environment.rotational = profile.rotational;
-    }
-    Ok(environment)
 }
 
 /// Makes schedulers by name for a served device. `named` rejects schedulers that the device cannot host.
