@@ -2,8 +2,9 @@
 //!
 //! A client in its handshake is not authenticated and costs nothing to its owner. Its thread, socket and buffers (at most 200 KiB) are all
 //! that it gets. When the table is full, a new client is always accepted and displaces another one: of the address with the most
-//! handshakes, the one with the least progress, and of several such the oldest. So silent peers displace each other, and a client that
-//! proceeds at once is not displaced by them.
+//! handshakes, or of several such addresses together, the quarter whose last step was longest ago; of that quarter, the one with the least
+//! progress. A client that proceeds at once is therefore displaced neither by silent peers nor by peers that begin TLS and stop there,
+//! unless these make dozens of steps between two of its own.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -31,15 +32,18 @@ struct Entry {
     number: u64,
     origin: Origin,
     progress: Progress,
+    /// The table's step at which it connected or last proceeded.
+    stepped: u64,
     is_displaced: bool,
     socket: Arc<ClientSocket>,
 }
 
 #[derive(Default)]
 struct Table {
-    /// The oldest first.
     entries: Vec<Entry>,
     next: u64,
+    /// Connections and steps of clients so far.
+    steps: u64,
 }
 
 /// The handshakes of one kind of listener.
@@ -83,8 +87,10 @@ impl Handshakes {
         }
         let number = table.next;
         table.next += 1;
-        let progress = Progress::Silent;
-        table.entries.push(Entry { number, origin, progress, is_displaced: false, socket: socket.clone() });
+        table.steps += 1;
+        let (progress, stepped) = (Progress::Silent, table.steps);
+        let entry = Entry { number, origin, progress, stepped, is_displaced: false, socket: socket.clone() };
+        table.entries.push(entry);
         Some(Handshake { all: self.clone(), number, origin, socket })
     }
 
@@ -97,12 +103,14 @@ impl Handshakes {
 impl Table {
     fn displace(&mut self) {
         let handshakes = |origin| self.entries.iter().filter(|other| other.origin == origin).count();
-        let rank = |entry: &&Entry| {
-            let most_first = usize::MAX - handshakes(entry.origin);
-            (most_first, entry.progress, entry.number)
-        };
-        let chosen = self.entries.iter().filter(|entry| !entry.is_displaced).min_by_key(rank);
-        let Some(number) = chosen.map(|entry| entry.number) else { return };
+        let remaining = self.entries.iter().filter(|entry| !entry.is_displaced);
+        let mut remaining: Vec<_> = remaining.map(|entry| (handshakes(entry.origin), entry)).collect();
+        let Some(most) = remaining.iter().map(|&(count, _)| count).max() else { return };
+        remaining.retain(|&(count, _)| count == most);
+        remaining.sort_unstable_by_key(|(_, entry)| entry.stepped);
+        remaining.truncate(remaining.len().div_ceil(4));
+        let chosen = remaining.iter().min_by_key(|(_, entry)| (entry.progress, entry.stepped));
+        let Some(number) = chosen.map(|(_, entry)| entry.number) else { return };
         if let Some(entry) = self.find(number) {
             entry.is_displaced = true;
             entry.socket.shut_down();
@@ -124,8 +132,11 @@ impl Handshake {
     }
 
     pub(super) fn reached(&self, progress: Progress) {
-        if let Some(entry) = self.all.lock().find(self.number) {
-            entry.progress = progress;
+        let mut table = self.all.lock();
+        table.steps += 1;
+        let steps = table.steps;
+        if let Some(entry) = table.find(self.number).filter(|entry| entry.progress < progress) {
+            (entry.progress, entry.stepped) = (progress, steps);
         }
     }
 
@@ -163,25 +174,53 @@ mod tests {
             number: number as u64,
             origin: Origin::V4([192, 0, 2, last]),
             progress,
+            stepped: number as u64,
             is_displaced: false,
             socket: socket.clone(),
         };
-        Table { entries: origins.iter().enumerate().map(entry).collect(), next: origins.len() as u64 }
+        let next = origins.len() as u64;
+        Table { entries: origins.iter().enumerate().map(entry).collect(), next, steps: next }
+    }
+
+    fn displaced(table: &mut Table) -> u64 {
+        table.displace();
+        let displaced = table.entries.iter().position(|entry| entry.is_displaced).unwrap();
+        table.entries.remove(displaced).number
     }
 
     #[test]
-    fn the_greediest_address_then_the_least_progress_then_the_oldest_is_displaced() {
+    fn the_greediest_address_then_the_longest_without_a_step_is_displaced() {
         use Progress::{Encrypting, Greeted, Silent};
         let mut table =
             table(&[(1, Silent), (2, Encrypting), (2, Silent), (3, Greeted), (2, Silent), (2, Greeted)]);
-        let mut order = Vec::new();
-        while order.len() < 6 {
-            table.displace();
-            let displaced = table.entries.iter().position(|entry| entry.is_displaced).unwrap();
-            order.push(table.entries.remove(displaced).number);
+        let order: Vec<u64> = (0..6).map(|_| displaced(&mut table)).collect();
+        // Four of address 2 shrink to one; then the oldest first.
+        assert_eq!(order, [1, 2, 4, 0, 3, 5]);
+    }
+
+    #[test]
+    fn of_the_oldest_quarter_the_least_progress_is_displaced() {
+        use Progress::{Encrypting, Silent};
+        let origins: Vec<_> = (0..12).map(|n| (n, if n == 1 { Silent } else { Encrypting })).collect();
+        assert_eq!(displaced(&mut table(&origins)), 1);
+    }
+
+    /// A regression: peers of many addresses that began TLS and stopped displaced each client that had just connected.
+    #[test]
+    fn a_new_client_is_not_displaced_by_peers_that_stopped_later() {
+        let mut table = table(&(0..64).map(|n| (n, Progress::Encrypting)).collect::<Vec<_>>());
+        let client = Entry {
+            number: 1000,
+            origin: Origin::V4([198, 51, 100, 1]),
+            progress: Progress::Silent,
+            stepped: 64,
+            is_displaced: false,
+            socket: table.entries[0].socket.clone(),
+        };
+        table.entries.push(client);
+        for _ in 0..32 {
+            assert_ne!(displaced(&mut table), 1000);
         }
-        // Four of address 2 shrink to one; then the rest by progress.
-        assert_eq!(order, [2, 4, 5, 0, 3, 1]);
     }
 
     #[test]
