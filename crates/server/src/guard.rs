@@ -89,7 +89,8 @@ fn open(options: &FileOptions, create: bool, flags: OFlags) -> Result<File, Serv
     OpenOptions::new()
         .read(true)
         .write(!options.read_only)
-        .create(create)
+        // Not through a symbolic link, which may be somebody else's.
+        .create_new(create)
         .mode(0o600)
         .custom_flags((flags | direct).bits() as i32)
         .open(&options.path)
@@ -100,6 +101,10 @@ fn open(options: &FileOptions, create: bool, flags: OFlags) -> Result<File, Serv
             Some(Errno::NOENT | Errno::NOTDIR) => {
                 ServeError::unfit(&options.path, "the directory that it is to be made in does not exist")
             }
+            Some(Errno::EXIST) => {
+                let problem = "a symbolic link to no file is there, or another program has just created it";
+                ServeError::unfit(&options.path, problem)
+            }
             Some(Errno::BUSY) => {
                 in_use(&options.path, "it is mounted, swapped to, or held by another device")
             }
@@ -108,7 +113,7 @@ fn open(options: &FileOptions, create: bool, flags: OFlags) -> Result<File, Serv
 }
 
 fn claim_file(options: &FileOptions, create: bool) -> Result<Claim, ServeError> {
-    let claimed = open(options, create, OFlags::empty()).and_then(|file| sized(options, file));
+    let claimed = sized(options, open(options, create, OFlags::empty())?);
     if claimed.is_err() && create && fs::metadata(&options.path).is_ok_and(|made| made.len() == 0) {
         let _ = fs::remove_file(&options.path);
     }
@@ -338,6 +343,18 @@ mod tests {
         drop(first);
         let larger = FileOptions { size: Some(2 << 20), ..options };
         assert!(claim(&larger).is_err_and(|error| error.to_string().contains("has 1048576 bytes")));
+        fs::remove_file(path).unwrap();
+    }
+
+    /// A regression: root created the target of a link that another user had left in a shared directory.
+    #[test]
+    fn no_file_is_created_through_a_symbolic_link() {
+        let path = std::env::temp_dir().join(format!("dwell-link-{}", std::process::id()));
+        let target = path.with_extension("target");
+        std::os::unix::fs::symlink(&target, &path).unwrap();
+        let options = FileOptions { direct: false, size: Some(1 << 20), ..FileOptions::new(&path) };
+        assert!(claim(&options).is_err_and(|error| error.to_string().contains("symbolic link")));
+        assert!(!target.exists() && path.is_symlink());
         fs::remove_file(path).unwrap();
     }
 
