@@ -1,5 +1,5 @@
-//! Durable writes survive `kill -9`: a writer logs every acknowledgement, the server is killed at random times, and
-//! after the next start the test reads everything that was acknowledged with FUA or before an acknowledged flush.
+//! Acknowledged writes survive `kill -9`: a writer logs every acknowledgement, the server is killed at random times, and
+//! after the next start the test reads everything that was acknowledged, flushed or not.
 //!
 //! `DWELL_KILLS` sets the number of kills, `DWELL_VERIFY_SECONDS` how long fio verifies mixed I/O on an emulated drive while
 //! schedulers are switched, `DWELL_VERIFY_SPEED` the speed of that drive relative to real time; the defaults are for a
@@ -19,7 +19,7 @@ use common::{Directory, Loop, Random, Served, can_attach, have, run};
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 512;
 
-/// The writer's record of a block: the newest durable version, and the latest one, which may or may not be present.
+/// The writer's record of a block: the newest acknowledged version, and the latest one, which may or may not be present.
 #[derive(Default, Clone)]
 struct Known {
     promised: u64,
@@ -40,22 +40,16 @@ fn block(number: u64, version: u64) -> Vec<u8> {
 fn write_until_killed(socket: &Path, known: &mut [Known], random: &mut Random, stopped: &AtomicBool) {
     // The server may have been killed before it listened.
     let Ok(mut client) = Nbd::try_connect(socket) else { return };
-    // By cookie: the block and version of a write and whether it was FUA, or the versions that a flush covers.
-    enum Sent {
-        Write { block: u64, version: u64, fua: bool },
-        Flush { covers: Vec<(u64, u64)> },
-    }
-    let mut sent: HashMap<u64, Sent> = HashMap::new();
+    // By cookie: the block and version of a write, none for a flush.
+    let mut sent: HashMap<u64, Option<(u64, u64)>> = HashMap::new();
     let mut busy = vec![false; BLOCKS as usize];
-    let mut acknowledged: HashMap<u64, u64> = HashMap::new();
     for cookie in 0.. {
         while sent.len() < 16 && !stopped.load(Ordering::Relaxed) {
             if random.below(12) == 0 {
-                let covers = acknowledged.iter().map(|(&block, &version)| (block, version)).collect();
                 if client.send(0, FLUSH, cookie, 0, 0).is_err() {
                     return;
                 }
-                sent.insert(cookie, Sent::Flush { covers });
+                sent.insert(cookie, None);
                 break;
             }
             let number = random.below(BLOCKS);
@@ -72,7 +66,7 @@ fn write_until_killed(socket: &Path, known: &mut [Known], random: &mut Random, s
                 return;
             }
             busy[number as usize] = true;
-            sent.insert(cookie, Sent::Write { block: number, version, fua });
+            sent.insert(cookie, Some((number, version)));
             break;
         }
         if sent.len() < 16 && random.below(3) > 0 {
@@ -80,20 +74,10 @@ fn write_until_killed(socket: &Path, known: &mut [Known], random: &mut Random, s
         }
         let Ok((cookie, error)) = client.reply() else { return };
         assert_eq!(error, 0);
-        match sent.remove(&cookie).expect("a request that was sent") {
-            Sent::Write { block, version, fua } => {
-                busy[block as usize] = false;
-                acknowledged.insert(block, version);
-                if fua {
-                    known[block as usize].promised = version;
-                }
-            }
-            Sent::Flush { covers } => {
-                for (block, version) in covers {
-                    let promised = &mut known[block as usize].promised;
-                    *promised = (*promised).max(version);
-                }
-            }
+        // An acknowledged write survives the server, flushed or not: the kernel has it.
+        if let Some((block, version)) = sent.remove(&cookie).expect("a request that was sent") {
+            busy[block as usize] = false;
+            known[block as usize].promised = version;
         }
     }
 }
@@ -105,7 +89,7 @@ fn check(socket: &Path, known: &mut [Known]) {
         let found = client.read(number * BLOCK, BLOCK as u32).unwrap();
         let version = u64::from_le_bytes(found[8..16].try_into().unwrap());
         if version == 0 {
-            assert_eq!(known.promised, 0, "block {number} is durable and missing");
+            assert_eq!(known.promised, 0, "block {number} was acknowledged and is missing");
         } else {
             assert_eq!(found, block(number, version), "block {number} is torn");
         }
@@ -143,7 +127,7 @@ fn kills_over(disk: &str, directory: &Directory, arguments: &[&str], count: u64,
     check(&socket, &mut known);
     server.stop();
     let promised = known.iter().filter(|known| known.promised > 0).count();
-    eprintln!("{count} kills, {promised} of {BLOCKS} blocks durable at the end, seed {seed}");
+    eprintln!("{count} kills, {promised} of {BLOCKS} blocks acknowledged at the end, seed {seed}");
 }
 
 fn count(default: u64) -> u64 {
@@ -151,12 +135,12 @@ fn count(default: u64) -> u64 {
 }
 
 #[test]
-fn durable_writes_survive_kills_with_direct_io_and_io_uring() {
+fn acknowledged_writes_survive_kills_with_direct_io_and_io_uring() {
     kills(&Directory::on_disk(), &["--scheduler", "deadline"], count(20), 11);
 }
 
 #[test]
-fn durable_writes_survive_kills_over_a_block_device() {
+fn acknowledged_writes_survive_kills_over_a_block_device() {
     if !can_attach() {
         return;
     }
@@ -166,12 +150,12 @@ fn durable_writes_survive_kills_over_a_block_device() {
 }
 
 #[test]
-fn durable_writes_survive_kills_with_threads() {
+fn acknowledged_writes_survive_kills_with_threads() {
     kills(&Directory::on_disk(), &["--engine", "threads", "--scheduler", "noop"], count(10), 12);
 }
 
 #[test]
-fn durable_writes_survive_kills_of_an_emulated_drive() {
+fn acknowledged_writes_survive_kills_of_an_emulated_drive() {
     kills(
         &Directory::in_memory(),
         &["--buffered", "--fixed", "200", "--scheduler", "deadline"],
