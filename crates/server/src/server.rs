@@ -24,6 +24,7 @@ use crate::device::Device;
 use crate::front::FrontEnd;
 use crate::fuse::{Fuse, FuseOptions};
 use crate::identity::{IdentifyFactory, Identity};
+use crate::memory_limit;
 use crate::nbd::{Acceptor, Nbd, NbdOptions};
 use crate::poller::Bell;
 use crate::privileges;
@@ -332,6 +333,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     };
     let (ready, started) = channel();
     let ending = Ending(stop.clone(), progress.clone());
+    let limited = memory_limit::own().and_then(|limit| configuration.nbd.as_ref()?.memory_warning(limit));
     let thread = thread::Builder::new()
         .name("device".into())
         .spawn(move || {
@@ -343,6 +345,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         Err(ServeError::Configuration("the device's thread panicked while it started".into()))
     })?;
     refused.extend(reserve.and_then(|reserve| reserve.warning));
+    refused.extend(limited);
     let mut server = Server {
         line,
         stops,

@@ -57,6 +57,11 @@ pub struct TlsFiles {
     pub client_authorities: Option<PathBuf>,
 }
 
+/// Data that one client may have in the server's memory.
+const CLIENT_MIB: u64 = 40;
+/// Memory of a server without clients.
+const SERVER_MIB: u64 = 64;
+
 /// How NBD is served.
 #[derive(Clone, Debug)]
 pub struct NbdOptions {
@@ -126,6 +131,25 @@ impl NbdOptions {
         Ok(())
     }
 
+    /// That clients may need more memory than `limit`, the bytes of the server's memory cgroup.
+    pub(crate) fn memory_warning(&self, limit: u64) -> Option<String> {
+        let is_tcp = |address: &Address| matches!(address, Address::Tcp(_));
+        let kinds = [true, false]
+            .into_iter()
+            .filter(|&tcp| self.addresses.iter().any(|it| is_tcp(it) == tcp))
+            .count();
+        let mib = limit >> 20;
+        let most = mib.saturating_sub(SERVER_MIB) / (CLIENT_MIB * kinds.max(1) as u64);
+        (u64::from(self.connections) > most).then(|| {
+            format!(
+                "a memory cgroup limits the server to {mib} MiB, and {} NBD clients may hold {CLIENT_MIB} MiB each: the kernel ends the                  server if they do; use --connections {} or less, or a limit of {} MiB",
+                u64::from(self.connections) * kinds as u64,
+                most.max(1),
+                SERVER_MIB + CLIENT_MIB * kinds as u64 * u64::from(self.connections),
+            )
+        })
+    }
+
     /// Checks the certificates, and keeps them for servers of this process if it becomes a supervisor.
     ///
     /// # Errors
@@ -148,6 +172,15 @@ impl NbdOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_memory_limit_below_that_of_all_clients_has_a_warning() {
+        let unix = Address::Unix("socket".into());
+        let options = NbdOptions { addresses: vec![unix], connections: 16, ..NbdOptions::default() };
+        assert_eq!(options.memory_warning(704 << 20), None);
+        let warning = options.memory_warning(128 << 20).unwrap();
+        assert!(warning.contains("--connections 1 or less, or a limit of 704 MiB"), "{warning}");
+    }
 
     #[test]
     fn an_address_is_parsed_and_printed_in_the_same_form() {
