@@ -6,7 +6,7 @@ use std::rc::Rc;
 use elevator::{Random, Time};
 use server::simulation::Channel;
 
-use crate::disk::SECTOR;
+use crate::disk::{Disk, SECTOR};
 use crate::oracle::{Oracle, Write};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +28,8 @@ pub struct Pending {
     kind: Kind,
     first: u32,
     sectors: u32,
+    /// With forced unit access.
+    fua: bool,
     pub sent: u64,
     pub at: Time,
     write: Option<Write>,
@@ -57,6 +59,9 @@ pub struct Client {
 /// The findings of a client.
 pub struct Findings<'a> {
     pub oracle: &'a mut Oracle,
+    pub disk: &'a Disk,
+    /// When memory was scarce last.
+    pub scarce: Option<Time>,
     pub now: Time,
     pub answered: u64,
     pub failed: u64,
@@ -78,7 +83,10 @@ impl Findings<'_> {
     }
 }
 
+const EIO: u32 = 5;
 const ENOMEM: u32 = 12;
+const EINVAL: u32 = 22;
+const ENOSPC: u32 = 28;
 const SIMPLE: u32 = 0x6744_6698;
 const STRUCTURED: u32 = 0x668e_33ef;
 
@@ -186,7 +194,7 @@ impl Client {
             }
         }
         drop(channel);
-        self.pending.push(Pending { cookie, kind, first, sectors, sent, at: now, write, received: 0 });
+        self.pending.push(Pending { cookie, kind, first, sectors, fua, sent, at: now, write, received: 0 });
     }
 
     /// Sends a disconnect request; the server still replies to all earlier requests.
@@ -342,7 +350,30 @@ impl Client {
             (Kind::Read, 0) if pending.received as usize != pending.sectors as usize * SECTOR => {
                 findings.violated(format!("{pending:?} ended with {} bytes", pending.received));
             }
-            _ => {}
+            (Kind::Invalid, _) | (_, 0) => {}
+            _ if self.is_explained(&pending, error, findings) => {}
+            _ => findings.violated(format!("{pending:?} failed with the error {error} without a cause")),
+        }
+    }
+
+    /// Whether a fault since the request was sent explains its error.
+    fn is_explained(&self, pending: &Pending, error: u32, findings: &Findings<'_>) -> bool {
+        let Pending { kind, first, sectors, fua, at, .. } = *pending;
+        let (disk, now) = (findings.disk, findings.now);
+        let has_sectors = !matches!(kind, Kind::Flush | Kind::Status);
+        let job_failed = |full| has_sectors && disk.causes.job_failed_since(first, sectors, full, at);
+        match error {
+            EIO if kind == Kind::Status => false,
+            EIO => {
+                let flushes = fua || kind == Kind::Flush;
+                job_failed(false)
+                    || flushes && disk.causes.flush_failed_since(at)
+                    || disk.overdue_since(now, at)
+            }
+            ENOSPC => kind != Kind::Read && job_failed(true),
+            ENOMEM => findings.scarce >= Some(at),
+            EINVAL => kind == Kind::Status && !self.structured,
+            _ => false,
         }
     }
 }

@@ -14,6 +14,8 @@ use rustix::io::Errno;
 use server::backend::{Backend, Done, Geometry, Job, Payload, Piece};
 use server::simulation::{Calls, carry_out};
 
+use crate::causes::Causes;
+
 pub const SECTOR: usize = 512;
 
 /// A fault of the disk that the oracle must find.
@@ -49,6 +51,8 @@ pub enum Mutation {
     AcknowledgesRefused,
     /// The server starts a write to the sectors of an overdue one.
     ForgetsOverdue,
+    /// A job that was carried out is returned as failed.
+    FailsHealthy,
 }
 
 /// The mean number of occasions for one mutation.
@@ -88,6 +92,8 @@ struct Volatile {
 struct Running {
     job: Job,
     started: Time,
+    /// When the server's limit for it began.
+    begun: Time,
     /// Its effect comes after its answer, at this time.
     lands: Option<Time>,
     /// A flush covers the writes below this number.
@@ -120,6 +126,8 @@ pub struct Disk {
     /// Occasions until the mutation happens again.
     occasions: u64,
     twice: Option<Job>,
+    /// The faults that explain a failed request.
+    pub causes: Causes,
     /// The first violation of the back end's interface by the server.
     pub violation: Option<String>,
 }
@@ -155,6 +163,7 @@ impl Disk {
             landing: Vec::new(),
             occasions: OCCASIONS,
             twice: None,
+            causes: Causes::new(sectors as usize),
             violation: None,
         }
     }
@@ -224,6 +233,7 @@ impl Disk {
         self.due.clear();
         self.jobs.clear();
         self.landing.clear();
+        self.causes = Causes::new(self.contents.len());
         (self.full, self.twice, self.zeroes_as_data) = (false, None, false);
     }
 
@@ -231,7 +241,13 @@ impl Disk {
     fn torn(&mut self, job: Job) {
         let saved = self.faults;
         self.faults = Faults { error: 2, short: 2, ..Faults::default() };
-        let _ = self.carry_out(Running { job, started: Time::ZERO, lands: None, covers: u64::MAX });
+        let _ = self.carry_out(Running {
+            job,
+            started: Time::ZERO,
+            begun: Time::ZERO,
+            lands: None,
+            covers: u64::MAX,
+        });
         self.faults = saved;
     }
 
@@ -258,6 +274,17 @@ impl Disk {
         } else {
             self.volatile.push(Volatile { sector, stamp, order });
         }
+    }
+
+    /// Whether the server fails a job that it started then.
+    fn is_overdue(&self, now: Time, begun: Time) -> bool {
+        self.timeout.is_some_and(|timeout| now.since(begun) >= timeout)
+    }
+
+    /// Whether a job was overdue since then, or is. Meanwhile the server fails writes to its sectors, and every request if no tag is left.
+    pub fn overdue_since(&self, now: Time, since: Time) -> bool {
+        self.causes.overdue_since(since)
+            || self.jobs.iter().flatten().any(|running| self.is_overdue(now, running.begun))
     }
 
     /// Whether the mutation happens now.
@@ -312,7 +339,8 @@ impl Disk {
         self.due.push(Reverse((at, self.started, job.tag.0)));
         // A flush need not cover writes during its execution. The sync of any other job follows the job's own writes.
         let covers = if job.op == Op::Flush { self.order } else { u64::MAX };
-        self.jobs[tag] = Some(Running { job, started: now, lands, covers });
+        let begun = self.causes.begun(now, &job);
+        self.jobs[tag] = Some(Running { job, started: now, begun, lands, covers });
     }
 
     /// A write must not come between an older one that has failed for its lateness and that one's end: the older one would replace it.
@@ -360,7 +388,12 @@ impl Disk {
             }
         };
         let (at, running) = running;
+        let begun = running.begun;
+        if self.is_overdue(now, begun) {
+            self.causes.was_overdue(now);
+        }
         if let Some(lands) = running.lands {
+            self.causes.failed(now, begun, &running.job, Errno::IO);
             self.landing.push((lands, running.job.start.0 as u32, stamps(&running.job)));
             return Some(Done { job: running.job, at, result: Err(Errno::IO) });
         }
@@ -369,6 +402,11 @@ impl Disk {
             self.twice = Some(Job { tag, op, start, sectors, fua, pieces: Vec::new() });
         }
         let (job, mut result) = self.carry_out(running);
+        if let Err(error) = result {
+            self.causes.failed(now, begun, &job, error);
+        } else if self.mutates(Mutation::FailsHealthy) {
+            result = Err(Errno::IO);
+        }
         if self.mutation == Some(Mutation::HidesError) && result == Err(Errno::IO) {
             result = Ok(());
         }

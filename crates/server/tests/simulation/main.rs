@@ -6,6 +6,7 @@
 //! One seed determines one life of a disk. `DWELL_SEED` sets the first seed, `DWELL_OPERATIONS` the number of requests. A failure prints its
 //! seed, which reproduces it.
 
+mod causes;
 mod client;
 mod disk;
 #[allow(dead_code, reason = "each test file uses its part")]
@@ -132,6 +133,8 @@ struct Life {
     ids: faulty::Shared,
     /// Memory is scarce: about every second request for it is refused.
     scarce: Rc<Cell<bool>>,
+    /// When memory was scarce last.
+    scarce_until: Option<Time>,
 }
 
 /// A server and its clients.
@@ -144,6 +147,15 @@ struct Serving {
     /// No fault occurs, so no request may wait in the scheduler for longer than the policy states.
     is_calm: bool,
     window: usize,
+}
+
+impl Serving {
+    /// The violations that the queue's checker has found so far.
+    fn check(&self) -> Result<(), String> {
+        let Some(checker) = &self.checker else { return Ok(()) };
+        let checker = checker.0.lock().unwrap();
+        if checker.count() > 0 { Err(checker.violations().join("\n  ")) } else { Ok(()) }
+    }
 }
 
 fn schedulers(ids: faulty::Shared) -> server::control::SchedulerFactory {
@@ -172,6 +184,7 @@ impl Life {
             totals: Totals { lives: 1, ..Totals::default() },
             ids: faulty::Shared::default(),
             scarce: Rc::default(),
+            scarce_until: None,
         }
     }
 
@@ -312,6 +325,7 @@ impl Life {
             self.disturb(&mut serving)?;
             self.round(&mut serving)?;
         }
+        serving.check()?;
         match self.random.below(3) {
             0 => self.lose_power(serving),
             1 => {
@@ -443,6 +457,10 @@ impl Life {
     ) -> Result<(), String> {
         let mut violation = None;
         let mut flush = None;
+        if self.scarce.get() {
+            self.scarce_until = Some(self.now);
+        }
+        let disk = self.disk.borrow();
         for client in &mut serving.clients {
             let ended = client.channel.borrow().ended;
             if (client.deaf_until <= self.now || ended) && client.deaf_until != Time::ZERO {
@@ -451,6 +469,8 @@ impl Life {
             }
             let mut findings = Findings {
                 oracle: &mut self.oracle,
+                disk: &disk,
+                scarce: self.scarce_until,
                 now: self.now,
                 answered: 0,
                 failed: 0,
@@ -458,7 +478,7 @@ impl Life {
                 violation: None,
                 acknowledged_flush: None,
                 refused: 0,
-                is_mutated: self.disk.borrow().mutation == Some(Mutation::AcknowledgesRefused),
+                is_mutated: disk.mutation == Some(Mutation::AcknowledgesRefused),
                 found: found.as_deref_mut(),
             };
             client.read_replies(&mut findings);
@@ -474,6 +494,7 @@ impl Life {
                 violation.get_or_insert_with(|| format!("no answer within {PATIENCE}: {:?}", client.pending));
             }
         }
+        drop(disk);
         if let Some(sent) = flush {
             self.check_flush(sent)?;
         }
@@ -560,12 +581,9 @@ impl Life {
             }
         }
         if let Some(checker) = &serving.checker {
-            let mut checker = checker.0.lock().unwrap();
-            checker.finish();
-            if checker.count() > 0 {
-                return Err(checker.violations().join("\n  "));
-            }
+            checker.0.lock().unwrap().finish();
         }
+        serving.check()?;
         drop(serving);
         self.disk.borrow_mut().lose_server();
         self.oracle.crashed(false);
@@ -688,6 +706,7 @@ fn the_oracle_finds_every_mutation() {
         Mutation::RunsCutOff,
         Mutation::AcknowledgesRefused,
         Mutation::ForgetsOverdue,
+        Mutation::FailsHealthy,
     ] {
         let found = (1..=40).find_map(|seed| live(seed, LIFE, Some(mutation)).err());
         let found = found.unwrap_or_else(|| panic!("{mutation:?} was not found"));
