@@ -163,7 +163,7 @@ fn errors_have_file_line_and_key() {
         ("depths = [1, 4]", "drives = [\"wd5000ak\"]", "s.toml:4: drives: "),
         ("depths = [1, 4]", "arrays = [\"raid7:2\"]", "s.toml:4: arrays: "),
         ("depths = [1, 4]", "identities = [\"shwon\"]", "s.toml:4: unknown variant `shwon`"),
-        ("depths = [1, 4]", "reading = { format = \"x\" }", "s.toml: reading: 'x' is no format that is read"),
+        ("depths = [1, 4]", "reading = { format = \"x\" }", "s.toml: reading: 'x' is not a recording format"),
         ("\"1..2\"", "0", "s.toml:5: seeds: 0 is not within 1 and"),
         ("\"100ms\"", "\"0s\"", "s.toml:6: at_most: expected a length of time above 0"),
         ("\"100ms\"", "\"soon\"", "s.toml:6: at_most: "),
