@@ -6,6 +6,7 @@ Dask distributes tasks and repeats those of lost workers; the client writes the 
 
 from __future__ import annotations
 
+import ctypes
 import time
 from collections import Counter, deque
 from typing import Any
@@ -23,7 +24,21 @@ AHEAD = 3
 #: Attempts at a run that failed alone. Dask itself repeats the tasks of a lost worker (distributed.scheduler.allowed-failures).
 ATTEMPTS = 3
 
+#: glibc's numbers of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, and a size above that of a modelled drive.
+_TRIM, _MAP, _KEPT = -1, -3, 64 << 20
+
 _executor: _native.Executor | None = None
+
+
+def _keep_memory() -> None:
+    """Lets the allocator keep memory between runs. Dask's nanny sets MALLOC_TRIM_THRESHOLD_=65536, by which each run's page faults take a third
+    of its processor time."""
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return  # Not glibc.
+    mallopt(_TRIM, _KEPT)
+    mallopt(_MAP, _KEPT // 2)
 
 
 def _task(batch: list[str]) -> tuple[float, list[tuple[bool, str]]]:
@@ -31,6 +46,7 @@ def _task(batch: list[str]) -> tuple[float, list[tuple[bool, str]]]:
     global _executor
     began = time.perf_counter()
     if _executor is None:
+        _keep_memory()
         _executor = _native.Executor()
     results = []
     for run in batch:
