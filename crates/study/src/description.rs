@@ -91,6 +91,21 @@ impl Input {
         self.path.as_deref().unwrap_or(&self.name)
     }
 
+    /// Checks that the file can be opened. Without the check, a missing file would count as the name of something built in that does not
+    /// exist, which no later start repairs.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let Some(path) = &self.path else { return Ok(()) };
+        // Overrides in braces follow the name of a drive's file.
+        let file = match (path.split_once('{'), self.name.contains('{')) {
+            (Some((file, _)), true) => file,
+            _ => path.as_str(),
+        };
+        File::open(file).map(drop).map_err(|error| Error::file(file, &error))
+    }
+
     /// What distinguishes its content: the hash, or the name if it is built in.
     fn content(&self) -> &str {
         self.sha256.as_deref().unwrap_or(&self.name)

@@ -93,6 +93,9 @@ impl Executor {
     /// # Errors
     /// An input cannot be read, or an interruption: the run is not complete.
     pub fn execute(&self, run: &Run) -> Result<Rows, Error> {
+        for input in [Some(&run.workload), run.drive.as_ref(), run.machine.as_ref()].into_iter().flatten() {
+            input.check()?;
+        }
         let made = match run.kind {
             Kind::Script => self.script(run),
             _ => self.requests(run),
@@ -304,7 +307,7 @@ mod tests {
     fn an_impossible_run_has_a_row_with_the_reason() {
         let executor = Executor::new(Catalogue::default());
         let large =
-            Run { workload: Input::built_in("par-read{processes=1, apart_bytes=900000000000}"), ..run() };
+            Run { workload: Input::built_in("par-read{processes=2, apart_bytes=900000000000}"), ..run() };
         for impossible in [Run { scheduler: "array-stream(deadline)".to_owned(), ..run() }, large] {
             let rows = executor.execute(&impossible).unwrap();
             assert_eq!(rows.run.len(), RUNS.len());
