@@ -96,6 +96,10 @@ fn open(options: &FileOptions, create: bool, flags: OFlags) -> Result<File, Serv
         .open(&options.path)
         .map_err(|error| match Errno::from_io_error(&error) {
             Some(Errno::INVAL) if options.direct => {
+                if create {
+                    // The kernel creates the file before it rejects direct I/O.
+                    let _ = fs::remove_file(&options.path);
+                }
                 ServeError::unfit(&options.path, "its file system knows no direct I/O")
             }
             Some(Errno::NOENT | Errno::NOTDIR) => {
