@@ -113,7 +113,7 @@ impl Searched {
     fn report(&mut self, places: &[usize], gain: f64) {
         self.scores += 1;
         for (optimiser, &place) in self.optimisers.iter_mut().zip(places) {
-            // The middle of the chosen step. `tell` rejects only values outside of the range and NaN, so that the result is ignored.
+            // The middle of the chosen step. The optimiser rejects only values outside of the range and NaN, so the result is ignored.
             let _ = optimiser.tell(place as f64 + 0.5, -gain);
         }
     }

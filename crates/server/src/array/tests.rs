@@ -111,7 +111,7 @@ fn every_message_of_every_thread_reaches_the_coordinator() {
         let receivers: Vec<_> = members.into_iter().map(|member| member.join().unwrap()).collect();
         receivers.iter().map(|directives| directives.try_iter().count() as u64).sum()
     });
-    assert_eq!(received.arrived.load(Ordering::Relaxed), 4 * EACH, "nobody left a message behind");
+    assert_eq!(received.arrived.load(Ordering::Relaxed), 4 * EACH, "every thread's messages arrived");
     assert_eq!(directives, 4 * EACH / 100);
 }
 

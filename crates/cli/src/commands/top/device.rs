@@ -10,11 +10,9 @@ use capture::topology::{Reach, Stack};
 use capture::{Arrival, Batch, Capture, Options, Source};
 use elevator::{Op, Sector};
 use evaluation::report::format::{bytes, number, object, time};
-use ratatui::crossterm::event;
-use ratatui::widgets::Paragraph;
 use serde::Serialize;
 
-use super::{SAMPLE, is_end};
+use super::{SAMPLE, draw_texts};
 use crate::device_capture::scheduling_of;
 use crate::error::Error;
 use crate::identities::Cgroups;
@@ -162,33 +160,15 @@ pub(super) fn run(device: &Path, every: Duration, once: bool, json: bool) -> Res
         }
         return Ok(());
     }
-    let mut terminal = ratatui::try_init().map_err(|e| Error::Failed(format!("the terminal: {e}")))?;
-    let ended = live(&mut terminal, &mut watched, every);
-    ratatui::restore();
-    ended
-}
-
-/// Pictures until a key or a signal ends them.
-fn live(
-    terminal: &mut ratatui::DefaultTerminal,
-    watched: &mut Watched,
-    every: Duration,
-) -> Result<(), Error> {
-    let failed = |e: io::Error| Error::Failed(format!("the terminal: {e}"));
     let mut shown = "waiting for the first interval".to_owned();
-    while !interrupt::requested() {
-        if event::poll(Duration::ZERO).map_err(failed)? && is_end(&event::read().map_err(failed)?) {
-            return Ok(());
-        }
+    // Taking the events waits for them.
+    draw_texts(Duration::ZERO, || {
         watched.take(SAMPLE)?;
         if watched.since.elapsed() >= every {
             shown = text(&watched.picture()?);
         }
-        terminal
-            .draw(|frame| frame.render_widget(Paragraph::new(shown.as_str()), frame.area()))
-            .map_err(failed)?;
-    }
-    Ok(())
+        Ok(shown.clone())
+    })
 }
 
 impl Watched {

@@ -9,12 +9,9 @@ use std::time::{Duration, Instant};
 
 use capture::topology::{Layer, Stack};
 use capture::{Decision, Decisions, Verdict};
-use ratatui::crossterm::event;
-use ratatui::widgets::Paragraph;
 
-use super::{HEIGHT, SAMPLE, is_end};
+use super::{HEIGHT, SAMPLE, draw_texts};
 use crate::error::Error;
-use crate::interrupt;
 use evaluation::report::format::{number, time};
 
 /// Limit of displayed lines of `iosched/inspect`, and of displayed reasons.
@@ -101,31 +98,13 @@ pub(super) fn run(device: &Path, every: Duration, once: bool) -> Result<(), Erro
         watched.read()?;
         return Ok(write!(io::stdout().lock(), "{}", watched.picture())?);
     }
-    let mut terminal = ratatui::try_init().map_err(|e| Error::Failed(format!("the terminal: {e}")))?;
-    let ended = live(&mut terminal, &mut watched, every);
-    ratatui::restore();
-    ended
-}
-
-/// Draws until a key or a signal ends the command.
-fn live(
-    terminal: &mut ratatui::DefaultTerminal,
-    watched: &mut Watched,
-    every: Duration,
-) -> Result<(), Error> {
-    let failed = |e: io::Error| Error::Failed(format!("the terminal: {e}"));
-    while !interrupt::requested() {
-        if event::poll(SAMPLE).map_err(failed)? && is_end(&event::read().map_err(failed)?) {
-            return Ok(());
-        }
+    draw_texts(SAMPLE, || {
         watched.take()?;
         if watched.since.elapsed() >= every {
             watched.read()?;
         }
-        let picture = watched.picture();
-        terminal.draw(|frame| frame.render_widget(Paragraph::new(picture), frame.area())).map_err(failed)?;
-    }
-    Ok(())
+        Ok(watched.picture())
+    })
 }
 
 impl Watched {

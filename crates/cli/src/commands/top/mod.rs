@@ -14,6 +14,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::widgets::Paragraph;
 use server::control::Client;
 
 use rates::History;
@@ -107,6 +108,25 @@ fn live(
         terminal.draw(|frame| screen::draw(history, frame))?;
     }
     Ok(())
+}
+
+/// Draws one text after the other until a key or a signal ends the command; waits up to `wait` for a key before each.
+fn draw_texts(wait: Duration, mut next: impl FnMut() -> Result<String, Error>) -> Result<(), Error> {
+    let failed = |e: io::Error| Error::Failed(format!("the terminal: {e}"));
+    let mut terminal = ratatui::try_init().map_err(failed)?;
+    let mut draw = || {
+        while !interrupt::requested() {
+            if event::poll(wait).map_err(failed)? && is_end(&event::read().map_err(failed)?) {
+                break;
+            }
+            let text = next()?;
+            terminal.draw(|frame| frame.render_widget(Paragraph::new(text), frame.area())).map_err(failed)?;
+        }
+        Ok(())
+    };
+    let ended = draw();
+    ratatui::restore();
+    ended
 }
 
 fn is_end(event: &Event) -> bool {
