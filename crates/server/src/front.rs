@@ -1,7 +1,9 @@
 //! The trait of front ends, by which clients and the kernel reach a device.
 
+use std::any::Any;
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::time::Instant;
 
 pub use ::control::protocol::ClientState as Client;
@@ -68,6 +70,9 @@ impl Host<'_> {
     }
 }
 
+/// Removes something from the file system when the last copy is dropped.
+pub type Guard = Arc<dyn Any + Send + Sync>;
+
 /// A front end. The device's thread calls it, so no method may block.
 pub trait FrontEnd {
     /// Called once, before any other method.
@@ -78,6 +83,12 @@ pub trait FrontEnd {
 
     /// Addresses for clients after the start, as on a command line.
     fn addresses(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What it has created in the file system, removed with the last copy. The device's thread may not remove files, so another one must have
+    /// the last copies, and drop the last of them first.
+    fn guards(&self) -> Vec<Guard> {
         Vec::new()
     }
 

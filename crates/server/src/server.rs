@@ -21,7 +21,7 @@ use crate::clock::Clock;
 use crate::control::protocol::State;
 use crate::control::{Line, Order, Orders, SchedulerFactory, Snapshot, Socket, state};
 use crate::device::Device;
-use crate::front::FrontEnd;
+use crate::front::{FrontEnd, Guard};
 use crate::fuse::{Fuse, FuseOptions};
 use crate::identity::{IdentifyFactory, Identity};
 use crate::memory_limit;
@@ -141,6 +141,8 @@ pub struct Server {
     geometry: Geometry,
     medium: Option<Medium>,
     addresses: Vec<String>,
+    /// What the front ends have created in the file system. Their own thread may not remove it.
+    guards: Vec<Guard>,
     refused: Vec<String>,
     teardown_limit: Duration,
     /// The TLS configuration of NBD, to read its certificates again.
@@ -172,6 +174,7 @@ struct Serving {
     geometry: Geometry,
     medium: Option<Medium>,
     addresses: Vec<String>,
+    guards: Vec<Guard>,
     refused: Vec<String>,
 }
 
@@ -341,9 +344,10 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
             serve(configuration, fronts, (bell, progress), heard, &ready)
         })
         .map_err(failed)?;
-    let Serving { geometry, medium, addresses, mut refused } = started.recv().unwrap_or_else(|_| {
-        Err(ServeError::Configuration("the device's thread panicked while it started".into()))
-    })?;
+    let Serving { geometry, medium, addresses, guards, mut refused } =
+        started.recv().unwrap_or_else(|_| {
+            Err(ServeError::Configuration("the device's thread panicked while it started".into()))
+        })?;
     refused.extend(reserve.and_then(|reserve| reserve.warning));
     refused.extend(limited);
     let mut server = Server {
@@ -356,6 +360,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         geometry,
         medium,
         addresses,
+        guards,
         refused,
         teardown_limit,
         acceptor,
@@ -393,8 +398,8 @@ fn serve(
     resident::lock_stack();
     match prepare(configuration, fronts, shared, orders) {
         Ok((mut thread, serving)) => {
-            if let Err(error) = privileges::restrict_device_thread() {
-                say!("warning: the device's thread keeps all capabilities: {error}");
+            for refused in privileges::restrict_device_thread() {
+                say!("warning: the device's thread {refused}");
             }
             // If the receiver is gone, an order to stop follows.
             let _ = ready.send(Ok(serving));
@@ -451,8 +456,8 @@ fn prepare(
     let thread =
         DeviceThread::new(clock, device, fronts, (bell, orders, handler), waiting, keeps_time, progress)
             .map_err(|error| ServeError::io("starting", error))?;
-    let addresses = thread.addresses();
-    Ok((thread, Serving { geometry, medium, addresses, refused }))
+    let (addresses, guards) = (thread.addresses(), thread.guards());
+    Ok((thread, Serving { geometry, medium, addresses, guards, refused }))
 }
 
 /// How long to poll before sleeping, given the option.
@@ -583,6 +588,8 @@ impl Server {
             return Err(ServeError::io("stopping", io::Error::new(io::ErrorKind::TimedOut, problem)));
         }
         let served = thread.join().map_err(|_| failed(io::Error::other("it panicked")));
+        // The thread has dropped its copies. The last one first: the first one may have created the directory of the others.
+        while self.guards.pop().is_some() {}
         if let (true, Some(attachment)) = (is_left, &mut self.attachment) {
             attachment.leave();
         }

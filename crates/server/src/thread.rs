@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::control::{Order, Orders, Snapshot};
 use crate::core::Core;
 use crate::device::{Device, Failure, FrontIndex, Overdue};
-use crate::front::FrontEnd;
+use crate::front::{FrontEnd, Guard};
 use crate::poller::{Bell, Interest, Source};
 use crate::progress::Progress;
 use crate::rate_limit::RateLimit;
@@ -94,6 +94,11 @@ impl DeviceThread {
     /// Addresses for clients.
     pub(crate) fn addresses(&self) -> Vec<String> {
         self.core.fronts.iter().flat_map(|front| front.addresses()).collect()
+    }
+
+    /// What the front ends have created in the file system.
+    pub(crate) fn guards(&self) -> Vec<Guard> {
+        self.core.fronts.iter().flat_map(|front| front.guards()).collect()
     }
 
     fn begin(&mut self) -> io::Result<()> {

@@ -319,8 +319,11 @@ fn threads_that_parse_what_clients_send_have_no_privileges() {
             assert_eq!(capabilities & !(1 << 14), 0, "{name}");
         }
         if name == "device" {
-            // CAP_DAC_OVERRIDE, CAP_SYS_ADMIN, CAP_SYS_RAWIO, CAP_SYS_PTRACE, CAP_SETUID.
-            assert_eq!(capabilities & (1 << 1 | 1 << 21 | 1 << 17 | 1 << 19 | 1 << 7), 0);
+            let own = (0xe000_0000 + u64::from(server.pid())).to_string();
+            assert_eq!((field("Uid:"), field("Gid:")), (vec![own.clone(); 4], vec![own; 4]));
+            assert!(field("Groups:").is_empty());
+            // CAP_NET_ADMIN, CAP_IPC_LOCK, CAP_PERFMON and CAP_BPF at most.
+            assert_eq!(capabilities & !(1 << 12 | 1 << 14 | 1 << 38 | 1 << 39), 0);
         }
         names.push(name);
     }
@@ -328,6 +331,45 @@ fn threads_that_parse_what_clients_send_have_no_privileges() {
         assert!(names.iter().any(|name| name == expected), "{expected} is missing in {names:?}");
     }
     server.stop();
+    assert!(!socket.exists(), "a thread that may remove the socket removes it");
+}
+
+/// All threads that parse what clients or the kernel send, while the device is attached.
+#[test]
+fn the_thread_of_an_attached_device_is_not_root() {
+    if !common::can_attach() {
+        return;
+    }
+    let directory = Directory::in_memory();
+    let (file, socket) = (directory.join("disk"), directory.join("sockets/nbd"));
+    let (file, address) = (file.to_string_lossy().into_owned(), format!("unix:{}", socket.display()));
+    let server = Served::start(&["--file", &file, "--size", "64M", "--attach", "--nbd", &address]);
+    let mut client = Nbd::connect(&socket);
+    assert_eq!(client.write(0, &[0x5a; 4096]), 0);
+    // The flush and the trim reach the file as well.
+    assert_eq!((client.command(0, FLUSH, 0, 0), client.command(0, TRIM, 8192, 4096)), (0, 0));
+    let read = common::run(
+        "dd",
+        &[&format!("if={}", server.what), "bs=4096", "count=1", "iflag=direct", "status=none"],
+    );
+    assert_eq!(read, "Z".repeat(4096));
+    let uid_of = |pid: u32| -> Vec<String> {
+        let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+        let statuses = tasks.filter_map(|task| fs::read_to_string(task.path().join("status")).ok());
+        let devices = statuses.filter(|status| status.starts_with("Name:\tdevice\n"));
+        devices
+            .map(|status| status.lines().find(|line| line.starts_with("Uid:")).unwrap().to_string())
+            .collect()
+    };
+    let pids = std::iter::once(server.pid()).chain(server.children());
+    let users: Vec<String> = pids.flat_map(uid_of).collect();
+    assert!(
+        !users.is_empty() && users.iter().all(|user| !user.split_whitespace().any(|id| id == "0")),
+        "{users:?}"
+    );
+    drop(client);
+    server.stop();
+    assert!(!socket.parent().unwrap().exists(), "the socket and its directory are removed");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use super::survey::Surveyor;
 use super::tls::Acceptor;
 use crate::ServeError;
 use crate::device::Answer;
-use crate::front::{Client, FrontEnd, Host};
+use crate::front::{Client, FrontEnd, Guard, Host};
 use crate::poller::{Bell, Interest};
 
 /// Number of the bell that rings for each [`Arrival`] and each survey; connections have the numbers after it.
@@ -135,6 +135,10 @@ impl FrontEnd for Nbd {
 
     fn addresses(&self) -> Vec<String> {
         self.listeners.addresses().map(Address::to_string).collect()
+    }
+
+    fn guards(&self) -> Vec<Guard> {
+        self.listeners.files().map(|file| file.clone() as Guard).collect()
     }
 
     fn ready(&mut self, number: u32, host: &mut Host<'_>) {

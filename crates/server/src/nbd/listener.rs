@@ -34,7 +34,7 @@ pub(super) struct Listener {
     address: Address,
     stop: Arc<Bell>,
     thread: Option<JoinHandle<()>>,
-    _file: Option<control::SocketFile>,
+    file: Option<Arc<control::SocketFile>>,
 }
 
 /// All sockets that are listened on. The last one is dropped first: the first one may have created the directory of the others.
@@ -45,6 +45,11 @@ impl Listeners {
     /// The addresses, with the ports that the kernel chose.
     pub(super) fn addresses(&self) -> impl Iterator<Item = &Address> {
         self.0.iter().map(|listener| &listener.address)
+    }
+
+    /// The files of unix sockets.
+    pub(super) fn files(&self) -> impl Iterator<Item = &Arc<control::SocketFile>> {
+        self.0.iter().filter_map(|listener| listener.file.as_ref())
     }
 }
 
@@ -121,7 +126,7 @@ impl Listener {
             privileges::restrict_client_threads();
             socket.listen(&stopped, &greeter);
         })?;
-        Ok(Self { address, stop, thread: Some(thread), _file: file })
+        Ok(Self { address, stop, thread: Some(thread), file: file.map(Arc::new) })
     }
 }
 
