@@ -44,6 +44,8 @@
 //! - Requests in a device count as pending, as on one disk.
 //! - The paper judges each wait and keeps a broken stream from triggering again, but not whether waiting together pays at all.
 //!   `trial_slices` measures this.
+//! - With `retry_slices`, a stream that broke is tried again after some slices: a host that is late by tens of milliseconds breaks
+//!   streams that are worth waiting for.
 //! - A failed member is not waited for, and thresholds count the remaining members.
 //!
 //! # Not for
@@ -91,6 +93,9 @@ tunables! {
         /// How long waiting and not waiting are each tried before they are compared, in slices. 0: no trials, as in the
         /// paper. 8, about a second, gains 3 to 15% with a slow member and costs as much in a run of a few seconds.
         trial_slices: Count = 0, 0, 1_000;
+        /// How long a stream that broke is not served, in slices; twice as long after each further break, up to 64 times,
+        /// until a slice has passed without one. 0: while the stream lasts, as in the paper.
+        retry_slices: Count = 0, 0, 1_000;
         /// By how much the other conduct must be faster to be adopted. Over a second, rates vary by as much without a cause.
         trial_margin: Percent = 10, 0, 1_000;
         /// Cost of a distance backward, as a share of the same distance forward.
@@ -346,7 +351,7 @@ impl Coordinator for StreamCoordinator {
 
     fn pass(&mut self, now: Time) {
         if self.service.as_ref().is_some_and(|service| service.until <= now) {
-            self.end_service(now);
+            self.slice_over(now);
         }
         self.conduct_trials(now);
     }

@@ -47,15 +47,15 @@ impl StreamCoordinator {
         now + self.tunables.stream_time_slice
     }
 
-    fn is_ready(&self, stream: StreamId) -> bool {
-        self.streams.is_ready(stream, &self.tunables)
+    fn is_ready(&self, now: Time, stream: StreamId) -> bool {
+        self.streams.is_ready(now, stream, &self.tunables)
     }
 
     /// A stream has grown and may be ready.
     pub(super) fn serve_if_ready(&mut self, now: Time, stream: StreamId) {
         let rests = self.resting.is_some_and(|(resting, until)| resting == stream && now < until);
         let waits = self.trials.conduct() == Conduct::Waits;
-        if waits && self.service.is_none() && !rests && self.is_ready(stream) {
+        if waits && self.service.is_none() && !rests && self.is_ready(now, stream) {
             self.serve(now, stream);
         }
     }
@@ -141,10 +141,18 @@ impl StreamCoordinator {
     /// trials.
     pub(super) fn broken(&mut self, now: Time) {
         if let Some(service) = &self.service {
-            self.streams.make_unusable(service.stream);
+            self.streams.broke(now, service.stream, &self.tunables);
             self.end_service(now);
             self.trials.begin(now, &self.tunables);
         }
+    }
+
+    /// The slice, or the time for gathering the heads, is over.
+    pub(super) fn slice_over(&mut self, now: Time) {
+        if let Some(service) = self.service.as_ref().filter(|service| service.is_complete()) {
+            self.streams.served_without_break(service.stream);
+        }
+        self.end_service(now);
     }
 
     /// Turns to the ready stream that was not served for longest, if there is another one.
@@ -152,7 +160,7 @@ impl StreamCoordinator {
         let Some(Service { stream, .. }) = self.service.take() else { return };
         self.streams.served(stream);
         self.tell_all(Directive::Slice(now));
-        match self.streams.longest_unserved(stream, &self.tunables) {
+        match self.streams.longest_unserved(now, stream, &self.tunables) {
             Some(next) => self.serve(now, next),
             None => self.resting = Some((stream, self.slice_from(now))),
         }

@@ -208,6 +208,30 @@ fn a_broken_stream_ends_the_service_and_never_triggers_again() {
 }
 
 #[test]
+fn with_retries_a_broken_stream_is_served_again_after_a_time_that_doubles() {
+    let mut scene = Scene::new();
+    scene.coordinator.tunables.retry_slices = 1;
+    scene.establish(0);
+    let mut unit = 11;
+    let mut broken_for = || {
+        scene.directives();
+        scene.coordinator.reported(scene.now, Member(0), Report::Broken);
+        scene.directives();
+        let broke = scene.now;
+        while !scene.directives().iter().any(|(_, d)| matches!(d, Directive::Urgent(_))) {
+            scene.read(unit..unit + 1, ms(1), Span::ZERO);
+            unit += 1;
+        }
+        scene.now.since(broke)
+    };
+    for slices in [1, 2, 4] {
+        let pause = broken_for();
+        let least = ms(124) * slices;
+        assert!(pause >= least && pause < least + ms(5), "{pause:?} after {least:?}");
+    }
+}
+
+#[test]
 fn merged_requests_keep_their_stream() {
     let mut scene = Scene::new();
     scene.read(0..8, ms(20), Span::ZERO);

@@ -19,6 +19,9 @@ pub(super) const NO_STREAM: StreamId = u32::MAX;
 /// The most virtual streams. The limit bounds the time of an arrival; further requests begin no stream.
 const STREAMS_MAX: usize = 64;
 
+/// How often the time doubles for which a stream that breaks again and again is not served.
+const DOUBLINGS: u32 = 6;
+
 /// The parameters of the inequality.
 pub(super) struct Joining<'a> {
     pub(super) now: Time,
@@ -80,8 +83,10 @@ struct VirtualStream {
     budget: Span,
     /// The distance from which on every request takes at least that long.
     reach: (Span, u64),
-    /// A physical stream broke in service.
-    is_unusable: bool,
+    /// A physical stream broke in service: it is not served before this time.
+    unusable_until: Option<Time>,
+    /// Breaks since the last slice without one.
+    breaks: u32,
     /// When it was served last, as an increasing number.
     served: u64,
     physical: Vec<PhysicalStream>,
@@ -341,25 +346,30 @@ impl VirtualStreams {
     }
 
     /// Whether it is established, usable, and has an established physical stream on every working member.
-    pub(super) fn is_ready(&self, id: StreamId, tunables: &Tunables) -> bool {
+    pub(super) fn is_ready(&self, now: Time, id: StreamId, tunables: &Tunables) -> bool {
         let is_established = |(physical, &there): (&PhysicalStream, &bool)| {
             physical.length >= tunables.stream_threshold || !there
         };
         self.streams.get(id as usize).is_some_and(|stream| {
             stream.in_use
-                && !stream.is_unusable
+                && stream.unusable_until.is_none_or(|until| until <= now)
                 && stream.length >= self.threshold(tunables)
                 && stream.physical.iter().zip(&self.present).all(is_established)
         })
     }
 
     /// The ready stream other than `beside` that was not served for longest, of those with a queued request.
-    pub(super) fn longest_unserved(&self, beside: StreamId, tunables: &Tunables) -> Option<StreamId> {
+    pub(super) fn longest_unserved(
+        &self,
+        now: Time,
+        beside: StreamId,
+        tunables: &Tunables,
+    ) -> Option<StreamId> {
         let is_queued = |id: StreamId| {
             self.streams[id as usize].physical.iter().any(|physical| !physical.queued.is_empty())
         };
         let ready = (0..self.streams.len() as StreamId)
-            .filter(|&id| id != beside && self.is_ready(id, tunables) && is_queued(id));
+            .filter(|&id| id != beside && self.is_ready(now, id, tunables) && is_queued(id));
         ready.min_by_key(|&id| self.streams[id as usize].served)
     }
 
@@ -372,9 +382,19 @@ impl VirtualStreams {
         }
     }
 
-    pub(super) fn make_unusable(&mut self, id: StreamId) {
+    /// A physical stream of it broke in service: it is unusable for a time that doubles from break to break, or for good.
+    pub(super) fn broke(&mut self, now: Time, id: StreamId, tunables: &Tunables) {
+        let Some(stream) = self.get(id) else { return };
+        let slices = tunables.retry_slices << stream.breaks.min(DOUBLINGS);
+        stream.breaks += 1;
+        stream.unusable_until =
+            Some(if slices == 0 { Time::MAX } else { now + tunables.stream_time_slice * slices });
+    }
+
+    /// It was served for a whole slice.
+    pub(super) fn served_without_break(&mut self, id: StreamId) {
         if let Some(stream) = self.get(id) {
-            stream.is_unusable = true;
+            stream.breaks = 0;
         }
     }
 }

@@ -110,12 +110,18 @@ fn print(reports: &[Option<Report>], json: bool) -> Result<(), Error> {
     Ok(())
 }
 
+/// A served stream that broke is tried again after so many slices. A real host is sometimes late by tens of milliseconds, which breaks
+/// streams that are worth waiting for; in the model, where the policy's default is the paper's (never again), nothing is late.
+const RETRY_SLICES: u64 = 4;
+
 /// `stream(X)` becomes `array-stream(X)`: what it is on a single device, with the coordinator. Other schedulers stay, uncoordinated.
 fn coordinated(catalogue: Catalogue, spec: Spec) -> Result<Spec, Error> {
     let name = spec.to_string();
     match name.strip_prefix("stream(") {
         Some(inside) if !spec.listing().needs_array() => {
-            scheduler_arg::spec(catalogue, &format!("array-stream({inside}"))
+            let before =
+                inside.strip_suffix('}').map_or_else(|| format!("{inside}{{"), |it| format!("{it},"));
+            scheduler_arg::spec(catalogue, &format!("array-stream({before}retry_slices={RETRY_SLICES}}}"))
         }
         _ => Ok(spec),
     }
@@ -268,8 +274,16 @@ mod tests {
             let spec = scheduler_arg::spec(Catalogue::default(), text).unwrap();
             coordinated(Catalogue::default(), spec).unwrap().to_string()
         };
-        assert_eq!(of("stream(deadline)"), "array-stream(deadline-2.6.32)");
-        assert_eq!(of("stream(noop){stream_time_slice=50ms}"), "array-stream(noop){stream_time_slice=50ms}");
+        assert_eq!(of("stream(deadline)"), "array-stream(deadline-2.6.32){retry_slices=4}");
+        assert_eq!(
+            of("stream(noop){stream_time_slice=50ms}"),
+            "array-stream(noop){stream_time_slice=50ms, retry_slices=4}"
+        );
+        assert_eq!(
+            of("stream(deadline{fifo_batch=1})"),
+            "array-stream(deadline-2.6.32{fifo_batch=1}){retry_slices=4}"
+        );
+        assert_eq!(of("array-stream(noop)"), "array-stream(noop)");
         assert_eq!(of("bfq"), of("bfq"));
     }
 }
