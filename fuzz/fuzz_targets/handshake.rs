@@ -50,6 +50,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         block_bytes: 512,
         rotational: choice & 8 != 0,
         read_only: choice & 16 != 0,
+        longest: 32 << 20,
     };
     let mut client = Client { sent: Cursor::new(sent), received: Vec::new() };
     let Ok(Some(no_zeroes)) = greet(&mut client) else { return };

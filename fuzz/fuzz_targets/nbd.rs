@@ -14,7 +14,7 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
     }
     if let Some(header) = data.first_chunk::<REQUEST_BYTES>()
         && let Ok(request) = request(header)
-        && request.problem(&Limits { bytes: SIZE, block_bytes: 512, read_only: false }).is_none()
+        && request.problem(&Limits { bytes: SIZE, block_bytes: 512, read_only: false, longest: 32 << 20 }).is_none()
     {
         let end = request.offset.checked_add(u64::from(request.length));
         assert!(end.is_some_and(|end| end <= SIZE) || request.command == Command::Disconnect);

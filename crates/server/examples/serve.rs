@@ -54,6 +54,7 @@ struct Arguments {
     even_if_used: bool,
     read_only: bool,
     per_address: Option<u16>,
+    client_memory: Option<u64>,
     idle_ms: Option<u64>,
     supervised: bool,
     request_timeout_ms: Option<u64>,
@@ -100,6 +101,7 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
             "--even-if-used" => arguments.even_if_used = true,
             "--read-only" => arguments.read_only = true,
             "--per-address" => arguments.per_address = Some(value()?.parse()?),
+            "--client-memory" => arguments.client_memory = Some(bytes(&value()?)?),
             "--idle-ms" => arguments.idle_ms = Some(value()?.parse()?),
             other => return Err(format!("unknown argument {other}").into()),
         }
@@ -209,6 +211,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
         configuration.nbd = Some(NbdOptions {
             addresses,
             tls,
+            memory: arguments.client_memory,
             connections,
             connections_per_address: arguments.per_address,
             idle: arguments.idle_ms.map_or(default.idle, Duration::from_millis),

@@ -16,7 +16,7 @@ pub(crate) fn own() -> Option<u64> {
 }
 
 /// Memory of the machine in bytes.
-fn machine() -> u64 {
+pub(crate) fn machine() -> u64 {
     // SAFETY: takes a number and returns one.
     let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
     u64::try_from(pages).map_or(u64::MAX, |pages| pages * ALIGNMENT as u64)

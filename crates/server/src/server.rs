@@ -24,7 +24,6 @@ use crate::device::Device;
 use crate::front::{FrontEnd, Guard};
 use crate::fuse::{Fuse, FuseOptions};
 use crate::identity::{IdentifyFactory, Identity};
-use crate::memory_limit;
 use crate::nbd::{Acceptor, Nbd, NbdOptions};
 use crate::poller::Bell;
 use crate::privileges;
@@ -284,7 +283,9 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     let reserve = configuration.attach.is_some().then(resident::reserve);
     let mut fronts: Vec<Box<dyn FrontEnd + Send>> = Vec::new();
     let mut acceptor = None;
+    let mut limited = None;
     if let Some(options) = configuration.nbd.take() {
+        limited = options.memory_notice();
         let nbd = Nbd::new(options)?;
         acceptor = nbd.acceptor();
         fronts.push(Box::new(nbd));
@@ -336,7 +337,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     };
     let (ready, started) = channel();
     let ending = Ending(stop.clone(), progress.clone());
-    let limited = memory_limit::own().and_then(|limit| configuration.nbd.as_ref()?.memory_warning(limit));
+
     let thread = thread::Builder::new()
         .name("device".into())
         .spawn(move || {

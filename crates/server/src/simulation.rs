@@ -14,7 +14,7 @@ use crate::control::{Order, Orders, SchedulerFactory};
 use crate::core::Core;
 use crate::device::Device;
 use crate::nbd::memory::{ARRIVALS, Arrivals, MemoryNbd};
-pub use crate::nbd::memory::{Bytes, Channel};
+pub use crate::nbd::memory::{Bytes, Channel, SharedMemory};
 use crate::nbd::negotiation::Agreed;
 use crate::statistics::Watch;
 
@@ -42,6 +42,7 @@ impl Simulated {
         schedulers: SchedulerFactory,
         backend: Box<dyn Backend>,
         observer: Option<Box<dyn Observer + Send>>,
+        memory: Option<SharedMemory>,
     ) -> Self {
         let geometry = backend.geometry();
         let options = Options {
@@ -53,7 +54,7 @@ impl Simulated {
         let made = schedulers(scheduler).expect("a scheduler of that name");
         let device = Device::new(Queue::observed(options, made, Watch::new(observer)), backend);
         let arrivals = Arrivals::new();
-        let front = Box::new(MemoryNbd::new(arrivals.clone()));
+        let front = Box::new(MemoryNbd::new(arrivals.clone(), memory));
         let handler = Orders::new(schedulers, scheduler.to_string());
         let core = Core::new(device, vec![front], handler).expect("a descriptor");
         Self { core, arrivals, channels: Vec::new(), timeout: None }
@@ -150,6 +151,13 @@ impl Simulated {
     pub fn most_held(&self) -> u64 {
         let clients = self.core.fronts.iter().flat_map(|front| front.clients());
         clients.map(|client| client.bytes).max().unwrap_or(0)
+    }
+
+    /// The memory held for all clients, in bytes, and their number.
+    #[must_use]
+    pub fn held(&self) -> (u64, u64) {
+        let clients = self.core.fronts.iter().flat_map(|front| front.clients());
+        clients.fold((0, 0), |(bytes, count), client| (bytes + client.bytes, count + 1))
     }
 
     /// Orders the server to stop.

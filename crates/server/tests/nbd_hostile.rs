@@ -175,6 +175,45 @@ fn the_memory_of_a_client_that_never_reads_its_replies_is_bounded() {
     assert!(began.elapsed() < PATIENCE, "the server waits too long for clients that do not read");
 }
 
+/// All clients together may hold 16 MiB, of which each has 256 KiB of its own.
+#[test]
+fn clients_that_do_not_read_neither_exceed_the_memory_of_all_nor_affect_others() {
+    let directory = Directory::in_memory();
+    let (file, socket) = (directory.join("disk"), directory.join("sock"));
+    let (file, address) = (file.to_string_lossy().into_owned(), format!("unix:{}", socket.display()));
+    let limits = ["--client-memory", "16M", "--idle-ms", "500"];
+    let fixed = ["--file", &file, "--size", "64M", "--nbd", &address];
+    let (server, words) = Served::start_heard(&[&fixed[..], &limits].concat());
+    let mut small = Nbd::connect(&socket);
+    assert_eq!(small.write(0, &[0x5a; 4096]), 0);
+    let before = server.resident();
+    let mut deaf: Vec<Nbd> = (0..12).map(|_| Nbd::connect(&socket)).collect();
+    for client in &mut deaf {
+        client.stream.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
+        let _ = (0..256).try_for_each(|cookie| client.send(0, READ, cookie, 0, 1 << 20));
+    }
+    // A client with small requests has memory of its own.
+    for _ in 0..100 {
+        assert_eq!(small.read(0, 4096).unwrap(), [0x5a; 4096]);
+    }
+    let grown = server.resident().saturating_sub(before);
+    assert!(grown < 32 << 20, "the server grew by {} MiB", grown >> 20);
+    // A large request waits until the others have lost theirs.
+    let mut large = Nbd::connect(&socket);
+    assert_eq!(large.read(0, 8 << 20).unwrap().len(), 8 << 20);
+    let data = vec![0xa5; 5 << 20];
+    assert_eq!(large.write(1 << 20, &data), 0);
+    assert_eq!(large.read(1 << 20, 5 << 20).unwrap(), data);
+    // A longer one would never have room.
+    assert_eq!(large.read(0, 16 << 20).unwrap_err(), EOVERFLOW);
+    assert_eq!(small.read(0, 4096).unwrap(), [0x5a; 4096]);
+    drop(deaf);
+    server.stop();
+    let words = std::io::read_to_string(words).unwrap();
+    assert!(words.contains("and another client waits for memory"), "{words}");
+    assert!(words.contains("NBD clients share 8 MiB of memory, beside 256 KiB for each of 16"), "{words}");
+}
+
 /// Large replies are not copied into the socket: the client copies them from the disk's memory when it reads them.
 #[test]
 fn a_reply_that_is_read_late_has_the_data_of_the_time_of_the_read() {

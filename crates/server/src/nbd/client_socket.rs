@@ -10,10 +10,6 @@ use rustix::net::{Shutdown, shutdown, sockopt};
 
 use super::places::Origin;
 
-/// Bytes of replies that the kernel keeps for one client: several replies of 128 KiB, so that the device's thread and the client
-/// work at the same time.
-const SEND_BUFFER: usize = 4 << 20;
-
 /// A TCP connection that is silent for so long is probed by the kernel. Nine unanswered probes, 75 s apart, close the connection of a
 /// machine that crashed.
 const KEEPALIVE: Duration = Duration::from_secs(60);
@@ -90,10 +86,10 @@ impl ClientSocket {
     }
 }
 
-/// Enlarges the send buffer, beyond the system's limit if this thread may (`CAP_NET_ADMIN`). A smaller buffer costs speed only.
-pub(super) fn enlarge_send_buffer(socket: impl AsFd) {
-    let _ = sockopt::set_socket_send_buffer_size_force(&socket, SEND_BUFFER)
-        .or_else(|_| sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER));
+/// Sets the size of the send buffer, beyond the system's limit if this thread may (`CAP_NET_ADMIN`). A smaller buffer costs speed only.
+pub(super) fn enlarge_send_buffer(socket: impl AsFd, bytes: usize) {
+    let _ = sockopt::set_socket_send_buffer_size_force(&socket, bytes)
+        .or_else(|_| sockopt::set_socket_send_buffer_size(&socket, bytes));
 }
 
 /// Reads and writes a client's socket until a deadline, however slowly the client sends.

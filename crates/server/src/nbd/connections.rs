@@ -4,8 +4,9 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-use elevator::{Process, Span};
+use elevator::{Process, Span, Time};
 
+use super::budget::Budget;
 use super::connection::Connection;
 use super::cookie::Cookie;
 use super::greeter::{Greeted, Wanted};
@@ -20,6 +21,7 @@ pub(super) struct Connections<S> {
     all: Vec<Option<Connection<S>>>,
     /// The number of the latest connection's process. A number is never used again.
     processes: u32,
+    budget: Arc<Budget>,
 }
 
 /// An idle client that was disconnected for another one.
@@ -30,13 +32,12 @@ pub(super) struct Displaced {
     pub(super) idle: Span,
 }
 
-impl<S> Default for Connections<S> {
-    fn default() -> Self {
-        Self { all: Vec::new(), processes: 0 }
-    }
-}
-
 impl<S: Stream> Connections<S> {
+    /// No connections, of which all that come use this budget.
+    pub(super) const fn new(budget: Arc<Budget>) -> Self {
+        Self { all: Vec::new(), processes: 0, budget }
+    }
+
     /// Adds a client; its index, for [`readable`](Self::readable). `None` if there is no memory for it: it is disconnected.
     pub(super) fn adopt(
         &mut self,
@@ -50,7 +51,8 @@ impl<S: Stream> Connections<S> {
         });
         self.processes = self.processes.wrapping_add(1).max(1);
         let process = Process::single(self.processes);
-        let mut connection = Connection::new(index as u16, process, greeted, questions, host)?;
+        let mut connection =
+            Connection::new(index as u16, process, greeted, questions, self.budget.clone(), host)?;
         connection.flush(number(index), host);
         self.all[index] = Some(connection);
         Some(index)
@@ -113,8 +115,52 @@ impl<S: Stream> Connections<S> {
         }
     }
 
-    /// Sends the replies that have gathered, and removes connections that are over.
+    /// Sends the replies that have gathered, and removes connections that are over; again as long as that gives memory to a client that waits.
     pub(super) fn flush(&mut self, host: &mut Host<'_>) {
+        loop {
+            let before = self.budget.changes();
+            self.flush_once(host);
+            let waiting = self.waiting();
+            if let (Some((_, index)), true) = (waiting, self.budget.is_free()) {
+                self.budget.set_turn(index);
+            }
+            if waiting.is_none() || self.budget.changes() == before {
+                return;
+            }
+        }
+    }
+
+    /// The client that waits for memory longest, and since when.
+    fn waiting(&self) -> Option<(Time, u16)> {
+        let all = (0..).zip(&self.all);
+        all.filter_map(|(index, connection)| Some((connection.as_ref()?.waits_since()?, index))).min()
+    }
+
+    /// Whether a client waits for memory that others hold.
+    pub(super) fn is_short(&self) -> bool {
+        self.waiting().is_some()
+    }
+
+    /// Disconnects one client that holds more than its share of the memory and has made no progress for `least`, if another one has waited
+    /// for memory as long: of these clients the one with the most.
+    pub(super) fn reclaim(&mut self, least: Span, host: &mut Host<'_>) -> Option<Displaced> {
+        let now = host.now;
+        let (since, _) = self.waiting()?;
+        if now.since(since) < least {
+            return None;
+        }
+        let hoards = self.all.iter_mut().flatten().filter_map(|connection| {
+            let (excess, since) = connection.hoards()?;
+            (now.since(since) >= least).then_some((excess, since, connection))
+        });
+        let (_, since, connection) = hoards.max_by_key(|&(excess, ..)| excess)?;
+        let origin = connection.place().origin();
+        let displaced = Displaced { origin, from: connection.from().to_string(), idle: now.since(since) };
+        connection.disconnect(host);
+        Some(displaced)
+    }
+
+    fn flush_once(&mut self, host: &mut Host<'_>) {
         for (index, connection) in self.all.iter_mut().enumerate() {
             if let Some(connection) = connection {
                 connection.flush(number(index), host);

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use elevator::Span;
 
+use super::budget::{Budget, Division};
 use super::client_socket::enlarge_send_buffer;
 use super::connections::{Connections, Displaced};
 use super::greeter::{Arrival, ClientLog, Greeted, Wanted};
@@ -28,6 +29,9 @@ const BELL: u32 = 0;
 /// How often the front end checks, after the server was stopped, whether clients have taken their last replies.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// How often it checks, while a client waits for memory, whether others still hold theirs.
+const LOOK_FOR_HOARDS: Duration = Duration::from_millis(100);
+
 /// The NBD front end.
 pub struct Nbd {
     options: NbdOptions,
@@ -40,6 +44,7 @@ pub struct Nbd {
     /// One place for each thread that encrypts.
     encrypting: Arc<Places>,
     connections: Connections<OwnedFd>,
+    division: Division,
     log: ClientLog,
     stopped: Option<Instant>,
 }
@@ -51,6 +56,7 @@ impl Nbd {
     /// An address may not be served without certificates, no address would use them, or they cannot be read.
     pub fn new(options: NbdOptions) -> Result<Self, ServeError> {
         options.check()?;
+        let division = options.division();
         let acceptor = options.tls.clone().map(Acceptor::load).transpose()?;
         let bell = Arc::new(Bell::new().map_err(|error| ServeError::io("creating an eventfd", error))?);
         Ok(Self {
@@ -61,7 +67,8 @@ impl Nbd {
             bell,
             surveyor: None,
             encrypting: Places::new(usize::MAX, usize::MAX),
-            connections: Connections::default(),
+            connections: Connections::new(Budget::new(division)),
+            division,
             log: ClientLog::default(),
             stopped: None,
         })
@@ -82,7 +89,7 @@ impl Nbd {
 
     fn adopt(&mut self, greeted: Greeted, host: &mut Host<'_>) {
         // Here, as the threads of clients may not exceed the system's limit.
-        enlarge_send_buffer(&greeted.stream);
+        enlarge_send_buffer(&greeted.stream, self.division.send_buffer);
         let questions = self.surveyor.as_ref().map(|surveyor| surveyor.questions.clone());
         self.connections.adopt(greeted, questions, host);
     }
@@ -94,8 +101,7 @@ impl Nbd {
             let _ = wanted.reply.send(true);
             return;
         }
-        let idle = Span::from_nanos(self.options.idle.as_nanos().try_into().unwrap_or(u64::MAX));
-        let displaced = self.connections.make_room(wanted, idle, host);
+        let displaced = self.connections.make_room(wanted, self.idle(), host);
         if let Some(Displaced { origin, from, idle }) = &displaced {
             let seconds = idle.as_nanos() / 1_000_000_000;
             let message = format_args!(
@@ -105,6 +111,10 @@ impl Nbd {
         }
         // The client may have given up.
         let _ = wanted.reply.send(displaced.is_some());
+    }
+
+    fn idle(&self) -> Span {
+        Span::from_nanos(self.options.idle.as_nanos().try_into().unwrap_or(u64::MAX))
     }
 
     fn take_surveys(&mut self, host: &mut Host<'_>) {
@@ -119,7 +129,8 @@ impl FrontEnd for Nbd {
         host.watch(&*self.bell, BELL, Interest::READ)?;
         let extents = host.device().backend().slow_extents();
         self.surveyor = extents.map(|extents| Surveyor::new(extents, self.bell.clone())).transpose()?;
-        let export = Export::new(&self.options.export, &host.geometry());
+        let mut export = Export::new(&self.options.export, &host.geometry());
+        export.longest = self.division.longest();
         let (sender, arrivals) = channel();
         self.arrivals = Some(arrivals);
         let shared = Shared {
@@ -165,11 +176,23 @@ impl FrontEnd for Nbd {
 
     fn flush(&mut self, host: &mut Host<'_>) {
         self.connections.flush(host);
+        while let Some(Displaced { origin, from, idle }) = self.connections.reclaim(self.idle(), host) {
+            let seconds = idle.as_nanos() / 1_000_000_000;
+            let message = format_args!(
+                "nbd: {from}: disconnected: it holds memory for {seconds} s without reading its replies or sending its data, and another \
+                 client waits for memory"
+            );
+            self.log.log_in_background(origin, message);
+            self.connections.flush(host);
+        }
     }
 
-    /// After the server was stopped, only the system knows whether clients have taken their last replies, and sends no event.
+    /// After the server was stopped, only the system knows whether clients have taken their last replies, and sends no event. While a client
+    /// waits for memory, the time of others passes without an event.
     fn due(&self) -> Option<Instant> {
-        self.stopped.map(|_| Instant::now() + LOOK)
+        let look = self.stopped.map(|_| LOOK);
+        let look = look.or_else(|| self.connections.is_short().then_some(LOOK_FOR_HOARDS));
+        look.map(|look| Instant::now() + look)
     }
 
     fn stop(&mut self, _host: &mut Host<'_>) {

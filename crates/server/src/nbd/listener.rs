@@ -199,8 +199,14 @@ mod tests {
     use super::*;
 
     fn listen(addresses: Vec<Address>) -> io::Result<Listeners> {
-        let export =
-            Export { name: String::new(), bytes: 512, block_bytes: 512, rotational: false, read_only: false };
+        let export = Export {
+            name: String::new(),
+            bytes: 512,
+            block_bytes: 512,
+            rotational: false,
+            read_only: false,
+            longest: 1 << 25,
+        };
         let (arrivals, _clients) = std::sync::mpsc::channel();
         let bell = Arc::new(Bell::new().unwrap());
         let encrypting = Places::new(usize::MAX, usize::MAX);

@@ -7,8 +7,10 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use elevator::Span;
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 
+use super::budget::{Budget, Division};
 use super::connections::Connections;
 use super::greeter::Greeted;
 use super::negotiation::Agreed;
@@ -171,16 +173,32 @@ impl Arrivals {
     }
 }
 
+/// A limit of the memory of all clients together.
+#[derive(Clone, Copy, Debug)]
+pub struct SharedMemory {
+    /// Bytes that each client may hold at any time.
+    pub own: usize,
+    /// Bytes that they may hold together beyond that.
+    pub common: usize,
+    /// How long a client may hold some of the common part without progress while another one waits.
+    pub idle: Span,
+}
+
 /// The front end of these clients.
 pub(crate) struct MemoryNbd {
     connections: Connections<Pipe>,
     arrivals: Arrivals,
     stopped: bool,
+    idle: Option<Span>,
 }
 
 impl MemoryNbd {
-    pub(crate) fn new(arrivals: Arrivals) -> Self {
-        Self { connections: Connections::default(), arrivals, stopped: false }
+    pub(crate) fn new(arrivals: Arrivals, memory: Option<SharedMemory>) -> Self {
+        let (division, idle) =
+            memory.map_or((Division::default(), None), |SharedMemory { own, common, idle }| {
+                (Division { own, common, ..Division::default() }, Some(idle))
+            });
+        Self { connections: Connections::new(Budget::new(division)), arrivals, stopped: false, idle }
     }
 }
 
@@ -211,6 +229,9 @@ impl FrontEnd for MemoryNbd {
 
     fn flush(&mut self, host: &mut Host<'_>) {
         self.connections.flush(host);
+        while self.idle.is_some_and(|idle| self.connections.reclaim(idle, host).is_some()) {
+            self.connections.flush(host);
+        }
     }
 
     fn stop(&mut self, _host: &mut Host<'_>) {

@@ -12,6 +12,7 @@
 //! | `tls` | certificates, and a thread for each encrypted connection |
 //! | `front` | the front end, as the device's thread sees it |
 //! | `connections`, `connection` | clients in the transmission phase |
+//! | `budget` | the memory of all clients together |
 //! | `stream` | the bytes of one client: a socket, or memory in the simulation |
 //! | `outbox`, `zero_copy` | replies, and large ones without a copy |
 //! | `memory` | clients in memory, for the simulation |
@@ -25,6 +26,7 @@
 //!
 //! Source: the [NBD protocol](https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md).
 
+mod budget;
 mod client_socket;
 mod connection;
 mod connections;

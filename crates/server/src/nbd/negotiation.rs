@@ -23,6 +23,8 @@ pub struct Export {
     pub rotational: bool,
     /// Whether writes, trims and write-zeroes fail.
     pub read_only: bool,
+    /// The longest data of one request, in bytes.
+    pub longest: u32,
 }
 
 impl Export {
@@ -35,6 +37,7 @@ impl Export {
             block_bytes: geometry.block_bytes,
             rotational: geometry.rotational,
             read_only: geometry.read_only,
+            longest: LONGEST_PAYLOAD,
         }
     }
 
@@ -320,7 +323,7 @@ impl<S: Read + Write> Dialogue<'_, S> {
         let mut sizes = [0; 14];
         sizes[..2].copy_from_slice(&3u16.to_be_bytes());
         let preferred = self.export.block_bytes.max(4096);
-        for (at, size) in [(2, self.export.block_bytes), (6, preferred), (10, LONGEST_PAYLOAD)] {
+        for (at, size) in [(2, self.export.block_bytes), (6, preferred), (10, self.export.longest)] {
             sizes[at..at + 4].copy_from_slice(&size.to_be_bytes());
         }
         self.reply(reply::INFO, &sizes)?;
@@ -391,7 +394,14 @@ mod tests {
     }
 
     fn export() -> Export {
-        Export { name: "disk".into(), bytes: 1 << 20, block_bytes: 512, rotational: true, read_only: false }
+        Export {
+            name: "disk".into(),
+            bytes: 1 << 20,
+            block_bytes: 512,
+            rotational: true,
+            read_only: false,
+            longest: LONGEST_PAYLOAD,
+        }
     }
 
     /// Negotiates with a client that sends these options; the outcome, and the types of the replies.

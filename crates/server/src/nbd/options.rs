@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::budget::Division;
+use super::protocol::LONGEST_PAYLOAD;
 use super::tls::Acceptor;
-use crate::ServeError;
+use crate::{ServeError, memory_limit};
 
 /// How long a client may take to read its last replies after the server has closed the connection.
 pub(super) const FAREWELL: Duration = Duration::from_secs(5);
@@ -57,10 +59,12 @@ pub struct TlsFiles {
     pub client_authorities: Option<PathBuf>,
 }
 
-/// Data that one client may have in the server's memory.
-const CLIENT_MIB: u64 = 40;
-/// Memory of a server without clients.
-const SERVER_MIB: u64 = 64;
+/// Memory of a server without clients, which a memory cgroup must permit as well, and the least for clients.
+const SERVER: u64 = 64 << 20;
+const CLIENTS_LEAST: u64 = 1 << 20;
+
+/// The share of a machine's memory that clients may use.
+const SHARE: u64 = 4;
 
 /// How NBD is served.
 #[derive(Clone, Debug)]
@@ -69,14 +73,18 @@ pub struct NbdOptions {
     pub addresses: Vec<Address>,
     /// The export's name. Clients may also use the empty name.
     pub export: String,
-    /// Clients served at once through unix sockets, and as many through TCP. Each may hold 40 MiB. Clients count from the end of their
-    /// negotiation on.
+    /// Clients served at once through unix sockets, and as many through TCP. Clients count from the end of their negotiation on.
     pub connections: u16,
     /// Clients served at once from one IP address (of IPv6, one /64 network). `None`: three quarters of `connections`.
     pub connections_per_address: Option<u16>,
     /// A client that has no request in the device and has neither sent nor taken a byte for this long gives its place to a client that
-    /// waits for one. In the device's time, which an emulated drive may run faster.
+    /// waits for one, and its memory if another client waits for that. In the device's time, which an emulated drive may run faster.
     pub idle: Duration,
+    /// Memory of all clients together, in bytes: data of requests and replies, and what the kernel keeps of these. `None`: what the memory
+    /// cgroup's limit leaves, or a quarter of the machine's memory.
+    pub memory: Option<u64>,
+    /// Servers of this process that share this memory, as those of an array's members do.
+    pub servers: u64,
     /// Certificates for TLS on TCP. Addresses other than loopback need them.
     pub tls: Option<TlsFiles>,
 }
@@ -89,6 +97,8 @@ impl Default for NbdOptions {
             connections: 16,
             connections_per_address: None,
             idle: Duration::from_secs(10),
+            memory: None,
+            servers: 1,
             tls: None,
         }
     }
@@ -131,21 +141,29 @@ impl NbdOptions {
         Ok(())
     }
 
-    /// That clients may need more memory than `limit`, the bytes of the server's memory cgroup.
-    pub(crate) fn memory_warning(&self, limit: u64) -> Option<String> {
+    /// How the memory of all clients is divided.
+    pub(super) fn division(&self) -> Division {
+        let memory =
+            self.memory.unwrap_or_else(|| clients_memory(memory_limit::own(), memory_limit::machine()));
+        Division::new(memory / self.servers.max(1), self.clients())
+    }
+
+    /// Clients served at once of both kinds.
+    fn clients(&self) -> usize {
         let is_tcp = |address: &Address| matches!(address, Address::Tcp(_));
-        let kinds = [true, false]
-            .into_iter()
-            .filter(|&tcp| self.addresses.iter().any(|it| is_tcp(it) == tcp))
-            .count();
-        let mib = limit >> 20;
-        let most = mib.saturating_sub(SERVER_MIB) / (CLIENT_MIB * kinds.max(1) as u64);
-        (u64::from(self.connections) > most).then(|| {
+        let has = |tcp| self.addresses.iter().any(|address| is_tcp(address) == tcp);
+        usize::from(self.connections) * [true, false].into_iter().filter(|&tcp| has(tcp)).count().max(1)
+    }
+
+    /// What a limit of memory changes for clients, if they notice it.
+    pub(crate) fn memory_notice(&self) -> Option<String> {
+        let division = self.division();
+        (division.longest() < LONGEST_PAYLOAD).then(|| {
+            let (own, common, longest) = (division.own >> 10, division.common >> 20, division.longest() >> 20);
             format!(
-                "a memory cgroup limits the server to {mib} MiB, and {} NBD clients may hold {CLIENT_MIB} MiB each: the kernel ends the                  server if they do; use --connections {} or less, or a limit of {} MiB",
-                u64::from(self.connections) * kinds as u64,
-                most.max(1),
-                SERVER_MIB + CLIENT_MIB * kinds as u64 * u64::from(self.connections),
+                "NBD clients share {common} MiB of memory, beside {own} KiB for each of {}: requests above {longest} MiB are refused. The \
+                 memory cgroup of the server, or --client-memory, limits them; fewer --connections leave more to each",
+                self.clients()
             )
         })
     }
@@ -169,17 +187,35 @@ impl NbdOptions {
     }
 }
 
+/// Memory of all clients under the limit of a memory cgroup, on a machine with `machine` bytes. A server of an attached device has a second one
+/// beside it that is ready to take over, so half of what a limit leaves is not given to clients.
+fn clients_memory(limit: Option<u64>, machine: u64) -> u64 {
+    let share = machine / SHARE;
+    limit.map_or(share, |limit| {
+        (limit.saturating_sub(SERVER) / 2).max(limit / 16).max(CLIENTS_LEAST).min(share)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_memory_limit_below_that_of_all_clients_has_a_warning() {
+    fn a_small_memory_cgroup_leaves_clients_less_and_they_are_informed() {
         let unix = Address::Unix("socket".into());
-        let options = NbdOptions { addresses: vec![unix], connections: 16, ..NbdOptions::default() };
-        assert_eq!(options.memory_warning(704 << 20), None);
-        let warning = options.memory_warning(128 << 20).unwrap();
-        assert!(warning.contains("--connections 1 or less, or a limit of 704 MiB"), "{warning}");
+        let with = |mib: u64| NbdOptions {
+            addresses: vec![unix.clone()],
+            memory: Some(mib << 20),
+            ..NbdOptions::default()
+        };
+        assert_eq!(with(4096).memory_notice(), None);
+        let notice = with(16).memory_notice().unwrap();
+        assert!(notice.contains("share 8 MiB") && notice.contains("256 KiB for each of 16"), "{notice}");
+        let machine = 8 << 30;
+        assert_eq!(clients_memory(None, machine), 2 << 30);
+        assert_eq!(clients_memory(Some(128 << 20), machine), 32 << 20);
+        assert_eq!(clients_memory(Some(64 << 20), machine), 4 << 20);
+        assert_eq!(clients_memory(Some(1 << 20), machine), 1 << 20);
     }
 
     #[test]

@@ -46,6 +46,10 @@ pub struct Client {
     position: u32,
     /// It reads no replies until then.
     pub deaf_until: Time,
+    /// Since when it holds more memory than its share and does not read.
+    pub hoards_since: Option<Time>,
+    /// It moves few bytes at a time, or did not read for a while.
+    pub was_slow: bool,
     /// It has disconnected; its requests may still take effect.
     pub gone: bool,
     /// It has received nothing yet.
@@ -99,6 +103,8 @@ impl Client {
             cookies: 0,
             position: 0,
             deaf_until: Time::ZERO,
+            hoards_since: None,
+            was_slow: false,
             gone: false,
             is_new: true,
             met_scarcity,

@@ -25,7 +25,7 @@ use elevator::check::Checker;
 use elevator::queue::{Barriers, Cache, Event, Limits, Observer, Options, Plugging, Supervision};
 use elevator::{Load, Random, Scheduler, Span, Time};
 use schedulers::{Environment, Spec};
-use server::simulation::Simulated;
+use server::simulation::{SharedMemory, Simulated};
 
 use client::{Client, Findings, Kind};
 use disk::{Disk, Faults, Mutation};
@@ -88,6 +88,8 @@ struct Totals {
     switches: u64,
     scheduler_faults: u64,
     hoards: u64,
+    /// Clients that held the memory of all for too long.
+    hoarders_disconnected: u64,
     /// Requests and clients that were refused for lack of memory.
     refused: u64,
     /// Most memory that the server held for one client, in bytes.
@@ -108,6 +110,7 @@ impl Totals {
         self.switches += other.switches;
         self.scheduler_faults += other.scheduler_faults;
         self.hoards += other.hoards;
+        self.hoarders_disconnected += other.hoarders_disconnected;
         self.refused += other.refused;
         self.most_held = self.most_held.max(other.most_held);
         self.longest_ns = self.longest_ns.max(other.longest_ns);
@@ -147,6 +150,8 @@ struct Serving {
     /// No fault occurs, so no request may wait in the scheduler for longer than the policy states.
     is_calm: bool,
     window: usize,
+    /// The limit of memory for all clients together.
+    memory: Option<SharedMemory>,
 }
 
 impl Serving {
@@ -267,6 +272,12 @@ impl Life {
         } else {
             Supervision::default()
         };
+        // Half of the servers have little memory for all clients together.
+        let memory = (self.random.once_in(2) && !is_calm).then(|| SharedMemory {
+            own: [4 << 10, 64 << 10, 1 << 20][self.random.below(3) as usize],
+            common: [4 << 20, 6 << 20][self.random.below(2) as usize],
+            idle: Span::from_millis([300, 10_000][self.random.below(2) as usize]),
+        });
         let disk = disk::Shared(self.disk.clone());
         let geometry = self.disk.borrow().geometry;
         let (depth, cache, barriers) = (geometry.depth, geometry.cache, geometry.barriers);
@@ -283,7 +294,7 @@ impl Life {
         });
         let observer = checker.clone().map(|checker| Box::new(checker) as Box<dyn Observer + Send>);
         let mut server =
-            Simulated::new(options, &name, schedulers(self.ids.clone()), Box::new(disk), observer);
+            Simulated::new(options, &name, schedulers(self.ids.clone()), Box::new(disk), observer, memory);
         server.refuse_memory(refusing);
         if mutation == Some(Mutation::ForgetsOverdue) {
             server.forget_overdue();
@@ -298,8 +309,15 @@ impl Life {
         }
         disk.timeout = timeout;
         drop(disk);
-        let mut serving =
-            Serving { server, clients: Vec::new(), checker, may_be_faulty: is_faulty, is_calm, window };
+        let mut serving = Serving {
+            server,
+            clients: Vec::new(),
+            checker,
+            may_be_faulty: is_faulty,
+            is_calm,
+            window,
+            memory,
+        };
         for _ in 0..clients {
             self.connect(&mut serving);
         }
@@ -312,8 +330,10 @@ impl Life {
         if self.random.once_in(3) {
             channel.borrow_mut().most = [100, 4096, 65_536][self.random.below(3) as usize];
         }
-        let met_scarcity = self.scarce.get();
-        serving.clients.push(Client::new(channel, structured, met_scarcity));
+        let (met_scarcity, was_slow) = (self.scarce.get(), channel.borrow().most < usize::MAX);
+        let mut client = Client::new(channel, structured, met_scarcity);
+        client.was_slow = was_slow;
+        serving.clients.push(client);
     }
 
     /// One server, from its start until it is stopped, killed, or loses power.
@@ -357,7 +377,8 @@ impl Life {
         if serving.is_calm {
             return Ok(());
         }
-        if self.random.once_in(500_000) {
+        // With little memory for all clients, a few requests hold all of it.
+        if self.random.once_in(if serving.memory.is_some() { 20_000 } else { 500_000 }) {
             self.hoard(serving);
         }
         match self.random.below(2_000) {
@@ -397,6 +418,7 @@ impl Life {
                 let at = self.random.below(serving.clients.len() as u64) as usize;
                 let client = &mut serving.clients[at];
                 client.deaf_until = self.now + Span::from_millis(self.random.below(50));
+                client.was_slow = true;
                 client.channel.borrow_mut().capacity = self.random.below(1 << 14) as usize;
             }
             _ => {}
@@ -407,10 +429,15 @@ impl Life {
     /// A client requests more data than the server may hold for a client, and does not read for a while.
     fn hoard(&mut self, serving: &mut Serving) {
         self.connect(serving);
+        let (deaf, requests) = match serving.memory {
+            Some(memory) => (memory.idle * (1 + self.random.below(3)), 8),
+            None => (Span::from_millis(500), 60),
+        };
         let Some(client) = serving.clients.last_mut() else { return };
-        client.deaf_until = self.now + Span::from_millis(500);
+        client.deaf_until = self.now + deaf;
+        (client.hoards_since, client.was_slow) = (Some(self.now), true);
         client.channel.borrow_mut().capacity = 1 << 10;
-        for _ in 0..60 {
+        for _ in 0..requests {
             client.send(self.now, Kind::Read, false, 0, 2_049, &mut self.random, &mut self.oracle);
             self.totals.sent += 1;
         }
@@ -444,6 +471,13 @@ impl Life {
             self.totals.most_held = self.totals.most_held.max(held);
             if held > BUDGET {
                 return Err(format!("the server holds {held} bytes for one client"));
+            }
+            let (all, clients) = serving.server.held();
+            let most = serving
+                .memory
+                .map_or(u64::MAX, |memory| (memory.common as u64) + clients * memory.own as u64);
+            if all > most {
+                return Err(format!("the server holds {all} bytes for {clients} clients, more than {most}"));
             }
         }
         self.read_replies(serving, None)
@@ -536,10 +570,16 @@ impl Life {
                 let is_refused = client.is_new && client.met_scarcity;
                 if is_refused {
                     self.totals.refused += 1;
+                } else if let Some(memory) = serving.memory
+                    && client.was_slow
+                    && client.hoards_since.is_none_or(|since| self.now.since(since) >= memory.idle)
+                {
+                    // It may have held memory for which another client waited. A client that reads at once is never disconnected.
+                    self.totals.hoarders_disconnected += 1;
                 } else if !client.gone && !client.leaving {
                     return Err("the server has disconnected a client that obeys the protocol".to_string());
                 }
-                if client.leaving && !is_refused && !client.pending.is_empty() {
+                if client.leaving && !is_refused && !client.was_slow && !client.pending.is_empty() {
                     return Err(format!(
                         "a client that sent a disconnect request got no reply to {:?}",
                         client.pending
@@ -676,7 +716,7 @@ fn no_promise_is_broken() {
     if totals.lives >= 4 {
         assert!(totals.power_losses > 0 && totals.kills > 0 && totals.stops > 0, "{totals:?}");
         assert!(totals.scheduler_faults > 0 && totals.disconnects > 0 && totals.failed > 0, "{totals:?}");
-        assert!(totals.refused > 0, "{totals:?}");
+        assert!(totals.refused > 0 && totals.hoarders_disconnected > 0, "{totals:?}");
     }
 }
 

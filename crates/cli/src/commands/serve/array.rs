@@ -144,6 +144,10 @@ fn member(
     };
     let (mut configuration, found) = configuration_for(&one, None, catalogue, scheduler_arg::for_member)?;
     say!("member {index}: {found}");
+    if let Some(nbd) = &mut configuration.nbd {
+        // Every member has clients of its own.
+        nbd.servers = arguments.member.len().max(1) as u64;
+    }
     // A later process cannot continue several devices yet.
     if let Some(attach) = &mut configuration.attach {
         attach.source = None;

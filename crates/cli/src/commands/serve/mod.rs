@@ -106,13 +106,17 @@ pub(crate) struct ServeArguments {
     /// the address may read and write
     #[arg(long, requires = "tls")]
     pub(crate) tls_verify_peer: bool,
-    /// Concurrent NBD clients through unix sockets, and as many through TCP; each may use 40 MiB of memory
+    /// Concurrent NBD clients through unix sockets, and as many through TCP
     #[arg(long, value_name = "NUMBER", default_value_t = 16, requires = "nbd", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) connections: u16,
     /// Concurrent NBD clients from one IP address (of IPv6, one /64 network); at most
     /// --connections; default: three quarters of it
     #[arg(long, value_name = "NUMBER", requires = "nbd", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) connections_per_address: Option<u16>,
+    /// Memory of all NBD clients together: data of their requests and replies, of which one client holds at most 40 MiB. Default: half of what
+    /// the memory cgroup's limit leaves beside 64 MiB, or a quarter of the machine's memory
+    #[arg(long, value_name = "SIZE", requires = "nbd")]
+    pub(crate) client_memory: Option<String>,
     /// Control socket for dwell ctl, top and tune
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
@@ -125,7 +129,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub(crate) longest_hold: String,
     /// Replace a scheduler by noop if a request of this age is still queued, 10,000 others were dispatched meanwhile, and twice the
-    /// scheduler's stated waiting bound, if it has one, has passed; 0ns disables the check
+    /// scheduler's stated waiting bound, if it has one, has passed; or, whatever was dispatched, at ten times this age. 0ns disables the check
     #[arg(long, value_name = "TIME", default_value = "120s")]
     pub(crate) oldest_request: String,
     /// Fail a request with an I/O error if the disk has not completed it after this time; 0s disables the timeout. The request keeps its
@@ -374,6 +378,7 @@ fn nbd(arguments: &ServeArguments) -> Result<Option<NbdOptions>, Error> {
         client_authorities: arguments.tls_verify_peer.then(|| directory.join("ca-cert.pem")),
     });
     let addresses = addresses.collect::<Result<Vec<_>, _>>()?;
+    let memory = arguments.client_memory.as_deref().map(size).transpose()?;
     let is_control = |address: &Address| matches!(address, Address::Unix(path) if arguments.control.as_ref() == Some(path));
     if addresses.iter().any(is_control) {
         return Err(Error::Usage("--nbd and --control name the same socket; use two sockets".to_owned()));
@@ -383,6 +388,7 @@ fn nbd(arguments: &ServeArguments) -> Result<Option<NbdOptions>, Error> {
         tls,
         connections: arguments.connections,
         connections_per_address: arguments.connections_per_address,
+        memory,
         ..NbdOptions::default()
     }))
 }

@@ -2,6 +2,7 @@
 
 use rustix::io::Errno;
 
+use super::requesting::SURVEY;
 use super::{Connection, Phase};
 use crate::backend::Payload;
 use crate::buffer::{Buffer, LARGEST};
@@ -75,6 +76,7 @@ impl<S: Stream> Connection<S> {
         let pending = survey.cookie.pending;
         let Some(request) = self.pending[usize::from(pending)].request.take() else { return };
         self.free.push(pending);
+        self.held.sub(SURVEY);
         if self.phase == Phase::Gone {
             return;
         }
@@ -84,7 +86,7 @@ impl<S: Stream> Connection<S> {
         for (bytes, extent) in buffer.chunks_exact_mut(DESCRIPTOR_BYTES).zip(&survey.extents) {
             bytes.copy_from_slice(&descriptor(extent.bytes as u32, extent.data));
         }
-        self.held += buffer.footprint();
+        self.held.add(buffer.footprint());
         let header = Header::block_status(request.cookie, survey.extents.len() as u32);
         self.outbox.push(header, Some(buffer));
     }

@@ -15,11 +15,12 @@ use std::sync::mpsc::Sender;
 
 use elevator::{Process, Time};
 
+use super::budget::{Budget, Held};
 use super::greeter::Greeted;
 use super::negotiation::Agreed;
 use super::outbox::Outbox;
 use super::places::Place;
-use super::protocol::{LONGEST_PAYLOAD, Limits, REQUEST_BYTES, Request};
+use super::protocol::{Limits, REQUEST_BYTES, Request};
 use super::stream::Stream;
 use super::survey::Question;
 use super::zero_copy::untaken;
@@ -33,8 +34,8 @@ const RECEIVE: usize = 128 << 10;
 /// A client with this many unanswered requests is no longer read.
 const REQUESTS: usize = 256;
 
-/// A client for which this much data is held is no longer read. One request of the greatest length always fits.
-const BUDGET: usize = LONGEST_PAYLOAD as usize + (8 << 20);
+/// A client that moves less than this within the idle time makes no progress.
+const PROGRESS: u64 = 256 << 10;
 
 /// A request that is accepted and not answered.
 #[derive(Default)]
@@ -91,7 +92,13 @@ pub(in crate::nbd) struct Connection<S> {
     pending: Vec<Pending>,
     free: Vec<u16>,
     outbox: Outbox,
-    held: usize,
+    held: Held,
+    /// Since when a request waits for the common part of the clients' memory.
+    waits_since: Option<Time>,
+    /// The latest time at which it had moved [`PROGRESS`] bytes since the time before, and the bytes until then.
+    progressed: (Time, u64),
+    /// Bytes received since the connection began.
+    received_bytes: u64,
     asleep: u32,
     phase: Phase,
     blocked: bool,
@@ -110,12 +117,13 @@ impl<S: Stream> Connection<S> {
         process: Process,
         greeted: Greeted<S>,
         questions: Option<Sender<Question>>,
+        budget: Arc<Budget>,
         host: &mut Host<'_>,
     ) -> Option<Self> {
         let Greeted { stream, agreed, from, place } = greeted;
         let geometry = host.geometry();
         let received = host.device().pool.try_bytes(RECEIVE)?;
-        let outbox = Outbox::new(stream.socket());
+        let (outbox, longest) = (Outbox::new(stream.socket()), budget.division.longest());
         Some(Self {
             stream,
             agreed,
@@ -131,7 +139,10 @@ impl<S: Stream> Connection<S> {
             pending: Vec::new(),
             free: Vec::new(),
             outbox,
-            held: 0,
+            held: Held::new(budget, index),
+            waits_since: None,
+            progressed: (host.now, 0),
+            received_bytes: 0,
             asleep: 0,
             phase: Phase::Open,
             blocked: false,
@@ -141,6 +152,7 @@ impl<S: Stream> Connection<S> {
                 bytes: geometry.capacity.bytes(),
                 block_bytes: geometry.block_bytes,
                 read_only: geometry.read_only,
+                longest,
             },
             active: host.now,
         })
@@ -163,7 +175,7 @@ impl<S: Stream> Connection<S> {
             process: Some(self.process.group),
             from: self.from.clone(),
             in_flight: self.unanswered() as u32,
-            bytes: self.held as u64,
+            bytes: self.held.bytes() as u64,
         }
     }
 
@@ -181,6 +193,30 @@ impl<S: Stream> Connection<S> {
     /// write, or that does not take its replies, is idle as well.
     pub(in crate::nbd) fn idle_since(&self) -> Option<Time> {
         self.is_answered().then_some(self.active)
+    }
+
+    /// Since when a request waits for memory that other clients hold.
+    pub(in crate::nbd) const fn waits_since(&self) -> Option<Time> {
+        self.waits_since
+    }
+
+    /// Bytes of the common part of the clients' memory, and since when the client has not moved [`PROGRESS`] bytes; `None` while a request is
+    /// in the device, for which the client is not responsible.
+    pub(in crate::nbd) fn hoards(&self) -> Option<(usize, Time)> {
+        let excess = self.held.excess();
+        (excess > 0 && self.is_answered()).then_some((excess, self.progressed.0))
+    }
+
+    fn progress(&mut self, now: Time) {
+        let moved = self.received_bytes + self.outbox.sent_bytes();
+        if moved >= self.progressed.1 + PROGRESS || self.held.excess() == 0 {
+            self.progressed = (now, moved);
+        }
+    }
+
+    fn wait_no_more(&mut self) {
+        self.waits_since = None;
+        self.held.end_turn();
     }
 
     /// Whether nothing of this client is left in the device or to be sent.
@@ -202,6 +238,7 @@ impl<S: Stream> Connection<S> {
     pub(in crate::nbd) fn take_leave(&mut self) {
         if self.phase != Phase::Gone {
             self.phase = Phase::Leaving;
+            self.wait_no_more();
         }
     }
 
@@ -209,19 +246,21 @@ impl<S: Stream> Connection<S> {
     fn stop(&mut self) {
         if self.phase == Phase::Open {
             self.phase = Phase::Ending;
+            self.wait_no_more();
         }
     }
 
     /// Discards the replies that are not sent. The connection is over once the device has finished its requests.
     pub(in crate::nbd) fn disconnect(&mut self, host: &mut Host<'_>) {
         self.phase = Phase::Gone;
-        self.held -= self.outbox.clear(&mut host.device().pool);
+        self.held.sub(self.outbox.clear(&mut host.device().pool));
+        self.wait_no_more();
     }
 
     fn takes_more(&self) -> bool {
         self.phase == Phase::Open
             && self.asleep == 0
-            && self.held < BUDGET
+            && !self.held.is_full()
             && self.unanswered() + self.outbox.len() < REQUESTS
     }
 
@@ -233,7 +272,7 @@ impl<S: Stream> Connection<S> {
     }
 
     fn release(&mut self, buffer: Buffer, host: &mut Host<'_>) {
-        self.held -= buffer.footprint();
+        self.held.sub(buffer.footprint());
         host.device().pool.put(buffer);
     }
 
@@ -247,11 +286,12 @@ impl<S: Stream> Connection<S> {
         if self.phase != Phase::Gone && !self.outbox.is_empty() {
             let before = self.outbox.sent_bytes();
             match self.outbox.send(&self.stream, &mut host.device().pool) {
-                Ok(freed) => self.held -= freed,
+                Ok(freed) => self.held.sub(freed),
                 Err(_) => self.disconnect(host),
             }
             if self.outbox.sent_bytes() > before {
                 self.active = host.now;
+                self.progress(host.now);
             }
         }
         self.blocked = !self.outbox.is_empty();

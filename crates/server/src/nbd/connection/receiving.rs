@@ -3,10 +3,11 @@
 use elevator::Op;
 use rustix::io::{Errno, IoSliceMut};
 
-use super::{BUDGET, Connection, Receiving};
+use super::requesting::SURVEY;
+use super::{Connection, Receiving};
 use crate::buffer::{self, Buffer, LARGEST};
 use crate::front::Host;
-use crate::nbd::protocol::{self, Command, REQUEST_BYTES};
+use crate::nbd::protocol::{self, Command, REQUEST_BYTES, Request};
 use crate::nbd::stream::Stream;
 
 /// From this length on, a separate call for the next header costs less than copying a payload that arrived behind a header.
@@ -66,6 +67,8 @@ impl<S: Stream> Connection<S> {
         let bytes = self.stream.receive(&mut slices[first..])?;
         if bytes > 0 {
             self.active = host.now;
+            self.received_bytes += bytes as u64;
+            self.progress(host.now);
         }
         self.end += bytes.saturating_sub(direct_bytes);
         self.received_directly(bytes.min(direct_bytes), host);
@@ -91,11 +94,21 @@ impl<S: Stream> Connection<S> {
             let Ok(request) = protocol::request(&header) else {
                 return self.disconnect(host);
             };
-            let data = matches!(request.command, Command::Read | Command::Write);
             let problem = request.problem(&self.limits);
-            let need = if data && problem.is_none() { footprint(request.length as usize) } else { 0 };
-            if self.held > 0 && self.held + need > BUDGET {
+            let need = if problem.is_none() { memory(&request) } else { 0 };
+            if !self.held.permits(need) {
                 return;
+            }
+            if !self.held.has_room(need) {
+                self.waits_since.get_or_insert(host.now);
+                return;
+            }
+            if self.waits_since.is_some() {
+                self.wait_no_more();
+            }
+            if self.held.excess() == 0 {
+                // From now on it may hold more than its share.
+                self.progress(host.now);
             }
             self.begin += REQUEST_BYTES;
             self.accept(request, problem, host);
@@ -154,6 +167,16 @@ fn direct_part(parts: &mut [Option<Buffer>], filled: usize) -> (&mut [u8], bool)
     match parts.get_mut(part) {
         Some(Some(buffer)) => (&mut buffer[within..], last),
         _ => (&mut [], true),
+    }
+}
+
+/// Memory that a request needs until it is answered.
+fn memory(request: &Request) -> usize {
+    match request.command {
+        Command::Read | Command::Write => footprint(request.length as usize),
+        Command::WriteZeroes if request.no_hole => footprint((request.length as usize).min(LARGEST)),
+        Command::BlockStatus => SURVEY,
+        _ => 0,
     }
 }
 

@@ -10,7 +10,7 @@ use crate::buffer::LARGEST;
 use crate::device::NewOperation;
 use crate::front::Host;
 use crate::nbd::cookie::Cookie;
-use crate::nbd::protocol::{Command, Request, error};
+use crate::nbd::protocol::{Command, DESCRIPTOR_BYTES, Request, error};
 use crate::nbd::stream::Stream;
 use crate::nbd::survey::Question;
 
@@ -20,6 +20,9 @@ const ZEROES_STEP: u64 = 32 << 20;
 
 /// Most extents in one reply to a block status.
 const EXTENTS: usize = 512;
+
+/// Memory for them, held from the request on.
+pub(super) const SURVEY: usize = EXTENTS * DESCRIPTOR_BYTES;
 
 impl<S: Stream> Connection<S> {
     /// Accepts a request, or refuses it with the error number `problem`.
@@ -93,7 +96,7 @@ impl<S: Stream> Connection<S> {
                 return false;
             };
             left -= buffer.len();
-            self.held += buffer.footprint();
+            self.held.add(buffer.footprint());
             pending.parts.push(Some(buffer));
         }
         true
@@ -181,7 +184,7 @@ impl<S: Stream> Connection<S> {
                     return false;
                 };
                 buffer.fill(0);
-                self.held += buffer.footprint();
+                self.held.add(buffer.footprint());
                 (Op::Write, Payload::Data(buffer))
             }
         };
@@ -194,6 +197,7 @@ impl<S: Stream> Connection<S> {
         if !self.agreed.base_allocation {
             return self.reply(&request, error::EINVAL);
         }
+        self.held.add(SURVEY);
         let question = Question {
             cookie: Cookie { connection: self.index, pending: self.keep(request), part: 0 },
             offset: request.offset,

@@ -137,7 +137,12 @@ mod tests {
             bytes.iter_mut().for_each(|byte| *byte = random() as u8);
             bytes[..4].copy_from_slice(&REQUEST_MAGIC.to_be_bytes());
             let _ = request(&bytes).map(|request| {
-                request.problem(&Limits { bytes: random(), block_bytes: 512, read_only: random() % 2 == 0 })
+                request.problem(&Limits {
+                    bytes: random(),
+                    block_bytes: 512,
+                    read_only: random() % 2 == 0,
+                    longest: 1 << 20,
+                })
             });
         }
     }

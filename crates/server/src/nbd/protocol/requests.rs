@@ -1,6 +1,6 @@
 //! Requests of the transmission phase, and the errors of those that are not accepted.
 
-use super::{BadMagic, Bytes, LONGEST_PAYLOAD, REQUEST_BYTES, REQUEST_MAGIC, error};
+use super::{BadMagic, Bytes, REQUEST_BYTES, REQUEST_MAGIC, error};
 
 /// The command of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +89,8 @@ pub struct Limits {
     pub block_bytes: u32,
     /// Whether commands that change it are refused.
     pub read_only: bool,
+    /// The longest data of one request, in bytes.
+    pub longest: u32,
 }
 
 impl Request {
@@ -114,9 +116,9 @@ impl Request {
             return Some(error::EINVAL);
         }
         match self.command {
-            Command::Read if self.length > LONGEST_PAYLOAD => Some(error::EOVERFLOW),
+            Command::Read if self.length > limits.longest => Some(error::EOVERFLOW),
             // The protocol does not permit `NBD_EOVERFLOW` for writes.
-            Command::Write if self.length > LONGEST_PAYLOAD => Some(error::EINVAL),
+            Command::Write if self.length > limits.longest => Some(error::EINVAL),
             _ => None,
         }
     }
@@ -125,6 +127,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::nbd::protocol::LONGEST_PAYLOAD;
 
     const SIZE: u64 = 1 << 20;
 
@@ -141,7 +144,8 @@ mod tests {
 
     #[test]
     fn each_request_that_an_export_does_not_accept_has_its_error() {
-        const LIMITS: Limits = Limits { bytes: SIZE, block_bytes: 512, read_only: false };
+        const LIMITS: Limits =
+            Limits { bytes: SIZE, block_bytes: 512, read_only: false, longest: LONGEST_PAYLOAD };
         let problem = |flags, kind, offset, length| {
             request(&header(flags, kind, offset, length)).unwrap().problem(&LIMITS)
         };
@@ -177,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_read_only_export_refuses_every_command_that_changes_it() {
-        let limits = Limits { bytes: SIZE, block_bytes: 512, read_only: true };
+        let limits = Limits { bytes: SIZE, block_bytes: 512, read_only: true, longest: LONGEST_PAYLOAD };
         let problem =
             |kind, offset, length| request(&header(0, kind, offset, length)).unwrap().problem(&limits);
         for kind in [1, 4, 6] {
