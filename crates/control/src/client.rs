@@ -276,9 +276,15 @@ impl Server {
     }
 }
 
+/// A server's text for a terminal: without control characters, which could move the cursor or change the title, and of limited length.
+fn printable(text: &str) -> String {
+    const LONGEST: usize = 2000;
+    text.chars().take(LONGEST).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
 fn unexpected(reply: Reply) -> io::Error {
     match reply {
-        Reply::Error(problem) => io::Error::other(problem),
+        Reply::Error(problem) => io::Error::other(printable(&problem)),
         other => io::Error::new(io::ErrorKind::InvalidData, format!("unexpected reply {other:?}")),
     }
 }
@@ -289,6 +295,14 @@ mod tests {
     use std::thread;
 
     use super::*;
+
+    #[test]
+    fn an_error_text_contains_no_control_characters() {
+        let hostile = "\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}31mno such\r\nscheduler\u{202e}";
+        let text = unexpected(Reply::Error(hostile.to_string())).to_string();
+        assert!(text.contains("no such") && !text.contains(|c: char| c.is_control()), "{text:?}");
+        assert_eq!(printable(&"x".repeat(9999)).len(), 2000);
+    }
 
     #[test]
     fn a_late_reply_is_not_read_as_the_next_one() {
