@@ -345,6 +345,26 @@ fn a_request_that_is_passed_over_for_too_long_is_detected() {
     assert_eq!(starve(PriorityClass::Idle, ms(10), None).0, []);
 }
 
+/// A scheduler that serves one other request in ten seconds passes 10,000 over only in a day.
+#[test]
+fn a_request_that_is_passed_over_slowly_is_detected_by_its_age() {
+    let (sec, best) = (Span::from_secs, PriorityClass::BestEffort);
+    let seconds = |now: Time| now.since(Time::ZERO).as_nanos() / 1_000_000_000;
+    // Ten times the age limit of 2 s, plus up to an eighth of it until the next scan. Two requests of 1 s each: twice that is shorter.
+    let (faults, now) = starve(best, sec(1), None);
+    assert!(matches!(faults[..], [Fault::NeverDispatched { overtaken: 19..=22, .. }]), "{faults:?}");
+    assert!((20..=22).contains(&seconds(now)), "{now:?}");
+    // Twice the stated bound is allowed.
+    let (faults, now) = starve(best, sec(1), Some(sec(30)));
+    assert!(matches!(faults[..], [Fault::NeverDispatched { .. }]), "{faults:?}");
+    assert!((60..=62).contains(&seconds(now)), "{now:?}");
+    // A device that takes longer than the limit for each request counts as one that hangs, until 500 others have passed.
+    let (faults, now) = starve(best, sec(4), None);
+    assert!(matches!(faults[..], [Fault::NeverDispatched { overtaken: 500.., .. }]), "{faults:?}");
+    assert!(seconds(now) >= 2_000, "{now:?}");
+    assert_eq!(starve(PriorityClass::Idle, sec(1), None).0, []);
+}
+
 #[test]
 fn panics_of_calls_that_only_hosts_make_are_contained() {
     for method in ["inspect", "tunables", "tune"] {

@@ -33,6 +33,12 @@ fn make(name: &str, wrong: Wrong, after: u64, shared: &Shared) -> Result<Box<dyn
 
 /// A server in memory with a scheduler that is faulty after `after` requests.
 fn serve(directory: &Directory, wrong: Wrong, after: u64) -> Server {
+    let limit = Some(Span::from_millis(200));
+    supervised(directory, wrong, after, Supervision { longest_hold: limit, oldest: limit, overtaken: 50 })
+}
+
+/// The same with these limits.
+fn supervised(directory: &Directory, wrong: Wrong, after: u64, supervision: Supervision) -> Server {
     let backend = || Ok(Box::new(Memory::new(1 << 20, 4)) as Box<dyn Backend>);
     let shared = Shared::default();
     let schedulers = Arc::new(move |name: &str| make(name, wrong, after, &shared));
@@ -40,11 +46,7 @@ fn serve(directory: &Directory, wrong: Wrong, after: u64) -> Server {
     let addresses = vec![Address::Unix(directory.join("nbd"))];
     configuration.nbd = Some(NbdOptions { addresses, ..NbdOptions::default() });
     configuration.control = Some(directory.join("control"));
-    configuration.options.supervision = Supervision {
-        longest_hold: Some(Span::from_millis(200)),
-        oldest: Some(Span::from_millis(200)),
-        overtaken: 50,
-    };
+    configuration.options.supervision = supervision;
     server::start(configuration).expect("it serves")
 }
 
@@ -113,6 +115,37 @@ fn clients_of_a_faulty_scheduler_receive_every_reply() {
             assert_eq!(server.state().unwrap().scheduler, "deadline");
             server.stop().expect("an orderly end");
         }
+    }
+}
+
+/// Both limits of a request's age: many others were dispatched meanwhile, or the request is ten times as old.
+#[test]
+fn a_request_that_is_never_dispatched_is_answered_by_another_scheduler() {
+    for (overtaken, oldest) in [(1_000, Span::from_millis(200)), (u64::MAX, Span::from_millis(500))] {
+        let directory = Directory::in_memory();
+        let supervision = Supervision { longest_hold: None, oldest: Some(oldest), overtaken };
+        let server = supervised(&directory, Wrong::PassesOver, 0, supervision);
+        let [mut kept, mut others] = [(); 2].map(|()| Nbd::connect(&directory.join("nbd")));
+        for _ in 0..99 {
+            others.read(0, 4096).unwrap();
+        }
+        // The hundredth.
+        kept.send(0, READ, 7, 8192, 4096).unwrap();
+        kept.stream.set_nonblocking(true).unwrap();
+        let begun = Instant::now();
+        while server.state().unwrap().queued == 0 {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it is not queued");
+        }
+        while std::io::Read::read(&mut kept.stream, &mut [0; 16]).is_err() {
+            others.read(0, 4096).unwrap();
+            assert!(begun.elapsed() < Duration::from_secs(60), "it has no answer");
+        }
+        let state = server.state().unwrap();
+        assert_eq!((state.scheduler.as_str(), state.scheduler_faults), ("noop", 1));
+        let fault = state.last_scheduler_fault.unwrap();
+        assert!(fault.contains("did not dispatch request"), "{fault}");
+        exercise(&directory.join("nbd"), 9);
+        server.stop().expect("an orderly end");
     }
 }
 

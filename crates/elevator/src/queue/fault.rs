@@ -17,7 +17,8 @@
 //!   is, nothing counts.
 //! - A request ages from its insertion into the present scheduler. Submissions behind a barrier, asleep, or in the plug have not been
 //!   inserted. A request is overdue only if the scheduler has also dispatched many others since then, so a slow device with a long
-//!   backlog triggers nothing. A scheduler that states a bound ([`Scheduler::longest_wait`]) has at least twice that bound.
+//!   backlog triggers nothing; or at ten times the age, if the device could have served all requests twice meanwhile at its slowest. Ten times
+//!   the age begins anew when the scheduler was not called for long, as that means a device that hangs or a host that was stopped. A scheduler that states a bound ([`Scheduler::longest_wait`]) has at least twice that bound.
 //!   Requests of the idle class are exempt: they wait for as long as other classes have requests.
 //! - Policies that work above the block layer are exempt from both. They limit the rates of processes, so a hold may last for as long
 //!   as a process is in debt. Only a modelled machine hosts them.
@@ -40,7 +41,8 @@ pub struct Supervision {
     /// the time that Linux gives a SCSI disk for one command before it aborts the command. The model of operations allows every
     /// shipped policy 10 s (`check::LONGEST_HOLD`, feature `testing`).
     pub longest_hold: Option<Span>,
-    /// The maximum age of a queued request. Default: 120 s, when Linux reports a task that waits for it as hung.
+    /// The maximum age of a queued request that [`overtaken`](Self::overtaken) others have overtaken. Ten times this age is the maximum for all
+    /// others. Default: 120 s, when Linux reports a task that waits for it as hung.
     pub oldest: Option<Span>,
     /// The number of other requests that the scheduler must have dispatched since a request's insertion before that request counts as overdue. Default:
     /// 10,000. A policy that picks at random among 256 queued requests passes one over this often with a probability of 10^-17.
@@ -142,11 +144,16 @@ pub(super) struct Watchdog {
     longest_service: Span,
     /// The maximum number of requests that were queued or in flight at the same time.
     most: u32,
+    /// Since when the scheduler was called without a long interruption.
+    called_since: Time,
 }
 
 impl Watchdog {
     /// Requests are scanned this many times within their limit.
     const SCANS: u64 = 8;
+
+    /// A request of so many times the limit is overdue whatever the scheduler has dispatched.
+    const OLD: u64 = 10;
 
     /// The scheduler made progress, or holds no request back.
     #[inline]
@@ -245,13 +252,20 @@ impl<O: Observer> Queue<O> {
             self.watchdog.next_scan = Time::from_nanos(u64::MAX);
             return Ok(());
         };
+        if now >= self.watchdog.next_scan + limit {
+            self.watchdog.called_since = now;
+        }
         self.watchdog.next_scan = now + Span::from_nanos(limit.as_nanos() / Watchdog::SCANS + 1);
+        let Watchdog { most, longest_service, called_since, .. } = self.watchdog;
+        let twice = Span::from_nanos(longest_service.as_nanos().saturating_mul(2 * u64::from(most)));
+        let old = Span::from_nanos(limit.as_nanos().saturating_mul(Watchdog::OLD)).max(twice);
         let (overtaken, dispatched) = (self.options.supervision.overtaken, self.watchdog.dispatched);
         let queued = self.requests.iter().filter(|request| {
             let meta = &self.meta[request.id.index()];
             meta.state == State::Queued
                 && request.priority.class != PriorityClass::Idle
-                && dispatched - meta.inserted_behind >= overtaken
+                && (dispatched - meta.inserted_behind >= overtaken
+                    || now.since(meta.inserted.max(called_since)) >= old)
         });
         let oldest =
             queued.map(|request| (self.meta[request.id.index()].inserted, request.serial, request.id));
@@ -260,11 +274,7 @@ impl<O: Observer> Queue<O> {
         if waited < limit {
             return Ok(());
         }
-        let load = Load {
-            requests: self.watchdog.most,
-            depth: self.options.depth,
-            service: self.watchdog.longest_service,
-        };
+        let load = Load { requests: most, depth: self.options.depth, service: longest_service };
         let promised = self.hosted.call("longest_wait", |scheduler| scheduler.longest_wait(load)).flatten();
         if promised.is_some_and(|promised| waited < Span::from_nanos(promised.as_nanos().saturating_mul(2))) {
             return Ok(());
@@ -287,7 +297,7 @@ impl<O: Observer> Queue<O> {
 
     /// Resets the data about the previous scheduler.
     pub(super) fn reset_watchdog(&mut self) {
-        let Watchdog { longest_service, most, .. } = self.watchdog;
-        self.watchdog = Watchdog { longest_service, most, ..Watchdog::default() };
+        let Watchdog { longest_service, most, called_since, .. } = self.watchdog;
+        self.watchdog = Watchdog { longest_service, most, called_since, ..Watchdog::default() };
     }
 }

@@ -31,6 +31,8 @@ const PANIC: &str = "a panic of a faulty scheduler";
 pub enum Wrong {
     /// Never dispatches every hundredth request.
     Forgets,
+    /// Never dispatches its hundredth request, and holds if no other one is queued.
+    PassesOver,
     /// Returns idle with requests queued.
     Idle,
     /// Returns these holds.
@@ -84,6 +86,9 @@ impl Faulty {
         let hold = |until, wake| Some(Decision::Hold(Hold { until, wake, reason: HoldReason::AwaitProcess }));
         match self.wrong {
             Wrong::Idle => Some(Decision::Idle),
+            Wrong::PassesOver if self.fifo.is_empty() && view.requests.len() > 0 => {
+                hold(Some(now + Span::from_secs(31_536_000)), Wake::Timer)
+            }
             Wrong::HoldsWithoutEnd => hold(None, Wake::Timer),
             Wrong::AwaitsNoCompletion if view.device.in_flight == 0 => hold(None, Wake::Completion),
             Wrong::HoldsInThePast => hold(Some(now), Wake::Timer),
@@ -104,7 +109,12 @@ impl Scheduler for Faulty {
         self.inserted += 1;
         self.may_panic("insert");
         self.shared.lock().unwrap().push_back(request.id);
-        if self.wrong != Wrong::Forgets || !self.is_wrong() || !self.inserted.is_multiple_of(100) {
+        let keeps_back = match self.wrong {
+            Wrong::Forgets => self.inserted.is_multiple_of(100),
+            Wrong::PassesOver => self.inserted == 100,
+            _ => false,
+        };
+        if !keeps_back || !self.is_wrong() {
             self.fifo.push_back(request.id);
         }
     }
