@@ -133,6 +133,8 @@ pub struct Overdue {
 /// A failed job that is repeated piece by piece, so that one bad sector fails one operation.
 struct Salvage {
     todo: std::vec::IntoIter<Piece>,
+    /// The piece in the back end, up to `next`.
+    running: Sector,
     next: Sector,
     ended: Vec<Piece>,
 }
@@ -379,7 +381,10 @@ impl Device {
     }
 
     fn start(&mut self, ticket: Ticket) {
-        if self.lost > 0 && self.is_blocked(&ticket) {
+        let is_blocked = self.lost > 0 && self.is_blocked(&ticket);
+        // Of merged operations, only those with closed sectors fail.
+        let is_one = self.queue.submissions(&ticket).nth(1).is_none();
+        if is_blocked && (is_one || self.tags.is_empty()) {
             return self.fail(ticket);
         }
         let Some(tag) = self.tags.pop() else { unreachable!("called only with a free tag") };
@@ -395,7 +400,8 @@ impl Device {
         let fua = self.queue.is_forced(&ticket);
         let slot = &mut self.slots[tag.0 as usize];
         (slot.ticket, slot.started) = (Some(ticket), self.now);
-        self.backend.start(self.now, Job { tag, op, start, sectors, fua, pieces });
+        let job = Job { tag, op, start, sectors, fua, pieces };
+        if is_blocked { self.salvage(job) } else { self.backend.start(self.now, job) }
     }
 
     /// The back end has completed a job.
@@ -429,9 +435,12 @@ impl Device {
             let Some(ticket) = slot.ticket.take_if(|_| now.since(slot.started) >= limit) else { continue };
             let request = self.queue.request(&ticket);
             let (op, start, sectors) = (request.op, request.start, request.sectors);
-            slot.lost = Some(Lost { op, start, end: start + sectors });
+            let salvage = slot.salvage.take();
+            let (begin, end) =
+                salvage.as_ref().map_or((start, start + sectors), |salvage| (salvage.running, salvage.next));
+            slot.lost = Some(Lost { op, start: begin, end });
             self.lost += 1;
-            if let Some(salvage) = slot.salvage.take() {
+            if let Some(salvage) = salvage {
                 salvage.todo.chain(salvage.ended).for_each(|piece| recycle(&mut self.pool, piece));
             }
             self.fail(ticket);
@@ -458,11 +467,18 @@ impl Device {
             return self.tags.is_empty();
         }
         let request = self.queue.request(ticket);
+        self.tags.is_empty() || self.is_closed(request.op, request.start, request.end())
+    }
+
+    /// Whether the back end has not returned a failed write to some of these sectors, so that this operation must not change them.
+    fn is_closed(&self, op: Op, start: Sector, end: Sector) -> bool {
+        #[cfg(feature = "simulation")]
+        if self.forgets_lost {
+            return false;
+        }
         let changes = |op| matches!(op, Op::Write | Op::Discard);
-        let overlaps = |lost: Lost| {
-            changes(lost.op) && changes(request.op) && lost.start < request.end() && request.start < lost.end
-        };
-        self.tags.is_empty() || self.slots.iter().filter_map(|slot| slot.lost).any(overlaps)
+        let overlaps = |lost: Lost| changes(lost.op) && changes(op) && lost.start < end && start < lost.end;
+        self.slots.iter().filter_map(|slot| slot.lost).any(overlaps)
     }
 
     /// Completes a request with an error without the back end. The front end gets its memory back.
@@ -485,37 +501,50 @@ impl Device {
         self.tags.push(job.tag);
     }
 
-    /// Repeats a failed job piece by piece.
+    /// Executes a job piece by piece: one that has failed, or of which some sectors are closed.
     fn salvage(&mut self, mut job: Job) {
         self.statistics().salvaged += 1;
         let pieces = mem::take(&mut job.pieces);
         let ended = Vec::with_capacity(pieces.len());
         self.slots[job.tag.0 as usize].salvage =
-            Some(Salvage { todo: pieces.into_iter(), next: job.start, ended });
-        self.next_of_salvage(job);
+            Some(Salvage { todo: pieces.into_iter(), running: job.start, next: job.start, ended });
+        self.next_of_salvage(job, self.now);
     }
 
     fn salvage_goes_on(&mut self, mut job: Job, at: Time) {
         if let Some(salvage) = &mut self.slots[job.tag.0 as usize].salvage {
             salvage.ended.append(&mut job.pieces);
-            if salvage.todo.len() > 0 {
-                return self.next_of_salvage(job);
-            }
+        }
+        self.next_of_salvage(job, at);
+    }
+
+    fn end_salvage(&mut self, mut job: Job, at: Time) {
+        if let Some(mut salvage) = self.slots[job.tag.0 as usize].salvage.take() {
             job.pieces = mem::take(&mut salvage.ended);
         }
-        self.slots[job.tag.0 as usize].salvage = None;
         let result = job.pieces.iter().find_map(|piece| piece.result.err()).map_or(Ok(()), Err);
         self.end(job, at, result);
     }
 
-    fn next_of_salvage(&mut self, mut job: Job) {
-        let Some(salvage) = &mut self.slots[job.tag.0 as usize].salvage else { return };
-        let Some(mut piece) = salvage.todo.next() else { return };
-        piece.result = Ok(());
-        job.start = salvage.next;
-        job.sectors = piece.sectors;
-        salvage.next = salvage.next + piece.sectors;
-        job.pieces.push(piece);
+    /// Starts the next piece whose sectors are not closed; ends the job after the last piece.
+    fn next_of_salvage(&mut self, mut job: Job, at: Time) {
+        let slot = job.tag.0 as usize;
+        loop {
+            let Some(salvage) = &mut self.slots[slot].salvage else { return };
+            let Some(mut piece) = salvage.todo.next() else { return self.end_salvage(job, at) };
+            let start = salvage.next;
+            (salvage.running, salvage.next) = (start, start + piece.sectors);
+            if !self.is_closed(job.op, start, start + piece.sectors) {
+                piece.result = Ok(());
+                (job.start, job.sectors) = (start, piece.sectors);
+                job.pieces.push(piece);
+                break;
+            }
+            piece.result = Err(Errno::IO);
+            if let Some(salvage) = &mut self.slots[slot].salvage {
+                salvage.ended.push(piece);
+            }
+        }
         self.backend.start(self.now, job);
         self.backend.submit();
     }

@@ -47,6 +47,12 @@ impl Causes {
         }
     }
 
+    /// The sectors of a job that has begun, or of the job whose piece it repeats.
+    pub fn whole(&self, job: &Job) -> Range<u64> {
+        let repeated = self.repeated.get(job.tag.0 as usize).and_then(Option::as_ref);
+        repeated.map_or_else(|| sectors(job), |whole| whole.sectors.clone())
+    }
+
     /// A job failed.
     pub fn failed(&mut self, now: Time, begun: Time, job: &Job, error: Errno) {
         if job.op == Op::Flush {

@@ -358,7 +358,11 @@ impl Client {
             }
             (Kind::Invalid, _) | (_, 0) => {}
             _ if self.is_explained(&pending, error, findings) => {}
-            _ => findings.violated(format!("{pending:?} failed with the error {error} without a cause")),
+            _ => {
+                let jobs = findings.disk.describe_jobs(findings.now);
+                findings
+                    .violated(format!("{pending:?} failed with the error {error} without a cause; {jobs}"));
+            }
         }
     }
 
@@ -374,7 +378,7 @@ impl Client {
                 let flushes = fua || kind == Kind::Flush;
                 job_failed(false)
                     || flushes && disk.causes.flush_failed_since(at)
-                    || disk.overdue_since(now, at)
+                    || disk.overdue_since(now, at, first, if has_sectors { sectors } else { 0 }, flushes)
             }
             ENOSPC => kind != Kind::Read && job_failed(true),
             ENOMEM => findings.scarce >= Some(at),

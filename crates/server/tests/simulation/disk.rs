@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use elevator::queue::{Barriers, Cache};
@@ -53,6 +54,8 @@ pub enum Mutation {
     ForgetsOverdue,
     /// A job that was carried out is returned as failed.
     FailsHealthy,
+    /// A scheduler delays requests beyond the bound that it states.
+    BreaksBound,
 }
 
 /// The mean number of occasions for one mutation.
@@ -71,6 +74,8 @@ pub struct Faults {
     pub late: u64,
     /// A job completes only after a reset of the device, a minute later.
     pub hung: u64,
+    /// A job is never returned, if the server has a limit for that.
+    pub lost: u64,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -98,6 +103,10 @@ struct Running {
     lands: Option<Time>,
     /// A flush covers the writes below this number.
     covers: u64,
+    /// It is never returned.
+    is_lost: bool,
+    /// The sectors of the request, of which this may be a piece.
+    whole: Range<u64>,
 }
 
 pub struct Disk {
@@ -128,6 +137,8 @@ pub struct Disk {
     twice: Option<Job>,
     /// The faults that explain a failed request.
     pub causes: Causes,
+    /// Jobs that were never returned.
+    pub lost: u64,
     /// The first violation of the back end's interface by the server.
     pub violation: Option<String>,
 }
@@ -164,6 +175,7 @@ impl Disk {
             occasions: OCCASIONS,
             twice: None,
             causes: Causes::new(sectors as usize),
+            lost: 0,
             violation: None,
         }
     }
@@ -205,11 +217,17 @@ impl Disk {
         self.restart();
     }
 
-    /// The server is killed. The kernel completes the submitted jobs.
+    /// The server is killed. The kernel completes the submitted jobs, but those that it never returns only in part.
     pub fn lose_server(&mut self) {
         for at in 0..self.jobs.len() {
-            if let Some(running) = self.jobs[at].take() {
-                let _ = self.carry_out(running);
+            match self.jobs[at].take() {
+                Some(running) if running.is_lost && self.random.once_in(2) => {
+                    if running.job.op != Op::Flush {
+                        self.torn(running.job);
+                    }
+                }
+                Some(running) => _ = self.carry_out(running),
+                None => {}
             }
         }
         if self.mutation == Some(Mutation::LosesAtKill)
@@ -247,6 +265,8 @@ impl Disk {
             begun: Time::ZERO,
             lands: None,
             covers: u64::MAX,
+            is_lost: false,
+            whole: 0..0,
         });
         self.faults = saved;
     }
@@ -281,10 +301,31 @@ impl Disk {
         self.timeout.is_some_and(|timeout| now.since(begun) >= timeout)
     }
 
-    /// Whether a job was overdue since then, or is. Meanwhile the server fails writes to its sectors, and every request if no tag is left.
-    pub fn overdue_since(&self, now: Time, since: Time) -> bool {
-        self.causes.overdue_since(since)
-            || self.jobs.iter().flatten().any(|running| self.is_overdue(now, running.begun))
+    /// Whether a job was overdue since then, or is and explains the failure of a request for these sectors (none for a flush): the job is the
+    /// request's, or a write to its sectors, or all tags are taken by such jobs.
+    pub fn overdue_since(&self, now: Time, since: Time, first: u32, sectors: u32, flushes: bool) -> bool {
+        if self.causes.overdue_since(since) {
+            return true;
+        }
+        let (mut overdue, mut explains) = (0, false);
+        for Running { job, begun, is_lost, whole, .. } in self.jobs.iter().flatten() {
+            if self.is_overdue(now, *begun) {
+                let overlaps = whole.start < u64::from(first + sectors) && u64::from(first) < whole.end;
+                overdue += 1;
+                explains |= !is_lost || overlaps || (flushes && job.op == Op::Flush);
+            }
+        }
+        explains || overdue >= self.geometry.depth
+    }
+
+    /// The jobs of the disk, as text.
+    pub fn describe_jobs(&self, now: Time) -> String {
+        let jobs = self.jobs.iter().flatten().map(|Running { job, begun, is_lost, .. }| {
+            let (lost, overdue) = (if *is_lost { " lost" } else { "" }, self.is_overdue(now, *begun));
+            format!("{} {}+{} since {begun:?}{lost}, overdue: {overdue}", job.op, job.start.0, job.sectors.0)
+        });
+        let jobs = jobs.collect::<Vec<_>>().join("; ");
+        format!("at {now:?} with the limit {:?} the disk has {jobs}", self.timeout)
     }
 
     /// Whether the mutation happens now.
@@ -336,11 +377,23 @@ impl Disk {
         }
         let at = now + Span::from_nanos(takes);
         self.started += 1;
-        self.due.push(Reverse((at, self.started, job.tag.0)));
+        let is_lost = self.loses();
+        if is_lost {
+            self.lost += 1;
+        } else {
+            self.due.push(Reverse((at, self.started, job.tag.0)));
+        }
         // A flush need not cover writes during its execution. The sync of any other job follows the job's own writes.
         let covers = if job.op == Op::Flush { self.order } else { u64::MAX };
-        let begun = self.causes.begun(now, &job);
-        self.jobs[tag] = Some(Running { job, started: now, begun, lands, covers });
+        let (begun, whole) = (self.causes.begun(now, &job), self.causes.whole(&job));
+        self.jobs[tag] = Some(Running { job, started: now, begun, lands, covers, is_lost, whole });
+    }
+
+    /// Whether a new job is never returned. Some tags remain for others.
+    fn loses(&mut self) -> bool {
+        let lost = self.jobs.iter().flatten().filter(|running| running.is_lost).count() as u64;
+        let rate = self.faults.lost;
+        self.timeout.is_some() && 2 * (lost + 1) < u64::from(self.geometry.depth) && self.once_in(rate)
     }
 
     /// A write must not come between an older one that has failed for its lateness and that one's end: the older one would replace it.

@@ -17,13 +17,17 @@ mod oracle;
 extern crate elevator as dwell_elevator;
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use elevator::check::Checker;
 use elevator::queue::{Barriers, Cache, Event, Limits, Observer, Options, Plugging, Supervision};
-use elevator::{Load, Random, Scheduler, Span, Time};
+use elevator::{
+    Capabilities, Decision, Growth, Hold, HoldReason, Load, Random, Reason, Request, RequestId, Scheduler,
+    Span, Time, View, Wake,
+};
 use schedulers::{Environment, Spec};
 use server::simulation::{SharedMemory, Simulated};
 
@@ -74,6 +78,58 @@ const WRONG: [Wrong; 11] = [
     Wrong::Panics("completed"),
 ];
 
+/// First come, first served, with the bound of that policy, but every five-hundredth request waits for longer.
+#[derive(Default)]
+struct Delaying {
+    fifo: VecDeque<RequestId>,
+    delayed: Option<(Time, RequestId)>,
+    inserted: u64,
+}
+
+impl Scheduler for Delaying {
+    fn insert(&mut self, _now: Time, request: &Request) {
+        self.inserted += 1;
+        self.fifo.push_back(request.id);
+    }
+
+    fn merged(&mut self, _now: Time, _request: &Request, growth: Growth<'_>) {
+        if let Some(absorbed) = growth.absorbed {
+            self.fifo.retain(|&id| id != absorbed.id);
+            self.delayed.take_if(|(_, id)| *id == absorbed.id);
+        }
+    }
+
+    fn next(&mut self, now: Time, _view: &View<'_>) -> Decision {
+        let dispatch = |id| Decision::Dispatch { id, reason: Reason::FirstCome };
+        if self.delayed.is_none() && self.inserted >= 500 {
+            self.inserted = 0;
+            self.delayed = self.fifo.pop_front().map(|id| (now + DELAY, id));
+        }
+        match (self.delayed, self.fifo.pop_front()) {
+            (_, Some(id)) => dispatch(id),
+            (Some((until, id)), None) if until <= now => {
+                self.delayed = None;
+                dispatch(id)
+            }
+            (Some((until, _)), None) => Decision::Hold(Hold {
+                until: Some(until),
+                wake: Wake::Timer,
+                reason: HoldReason::AwaitProcess,
+            }),
+            (None, None) => Decision::Idle,
+        }
+    }
+
+    fn longest_wait(&self, load: Load) -> Option<Span> {
+        Some(load.service * u64::from(load.requests))
+    }
+}
+
+impl Capabilities for Delaying {}
+
+/// Shorter than the longest hold that the queue permits.
+const DELAY: Span = Span::from_secs(25);
+
 /// Counts of events in one or more lives.
 #[derive(Default, Debug)]
 struct Totals {
@@ -92,6 +148,10 @@ struct Totals {
     hoarders_disconnected: u64,
     /// Requests and clients that were refused for lack of memory.
     refused: u64,
+    /// Jobs that the disk never returned.
+    lost_jobs: u64,
+    /// Requests that were sent while the policy's bound on waiting was compared.
+    bounded: u64,
     /// Most memory that the server held for one client, in bytes.
     most_held: u64,
     longest_ns: u64,
@@ -112,6 +172,8 @@ impl Totals {
         self.hoards += other.hoards;
         self.hoarders_disconnected += other.hoarders_disconnected;
         self.refused += other.refused;
+        self.lost_jobs += other.lost_jobs;
+        self.bounded += other.bounded;
         self.most_held = self.most_held.max(other.most_held);
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
@@ -149,6 +211,8 @@ struct Serving {
     may_be_faulty: bool,
     /// No fault occurs, so no request may wait in the scheduler for longer than the policy states.
     is_calm: bool,
+    /// The policy states a bound, which is compared.
+    is_bounded: bool,
     window: usize,
     /// The limit of memory for all clients together.
     memory: Option<SharedMemory>,
@@ -165,6 +229,9 @@ impl Serving {
 
 fn schedulers(ids: faulty::Shared) -> server::control::SchedulerFactory {
     Arc::new(move |name| {
+        if name == "delays" {
+            return Ok(Box::<Delaying>::default());
+        }
         if let Some(n) = name.strip_prefix("faulty-") {
             let n: usize = n.parse().map_err(|_| "a number".to_string())?;
             return Ok(Faulty::new(WRONG[n % WRONG.len()], (n / WRONG.len() * 50) as u64, &ids));
@@ -233,18 +300,21 @@ impl Life {
         disk.faults = match random.below(4) {
             0 => Faults::default(),
             1 => Faults { short: 8, interrupted: 16, late: 2_000, ..Faults::default() },
-            2 => Faults { error: 300, short: 20, interrupted: 50, late: 5_000, hung: 0 },
-            _ => Faults { error: 30, short: 8, interrupted: 20, late: 5_000, hung: 5_000 },
+            2 => Faults { error: 300, short: 20, interrupted: 50, late: 5_000, hung: 0, lost: 2_000 },
+            _ => Faults { error: 30, short: 8, interrupted: 20, late: 5_000, hung: 5_000, lost: 5_000 },
         };
-        // In a calm epoch the device serves one request at a time without faults, so that the policy's bound on waiting applies.
-        let is_calm = random.once_in(8);
+        // In a calm epoch the device serves one request at a time without errors, so that the policy's bound on waiting applies. Late jobs
+        // and short calls are permitted: the bound is stated for the longest service.
+        let is_calm = random.once_in(5);
+        let is_late = is_calm && random.once_in(2);
         if is_calm {
-            disk.faults = Faults::default();
+            let (late, short) = if is_late { (500, 8) } else { (0, 0) };
+            disk.faults = Faults { late, short, interrupted: short, ..Faults::default() };
             disk.geometry.barriers = Barriers::Completed;
             disk.geometry.depth = 1;
             disk.set_cache(Cache::WriteThrough);
         }
-        let (service, mutation) = (disk.service * 2, disk.mutation);
+        let (service, mutation) = (disk.service * if is_late { 2_000 } else { 2 }, disk.mutation);
         drop(disk);
         let limits = match random.below(3) {
             0 => Limits { nr_requests: 4, batch_requests: 2, ..Limits::default() },
@@ -266,6 +336,8 @@ impl Life {
         let is_short = times_out && random.once_in(2) && !is_calm;
         let (name, is_faulty) = self.scheduler();
         let is_calm = is_calm && !is_faulty;
+        let name =
+            if is_calm && mutation == Some(Mutation::BreaksBound) { "delays".to_string() } else { name };
         let supervision = if is_faulty {
             let limit = Some(Span::from_secs(1));
             Supervision { longest_hold: limit, oldest: limit, overtaken: 200 }
@@ -282,13 +354,16 @@ impl Life {
         let geometry = self.disk.borrow().geometry;
         let (depth, cache, barriers) = (geometry.depth, geometry.cache, geometry.barriers);
         let options = Options { limits, plugging, supervision, depth, cache, barriers, ..Options::default() };
+        let mut is_bounded = false;
         let checker = checks.then(|| {
             let mut checker = Checker::new(&options);
             checker.tolerate_faults();
             if is_calm {
                 let made = schedulers(self.ids.clone())(&name).expect("a scheduler of that name");
                 let load = Load { requests: window as u32 * clients as u32, depth, service };
-                checker.set_bound(made.longest_wait(load));
+                let bound = made.longest_wait(load);
+                is_bounded = bound.is_some();
+                checker.set_bound(bound);
             }
             SharedChecker(Arc::new(Mutex::new(checker)))
         });
@@ -315,6 +390,7 @@ impl Life {
             checker,
             may_be_faulty: is_faulty,
             is_calm,
+            is_bounded,
             window,
             memory,
         };
@@ -344,6 +420,9 @@ impl Life {
             self.clients_act(&mut serving);
             self.disturb(&mut serving)?;
             self.round(&mut serving)?;
+        }
+        if serving.is_bounded {
+            self.totals.bounded += requests;
         }
         serving.check()?;
         match self.random.below(3) {
@@ -692,6 +771,7 @@ fn live(seed: u64, requests: u64, mutation: Option<Mutation>) -> Result<Totals, 
             )
         })?;
     }
+    life.totals.lost_jobs = life.disk.borrow().lost;
     Ok(life.totals)
 }
 
@@ -717,6 +797,7 @@ fn no_promise_is_broken() {
         assert!(totals.power_losses > 0 && totals.kills > 0 && totals.stops > 0, "{totals:?}");
         assert!(totals.scheduler_faults > 0 && totals.disconnects > 0 && totals.failed > 0, "{totals:?}");
         assert!(totals.refused > 0 && totals.hoarders_disconnected > 0, "{totals:?}");
+        assert!(totals.lost_jobs > 0 && totals.bounded > 0, "{totals:?}");
     }
 }
 
@@ -747,6 +828,7 @@ fn the_oracle_finds_every_mutation() {
         Mutation::AcknowledgesRefused,
         Mutation::ForgetsOverdue,
         Mutation::FailsHealthy,
+        Mutation::BreaksBound,
     ] {
         let found = (1..=40).find_map(|seed| live(seed, LIFE, Some(mutation)).err());
         let found = found.unwrap_or_else(|| panic!("{mutation:?} was not found"));
