@@ -86,7 +86,7 @@ impl Faulty {
         let hold = |until, wake| Some(Decision::Hold(Hold { until, wake, reason: HoldReason::AwaitProcess }));
         match self.wrong {
             Wrong::Idle => Some(Decision::Idle),
-            Wrong::PassesOver if self.fifo.is_empty() && view.requests.len() > 0 => {
+            Wrong::PassesOver if self.fifo.is_empty() && !view.requests.is_empty() => {
                 hold(Some(now + Span::from_secs(31_536_000)), Wake::Timer)
             }
             Wrong::HoldsWithoutEnd => hold(None, Wake::Timer),

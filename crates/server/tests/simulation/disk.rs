@@ -220,14 +220,12 @@ impl Disk {
     /// The server is killed. The kernel completes the submitted jobs, but those that it never returns only in part.
     pub fn lose_server(&mut self) {
         for at in 0..self.jobs.len() {
-            match self.jobs[at].take() {
-                Some(running) if running.is_lost && self.random.once_in(2) => {
-                    if running.job.op != Op::Flush {
-                        self.torn(running.job);
-                    }
-                }
-                Some(running) => _ = self.carry_out(running),
-                None => {}
+            let Some(running) = self.jobs[at].take() else { continue };
+            let is_cut_off = running.is_lost && self.random.once_in(2);
+            if !is_cut_off {
+                let _ = self.carry_out(running);
+            } else if running.job.op != Op::Flush {
+                self.torn(running.job);
             }
         }
         if self.mutation == Some(Mutation::LosesAtKill)
