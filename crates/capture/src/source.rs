@@ -53,6 +53,14 @@ pub struct Counts {
     pub ends_lost: u64,
 }
 
+impl Counts {
+    /// Submissions that were not reported since `before`.
+    #[must_use]
+    pub const fn missed_since(&self, before: Self) -> u64 {
+        self.skipped + self.lost - before.skipped - before.lost
+    }
+}
+
 /// Reports a device's requests until it is dropped.
 pub trait Source {
     /// Adds the events since the previous call to `batch`. If `patience` is not zero, it first waits until many events are available or that time

@@ -25,9 +25,11 @@ const ARMS: [(&str, &str); 5] = [
     ("bfq{low_latency=0}", "bfq{low_latency=0}"),
 ];
 const WINDOW: Span = Span::from_secs(5);
-const WINDOWS: usize = 20;
+const WINDOWS: u64 = 20;
+/// A trial may end after each of these.
+const STEP: Span = Span::from_millis(250);
 /// Windows after which the tuner is expected to use the best scheduler, or an equal one.
-const SETTLED: usize = 6;
+const SETTLED: u64 = 6;
 
 /// Arms that only note which one is in use.
 struct Noted(Vec<String>, Rc<RefCell<usize>>);
@@ -123,7 +125,7 @@ struct Run {
     machine: Machine,
     watch: Watch,
     device: Device,
-    window: usize,
+    now: Time,
 }
 
 impl Run {
@@ -139,21 +141,38 @@ impl Run {
         for (n, program) in programs().into_iter().enumerate() {
             machine.start(Submitter::process(n as u32 + 1, format!("program-{n}")), program);
         }
-        Self { machine, watch, device, window: 0 }
+        Self { machine, watch, device, now: Time::ZERO }
     }
 
-    /// One window.
-    fn window(&mut self) -> Seen {
-        self.window += 1;
-        let at = Time::ZERO + WINDOW * self.window as u64;
-        self.machine.run(Stop { at, asked: || false }).expect("no policy fails");
-        let (window, performance, _) = self.watch.take(at, WINDOW);
-        Seen { window, performance, busy: 1.0, missed: 0, torn: false }
+    /// One window, which ends early as soon as its beginning is lost, or with the run.
+    fn window(&mut self, is_lost: impl Fn(&Seen, f64) -> bool) -> Seen {
+        let (start, end) = (self.now, (self.now + WINDOW).min(Time::ZERO + WINDOW * WINDOWS));
+        let seen = |(window, performance), early| Seen {
+            window,
+            performance,
+            busy: 1.0,
+            missed: 0,
+            torn: false,
+            early,
+        };
+        let mut early = false;
+        while self.now < end && !early {
+            self.now = (self.now + STEP).min(end);
+            self.machine.run(Stop { at: self.now, asked: || false }).expect("no policy fails");
+            let length = self.now.since(start);
+            let part = length.as_secs_f64() / WINDOW.as_secs_f64();
+            early = self.now < end && is_lost(&seen(self.watch.so_far(self.now, length), false), part);
+        }
+        let (window, performance, _) = self.watch.take(self.now, self.now.since(start));
+        seen((window, performance), early)
+    }
+
+    fn is_over(&self) -> bool {
+        self.now >= Time::ZERO + WINDOW * WINDOWS
     }
 
     fn switch(&mut self, arm: usize) {
-        let at = Time::ZERO + WINDOW * self.window as u64;
-        self.machine.switch(at, scheduler(&self.device, arm), SwitchMode::Drain);
+        self.machine.switch(self.now, scheduler(&self.device, arm), SwitchMode::Drain);
     }
 }
 
@@ -162,14 +181,33 @@ fn scheduler(device: &Device, arm: usize) -> Box<dyn elevator::Scheduler> {
     spec.build(&device.environment(&Limits::default())).expect("it fits the device")
 }
 
-/// The bandwidth of each window under one scheduler.
-fn fixed(programs: Programs, arm: usize) -> Vec<f64> {
+/// A window's start, seconds and bytes.
+type Work = (Time, f64, f64);
+
+fn work(seen: &Seen) -> Work {
+    let seconds = seen.window.length.as_secs_f64();
+    (seen.window.start, seconds, seen.performance.bandwidth * seconds)
+}
+
+/// The mean bandwidth of the windows that begin after so many full ones.
+fn after(windows: u64, work: &[Work]) -> f64 {
+    let later = || work.iter().filter(|(start, ..)| *start >= Time::ZERO + WINDOW * windows);
+    later().map(|(.., bytes)| bytes).sum::<f64>() / later().map(|(_, seconds, _)| seconds).sum::<f64>()
+}
+
+/// The work of each window under one scheduler.
+fn fixed(programs: Programs, arm: usize) -> Vec<Work> {
     let mut run = Run::new(programs, arm);
-    (0..WINDOWS).map(|_| run.window().performance.bandwidth).collect()
+    let mut all = Vec::new();
+    while !run.is_over() {
+        let seen = run.window(|_, _| false);
+        all.push(work(&seen));
+    }
+    all
 }
 
 /// The same under a tuner that starts with `none` in use; also returns the tuner's lines.
-fn tuned(programs: Programs) -> (Vec<f64>, Vec<String>) {
+fn tuned(programs: Programs) -> (Vec<Work>, Vec<String>) {
     let names: Vec<String> = ARMS.iter().map(|(name, _)| (*name).to_owned()).collect();
     let current = Rc::new(RefCell::new(0));
     let arms = Box::new(Noted(names.clone(), Rc::clone(&current)));
@@ -178,18 +216,20 @@ fn tuned(programs: Programs) -> (Vec<f64>, Vec<String>) {
     let settings = Settings { dry_run: false, command: None };
     let mut tuner = LiveTuner::new("disk", analyser, arms, metric, settings).expect("it starts");
     let mut run = Run::new(programs, 0);
-    let window = |_| {
+    let (mut all, mut lines) = (Vec::new(), Vec::new());
+    while !run.is_over() {
         let before = *current.borrow();
-        let seen = run.window();
+        let seen = run.window(|so_far, part| tuner.is_lost(so_far, part));
         let bandwidth = seen.performance.bandwidth;
+        all.push(work(&seen));
         let outcome = tuner.window(seen).expect("no arm fails");
         let now = *current.borrow();
         if now != before {
             run.switch(now);
         }
-        (bandwidth, format!("{} {:.2} MB/s: {}", ARMS[before].0, bandwidth / 1e6, outcome.line))
-    };
-    (0..WINDOWS).map(window).unzip()
+        lines.push(format!("{} {:.2} MB/s: {}", ARMS[before].0, bandwidth / 1e6, outcome.line));
+    }
+    (all, lines)
 }
 
 #[test]
@@ -197,7 +237,7 @@ fn without_history_the_best_scheduler_is_found_in_six_windows() {
     let results: Vec<_> = std::thread::scope(|scope| {
         let run = |(load, programs): (&'static str, Programs)| {
             scope.spawn(move || {
-                let all: Vec<Vec<f64>> = (0..ARMS.len()).map(|arm| fixed(programs, arm)).collect();
+                let all: Vec<Vec<Work>> = (0..ARMS.len()).map(|arm| fixed(programs, arm)).collect();
                 (load, all, tuned(programs))
             })
         };
@@ -206,12 +246,10 @@ fn without_history_the_best_scheduler_is_found_in_six_windows() {
     });
     let mut failed = Vec::new();
     for (load, fixed, (tuned, lines)) in results {
-        let sum = |windows: &[f64]| windows.iter().sum::<f64>();
-        let best = |from: usize| fixed.iter().map(|of| sum(&of[from..])).fold(0.0, f64::max);
-        let work = sum(&tuned) / best(0);
-        let settled = sum(&tuned[SETTLED..]) / best(SETTLED);
+        let best = |from: u64| fixed.iter().map(|of| after(from, of)).fold(0.0, f64::max);
+        let [work, settled] = [0, SETTLED].map(|from| after(from, &tuned) / best(from));
         let each: Vec<String> = (ARMS.iter().zip(&fixed))
-            .map(|((name, _), of)| format!("{name} {:.2}", sum(of) / WINDOWS as f64 / 1e6))
+            .map(|((name, _), of)| format!("{name} {:.2}", after(0, of) / 1e6))
             .collect();
         println!(
             "{load}: {work:.2} of the best one's work in {WINDOWS} windows, {settled:.2} after {SETTLED}; MB/s: {}",

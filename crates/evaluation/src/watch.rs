@@ -30,6 +30,15 @@ impl Watch {
     }
 }
 
+impl Watch {
+    /// The same without an end: what was heard so far stays.
+    pub fn so_far(&self, end: Time, length: Span) -> (Window, Performance) {
+        let seen = self.0.borrow();
+        let start = Time::from_nanos(end.as_nanos().saturating_sub(length.as_nanos()));
+        (Window { start, length, accesses: seen.accesses.clone() }, seen.tally.clone().finish(length))
+    }
+}
+
 impl Observer for Watch {
     fn event(&mut self, now: Time, event: &Event<'_>) {
         let mut seen = self.0.borrow_mut();

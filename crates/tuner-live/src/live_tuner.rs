@@ -3,8 +3,8 @@
 use elevator::text::counted;
 use std::collections::BTreeSet;
 use tuner::{
-    Analyser, Decision, Load, Measured, Metric, Observed, Opening, SchedulerId, SignificanceTest, Step,
-    Verdict, Why, Window,
+    Analyser, Decision, EarlyEnd, Load, Measured, Metric, Observed, Opening, SchedulerId, SignificanceTest,
+    Step, Verdict, Why, Window,
 };
 
 use crate::arms::Arms;
@@ -136,14 +136,14 @@ impl LiveTuner {
                 "window discarded: it lasted too long (the machine slept or was overloaded)".to_owned(),
             ));
         }
-        self.status.value = self.metric.of(&seen.performance).filter(|_| seen.window.counts());
+        let measured = seen.measured(self.metric);
+        self.status.value = measured.map(|of| of.value);
         let observed =
             Observed { scheduler: self.index(&current).map(SchedulerId), performance: seen.performance };
         let ran = observed.scheduler;
-        let measured = self.status.value.map(|value| match self.metric.is_rate() {
-            true => Measured::rate(value, seen.busy),
-            false => Measured::throughout(value),
-        });
+        if seen.early {
+            self.analyser.ended_early();
+        }
         let decision = self.analyser.window(&seen.window, &observed);
         self.rename_arms()?;
         self.count(&decision);
@@ -163,6 +163,10 @@ impl LiveTuner {
         if let Some(to) = to {
             self.switch(to, &mut outcome)?;
         }
+        if seen.early {
+            let seconds = seen.window.length.as_secs_f64();
+            outcome.line += &format!("; the window ended early, after {seconds:.1} s");
+        }
         if seen.missed > 0 {
             outcome.line += &format!("; {} not reported", counted(seen.missed, "request"));
         }
@@ -171,6 +175,36 @@ impl LiveTuner {
         }
         self.status.latest.clone_from(&outcome.line);
         Ok(Outcome { decision: Some(decision), ..outcome })
+    }
+
+    /// The condition that ends the next window early; `None` if no trial is under way, or if the metric is only known at the end of a window.
+    #[must_use]
+    pub fn early_end(&self) -> Option<EarlyEnd> {
+        let is_of_device = matches!(
+            self.metric,
+            Metric::Bandwidth
+                | Metric::Iops
+                | Metric::Latency(..)
+                | Metric::Fairness
+                | Metric::CgroupFairness
+        );
+        if self.dry_run || !is_of_device {
+            return None;
+        }
+        let measuring = |test: &SignificanceTest| matches!(test.verdict(), Verdict::Measure(_));
+        let end = match (&self.opening, &self.significance) {
+            (Some(opening), _) => opening.early_end(),
+            (None, Some(test)) if measuring(test) => test.early_end(),
+            _ => self.analyser.early_end(),
+        };
+        end.filter(|end| self.index(&self.expected) == Some(end.scheduler))
+    }
+
+    /// Whether the present window is lost, whose first `part` (0 to 1) is this.
+    #[must_use]
+    pub fn is_lost(&self, so_far: &Seen, part: f64) -> bool {
+        let end = self.early_end().zip(so_far.measured(self.metric));
+        end.is_some_and(|(end, value)| end.is_due(&value, part))
     }
 
     /// The arm for the next window, if it is to be set, and the line for the log.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use capture::{Arrival, Backend, Batch, Completed, Counts, Source};
 use elevator::{Op, Span, Time};
-use tuner::{Access, Completion, Performance, Tally, Window};
+use tuner::{Access, Completion, Measured, Metric, Performance, Tally, Window};
 
 use crate::busy::Busy;
 use crate::error::Error;
@@ -27,6 +27,17 @@ pub struct Seen {
     pub missed: u64,
     /// The window lasted far too long and must be discarded.
     pub torn: bool,
+    /// The window is shorter than the others, because a trial [ended early](tuner::EarlyEnd).
+    pub early: bool,
+}
+
+impl Seen {
+    /// The metric's value in the window, if there is one.
+    #[must_use]
+    pub fn measured(&self, metric: Metric) -> Option<Measured> {
+        let value = metric.of(&self.performance).filter(|_| self.window.counts())?;
+        Some(if metric.is_rate() { Measured::rate(value, self.busy) } else { Measured::throughout(value) })
+    }
 }
 
 /// Collects events into consecutive windows of one length.
@@ -104,6 +115,19 @@ impl<S: Source> Windower<S> {
         now: &mut dyn FnMut() -> Time,
         going_on: &mut dyn FnMut() -> bool,
     ) -> Result<Option<Seen>, Error> {
+        self.next_unless(now, going_on, None)
+    }
+
+    /// The same, but the window ends early as soon as this holds for its beginning and the part of the window (0 to 1) that it is.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_unless(
+        &mut self,
+        now: &mut dyn FnMut() -> Time,
+        going_on: &mut dyn FnMut() -> bool,
+        is_lost: Option<&dyn Fn(&Seen, f64) -> bool>,
+    ) -> Result<Option<Seen>, Error> {
         const STEP: Duration = Duration::from_millis(250);
         let length = Span::from_nanos(self.length.as_nanos() as u64);
         let source = match &mut self.source {
@@ -125,37 +149,37 @@ impl<S: Source> Windower<S> {
             let left = Duration::from_nanos(end.since(time).as_nanos());
             source.take(&mut self.batch, left.min(STEP))?;
             gathered.take(&mut self.batch, &mut self.parties);
+            let Some(is_lost) = is_lost else { continue };
+            let time = now().min(end);
+            let part = time.since(start).as_secs_f64() / length.as_secs_f64();
+            let missed = source.counts()?.missed_since(self.counts);
+            if is_lost(&gathered.clone().seen((start, time), missed, &mut self.busy.clone()), part) {
+                gathered.end = time;
+                break;
+            }
         }
         source.take(&mut self.batch, Duration::ZERO)?;
         gathered.take(&mut self.batch, &mut self.parties);
         self.parties.window_over();
-        let Gathered { mut accesses, mut ended, mut tally, later, .. } = gathered;
+        let (early, end) = (gathered.end < end, gathered.end);
         let time = now();
         let torn = time.since(start).as_nanos() > length.as_nanos() * u64::from(LATE);
-        let busy = self.busy.window((start, end), accesses.iter().map(|access| access.time), &mut ended);
+        let later = std::mem::take(&mut gathered.later);
         // Events of the time between belong to no window.
         (self.start, self.later) = if torn { (Some(time), Batch::default()) } else { (Some(end), later) };
         let counts = source.counts()?;
         let before = std::mem::replace(&mut self.counts, counts);
-        let missed = counts.skipped + counts.lost - before.skipped - before.lost;
+        let seen = gathered.seen((start, end), counts.missed_since(before), &mut self.busy);
         // A request whose completion was lost would seem to be in flight for long.
         if torn || counts.ends_lost > before.ends_lost {
             self.busy.reset();
         }
-        accesses.sort_by_key(|access| access.time);
-        // Rates cover all requests, also those that were only counted.
-        let reported = accesses.len().max(1) as f64;
-        let all = 1.0 + missed as f64 / reported;
-        let mut performance = tally.finish(length);
-        performance.bandwidth *= all;
-        performance.iops *= all;
-        let busy = (all * busy.as_secs_f64() / length.as_secs_f64()).min(1.0);
-        let window = Window { start, length, accesses };
-        Ok(Some(Seen { window, performance, busy, missed, torn }))
+        Ok(Some(Seen { torn, early, ..seen }))
     }
 }
 
 /// The events of one window. Later ones wait for the next.
+#[derive(Clone)]
 struct Gathered {
     end: Time,
     accesses: Vec<Access>,
@@ -174,6 +198,23 @@ impl Gathered {
             tally: Tally::default(),
             later: Batch::default(),
         }
+    }
+
+    /// The window from `start` to `end`, with so many requests that were only counted.
+    fn seen(self, (start, end): (Time, Time), missed: u64, busy: &mut Busy) -> Seen {
+        let Self { mut accesses, mut ended, mut tally, .. } = self;
+        let length = end.since(start);
+        let busy = busy.window((start, end), accesses.iter().map(|access| access.time), &mut ended);
+        accesses.sort_by_key(|access| access.time);
+        // Rates cover all requests, also those that were only counted.
+        let reported = accesses.len().max(1) as f64;
+        let all = 1.0 + missed as f64 / reported;
+        let mut performance = tally.finish(length);
+        performance.bandwidth *= all;
+        performance.iops *= all;
+        let busy = (all * busy.as_secs_f64() / length.as_secs_f64().max(1e-9)).min(1.0);
+        let window = Window { start, length, accesses };
+        Seen { window, performance, busy, missed, torn: false, early: false }
     }
 
     fn take(&mut self, batch: &mut Batch, parties: &mut FairnessUnit) {
@@ -361,6 +402,32 @@ mod tests {
         }
         let third = windows.next(&mut clock, &mut || true).unwrap().unwrap();
         assert!(!third.torn && opened.get() == 3 && third.window.start > Time::ZERO + Span::from_secs(100));
+    }
+
+    #[test]
+    fn a_lost_window_ends_early_and_the_next_one_begins_there() {
+        let done = |ms| Completed {
+            arrival: arrival(ms - 5, 0),
+            at: Time::ZERO + Span::from_millis(ms),
+            failed: false,
+        };
+        let batch =
+            |ms| Batch { arrivals: vec![arrival(ms - 5, 0)], completed: vec![done(ms)], ..Batch::default() };
+        let mut windows = windows_of(Fake::new([batch(50), batch(150), batch(250)]));
+        let mut clock = clock(50);
+        let parts = std::cell::RefCell::new(Vec::new());
+        let is_lost = |so_far: &Seen, part: f64| {
+            parts.borrow_mut().push((so_far.performance.iops * part).round());
+            part >= 0.4
+        };
+        let first = windows.next_unless(&mut clock, &mut || true, Some(&is_lost)).unwrap().unwrap();
+        let second = windows.next(&mut clock, &mut || true).unwrap().unwrap();
+        assert!(first.early && !first.torn && !second.early);
+        assert!(first.window.length < Span::from_millis(600), "{}", first.window.length);
+        assert_eq!(second.window.start, first.window.start + first.window.length);
+        assert_eq!(second.window.length, Span::from_secs(1));
+        let parts = parts.into_inner();
+        assert!(parts.is_sorted() && *parts.last().unwrap() >= 2.0, "completions so far: {parts:?}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use ioanalyzer::{
 
 use crate::decider::{BanditAlone, Choice, Decider, DeciderName};
 use crate::decision::{Decision, Restraint, Why};
+use crate::early_end::EarlyEnd;
 use crate::kinds::Kinds;
 use crate::opening::Opened;
 use crate::regret::{Proposal, RegretBound};
@@ -138,6 +139,21 @@ impl Analyser {
         let base = promise[self.schedulers.iter().position(|name| name == "none")?];
         let gain = |&value: &f64| if value > 0.0 { value / base - 1.0 } else { 0.0 };
         (base > 0.0).then(|| promise.iter().map(gain).collect())
+    }
+
+    /// The condition that ends the decider's trial inside the window that begins now.
+    #[must_use]
+    pub fn early_end(&self) -> Option<EarlyEnd> {
+        let better = self.metric.better();
+        match self.decider {
+            DeciderName::Kinds => self.kinds.early_end(better),
+            DeciderName::IoAnalyzer | DeciderName::Bandit => self.ioanalyzer.early_end(better),
+        }
+    }
+
+    /// The window that is [learned from](Self::window) next ended early.
+    pub fn ended_early(&mut self) {
+        self.kinds.ended_early();
     }
 
     /// Learns the results of an opening for a kind of load.

@@ -8,15 +8,23 @@
 
 use std::fmt;
 
-use ioanalyzer::{Answer, ClusterId, Input, IoAnalyzer, Random, Reason, SchedulerId};
+use ioanalyzer::{Answer, Better, ClusterId, Input, IoAnalyzer, Random, Reason, SchedulerId};
 
 use crate::decision::Why;
+use crate::early_end::{ABANDON, COLD, EarlyEnd};
 use crate::kinds::Kinds;
+use crate::significance::Measured;
 
 /// Learns from one window after the other, and chooses for the next one.
 pub trait Decider {
     /// A window with more than one request a second ended.
     fn decide(&mut self, input: &Input<'_>, random: &mut Random) -> Choice;
+
+    /// The condition that ends the trial under way inside the window that begins now; `None` without a trial, or without a value to compare it with.
+    fn early_end(&self, better: Better) -> Option<EarlyEnd>;
+
+    /// The window that is decided next ended early, by [`early_end`](Self::early_end): its value is the trial's, which is over.
+    fn ended_early(&mut self);
 
     /// The mean of each scheduler for each pattern.
     fn knowledge(&self, input: &Input<'_>) -> Vec<Vec<Known>>;
@@ -92,6 +100,13 @@ impl Decider for IoAnalyzer {
         Choice::of(self.window(input, random), input)
     }
 
+    /// Its trials last for one window, whose value is compared with those of its cluster, and the window's cluster is known at the end.
+    fn early_end(&self, _: Better) -> Option<EarlyEnd> {
+        None
+    }
+
+    fn ended_early(&mut self) {}
+
     fn knowledge(&self, _: &Input<'_>) -> Vec<Vec<Known>> {
         let known = |cluster: &ioanalyzer::Cluster| {
             let values = cluster.performance.iter();
@@ -108,6 +123,12 @@ impl Decider for BanditAlone<'_> {
     fn decide(&mut self, input: &Input<'_>, random: &mut Random) -> Choice {
         Choice { cluster: None, ..Choice::of(self.0.window_by_bandit(input, random), input) }
     }
+
+    fn early_end(&self, better: Better) -> Option<EarlyEnd> {
+        self.0.early_end(better)
+    }
+
+    fn ended_early(&mut self) {}
 
     fn knowledge(&self, _: &Input<'_>) -> Vec<Vec<Known>> {
         let values = self.0.bandit().performance().iter();
@@ -137,6 +158,17 @@ impl Decider for Kinds {
             before,
             after: self.means(Some(decided.kind), input.better),
         }
+    }
+
+    fn early_end(&self, better: Better) -> Option<EarlyEnd> {
+        let (scheduler, reference, is_first) = self.on_trial()?;
+        // The first window of a trial also has the effects of the switch.
+        let limit = if is_first { COLD } else { ABANDON };
+        Some(EarlyEnd { scheduler, reference: Measured::throughout(reference), limit, better })
+    }
+
+    fn ended_early(&mut self) {
+        self.end_trial();
     }
 
     fn knowledge(&self, input: &Input<'_>) -> Vec<Vec<Known>> {

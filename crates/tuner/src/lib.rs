@@ -25,6 +25,7 @@
 //! | [`Analyser`] | a decider with restraint and search |
 //! | [`Decider`] | the interface of deciders: [`Kinds`], [`IoAnalyzer`](ioanalyzer::IoAnalyzer), [`BanditAlone`] |
 //! | [`RegretBound`], [`Search`] | a restraint, and a search of schedulers' settings; both off by default |
+//! | [`EarlyEnd`] | the condition that ends a trial inside a window |
 //! | [`Opening`], [`prior`] | the first trials, and the order in which schedulers are tried |
 //! | [`SignificanceTest`] | tests whether the choice of a scheduler has an effect on a device |
 //! | [`selector`] | the scheduler to use without history, from a device's profile |
@@ -36,6 +37,7 @@
 mod analyser;
 mod decider;
 mod decision;
+mod early_end;
 mod kinds;
 mod load;
 mod opening;
@@ -53,6 +55,7 @@ mod state;
 pub use analyser::{Analyser, Observed};
 pub use decider::{BanditAlone, Choice, Decider, DeciderName, Known};
 pub use decision::{Decision, Restraint, Why};
+pub use early_end::EarlyEnd;
 pub use ioanalyzer::{
     Access, Bandit, Better, CInfo, Cluster, ClusterId, Completion, Latency, LatencyClass, LatencyStatistic,
     Match, Metric, Parameters, Performance, Random, SchedulerId, Store, Tally, VALUE_MAX, Values, Window,

@@ -16,14 +16,11 @@
 
 use ioanalyzer::{Better, Metric, Window};
 
+use crate::early_end::{ABANDON, COLD, EarlyEnd};
 use crate::load::Load;
 use crate::prior::{self, LoadClass};
 use crate::significance::Measured;
 
-/// A loss in the first window of a trial that ends it, as a part of the best scheduler's value.
-const ABANDON: f64 = -0.25;
-/// The same for a scheduler that warms up: it may be this much worse at first.
-const COLD: f64 = -0.6;
 /// A loss for which the significance test leaves a scheduler out.
 const HOPELESS: f64 = -0.4;
 /// The least gain over `none` for which the best scheduler stays.
@@ -129,6 +126,24 @@ impl Opening {
         self.phase == Phase::Over
     }
 
+    /// The condition that ends the trial under way inside the window that begins now.
+    #[must_use]
+    pub fn early_end(&self) -> Option<EarlyEnd> {
+        let (scheduler, windows) = match self.phase {
+            Phase::Trial(arm, windows) => (arm, windows),
+            Phase::Again(arm) | Phase::Check(arm) => (arm, 1),
+            Phase::First | Phase::Stay(..) | Phase::Over => return None,
+        };
+        let (_, reference) = self.best_but(Some(scheduler))?;
+        let limit = if windows == 0 { self.first_loss(scheduler) } else { ABANDON };
+        Some(EarlyEnd { scheduler, reference, limit, better: self.metric.better() })
+    }
+
+    /// The loss in the first window of a trial that ends it. A scheduler that warms up may be much worse at first, if it is expected to gain.
+    fn first_loss(&self, arm: usize) -> f64 {
+        if self.expected(arm) > 0.0 && prior::warms_up(&self.names[arm]) { COLD } else { ABANDON }
+    }
+
     /// The results; meaningful when it is over.
     #[must_use]
     pub fn results(&self) -> Opened {
@@ -219,8 +234,7 @@ impl Opening {
         self.values[arm] = Some(value);
         let gain = value.gain_over(&lead, better);
         let percent = format!("{:+.0}% against {}", gain * 100.0, self.names[best]);
-        let hopes = gain > ABANDON || (self.expected(arm) > 0.0 && gain > COLD);
-        if hopes && windows == 1 && prior::warms_up(&name) {
+        if windows == 1 && prior::warms_up(&name) && gain > self.first_loss(arm) {
             self.phase = Phase::Trial(arm, windows);
             let why = format!(
                 "{name}: {percent} in its first window; measuring a second one, because it needs to warm up"
@@ -381,6 +395,20 @@ mod tests {
         let (all, opened) = opened(false, |arm, _| [100.0, 101.0, 100.0, 30.0][arm]);
         assert_eq!(all, [0, 1, 2, 3, 0]);
         assert_eq!((opened.clear, opened.hopeless), (false, vec![3]));
+    }
+
+    #[test]
+    fn a_trial_ends_inside_a_window_by_the_same_limits() {
+        let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
+        assert_eq!(opening.early_end(), None, "the first window is no trial");
+        // A scheduler that waits for readers may lose three fifths at first, as it is expected to gain.
+        let mut to_end = |ran, value| {
+            opening.window(ran, Measured::throughout(value), &window(true), None);
+            opening.early_end().map(|end| (end.scheduler, end.reference.value, end.limit))
+        };
+        assert_eq!(to_end(0, 10.0), Some((3, 10.0, COLD)));
+        assert_eq!(to_end(3, 8.0), Some((3, 10.0, ABANDON)), "its second window");
+        assert_eq!(to_end(3, 30.0), None, "it stays");
     }
 
     #[test]

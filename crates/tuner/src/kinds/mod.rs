@@ -15,7 +15,7 @@
 //!    forgotten](Kinds::revoke), unless it was the scheduler's first.
 //! 4. The window is compared with [the last one before the switch](switch_history); see [`Kinds::compare`].
 //! 5. Its value is [credited](credit) to the schedulers that served the kind.
-//! 6. An unfinished trial continues.
+//! 6. An unfinished trial continues, unless it was [ended early](crate::EarlyEnd).
 //! 7. A kind with fewer than [`YOUNG`] windows is served like the kind before it: a trial may have produced it.
 //! 8. Otherwise the kind selects [the scheduler to use](Kind::choose) or [a scheduler to try](Kind::trial). Between two trials there is a window
 //!    for comparison, unless the tried scheduler is better.
@@ -97,6 +97,9 @@ pub struct Kinds {
     /// The trial under way, and the one that ended with the latest window.
     trial: Option<Trial>,
     ended: Option<Trial>,
+    /// The window that is decided next ended the trial under way early.
+    #[serde(skip)]
+    cut: bool,
     /// The knowledge before the latest trial's pair, in case it is revoked.
     revocable: Option<(Trial, Arm)>,
 }
@@ -132,15 +135,28 @@ impl Kinds {
             }
         };
         self.kinds[kind].used(ran);
-        if in_a_row == TRIAL {
+        let cut = std::mem::take(&mut self.cut) && trial.is_some();
+        if in_a_row == TRIAL || (cut && in_a_row < TRIAL) {
             self.compare(kind, ran, trial, better);
         }
         self.credit(kind, value, Some(ran).filter(|_| trial.is_none()));
-        if let Some(trial) = trial.filter(|_| in_a_row < TRIAL) {
+        if let Some(trial) = trial.filter(|_| in_a_row < TRIAL && !cut) {
             return self.go_on(trial, TRIAL - in_a_row);
         }
         self.ended = trial.or(self.ended);
         self.serve(kind, (ran, in_a_row), trial.is_some(), promise, better)
+    }
+
+    /// The scheduler on trial, the value of the last window before the trial, and whether no window of the trial has ended yet.
+    pub(crate) fn on_trial(&self) -> Option<(usize, f64, bool)> {
+        let scheduler = self.trial?.scheduler;
+        let (reference, is_first) = self.switch_history.before(scheduler)?;
+        Some((scheduler, reference, is_first))
+    }
+
+    /// The next window ends the trial under way.
+    pub(crate) fn end_trial(&mut self) {
+        self.cut = true;
     }
 
     /// Rates the schedulers by the values that an opening measured.

@@ -29,6 +29,15 @@ impl SwitchHistory {
         in_a_row
     }
 
+    /// The value with which a scheduler on trial is compared, and whether its first window is still to end. `None` if the scheduler before served one
+    /// window only.
+    pub(super) fn before(&self, scheduler: usize) -> Option<(f64, bool)> {
+        match self.ran? {
+            (ran, _) if ran == scheduler => self.left.map(|(_, value)| (value, false)),
+            (_, in_a_row) => (in_a_row >= TRIAL).then_some((self.value, true)),
+        }
+    }
+
     /// The scheduler before, the value of its last window, and the value of the latest window; once per switch.
     pub(super) fn take_pair(&mut self) -> Option<(usize, f64, f64)> {
         self.left.take().map(|(before, then)| (before, then, self.value))

@@ -139,6 +139,13 @@ impl Blocks {
         self.order[self.values.len()]
     }
 
+    /// The arm to measure next and the best value of the block so far. Not for `none`, with which all arms are compared: it gets whole windows.
+    pub(super) fn to_beat(&self, better: Better) -> Option<(usize, Measured)> {
+        let best = |a: Measured, b: Measured| if b.gain_over(&a, better) > 0.0 { b } else { a };
+        let reference = self.values.iter().copied().reduce(best)?;
+        Some((self.next(), reference)).filter(|&(arm, _)| arm != self.none)
+    }
+
     /// The position of that arm in the block, from 1, and the block's length.
     pub(super) fn progress(&self) -> (usize, usize) {
         (self.values.len() + 1, self.order.len())

@@ -22,6 +22,7 @@ use ioanalyzer::Better;
 
 pub use self::blocks::Measured;
 use self::blocks::{Blocks, Found, WORTH};
+use crate::early_end::{ABANDON, EarlyEnd};
 use crate::load::Load;
 use crate::opening::Opened;
 use crate::standby::Known;
@@ -111,6 +112,14 @@ impl SignificanceTest {
             }
             State::Matters { .. } | State::Standby { .. } => {}
         }
+    }
+
+    /// The condition that ends the window of the present arm early.
+    #[must_use]
+    pub fn early_end(&self) -> Option<EarlyEnd> {
+        let State::Measuring(blocks) = &self.state else { return None };
+        let (scheduler, reference) = blocks.to_beat(self.better)?;
+        Some(EarlyEnd { scheduler, reference, limit: ABANDON, better: self.better })
     }
 
     /// The position of the present arm in its block, from 1, and the block's length.
@@ -306,6 +315,19 @@ mod tests {
         let mut test = fresh();
         test.rejected(1);
         assert_eq!(test.verdict(), Verdict::Matters);
+    }
+
+    #[test]
+    fn only_arms_other_than_none_end_early_and_by_the_best_value_of_their_block() {
+        let mut test = fresh();
+        assert_eq!((test.verdict(), test.early_end()), (Verdict::Measure(1), None));
+        learn(&mut test, 1, 100.0, &SMALL);
+        learn(&mut test, 0, 150.0, &SMALL);
+        let end = test.early_end().expect("bfq is measured");
+        assert_eq!((end.scheduler, end.reference.value), (2, 150.0));
+        learn(&mut test, 2, 90.0, &SMALL);
+        learn(&mut test, 3, 90.0, &SMALL);
+        assert_eq!(test.early_end(), None, "the next block begins");
     }
 
     #[test]
