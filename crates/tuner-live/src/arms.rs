@@ -14,8 +14,9 @@ use elevator::text::did_you_mean;
 
 use crate::error::Error;
 use crate::module_elevators;
-use crate::queue::{QueueSettings, SETTINGS};
+use crate::queue::{NO_SCHEDULER, QueueSettings, SETTINGS};
 use crate::settings_backup::{SettingsBackup, Switch};
+use crate::system;
 
 /// Schedulers by name, one of which is in use.
 pub trait Arms {
@@ -90,6 +91,18 @@ impl Arm {
 fn usual(offered: &[String]) -> Vec<String> {
     let without = |name: &String| (name == "bfq").then(|| "bfq{low_latency=0}".to_owned());
     offered.iter().flat_map(|name| once(name.clone()).chain(without(name))).collect()
+}
+
+/// The schedulers to set one after the other to get a new instance of `wanted`. Of two arms with the same scheduler the second one would otherwise
+/// inherit the state of the first: queues that `bfq` has merged stay merged when `low_latency` becomes 0, and queues that started without it are not
+/// merged when it becomes 1, so that each arm would show the other's throughput.
+fn steps<'a>(active: &str, wanted: &'a str) -> Vec<&'a str> {
+    match (active == wanted, wanted) {
+        // It has no state.
+        (true, NO_SCHEDULER) => Vec::new(),
+        (true, _) => vec![NO_SCHEDULER, wanted],
+        (false, _) => vec![wanted],
+    }
 }
 
 /// The sysfs attribute of a setting, in `queue` or in `queue/iosched`.
@@ -177,23 +190,40 @@ impl KernelArms {
         self.unset()?;
         let before = self.active()?;
         let Arm { scheduler, settings } = self.arms[arm].clone();
-        self.set_scheduler(&scheduler, &before)?;
-        let mut changed = Vec::new();
-        let mut each =
-            (0..self.queues.len()).flat_map(|queue| settings.iter().map(move |setting| (queue, setting)));
-        let done = each.try_for_each(|(queue, (setting, value))| {
-            let (file, settings) = (attribute(setting), &self.queues[queue]);
-            let before = settings.get(&file)?;
-            let done = settings.set(&file, value);
-            // A rejected setting may have been changed partly.
-            let set = settings.get(&file).unwrap_or_else(|_| value.clone());
-            changed.push(Changed { queue, file, before, set });
-            done
-        });
+        let set = |index: usize, queue: &QueueSettings| {
+            let mut changed = Vec::new();
+            let active = queue.get("scheduler")?;
+            let switched =
+                steps(&active, &scheduler).iter().try_for_each(|step| queue.set("scheduler", step));
+            let done = switched.and_then(|()| {
+                settings.iter().try_for_each(|(setting, value)| {
+                    let file = attribute(setting);
+                    let before = queue.get(&file)?;
+                    let done = queue.set(&file, value);
+                    // A rejected setting may have been changed partly.
+                    let set = queue.get(&file).unwrap_or_else(|_| value.clone());
+                    changed.push(Changed { queue: index, file, before, set });
+                    done
+                })
+            });
+            Ok((changed, done))
+        };
+        let each = self.each_queue(set);
+        let (mut changed, mut done) = (Vec::new(), Ok(()));
+        for of_queue in each {
+            let (of_queue, result) = of_queue.unwrap_or_else(|error| (Vec::new(), Err(error)));
+            changed.extend(of_queue);
+            done = done.and(result);
+        }
         self.set = Some((arm, changed));
         if done.is_err() {
-            let unset = self.unset();
-            self.set_schedulers(&before).and(unset)?;
+            // A failure to restore shows in the next reading.
+            let _ = self.unset();
+            self.each_queue(|index, queue| match queue.get("scheduler")? {
+                active if active == before[index] => Ok(()),
+                _ => queue.set("scheduler", &before[index]),
+            });
+            self.set = None;
         }
         done
     }
@@ -203,32 +233,25 @@ impl KernelArms {
         self.queues.iter().map(|queue| queue.get("scheduler")).collect()
     }
 
-    /// Sets the scheduler of all queues; if one rejects it, all keep their previous one.
-    fn set_scheduler(&self, name: &str, before: &[String]) -> Result<(), Error> {
-        let set = self.set_schedulers(&vec![name.to_owned(); before.len()]);
-        if set.is_err() {
-            // A failure to restore shows in the next reading.
-            let _ = self.set_schedulers(before);
+    /// Changes each queue concurrently: each switch waits for the requests in flight. The settings of a scheduler follow its switch at once, because
+    /// `bfq` treats processes whose first request arrives under its default settings by these for good.
+    fn each_queue<T: Send>(
+        &self,
+        change: impl Fn(usize, &QueueSettings) -> Result<T, Error> + Sync,
+    ) -> Vec<Result<T, Error>> {
+        if let [queue] = &*self.queues {
+            return vec![system::urgently(|| change(0, queue))];
         }
-        set
-    }
-
-    /// Sets each queue's scheduler concurrently: each switch waits for the requests in flight.
-    fn set_schedulers(&self, names: &[String]) -> Result<(), Error> {
-        let set = |queue: &QueueSettings, name: &String| match queue.get("scheduler")? {
-            active if active == *name => Ok(()),
-            _ => queue.set("scheduler", name),
-        };
-        if let ([queue], [name]) = (&*self.queues, names) {
-            return set(queue, name);
-        }
+        let change = &change;
         std::thread::scope(|scope| {
-            let each = self.queues.iter().zip(names);
-            let switches: Vec<_> = each.map(|(queue, name)| scope.spawn(move || set(queue, name))).collect();
+            let each = self.queues.iter().enumerate();
+            let changes: Vec<_> = each
+                .map(|(index, queue)| scope.spawn(move || system::urgently(|| change(index, queue))))
+                .collect();
+            // All changes end before the first error is returned.
             let ended =
-                switches.into_iter().map(|switch| switch.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            // All switches end before the first error is returned.
-            ended.collect::<Vec<_>>().into_iter().collect()
+                changes.into_iter().map(|change| change.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            ended.collect()
         })
     }
 }
@@ -415,6 +438,14 @@ mod tests {
         arms.switch(0).unwrap();
         drop(arms);
         assert_eq!(queue.get("read_ahead_kb").unwrap(), "128", "restored at the end");
+    }
+
+    #[test]
+    fn an_arm_gets_a_new_instance_of_the_scheduler_in_use() {
+        assert_eq!(steps("bfq", "bfq"), ["none", "bfq"]);
+        assert_eq!(steps("none", "bfq"), ["bfq"]);
+        assert_eq!(steps("bfq", "none"), ["none"]);
+        assert!(steps("none", "none").is_empty());
     }
 
     #[test]

@@ -14,6 +14,9 @@ use crate::system;
 /// Settings that the tuner changes, in the order of restoring: a new scheduler resets `nr_requests`.
 pub const SETTINGS: [&str; 4] = ["scheduler", "nr_requests", "read_ahead_kb", "wbt_lat_usec"];
 
+/// The absence of a scheduler, which every queue offers.
+pub(crate) const NO_SCHEDULER: &str = "none";
+
 /// The system's block devices.
 pub(crate) const BLOCK: &str = "/sys/block";
 

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::files::PrivateDirectory;
-use crate::queue::{QueueSettings, SETTINGS};
+use crate::queue::{NO_SCHEDULER, QueueSettings, SETTINGS};
 use crate::system;
 
 /// Where backups are stored. Only root can enter it.
@@ -399,7 +399,9 @@ impl Record {
 
     /// The tuner's own values while the queue is switched to a scheduler.
     fn during_switch(&self, queue: &QueueSettings, scheduler: &str) -> OwnValues {
-        let schedulers = queue.get("scheduler").into_iter().chain([scheduler.to_owned()]).collect();
+        // A switch to the scheduler in use passes through `none`.
+        let through = [scheduler, NO_SCHEDULER].map(str::to_owned);
+        let schedulers = queue.get("scheduler").into_iter().chain(through).collect();
         let mut set = self.everything();
         set.insert("scheduler".to_owned(), schedulers);
         set

@@ -56,6 +56,23 @@ pub(crate) fn at_normal_priority<T>(what: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Runs `what` at the highest priority for CPU that is permitted, and then at the previous one. Between the switch of a scheduler and its settings
+/// programs submit requests, so that on a busy processor a delay of this thread changes the result.
+pub(crate) fn urgently<T>(what: impl FnOnce() -> T) -> T {
+    const HIGHEST: libc::c_int = -20;
+    // SAFETY: takes numbers only; 0 is this thread.
+    let before = unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) };
+    // SAFETY: takes numbers only; 0 is this thread.
+    let is_raised = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, HIGHEST) } == 0;
+    if !is_raised {
+        return at_normal_priority(what);
+    }
+    let done = what();
+    // SAFETY: takes numbers only; 0 is this thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, before) };
+    done
+}
+
 /// Writes a line to standard error and goes on if that fails, where `eprintln!` panics: the settings have yet to be restored.
 pub(crate) fn warn(line: &dyn Display) {
     let _ = writeln!(io::stderr(), "{line}");
