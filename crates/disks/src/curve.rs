@@ -60,28 +60,31 @@ pub fn measure(drive: &mut dyn Drive, seed: u64) -> Measurement {
     Measurement { points, transfer_per_sector }
 }
 
-/// A short measurement: at every third of the distances, once in each of at most so many rounds, so that a drive that completes nothing more
+/// A short measurement: at these distances in sectors, once in each of at most so many rounds, so that a drive that completes nothing more
 /// (its host ran out of time) has points at all distances. A drive that is too small has no points.
 #[must_use]
-pub fn sketch(drive: &mut dyn Drive, seed: u64, rounds: u32) -> Measurement {
-    let capacity = drive.capacity().0;
+pub fn sketch(drive: &mut dyn Drive, seed: u64, rounds: u32, distances: &[u64]) -> Measurement {
     let mut probe = Probe { drive, now: Time::ZERO, state: seed };
     let streamed = probe.stream();
     let sectors = (STREAM - 1) * u64::from(STREAM_SECTORS);
     let transfer_per_sector = streamed.unwrap_or(Span::ZERO) / sectors;
-    let all: Vec<u64> = distances(capacity).collect();
-    // The nearest and the farthest belong to them.
-    let chosen = |(index, _): &(usize, &u64)| index % 3 == 0 || index + 1 == all.len();
-    let chosen: Vec<u64> = all.iter().enumerate().filter(chosen).map(|(_, distance)| *distance).collect();
     let mut points = Vec::new();
     for _ in 0..rounds {
-        let times = chosen.iter().filter_map(|&distance| {
+        let times = distances.iter().filter_map(|&distance| {
             let time = probe.at_distance(distance)?;
             Some(MeasuredPoint { distance, time })
         });
         points.extend(times);
     }
     Measurement { points, transfer_per_sector }
+}
+
+/// A third of the [`distances`], the nearest and the farthest among them.
+#[must_use]
+pub fn some_distances(capacity: u64) -> Vec<u64> {
+    let all: Vec<u64> = distances(capacity).collect();
+    let is_chosen = |index: usize| index.is_multiple_of(3) || index + 1 == all.len();
+    all.iter().enumerate().filter(|(index, _)| is_chosen(*index)).map(|(_, distance)| *distance).collect()
 }
 
 /// Distances in sectors: 0, then doubling from one request to almost the whole drive.

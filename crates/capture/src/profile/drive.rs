@@ -13,7 +13,7 @@ use crate::error::Error;
 /// The largest read of a curve, in bytes.
 const LARGEST: usize = 1 << 20;
 
-/// Executes each command at submission and reports how long it took. Reads only.
+/// Executes each command at submission and reports how long it took. Reads only, and completes nothing in a hole of a file.
 pub(super) struct Real<'a> {
     node: PathBuf,
     direct: Direct,
@@ -37,13 +37,17 @@ impl<'a> Real<'a> {
         self.failure.take().map_or(Ok(()), |error| Err(Error::io(what(), error)))
     }
 
-    fn read(&mut self, command: Command) -> io::Result<Span> {
+    fn read(&mut self, command: Command) -> io::Result<Option<Span>> {
         if command.op != Op::Read {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "a profile only reads the device"));
         }
+        let (offset, bytes) = (command.start.bytes(), command.sectors.bytes() as usize);
+        if !self.direct.has_data(offset)? {
+            return Ok(None);
+        }
         let begun = Instant::now();
-        self.direct.read(command.start.bytes(), command.sectors.bytes() as usize)?;
-        Ok(Span::from_nanos(begun.elapsed().as_nanos() as u64))
+        self.direct.read(offset, bytes)?;
+        Ok(Some(Span::from_nanos(begun.elapsed().as_nanos() as u64)))
     }
 }
 
@@ -63,7 +67,7 @@ impl Drive for Real<'_> {
             return;
         }
         match self.read(command) {
-            Ok(took) => self.done = Some(completion(command.tag, now + took)),
+            Ok(took) => self.done = took.map(|took| completion(command.tag, now + took)),
             Err(error) => self.failure = Some(error),
         }
     }

@@ -7,7 +7,6 @@ mod direct;
 mod drive;
 mod probe;
 mod rounds;
-mod sample;
 mod service_times;
 mod setting;
 mod throughput;
@@ -27,7 +26,6 @@ use drive::Real;
 
 pub use direct::claim;
 pub use probe::Probe;
-pub use sample::Sample;
 pub use setting::Setting;
 pub use throughput::Load;
 

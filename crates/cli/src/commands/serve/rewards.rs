@@ -9,7 +9,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use capture::profile::{Profile, Sample, ServiceTime};
+use capture::profile::{Probe, Profile, ServiceTime};
 use elevator::Span;
 use elevator::queue::Limits;
 use elevator::service_time::ServiceCurve;
@@ -39,7 +39,7 @@ struct Measured {
 }
 
 impl Measured {
-    fn of(flag: Option<bool>, sample: impl FnOnce() -> Result<Option<Sample>, capture::Error>) -> Self {
+    fn of(flag: Option<bool>, sample: impl FnOnce() -> Result<Option<ServiceTime>, capture::Error>) -> Self {
         let without =
             |reason: &str| Self { rotational: false, service_time: None, reason: reason.to_owned() };
         if flag == Some(false) {
@@ -47,10 +47,11 @@ impl Measured {
         }
         match sample() {
             Ok(Some(sample)) => {
-                let (far, near) = (time(sample.far.as_nanos()), time(sample.near.as_nanos()));
                 let rotational = sample.rewards_waiting();
-                let reason = format!("random reads take {far} and adjacent ones {near}, as sampled");
-                Self { rotational, service_time: Some(sample.service_time), reason }
+                let (near, far) = sample.near_and_far().unwrap_or_default();
+                let (near, far) = (time(near.as_nanos()), time(far.as_nanos()));
+                let reason = format!("distant reads take {far} and adjacent ones {near}, as sampled");
+                Self { rotational, service_time: Some(sample), reason }
             }
             Ok(None) => without("it has too little data for a measurement, and no --profile is given"),
             Err(error) => without(&format!("not measured: {error}")),
@@ -62,7 +63,7 @@ impl Measured {
         let mut key = OsString::from("sample of ");
         key.push(path);
         let measure = || {
-            let found = Self::of(is_rotational(path), || Sample::take(path));
+            let found = Self::of(is_rotational(path), || Probe::sample(path));
             serde_json::to_vec(&found).map_err(io::Error::from)
         };
         let failed = |error: &io::Error| Error::file(path.display(), error);
@@ -147,7 +148,7 @@ mod tests {
         if let Err(error) = fs::write(&path, vec![1; 8 << 20]) {
             return eprintln!("SKIPPED: {}: {error}", path.display());
         }
-        let found = Rewards::from(Measured::of(is_rotational(&path), || Sample::take(&path)));
+        let found = Rewards::from(Measured::of(is_rotational(&path), || Probe::sample(&path)));
         fs::remove_file(&path).unwrap();
         assert!(!found.environment.rotational, "{}", found.in_words());
     }
