@@ -16,6 +16,10 @@ const ATTRIBUTES: [(&str, &str); 5] = [
     ("device/wwid", "ATTRS{wwid}"),
     ("device/serial", "ATTRS{serial}"),
 ];
+/// The file of a loop device, unless a process attached it for the time that it runs.
+const BACKING_FILE: (&str, &str) = ("loop/backing_file", "ATTR{loop/backing_file}");
+/// Files of running processes.
+const TRANSIENT: [&str; 3] = ["/run/", "/tmp/", "/proc/"];
 /// Devices whose names depend on the order in which they were created, and that have nothing else.
 const NAMELESS: [&str; 5] = ["loop", "ram", "zram", "nbd", "ublk"];
 
@@ -31,10 +35,14 @@ pub struct Property {
 impl Property {
     /// The most specific property of a device. `block` is a tree like `/sys/block`, `udev` udev's database. `None` if it has none.
     pub(crate) fn of(block: &Path, udev: &Path, name: &str) -> Option<Self> {
-        if NAMELESS.iter().any(|kind| name.starts_with(kind)) {
-            return None;
-        }
         let read = |file: &str| fs::read_to_string(block.join(name).join(file)).ok();
+        if NAMELESS.iter().any(|kind| name.starts_with(kind)) {
+            let (file, key) = BACKING_FILE;
+            let path = read(file)?;
+            let is_transient = TRANSIENT.iter().any(|directory| path.starts_with(directory));
+            return Self::plain(key.to_owned(), path.trim_end_matches('\n'))
+                .filter(|_| !is_transient && !path.contains(" (deleted)"));
+        }
         let number = read("dev").unwrap_or_default();
         let database = fs::read_to_string(udev.join(format!("b{}", number.trim()))).unwrap_or_default();
         let in_database = |property: &&str| {
@@ -50,6 +58,12 @@ impl Property {
     fn plain(key: String, value: &str) -> Option<Self> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._:-+/@#,".contains(&byte);
         (!value.is_empty() && value.bytes().all(is_plain)).then(|| Self { key, value: value.to_owned() })
+    }
+
+    /// Whether the device's name, too, is the same at the next start, as far as the disks are.
+    #[must_use]
+    pub fn has_name(&self) -> bool {
+        self.key != BACKING_FILE.1
     }
 
     /// A condition of a udev rule.
@@ -84,11 +98,21 @@ mod tests {
     }
 
     #[test]
-    fn loop_devices_have_none() {
+    fn loop_devices_are_identified_by_their_file_only() {
         let tree = Tree::new("stable-loop");
         tree.queue("loop0");
         fs::write(tree.block().join("loop0/dev"), "7:0\n").unwrap();
         fs::write(tree.directory().join("b7:0"), "E:ID_SERIAL=x\n").unwrap();
-        assert_eq!(Property::of(&tree.block(), &tree.directory(), "loop0"), None);
+        let of =
+            || Property::of(&tree.block(), &tree.directory(), "loop0").map(|property| property.condition());
+        assert_eq!(of(), None);
+        fs::create_dir_all(tree.block().join("loop0/loop")).unwrap();
+        let attach = |path: &str| fs::write(tree.block().join("loop0/loop/backing_file"), path).unwrap();
+        attach("/srv/disks/data 1.img\n");
+        assert_eq!(of().unwrap(), "ATTR{loop/backing_file}==\"/srv/disks/data 1.img\"");
+        for other in ["/run/dwell/attach/30826-0\n", "/srv/data.img (deleted)\n", "/srv/*.img\n"] {
+            attach(other);
+            assert_eq!(of(), None, "{other}");
+        }
     }
 }

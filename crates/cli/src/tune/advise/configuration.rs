@@ -30,7 +30,11 @@ impl Configuration {
         let set = (arm != current).then_some(set);
         let properties: Option<Vec<Property>> = queues.iter().map(QueueSettings::property).collect();
         let name = queues.first().map_or("disk", QueueSettings::name).replace('!', "-");
-        let file = format!("/etc/udev/rules.d/60-dwell-{name}.rules");
+        let has_name = properties.iter().flatten().all(Property::has_name);
+        // A loop device's number may be another one at the next start.
+        let of_file =
+            if has_name { &name } else { name.trim_end_matches(|last: char| last.is_ascii_digit()) };
+        let file = format!("/etc/udev/rules.d/60-dwell-{of_file}.rules");
         let mut revert: Vec<String> = set.iter().map(|_| arms.by_hand(current).0).collect();
         if udev_rule.is_some() {
             revert.push(format!("rm {file} && udevadm control --reload"));
@@ -45,14 +49,14 @@ impl Configuration {
         let is_transient = udev_rule.is_none();
         let remark = is_transient.then(|| {
             format!(
-                "no udev rule: {name} has no serial number, WWN, UUID or path by which a rule would find it at the next start; run the command \
+                "no udev rule: {name} has no serial number, WWN, UUID, path or permanent file by which a rule would find it at the next start; run the command \
                  above where the device is set up"
             )
         });
         Self {
             set,
             udev_file: udev_rule.is_some().then_some(file),
-            unit: (!is_transient && queues.len() == 1)
+            unit: (!is_transient && has_name && queues.len() == 1)
                 .then(|| format!("systemctl enable --now dwell-tune@{name}")),
             udev_rule,
             tuned_profile,
