@@ -104,6 +104,7 @@ pub const OPTIONS: &[(&str, Support)] = &[
     ("fill_device", Only(&["0"], "give the size")),
     ("exitall", Only(&["0"], "jobs do not end each other; give each a runtime")),
     ("group_reporting", NoEffect(REPORT)),
+    ("unified_rw_reporting", NoEffect(REPORT)),
     ("new_group", NoEffect(REPORT)),
     ("stats", NoEffect(REPORT)),
     ("name", NoEffect("the section's name is used")),
