@@ -1,4 +1,4 @@
-//! `dwell replay` on a loop device of its own, backed by memory. Skipped with a reason where there are no loop devices or no permission.
+//! `dwell replay` and `dwell duel` on a loop device of its own, backed by memory. Skipped with a reason where there are no loop devices or no permission.
 
 mod schema;
 
@@ -181,21 +181,19 @@ fn schedulers_that_the_device_lacks_are_rejected() {
 }
 
 /// SIGKILL cannot be handled; a process of its own restores the scheduler.
-#[test]
-fn a_killed_replay_leaves_the_previous_scheduler() {
+fn a_killed_command_leaves_the_previous_scheduler(test: &str, arguments: fn(&Looped) -> Vec<String>) {
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
     use std::time::{Duration, Instant};
-    let Some(looped) = Looped::new("killed") else { return };
+    let Some(looped) = Looped::new(test) else { return };
     let before = looped.scheduler();
     let other = before.split_whitespace().find(|name| !name.starts_with('[')).map(str::to_owned);
     let Some(other) = other else {
         return eprintln!("SKIPPED: the kernel offers one scheduler: {before}");
     };
-    let job = looped.directory.join("long.fio");
-    fs::write(&job, "[r]\nrw=randread\nbs=4k\nsize=1m\ntime_based=1\nruntime=600\n").expect("a job");
     let mut child = Command::new(env!("CARGO_BIN_EXE_dwell"))
-        .args(["replay", &job.to_string_lossy(), &looped.node, "--here", "-s", &other, "--drive", "none"])
+        .args(arguments(&looped))
+        .args(["--here", "-s", &other, "--drive", "none"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -218,4 +216,65 @@ fn a_killed_replay_leaves_the_previous_scheduler() {
     }
     assert!(switched, "{}", looped.scheduler());
     assert!(is(&|now| now == before), "{} is not {before}", looped.scheduler());
+}
+
+#[test]
+fn a_killed_replay_leaves_the_previous_scheduler() {
+    a_killed_command_leaves_the_previous_scheduler("killed", |looped| {
+        let job = looped.directory.join("long.fio");
+        fs::write(&job, "[r]\nrw=randread\nbs=4k\nsize=1m\ntime_based=1\nruntime=600\n").expect("a job");
+        vec!["replay".to_owned(), job.to_string_lossy().into_owned(), looped.node.clone()]
+    });
+}
+
+#[test]
+fn a_killed_duel_on_a_device_leaves_the_previous_scheduler() {
+    a_killed_command_leaves_the_previous_scheduler("killed-duel", |looped| {
+        ["duel", &looped.node, "--time", "600s"].map(str::to_owned).to_vec()
+    });
+}
+
+#[test]
+fn a_duel_on_a_device_reads_only_and_alternates_the_schedulers() {
+    let Some(looped) = Looped::new("duel") else { return };
+    let before = looped.scheduler();
+    fs::write(looped.directory.join("disk"), vec![7; DEVICE_BYTES as usize]).expect("the file");
+    let duel = |more: &[&str]| {
+        let all = ["duel", &*looped.node, "--here", "--time", "100ms", "--repeat", "2", "--json", "-q"];
+        dwell(&[&all[..], more].concat())
+    };
+    let output = duel(&[]);
+    if is_skipped(&output) {
+        return;
+    }
+    assert!(output.status.success(), "{}", error(&output));
+    let text = String::from_utf8(output.stdout).expect("text");
+    let found: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    let names = ["par-read", "random-reads", "reads-beside-stream"];
+    assert_eq!(found.len(), names.len(), "{text}");
+    for (of, name) in found.iter().zip(names) {
+        assert!(of["workload"].as_str().is_some_and(|workload| workload.contains(name)), "{of}");
+        let schedulers = of["schedulers"].as_array().expect("schedulers");
+        assert!(
+            schedulers.iter().all(|of| of["rounds"].as_array().is_some_and(|all| all.len() == 2)),
+            "{of}"
+        );
+    }
+    schema::check("replay", "Results of 'dwell replay --json'", &found);
+    assert_eq!(looped.scheduler(), before);
+    for (refused, why) in [
+        (&["-b", "write-beside-reads"][..], "--allow-writes"),
+        (&["-b", "greps"], "not a benchmark for a device"),
+        (&["--depth", "4"], "applies to an emulated drive"),
+    ] {
+        let output = duel(refused);
+        assert_eq!(output.status.code(), Some(2), "{}", error(&output));
+        assert!(error(&output).contains(why), "{}", error(&output));
+    }
+    assert!(looped.content().iter().all(|&byte| byte == 7), "nothing was written");
+    let all = ["duel", &*looped.node, "--here", "--time", "2s", "--repeat", "1", "-s", "none", "-q"];
+    let output = dwell(&[&all[..], &["-b", "write-beside-reads", "--allow-writes"]].concat());
+    assert!(output.status.success(), "{}", error(&output));
+    assert!(looped.content().contains(&0), "the stream writes zeros");
 }

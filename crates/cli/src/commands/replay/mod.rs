@@ -2,6 +2,7 @@
 
 mod results;
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -88,17 +89,15 @@ pub(crate) enum Timing {
     Stamps,
 }
 
+/// How to measure a device that is in use.
+const ADVICE: &str = "--no-switch measures the active scheduler only, --even-if-used switches nevertheless";
+
 pub(crate) fn run(arguments: &ReplayArguments, catalogue: Catalogue) -> Result<(), Error> {
-    let at_most = arguments.at_most.as_deref().map(|text| some_time("--at-most", text)).transpose()?;
-    let scheduling = device_capture::scheduling_of(&arguments.target, arguments.reached.reach())?;
-    let names = schedulers(arguments, &scheduling)?;
-    let own = QueueFacts::of(&scheduling)?;
-    if arguments.allow_writes {
-        is_itself(arguments, &scheduling)?;
-    }
+    let device = Prepared::of(arguments)?;
     let how =
         Replaying { open: arguments.timing == Timing::Stamps, reads_only: !arguments.allow_writes, seed: 0 };
-    let opened = workload::open(&arguments.workload, &arguments.reading.options(), how, own.capacity)?;
+    let reading = arguments.reading.options();
+    let opened = workload::open(&arguments.workload, &reading, how, device.capacity())?;
     let note = |line: &str| {
         if !arguments.quiet {
             say!("{line}");
@@ -106,29 +105,78 @@ pub(crate) fn run(arguments: &ReplayArguments, catalogue: Catalogue) -> Result<(
     };
     note(&opened.workload.describe());
     opened.notes.iter().chain(&opened.missing).for_each(|line| note(line));
-    // Settings that an earlier run left are restored first, so that they do not count as the previous ones.
-    let backups = Path::new(settings_backup::DIRECTORY);
-    settings_backup::restore_leftovers(backups, Path::new("/sys/block"))
-        .iter()
-        .for_each(|line| say!("{line}"));
-    let switches = !arguments.no_switch && scheduling.offers_a_choice();
-    let claims =
-        scheduling.queues.iter().filter(|_| switches).map(|layer| QueueSettings::of(&layer.name).claim());
-    let _claims = claims.collect::<Result<Vec<_>, _>>()?;
-    let advice = match arguments.allow_writes {
-        true => "unmount it and stop the programs that use it: the replay destroys its data",
-        false => "--no-switch replays under the active scheduler only, --even-if-used switches nevertheless",
-    };
-    let is_claimed = arguments.allow_writes || (switches && !arguments.even_if_used);
-    let _claim = is_claimed.then(|| claim(&scheduling, advice)).transpose()?;
-    let access = Access { writes: arguments.allow_writes, direct: true, block_bytes: own.block_bytes };
-    let target = Target::open(&scheduling.above.node(), access)?;
-    let (models, remark) = predict(arguments, &opened, &scheduling, catalogue, &names, at_most)?;
-    remark.iter().for_each(|line| note(line));
-    let rounds = measure(arguments, &scheduling, switches, &names, &opened, &target, at_most)?;
-    let results = Results { names: &names, rounds: &rounds, models: &models, by_time: opened.by_time };
-    results.print(arguments, &scheduling, &opened)?;
+    device.claim(ADVICE)?.replay(&opened, catalogue)?;
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// A device and the schedulers under which it is measured; nothing is changed yet.
+pub(super) struct Prepared<'a> {
+    arguments: &'a ReplayArguments,
+    scheduling: Scheduling,
+    names: Vec<String>,
+    facts: QueueFacts,
+    at_most: Option<Duration>,
+    switches: bool,
+}
+
+impl<'a> Prepared<'a> {
+    pub(super) fn of(arguments: &'a ReplayArguments) -> Result<Self, Error> {
+        let at_most = arguments.at_most.as_deref().map(|text| some_time("--at-most", text)).transpose()?;
+        let scheduling = device_capture::scheduling_of(&arguments.target, arguments.reached.reach())?;
+        let names = schedulers(arguments, &scheduling)?;
+        let facts = QueueFacts::of(&scheduling)?;
+        if arguments.allow_writes {
+            is_itself(arguments, &scheduling)?;
+        }
+        let switches = !arguments.no_switch && scheduling.offers_a_choice();
+        Ok(Self { arguments, scheduling, names, facts, at_most, switches })
+    }
+
+    pub(super) fn capacity(&self) -> Sector {
+        self.facts.capacity
+    }
+
+    /// Reserves the device for the measurement. `advice` ends the error for a device that is in use and is only read.
+    pub(super) fn claim(self, advice: &str) -> Result<Claimed<'a>, Error> {
+        let Self { arguments, scheduling, facts, switches, .. } = &self;
+        // Settings that an earlier run left are restored first, so that they do not count as the previous ones.
+        let backups = Path::new(settings_backup::DIRECTORY);
+        settings_backup::restore_leftovers(backups, Path::new("/sys/block"))
+            .iter()
+            .for_each(|line| say!("{line}"));
+        let queues = scheduling.queues.iter().filter(|_| *switches);
+        let queues = queues.map(|layer| QueueSettings::of(&layer.name).claim());
+        let queues = queues.collect::<Result<Vec<_>, _>>()?;
+        let advice = match arguments.allow_writes {
+            true => "unmount it and stop the programs that use it: the writes destroy its data",
+            false => advice,
+        };
+        let is_claimed = arguments.allow_writes || (*switches && !arguments.even_if_used);
+        let claim = is_claimed.then(|| claim(scheduling, advice)).transpose()?;
+        let access = Access { writes: arguments.allow_writes, direct: true, block_bytes: facts.block_bytes };
+        let target = Target::open(&scheduling.above.node(), access)?;
+        Ok(Claimed { device: self, target, _queues: queues, _claim: claim })
+    }
+}
+
+/// A device that no other measurement, and no mount, disturbs.
+pub(super) struct Claimed<'a> {
+    device: Prepared<'a>,
+    target: Target,
+    _queues: Vec<File>,
+    _claim: Option<File>,
+}
+
+impl Claimed<'_> {
+    /// Replays a workload under each scheduler, and prints the results.
+    pub(super) fn replay(&self, opened: &Opened, catalogue: Catalogue) -> Result<(), Error> {
+        let Prepared { arguments, scheduling, names, at_most, switches, .. } = &self.device;
+        let (models, remark) = predict(arguments, opened, scheduling, catalogue, names, *at_most)?;
+        remark.iter().filter(|_| !arguments.quiet).for_each(|line| say!("{line}"));
+        let rounds = measure(arguments, scheduling, *switches, names, opened, &self.target, *at_most)?;
+        let results = Results { names, rounds: &rounds, models: &models, by_time: opened.by_time };
+        results.print(arguments, scheduling, opened)
+    }
 }
 
 /// The schedulers to replay under.

@@ -106,17 +106,11 @@ impl Results<'_> {
     }
 
     fn table(&self, ranked: &[(usize, usize, Spread)], style: Style) -> String {
-        let heads = [
-            "scheduler",
-            "rank",
-            "MB/s",
-            "least-\nmost",
-            "mean\nlatency",
-            "p99",
-            "max",
-            "model\nMB/s",
-            "model\nmean",
-        ];
+        let mut heads = vec!["scheduler", "rank", "MB/s", "least-\nmost", "mean\nlatency", "p99", "max"];
+        let is_predicted = self.models.iter().any(Option::is_some);
+        if is_predicted {
+            heads.extend(["model\nMB/s", "model\nmean"]);
+        }
         let mut table = Table::new(heads);
         for &(index, rank, _) in ranked {
             let rounds = &self.rounds[index];
@@ -125,7 +119,7 @@ impl Results<'_> {
             let rate = median(Replayed::megabytes_per_second);
             let is_tied = ranked.iter().filter(|(_, other, _)| *other == rank).count() > 1;
             let model = self.models[index].as_ref().map(|run| &run.measured);
-            let cells = vec![
+            let mut cells = vec![
                 self.names[index].clone(),
                 if is_tied { format!("={rank}") } else { rank.to_string() },
                 rate.map_or(String::new(), |of| number(of.median)),
@@ -133,14 +127,19 @@ impl Results<'_> {
                 ns(|of| of.latency.mean_ns as f64),
                 ns(|of| of.latency.p99_ns as f64),
                 ns(|of| of.latency.max_ns as f64),
-                model.map_or(String::new(), |of| number(of.megabytes_per_second())),
-                model.map_or(String::new(), |of| time(of.latency.mean_ns)),
             ];
+            if is_predicted {
+                cells.push(model.map_or(String::new(), |of| number(of.megabytes_per_second())));
+                cells.push(model.map_or(String::new(), |of| time(of.latency.mean_ns)));
+            }
             let tone = if rank == 1 && ranked.len() > 1 { Tone::Best } else { Tone::Plain };
             table.row(tone, cells);
         }
         if let Style::Text { width, .. } = style {
-            table.fit(width, &[1, 2, 4, 7, 8, 5, 3, 6]);
+            // The numbers of columns in the order of their importance.
+            let all = [1, 2, 4, 7, 8, 5, 3, 6];
+            let shown: Vec<usize> = all.into_iter().filter(|column| is_predicted || *column < 7).collect();
+            table.fit(width, &shown);
         }
         table.print(style)
     }

@@ -1,5 +1,7 @@
 //! `dwell duel`: the kernel's schedulers and ours with real programs on an emulated drive, and the model's prediction.
 
+mod device;
+
 use clap::{Args, ValueEnum};
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -23,6 +25,7 @@ use serde_json::json;
 use elevator::text::did_you_mean;
 
 use super::serve::{nature, schedulers};
+use crate::device_capture::Reached;
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::scheduler_arg;
@@ -33,15 +36,28 @@ use crate::output_file::can_be_written;
 #[command(after_help = "Examples:
   dwell duel --quick                                 the main results in seven to nine minutes
   dwell duel --benchmark par-read -s kernel:bfq -s 'kernel:bfq{low_latency=0}' -s 'stream(deadline)'
-  dwell duel --job mine.fio --depth 4 --depth 31 --report duel.html")]
+  dwell duel --job mine.fio --depth 4 --depth 31 --report duel.html
+  dwell duel /dev/sdb                                the kernel's schedulers on a device, which is only read")]
 pub(crate) struct DuelArguments {
-    /// The emulated drive: built in, or a file; see 'dwell drives'
-    #[arg(long, default_value = "wd5000aaks", env = "DWELL_DRIVE")]
-    pub(crate) drive: String,
+    /// Compare the kernel's schedulers on this device instead of an emulated drive. It is only read, and must not be mounted or in use
+    #[arg(value_name = "DEVICE")]
+    pub(crate) target: Option<PathBuf>,
+    /// On a device: run benchmarks and jobs that write as well, which destroys its data
+    #[arg(long, requires = "target")]
+    pub(crate) allow_writes: bool,
+    /// On a device: switch schedulers even if it is mounted or in use; reads only
+    #[arg(long, requires = "target", conflicts_with = "allow_writes")]
+    pub(crate) even_if_used: bool,
+    #[command(flatten)]
+    pub(crate) reached: Reached,
+    /// The emulated drive: built in, or a file; see 'dwell drives' [default: wd5000aaks]. On a device: the modelled drive of a prediction
+    #[arg(long, env = "DWELL_DRIVE")]
+    pub(crate) drive: Option<String>,
     /// A scheduler: kernel:NAME or one of Dwell's, with tunables in braces; repeatable
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
-    /// A benchmark (par-read, par-read-buffered, greps, postmark, write-beside-reads, sqlite, postgresql); repeatable. Default: all
+    /// A benchmark (par-read, par-read-buffered, greps, postmark, write-beside-reads, sqlite, postgresql; on a device par-read, random-reads,
+    /// reads-beside-stream, write-beside-reads); repeatable. Default: all
     #[arg(long = "benchmark", short = 'b', value_name = "NAME")]
     pub(crate) benchmarks: Vec<String>,
     /// A fio job file to run on the bare device; repeatable
@@ -50,13 +66,13 @@ pub(crate) struct DuelArguments {
     /// Commands in the drive at once: 1, or 4 and more; repeatable. Default: 31
     #[arg(long = "depth", value_name = "N")]
     pub(crate) depths: Vec<u32>,
-    /// Whether schedulers see the programs; a second loop device hides them
-    #[arg(long, value_enum, default_value_t = Visibility::Both)]
-    pub(crate) programs: Visibility,
+    /// Whether schedulers see the programs; a second loop device hides them [default: both]
+    #[arg(long, value_enum)]
+    pub(crate) programs: Option<Visibility>,
     /// Runs of each scheduler on each benchmark
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeat: u32,
-    /// Duration of programs that do not end by themselves [default: 9s]
+    /// Duration of programs that do not end by themselves [default: 9s, on a device 5s]
     #[arg(long, value_name = "TIME")]
     pub(crate) time: Option<String>,
     /// Stop programs that should end by themselves after this time [default: 180s]
@@ -68,12 +84,12 @@ pub(crate) struct DuelArguments {
     /// Transactions of each PostMark [default: 500]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=1_000_000))]
     pub(crate) transactions: Option<u64>,
-    /// Nice value of the programs, -20 to 19
-    #[arg(long, default_value_t = 0, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-20..=19))]
-    pub(crate) nice: i32,
-    /// I/O priority of the programs: level of the best-effort class
-    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(0..=7))]
-    pub(crate) level: u8,
+    /// Nice value of the programs, -20 to 19 [default: 0]
+    #[arg(long, allow_negative_numbers = true, value_parser = clap::value_parser!(i32).range(-20..=19))]
+    pub(crate) nice: Option<i32>,
+    /// I/O priority of the programs: level of the best-effort class [default: 4]
+    #[arg(long, value_parser = clap::value_parser!(u8).range(0..=7))]
+    pub(crate) level: Option<u8>,
     /// Run small versions of the main benchmarks (direct and buffered par-read, greps) under the main schedulers; other options override
     #[arg(long)]
     pub(crate) quick: bool,
@@ -103,14 +119,23 @@ pub(crate) enum Visibility {
 const QUICK: [&str; 6] =
     ["kernel:mq-deadline", "kernel:bfq", "kernel:bfq{low_latency=0}", "noop", "deadline", "stream(deadline)"];
 
+/// The drive, unless another one is named.
+const DRIVE: &str = "wd5000aaks";
+/// Best-effort level of the programs, unless another one is given: the kernel's default.
+const LEVEL: u8 = 4;
+
 pub(crate) fn run(arguments: &DuelArguments, catalogue: Catalogue) -> Result<(), Error> {
-    let device = Arc::new(Device::open(&arguments.drive)?);
+    if let Some(target) = &arguments.target {
+        return device::run(arguments, target, catalogue);
+    }
+    let device = Arc::new(Device::open(arguments.drive.as_deref().unwrap_or(DRIVE))?);
     device.notes().iter().for_each(|note| say!("{note}"));
     let plan = plan(arguments, catalogue, &device)?;
     arguments.report.as_deref().map_or(Ok(()), can_be_written)?;
     let mut duel = prepare(arguments, catalogue, &device, plan.size)?;
     duel.try_out(&plan.schedulers).map_err(failed)?;
-    let model = Model { device: &device, catalogue, size: plan.size, level: arguments.level };
+    let model =
+        Model { device: &device, catalogue, size: plan.size, level: arguments.level.unwrap_or(LEVEL) };
     let comparisons = plan.run(&mut duel, &model, arguments.quiet);
     drop(duel);
     let (comparisons, ended) = comparisons;
@@ -152,7 +177,7 @@ fn plan(arguments: &DuelArguments, catalogue: Catalogue, device: &Device) -> Res
             device.depth()
         )));
     }
-    let hidden = match arguments.programs {
+    let hidden = match arguments.programs.unwrap_or(Visibility::Both) {
         Visibility::Shown => vec![false],
         Visibility::Hidden => vec![true],
         Visibility::Both => vec![false, true],
@@ -228,7 +253,8 @@ fn prepare(
         helpers: HelperCommand { program, arguments: vec!["duel-helper".to_owned()] },
         scratch: scratch(),
     };
-    let priorities = Priorities { nice: arguments.nice, level: arguments.level };
+    let priorities =
+        Priorities { nice: arguments.nice.unwrap_or(0), level: arguments.level.unwrap_or(LEVEL) };
     let settings = Settings { options, priorities, size, is_stopped: interrupt::requested };
     Duel::prepare(settings).map_err(failed)
 }
@@ -250,7 +276,7 @@ fn print(arguments: &DuelArguments, device: &Device, comparisons: &[Comparison])
     if arguments.json {
         let of = json!({
             "dwell": env!("CARGO_PKG_VERSION"), "drive": device.describe(),
-            "kernel": kernel(), "nice": arguments.nice, "level": arguments.level, "comparisons": comparisons,
+            "kernel": kernel(), "nice": arguments.nice.unwrap_or(0), "level": arguments.level.unwrap_or(LEVEL), "comparisons": comparisons,
         });
         writeln!(out, "{}", object(&of)?)?;
     } else {
