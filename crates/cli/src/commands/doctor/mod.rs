@@ -95,7 +95,8 @@ fn examine(
             let numbers = cgroup.devices(roots);
             if numbers.is_empty() {
                 return Err(Error::Failed(format!(
-                    "{name}: {} used no device since it started, or the io controller is off; name the device instead",
+                    "{name}: {} used no device since it started, or the io controller is off and its processes have no file of a device open; name the device \
+                     instead",
                     cgroup.path
                 )));
             }

@@ -141,8 +141,7 @@ fn accounting(_: &Roots, device: &Device) -> Option<Finding> {
 }
 
 fn old_cgroups(roots: &Roots, _: &Device) -> Option<Finding> {
-    let controllers = roots.read(&format!("{}/cgroup.controllers", tree(roots))).unwrap_or_default();
-    let has_io = controllers.split_whitespace().any(|name| name == "io");
+    let has_io = has_io_controller(roots);
     (!has_io && roots.has("sys/fs/cgroup/blkio")).then(|| {
         finding(
             Level::Warning,
@@ -287,6 +286,12 @@ fn limits(cgroup: &Cgroup) -> Option<&(String, String, String)> {
         .find(|(key, ..)| key.starts_with("IO") && !key.starts_with("IOSched") && key != "IOAccounting")
 }
 
+/// Whether version 2 of control groups has the io controller.
+fn has_io_controller(roots: &Roots) -> bool {
+    let controllers = roots.read(&format!("{}/cgroup.controllers", tree(roots))).unwrap_or_default();
+    controllers.split_whitespace().any(|name| name == "io")
+}
+
 fn io_controller(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> {
     let enabled = cgroup.parent_read(roots, "cgroup.subtree_control").unwrap_or_default();
     if enabled.split_whitespace().any(|name| name == "io") {
@@ -300,7 +305,12 @@ fn io_controller(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> 
         level,
         "weight",
         format!("the io controller is not enabled for {} by {}{wanted}", cgroup.path, cgroup.parent()),
-        "set IOAccounting=yes for the unit, which enables the controller on the whole path",
+        match has_io_controller(roots) {
+            true => "set IOAccounting=yes for the unit, which enables the controller on the whole path",
+            false => {
+                "boot with systemd.unified_cgroup_hierarchy=1: version 2 of control groups lacks the controller here"
+            }
+        },
     ))
 }
 

@@ -3,7 +3,7 @@
 //! Every path lies below [`Roots`], so that tests use directories of their own. Each file that was read is kept for `--bundle`.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,12 @@ use capture::{Number, number};
 
 /// Cgroup directories are searched to this depth.
 const DEPTH: usize = 8;
+
+/// The tree of version 1's block controller.
+const BLKIO: &str = "sys/fs/cgroup/blkio";
+/// Processes of a group, and files of a process, that are looked at.
+const PROCESSES_MAX: usize = 64;
+const FILES_MAX: usize = 256;
 
 /// Where the system's trees are.
 pub(crate) struct Roots {
@@ -165,10 +171,45 @@ impl Cgroup {
             .saturating_sub(1)
     }
 
-    /// The numbers of the devices that its processes used.
+    /// The numbers of the devices that its processes used. Where the io controller is off, those that version 1 of it counted, or else those of the
+    /// file systems on which its processes have open files.
     pub(super) fn devices(&self, roots: &Roots) -> Vec<Number> {
-        let text = self.read(roots, "io.stat").unwrap_or_default();
-        text.lines().filter_map(|line| number(line.split(' ').next()?)).collect()
+        let of = |text: Option<String>| -> Vec<Number> {
+            let text = text.unwrap_or_default();
+            let mut all: Vec<Number> =
+                text.lines().filter_map(|line| number(line.split(' ').next()?)).collect();
+            all.dedup();
+            all
+        };
+        let version_1 = || roots.read(&format!("{BLKIO}/{}/blkio.throttle.io_service_bytes", self.path));
+        let used = of(self.read(roots, "io.stat"));
+        let used = if used.is_empty() { of(version_1()) } else { used };
+        if used.is_empty() { self.devices_of_open_files(roots) } else { used }
+    }
+
+    fn devices_of_open_files(&self, roots: &Roots) -> Vec<Number> {
+        let processes = self.read(roots, "cgroup.procs").unwrap_or_default();
+        let mut all: Vec<Number> = Vec::new();
+        for process in processes.lines().take(PROCESSES_MAX).map(|process| format!("proc/{process}")) {
+            let files = roots.names(&format!("{process}/fdinfo")).into_iter().take(FILES_MAX);
+            let mounts: BTreeSet<String> = files
+                .filter_map(|file| {
+                    let text = roots.read(&format!("{process}/fdinfo/{file}"))?;
+                    Some(text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().to_owned())
+                })
+                .collect();
+            let mounted = roots.read(&format!("{process}/mountinfo")).unwrap_or_default();
+            let of_mount = |line: &str| {
+                let mut fields = line.split(' ');
+                let is_used = mounts.contains(fields.next()?);
+                // Major 0 is a file system without a device.
+                number(fields.nth(1)?).filter(|number| is_used && number.0 != 0)
+            };
+            all.extend(mounted.lines().filter_map(of_mount));
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
     }
 }
 

@@ -210,6 +210,20 @@ fn a_container_is_found_by_its_identifier() {
     assert!(path("01234").unwrap_err().to_string().contains("at least six digits"));
     system.write(&stat, "");
     assert!(path("012345").unwrap_err().to_string().contains("used no device"));
+    // Without the io controller: by its open files, or by what version 1 counted.
+    system.write(&format!("{group}/docker-0123456789ab.scope/cgroup.procs"), "7");
+    system.write("proc/7/fdinfo/3", "pos:\t0\nflags:\t0100002\nmnt_id:\t36\n");
+    system.write(
+        "proc/7/mountinfo",
+        "22 1 0:5 / /proc rw - proc proc rw\n36 35 8:0 / /srv rw - ext4 /dev/sda rw",
+    );
+    assert_eq!(path("012345").unwrap(), "cgroup machine.slice/docker-0123456789ab.scope > sda (bfq)");
+    system.write("proc/7/fdinfo/3", "mnt_id:\t22\n");
+    assert!(path("012345").is_err(), "a file system without a device");
+    let counted = "8:0 Read 4096\n8:0 Write 0\nTotal 4096";
+    let of_version_1 = "sys/fs/cgroup/blkio/machine.slice/docker-0123456789ab.scope";
+    system.write(&format!("{of_version_1}/blkio.throttle.io_service_bytes"), counted);
+    assert_eq!(path("012345").unwrap(), "cgroup machine.slice/docker-0123456789ab.scope > sda (bfq)");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The advice as text.
 
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 
 use elevator::text::counted;
@@ -34,9 +35,10 @@ fn device(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
         return writeln!(out, "service times: not measured");
     };
     let points = &probe.service_time.points;
-    let step = points.len().div_ceil(SHOWN).max(1);
-    let shown = points.iter().rev().step_by(step).collect::<Vec<_>>();
-    let shown = shown.into_iter().rev().map(|(distance, ns)| {
+    // The nearest, the farthest, and some between.
+    let last = points.len().saturating_sub(1);
+    let indexes: BTreeSet<usize> = (0..SHOWN).map(|n| n * last / (SHOWN - 1)).collect();
+    let shown = indexes.into_iter().filter_map(|index| points.get(index)).map(|(distance, ns)| {
         let distance = if *distance == 0 { "in sequence".to_owned() } else { bytes(distance * 512) };
         format!("{distance} {}", time(*ns))
     });
