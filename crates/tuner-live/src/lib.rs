@@ -47,6 +47,6 @@ pub use counters::Counters;
 pub use error::Error;
 pub use fairness_unit::{Cgroups, FairnessUnit, ThreadGroups};
 pub use live_tuner::{LiveTuner, Outcome, Settings, in_words};
-pub use observe::{Seen, Windower};
+pub use observe::{IsLost, Seen, Windower};
 pub use queue::{QueueSettings, SETTINGS};
 pub use stable::Property;

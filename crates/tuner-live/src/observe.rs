@@ -40,6 +40,9 @@ impl Seen {
     }
 }
 
+/// Whether a window is lost, by its beginning and the part of the window (0 to 1) that it is.
+pub type IsLost<'a> = dyn Fn(&Seen, f64) -> bool + 'a;
+
 /// Collects events into consecutive windows of one length.
 pub struct Windower<S> {
     open: Box<dyn FnMut() -> Result<S, capture::Error>>,
@@ -118,7 +121,7 @@ impl<S: Source> Windower<S> {
         self.next_unless(now, going_on, None)
     }
 
-    /// The same, but the window ends early as soon as this holds for its beginning and the part of the window (0 to 1) that it is.
+    /// The same, but the window ends early as soon as it is lost.
     ///
     /// # Errors
     /// As [`next`](Self::next).
@@ -126,7 +129,7 @@ impl<S: Source> Windower<S> {
         &mut self,
         now: &mut dyn FnMut() -> Time,
         going_on: &mut dyn FnMut() -> bool,
-        is_lost: Option<&dyn Fn(&Seen, f64) -> bool>,
+        is_lost: Option<&IsLost<'_>>,
     ) -> Result<Option<Seen>, Error> {
         const STEP: Duration = Duration::from_millis(250);
         let length = Span::from_nanos(self.length.as_nanos() as u64);

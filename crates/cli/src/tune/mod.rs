@@ -19,7 +19,7 @@ use tuner::{Analyser, Metric, RegretBound, State};
 use tuner_live::database::{self, Database};
 use tuner_live::settings_backup::{self, SettingsBackup};
 use tuner_live::status::{self, Status, StatusServer};
-use tuner_live::{Counters, LiveTuner, QueueSettings, Seen, Settings, Windower, system};
+use tuner_live::{Counters, IsLost, LiveTuner, QueueSettings, Seen, Settings, Windower, system};
 
 use self::args::{RestraintName, TuneArguments};
 use self::setup::Target;
@@ -185,10 +185,7 @@ impl Run {
         self.counters.iter_mut().for_each(Counters::reset);
         let tuner = &self.tuner;
         let is_lost = |so_far: &Seen, part: f64| tuner.is_lost(so_far, part);
-        let is_lost: Option<&dyn Fn(&Seen, f64) -> bool> = match tuner.early_end() {
-            Some(_) => Some(&is_lost),
-            None => None,
-        };
+        let is_lost = tuner.early_end().map(|_| &is_lost as &IsLost<'_>);
         let seen = self.windows.next_unless(&mut capture::now, is_running, is_lost)?;
         let Some(seen) = seen else { return Ok(None) };
         let has_accesses = !seen.window.accesses.is_empty();

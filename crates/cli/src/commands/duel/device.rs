@@ -154,7 +154,7 @@ fn benchmarks(arguments: &DuelArguments) -> Result<Vec<DeviceBenchmark>, Error> 
     let named = |name: &String| {
         let found = ALL.into_iter().find(|of| of.name == name).ok_or_else(|| {
             let names = ALL.map(|of| of.name);
-            let hint = did_you_mean(name, names.into_iter());
+            let hint = did_you_mean(name, names);
             Error::Usage(format!(
                 "'{name}' is not a benchmark for a device; these are {}{hint}",
                 names.join(", ")
