@@ -201,7 +201,8 @@ pub fn options(reading: &Reading, capacity: Option<Sector>) -> Result<Options, E
         Some(name) => DeviceChoice::Named(name.to_owned()),
     };
     let capacity = capacity.map(|sector| sector.0.saturating_mul(SECTOR_BYTES));
-    Ok(Options { format, device, capacity, unit, strict: reading.strict, ..Options::default() })
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    Ok(Options { format, device, capacity, unit, strict: reading.strict, threads, ..Options::default() })
 }
 
 /// Opens a recording's file, or standard input.
@@ -234,6 +235,17 @@ pub fn next_record(recording: &mut Recording) -> Result<Option<Record>, Error> {
         return Err(Error::Interrupted);
     }
     recording.next().transpose().map_err(|e| unreadable(&e))
+}
+
+/// As [`next_record`], into `record`; false at the end.
+///
+/// # Errors
+/// As [`next_record`].
+pub fn read_record(recording: &mut Recording, record: &mut Record) -> Result<bool, Error> {
+    if interrupt::requested() {
+        return Err(Error::Interrupted);
+    }
+    recording.read(record).map_err(|e| unreadable(&e))
 }
 
 /// A recording's error, with the options that avoid it.

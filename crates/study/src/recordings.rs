@@ -3,11 +3,13 @@
 use std::fs::{self, File};
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::available_parallelism;
 
 use evaluation::Error;
-use evaluation::input::next_record;
-use traces::Recording;
-use traces::write::Written;
+use evaluation::input::read_record;
+use traces::write::{Encoders, Written};
+use traces::{DeviceId, Op, Record, Recording, Time};
 
 /// Writes the rest of a recording to a Parquet file, which appears under its name when it is complete.
 ///
@@ -31,14 +33,15 @@ pub fn split(recording: &mut Recording, folder: &Path) -> Result<(Written, usize
 }
 
 fn write(recording: &mut Recording, sinks: &mut Sinks<'_>) -> Result<(), Error> {
-    while let Some(record) = next_record(recording)? {
-        sinks.write(&record, recording)?;
+    let mut record = Record::new(Time::ZERO, DeviceId(0), Op::Read, 0, 0);
+    while read_record(recording, &mut record)? {
+        sinks.write(&mut record, recording)?;
     }
     Ok(())
 }
 
-/// Rows in memory, of all files together: about 50 bytes each.
-const ROWS_MAX: usize = 2 << 20;
+/// Rows in memory, of all files together: 32 to 44 bytes each.
+const ROWS_MAX: usize = 1 << 20;
 
 /// Where records go.
 #[derive(Clone, Copy)]
@@ -57,6 +60,9 @@ struct Sinks<'a> {
     files: Vec<PathBuf>,
     /// Rows in memory.
     pending: usize,
+    encoders: Arc<Encoders>,
+    /// Devices that the only file's writer has.
+    devices: usize,
 }
 
 type Writer = traces::write::ParquetWriter<BufWriter<File>>;
@@ -64,10 +70,11 @@ type Writer = traces::write::ParquetWriter<BufWriter<File>>;
 impl<'a> Sinks<'a> {
     fn new(recording: &Recording, target: Target<'a>) -> Self {
         let comment = format!("converted from {}", recording.interpretation().format);
-        Self { target, comment, writers: Vec::new(), files: Vec::new(), pending: 0 }
+        let encoders = Arc::new(Encoders::new(available_parallelism().map_or(1, usize::from)));
+        Self { target, comment, writers: Vec::new(), files: Vec::new(), pending: 0, encoders, devices: 0 }
     }
 
-    fn write(&mut self, record: &traces::Record, recording: &Recording) -> Result<(), Error> {
+    fn write(&mut self, record: &mut Record, recording: &Recording) -> Result<(), Error> {
         let index = match self.target {
             Target::File(_) => 0,
             Target::Folder(_) => record.device.0 as usize,
@@ -80,15 +87,18 @@ impl<'a> Sinks<'a> {
             self.open(index, devices.get(index).map_or("", |device| &device.name))?;
         }
         let Some(writer) = &mut self.writers[index] else { return Ok(()) };
-        let mut record = *record;
         match self.target {
-            Target::File(_) => writer.meet(devices.iter().map(|device| &device.name)),
+            Target::File(_) if devices.len() > self.devices => {
+                self.devices = devices.len();
+                writer.meet(devices.iter().map(|device| &device.name));
+            }
+            Target::File(_) => {}
             // The file has this device only.
-            Target::Folder(_) => record.device = traces::DeviceId(0),
+            Target::Folder(_) => record.device = DeviceId(0),
         }
         let name = record.process.and_then(|pid| recording.process_name(pid));
         let before = writer.pending();
-        let mut written = writer.write(&record, name.as_deref());
+        let mut written = writer.write(record, name.as_deref());
         self.pending = (self.pending + writer.pending()).saturating_sub(before);
         if self.pending > ROWS_MAX {
             written = written.and_then(|()| self.flush_largest());
@@ -141,7 +151,8 @@ impl<'a> Sinks<'a> {
             _ => Error::written(path.display(), error),
         };
         let file = File::create(&temporary).map_err(|error| failed(&error))?;
-        let mut writer = Writer::new(BufWriter::new(file), &self.comment).map_err(|error| failed(&error))?;
+        let writer = Writer::new(BufWriter::new(file), &self.comment).map_err(|error| failed(&error))?;
+        let mut writer = writer.with_encoders(Arc::clone(&self.encoders));
         if let Target::Folder(_) = self.target {
             writer.meet([device]);
         }

@@ -48,7 +48,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The unpacked stream without a byte-order mark, and the formats that were removed, outermost first.
 #[must_use]
-pub fn unwrap(mut source: Box<dyn Read>) -> (Box<dyn Read>, Vec<Wrapping>) {
+pub fn unwrap(mut source: Box<dyn Read + Send>) -> (Box<dyn Read + Send>, Vec<Wrapping>) {
     let mut wrappings = Vec::new();
     loop {
         let (head, whole) = peek(source);
@@ -67,7 +67,7 @@ pub fn unwrap(mut source: Box<dyn Read>) -> (Box<dyn Read>, Vec<Wrapping>) {
 }
 
 /// The stream that begins with `head`, without its byte-order mark. Data with a zero byte is binary and has no mark.
-fn without_mark(head: &[u8], mut whole: Peeked) -> Box<dyn Read> {
+fn without_mark(head: &[u8], mut whole: Peeked) -> Box<dyn Read + Send> {
     if head.starts_with(BYTE_ORDER_MARK) && !head.contains(&0) {
         let (peeked, _) = whole.get_mut();
         peeked.get_mut().0.set_position(BYTE_ORDER_MARK.len() as u64);
@@ -75,10 +75,10 @@ fn without_mark(head: &[u8], mut whole: Peeked) -> Box<dyn Read> {
     Box::new(whole)
 }
 
-type Peeked = Chain<Chain<Cursor<Vec<u8>>, Failing>, Box<dyn Read>>;
+type Peeked = Chain<Chain<Cursor<Vec<u8>>, Failing>, Box<dyn Read + Send>>;
 
 /// The first bytes, and the stream including them. Errors while peeking are returned when reading reaches them.
-fn peek(mut source: Box<dyn Read>) -> (Vec<u8>, Peeked) {
+fn peek(mut source: Box<dyn Read + Send>) -> (Vec<u8>, Peeked) {
     let mut head = Vec::with_capacity(HEAD_BYTES);
     let failure = (&mut source).take(HEAD_BYTES as u64).read_to_end(&mut head).err();
     (head.clone(), Cursor::new(head).chain(Failing(failure)).chain(source))
@@ -219,7 +219,7 @@ impl<M: Member> Read for Members<M> {
 
 /// Records whether its stream has ended, which distinguishes a truncated file from a damaged one.
 struct Watched {
-    source: BufReader<Box<dyn Read>>,
+    source: BufReader<Box<dyn Read + Send>>,
     ended: bool,
 }
 
@@ -317,7 +317,7 @@ struct ZstdFrames {
 }
 
 impl ZstdFrames {
-    fn new(source: Box<dyn Read>) -> Self {
+    fn new(source: Box<dyn Read + Send>) -> Self {
         let source = BufReader::with_capacity(64 * 1024, source);
         let source = Watched { source, ended: false };
         Self { source, block: Block::default(), decoder: FrameDecoder::new(), within: false }

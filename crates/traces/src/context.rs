@@ -20,6 +20,16 @@ const SHOWN: usize = 40;
 pub(crate) trait Source {
     /// The next request. Sets [`Context::place`] to its position.
     fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error>;
+
+    /// The same into `record`; false at the end.
+    #[inline]
+    fn read(&mut self, record: &mut Record, context: &mut Context) -> Result<bool, Error> {
+        let next = self.next(context)?;
+        if let Some(next) = next {
+            *record = next;
+        }
+        Ok(next.is_some())
+    }
 }
 
 pub(crate) struct Context {
@@ -86,8 +96,25 @@ impl Context {
     /// The id of a device; an error beyond [`DEVICES_MAX`].
     #[inline]
     pub(crate) fn device(&mut self, key: Key<'_>) -> Result<DeviceId, FieldError> {
-        let too_many = FieldError { field: "device", expected: "one of at most 65536 devices", at: 0 };
-        self.devices.intern(key, &self.options.device).ok_or(too_many)
+        self.devices.intern(key, &self.options.device).ok_or(Self::too_many_devices())
+    }
+
+    pub(crate) const fn too_many_devices() -> FieldError {
+        FieldError { field: "device", expected: "one of at most 65536 devices", at: 0 }
+    }
+
+    /// A context for another thread, which records what depends on the order of lines.
+    pub(crate) fn of_worker(&self) -> Self {
+        let mut context = Self::new("", &self.options);
+        context.devices.log();
+        context.names.log();
+        context
+    }
+
+    /// Whether a context for another thread has recorded something.
+    #[inline]
+    pub(crate) fn has_log(&self) -> bool {
+        self.devices.has_log() || self.names.has_log()
     }
 
     /// Records the name of a process.

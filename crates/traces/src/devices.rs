@@ -23,6 +23,31 @@ pub(crate) enum Key<'a> {
     Name(&'a [u8]),
 }
 
+/// A [`Key`] that another thread records.
+pub(crate) enum OwnedKey {
+    Number(u64),
+    Pair(u32, u32),
+    Name(Box<[u8]>),
+}
+
+impl OwnedKey {
+    fn of(key: Key<'_>) -> Self {
+        match key {
+            Key::Number(number) => Self::Number(number),
+            Key::Pair(major, minor) => Self::Pair(major, minor),
+            Key::Name(name) => Self::Name(name.into()),
+        }
+    }
+
+    pub(crate) fn as_key(&self) -> Key<'_> {
+        match self {
+            Self::Number(number) => Key::Number(*number),
+            Self::Pair(major, minor) => Key::Pair(*major, *minor),
+            Self::Name(name) => Key::Name(name),
+        }
+    }
+}
+
 /// A device and its number of requests.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DeviceEntry {
@@ -41,30 +66,58 @@ pub(crate) struct Devices {
     numbers: HashMap<u64, u32>,
     pairs: HashMap<(u32, u32), u32>,
     names: HashMap<Box<[u8]>, u32>,
-    last_number: Option<(u64, u32)>,
+    /// The ids of numbers, by a hash: a fleet's volumes alternate from line to line.
+    recent: Vec<Option<(u64, u32)>>,
     last_pair: Option<((u32, u32), u32)>,
+    last_name: Option<(Box<[u8]>, u32)>,
+    /// New devices, to be recorded by another context, if so.
+    log: Option<Vec<OwnedKey>>,
+}
+
+/// Places of [`Devices::recent`].
+const RECENT: usize = 2_048;
+
+/// Fibonacci hashing.
+const fn place(number: u64) -> usize {
+    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT.trailing_zeros())) as usize
 }
 
 impl Devices {
     /// The id of `key`, a new one if it is the first occurrence; `None` beyond [`DEVICES_MAX`].
     pub(crate) fn intern(&mut self, key: Key<'_>, choice: &DeviceChoice) -> Option<DeviceId> {
         match key {
-            Key::Number(number) if self.last_number.is_some_and(|(last, _)| last == number) => {
-                return self.last_number.map(|(_, id)| DeviceId(id));
+            Key::Number(number) => {
+                if let Some(Some((_, id))) = self
+                    .recent
+                    .get(place(number))
+                    .filter(|found| found.is_some_and(|(recent, _)| recent == number))
+                {
+                    return Some(DeviceId(*id));
+                }
             }
             Key::Pair(major, minor) if self.last_pair.is_some_and(|(last, _)| last == (major, minor)) => {
                 return self.last_pair.map(|(_, id)| DeviceId(id));
             }
-            _ => {}
+            Key::Name(name) => {
+                if let Some((last, id)) = &self.last_name
+                    && **last == *name
+                {
+                    return Some(DeviceId(*id));
+                }
+            }
+            Key::Pair(..) => {}
         }
         let id = match self.find(key) {
             Some(id) => id,
             None => self.add(key, choice)?,
         };
         match key {
-            Key::Number(number) => self.last_number = Some((number, id)),
+            Key::Number(number) => {
+                self.recent.resize(RECENT, None);
+                self.recent[place(number)] = Some((number, id));
+            }
             Key::Pair(major, minor) => self.last_pair = Some(((major, minor), id)),
-            Key::Name(_) => {}
+            Key::Name(name) => self.last_name = Some((name.into(), id)),
         }
         Some(DeviceId(id))
     }
@@ -88,6 +141,9 @@ impl Devices {
             return None;
         }
         let id = self.entries.len() as u32;
+        if let Some(log) = &mut self.log {
+            log.push(OwnedKey::of(key));
+        }
         match key {
             Key::Number(number) => self.numbers.insert(number, id),
             Key::Pair(major, minor) => self.pairs.insert((major, minor), id),
@@ -99,6 +155,20 @@ impl Devices {
         };
         self.entries.push(DeviceEntry { name, requests: 0, chosen });
         Some(id)
+    }
+
+    /// Records new devices for another context from now on.
+    pub(crate) fn log(&mut self) {
+        self.log = Some(Vec::new());
+    }
+
+    #[inline]
+    pub(crate) fn has_log(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| !log.is_empty())
+    }
+
+    pub(crate) fn take_log(&mut self) -> impl Iterator<Item = OwnedKey> {
+        self.log.iter_mut().flat_map(|log| log.drain(..))
     }
 
     pub(crate) fn entries(&self) -> &[DeviceEntry] {

@@ -2,12 +2,13 @@
 
 use elevator::Priority;
 
+use crate::blocks::Settle;
 use crate::context::Context;
 use crate::devices::Key;
 use crate::error::{Error, Position};
 use crate::lines::{LineFormat, Lines};
 use crate::options::StartEvent;
-use crate::record::Pid;
+use crate::record::{DeviceId, Pid};
 use crate::rwbs::Rwbs;
 
 /// The event that completes a request.
@@ -67,6 +68,13 @@ pub(crate) struct Event {
     pub(crate) priority: Option<Priority>,
     pub(crate) process: Option<Pid>,
     pub(crate) place: Position,
+}
+
+impl Settle for Event {
+    fn settle(&mut self, _ids: &[DeviceId], place: Position) -> bool {
+        self.place = place;
+        true
+    }
 }
 
 /// A source of events.

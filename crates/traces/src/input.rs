@@ -17,6 +17,13 @@ pub(crate) struct Line<'a> {
     pub(crate) cut: bool,
 }
 
+/// Whole lines.
+pub(crate) struct Block {
+    pub(crate) bytes: Vec<u8>,
+    /// Where the lines are.
+    pub(crate) lines: std::ops::Range<usize>,
+}
+
 /// Why reading ended early.
 #[derive(Debug)]
 pub(crate) enum ReadStop {
@@ -26,7 +33,7 @@ pub(crate) enum ReadStop {
 
 /// A buffered stream.
 pub(crate) struct Input {
-    source: Box<dyn Read>,
+    source: Box<dyn Read + Send>,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
@@ -39,10 +46,15 @@ pub(crate) struct Input {
 }
 
 impl Input {
-    pub(crate) fn new(source: Box<dyn Read>) -> Self {
+    pub(crate) fn new(source: Box<dyn Read + Send>) -> Self {
+        Self { buffer: vec![0; BUFFER_BYTES], source, ..Self::empty() }
+    }
+
+    /// An input without content.
+    pub(crate) fn empty() -> Self {
         Self {
-            source,
-            buffer: vec![0; BUFFER_BYTES],
+            source: Box::new(io::empty()),
+            buffer: Vec::new(),
             start: 0,
             end: 0,
             passed: 0,
@@ -102,6 +114,25 @@ impl Input {
                 return self.last_line();
             }
         }
+    }
+
+    /// Whether the stream is longer than the buffer.
+    pub(crate) fn is_large(&mut self) -> bool {
+        while self.refill() {}
+        !self.ended
+    }
+
+    /// The whole lines in the buffer, whose place `spare` takes; `None` if there are none: the rest is the last line, or too long.
+    pub(crate) fn block(&mut self, mut spare: Vec<u8>) -> Option<Block> {
+        while self.refill() {}
+        let length = memchr::memrchr(b'\n', &self.buffer[self.start..self.end])? + 1;
+        spare.resize(BUFFER_BYTES, 0);
+        let lines = self.start..self.start + length;
+        let rest = &self.buffer[lines.end..self.end];
+        spare[..rest.len()].copy_from_slice(rest);
+        (self.start, self.end) = (0, rest.len());
+        self.passed += length as u64;
+        Some(Block { bytes: std::mem::replace(&mut self.buffer, spare), lines })
     }
 
     fn last_line(&mut self) -> Result<Option<Line<'_>>, ReadStop> {

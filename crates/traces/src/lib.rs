@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 mod binary;
+mod blocks;
 mod compression;
 mod context;
 mod detect;

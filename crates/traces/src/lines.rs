@@ -1,5 +1,6 @@
 //! Reading of line-oriented formats.
 
+use crate::blocks::{Blocks, Settle, Step};
 use crate::context::{Context, Source};
 use crate::error::{Error, Position};
 use crate::input::Input;
@@ -8,9 +9,12 @@ use crate::scan::FieldError;
 use crate::skips::Oddity;
 
 /// The parser of one format.
-pub(crate) trait LineFormat {
+pub(crate) trait LineFormat: Clone + Send + 'static {
     /// The content of a line.
-    type Item;
+    type Item: Settle;
+
+    /// Whether a line is parsed without the lines before it.
+    const IS_STATELESS: bool = true;
 
     /// Parses a line; `None` if it is valid and has no request.
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Self::Item>, FieldError>;
@@ -22,21 +26,48 @@ pub(crate) trait LineFormat {
 }
 
 /// The lines of an input.
-pub(crate) struct Lines<F> {
+pub(crate) struct Lines<F: LineFormat> {
     input: Input,
     format: F,
     over: bool,
     number: u64,
+    begun: bool,
+    /// The lines before `input`, which other threads parse.
+    blocks: Option<Box<Blocks<F::Item>>>,
 }
 
 impl<F: LineFormat> Lines<F> {
     pub(crate) fn new(input: Input, format: F) -> Self {
-        Self { input, format, over: false, number: 0 }
+        Self { input, format, over: false, number: 0, begun: false, blocks: None }
+    }
+
+    /// Starts threads, if allowed and if the recording is not small.
+    #[cold]
+    fn begin(&mut self, context: &Context) {
+        self.begun = true;
+        if F::IS_STATELESS && context.options.threads > 1 && self.input.is_large() {
+            let input = std::mem::replace(&mut self.input, Input::empty());
+            self.blocks = Some(Box::new(Blocks::start(input, &self.format, context)));
+        }
     }
 
     /// The content of the next line that has a request.
     #[inline]
     pub(crate) fn next_item(&mut self, context: &mut Context) -> Result<Option<F::Item>, Error> {
+        if let Some(blocks) = &mut self.blocks {
+            match blocks.next(&self.format, &mut self.number, context)? {
+                Step::Item(item) => return Ok(Some(item)),
+                Step::Over => (self.over, self.blocks) = (true, None),
+                Step::Rest(rest) => (self.input, self.blocks) = (*rest, None),
+            }
+        } else if !self.begun {
+            self.begin(context);
+            return self.next_item(context);
+        }
+        self.next_line(context)
+    }
+
+    fn next_line(&mut self, context: &mut Context) -> Result<Option<F::Item>, Error> {
         while !self.over {
             let line = match self.input.line() {
                 Ok(Some(line)) => line,
@@ -73,7 +104,7 @@ impl<F: LineFormat> Lines<F> {
 }
 
 /// Whether the first line is a heading, which some republished files have.
-fn is_heading(number: u64, line: &[u8]) -> bool {
+pub(crate) fn is_heading(number: u64, line: &[u8]) -> bool {
     let begins = line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'"' | b'#'));
     number == 1 && begins && !line.iter().any(u8::is_ascii_digit)
 }
@@ -81,5 +112,18 @@ fn is_heading(number: u64, line: &[u8]) -> bool {
 impl<F: LineFormat<Item = Record>> Source for Lines<F> {
     fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error> {
         self.next_item(context)
+    }
+
+    fn read(&mut self, record: &mut Record, context: &mut Context) -> Result<bool, Error> {
+        if let Some(blocks) = &mut self.blocks
+            && blocks.read(record, &mut self.number, context)
+        {
+            return Ok(true);
+        }
+        let next = self.next_item(context)?;
+        if let Some(next) = next {
+            *record = next;
+        }
+        Ok(next.is_some())
     }
 }

@@ -14,6 +14,8 @@ const NAME_BYTES_MAX: usize = 64;
 pub(crate) struct Names {
     names: HashMap<u32, Box<[u8]>>,
     last: Option<(u32, Box<[u8]>)>,
+    /// Names to be recorded by another context, if so.
+    log: Option<Vec<(u32, Box<[u8]>)>>,
 }
 
 impl Names {
@@ -23,6 +25,11 @@ impl Names {
             return true;
         }
         if self.last.as_ref().is_some_and(|(last, known)| *last == pid.0 && **known == *name) {
+            return true;
+        }
+        if let Some(log) = &mut self.log {
+            log.push((pid.0, name.into()));
+            self.last = Some((pid.0, name.into()));
             return true;
         }
         if name.len() > NAME_BYTES_MAX {
@@ -37,6 +44,25 @@ impl Names {
         }
         self.last = Some((pid.0, name.into()));
         true
+    }
+
+    /// Records names for another context from now on.
+    pub(crate) fn log(&mut self) {
+        self.log = Some(Vec::new());
+    }
+
+    #[inline]
+    pub(crate) fn has_log(&self) -> bool {
+        self.log.as_ref().is_some_and(|log| !log.is_empty())
+    }
+
+    pub(crate) fn take_log(&mut self) -> impl Iterator<Item = (u32, Box<[u8]>)> {
+        self.log.iter_mut().flat_map(|log| log.drain(..))
+    }
+
+    /// Forgets the latest name, so that the next one is recorded.
+    pub(crate) fn forget(&mut self) {
+        self.last = None;
     }
 
     pub(crate) fn get(&self, pid: Pid) -> Option<std::borrow::Cow<'_, str>> {

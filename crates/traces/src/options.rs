@@ -153,6 +153,8 @@ pub struct Options {
     pub seed: u64,
     /// Return an error for everything that [`Oddity::is_fault`](crate::Oddity::is_fault) calls a fault.
     pub strict: bool,
+    /// Threads that parse a large text; 1: none but the caller's. The records are the same.
+    pub threads: usize,
 }
 
 impl Default for Options {
@@ -166,6 +168,7 @@ impl Default for Options {
             block_bytes: None,
             seed: 1,
             strict: false,
+            threads: 1,
         }
     }
 }

@@ -5,6 +5,9 @@ use core::fmt;
 use elevator::{Flags, Op, Priority, SECTOR_BYTES, Sector, Sectors, Span, Time};
 use serde::Serialize;
 
+use crate::blocks::Settle;
+use crate::error::Position;
+
 /// A device of a recording, numbered in order of appearance. [`Recording::devices`](crate::Recording::devices) has its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 pub struct DeviceId(pub u32);
@@ -43,6 +46,15 @@ pub struct Record {
     pub bytes: u64,
     /// The process, if recorded.
     pub process: Option<Pid>,
+}
+
+impl Settle for Record {
+    #[inline]
+    fn settle(&mut self, ids: &[DeviceId], _place: Position) -> bool {
+        let Some(&id) = ids.get(self.device.0 as usize) else { return false };
+        self.device = id;
+        id.0 != u32::MAX
+    }
 }
 
 impl Record {

@@ -16,7 +16,7 @@ use crate::input::{BUFFER_BYTES, Input};
 use crate::interpretation::Interpretation;
 use crate::names::NAMES_MAX;
 use crate::options::{DeviceChoice, Options, TimeUnit};
-use crate::record::{Pid, Record};
+use crate::record::{DeviceId, Pid, Record};
 use crate::skips::{Oddity, Skips};
 use crate::unit::UnitSource;
 
@@ -33,7 +33,7 @@ const LISTED_REQUESTS_MAX: u64 = 50_000_000;
 ///
 /// # Errors
 /// If the format is not detected, or the file does not begin in the specified format.
-pub fn open(name: &str, source: Box<dyn Read>, options: &Options) -> Result<Recording, Error> {
+pub fn open(name: &str, source: Box<dyn Read + Send>, options: &Options) -> Result<Recording, Error> {
     let (source, wrappings) = compression::unwrap(source);
     let mut input = Input::new(source);
     let mut context = Context::new(name, options);
@@ -193,27 +193,36 @@ impl Recording {
         self.context.place
     }
 
+    /// Reads the next record into `record`, which costs less than to return it; false at the end.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next); after an error, at the end.
     // The record is changed where the source has written it: moving a value that was just written field by field stalls on store
     // forwarding.
     #[inline]
-    fn next_record(&mut self) -> Result<Option<Record>, Error> {
+    pub fn read(&mut self, record: &mut Record) -> Result<bool, Error> {
+        if self.over {
+            return Ok(false);
+        }
+        let read = self.read_next(record);
+        self.over = !matches!(read, Ok(true));
+        read
+    }
+
+    fn read_next(&mut self, record: &mut Record) -> Result<bool, Error> {
         loop {
-            let mut next = self.source.next(&mut self.context);
-            match &mut next {
-                Ok(Some(record)) => {
-                    if self.is_chosen(record)? && self.has_sound_extent(record)? && self.set_clock(record)? {
-                        self.count(record);
-                        return next;
-                    }
-                }
-                Ok(None) => return self.finish(),
-                Err(_) => return next,
+            if !self.source.read(record, &mut self.context)? {
+                return self.finish();
+            }
+            if self.is_chosen(record)? && self.has_sound_extent(record)? && self.set_clock(record)? {
+                self.count(record);
+                return Ok(true);
             }
         }
     }
 
     #[inline(never)]
-    fn finish(&mut self) -> Result<Option<Record>, Error> {
+    fn finish(&mut self) -> Result<bool, Error> {
         self.context.fail_if_none_valid()?;
         match &self.context.options.device {
             DeviceChoice::Named(name) if self.requests == 0 && self.context.devices.in_use() > 0 => {
@@ -221,7 +230,7 @@ impl Recording {
                 let advice = format!("it has {}", self.context.devices.list());
                 Err(self.context.error(ErrorKind::Device, problem).advice(advice))
             }
-            _ => Ok(None),
+            _ => Ok(false),
         }
     }
 
@@ -340,11 +349,11 @@ impl Iterator for Recording {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if self.over {
-            return None;
+        let mut record = Record::new(Time::ZERO, DeviceId(0), Op::Read, 0, 0);
+        match self.read(&mut record) {
+            Ok(true) => Some(Ok(record)),
+            Ok(false) => None,
+            Err(error) => Some(Err(error)),
         }
-        let next = self.next_record().transpose();
-        self.over = !matches!(next, Some(Ok(_)));
-        next
     }
 }

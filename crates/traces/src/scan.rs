@@ -83,11 +83,46 @@ impl<'a> Cursor<'a> {
     pub(crate) fn number(&mut self, field: &'static str) -> Result<u64, FieldError> {
         let from = self.at;
         let mut value = 0_u64;
-        let digits = self.digits(|digit| value = value.wrapping_mul(10).wrapping_add(digit));
-        match digits {
+        loop {
+            let (eight, digits) = self.eight();
+            value = value.wrapping_mul(POWERS_OF_TEN[digits]).wrapping_add(eight);
+            if digits < 8 {
+                break;
+            }
+        }
+        match self.at - from {
             1..=19 => Ok(value),
             _ => self.hard_number(from, field),
         }
+    }
+
+    /// Consumes up to eight digits; returns their value and number.
+    #[inline]
+    fn eight(&mut self) -> (u64, usize) {
+        const ONES: u64 = 0x0101_0101_0101_0101;
+        let rest = self.line.get(self.at..).unwrap_or_default();
+        let word = match rest.first_chunk::<8>() {
+            Some(eight) => u64::from_le_bytes(*eight),
+            None => {
+                let mut eight = [0; 8];
+                eight[..rest.len()].copy_from_slice(rest);
+                u64::from_le_bytes(eight)
+            }
+        };
+        // The value of each digit; other bytes become greater than 9, and their highest bit is set in `others`.
+        let values = word ^ (ONES * u64::from(b'0'));
+        let others = (values | values.wrapping_add(ONES * 0x76)) & (ONES * 0x80);
+        let digits = others.trailing_zeros() as usize / 8;
+        self.at += digits;
+        if digits == 0 {
+            return (0, 0);
+        }
+        // The last digit into the highest byte; then pairs, fours, and all eight.
+        let values = values << (u64::BITS as usize - 8 * digits);
+        let pairs = (values.wrapping_mul(10)).wrapping_add(values >> 8) & 0x00ff_00ff_00ff_00ff;
+        let fours = (pairs.wrapping_mul(100)).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
+        let all = (fours.wrapping_mul(10_000)).wrapping_add(fours >> 32) & 0xffff_ffff;
+        (all, digits)
     }
 
     /// Consumes the longest run of digits, passing each to `take`; returns their number.

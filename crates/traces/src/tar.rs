@@ -12,7 +12,7 @@ const BLOCK_BYTES: usize = 512;
 
 /// A reader of the archive's regular files.
 pub(crate) struct TarMembers {
-    source: Box<dyn Read>,
+    source: Box<dyn Read + Send>,
     /// Unread bytes of the present file.
     left: u64,
     /// Padding of its last block.
@@ -24,7 +24,7 @@ pub(crate) struct TarMembers {
 }
 
 impl TarMembers {
-    pub(crate) fn new(source: Box<dyn Read>) -> Self {
+    pub(crate) fn new(source: Box<dyn Read + Send>) -> Self {
         Self { source, left: 0, padding: 0, last_byte: b'\n', binary: false, over: false }
     }
 

@@ -147,7 +147,11 @@ impl<F: FnMut(u64) -> String> Read for Endless<F> {
     }
 }
 
-fn count(name: &str, lines: u64, line: impl FnMut(u64) -> String + 'static) -> (u64, Result<(), String>) {
+fn count(
+    name: &str,
+    lines: u64,
+    line: impl FnMut(u64) -> String + Send + 'static,
+) -> (u64, Result<(), String>) {
     let source = Endless { line, lines, left: Vec::new() };
     let options = Options { device: DeviceChoice::All, ..Options::default() };
     let recording = dwell_traces::open(name, Box::new(source), &options).expect("a format");

@@ -4,9 +4,12 @@ mod common;
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::sync::Arc;
 
-use dwell_traces::write::ParquetWriter;
-use dwell_traces::{DeviceChoice, Format, Options, Recording};
+use dwell_traces::write::{Encoders, ParquetWriter};
+use dwell_traces::{
+    DeviceChoice, DeviceId, Format, Op, Options, Pid, Priority, PriorityClass, Record, Recording, Time,
+};
 
 const ALL: Options = Options {
     format: None,
@@ -17,6 +20,7 @@ const ALL: Options = Options {
     block_bytes: None,
     seed: 1,
     strict: false,
+    threads: 1,
 };
 
 /// The recording as a Parquet file.
@@ -99,6 +103,51 @@ fn one_device_is_read_without_the_others() {
     let mut none = open(DeviceChoice::Named("7".to_owned()));
     assert!(none.next().unwrap().unwrap_err().to_string().contains("there is no request of device '7'"));
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn threads_write_the_same_file() {
+    // Full row groups of three devices, in which few columns have few values, and one has all.
+    let record = |n: u64| {
+        let mut record =
+            Record::new(Time::from_nanos(n * 10), DeviceId(n as u32 % 3), Op::Write, n * n % (1 << 40), 512);
+        record.bytes *= 1 + if n < 300_000 { n % 37 } else { n };
+        record.flags.sync = n % 200_000 == 7;
+        record.completed = (!n.is_multiple_of(5)).then(|| Time::from_nanos(n * 10 + n % 1_000));
+        record.process = (n > 400_000).then_some(Pid(n as u32));
+        record.priority = n.is_multiple_of(2).then_some(Priority { class: PriorityClass::Idle, level: 7 });
+        record
+    };
+    let records: Vec<Record> = (0..600_000).map(record).collect();
+    let name = |record: &Record| record.process.map(|pid| format!("name {}", pid.0 / 20_000));
+    let write = |encoders: Option<Arc<Encoders>>| {
+        let mut bytes = Vec::new();
+        let mut writer = ParquetWriter::new(&mut bytes, "test").unwrap();
+        if let Some(encoders) = encoders {
+            writer = writer.with_encoders(encoders);
+        }
+        writer.meet(["a", "b", "c"]);
+        for record in &records {
+            writer.write(record, name(record).as_deref()).unwrap();
+        }
+        assert_eq!(writer.finish().unwrap().written, 600_000);
+        bytes
+    };
+    let bytes = write(None);
+    assert!(write(Some(Arc::new(Encoders::new(3)))) == bytes, "the file depends on threads");
+    let mut recording = common::open("a.parquet", &bytes, &ALL).unwrap();
+    for expected in &records {
+        let found = recording.next().unwrap().unwrap();
+        let found_name = found.process.and_then(|pid| recording.process_name(pid));
+        // Names are kept for a limited number of processes.
+        let expected_name = name(expected).filter(|_| found_name.is_some());
+        assert_eq!((&found, found_name), (expected, expected_name));
+    }
+    assert!(recording.next().is_none());
+    assert_eq!(
+        recording.devices().iter().map(|device| device.name.as_str()).collect::<Vec<_>>(),
+        ["a", "b", "c"]
+    );
 }
 
 #[test]

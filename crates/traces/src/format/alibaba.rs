@@ -36,6 +36,7 @@ fn looks_like(cells: &[&str]) -> bool {
         if [device, offset, length, stamp].into_iter().all(is_whole) && is_read_or_write(op))
 }
 
+#[derive(Clone)]
 pub(crate) struct Alibaba {
     scale: u64,
 }
@@ -50,6 +51,7 @@ fn reader(mut input: Input, context: &mut Context) -> Lines<Alibaba> {
 impl LineFormat for Alibaba {
     type Item = Record;
 
+    #[inline(always)]
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         let device = cursor.number("device_id")?;

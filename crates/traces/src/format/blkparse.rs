@@ -34,6 +34,7 @@ pub(crate) const SPEC: Spec = Spec {
 /// Bracketed names of a process without a known name: Dwell's, and that of printing a null pointer.
 const UNNAMED: [&[u8]; 2] = [b"?", b"(null)"];
 
+#[derive(Clone)]
 pub(crate) struct Blkparse {
     scale: u64,
     selection: Selection,

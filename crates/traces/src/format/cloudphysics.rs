@@ -44,6 +44,7 @@ fn looks_like(cells: &[&str]) -> bool {
     }
 }
 
+#[derive(Clone)]
 pub(crate) struct CloudPhysics {
     scale: u64,
 }
@@ -59,6 +60,7 @@ fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
 impl LineFormat for CloudPhysics {
     type Item = Record;
 
+    #[inline(always)]
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         cursor.number("version")?;

@@ -39,6 +39,7 @@ fn looks_like(words: &[&str]) -> bool {
             && !(is_whole(at) && matches!(flags, "0" | "1")))
 }
 
+#[derive(Clone)]
 pub(crate) struct DiskSim {
     scale: u64,
     block_bytes: u64,

@@ -37,6 +37,7 @@ fn looks_like(words: &[&str]) -> bool {
         if [block, count, service, gap].into_iter().all(is_decimal))
 }
 
+#[derive(Clone)]
 pub(crate) struct Validate {
     scale: u64,
     block_bytes: u64,
@@ -51,6 +52,7 @@ fn reader(input: Input, context: &mut Context) -> Lines<Validate> {
 
 impl LineFormat for Validate {
     type Item = Record;
+    const IS_STATELESS: bool = false;
 
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);

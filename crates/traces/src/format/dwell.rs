@@ -41,6 +41,7 @@ pub(crate) const VERSION: u32 = 1;
 /// The start of a line about a process.
 pub(crate) const PROCESS: &str = "# process ";
 
+#[derive(Clone)]
 pub(crate) struct Dwell {
     scale: u64,
 }

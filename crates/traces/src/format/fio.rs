@@ -40,6 +40,7 @@ enum Version {
     V3,
 }
 
+#[derive(Clone)]
 pub(crate) struct Fio {
     version: Version,
     scale: u64,
@@ -78,6 +79,7 @@ fn reader(mut input: Input, context: &mut Context) -> Result<Lines<Fio>, Error> 
 
 impl LineFormat for Fio {
     type Item = Record;
+    const IS_STATELESS: bool = false;
 
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         if !self.title_seen {

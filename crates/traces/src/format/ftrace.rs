@@ -44,6 +44,7 @@ pub(crate) const SPEC: Spec = Spec {
     reader: |input, context| Ok(Box::new(reader(input, context))),
 };
 
+#[derive(Clone)]
 pub(crate) struct Ftrace {
     scale: u64,
     selection: Selection,

@@ -34,6 +34,7 @@ fn looks_like(words: &[&str]) -> bool {
         if [at, device, block, count].into_iter().all(is_whole))
 }
 
+#[derive(Clone)]
 pub(crate) struct MqSim {
     scale: u64,
 }

@@ -42,6 +42,7 @@ fn looks_like(cells: &[&str]) -> bool {
 /// FILETIME ticks of the years 1970 to 2100.
 const FILETIMES: std::ops::Range<u64> = 116_444_736_000_000_000..157_766_880_000_000_000;
 
+#[derive(Clone)]
 pub(crate) struct Msr {
     scale: u64,
 }
@@ -57,6 +58,7 @@ fn reader(mut input: Input, context: &mut Context) -> Lines<Msr> {
 impl LineFormat for Msr {
     type Item = Record;
 
+    #[inline(always)]
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);

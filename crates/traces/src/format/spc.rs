@@ -36,6 +36,7 @@ fn looks_like(cells: &[&str]) -> bool {
         if [unit, block, size].into_iter().all(is_whole) && is_read_or_write(op) && is_decimal(stamp))
 }
 
+#[derive(Clone)]
 pub(crate) struct Spc {
     scale: u64,
     block_bytes: u64,
@@ -50,6 +51,7 @@ fn reader(input: Input, context: &mut Context) -> Lines<Spc> {
 impl LineFormat for Spc {
     type Item = Record;
 
+    #[inline(always)]
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         cursor.blanks();

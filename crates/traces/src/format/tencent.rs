@@ -38,6 +38,7 @@ fn looks_like(cells: &[&str]) -> bool {
         if [stamp, offset, size, volume].into_iter().all(is_whole))
 }
 
+#[derive(Clone)]
 pub(crate) struct Tencent {
     scale: u64,
 }
@@ -52,6 +53,7 @@ fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
 impl LineFormat for Tencent {
     type Item = Record;
 
+    #[inline(always)]
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
         let mut cursor = Cursor::new(line);
         let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);

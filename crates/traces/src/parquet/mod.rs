@@ -1,6 +1,9 @@
 //! Parquet files of requests. [`format::parquet`](crate::format::parquet) has the columns.
 
+pub(crate) mod encode;
+mod index;
 mod reader;
+mod rows;
 pub(crate) mod writer;
 
 pub(crate) use reader::source;

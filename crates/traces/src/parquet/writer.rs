@@ -1,70 +1,47 @@
 //! Writes a Parquet file: row groups of one device each, a device's in the order of time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
 
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
-use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::types::{ColumnPath, Type as Node, TypePtr};
+use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type as Node, TypePtr};
 
-use super::{flag_bits, op_number, priority_number};
+use super::encode::{Encoded, Encoders, Layout, encode, failed as thread_failed};
+use super::index::{self, Group};
+use super::rows::Rows;
+use crate::format::parquet::MAGIC;
 use crate::record::Record;
 use crate::write::Written;
 
 /// Rows of a row group.
 const GROUP_ROWS: usize = 1 << 17;
-/// Rows in memory, of all devices together: about 50 bytes each.
+/// Rows in memory, of all devices together: 32 to 44 bytes each.
 const ROWS_MAX: usize = 1 << 20;
 
 /// Writes all fields of records.
 pub struct ParquetWriter<W: Write + Send> {
-    file: SerializedFileWriter<W>,
+    sink: W,
+    /// Bytes written.
+    at: u64,
+    groups: Vec<Group>,
+    layout: Arc<Layout>,
+    encoders: Option<Arc<Encoders>>,
+    /// Groups that threads encode, in the order of the file.
+    encoding: VecDeque<Receiver<Result<Encoded, ParquetError>>>,
     /// By device.
     devices: Vec<Rows>,
-    names: HashMap<String, ByteArray>,
+    /// Names of processes, and their numbers.
+    names: Arc<Vec<ByteArray>>,
+    numbers: HashMap<String, u32>,
+    last_name: Option<(String, u32)>,
     rows: usize,
     written: Written,
-}
-
-/// Rows of a device that are in no group yet.
-#[derive(Default)]
-struct Rows {
-    name: ByteArray,
-    at: Vec<i64>,
-    latency: Optional<i64>,
-    op: Vec<i32>,
-    offset: Vec<i64>,
-    bytes: Vec<i64>,
-    flags: Optional<i32>,
-    priority: Optional<i32>,
-    process: Optional<i64>,
-    process_name: Optional<ByteArray>,
-}
-
-/// A column that may have no values.
-struct Optional<T> {
-    present: Vec<i16>,
-    values: Vec<T>,
-}
-
-impl<T> Default for Optional<T> {
-    fn default() -> Self {
-        Self { present: Vec::new(), values: Vec::new() }
-    }
-}
-
-impl<T> Optional<T> {
-    #[inline]
-    fn push(&mut self, value: Option<T>) {
-        self.present.push(i16::from(value.is_some()));
-        self.values.extend(value);
-    }
 }
 
 /// The columns of [`format::parquet`](crate::format::parquet).
@@ -94,7 +71,9 @@ fn properties(comment: &str) -> WriterPropertiesPtr {
     let metadata = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
-        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .set_column_statistics_enabled(ColumnPath::from("at_ns"), EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
         .set_data_page_size_limit(256 << 10)
         .set_created_by(concat!("dwell ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_key_value_metadata(Some(vec![
@@ -106,6 +85,7 @@ fn properties(comment: &str) -> WriterPropertiesPtr {
         ("at_ns", Encoding::DELTA_BINARY_PACKED),
         ("latency_ns", Encoding::DELTA_BINARY_PACKED),
         ("offset", Encoding::DELTA_BINARY_PACKED),
+        ("bytes", Encoding::DELTA_BINARY_PACKED),
     ] {
         let path = ColumnPath::from(name);
         properties =
@@ -129,55 +109,61 @@ impl<W: Write + Send> ParquetWriter<W> {
     ///
     /// # Errors
     /// If the sink fails.
-    pub fn new(sink: W, comment: &str) -> io::Result<Self> {
-        let file = schema().and_then(|schema| SerializedFileWriter::new(sink, schema, properties(comment)));
-        let (devices, names, written) = (Vec::new(), HashMap::new(), Written::default());
-        Ok(Self { file: file.map_err(failed)?, devices, names, rows: 0, written })
+    pub fn new(mut sink: W, comment: &str) -> io::Result<Self> {
+        let properties = properties(comment);
+        let schema = schema().map_err(failed)?;
+        let layout = Layout { schema: Arc::new(SchemaDescriptor::new(schema)), properties };
+        sink.write_all(MAGIC)?;
+        Ok(Self {
+            sink,
+            at: MAGIC.len() as u64,
+            groups: Vec::new(),
+            layout: Arc::new(layout),
+            encoders: None,
+            encoding: VecDeque::new(),
+            devices: Vec::new(),
+            names: Arc::default(),
+            numbers: HashMap::new(),
+            last_name: None,
+            rows: 0,
+            written: Written::default(),
+        })
+    }
+
+    /// Encodes row groups on other threads. The file is the same.
+    #[must_use]
+    pub fn with_encoders(mut self, encoders: Arc<Encoders>) -> Self {
+        self.encoders = Some(encoders);
+        self
     }
 
     /// Adds the names of new devices; `devices` are all devices of the recording.
     pub fn meet<N: AsRef<str>>(&mut self, devices: impl IntoIterator<Item = N>) {
         let new = devices.into_iter().skip(self.devices.len());
-        let rows =
-            |name: N| Rows { name: ByteArray::from(name.as_ref().as_bytes().to_vec()), ..Rows::default() };
-        self.devices.extend(new.map(rows));
+        for name in new {
+            self.devices.push(Rows::new(name.as_ref().as_bytes(), self.devices.len()));
+        }
     }
 
     /// Writes a record; `process_name` is the name of its process, if known.
     ///
     /// # Errors
     /// If the sink fails.
+    #[inline]
     pub fn write(&mut self, record: &Record, process_name: Option<&str>) -> io::Result<()> {
-        let number = |value: u64| i64::try_from(value).ok();
         let device = record.device.0 as usize;
-        let fields = (number(record.at.as_nanos()), number(record.offset), number(record.bytes));
-        let (Some(at), Some(offset), Some(bytes)) = fields else {
+        while self.devices.len() <= device {
+            let number = self.devices.len();
+            self.devices.push(Rows::new(number.to_string().as_bytes(), number));
+        }
+        let name = process_name.map(|name| self.name(name));
+        let rows = &mut self.devices[device];
+        let is_written = rows.push(record, name);
+        if !is_written {
             self.written.left_out += 1;
             return Ok(());
-        };
-        while self.devices.len() <= device {
-            let name = ByteArray::from(self.devices.len().to_string().into_bytes());
-            self.devices.push(Rows { name, ..Rows::default() });
         }
-        let name = process_name.map(|name| match self.names.get(name) {
-            Some(known) => known.clone(),
-            None => {
-                let bytes = ByteArray::from(name.as_bytes().to_vec());
-                self.names.insert(name.to_owned(), bytes.clone());
-                bytes
-            }
-        });
-        let rows = &mut self.devices[device];
-        rows.at.push(at);
-        rows.latency.push(record.latency().and_then(|latency| number(latency.as_nanos())));
-        rows.op.push(op_number(record.op));
-        rows.offset.push(offset);
-        rows.bytes.push(bytes);
-        rows.flags.push(Some(flag_bits(record.flags)).filter(|bits| *bits != 0));
-        rows.priority.push(record.priority.map(priority_number));
-        rows.process.push(record.process.map(|pid| pid.0.into()));
-        rows.process_name.push(name);
-        let is_full = rows.at.len() >= GROUP_ROWS;
+        let is_full = rows.rows.len() >= GROUP_ROWS;
         self.rows += 1;
         self.written.written += 1;
         if is_full {
@@ -186,6 +172,26 @@ impl<W: Write + Send> ParquetWriter<W> {
             self.flush_largest()?;
         }
         Ok(())
+    }
+
+    /// The number of a process's name.
+    fn name(&mut self, name: &str) -> u32 {
+        if let Some((last, number)) = &self.last_name
+            && last == name
+        {
+            return *number;
+        }
+        let number = match self.numbers.get(name) {
+            Some(number) => *number,
+            None => {
+                let number = self.names.len() as u32;
+                Arc::make_mut(&mut self.names).push(ByteArray::from(name.as_bytes().to_vec()));
+                self.numbers.insert(name.to_owned(), number);
+                number
+            }
+        };
+        self.last_name = Some((name.to_owned(), number));
+        number
     }
 
     /// Rows that are in no group yet.
@@ -205,7 +211,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Writes the largest devices until half of the memory is free.
     fn flush_largest(&mut self) -> io::Result<()> {
         let mut order: Vec<usize> = (0..self.devices.len()).collect();
-        order.sort_by_key(|&device| std::cmp::Reverse(self.devices[device].at.len()));
+        order.sort_by_key(|&device| std::cmp::Reverse(self.devices[device].rows.len()));
         for device in order {
             if self.rows <= ROWS_MAX / 2 {
                 break;
@@ -218,13 +224,47 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Writes the rows of a device as a row group.
     fn flush(&mut self, device: usize) -> io::Result<()> {
         let rows = &mut self.devices[device];
-        let count = rows.at.len();
-        if count > 0 {
-            group(&mut self.file, rows).map_err(failed)?;
-            self.rows -= count;
-            // A new buffer: those of many devices would together exceed the limit of memory.
-            let name = self.devices[device].name.clone();
-            self.devices[device] = Rows { name, ..Rows::default() };
+        let count = rows.rows.len();
+        if count == 0 {
+            return Ok(());
+        }
+        self.rows -= count;
+        // Small groups are of many devices, whose buffers would together exceed the limit of memory.
+        let encoders = self.encoders.as_ref().filter(|_| count >= GROUP_ROWS);
+        let mut next = encoders.map(|encoders| encoders.spare()).unwrap_or_default();
+        (next.name, next.device) = (rows.name.clone(), rows.device);
+        let rows = std::mem::replace(rows, next);
+        match &self.encoders {
+            Some(encoders) => {
+                self.encoding.push_back(encoders.encode(rows, &self.names, &self.layout).map_err(failed)?);
+                self.append(false)
+            }
+            None => self.append_group(encode(rows, &self.names, &self.layout)),
+        }
+    }
+
+    /// Appends groups that are encoded, or all.
+    fn append(&mut self, all: bool) -> io::Result<()> {
+        while let Some(first) = self.encoding.front() {
+            let encoded = match first.try_recv() {
+                Err(TryRecvError::Empty) if !all => return Ok(()),
+                Err(TryRecvError::Empty) => first.recv().unwrap_or_else(|_| Err(thread_failed())),
+                Ok(encoded) => encoded,
+                Err(TryRecvError::Disconnected) => Err(thread_failed()),
+            };
+            self.encoding.pop_front();
+            self.append_group(encoded)?;
+        }
+        Ok(())
+    }
+
+    fn append_group(&mut self, encoded: Result<Encoded, ParquetError>) -> io::Result<()> {
+        let Encoded { bytes, group, spare } = encoded.map_err(failed)?;
+        self.sink.write_all(&bytes)?;
+        self.groups.push(Group { from: self.at, ..group });
+        self.at += bytes.len() as u64;
+        if let Some(encoders) = self.encoders.as_ref().filter(|_| spare.rows.capacity() >= GROUP_ROWS) {
+            encoders.keep(spare);
         }
         Ok(())
     }
@@ -235,51 +275,10 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// If the sink fails.
     pub fn finish(mut self) -> io::Result<Written> {
         self.flush_all()?;
-        self.file.close().map_err(failed)?;
+        self.append(true)?;
+        let devices: Vec<ByteArray> = self.devices.drain(..).map(|rows| rows.name).collect();
+        index::write(&mut self.sink, &self.layout, &self.groups, &devices).map_err(failed)?;
+        self.sink.flush()?;
         Ok(self.written)
     }
-}
-
-fn group<W: Write + Send>(file: &mut SerializedFileWriter<W>, rows: &Rows) -> Result<(), ParquetError> {
-    let mut group = file.next_row_group()?;
-    let mut index = 0;
-    while let Some(mut column) = group.next_column()? {
-        match (column.untyped(), index) {
-            (ColumnWriter::ByteArrayColumnWriter(column), 0) => {
-                column.write_batch(&vec![rows.name.clone(); rows.at.len()], None, None)?;
-            }
-            (ColumnWriter::Int64ColumnWriter(column), 1) => {
-                column.write_batch(&rows.at, None, None)?;
-            }
-            (ColumnWriter::Int64ColumnWriter(column), 2) => {
-                column.write_batch(&rows.latency.values, Some(&rows.latency.present), None)?;
-            }
-            (ColumnWriter::Int32ColumnWriter(column), 3) => {
-                column.write_batch(&rows.op, None, None)?;
-            }
-            (ColumnWriter::Int64ColumnWriter(column), 4) => {
-                column.write_batch(&rows.offset, None, None)?;
-            }
-            (ColumnWriter::Int64ColumnWriter(column), 5) => {
-                column.write_batch(&rows.bytes, None, None)?;
-            }
-            (ColumnWriter::Int32ColumnWriter(column), 6) => {
-                column.write_batch(&rows.flags.values, Some(&rows.flags.present), None)?;
-            }
-            (ColumnWriter::Int32ColumnWriter(column), 7) => {
-                column.write_batch(&rows.priority.values, Some(&rows.priority.present), None)?;
-            }
-            (ColumnWriter::Int64ColumnWriter(column), 8) => {
-                column.write_batch(&rows.process.values, Some(&rows.process.present), None)?;
-            }
-            (ColumnWriter::ByteArrayColumnWriter(column), _) => {
-                column.write_batch(&rows.process_name.values, Some(&rows.process_name.present), None)?;
-            }
-            _ => {}
-        }
-        column.close()?;
-        index += 1;
-    }
-    group.close()?;
-    Ok(())
 }

@@ -15,7 +15,7 @@ pub use dwell::DwellWriter;
 pub use fio::FioWriter;
 
 #[cfg(feature = "parquet")]
-pub use crate::parquet::writer::ParquetWriter;
+pub use crate::parquet::{encode::Encoders, writer::ParquetWriter};
 
 use serde::Serialize;
 

@@ -1,0 +1,187 @@
+//! A text that several threads parse yields the records, counts and errors of one thread.
+
+mod common;
+
+use std::fmt::Write;
+
+use dwell_traces::{DeviceChoice, Options};
+
+const LINES: u64 = 30_000;
+
+/// A line of each format, with new devices and new names of processes throughout.
+fn line(format: &str, n: u64) -> String {
+    let (device, sector) = (n * n / 7 % (1 + n / 40), n * 2_654_435_761 % 100_000);
+    let op = n % 3 % 2;
+    let rw = ["R", "W"][op as usize];
+    match format {
+        "alibaba.csv" => format!("{device},{rw},{},4096,{}", sector * 512, 1_577_808_144_360_767 + n * 100),
+        "tencent.csv" => format!("{},{sector},8,{op},{device}", 1_538_323_200 + n / 500),
+        "msr.csv" => {
+            let stamp = 128_166_372_003_061_629 + n * 1_000;
+            format!("{stamp},src{device},2,{},{},24576,41286", ["Read", "Write"][op as usize], sector * 512)
+        }
+        "cloudphysics.csv" => format!("1,{},{},4096,{sector}", n * 10, ["28", "2a", "12"][n as usize % 3]),
+        "a.spc" => format!("{device},{sector},4096,{rw},{}.{:06}", n / 100, n % 100 * 10_000),
+        "a.ascii" => format!("{}.{:06} {device} {sector} 8 {op}", n * 16, n),
+        "a.mqsim" => format!("{} {device} {sector} 8 {op}", n * 1_000_000),
+        "a.ftrace" => {
+            let (time, pid) = (format!("{}.{:06}", n / 10_000, n % 10_000 * 100), n / 100 % 70);
+            let event = ["block_rq_issue", "block_rq_complete", "sched_switch"][n as usize % 3];
+            let bytes = if n.is_multiple_of(3) { "4096 " } else { "" };
+            let name = n / 3_000;
+            format!(
+                "  c{name}-{pid} [001] .....  {time}: {event}: 7,{} {rw} {bytes}() {sector} + 8 [c{name}]",
+                device % 50
+            )
+        }
+        "a.blkparse" => {
+            let time = format!("{}.{:09}", n / 10_000, n % 10_000 * 100_000);
+            let (letter, pid, name) = (["Q", "C", "G"][n as usize % 3], 1 + n / 100 % 70, n / 3_000);
+            format!("  8,{} 0 {n} {time} {pid} {letter} {rw} {sector} + 8 [c{name}]", device % 50)
+        }
+        "a.trace" if n == 0 => "# dwell recording 1".to_owned(),
+        "a.trace" if n % 50 == 7 => format!("# process {} name {n}", n % 90),
+        "a.trace" => {
+            let response = if n.is_multiple_of(4) { "-".to_owned() } else { (n % 1000).to_string() };
+            format!(
+                "{} {response} d{device} {rw} {} 4096 be4 {} c{}",
+                n * 1_000,
+                sector * 512,
+                1 + n % 90,
+                n / 999
+            )
+        }
+        _ => panic!("{format}"),
+    }
+}
+
+const FORMATS: [&str; 10] = [
+    "alibaba.csv",
+    "tencent.csv",
+    "msr.csv",
+    "cloudphysics.csv",
+    "a.spc",
+    "a.ascii",
+    "a.mqsim",
+    "a.ftrace",
+    "a.blkparse",
+    "a.trace",
+];
+
+/// A text with some lines that are not as they should be.
+fn text(format: &str, end: &str) -> String {
+    let mut text = String::new();
+    for n in 0..LINES {
+        match n * 48_271 % 2_011 {
+            0 if n > 1_000 => text += "neither 1 nor 2\n",
+            1 => text += "\n",
+            2 if n > 1_000 => text += &line(format, n).replace("4096", "4x96"),
+            3 => text += &line(format, n).replace("4096", "0"),
+            4 if n > 5_000 => text += &line(format, n - 2_000),
+            5 => text += &line(format, n).replace(' ', "  "),
+            _ => {}
+        }
+        text += &line(format, n);
+        text += if n % 9 == 0 { "\r\n" } else { "\n" };
+    }
+    text + end
+}
+
+/// What a reader finds, as text.
+fn found(name: &str, text: &[u8], options: &Options) -> String {
+    let mut recording = match common::open(name, text, options) {
+        Ok(recording) => recording,
+        Err(error) => return error.to_string(),
+    };
+    let mut out = String::new();
+    while let Some(record) = recording.next() {
+        match record {
+            Ok(record) => {
+                let line = common::line(&record, &recording);
+                writeln!(out, "{line} {} {}", recording.place(), recording.devices().len()).unwrap();
+            }
+            Err(error) => writeln!(out, "{error}").unwrap(),
+        }
+    }
+    writeln!(out, "{}\n{}", recording.interpretation(), recording.skips()).unwrap();
+    for device in recording.devices() {
+        writeln!(out, "{} {}", device.name, device.requests).unwrap();
+    }
+    out
+}
+
+/// Compares the first line that differs, because the whole has megabytes.
+fn assert_same(name: &str, text: &[u8], options: &Options) -> String {
+    let one = found(name, text, &Options { threads: 1, ..options.clone() });
+    for threads in [2, 5] {
+        let several = found(name, text, &Options { threads, ..options.clone() });
+        if one != several {
+            let (number, lines) = one
+                .lines()
+                .zip(several.lines())
+                .enumerate()
+                .find(|(_, (a, b))| a != b)
+                .expect("one is longer");
+            panic!("{name}, {threads} threads, line {number}:\n{}\n{}", lines.0, lines.1);
+        }
+    }
+    one
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let all = Options { device: DeviceChoice::All, ..Options::default() };
+    for format in FORMATS {
+        let text = text(format, "");
+        assert!(text.len() > 600_000, "{format}: several blocks");
+        let whole = assert_same(format, text.as_bytes(), &all);
+        assert!(whole.lines().count() > LINES as usize / 4, "{format}: {}", whole.lines().last().unwrap());
+        assert_same(format, text.as_bytes(), &Options { strict: true, ..all.clone() });
+        assert_same(format, text.as_bytes(), &Options::default());
+        let named = Options { device: DeviceChoice::Named("3".to_owned()), ..all.clone() };
+        assert_same(format, text.as_bytes(), &named);
+    }
+}
+
+#[test]
+fn ends_are_handled_as_by_one_thread() {
+    let all = Options { device: DeviceChoice::All, ..Options::default() };
+    let long = "x".repeat(300_000);
+    let hopeless = "what is this?\n".repeat(200);
+    let summary = "CPU0 (8,0):\n Reads Queued: 1\n".repeat(20_000);
+    for (format, end) in [
+        ("alibaba.csv", "1,R,100"),
+        ("alibaba.csv", &long),
+        ("alibaba.csv", &hopeless),
+        ("a.blkparse", &summary),
+        ("a.trace", "# a comment without an end"),
+    ] {
+        let text = text(format, end);
+        let whole = assert_same(format, text.as_bytes(), &all);
+        assert!(end.len() < 200_000 || format == "a.blkparse" || whole.contains("longer than 256 KiB"));
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, text.as_bytes()).unwrap();
+        let packed = encoder.finish().unwrap();
+        assert_same(format, &packed, &all);
+        assert_same(format, &packed[..packed.len() / 2], &all);
+        assert_same(format, &[&packed[..], b"behind"].concat(), &all);
+    }
+}
+
+#[test]
+fn devices_beyond_the_limit_are_the_same_error() {
+    let all = Options { device: DeviceChoice::All, ..Options::default() };
+    let text: String = (0..70_000).map(|n| format!("{n}.5 {n} 100 8 1\n")).collect();
+    let whole = assert_same("devices.ascii", text.as_bytes(), &all);
+    assert!(whole.contains("line 65537, device: expected one of at most 65536 devices"));
+}
+
+#[test]
+fn a_recording_is_dropped_before_its_end() {
+    let options = Options { device: DeviceChoice::All, threads: 3, ..Options::default() };
+    let text = text("alibaba.csv", "");
+    for records in [0, 1, 10_000] {
+        let recording = common::open("alibaba.csv", text.as_bytes(), &options).unwrap();
+        assert_eq!(recording.take(records).filter(Result::is_ok).count(), records);
+    }
+}
