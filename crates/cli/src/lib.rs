@@ -36,7 +36,7 @@ use schedulers::Listing;
 use schedulers::registry::Catalogue;
 
 pub use error::Error;
-pub use input::scheduler_arg::scheduler_page;
+pub use evaluation::scheduler_page::scheduler_page;
 
 /// Runs the program with the process's arguments.
 #[must_use]

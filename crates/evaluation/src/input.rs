@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 
 use elevator::text::{counted, did_you_mean};
 use elevator::{Op, SECTOR_BYTES, Sector};
@@ -16,6 +17,7 @@ use workloads::{Settings, Workload};
 
 use crate::error::Error;
 use crate::interrupt;
+use crate::spool::StepFile;
 use crate::text_file;
 
 /// Denotes standard input in place of a recording's file name.
@@ -302,7 +304,7 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
 type NextRecord<'a> = &'a mut dyn FnMut(&mut Recording) -> Result<Option<Record>, Error>;
 
 fn at_times(path: &str, recording: &mut Recording, next: NextRecord<'_>) -> Result<Replay, Error> {
-    let mut open = Open::default();
+    let mut open = Open::spilling_to(Arc::new(StepFile::default()));
     while let Some(record) = next(recording)? {
         open.push(&record);
     }
@@ -315,7 +317,8 @@ fn in_loops(
     recording: &mut Recording,
     next: NextRecord<'_>,
 ) -> Result<(Replay, Vec<String>), Error> {
-    let (mut closed, mut open) = (Closed::default(), Open::default());
+    let mut closed = Closed::spilling_to(Arc::new(StepFile::default()));
+    let mut open = Open::spilling_to(Arc::new(StepFile::default()));
     let mut completions = false;
     while let Some(record) = next(recording)? {
         if record.completed.is_some() && !completions {

@@ -35,6 +35,7 @@ pub mod regret;
 pub mod report;
 pub mod run_setup;
 pub mod runs;
+pub mod scheduler_page;
 pub mod search_space;
 pub mod spool;
 pub mod sweep;

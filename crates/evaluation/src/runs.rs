@@ -50,7 +50,8 @@ pub struct Run {
     /// What the device did.
     #[serde(flatten)]
     pub measured: Measured,
-    /// Jain's index over the slowdown of each process; `None` on a machine with a kernel, where the undisturbed speed is unknown.
+    /// Jain's index over the slowdown of each process; `None` if the undisturbed speed is unknown: on a
+    /// machine with a kernel, on a drive without ideal times, and for more than four million requests.
     pub fairness: Option<f64>,
     /// The run was stopped early, so rates are valid and totals are not.
     pub cut: bool,
@@ -153,8 +154,7 @@ pub fn one(plan: &Plan<'_>, spec: &Spec, others: &mut Listeners<'_>) -> Result<R
             .map(|machine| measured(plan, spec, machine))
     });
     let Run { limit, measured, .. } = run.as_ref().map_err(ToString::to_string)?;
-    let alone = limit.as_ref().map(|limit| limit.processes_ns.as_slice()).unwrap_or_default();
-    let fairness = Some(fairness(measured, alone));
+    let fairness = limit.as_ref().map(|limit| fairness(measured, &limit.processes_ns));
     let (timeline, explanation) = (written.timeline.take(), written.explanation.take());
     run.map(|run| Run { fairness, timeline, explanation, ..run }).map_err(|error| error.to_string())
 }
@@ -172,7 +172,7 @@ fn measured(plan: &Plan<'_>, spec: &Spec, mut machine: Machine) -> Run {
         cut: machine.is_cut(),
         outcome: None,
         work_bytes: None,
-        failure: ended.err().map(|failure| failure.to_string()),
+        failure: ended.err().map(|failure| failure.to_string()).or_else(|| plan.workload.failure()),
         has_head: plan.device.rotational(),
         distributions: machine.distributions(),
         names: if plan.picture > 0 { machine.names() } else { BTreeMap::new() },

@@ -1,9 +1,14 @@
-//! Temporary storage for the log of a run. Runs are parallel; their logs are printed one after the other.
+//! Temporary files: the log of a run, because runs are parallel and their logs are printed one after the other; and the steps of a recording
+//! that is larger than memory.
 
 use std::fs::{File, OpenOptions, remove_file};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use workloads::replay::Spill;
 
 /// Bytes kept in memory. The log of a million requests has a gigabyte.
 const KEPT: usize = 1 << 20;
@@ -64,6 +69,53 @@ impl Write for Spool {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// The steps of a recording: an unlinked file in the temporary directory, created when it is first needed.
+#[derive(Debug, Default)]
+pub struct StepFile {
+    /// With its length.
+    file: Mutex<Option<(Arc<File>, u64)>>,
+    failure: Mutex<Option<String>>,
+}
+
+impl StepFile {
+    fn file(&self) -> MutexGuard<'_, Option<(Arc<File>, u64)>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_at(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
+        let file = self.file().as_ref().map(|(file, _)| Arc::clone(file));
+        file.ok_or(io::ErrorKind::NotFound)?.read_exact_at(into, from)
+    }
+}
+
+impl Spill for StepFile {
+    fn append(&self, bytes: &[u8]) -> io::Result<u64> {
+        let mut file = self.file();
+        let (file, length) = match &mut *file {
+            Some(file) => file,
+            none => none.insert((Arc::new(unnamed(&std::env::temp_dir())?), 0)),
+        };
+        file.write_all_at(bytes, *length)?;
+        *length += bytes.len() as u64;
+        Ok(*length - bytes.len() as u64)
+    }
+
+    fn read(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
+        let read = self.read_at(from, into);
+        if let Err(error) = &read {
+            let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+            failure.get_or_insert_with(|| {
+                format!("the recording's file in {} cannot be read: {error}", std::env::temp_dir().display())
+            });
+        }
+        read
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -21,7 +21,13 @@ use crate::program::Io;
 #[derive(Clone, Debug, Default)]
 pub struct LimitRecorder {
     processes: Vec<Requests>,
+    requests: usize,
+    /// There were more requests than [`REQUESTS_MAX`]; nothing is recorded.
+    is_full: bool,
 }
+
+/// Requests of a run whose limit is computed: about 200 MB. A longer recording is replayed in constant memory, without its limit.
+const REQUESTS_MAX: usize = 4 << 20;
 
 /// The requests of one process.
 #[derive(Clone, Debug, Default)]
@@ -60,6 +66,11 @@ impl LimitRecorder {
     }
 
     pub(crate) fn asked(&mut self, process: usize, io: &Io, others_unfinished: bool) {
+        self.requests += 1;
+        if self.requests > REQUESTS_MAX {
+            (self.is_full, self.processes) = (true, Vec::new());
+            return;
+        }
         let asked = self.of(process);
         asked.overlapped |= others_unfinished;
         asked.ios.push(*io);
@@ -105,7 +116,12 @@ impl LimitRecorder {
             }
             batches.for_each(|end| *end = asked.ios.len());
         }
-        Self { processes }
+        Self { processes, ..*self }
+    }
+
+    /// Whether the limit is known.
+    pub(crate) fn is_known(&self) -> bool {
+        !self.is_full
     }
 
     /// The limit on a device with known ideal times. If the device can read and write at the same time, it does, except for a

@@ -6,6 +6,7 @@ use std::path::Path;
 use elevator::text::{counted, did_you_mean};
 use evaluation::device::Device;
 use evaluation::input::{self, is_job_file};
+use evaluation::scheduler_page::scheduler_page;
 use evaluation::sweep::{self, Sweep};
 use evaluation::{Error, text_file};
 use schedulers::Spec;
@@ -126,6 +127,11 @@ impl Study {
             return Err(self.wrong(self.page.schedulers.span().start, key, "there is none"));
         }
         let parse = |name: &Spanned<String>| {
+            if name.get_ref().ends_with(".toml") {
+                let path = self.folder.join(name.get_ref()).display().to_string();
+                let page = text_file::read(&path, "scheduler file")?;
+                return scheduler_page(catalogue, &path, &page);
+            }
             let spec = Spec::parse_in(catalogue, name.get_ref());
             spec.map_err(|error| self.wrong(name.span().start, key, &error.to_string()))
         };

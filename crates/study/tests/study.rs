@@ -49,6 +49,23 @@ fn study(folder: &Folder, text: &str) -> Result<Vec<Run>, String> {
     study.runs(Catalogue::default()).map_err(|error| error.to_string())
 }
 
+#[test]
+fn a_scheduler_may_be_a_file() {
+    let folder = Folder::new();
+    fs::write(folder.0.join("slow.toml"), "scheduler = \"deadline\"\nfifo_batch = 3\n").unwrap();
+    let text = "workloads = [\"a.ascii\"]\nschedulers = [\"slow.toml\", \"noop\"]\n";
+    let runs = study(&folder, text).unwrap();
+    let names: Vec<&str> = runs.iter().map(|run| run.scheduler.as_str()).collect();
+    assert_eq!(names, ["deadline-2.6.32{fifo_batch=3}", "noop"]);
+    let swept = format!("{text}[tunables.\"slow.toml\"]\nfifo_batch = [1, 2]\n");
+    assert_eq!(study(&folder, &swept).unwrap().len(), 3);
+    fs::write(folder.0.join("slow.toml"), "scheduler = \"deadline\"\nfifo_bach = 3\n").unwrap();
+    let error = study(&folder, text).unwrap_err();
+    assert!(error.contains("slow.toml:2: 'deadline-2.6.32' has no tunable 'fifo_bach'"), "{error}");
+    let error = study(&folder, &text.replace("slow.toml", "missing.toml")).unwrap_err();
+    assert!(error.contains("missing.toml"), "{error}");
+}
+
 /// Names and contents of all files of results.
 fn files(of: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();

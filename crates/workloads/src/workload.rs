@@ -18,6 +18,11 @@ pub trait Workload: Send + Sync {
     /// New processes, in the order of their start.
     fn processes(&self) -> Processes;
 
+    /// Why processes ended early, if they did.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+
     /// Starts the processes on a machine.
     fn start(&self, machine: &mut Machine) {
         for (who, program) in self.processes() {

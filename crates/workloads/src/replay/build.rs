@@ -10,7 +10,7 @@ use machine::Submitter;
 use traces::{Pid, Record};
 
 use super::steps::Steps;
-use super::{After, Chain, Kind, Replay, Step};
+use super::{After, Chain, Kind, Replay, Spill, Step};
 
 /// Names of the recorded processes.
 type Names<'a> = &'a dyn Fn(Pid) -> Option<String>;
@@ -23,6 +23,7 @@ pub struct Closed {
     waiting: Vec<Waiting>,
     writeback: Vec<Steps>,
     end: Sector,
+    memory: Memory,
 }
 
 /// Collects records into chains of recorded times.
@@ -32,6 +33,50 @@ pub struct Open {
     /// By process, in the order of `order`.
     chains: Vec<Steps>,
     end: Sector,
+    memory: Memory,
+}
+
+/// Steps in memory, and the file for more.
+#[derive(Default)]
+struct Memory {
+    /// At most.
+    steps_max: usize,
+    steps: usize,
+    spill: Option<Arc<dyn Spill>>,
+    /// The file takes no more.
+    failed: bool,
+}
+
+/// Steps in memory: 24 MiB.
+const STEPS_MAX: usize = 2 << 20;
+
+impl Memory {
+    fn new(spill: Option<Arc<dyn Spill>>) -> Self {
+        Self { steps_max: STEPS_MAX, spill, ..Self::default() }
+    }
+
+    /// Counts a step; whether there are too many.
+    #[inline]
+    fn is_full(&mut self) -> bool {
+        self.steps += 1;
+        self.steps >= self.steps_max && self.spill.is_some() && !self.failed
+    }
+
+    /// Moves the longest chains to the file, until half of the memory is free.
+    fn free<'a>(&mut self, chains: impl Iterator<Item = &'a mut Steps>) {
+        let mut chains: Vec<&mut Steps> = chains.collect();
+        chains.sort_by_key(|steps| Reverse(steps.in_memory()));
+        for steps in chains {
+            let (Some(spill), true) = (&self.spill, self.steps > self.steps_max / 2) else { return };
+            let moved = steps.in_memory();
+            // What a full disk does not take stays in memory.
+            if steps.spill(&**spill).is_err() {
+                self.failed = true;
+                return;
+            }
+            self.steps -= moved;
+        }
+    }
 }
 
 /// Processes in the order of their first record, with priorities.
@@ -128,6 +173,12 @@ impl Step {
 }
 
 impl Closed {
+    /// Chains whose steps go to `spill` if they are too many for memory.
+    #[must_use]
+    pub fn spilling_to(spill: Arc<dyn Spill>) -> Self {
+        Self { memory: Memory::new(Some(spill)), ..Self::default() }
+    }
+
     /// Adds a record, in the order of issue.
     pub fn push(&mut self, record: &Record) {
         let (number, new) = self.order.number(record);
@@ -146,6 +197,10 @@ impl Closed {
         let step = Step::of(record, after);
         self.end = self.end.max(step.end());
         steps.push(step);
+        if self.memory.is_full() {
+            let waiting = self.waiting.iter_mut().map(|waiting| &mut waiting.steps);
+            self.memory.free(waiting.chain(&mut self.writeback));
+        }
     }
 
     /// Builds the workload.
@@ -159,11 +214,17 @@ impl Closed {
                 }
             }
         }
-        Replay { name: name.to_owned(), chains, end: self.end, open: false }
+        Replay { name: name.to_owned(), chains, end: self.end, open: false, spill: self.memory.spill }
     }
 }
 
 impl Open {
+    /// Chains whose steps go to `spill` if they are too many for memory.
+    #[must_use]
+    pub fn spilling_to(spill: Arc<dyn Spill>) -> Self {
+        Self { memory: Memory::new(Some(spill)), ..Self::default() }
+    }
+
     /// Adds a record, in the order of issue.
     pub fn push(&mut self, record: &Record) {
         let (number, new) = self.order.number(record);
@@ -173,6 +234,9 @@ impl Open {
         let step = Step::of(record, After::At(self.order.at(record)));
         self.end = self.end.max(step.end());
         self.chains[number].push(step);
+        if self.memory.is_full() {
+            self.memory.free(self.chains.iter_mut());
+        }
     }
 
     /// Builds the workload.
@@ -180,7 +244,7 @@ impl Open {
     pub fn finish(self, name: &str, names: Names<'_>) -> Replay {
         let whos = self.order.whos(names).zip(self.chains);
         let chains = whos.map(|(who, steps)| Chain { who, steps: Arc::new(steps) }).collect();
-        Replay { name: name.to_owned(), chains, end: self.end, open: true }
+        Replay { name: name.to_owned(), chains, end: self.end, open: true, spill: self.memory.spill }
     }
 }
 
@@ -189,6 +253,8 @@ mod tests {
     use elevator::Flags;
     use traces::DeviceId;
 
+    use super::super::steps::Reader;
+    use super::super::steps::in_memory::InMemory;
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -206,7 +272,12 @@ mod tests {
             closed.push(record);
         }
         let replay = closed.finish("test", &|_| None);
-        replay.chains.iter().map(|chain| chain.steps.iter().map(|step| step.after).collect()).collect()
+        replay.chains.iter().map(afters).collect()
+    }
+
+    fn afters(chain: &Chain) -> Vec<After> {
+        let mut steps = Reader::new(Arc::clone(&chain.steps), None);
+        std::iter::from_fn(|| steps.next()).map(|step| step.after).collect()
     }
 
     #[test]
@@ -249,7 +320,7 @@ mod tests {
         let mut open = Open::default();
         records.iter().for_each(|record| open.push(record));
         let chains = open.finish("test", &|_| None).chains;
-        assert_eq!(chains[1].steps.iter().next().map(|step| step.after), Some(After::At(9 * MS)));
+        assert_eq!(afters(&chains[1]), [After::At(9 * MS)]);
     }
 
     #[test]
@@ -259,6 +330,45 @@ mod tests {
         open.push(&read(2, 3, 8));
         let replay = open.finish("test", &|_| Some("cat".to_owned()));
         assert_eq!(replay.chains[0].who.name, "cat-7");
-        assert_eq!(replay.chains[0].steps.iter().nth(1).map(|step| step.after), Some(After::At(2 * MS)));
+        assert_eq!(afters(&replay.chains[0])[1], After::At(2 * MS));
+    }
+
+    #[test]
+    fn a_spilled_recording_is_the_same() {
+        let record = |n: u64| {
+            let mut record = read(n, n + 1 + n % 7, n * 8);
+            record.process = (!n.is_multiple_of(5)).then_some(Pid((n * n % 13) as u32));
+            record.op = if n.is_multiple_of(3) { Op::Write } else { Op::Read };
+            record
+        };
+        let records: Vec<Record> = (0..5_000).map(record).collect();
+        let spill = || -> Option<Arc<dyn Spill>> { Some(Arc::new(InMemory::default())) };
+        let chains = |replay: &Replay| -> Vec<Vec<Step>> {
+            let read = |chain: &Chain| {
+                let mut steps = Reader::new(Arc::clone(&chain.steps), replay.spill.clone());
+                std::iter::from_fn(|| steps.next()).collect()
+            };
+            replay.chains.iter().map(read).collect()
+        };
+        let few = || Memory { steps_max: 200, spill: spill(), ..Memory::default() };
+        let (mut closed, mut open) = (Closed::default(), Open::default());
+        let mut spilled =
+            (Closed { memory: few(), ..Closed::default() }, Open { memory: few(), ..Open::default() });
+        for record in &records {
+            closed.push(record);
+            open.push(record);
+            spilled.0.push(record);
+            spilled.1.push(record);
+        }
+        for (all, spilled) in [
+            (closed.finish("test", &|_| None), spilled.0.finish("test", &|_| None)),
+            (open.finish("test", &|_| None), spilled.1.finish("test", &|_| None)),
+        ] {
+            let in_memory =
+                |replay: &Replay| replay.chains.iter().map(|chain| chain.steps.in_memory()).sum::<usize>();
+            assert!(in_memory(&spilled) <= 200 && in_memory(&all) == 5_000);
+            assert_eq!((spilled.requests(), spilled.end), (all.requests(), all.end));
+            assert_eq!(chains(&spilled), chains(&all));
+        }
     }
 }

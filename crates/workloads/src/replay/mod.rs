@@ -9,12 +9,17 @@
 //! - Asynchronous writes are issued at their recorded times.
 //! - The run starts with the first request.
 //!
+//! The steps of a long recording are in a file ([`Spill`]), because processes advance independently: some are seconds ahead of others, so that
+//! no window of the recording has all their next requests.
+//!
 //! A recording without completions contains no dependencies and can only be replayed [open](Open).
 
 mod build;
 mod program;
 mod steps;
 
+use std::fmt::Debug;
+use std::io;
 use std::sync::Arc;
 
 use elevator::Sector;
@@ -25,7 +30,7 @@ use crate::workload::Workload;
 
 pub use build::{Closed, Open};
 
-use steps::Steps;
+use steps::{Reader, Steps};
 
 /// A request of a chain with its dependency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +63,24 @@ struct Chain {
     steps: Arc<Steps>,
 }
 
+/// A file for the steps of a recording that is larger than memory.
+pub trait Spill: Send + Sync + Debug {
+    /// Appends bytes; returns their position.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    fn append(&self, bytes: &[u8]) -> io::Result<u64>;
+
+    /// Reads bytes that were appended.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    fn read(&self, from: u64, into: &mut [u8]) -> io::Result<()>;
+
+    /// The first failure of [`read`](Self::read).
+    fn failure(&self) -> Option<String>;
+}
+
 /// A recording as a workload.
 #[derive(Clone, Debug)]
 pub struct Replay {
@@ -65,6 +88,7 @@ pub struct Replay {
     chains: Vec<Chain>,
     end: Sector,
     open: bool,
+    spill: Option<Arc<dyn Spill>>,
 }
 
 impl Replay {
@@ -88,7 +112,14 @@ impl Workload for Replay {
     fn processes(&self) -> Vec<(Submitter, Box<dyn Program>)> {
         self.chains
             .iter()
-            .map(|chain| (chain.who.clone(), program::program(Arc::clone(&chain.steps))))
+            .map(|chain| {
+                let steps = Reader::new(Arc::clone(&chain.steps), self.spill.clone());
+                (chain.who.clone(), program::program(steps))
+            })
             .collect()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.spill.as_ref()?.failure()
     }
 }

@@ -1,19 +1,14 @@
 //! The program of a chain.
 
-use std::sync::Arc;
-
 use elevator::{Flags, Op, Sector, Sectors, Span, Time};
 use machine::{Await, Io, Next, Program};
 
-use super::steps::Steps;
+use super::steps::Reader;
 use super::{After, Kind, Step};
 
 struct Replaying {
-    steps: Arc<Steps>,
-    index: usize,
+    steps: Reader,
     phase: Phase,
-    /// The latest time of a step.
-    latest: u64,
 }
 
 /// The progress of a step.
@@ -26,8 +21,8 @@ enum Phase {
     Ending,
 }
 
-pub(super) fn program(steps: Arc<Steps>) -> Box<dyn Program> {
-    Box::new(Replaying { steps, index: 0, phase: Phase::Fresh, latest: 0 })
+pub(super) fn program(steps: Reader) -> Box<dyn Program> {
+    Box::new(Replaying { steps, phase: Phase::Fresh })
 }
 
 impl Program for Replaying {
@@ -50,15 +45,13 @@ impl Program for Replaying {
 impl Replaying {
     /// Begins the next step.
     fn begin(&mut self) -> Next {
-        let Some(step) = self.steps.get(self.index, self.latest) else {
+        let Some(step) = self.steps.next() else {
             self.phase = Phase::Ending;
             return Next::Await(Await::All);
         };
-        self.index += 1;
         match step.after {
             After::Together => Next::Submit(step.io()),
             After::At(at) => {
-                self.latest = at;
                 self.phase = Phase::Ready(step.io());
                 Next::Until(Time::from_nanos(at))
             }
