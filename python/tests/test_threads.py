@@ -1,25 +1,7 @@
 import threading
 
 import dwell
-
-
-class Meeting(dwell.Policy):
-    """First come, first served. `next` returns once `other` has happened."""
-
-    other = None
-
-    def __init__(self):
-        self.queue = []
-
-    def insert(self, now, request):
-        self.queue.append(request.id)
-
-    def merged(self, now, request, growth):
-        if growth.absorbed is not None:
-            self.queue.remove(growth.absorbed)
-
-    def next(self, now, view):
-        return self.queue.pop(0) if self.queue else None
+from fifo import Fifo
 
 
 def test_the_gil_is_released_while_simulating():
@@ -58,7 +40,7 @@ def test_policies_of_two_threads_are_separate():
     names = [None, None]
 
     def simulate(index):
-        policy = type(f"Meeting{index}", (Meeting,), {})
+        policy = type(f"Policy{index}", (Fifo,), {})
         names[index] = dwell.compare("par-read", [policy], at_most=0.3).runs[0]["scheduler"]
 
     threads = [threading.Thread(target=simulate, args=(index,)) for index in range(2)]
@@ -66,4 +48,4 @@ def test_policies_of_two_threads_are_separate():
         thread.start()
     for thread in threads:
         thread.join()
-    assert names == ["Meeting0", "Meeting1"]
+    assert names == ["Policy0", "Policy1"]
