@@ -4,6 +4,7 @@ import numpy
 import pandas
 import polars
 import pyarrow
+import pyarrow.parquet
 import pytest
 
 import dwell
@@ -145,3 +146,26 @@ def test_a_file_is_described_and_kept(tmp_path):
     assert dwell.compare(trace, "noop").runs[0]["requests"] == 2
     with pytest.raises(TypeError, match="length of"):
         len(trace)
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "lz4", "zstd"])
+def test_parquet_of_other_programs(columns, tmp_path, compression):
+    at = columns["time"]
+    table = pyarrow.table({
+        "at_ns": at,
+        "latency_ns": columns["completed"] - at,
+        "op": numpy.zeros(len(at), "i8").astype("i4"),
+        "offset": columns["offset"],
+        "bytes": columns["bytes"],
+        "process": columns["process"],
+    })
+    path = tmp_path / "recording.parquet"
+    pyarrow.parquet.write_table(table, path, compression=compression)
+    if compression == "zstd":
+        with pytest.raises(dwell.Error, match="compressed by ZSTD.*write the file with Snappy"):
+            dwell.compare(str(path), ["noop"])
+    else:
+        found = dwell.compare(str(path), ["noop", "stream"]).runs
+        expected = results(made(columns))
+        for one, other in zip(found, expected):
+            assert one["elapsed_ns"] == other["elapsed_ns"]

@@ -100,7 +100,8 @@ impl<'a> Sinks<'a> {
         let before = writer.pending();
         let mut written = writer.write(record, name.as_deref());
         self.pending = (self.pending + writer.pending()).saturating_sub(before);
-        if self.pending > ROWS_MAX {
+        // A single file's writer has a limit of its own.
+        if self.pending > ROWS_MAX && matches!(self.target, Target::Folder(_)) {
             written = written.and_then(|()| self.flush_largest());
         }
         written.map_err(|error| Error::written(self.name(), &error))

@@ -54,6 +54,16 @@ impl<S: Source> Source for Spread<S> {
         context.place = place;
         Ok(Some(record))
     }
+
+    fn read(&mut self, record: &mut Record, context: &mut Context) -> Result<bool, Error> {
+        if self.held.is_empty() {
+            self.hold_a_second(context)?;
+        }
+        let Some((held, place)) = self.held.front() else { return Ok(false) };
+        (*record, context.place) = (*held, *place);
+        self.held.pop_front();
+        Ok(true)
+    }
 }
 
 impl<S: Source> Spread<S> {

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use elevator::Time;
+use parquet::basic::Compression;
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
@@ -53,6 +54,24 @@ pub(crate) fn source<R: ChunkReader + 'static>(
         if column.max_rep_level() > 0 {
             let problem = format!("column '{}' has lists", column.path());
             return Err(context.error(ErrorKind::Format, problem).advice("recordings have plain columns"));
+        }
+    }
+    for column in reader.metadata().row_groups().iter().flat_map(|group| group.columns()) {
+        let codec = column.compression();
+        if !matches!(
+            codec,
+            Compression::UNCOMPRESSED
+                | Compression::SNAPPY
+                | Compression::GZIP(_)
+                | Compression::LZ4
+                | Compression::LZ4_RAW
+        ) {
+            let named = format!("{codec:?}");
+            let named = named.split('(').next().unwrap_or_default();
+            let problem =
+                format!("column '{}' is compressed by {named}, which is not read", column.column_path());
+            let advice = "write the file with Snappy, gzip, LZ4 or no compression";
+            return Err(context.error(ErrorKind::Format, problem).advice(advice));
         }
     }
     let columns = Columns {

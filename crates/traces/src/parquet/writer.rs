@@ -22,7 +22,7 @@ use crate::write::Written;
 /// Rows of a row group.
 const GROUP_ROWS: usize = 1 << 17;
 /// Rows in memory, of all devices together: 32 to 44 bytes each.
-const ROWS_MAX: usize = 1 << 20;
+const ROWS_MAX: usize = 2 << 20;
 
 /// Writes all fields of records.
 pub struct ParquetWriter<W: Write + Send> {
