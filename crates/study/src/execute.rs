@@ -151,6 +151,7 @@ impl Executor {
 
     fn script(&self, run: &Run) -> Result<Rows, Error> {
         let (mut scenario, _) = input::open_script(run.workload.place(), run.scale)?;
+        scenario.reseed(run.seed.saturating_sub(1));
         if let Some(ns) = run.at_most_ns {
             // The set-up multiplies it by the scale.
             let whole = ns as f64 / scenario.scale.min(1.0);

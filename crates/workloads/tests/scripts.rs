@@ -1,6 +1,6 @@
 //! Errors of scripts name the line and the remedy.
 
-use workloads::scenario::Scenario;
+use workloads::scenario::{Scenario, papers};
 
 fn refusal(text: &str) -> String {
     match Scenario::parse("s.toml", text, 1.0) {
@@ -93,4 +93,24 @@ fn the_project_scripts_are_valid() {
         count += 1;
     }
     assert!(count >= 3, "{count} scripts");
+}
+
+#[test]
+fn other_seeds_change_the_programs_that_have_one() {
+    let mut with_seed = 0;
+    for (name, text) in papers::SCRIPTS {
+        let script = Scenario::parse(name, text, 1.0).unwrap();
+        let steps = |by: u64| {
+            let mut script = script.clone();
+            script.reseed(by);
+            format!("{:?}", script.page.process)
+        };
+        assert_eq!(steps(0), format!("{:?}", script.page.process), "{name}");
+        let seeds = |text: &str| text.matches(" seed: ").count();
+        let unchanged = |text: &str| text.matches(" seed: 0").count();
+        with_seed += usize::from(seeds(&steps(1)) > 0);
+        assert_eq!(unchanged(&steps(1)), 0, "{name}");
+        assert_eq!(seeds(&steps(1)), seeds(&steps(0)), "{name}");
+    }
+    assert!(with_seed > 3, "{with_seed} scripts have programs with a seed");
 }

@@ -81,6 +81,19 @@ impl Scenario {
         Ok(Self { page, contents, scale, source })
     }
 
+    /// Draws other random numbers in programs and stores. Files on the disk at the start remain as they are.
+    pub fn reseed(&mut self, by: u64) {
+        // Neighbouring seeds belong to copies of a process.
+        let by = by.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        for process in &mut self.page.process {
+            process.get_mut().steps.iter_mut().for_each(|step| step.get_mut().reseed(by));
+        }
+        if let Some(store) = &mut self.page.store {
+            let store = store.get_mut();
+            store.seed = store.seed.wrapping_add(by);
+        }
+    }
+
     /// The machine of the script: `base` with the script's changes and scaled memory.
     #[must_use]
     pub fn machine(&self, base: &Description) -> Description {

@@ -112,6 +112,29 @@ pub struct Repeat {
 type Running<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 impl Step {
+    /// Adds `by` to the seeds of programs.
+    pub(super) fn reseed(&mut self, by: u64) {
+        let seed = match self {
+            Self::Ffsb(ffsb) => &mut ffsb.seed,
+            Self::Postmark(postmark) => &mut postmark.seed,
+            Self::Database(database) => &mut database.seed,
+            Self::Sqlite(sqlite) => &mut sqlite.seed,
+            Self::TpcB(tpc_b) => &mut tpc_b.seed,
+            Self::Query(query) => &mut query.seed,
+            Self::ColdStart(start) => &mut start.seed,
+            Self::Daemon(daemon) => &mut daemon.seed,
+            Self::Fio(fio) => &mut fio.job.seed,
+            Self::Jobs(jobs) => {
+                return jobs.iter_mut().for_each(|fio| fio.job.seed = fio.job.seed.wrapping_add(by));
+            }
+            Self::Repeat(Repeat { steps, .. }) | Self::Forever(steps) | Self::Fork(steps) => {
+                return steps.iter_mut().for_each(|step| step.reseed(by));
+            }
+            _ => return,
+        };
+        *seed = seed.wrapping_add(by);
+    }
+
     /// Executes the step.
     pub fn run<'a>(&'a self, os: &'a Os) -> Running<'a> {
         Box::pin(async move {
