@@ -3,6 +3,10 @@
 //! ```text
 //! cargo run --release -p dwell-server --example striped_reader -- par-read 4 10 /dev/loop0 /dev/loop1 …
 //!     readers: each reads its own region in order, with a window of two rows ahead, as the page cache on md does
+//! cargo run … -- tpch 3 10 /dev/loop0 …
+//!     query 19 of TPC-H, as in the experiment array-tpch: each reads a table of 32 MiB and one of 880 MiB
+//! cargo run … -- postmark 4 10 /dev/loop0 …
+//!     PostMark's transactions on 10,000 small files each, as in array-postmark; writes to the members
 //! cargo run … -- random 1 10 /dev/loop0 …
 //!     4 KiB reads at random places, one at a time for each program
 //! cargo run … -- scrub 256 0 /dev/loop0 …
@@ -13,6 +17,8 @@
 //!
 //! The first number is the number of programs (MiB for `scrub`), the second the duration in seconds.
 
+use std::cell::Cell;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -31,12 +37,16 @@ const ROWS: u64 = 2;
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [mode, count, seconds, members @ ..] = arguments.as_slice() else {
-        return Err(io::Error::other("usage: striped_reader par-read|random|scrub COUNT SECONDS MEMBER…"));
+        return Err(io::Error::other(
+            "usage: striped_reader par-read|tpch|postmark|random|scrub COUNT SECONDS MEMBER…",
+        ));
     };
     let number = |text: &String| text.parse::<u64>().map_err(io::Error::other);
     let (count, during) = (number(count)?, Duration::from_secs(number(seconds)?));
     match mode.as_str() {
         "par-read" => par_read(count, during, members),
+        "tpch" => tpch(count, during, members),
+        "postmark" => postmark(count, during, members),
         "random" => random(count, during, members),
         "scrub" => scrub(count << 20, members),
         other => Err(io::Error::other(format!("{other}: no such mode"))),
@@ -51,7 +61,7 @@ enum Member {
 
 fn open(member: &str) -> io::Result<Member> {
     let Some(path) = member.strip_prefix("unix:") else {
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(member)?;
+        let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(member)?;
         return Ok(Member::Device(file));
     };
     let mut stream = UnixStream::connect(path)?;
@@ -74,20 +84,33 @@ impl Member {
     }
 
     fn read(&self, memory: &mut [u8], at: u64) -> io::Result<()> {
-        let mut stream = match self {
-            Self::Device(file) => return file.read_exact_at(memory, at),
-            Self::Nbd(stream, _) => stream,
-        };
-        let length = memory.len() as u32;
-        let request =
-            [&[0x25, 0x60, 0x95, 0x13, 0, 0, 0, 0][..], &[0; 8], &at.to_be_bytes(), &length.to_be_bytes()];
-        stream.write_all(&request.concat())?;
-        let mut reply = [0; 16];
-        stream.read_exact(&mut reply)?;
-        if reply[4..8] != [0; 4] {
-            return Err(io::Error::other("the server could not read"));
+        match self {
+            Self::Device(file) => file.read_exact_at(memory, at),
+            Self::Nbd(stream, _) => {
+                request(stream, 0, at, memory.len(), &[])?;
+                (&*stream).read_exact(memory)
+            }
         }
-        stream.read_exact(memory)
+    }
+
+    fn write(&self, memory: &[u8], at: u64) -> io::Result<()> {
+        match self {
+            Self::Device(file) => file.write_all_at(memory, at),
+            Self::Nbd(stream, _) => request(stream, 1, at, memory.len(), memory),
+        }
+    }
+}
+
+/// Sends an NBD request, and waits for the header of its reply.
+fn request(mut stream: &UnixStream, command: u8, at: u64, length: usize, data: &[u8]) -> io::Result<()> {
+    let header = [0x25, 0x60, 0x95, 0x13, 0, 0, 0, command];
+    let length = (length as u32).to_be_bytes();
+    stream.write_all(&[&header[..], &[0; 8], &at.to_be_bytes(), &length, data].concat())?;
+    let mut reply = [0; 16];
+    stream.read_exact(&mut reply)?;
+    match reply[4..8] {
+        [0, 0, 0, 0] => Ok(()),
+        _ => Err(io::Error::other("the server could not read or write")),
     }
 }
 
@@ -125,50 +148,287 @@ fn worker(member: &str, done: Sender<io::Result<u64>>) -> io::Result<Sender<(u64
     Ok(sender)
 }
 
-/// Reads rows from `first` on until `end`, two windows at a time; the bytes read.
-fn reader(first: u64, end: Instant, members: &[String], total: &AtomicU64) -> io::Result<()> {
-    let mut slots = Vec::new();
-    for _ in 0..2 {
-        let (done, finished) = channel();
-        let workers: Vec<_> =
-            members.iter().map(|member| worker(member, done.clone())).collect::<Result<_, _>>()?;
-        slots.push((workers, finished));
-    }
-    let issue = |window: u64| {
-        for range in &slots[(window % 2) as usize].0 {
-            let _ = range.send(((first + window * ROWS) * UNIT, ROWS * UNIT));
+/// A file that is read in order through read-ahead.
+#[derive(Clone, Copy)]
+struct Stream {
+    /// Its first row.
+    first: u64,
+    /// Its length in rows.
+    rows: u64,
+    /// What the program computes between two windows.
+    think: Duration,
+}
+
+impl Stream {
+    /// Reads until its end or until `end`, two windows at a time, and counts the bytes.
+    fn read(self, end: Instant, members: &[String], total: &AtomicU64) -> io::Result<()> {
+        let mut slots = Vec::new();
+        for _ in 0..2 {
+            let (done, finished) = channel();
+            let workers: Vec<_> =
+                members.iter().map(|member| worker(member, done.clone())).collect::<Result<_, _>>()?;
+            slots.push((workers, finished));
         }
-    };
-    issue(0);
-    let mut window = 0;
-    while Instant::now() < end {
-        issue(window + 1);
-        for _ in members {
-            let read = slots[(window % 2) as usize].1.recv().map_err(io::Error::other)??;
-            total.fetch_add(read, Ordering::Relaxed);
+        let windows = self.rows / ROWS;
+        let issue = |window: u64| {
+            for range in slots[(window % 2) as usize].0.iter().filter(|_| window < windows) {
+                let _ = range.send(((self.first + window * ROWS) * UNIT, ROWS * UNIT));
+            }
+        };
+        issue(0);
+        for window in 0..windows {
+            if Instant::now() >= end {
+                break;
+            }
+            issue(window + 1);
+            for _ in members {
+                let read = slots[(window % 2) as usize].1.recv().map_err(io::Error::other)??;
+                total.fetch_add(read, Ordering::Relaxed);
+            }
+            if self.think > Duration::ZERO {
+                thread::sleep(self.think);
+            }
         }
-        window += 1;
+        Ok(())
     }
+}
+
+/// Runs programs at the same time; what each returns.
+fn programs<T: Send>(count: u64, program: impl Fn(u64) -> io::Result<T> + Sync) -> io::Result<Vec<T>> {
+    thread::scope(|scope| {
+        let started: Vec<_> = (0..count)
+            .map(|index| {
+                scope.spawn({
+                    let program = &program;
+                    move || program(index)
+                })
+            })
+            .collect();
+        started.into_iter().map(|program| program.join().expect("a program")).collect()
+    })
+}
+
+/// Runs programs of streams one after the other, and prints the throughput of all.
+fn streams(
+    count: u64,
+    during: Duration,
+    members: &[String],
+    of: impl Fn(u64) -> Vec<Stream> + Sync,
+) -> io::Result<()> {
+    let (total, began) = (AtomicU64::new(0), Instant::now());
+    let end = began + during;
+    programs(count, |index| of(index).into_iter().try_for_each(|stream| stream.read(end, members, &total)))?;
+    let rate = total.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64() / 1e6;
+    println!("{rate:.1} MB/s");
     Ok(())
 }
 
 fn par_read(count: u64, during: Duration, members: &[String]) -> io::Result<()> {
     let rows = size(&members[0])? / UNIT;
-    let (total, began) = (AtomicU64::new(0), Instant::now());
+    let stream = |index| Stream { first: rows / count * index, rows: u64::MAX, think: Duration::ZERO };
+    streams(count, during, members, |index| vec![stream(index)])
+}
+
+/// The distance of the programs' files in the array, unless the members are too small.
+fn apart(count: u64, members: &[String]) -> io::Result<u64> {
+    Ok((50 << 30).min(size(&members[0])? * members.len() as u64 / count))
+}
+
+/// The paper's queries, 50 GB apart: `part` in pieces of 8 KiB with 10 us of computation after each, then `lineitem` with 20 us. The
+/// computation of a window's pieces is one sleep.
+fn tpch(count: u64, during: Duration, members: &[String]) -> io::Result<()> {
+    let (apart, row) = (apart(count, members)?, UNIT * members.len() as u64);
+    let lineitem = 880 << 20;
+    streams(count, during, members, |index| {
+        let stream = |at: u64, bytes: u64, piece: Duration| Stream {
+            first: at / row,
+            rows: bytes / row,
+            think: piece * (ROWS * row / 8192) as u32,
+        };
+        let at = index * apart;
+        vec![
+            stream(at + lineitem, 32 << 20, Duration::from_micros(10)),
+            stream(at, lineitem, Duration::from_micros(20)),
+        ]
+    })
+}
+
+/// Pseudo-random numbers (MMIX's generator).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 17) % limit
+    }
+}
+
+/// Blocks of the array, through a page cache that never drops one.
+struct Cache<'a> {
+    members: &'a [Member],
+    /// Where the program's files begin.
+    start: u64,
+    present: HashSet<u64>,
+    /// Changed blocks that are not written yet.
+    changed: HashSet<u64>,
+    memory: Aligned,
+}
+
+const BLOCK: u64 = 4096;
+
+/// The member of an address of the array, and the address there.
+fn place(at: u64, members: usize) -> (usize, u64) {
+    let unit = at / UNIT;
+    ((unit % members as u64) as usize, unit / members as u64 * UNIT + at % UNIT)
+}
+
+impl Cache<'_> {
+    /// Reads those blocks that are not present, one request for neighbours in the same unit.
+    fn read(&mut self, blocks: std::ops::Range<u64>) -> io::Result<()> {
+        let mut missing: Vec<u64> = blocks.filter(|block| self.present.insert(*block)).collect();
+        while let Some(&first) = missing.first() {
+            let unit = UNIT / BLOCK;
+            let same = |(index, &block): (usize, &u64)| {
+                block == first + index as u64
+                    && (self.start / BLOCK + block) / unit == (self.start / BLOCK + first) / unit
+            };
+            let count = missing.iter().enumerate().take_while(|&next| same(next)).count();
+            let (member, at) = place(self.start + first * BLOCK, self.members.len());
+            self.members[member].read(self.memory.get(count * BLOCK as usize), at)?;
+            missing.drain(..count);
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, blocks: std::ops::Range<u64>) {
+        self.present.extend(blocks.clone());
+        self.changed.extend(blocks);
+    }
+
+    fn drop(&mut self, blocks: std::ops::Range<u64>) {
+        blocks.for_each(|block| {
+            self.present.remove(&block);
+            self.changed.remove(&block);
+        });
+    }
+
+    /// What is to be written: for each member its ranges in ascending order, neighbours in a unit as one.
+    fn take_changed(&mut self) -> BTreeMap<usize, Vec<(u64, u64)>> {
+        let mut blocks: Vec<u64> = self.changed.drain().collect();
+        blocks.sort_unstable();
+        let mut writes: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
+        for block in blocks {
+            let (member, at) = place(self.start + block * BLOCK, self.members.len());
+            let ranges = writes.entry(member).or_default();
+            match ranges.last_mut() {
+                Some((first, length)) if *first + *length == at && at % UNIT != 0 => *length += BLOCK,
+                _ => ranges.push((at, BLOCK)),
+            }
+        }
+        writes
+    }
+}
+
+/// A thread that writes ranges of one member, one after the other.
+fn writer(member: &str) -> io::Result<Sender<Vec<(u64, u64)>>> {
+    let (sender, batches) = channel::<Vec<(u64, u64)>>();
+    let file = open(member)?;
+    thread::spawn(move || -> io::Result<()> {
+        let mut memory = Aligned::new(UNIT as usize);
+        let mut ranges = batches.into_iter().flatten();
+        ranges.try_for_each(|(at, length)| file.write(memory.get(length as usize), at))
+    });
+    Ok(sender)
+}
+
+/// A file: its number (its inode's place), first block and bytes.
+#[derive(Clone, Copy)]
+struct Small {
+    number: u64,
+    first: u64,
+    bytes: u64,
+}
+
+impl Small {
+    const fn blocks(self) -> std::ops::Range<u64> {
+        self.first..self.first + self.bytes.div_ceil(BLOCK)
+    }
+
+    /// The block of its inode of 128 bytes; the table lies before the files.
+    const fn inode(self) -> std::ops::Range<u64> {
+        let block = self.number * 128 / BLOCK;
+        block..block + 1
+    }
+}
+
+/// PostMark: 10,000 files of 0.5 to 10 KiB that lie one behind the other, none of them in memory. A transaction reads a file or appends
+/// up to 10 KiB to one, and creates or deletes one. Changed blocks are written every five seconds.
+fn postmark(count: u64, during: Duration, members: &[String]) -> io::Result<()> {
+    const FILES: u64 = 10_000;
+    const LEAST: u64 = 512;
+    const MOST: u64 = 10 << 10;
+    /// Blocks of the table of inodes, with room for created files.
+    const TABLE: u64 = 2048;
+    const WRITTEN_EVERY: Duration = Duration::from_secs(5);
+    let apart = apart(count, members)?;
+    let began = Instant::now();
     let end = began + during;
-    thread::scope(|scope| {
-        let readers: Vec<_> = (0..count)
-            .map(|index| {
-                scope.spawn({
-                    let total = &total;
-                    move || reader(rows / count * index, end, members, total)
-                })
-            })
-            .collect();
-        readers.into_iter().try_for_each(|reader| reader.join().expect("a reader"))
+    let done = programs(count, |index| {
+        let files: Vec<Member> = members.iter().map(|member| open(member)).collect::<Result<_, _>>()?;
+        let writers: Vec<_> = members.iter().map(|member| writer(member)).collect::<Result<_, _>>()?;
+        let mut cache = Cache {
+            members: &files,
+            start: index * apart / BLOCK * BLOCK,
+            present: HashSet::new(),
+            changed: HashSet::new(),
+            memory: Aligned::new(UNIT as usize),
+        };
+        let (mut random, mut made, free) = (Random(index + 1), FILES, Cell::new(TABLE));
+        let allocate = |blocks: u64| free.replace(free.get() + blocks);
+        let make = |number: u64, random: &mut Random| {
+            let bytes = LEAST + random.below(MOST - LEAST);
+            Small { number, first: allocate(bytes.div_ceil(BLOCK)), bytes }
+        };
+        let mut pool: Vec<Small> = (0..FILES).map(|number| make(number, &mut random)).collect();
+        let (mut transactions, mut written) = (0u64, Instant::now());
+        while Instant::now() < end {
+            let file = pool[random.below(pool.len() as u64) as usize];
+            cache.read(file.inode())?;
+            if random.below(2) == 0 {
+                cache.read(file.blocks())?;
+            } else {
+                // It changes the last block. Further blocks are new, and stay in memory, so that the file need not list them.
+                let last = file.blocks().end - 1;
+                cache.read(last..last + 1)?;
+                cache.change(last..last + 1);
+                let more = ((file.bytes - 1) % BLOCK + 1 + random.below(MOST)) / BLOCK;
+                let first = allocate(more);
+                cache.change(first..first + more);
+                cache.change(file.inode());
+            }
+            if random.below(2) == 0 && pool.len() > 1 {
+                let file = pool.swap_remove(random.below(pool.len() as u64) as usize);
+                cache.read(file.inode())?;
+                cache.change(file.inode());
+                cache.drop(file.blocks());
+            } else {
+                let file = make(made % (TABLE * BLOCK / 128), &mut random);
+                made += 1;
+                cache.read(file.inode())?;
+                cache.change(file.inode());
+                cache.change(file.blocks());
+                pool.push(file);
+            }
+            transactions += 1;
+            if written.elapsed() >= WRITTEN_EVERY {
+                written = Instant::now();
+                cache.take_changed().into_iter().for_each(|(member, batch)| _ = writers[member].send(batch));
+            }
+        }
+        Ok(transactions)
     })?;
-    let rate = total.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64() / 1e6;
-    println!("{rate:.1} MB/s");
+    let rate = done.iter().sum::<u64>() as f64 / began.elapsed().as_secs_f64();
+    println!("{rate:.1} transactions/s");
     Ok(())
 }
 
@@ -177,10 +437,9 @@ fn random(count: u64, during: Duration, members: &[String]) -> io::Result<()> {
     let end = Instant::now() + during;
     let one = |seed: u64| -> io::Result<Vec<Duration>> {
         let files: Vec<Member> = members.iter().map(|member| open(member)).collect::<Result<_, _>>()?;
-        let (mut memory, mut state, mut times) = (Aligned::new(4096), seed + 1, Vec::new());
+        let (mut memory, mut random, mut times) = (Aligned::new(4096), Random(seed + 1), Vec::new());
         while Instant::now() < end {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let place = state >> 17;
+            let place = random.below(1 << 47);
             let began = Instant::now();
             files[(place % files.len() as u64) as usize]
                 .read(memory.get(4096), place / files.len() as u64 % sectors * 4096)?;
@@ -189,18 +448,7 @@ fn random(count: u64, during: Duration, members: &[String]) -> io::Result<()> {
         }
         Ok(times)
     };
-    let mut times = thread::scope(|scope| {
-        let programs: Vec<_> = (0..count)
-            .map(|seed| {
-                scope.spawn({
-                    let one = &one;
-                    move || one(seed)
-                })
-            })
-            .collect();
-        programs.into_iter().map(|program| program.join().expect("a program")).collect::<Result<Vec<_>, _>>()
-    })?
-    .concat();
+    let mut times = programs(count, one)?.concat();
     times.sort_unstable();
     let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e3;
     println!(
