@@ -6,12 +6,12 @@ use std::io::{BufReader, Write};
 use std::path::Path;
 use std::path::PathBuf;
 
-use comfy_table::{Table, presets};
 use disks::{Drive, DriveDescription, catalogue, validate};
 use elevator::text::counted;
 use serde_json::json;
 
 use crate::error::Error;
+use crate::report::table_of_texts;
 use evaluation::device::describe;
 use evaluation::report::format::{bytes, object};
 
@@ -72,8 +72,7 @@ fn list(as_json: bool) -> Result<(), Error> {
         let drives: Vec<_> = catalogue::built_in().map(of).collect();
         return Ok(writeln!(out, "{}", object(&json!({"drives": drives}))?)?);
     }
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["drive", "size", "depth", "description"]);
+    let mut table = table_of_texts(&["drive", "size", "depth", "description"]);
     for drive in catalogue::built_in() {
         let size = drive.capacity().map_or_else(|e| e.to_string(), |sectors| bytes(sectors.bytes()));
         table.add_row([drive.name().to_owned(), size, drive.depth().to_string(), drive.summary.clone()]);

@@ -1,6 +1,7 @@
 //! `dwell profile`: measures a device; and the reader of its files.
 
 use clap::Args;
+use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
@@ -8,7 +9,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use capture::profile::{Load, Plan, Profile};
-use comfy_table::{Table, presets};
 use elevator::text::whole;
 use server::supervisor;
 use tuner_live::{QueueSettings, settings_backup};
@@ -18,7 +18,8 @@ use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::interrupt;
 use crate::output_file::{can_be_written, created};
-use evaluation::report::format::{bytes, time};
+use crate::report::{Style, Table, Tone};
+use evaluation::report::format::{bytes, number, time};
 use evaluation::text_file;
 
 /// Options of `dwell profile`.
@@ -125,21 +126,29 @@ fn in_words(profile: &Profile) -> String {
     if let (Some(near), Some(far)) = (points.first(), points.last()) {
         text += &format!("service time: {} in sequence, {} across the device\n", time(near.1), time(far.1));
     }
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
-        "scheduler",
-        "reads",
-        "throughput by request size",
-    ]);
+    let sizes: BTreeSet<u64> = profile
+        .throughput
+        .iter()
+        .flat_map(|of| &of.curves)
+        .flat_map(|curve| curve.points.iter().map(|&(size, _)| size as u64))
+        .collect();
+    let mut table =
+        Table::new(std::iter::once("MB/s of reads".to_owned()).chain(sizes.iter().map(|&size| whole(size))));
     for throughput in &profile.throughput {
         for (n, curve) in throughput.curves.iter().enumerate() {
             let widths = throughput.intervals.get(n).map_or(&[][..], Vec::as_slice);
             let kind = if curve.kind.random == Some(true) { "random" } else { "sequential" };
-            let points = curve.points.iter().enumerate().map(|(m, &(size, rate))| {
-                format!("{}: {}/s{}", whole(size as u64), bytes(rate as u64), within(rate, widths.get(m)))
-            });
-            table.add_row([&throughput.scheduler, kind, &points.collect::<Vec<_>>().join(", ")]);
+            let cell = |&size: &u64| {
+                let point = curve.points.iter().position(|&(of, _)| of as u64 == size);
+                let cell = |at: usize| {
+                    let rate = curve.points[at].1;
+                    format!("{}{}", number(rate / 1e6), within(rate, widths.get(at)))
+                };
+                point.map_or_else(String::new, cell)
+            };
+            let name = format!("{} {kind}", throughput.scheduler);
+            table.row(Tone::Plain, std::iter::once(name).chain(sizes.iter().map(cell)).collect());
         }
     }
-    text + &table.to_string()
+    text + &table.print(Style::Text { width: None, colour: false })
 }

@@ -180,6 +180,16 @@ fn chars(text: &str) -> usize {
     text.chars().count()
 }
 
+/// A table of texts, whose columns wrap at the width of the terminal; in a file or a pipe each row is one line.
+pub(crate) fn table_of_texts(heads: &[&str]) -> comfy_table::Table {
+    let mut table = comfy_table::Table::new();
+    table.load_preset(comfy_table::presets::UTF8_FULL_CONDENSED).set_header(heads);
+    if let Some(columns) = width(std::io::stdout()).and_then(|columns| u16::try_from(columns).ok()) {
+        table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic).set_width(columns);
+    }
+    table
+}
+
 /// Style of text on standard output.
 pub(crate) fn text_style() -> Style {
     let stdout = std::io::stdout();

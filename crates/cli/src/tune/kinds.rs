@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use tuner::{Knowledge, SchedulerId, Shape, State};
 use tuner_live::in_words;
 
-use super::patterns::{table, worth};
+use super::patterns::worth;
 use crate::error::Error;
+use crate::report::table_of_texts;
 use evaluation::report::format::object;
 
 /// Classes of accesses shown in a list.
@@ -47,7 +48,7 @@ pub(super) fn access_classes(shape: &Shape, most: usize) -> Vec<String> {
 }
 
 pub(super) fn listed(state: &State) -> Table {
-    let mut table = table(&["kind", "windows", "requests", "best so far"]);
+    let mut table = table_of_texts(&["kind", "windows", "requests", "best so far"]);
     for kind in state.kinds.loads() {
         let Some((shape, windows)) = state.kinds.load(kind) else { continue };
         let best = best_in_words(state, kind).unwrap_or_default();
@@ -87,7 +88,7 @@ pub(super) fn show(drive: &str, state: &State, kind: usize, as_json: bool) -> Re
     }
     writeln!(out, "kind {kind}, by {}: {}", in_words(state.metric), counted(windows, "window"))?;
     classes.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
-    let mut table = table(&["scheduler", "windows", "expected"]);
+    let mut table = table_of_texts(&["scheduler", "windows", "expected"]);
     for (name, of) in expected {
         let (windows, value) =
             of.map_or_else(Default::default, |(value, n)| (n.to_string(), worth(state.metric, value)));

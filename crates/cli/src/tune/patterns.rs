@@ -6,7 +6,6 @@ use std::io::Write;
 use std::path::Path;
 
 use capture::topology::Stack;
-use comfy_table::{Table, presets};
 use elevator::text::counted;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -17,6 +16,7 @@ use tuner_live::{QueueSettings, identity, in_words, learned, picture};
 use super::args::{PatternsArguments, PatternsCommand};
 use super::{exchange, kinds};
 use crate::error::Error;
+use crate::report::table_of_texts;
 use evaluation::report::format::{bytes, number, object, time};
 
 /// Width of a picture in a list, and alone, in characters.
@@ -148,18 +148,12 @@ fn only_metric(selected: &[Drive]) -> Result<&Drive, Error> {
     }
 }
 
-pub(super) fn table(columns: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(columns.iter().copied());
-    table
-}
-
 fn drives(drives: &[Drive], as_json: bool) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
     if as_json {
         return Ok(writeln!(out, "{}", object(&json!({"drives": drives}))?)?);
     }
-    let mut table = table(&["drive", "metric", "kinds of load", "windows", "clusters", "windows"]);
+    let mut table = table_of_texts(&["drive", "metric", "kinds of load", "windows", "clusters", "windows"]);
     for drive in drives {
         let counts = [drive.kinds, drive.windows, drive.clusters, drive.hits].map(|count| count.to_string());
         table.add_row([drive.name.clone(), in_words(drive.metric)].into_iter().chain(counts));
@@ -232,7 +226,8 @@ fn list(drive: &str, state: &State, as_json: bool) -> Result<(), Error> {
     if clusters.is_empty() {
         return Ok(());
     }
-    let mut table = table(&["cluster", "windows", "requests", "best so far", "jumps forwards and backwards"]);
+    let mut table =
+        table_of_texts(&["cluster", "windows", "requests", "best so far", "jumps forwards and backwards"]);
     for cluster in clusters {
         let best = best(state, cluster)
             .map_or_else(String::new, |(name, mean)| format!("{name} ({})", worth(state.metric, mean)));
@@ -267,7 +262,7 @@ fn show(drive: &str, state: &State, cluster: &ClusterState, as_json: bool) -> Re
         counted(cluster.hits, "window"),
         counted(cluster.requests, "request")
     )?;
-    let mut table = table(&["scheduler", "measured", "mean", "least", "greatest"]);
+    let mut table = table_of_texts(&["scheduler", "measured", "mean", "least", "greatest"]);
     for Measured { scheduler, measured, mean, least, greatest } in measured_values(state, cluster) {
         let values = [mean, least, greatest];
         let values = values.map(|of| of.map_or_else(String::new, |value| worth(state.metric, value)));

@@ -13,8 +13,8 @@ use traces::Record;
 use tuner::{Analyser, Metric, Observed, Parameters, Random, SchedulerId, State, Why, Window};
 
 use super::kinds::{NAMED, access_classes};
-use super::patterns::table;
 use crate::error::Error;
+use crate::report::table_of_texts;
 use evaluation::report::format::{object, percent, time};
 
 /// The kinds of load in a recording, the time at which each first occurs, and the clusters.
@@ -80,7 +80,7 @@ impl Recognised {
     }
 
     fn kinds(&self, state: &State) -> Table {
-        let mut table = table(&["kind", "windows", "first after", "requests"]);
+        let mut table = table_of_texts(&["kind", "windows", "first after", "requests"]);
         for (kind, first, windows, classes) in self.loads(state) {
             let most = classes[..classes.len().min(NAMED)].join("\n");
             table.add_row([kind.to_string(), windows.to_string(), time(first.as_nanos()), most]);

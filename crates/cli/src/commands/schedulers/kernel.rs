@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::Write;
 
-use comfy_table::{Table, presets};
+use comfy_table::Table;
 use elevator::text::did_you_mean;
 use kernel_host::{ELEVATORS, Elevator};
 use schedulers::Spec;
@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::{described, page};
 use crate::error::Error;
+use crate::report::table_of_texts;
 use evaluation::report::format::object;
 
 /// The module's directory in sysfs, which exists while the module is loaded.
@@ -82,12 +83,7 @@ fn pages(spec: &Spec) -> Vec<String> {
 
 /// Each elevator with its files in `iosched/`.
 fn table(offered: &[Offered]) -> Table {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header([
-        "elevator",
-        "policy",
-        "tunables in queue/iosched",
-    ]);
+    let mut table = table_of_texts(&["elevator", "policy", "tunables in queue/iosched"]);
     for one in offered {
         let tunables = layers(&one.spec).flat_map(|spec| {
             spec.listing()

@@ -5,12 +5,12 @@ mod kernel;
 use clap::Args;
 use std::io::Write;
 
-use comfy_table::{Table, presets};
 use schedulers::registry::Catalogue;
 use schedulers::{Listing, Spec};
 use serde_json::json;
 
 use crate::error::Error;
+use crate::report::table_of_texts;
 use evaluation::report::format::object;
 
 /// Options of `dwell schedulers`.
@@ -60,8 +60,7 @@ fn find(catalogue: Catalogue, name: &str) -> Result<Vec<Spec>, Error> {
 }
 
 fn table(listings: impl Iterator<Item = &'static Listing>) -> String {
-    let mut table = Table::new();
-    table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(["scheduler", "description"]);
+    let mut table = table_of_texts(&["scheduler", "description"]);
     for listing in listings {
         let name = listing.full_name();
         let wraps = if listing.is_wrapper() { "(...)" } else { "" };
