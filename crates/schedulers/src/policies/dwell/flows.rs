@@ -27,8 +27,12 @@ const EARLY: u64 = 2048;
 const NEAR_MAX: u64 = 2 << 20;
 /// How long a stream of at least `stream_threshold` requests is remembered after its last request.
 const MEMORY: Span = Span::from_secs(1);
-/// Half-life of the amount of contiguous data.
+/// Time without outstanding requests that halves the amount of contiguous data. A flow that waits for its turn stays as heavy as it is.
 const HALF_LIFE: Span = Span::from_secs(1);
+/// Most contiguous data that counts.
+const BYTES_MAX: u64 = 256 << 20;
+/// Flows with less than this share of the heaviest flow's data are light beside it.
+const RELATIVE: u64 = 8;
 /// One, in the fixed point of the share of arrivals in time.
 const ONE: u64 = 256;
 
@@ -55,17 +59,27 @@ pub(super) struct Flow {
     expires: Time,
     /// Contiguous bytes, decayed.
     bytes: u64,
-    decayed: Time,
-    /// Mean time from a completion to the next request, if nothing is outstanding.
-    gap: Span,
+    /// Time without outstanding requests by which `bytes` has not decayed.
+    idle: Span,
+    /// Mean time from a completion to the next request, if nothing is outstanding. Late requests count as just in time.
+    mean_gap: Span,
+    /// The same of the requests that arrived in time.
+    timely_gap: Span,
     /// Share of next requests that arrived in time, in 1/256.
     hits: u64,
+    /// Mean estimated time to move to its next request from where its last one ended.
+    step: Span,
 }
 
 impl Flow {
-    /// Mean time from a completion to the next request.
-    pub(super) const fn gap(&self) -> Span {
-        self.gap
+    /// Mean time from a completion to the next request: of all, or of those in time.
+    pub(super) const fn gap(&self, is_timely: bool) -> Span {
+        if is_timely { self.timely_gap } else { self.mean_gap }
+    }
+
+    /// Mean estimated time to move from one of its requests to the next.
+    pub(super) const fn step(&self) -> Span {
+        self.step
     }
 
     /// Whether its latest request was the first in its own queue.
@@ -83,37 +97,53 @@ impl Flow {
         self.hits = self.hits * 3 / 4;
     }
 
+    /// Whether waiting for so long pays if a request in time saves `saved`. A vain wait lowers `hits` twice, when it ends and when the
+    /// late request arrives, so its cost counts half.
+    pub(super) fn pays(&self, saved: Span, wait: Span) -> bool {
+        saved * self.hits * 2 > wait * (ONE - self.hits)
+    }
+
+    /// Whether most next requests arrive in time.
+    pub(super) const fn is_steady(&self) -> bool {
+        self.hits >= ONE / 2
+    }
+
     /// The next request arrives.
     fn learn(&mut self, now: Time, limit: Span) {
         if self.outstanding == 0 && self.length > 0 {
-            let gap = now.since(self.idle_since).min(limit * 4);
-            self.gap = if self.length == 1 { gap } else { (self.gap * 3 + gap) / 4 };
-            let hit = if gap <= limit { ONE } else { 0 };
-            self.hits = (self.hits * 7 + hit) / 8;
-        }
-    }
-
-    fn half_lives(&self, now: Time) -> u64 {
-        now.since(self.decayed).as_nanos() / HALF_LIFE.as_nanos()
-    }
-
-    fn decay(&mut self, now: Time) {
-        let half_lives = self.half_lives(now);
-        if half_lives > 0 {
-            self.bytes >>= half_lives.min(63);
-            self.decayed = now;
+            let gap = now.since(self.idle_since);
+            let is_hit = gap <= limit;
+            let is_first = self.length == 1;
+            let mean = |of: Span, gap: Span| if is_first { gap } else { (of * 3 + gap) / 4 };
+            self.mean_gap = mean(self.mean_gap, gap.min(limit));
+            if is_hit {
+                self.timely_gap = mean(self.timely_gap, gap);
+            }
+            self.hits = (self.hits * 7 + if is_hit { ONE } else { 0 }) / 8;
         }
     }
 
     /// Contiguous bytes that it had lately.
     pub(super) fn recent_bytes(&self, now: Time) -> u64 {
-        self.bytes >> self.half_lives(now).min(63)
+        if self.outstanding > 0 {
+            return self.bytes;
+        }
+        let idle = self.idle + now.since(self.idle_since);
+        self.bytes >> (idle.as_nanos() / HALF_LIFE.as_nanos()).min(63)
+    }
+
+    fn decay(&mut self, now: Time) {
+        if self.outstanding == 0 && self.length > 0 {
+            self.bytes = self.recent_bytes(now);
+            let idle = self.idle + now.since(self.idle_since);
+            self.idle = Span::from_nanos(idle.as_nanos() % HALF_LIFE.as_nanos());
+        }
     }
 
     fn adds(&mut self, now: Time, request: &Request, is_contiguous: bool) {
         self.decay(now);
         if is_contiguous {
-            self.bytes += request.sectors.bytes();
+            self.bytes = (self.bytes + request.sectors.bytes()).min(BYTES_MAX);
         }
         self.length += 1;
         self.outstanding += 1;
@@ -140,6 +170,8 @@ pub(super) struct Flows {
     near: u64,
     /// A request that arrives later than this after its predecessor does not continue it.
     far_cost: Span,
+    /// Recent bytes of the heaviest flow.
+    heaviest: u64,
 }
 
 impl Flows {
@@ -150,7 +182,7 @@ impl Flows {
             flow.hits = ONE / 2;
         }
         let near = service_times.distance_taking(longest / 3).min(NEAR_MAX);
-        Self { all, used: 0, near, far_cost: longest / 2 }
+        Self { all, used: 0, near, far_cost: longest / 2, heaviest: 0 }
     }
 
     pub(super) fn get(&self, id: FlowId) -> &Flow {
@@ -167,7 +199,13 @@ impl Flows {
     }
 
     /// A read arrives: the stream that it continues or begins, and the flow in which it is queued.
-    pub(super) fn read(&mut self, now: Time, request: &Request, threshold: u64) -> (FlowId, FlowId) {
+    pub(super) fn read(
+        &mut self,
+        now: Time,
+        request: &Request,
+        threshold: u64,
+        service_times: &ServiceCurve,
+    ) -> (FlowId, FlowId) {
         let Some(track) = self.continued(now, request.start) else {
             return (self.begin(now, request), SCATTERED);
         };
@@ -175,6 +213,8 @@ impl Flows {
         let flow = self.get_mut(track);
         flow.learn(now, limit);
         let ahead = request.start.0.wrapping_sub(flow.expected.0);
+        let step = service_times.at_distance(flow.expected.distance(request.start));
+        flow.step = if flow.length == 1 { step } else { (flow.step * 3 + step) / 4 };
         flow.adds(now, request, ahead <= CONTIGUOUS);
         (track, if flow.length > threshold { track } else { SCATTERED })
     }
@@ -220,7 +260,7 @@ impl Flows {
         };
         self.used |= 1 << free;
         // The first requests of a stream are in time, or it would not become one.
-        self.all[free] = Flow { hits: ONE / 2, decayed: now, ..Flow::default() };
+        self.all[free] = Flow { hits: ONE / 2, ..Flow::default() };
         self.all[free].adds(now, request, false);
         free as FlowId
     }
@@ -246,11 +286,20 @@ impl Flows {
 
     /// Forgets streams that are over.
     pub(super) fn forget(&mut self, now: Time) {
+        self.heaviest = 0;
         for id in bits(self.used) {
             let flow = self.get(id);
             if flow.outstanding == 0 && flow.expires <= now {
                 self.used &= !(1 << id);
+            } else {
+                self.heaviest = self.heaviest.max(flow.recent_bytes(now));
             }
         }
+    }
+
+    /// Whether a stream has read more than `limit` bytes, and not little beside the heaviest one.
+    pub(super) fn is_heavy(&self, now: Time, id: FlowId, limit: u64) -> bool {
+        let bytes = self.get(id).recent_bytes(now);
+        bytes > limit && bytes >= self.heaviest / RELATIVE
     }
 }

@@ -7,24 +7,27 @@
 //! - A read that begins near the end of a recent one, and soon after it, continues that one's flow. From `stream_threshold` requests on
 //!   the flow is *established* and has a queue of its own. All other synchronous requests form one flow, the *scattered* ones: commits,
 //!   random reads, the start of every program.
-//! - A flow is *heavy* while it has transferred more than `light_kib` of contiguous data lately, and otherwise *light*. Programs that
-//!   start, look-ups and commits are light; copies, scans and backups are heavy. Long synchronous writes are heavy.
-//! - The disk is dedicated to one flow at a time. It waits for the flow's next request if that is expected sooner than another flow's
-//!   request could be reached: the mean time from a completion to the next request is measured for each flow, and so is the share of
-//!   requests that arrived in time. A flow that makes the disk wait in vain is waited for no more.
+//! - A flow is *heavy* while it has transferred more than `light_kib` of contiguous data lately, and not less than an eighth of the
+//!   heaviest flow's, and otherwise *light*. Programs that start, look-ups and commits are light; copies, scans and backups are heavy.
+//!   A flow whose requests wait does not become lighter. Long synchronous writes are heavy.
+//! - The disk is dedicated to one flow at a time. It waits for the flow's next request if the wait and the move to that request are
+//!   expected to take less time than the move to another flow's request. Of each flow, the policy measures the mean time from a completion
+//!   to the next request, the mean move, and the share of requests that arrive in time. Beside flows of its own kind, a flow is awaited only
+//!   if requests in time save more, on average, than vain waits cost. A light flow is awaited before a heavy one and before writes even if
+//!   that costs throughput, unless most of its requests are late. After vain waits, the disk waits no more for the flow.
 //! - A light flow is served at once, whatever is being served, and heavy flows take turns of `stream_slice`. So a commit is never behind
 //!   a stream's slice. While heavy flows or writes wait, light flows together get `light_share` of the time.
 //! - Asynchronous writes are served when nothing else is queued or expected, and otherwise for `write_slice` of estimated work every
 //!   `write_period`. While synchronous requests are about, the device has few writes at a time, because a request that is in the device
-//!   can no longer be overtaken. For the same reason heavy flows pause while the device has a request of a light one: the device would
-//!   serve the nearer requests of the heavy flow first.
+//!   can no longer be overtaken. In their turn, the device has as many as the turn allows, and orders them itself. Heavy flows pause while
+//!   the device has a request of a light one, because the device would serve the nearer requests of the heavy flow first.
 //! - A request that has waited too long is served next, whatever the flows.
 //!
 //! On a device without a head none of this applies: requests are dispatched in order of arrival, synchronous ones first.
 //!
 //! # State
 //! One index by flow and sector, a list by arrival for each flow, and a list by age for synchronous and asynchronous requests. Of each
-//! flow: the expected position, mean gap, share of hits, recent contiguous bytes. The flow that owns the disk, and the end of its slice.
+//! flow: the expected position, mean gaps, mean step, share of hits, recent contiguous bytes. The flow that owns the disk, and since when.
 //! `credit`: time that light flows may still take from heavy ones.
 //!
 //! # Order of decisions
@@ -76,7 +79,7 @@ tunables! {
         stream_threshold: Count = 4, 1, 1_000;
         /// How long a heavy flow is served while others wait. Throughput grows up to about 100 ms; beyond that only waits grow.
         stream_slice: Span = Span::from_millis(150), Span::ZERO, Span::from_secs(5);
-        /// The same for a light flow while other light flows wait.
+        /// The same between light flows, one of which is that of the scattered requests: commits wait no longer for a program that starts.
         light_slice: Span = Span::from_millis(80), Span::ZERO, Span::from_secs(5);
         /// Contiguous data of the last seconds from which a flow is heavy, in KiB.
         light_kib: Count = 4096, 0, 1_000_000_000;
@@ -147,8 +150,8 @@ struct Stored {
 #[derive(Clone, Copy)]
 struct Owner {
     flow: FlowId,
-    /// When its slice is over.
-    until: Time,
+    /// When its slice began.
+    since: Time,
     /// Estimated work that its slice still allows.
     work: Span,
     /// Asynchronous writes beside synchronous requests, which cannot end the slice.
@@ -234,7 +237,8 @@ impl Dwell {
         let flow = match request.op {
             _ if Self::is_async(request) => WRITES,
             Op::Read => {
-                let (track, flow) = self.flows.read(now, request, self.tunables.stream_threshold);
+                let (track, flow) =
+                    self.flows.read(now, request, self.tunables.stream_threshold, &self.service_times);
                 if track != flow {
                     self.flows.joins(now, request, flow);
                 }
@@ -273,7 +277,7 @@ impl Dwell {
         match flow {
             SCATTERED => true,
             BULK | WRITES => false,
-            _ => self.flows.get(flow).recent_bytes(now) <= self.tunables.light_kib << 10,
+            _ => !self.flows.is_heavy(now, flow, self.tunables.light_kib << 10),
         }
     }
 
@@ -340,23 +344,30 @@ impl Dwell {
         if to && !from && !self.is_exhausted || owner.flow == WRITES && !owner.is_turn && other != WRITES {
             return Some((other, Reason::Urgent));
         }
-        let is_over = now >= owner.until || owner.work == Span::ZERO;
+        let is_over = now >= self.end(now, owner, other) || owner.work == Span::ZERO;
         (is_over && (to || !from || self.is_exhausted)).then_some((other, Reason::StreamSliceOver))
     }
 
+    /// When the owner's slice is over if `other` is next.
+    fn end(&self, now: Time, owner: Owner, other: FlowId) -> Time {
+        let Tunables { stream_slice, light_slice, .. } = self.tunables;
+        let is_scattered = owner.flow == SCATTERED || other == SCATTERED;
+        let slice = match owner.flow {
+            WRITES => Span::from_secs(3_600),
+            _ if is_scattered && self.is_light(now, owner.flow) => light_slice,
+            _ => stream_slice,
+        };
+        owner.since + slice
+    }
+
     fn own(&mut self, now: Time, flow: FlowId) {
-        let Tunables { stream_slice, light_slice, write_slice, .. } = self.tunables;
-        let (slice, work) = match flow {
+        let work = match flow {
             // More of a backlog, because seeks between many are shorter.
-            WRITES => (
-                Span::from_secs(3_600),
-                write_slice * (1 + self.flows.get(WRITES).queued.len() as u64 / BACKLOG),
-            ),
-            _ if self.is_light(now, flow) => (light_slice, Span::from_secs(3_600)),
-            _ => (stream_slice, Span::from_secs(3_600)),
+            WRITES => self.tunables.write_slice * (1 + self.flows.get(WRITES).queued.len() as u64 / BACKLOG),
+            _ => Span::from_secs(3_600),
         };
         let is_turn = flow == WRITES && self.is_turn_of_writes(now);
-        self.owner = Some(Owner { flow, until: now + slice, work, is_turn });
+        self.owner = Some(Owner { flow, since: now, work, is_turn });
     }
 
     /// The flow's next request: behind its last one, or its first.
@@ -373,24 +384,36 @@ impl Dwell {
     /// Waits for the owner's requests in the device, or for its next request.
     fn wait(&mut self, now: Time, view: &View<'_>, owner: Owner, other: FlowId) -> Option<Decision> {
         let flow = self.flows.get(owner.flow);
-        if owner.flow == WRITES || owner.flow == BULK || now >= owner.until || !flow.is_reliable() {
+        let end = self.end(now, owner, other);
+        if owner.flow == WRITES || owner.flow == BULK || now >= end || !flow.is_reliable() {
             return None;
         }
         let request = &view.requests[self.next_of(other)?];
         let cost = self.service_times.service_time(self.head, request.start, BACKWARD_PENALTY);
-        let limit = cost.min(self.tunables.wait_max);
-        if flow.gap() >= limit {
+        // The flow's next request takes time, too.
+        let limit = cost.saturating_sub(flow.step()).min(self.tunables.wait_max);
+        // Behind a heavy flow's long requests, or writes, a light flow would wait longer than the disk does now.
+        let precedes = self.is_light(now, owner.flow) && !self.is_light(now, other);
+        let gap = flow.gap(precedes);
+        if gap >= limit {
+            return None;
+        }
+        let longest = match precedes && flow.is_steady() {
+            true => limit,
+            false => (gap * 3 + WAIT_MIN).min(limit.max(WAIT_MIN)),
+        };
+        if !precedes && !flow.pays(limit - gap, longest) {
             return None;
         }
         if flow.in_device > 0 {
             return Some(hold(None, Wake::Completion, HoldReason::AwaitCompletion));
         }
-        let until = flow.idle_since + (flow.gap() * 3 + WAIT_MIN).min(limit.max(WAIT_MIN));
+        let until = flow.idle_since + longest;
         if until <= now {
             self.flows.get_mut(owner.flow).missed();
             return None;
         }
-        Some(hold(Some(until.min(owner.until)), Wake::Timer, HoldReason::AwaitChild))
+        Some(hold(Some(until.min(end)), Wake::Timer, HoldReason::AwaitChild))
     }
 
     /// Whether the device has as many asynchronous writes as it may have now.
@@ -517,7 +540,7 @@ impl Scheduler for Dwell {
             if let Some((other, why)) = other.and_then(|other| self.successor(now, owner, other)) {
                 self.own(now, other);
                 reason = why;
-            } else if now >= owner.until || owner.work == Span::ZERO {
+            } else if now >= self.end(now, owner, other.unwrap_or(owner.flow)) || owner.work == Span::ZERO {
                 self.own(now, owner.flow);
             }
         }
@@ -532,12 +555,12 @@ impl Scheduler for Dwell {
             self.own(now, flow);
             reason = Reason::NewSlice;
         }
-        let Some(Owner { flow, .. }) = self.owner else { return Decision::Idle };
+        let Some(Owner { flow, is_turn, .. }) = self.owner else { return Decision::Idle };
         // The device would serve the heavy flow first: its next request is nearer.
         if self.light_in_device > 0 && !self.is_light(now, flow) {
             return hold(None, Wake::Completion, HoldReason::SyncFirst);
         }
-        if flow == WRITES && self.is_written_enough(now) {
+        if flow == WRITES && !is_turn && self.is_written_enough(now) {
             return hold(None, Wake::Completion, HoldReason::DepthLimit);
         }
         match self.next_of(flow) {

@@ -49,6 +49,27 @@ fn a_short_request_ends_the_slice_of_a_heavy_stream() {
 }
 
 #[test]
+fn a_stream_that_waits_for_its_turn_stays_heavy() {
+    let mut t = table();
+    t.scheduler.tune("sync_expire", elevator::Value::Span(Span::from_secs(60))).unwrap();
+    let next = stream(&mut t, 400_000_000, 20); // ten megabytes
+    t.insert(request(next, 1024));
+    t.now += Span::from_secs(5);
+    let commit = t.read(0);
+    t.sends(commit, Reason::Urgent);
+}
+
+#[test]
+fn a_tree_is_light_beside_a_long_stream() {
+    let mut t = table();
+    let tree = stream(&mut t, 800_000_000, 12); // six megabytes: heavy alone
+    let next = stream(&mut t, 400_000_000, 200);
+    t.insert(request(next, 1024));
+    let file = t.insert(request(tree, 1024));
+    t.sends(file, Reason::Urgent);
+}
+
+#[test]
 fn asynchronous_writes_have_a_turn_beside_a_stream() {
     let mut t = table();
     let mut next = stream(&mut t, 400_000_000, 20);
