@@ -72,7 +72,8 @@ enum SetName {
 }
 
 /// Schedulers that are compared by default: what a kernel offers, with `bfq` at both settings, and the papers' schedulers.
-const DEFAULT: [&str; 11] = [
+const DEFAULT: [&str; 12] = [
+    "dwell",
     "noop",
     "mq-deadline",
     "kyber",
