@@ -51,7 +51,8 @@ class StudyResult:
 
     def to_pandas(self, table: str = "runs") -> pandas.DataFrame:
         """The table as a ``pandas.DataFrame``."""
-        return self.to_arrow(table).to_pandas()
+        frame: pandas.DataFrame = self.to_arrow(table).to_pandas()
+        return frame
 
     def to_polars(self, table: str = "runs") -> polars.DataFrame:
         """The table as a ``polars.DataFrame``."""

@@ -152,18 +152,18 @@ def test_a_changed_file_is_found_by_the_workers(study, tmp_path, client, monkeyp
 
 def test_the_command(study, tmp_path, cluster):
     command = [sys.executable, "-m", "dwell.distributed", "--on", cluster.scheduler_address, str(study), "--out", str(tmp_path / "out")]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
     assert f"{RUNS} runs executed, 0 complete before" in ended.stderr and "noop" in ended.stdout
     # The same by the program, which prints its own table.
     program = os.environ.get("DWELL_PROGRAM") or pathlib.Path(sysconfig.get_path("scripts")) / "dwell"
     command = [program, "study", "--on", cluster.scheduler_address, str(study), "--out", str(tmp_path / "program")]
     environment = {**os.environ, "DWELL_PYTHON": sys.executable}
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment)
     assert ended.returncode == 0, ended.stderr
     assert f"{RUNS} runs executed" in ended.stderr and "regret" in ended.stdout
     assert contents(tmp_path / "out") == contents(tmp_path / "program")
-    ended = subprocess.run([*command[:3], "tcp://127.0.0.1:1", *command[4:]], capture_output=True, text=True, timeout=300, env=environment)
+    ended = subprocess.run([*command[:3], "tcp://127.0.0.1:1", *command[4:]], cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment)
     assert ended.returncode == 1 and "tcp://127.0.0.1:1: no Dask scheduler answers" in ended.stderr, ended.stderr
 
 
