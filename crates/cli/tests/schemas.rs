@@ -157,31 +157,60 @@ impl Drop for Server {
     }
 }
 
-#[test]
-fn ctl_show() {
-    let folder = Folder::new("ctl");
+/// A server with these arguments, and its control socket.
+fn served(folder: &Folder, arguments: &[&str]) -> (Server, String) {
     let (control, socket) = (folder.0.join("control"), folder.0.join("nbd"));
     let server = Command::new(env!("CARGO_BIN_EXE_dwell"))
-        .args(["serve", "--memory", "--size", "16MiB", "--scheduler", "deadline", "--nbd"])
+        .arg("serve")
+        .args(arguments)
+        .arg("--nbd")
         .arg(format!("unix:{}", socket.display()))
         .arg("--control")
         .arg(&control)
+        .env_remove("DWELL_DRIVE")
         .env("DWELL_CONFIG", "")
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .expect("the program runs");
-    let _server = Server(server);
+    let server = Server(server);
     let began = Instant::now();
-    while !(control.exists() && socket.exists()) && began.elapsed() < Duration::from_secs(60) {
+    while std::os::unix::net::UnixStream::connect(&control).is_err()
+        && began.elapsed() < Duration::from_secs(60)
+    {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let path = control.to_string_lossy().into_owned();
+    (server, control.to_string_lossy().into_owned())
+}
+
+#[test]
+fn ctl_show() {
+    let folder = Folder::new("ctl");
+    let (_server, path) = served(&folder, &["--memory", "--size", "16MiB", "--scheduler", "deadline"]);
     schema::check(
         "ctl-show",
         "The state of a served device, from 'dwell ctl show --json'",
         &[prints(&["ctl", &path, "show", "--json"])],
     );
+}
+
+#[test]
+fn ctl_array() {
+    let folder = Folder::new("ctl-array");
+    let [first, second] = ["m0", "m1"].map(|name| folder.file(name, ""));
+    let arguments = ["--member", &first, "--member", &second, "--array", "raid0:64k"];
+    let drive = ["--drive", "wd5000aaks", "--discard-data"];
+    let (_server, path) = served(&folder, &[&arguments[..], &drive].concat());
+    let state = prints(&["ctl", &path, "array", "--json"]);
+    assert_eq!(state["members"].as_array().map(Vec::len), Some(2), "{state}");
+    // Before md has written its superblock, and with attached members, which need root.
+    let mut other = state.clone();
+    other["layout"] = Value::Null;
+    for member in other["members"].as_array_mut().expect("members") {
+        member["device"] = json!("/dev/loop0");
+        member["control"] = Value::Null;
+    }
+    schema::check("ctl-array", "The state of a served array, from 'dwell ctl array --json'", &[state, other]);
 }
 
 #[test]

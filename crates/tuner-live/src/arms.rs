@@ -314,7 +314,7 @@ impl Arms for KernelArms {
     }
 }
 
-/// A device that `dwell serve` serves; each policy of the library can be an arm.
+/// A device or an array that `dwell serve` serves; each policy of the library can be an arm. An array's members switch together.
 pub struct ServedArms {
     socket: PathBuf,
     client: Client,
@@ -325,19 +325,22 @@ pub struct ServedArms {
 }
 
 impl ServedArms {
-    /// Connects to a control socket; `queue` is the kernel queue in front of the device.
+    /// Connects to a control socket; `queues` are the kernel queues in front of the device, or of the members of an array.
     ///
     /// # Errors
-    /// No server listens there, or it serves a device of another size.
-    pub fn new(socket: &Path, queue: &QueueSettings, names: Vec<String>) -> Result<Self, Error> {
+    /// No server listens there, or it serves a device of another size than these queues together.
+    pub fn new(socket: &Path, queues: &[QueueSettings], names: Vec<String>) -> Result<Self, Error> {
         let failed = |error| Error::file(socket, error);
         let mut client = Client::connect(socket).map_err(failed)?;
         let State { scheduler: before, capacity_sectors, .. } = client.show().map_err(failed)?;
-        if let Some(sectors) = queue.sectors().filter(|&sectors| sectors != capacity_sectors) {
+        let sectors = queues.iter().map(QueueSettings::sectors).sum::<Option<u64>>();
+        if let Some(sectors) = sectors.filter(|&sectors| sectors != capacity_sectors) {
+            let names: Vec<&str> = queues.iter().map(QueueSettings::name).collect();
+            let have = if let [_] = queues { "has" } else { "together have" };
             return Err(Error::Usage(format!(
-                "{}: serves a device of {capacity_sectors} sectors, and {} has {sectors}; name the device that it serves",
+                "{}: serves a device of {capacity_sectors} sectors, and {} {have} {sectors}; name the device that it serves",
                 socket.display(),
-                queue.name()
+                names.join(", ")
             )));
         }
         Ok(Self { socket: socket.to_owned(), client, names, before, set: None })
@@ -650,7 +653,7 @@ mod tests {
         let socket = tree.directory().join("control");
         let _state = served(&socket);
         let queue = tree.queue("loop1");
-        let arms = || ServedArms::new(&socket, &queue, vec!["noop".to_owned()]);
+        let arms = || ServedArms::new(&socket, std::slice::from_ref(&queue), vec!["noop".to_owned()]);
         let size = |sectors: &str| fs::write(tree.block().join("loop1/size"), sectors).unwrap();
         size("8\n");
         assert!(arms().is_ok());
@@ -665,12 +668,32 @@ mod tests {
     }
 
     #[test]
+    fn the_members_of_a_served_array_are_one_device() {
+        let tree = Tree::new("served-array");
+        let socket = tree.directory().join("control");
+        let state = served(&socket);
+        let queues = ["loop0", "loop1"].map(|name| tree.queue(name));
+        let size =
+            |name: &str, sectors: &str| fs::write(tree.block().join(name).join("size"), sectors).unwrap();
+        let arms = || ServedArms::new(&socket, &queues, vec!["noop".to_owned()]);
+        size("loop0", "8\n");
+        size("loop1", "8\n");
+        let refused = arms().err().unwrap().to_string();
+        let words = "serves a device of 8 sectors, and loop0, loop1 together have 16";
+        assert!(refused.contains(words), "{refused}");
+        ["loop0", "loop1"].iter().for_each(|name| size(name, "4\n"));
+        arms().unwrap().switch(0).unwrap();
+        // One switch by the array's socket, and one back at the end.
+        assert_eq!(*state.lock().unwrap(), ("deadline".to_owned(), 2));
+    }
+
+    #[test]
     fn only_the_tuners_own_switch_of_a_served_device_is_reverted() {
         let tree = Tree::new("served");
         let socket = tree.directory().join("control");
         let state = served(&socket);
         let names = ["deadline", "noop", "cfq"].map(str::to_owned);
-        let arms = || ServedArms::new(&socket, &tree.queue("loop0"), names.to_vec()).unwrap();
+        let arms = || ServedArms::new(&socket, &[tree.queue("loop0")], names.to_vec()).unwrap();
         let now = || state.lock().unwrap().clone();
         // A tuner that has not switched restores nothing, although another process switched.
         let looking = arms();

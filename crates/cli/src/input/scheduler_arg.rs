@@ -48,6 +48,20 @@ pub(crate) fn for_member(catalogue: Catalogue, text: &str) -> Result<Spec, Error
     without_split_hooks(spec(catalogue, text)?)
 }
 
+/// A served stream that broke is tried again after so many slices. A real host is sometimes late by tens of milliseconds, which breaks
+/// streams that are worth waiting for; in the model, where the policy's default is the paper's (never again), nothing is late.
+const RETRY_SLICES: u64 = 4;
+
+/// What `stream(X)` becomes on an array: `array-stream(X)`, which adds the coordinator. `None` for other schedulers.
+pub(crate) fn coordinated(catalogue: Catalogue, spec: &Spec) -> Result<Option<Spec>, Error> {
+    let name = spec.to_string();
+    let Some(inside) = name.strip_prefix("stream(").filter(|_| !spec.listing().needs_array()) else {
+        return Ok(None);
+    };
+    let before = inside.strip_suffix('}').map_or_else(|| format!("{inside}{{"), |it| format!("{it},"));
+    self::spec(catalogue, &format!("array-stream({before}retry_slices={RETRY_SLICES}}}")).map(Some)
+}
+
 fn without_array(spec: Spec) -> Result<Spec, Error> {
     if spec.listing().needs_array() {
         return Err(Error::Usage(format!(
@@ -128,4 +142,29 @@ pub(crate) fn ticks(specs: &[Spec]) -> Option<String> {
 
 fn is_page(text: &str) -> bool {
     text.ends_with(".toml")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stream_is_coordinated_on_an_array_and_others_are_not() {
+        let of = |text: &str| {
+            let given = spec(Catalogue::default(), text).unwrap();
+            coordinated(Catalogue::default(), &given).unwrap().map(|spec| spec.to_string())
+        };
+        let is = |text: &str| Some(text.to_owned());
+        assert_eq!(of("stream(deadline)"), is("array-stream(deadline-2.6.32){retry_slices=4}"));
+        assert_eq!(
+            of("stream(noop){stream_time_slice=50ms}"),
+            is("array-stream(noop){stream_time_slice=50ms, retry_slices=4}")
+        );
+        assert_eq!(
+            of("stream(deadline{fifo_batch=1})"),
+            is("array-stream(deadline-2.6.32{fifo_batch=1}){retry_slices=4}")
+        );
+        assert_eq!(of("array-stream(noop)"), None);
+        assert_eq!(of("bfq"), None);
+    }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Watching {
     pub(crate) database: PathBuf,
     #[command(flatten)]
     pub(crate) reached: Reached,
-    /// Choose among Dwell's own policies on a device that 'dwell serve' serves: its control socket
+    /// Choose among Dwell's own policies on a device or array that 'dwell serve' serves: its control socket
     #[arg(long, value_name = "SOCKET")]
     pub(crate) control: Option<PathBuf>,
 }

@@ -8,7 +8,6 @@ use capture::{Backend, Capture, Options, Source};
 use elevator::Span;
 use elevator::text::did_you_mean;
 use evaluation::search_space;
-use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use tuner::{
     Analyser, Better, DeciderName, LatencyClass, LatencyStatistic, Metric, Parameters, Random, Space,
@@ -115,20 +114,28 @@ pub(super) fn arms(
     let Some(socket) = &watching.control else {
         return Ok(Box::new(KernelArms::new(target.queues.clone(), &watching.arms)?.with_backups(backups)));
     };
-    let [queue] = &*target.queues else {
-        let stack = target.stack.describe();
-        return Err(Error::Usage(format!(
-            "--control needs a single device, and this is {stack}; name a member"
-        )));
+    let on_array = target.queues.len() > 1;
+    let specs = match &*watching.arms {
+        [] => specs(catalogue, &[], Host::Disk, true)?,
+        names if on_array => {
+            names.iter().map(|name| scheduler_arg::for_member(catalogue, name)).collect::<Result<_, _>>()?
+        }
+        names => {
+            let one = |name: &String| scheduler_arg::for_one_device(catalogue, name);
+            names.iter().map(one).collect::<Result<_, _>>()?
+        }
     };
-    let names = match &*watching.arms {
-        [] => specs(catalogue, &[], Host::Disk, true)?.iter().map(Spec::to_string).collect(),
-        names => names.to_vec(),
-    };
-    for name in &names {
-        scheduler_arg::for_one_device(catalogue, name)?;
-    }
-    let arms = ServedArms::new(socket, queue, names).map_err(|error| match error {
+    // The user's spelling stays, unless the array's coordinator is added.
+    let names = specs.into_iter().enumerate().map(|(index, spec)| {
+        let given = watching.arms.get(index).cloned().unwrap_or_else(|| spec.to_string());
+        if !on_array {
+            return Ok(given);
+        }
+        let coordinated = scheduler_arg::coordinated(catalogue, &spec)?;
+        Ok(coordinated.map_or(given, |spec| spec.to_string()))
+    });
+    let names = names.collect::<Result<_, Error>>()?;
+    let arms = ServedArms::new(socket, &target.queues, names).map_err(|error| match error {
         tuner_live::Error::File { path, source } => no_server(&path, &source),
         other => other.into(),
     });

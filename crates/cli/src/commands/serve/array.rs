@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use disks::array::{Arrangement, Layout};
 use elevator::Sectors;
-use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use server::array::{Array, ArrayConfiguration, ArrayServer, Found, find, run_array};
 use server::{Configuration, Report, ServeError};
@@ -34,7 +33,7 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
         return Err(Error::Usage("--causes observes one device, and an array has several".to_owned()));
     }
     let given = scheduler_arg::without_split_hooks(scheduler_arg::spec(catalogue, &arguments.scheduler)?)?;
-    let spec = coordinated(catalogue, given)?;
+    let spec = scheduler_arg::coordinated(catalogue, &given)?.unwrap_or(given);
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
     // Of the first member: the coordinator has one set of service times for all.
     let first = arguments.member.first().map(PathBuf::as_path);
@@ -108,23 +107,6 @@ fn print(reports: &[Option<Report>], json: bool) -> Result<(), Error> {
         }
     }
     Ok(())
-}
-
-/// A served stream that broke is tried again after so many slices. A real host is sometimes late by tens of milliseconds, which breaks
-/// streams that are worth waiting for; in the model, where the policy's default is the paper's (never again), nothing is late.
-const RETRY_SLICES: u64 = 4;
-
-/// `stream(X)` becomes `array-stream(X)`: what it is on a single device, with the coordinator. Other schedulers stay, uncoordinated.
-fn coordinated(catalogue: Catalogue, spec: Spec) -> Result<Spec, Error> {
-    let name = spec.to_string();
-    match name.strip_prefix("stream(") {
-        Some(inside) if !spec.listing().needs_array() => {
-            let before =
-                inside.strip_suffix('}').map_or_else(|| format!("{inside}{{"), |it| format!("{it},"));
-            scheduler_arg::spec(catalogue, &format!("array-stream({before}retry_slices={RETRY_SLICES}}}"))
-        }
-        _ => Ok(spec),
-    }
 }
 
 /// A member's server.
@@ -270,24 +252,5 @@ mod tests {
         assert_eq!(address_of("tcp:[::1]:10809", 2).unwrap(), "tcp:[::1]:10811");
         assert_eq!(address_of("tcp:127.0.0.1:0", 2).unwrap(), "tcp:127.0.0.1:0");
         assert!(address_of("tcp:127.0.0.1:65535", 1).is_err());
-    }
-
-    #[test]
-    fn stream_is_coordinated_and_others_are_not() {
-        let of = |text: &str| {
-            let spec = scheduler_arg::spec(Catalogue::default(), text).unwrap();
-            coordinated(Catalogue::default(), spec).unwrap().to_string()
-        };
-        assert_eq!(of("stream(deadline)"), "array-stream(deadline-2.6.32){retry_slices=4}");
-        assert_eq!(
-            of("stream(noop){stream_time_slice=50ms}"),
-            "array-stream(noop){stream_time_slice=50ms, retry_slices=4}"
-        );
-        assert_eq!(
-            of("stream(deadline{fifo_batch=1})"),
-            "array-stream(deadline-2.6.32{fifo_batch=1}){retry_slices=4}"
-        );
-        assert_eq!(of("array-stream(noop)"), "array-stream(noop)");
-        assert_eq!(of("bfq"), of("bfq"));
     }
 }

@@ -82,6 +82,27 @@ rebuilds() {
     ends_array
 }
 
+# The tuner gives all members the same policies, and at the end the one that they had.
+tunes_members() {
+    members 3
+    creates 0 --chunk=64
+    until_true describes "coordinated"
+    arms() { dwell ctl "array.ctl.$1" show --json | jq -r .scheduler; }
+    mapfile -t before < <(arms 0)
+    dwell tune /dev/md9 --control array.ctl --window 1s --arm noop --arm deadline --database learned >tuner.log 2>&1 &
+    tuner=$!
+    reads /dev/md9
+    until_true eval '[[ "$(arms 0) $(arms 1) $(arms 2)" =~ ^(noop noop noop|deadline.* deadline.* deadline.*)$ ]]' ||
+        { cat tuner.log && return 1; }
+    reads_no_more
+    kill -INT "$tuner"
+    ends "$tuner" 0
+    same "$(arms 2)" "${before[0]}"
+    mdadm --stop /dev/md9
+    kill "$server"
+    ends "$server" 0
+}
+
 check "RAID 0 on served members" level 0 3 "raid0 of 3 members, stripe unit 64 KiB" --chunk=64
 check "RAID 1 on served members" level 1 2 "raid1 of 2 members"
 check "RAID 5 on served members" level 5 3 "raid5 of 3 members, stripe unit 64 KiB" --chunk=64
@@ -89,3 +110,4 @@ check "RAID 6 on served members" level 6 4 "raid6 of 4 members, stripe unit 64 K
 check "RAID 10 on served members" level 10 4 "raid10 of 4 members, stripe unit 64 KiB" --chunk=64
 check "RAID 5: a failed member, rebuild, scrub" rebuilds 5 3 --chunk=64
 check "RAID 1: a failed member, rebuild, scrub" rebuilds 1 2
+check "an array is tuned as one device" tunes_members
