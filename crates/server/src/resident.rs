@@ -16,7 +16,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::mm::{MlockAllFlags, mlock, mlockall};
 
-use crate::memory_limit;
+use crate::backend::Backend;
+use crate::{ServeError, memory_limit};
 
 /// Data of requests on their way, at most: 128 requests, as many as the loop device has under way, of 512 KiB, its largest.
 const DATA: usize = 64 << 20;
@@ -70,6 +71,21 @@ fn warning(limit: u64, flusher: &io::Error, locked: &io::Error) -> String {
          ever; grant one of the two, or run the server outside that cgroup",
         limit >> 20
     )
+}
+
+/// Refuses a back end of an attached device that allocates memory for its jobs in a memory cgroup with a small limit: nothing can be
+/// reserved for it. Pages of other programs that wait for writeback can fill the cgroup only if its limit is below the share of the
+/// machine's memory that may be dirty (`vm.dirty_ratio`, 20%; here half of the memory, because root may raise it).
+pub(crate) fn check(backend: &dyn Backend) -> Result<(), ServeError> {
+    let limit = memory_limit::own().filter(|&limit| limit < memory_limit::machine() / 2);
+    let Some(limit) = limit.filter(|_| backend.allocates()) else { return Ok(()) };
+    Err(ServeError::Configuration(format!(
+        "{} allocates memory for what is written, a memory cgroup limits the server to {} MiB, and a program in that cgroup that writes \
+         to the attached device could block the server for ever: run the server in a cgroup without a limit, serve a file without \
+         --drive and --memory, or use --nbd",
+        backend.describe(),
+        limit >> 20
+    )))
 }
 
 /// Heap of a supervisor. It needs some kilobytes.

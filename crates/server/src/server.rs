@@ -313,6 +313,14 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
             resumed: mount.is_resumed(),
             shared: mount.shared(),
         };
+        if !mount.is_resumed() {
+            let make = configuration.backend;
+            configuration.backend = Box::new(move || {
+                let backend = make()?;
+                resident::check(&*backend)?;
+                Ok(backend)
+            });
+        }
         attachment = Some(mount);
         fronts.push(Box::new(Fuse::new(connection, fuse)));
     }

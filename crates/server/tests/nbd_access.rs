@@ -434,3 +434,21 @@ fn a_misbehaving_client_has_one_line_a_minute_in_the_log() {
     assert!((2..=6).contains(&lines), "{log}");
     assert_eq!(log.matches("warning: tcp:127.0.0.1").count(), 1, "every local user can connect: {log}");
 }
+
+/// The same for a client that was admitted.
+#[test]
+fn an_admitted_client_that_sends_no_request_has_a_line_in_the_log() {
+    let directory = Directory::in_memory();
+    let socket = directory.join("nbd");
+    let address = format!("unix:{}", socket.display());
+    let (server, log) = Served::start_heard(&["--memory", "1M", "--nbd", &address]);
+    for _ in 0..20 {
+        let mut client = Nbd::connect(&socket);
+        client.stream.write_all(&[0; 28]).unwrap();
+        assert!(client.stream.read_to_end(&mut Vec::new()).is_ok_and(|left| left == 0), "it is disconnected");
+    }
+    server.stop();
+    let log = std::io::read_to_string(log).unwrap();
+    let lines = log.matches("it sent bytes that are no request").count();
+    assert!((1..=6).contains(&lines), "{log}");
+}

@@ -193,6 +193,10 @@ impl Backend for Emulated {
         true
     }
 
+    fn allocates(&self) -> bool {
+        self.store.allocates()
+    }
+
     fn describe(&self) -> String {
         format!("an emulated drive, depth {}, in front of {}", self.drive.depth(), self.store.describe())
     }

@@ -148,6 +148,11 @@ impl Backend for FileBackend {
         self.claim.sysfs().map(|sysfs| Medium { node, sysfs: sysfs.to_path_buf() })
     }
 
+    /// A file in memory allocates its pages when they are written, with direct I/O as well.
+    fn allocates(&self) -> bool {
+        !self.options.direct || guard::is_in_memory(&self.file)
+    }
+
     fn describe(&self) -> String {
         let direct = if self.options.direct { "direct" } else { "buffered" };
         format!("{} ({}, {direct}, depth {})", self.options.path.display(), self.engine(), self.options.depth)

@@ -136,6 +136,10 @@ impl Backend for Memory {
         Extent { bytes: end.min(offset + most) - offset, data }
     }
 
+    fn allocates(&self) -> bool {
+        true
+    }
+
     fn describe(&self) -> String {
         "memory".to_owned()
     }

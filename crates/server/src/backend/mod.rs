@@ -173,6 +173,11 @@ pub trait Backend {
         false
     }
 
+    /// Whether a job may allocate memory in this process or in the kernel's page cache.
+    fn allocates(&self) -> bool {
+        false
+    }
+
     /// The block device below it, if any.
     fn medium(&self) -> Option<Medium> {
         None

@@ -49,6 +49,9 @@ enum Kind {
 /// The FUSE front end.
 pub(crate) struct Fuse {
     connection: OwnedFd,
+    /// The user and group of the file: those of the thread that has mounted it. The device's thread is another user, whose file root may not
+    /// open without CAP_DAC_OVERRIDE.
+    owner: (u32, u32),
     bytes: u64,
     block_bytes: u64,
     rotational: bool,
@@ -104,6 +107,7 @@ impl Fuse {
         let FuseOptions { identity, only_file, most_held, resumed, shared } = options;
         Self {
             connection,
+            owner: (geteuid().as_raw(), getegid().as_raw()),
             bytes: 0,
             block_bytes: SECTOR_BYTES,
             rotational: false,
@@ -203,8 +207,7 @@ impl Fuse {
                 self.answer(unique, &protocol::init(minor, flags, LARGEST as u32));
             }
             Operation::GetAttr | Operation::SetAttr => {
-                let owner = (geteuid().as_raw(), getegid().as_raw());
-                self.answer(unique, &protocol::attributes(self.bytes, owner));
+                self.answer(unique, &protocol::attributes(self.bytes, self.owner));
             }
             Operation::Open => self.answer(unique, &protocol::open()),
             Operation::StatFs if self.hides_holes() => self.fail(unique, Errno::NOSYS),

@@ -22,6 +22,8 @@ pub(super) struct Connections<S> {
     /// The number of the latest connection's process. A number is never used again.
     processes: u32,
     budget: Arc<Budget>,
+    /// Clients that were disconnected because they sent bytes that are no request, and their addresses, until they are logged.
+    violators: Vec<(Origin, String)>,
 }
 
 /// An idle client that was disconnected for another one.
@@ -35,7 +37,7 @@ pub(super) struct Displaced {
 impl<S: Stream> Connections<S> {
     /// No connections, of which all that come use this budget.
     pub(super) const fn new(budget: Arc<Budget>) -> Self {
-        Self { all: Vec::new(), processes: 0, budget }
+        Self { all: Vec::new(), processes: 0, budget, violators: Vec::new() }
     }
 
     /// Adds a client; its index, for [`readable`](Self::readable). `None` if there is no memory for it: it is disconnected.
@@ -136,6 +138,11 @@ impl<S: Stream> Connections<S> {
         all.filter_map(|(index, connection)| Some((connection.as_ref()?.waits_since()?, index))).min()
     }
 
+    /// A client that was disconnected because it sent bytes that are no request.
+    pub(super) fn violator(&mut self) -> Option<(Origin, String)> {
+        self.violators.pop()
+    }
+
     /// Whether a client waits for memory that others hold.
     pub(super) fn is_short(&self) -> bool {
         self.waiting().is_some()
@@ -168,6 +175,9 @@ impl<S: Stream> Connections<S> {
         }
         for slot in &mut self.all {
             if let Some(connection) = slot.take_if(|connection| connection.is_over()) {
+                if connection.violates() {
+                    self.violators.push((connection.place().origin(), connection.from().to_string()));
+                }
                 host.exited(connection.process());
                 connection.end(host);
             }

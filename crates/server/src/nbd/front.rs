@@ -185,6 +185,10 @@ impl FrontEnd for Nbd {
             self.log.log_in_background(origin, message);
             self.connections.flush(host);
         }
+        while let Some((origin, from)) = self.connections.violator() {
+            let message = format_args!("nbd: {from}: disconnected: it sent bytes that are no request");
+            self.log.log_in_background(origin, message);
+        }
     }
 
     /// After the server was stopped, only the system knows whether clients have taken their last replies, and sends no event. While a client

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::Place;
-use crate::common::{Served, run};
+use crate::common::{Directory, Served, run};
 
 /// Limit of each wait of these tests. A run takes 0.2 to 5 s.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -274,6 +274,33 @@ fn after_a_kill_in_a_full_memory_cgroup_the_next_server_continues_or_the_device_
             eprintln!("{file}, writers: {writers}, standby: {standby}: continued after {continued} kills");
             // Beside one writer, the second server always took over.
             assert!(continued > 0 || !standby || writers > 1, "no second server took over");
+        }
+    }
+}
+
+/// A regression: with a back end that allocates, the device's thread waited for writeback that only it could finish.
+#[test]
+fn in_a_small_memory_cgroup_a_back_end_that_allocates_is_refused() {
+    let Some(on_disk) = Place::on_disk(&["sh"]) else { return };
+    let in_memory = Directory::in_memory();
+    for (parent, file) in controllers() {
+        let group = Group::new(&on_disk, &parent, file, 128);
+        let (disk, quick) = (on_disk.join("disk"), in_memory.join("disk"));
+        let (disk, quick) = (disk.to_str().unwrap(), quick.to_str().unwrap());
+        for back_end in [
+            &["--memory", "64M"][..],
+            &["--file", disk, "--size", "64M", "--buffered"],
+            &["--file", quick, "--size", "64M"],
+        ] {
+            let script = "echo 0 > \"$0\" && exec \"$@\"";
+            let mut command = Command::new("sh");
+            command.args(["-c", script, &group.procs()]);
+            let server = Served::start_by(&mut command, &on_disk.attaching(back_end));
+            assert!(server.is_none(), "{back_end:?} was served");
+            on_disk.nothing_left();
+        }
+        for made in [disk, quick] {
+            fs::remove_file(made).unwrap();
         }
     }
 }

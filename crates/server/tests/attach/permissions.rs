@@ -3,9 +3,10 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::Place;
-use crate::common::{run, try_run};
+use crate::common::{Served, run, try_run};
 
 /// Runs a shell command as the user `nobody`; returns whether it succeeded, and its output.
 fn as_nobody(command: &str) -> (bool, String) {
@@ -49,4 +50,24 @@ fn other_users_can_neither_open_nor_see_the_file() {
     run("dd", &["if=/dev/zero", &format!("of={}", file.display()), "bs=4096", "count=1", "conv=notrunc"]);
     run("dd", &["if=/dev/zero", &format!("of={}", server.what), "bs=1M", "count=8", "oflag=direct"]);
     place.stop(server);
+}
+
+/// A regression: the file belonged to the user of the device's thread, and without CAP_DAC_OVERRIDE root could not attach a loop device.
+/// These are the capabilities of `packaging/dwell-serve@.service`.
+#[test]
+fn the_capabilities_of_the_unit_suffice_to_attach() {
+    let Some(place) = Place::in_memory(&["setpriv"]) else { return };
+    let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/dwell-serve@.service");
+    let unit = fs::read_to_string(unit).unwrap();
+    let set = unit.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet=")).unwrap();
+    let names = set.split(' ').map(|name| name.trim_start_matches("CAP_").to_lowercase());
+    let set = names.fold("-all".to_owned(), |set, name| format!("{set},+{name}"));
+    let disk = place.join("disk");
+    let mut command = Command::new("setpriv");
+    command.args(["--bounding-set", &set]);
+    let attached = ["--file", disk.to_str().unwrap(), "--size", "16M"];
+    let server = Served::start_by(&mut command, &place.attaching(&attached)).expect("the server attaches");
+    run("dd", &["if=/dev/zero", &format!("of={}", server.what), "bs=1M", "count=8", "oflag=direct"]);
+    place.stop(server);
+    fs::remove_file(disk).unwrap();
 }

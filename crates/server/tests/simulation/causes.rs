@@ -60,13 +60,17 @@ impl Causes {
             return;
         }
         let own = sectors(job);
-        for causes in &mut self.jobs[own.start as usize..own.end as usize] {
-            causes[usize::from(error == Errno::NOSPC)] = Some(now);
-        }
         if job.pieces.len() > 1 {
             let tag = job.tag.0 as usize;
             self.repeated.resize(self.repeated.len().max(tag + 1), None);
-            self.repeated[tag] = Some(Repeated { op: job.op, sectors: own, begun });
+            self.repeated[tag] = Some(Repeated { op: job.op, sectors: own.clone(), begun });
+            // The server repeats the pieces of reads and writes. Only the failure of a piece explains that of a request.
+            if matches!(job.op, Op::Read | Op::Write) {
+                return;
+            }
+        }
+        for causes in &mut self.jobs[own.start as usize..own.end as usize] {
+            causes[usize::from(error == Errno::NOSPC)] = Some(now);
         }
     }
 

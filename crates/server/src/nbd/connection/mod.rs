@@ -101,6 +101,8 @@ pub(in crate::nbd) struct Connection<S> {
     received_bytes: u64,
     asleep: u32,
     phase: Phase,
+    /// It sent bytes that are no request.
+    violates: bool,
     blocked: bool,
     watched: Option<Interest>,
     /// The index among the front end's connections.
@@ -145,6 +147,7 @@ impl<S: Stream> Connection<S> {
             received_bytes: 0,
             asleep: 0,
             phase: Phase::Open,
+            violates: false,
             blocked: false,
             watched: None,
             index,
@@ -217,6 +220,11 @@ impl<S: Stream> Connection<S> {
     fn wait_no_more(&mut self) {
         self.waits_since = None;
         self.held.end_turn();
+    }
+
+    /// Whether it was disconnected because it sent bytes that are no request.
+    pub(in crate::nbd) const fn violates(&self) -> bool {
+        self.violates
     }
 
     /// Whether nothing of this client is left in the device or to be sent.

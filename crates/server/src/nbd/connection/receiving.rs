@@ -92,6 +92,7 @@ impl<S: Stream> Connection<S> {
             let mut header = [0; REQUEST_BYTES];
             header.copy_from_slice(&self.received[self.begin..self.begin + REQUEST_BYTES]);
             let Ok(request) = protocol::request(&header) else {
+                self.violates = true;
                 return self.disconnect(host);
             };
             let problem = request.problem(&self.limits);
