@@ -1,15 +1,15 @@
 # md on members that dwell serves: every level, a failed member, its replacement and rebuild, a scrub, and what is left at the end.
 
-modprobe -a raid456 raid10
+modprobe -a raid456 raid10 dm_raid
 
-# members N: that many files, served as members of the array /dev/md9 ($server, $loops).
+# members N [LAYOUT]: that many files, served as members of an array, by default md's /dev/md9 ($server, $loops).
 members() {
     local number arguments=()
     for ((number = 0; number < $1; number++)); do
         truncate -s 48M "disk$number"
         arguments+=(--member "disk$number")
     done
-    dwell serve "${arguments[@]}" --array md:/dev/md9 --attach --control array.ctl >served 2>said &
+    dwell serve "${arguments[@]}" --array "${2:-md:/dev/md9}" --attach --control array.ctl >served 2>said &
     server=$!
     until_true eval "[ \"\$(wc -l <served)\" = $1 ]"
     mapfile -t loops <served
@@ -23,10 +23,12 @@ creates() {
 describes() { dwell ctl array.ctl array >array && grep -qF -- "$1" array; }
 is_idle() { [ "$(cat /sys/block/md9/md/sync_action)" = idle ]; }
 
+# fills [DEVICE]
 fills() {
-    mkfs.ext4 -q -F /dev/md9
+    local device=${1:-/dev/md9}
+    mkfs.ext4 -q -F "$device"
     mkdir -p files
-    mount /dev/md9 files
+    mount "$device" files
     head -c 12M /dev/urandom >files/data
     md5sum files/data >sums
     sync
@@ -82,6 +84,29 @@ rebuilds() {
     ends_array
 }
 
+# lvm_volume LAYOUT MEMBERS OPTIONS...: a volume of LVM on members; a mirrored one loses a member and keeps its file.
+lvm_volume() {
+    members "$2" "$1"
+    pvcreate --quiet --yes "${loops[@]}"
+    vgcreate --quiet served "${loops[@]}"
+    lvcreate --quiet --yes --name data --size 24M "${@:3}" served
+    udevadm settle
+    until_true describes "coordinated"
+    fills /dev/served/data
+    verifies
+    if [ "$1" = raid1 ]; then
+        dwell ctl array.ctl member fail 1
+        head -c 4M files/data >files/again
+        sync
+        verifies
+        cmp -n 4M files/data files/again
+    fi
+    umount files
+    vgchange --quiet --activate n served
+    kill "$server"
+    ends "$server" 0
+}
+
 # The tuner gives all members the same policies, and at the end the one that they had.
 tunes_members() {
     members 3
@@ -111,3 +136,5 @@ check "RAID 10 on served members" level 10 4 "raid10 of 4 members, stripe unit 6
 check "RAID 5: a failed member, rebuild, scrub" rebuilds 5 3 --chunk=64
 check "RAID 1: a failed member, rebuild, scrub" rebuilds 1 2
 check "an array is tuned as one device" tunes_members
+check "LVM: a striped volume on served members" lvm_volume raid0:64k 3 --stripes 3 --stripesize 64k
+check "LVM: a mirrored volume loses a member" lvm_volume raid1 2 --type raid1 --mirrors 1
