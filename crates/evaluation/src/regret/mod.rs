@@ -57,3 +57,55 @@ pub fn run<'a>(
     };
     cells.iter().filter_map(row).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::cells::{Selection, Set, cells};
+    use super::table::summaries;
+    use super::*;
+
+    /// Workloads of which a comparison takes less than a second: trees, mail, commits and reads beside writes, threads, and fio jobs.
+    const QUICK: [&str; 12] = [
+        "greps",
+        "postmark",
+        "write-beside-reads",
+        "sqlite",
+        "multi-threads",
+        "chunk-reads",
+        "fio-randread-1",
+        "fio-randread-32",
+        "fio-randrw-1",
+        "fio-randrw-32",
+        "fio-randwrite-16",
+        "fio-stream-and-random",
+    ];
+
+    /// The limits are the goal of 3% on average, and what PostMark reached when this test was written. Virtual time repeats to the digit,
+    /// so only a change of a policy or of the model changes the values.
+    #[test]
+    fn dwell_is_near_the_best_scheduler_on_average() {
+        let selection = Selection {
+            set: Set::Tuning,
+            drives: &["wd5000aaks".to_owned()],
+            depths: &[4],
+            files: Vec::new(),
+            only: &["hidden".to_owned()],
+            sample: None,
+            seed: 1,
+        };
+        let mut cells = cells(&selection).unwrap();
+        cells.retain(|cell| QUICK.contains(&cell.workload.as_str()));
+        assert!(cells.len() >= 8, "{} cells", cells.len());
+        let names = ["dwell", "stream(deadline)", "bfq", "mq-deadline"].map(str::to_owned);
+        let specs = names.each_ref().map(|name| Spec::parse(name).unwrap());
+        let all = summaries(&names, &run(&cells, &specs, Catalogue::default(), &|_, _| ()));
+        let dwell = all.iter().find(|summary| summary.scheduler == "dwell").unwrap();
+        assert!(dwell.failures.is_empty(), "{:?}", dwell.failures);
+        assert!(
+            dwell.mean < 0.03 && dwell.regrets[0].regret < 0.13,
+            "{:.4} {:#?}",
+            dwell.mean,
+            dwell.regrets
+        );
+    }
+}
