@@ -357,7 +357,8 @@ impl Dwell {
             _ if is_scattered && self.is_light(now, owner.flow) => light_slice,
             _ => stream_slice,
         };
-        owner.since + slice
+        // A wait ends with the slice, and a shorter slice would have the host call at every nanosecond of a long wait.
+        owner.since + if slice == Span::ZERO { slice } else { slice.max(WAIT_MIN) }
     }
 
     fn own(&mut self, now: Time, flow: FlowId) {
