@@ -47,8 +47,15 @@ pub(crate) struct Reserve {
     pub(crate) warning: Option<String>,
 }
 
+/// Excludes this process from the kernel's choice when memory is short: its end would stop whoever waits for the device. Best effort, as it
+/// needs CAP_SYS_RESOURCE.
+fn survive_others() {
+    let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
+}
+
 /// Reserves and locks the memory of a server of an attached device. To be called before any other thread starts.
 pub(crate) fn reserve() -> Reserve {
+    survive_others();
     let limit = memory_limit::own();
     let share = limit.map_or(DATA, |limit| usize::try_from(limit / SHARE).unwrap_or(DATA));
     let data = share.clamp(DATA_LEAST, DATA);
@@ -81,8 +88,8 @@ pub(crate) fn check(backend: &dyn Backend) -> Result<(), ServeError> {
     let Some(limit) = limit.filter(|_| backend.allocates()) else { return Ok(()) };
     Err(ServeError::Configuration(format!(
         "{} allocates memory for what is written, a memory cgroup limits the server to {} MiB, and a program in that cgroup that writes \
-         to the attached device could block the server for ever: run the server in a cgroup without a limit, serve a file without \
-         --drive and --memory, or use --nbd",
+         to the attached device could block the server for ever: run the server in a cgroup without a limit, serve a file on a disk \
+         without --drive, or use --nbd",
         backend.describe(),
         limit >> 20
     )))
@@ -93,6 +100,7 @@ const SUPERVISOR: usize = 1 << 20;
 
 /// The same for a supervisor, which must not wait for the device, either. What is refused is done without.
 pub(crate) fn reserve_for_supervisor() {
+    survive_others();
     let _ = rustix::process::configure_io_flusher_behavior(true);
     let _ = lock_heap(SUPERVISOR);
     let _ = mlockall(MlockAllFlags::CURRENT);

@@ -150,7 +150,7 @@ impl Backend for FileBackend {
 
     /// A file in memory allocates its pages when they are written, with direct I/O as well.
     fn allocates(&self) -> bool {
-        !self.options.direct || guard::is_in_memory(&self.file)
+        !self.options.read_only && (!self.options.direct || guard::is_in_memory(&self.file))
     }
 
     fn describe(&self) -> String {
