@@ -79,7 +79,7 @@ pub fn sketch(drive: &mut dyn Drive, seed: u64, rounds: u32, distances: &[u64]) 
     Measurement { points, transfer_per_sector }
 }
 
-/// A third of the [`distances`], the nearest and the farthest among them.
+/// A third of the measured distances, the nearest and the farthest among them.
 #[must_use]
 pub fn some_distances(capacity: u64) -> Vec<u64> {
     let all: Vec<u64> = distances(capacity).collect();
