@@ -290,27 +290,30 @@ impl Columns<'_> {
     }
 
     fn int32(&mut self, values: impl ExactSizeIterator<Item = i32> + Clone) -> Result<(), ParquetError> {
-        match dictionary(values.clone().map(i64::from)) {
-            Some((found, data)) => {
-                let bytes = found.iter().flat_map(|&value| (value as i32).to_le_bytes()).collect();
-                self.pages(Some((bytes, found.len())), data, Encoding::RLE_DICTIONARY, values.len())
-            }
-            None => {
-                self.general(|writer| write!(writer, Int32ColumnWriter, &values.collect::<Vec<_>>(), None))
-            }
+        if self.few(values.clone().map(i64::from), size_of::<i32>())? {
+            return Ok(());
         }
+        self.general(|writer| write!(writer, Int32ColumnWriter, &values.collect::<Vec<_>>(), None))
     }
 
     fn int64(&mut self, values: impl ExactSizeIterator<Item = i64> + Clone) -> Result<(), ParquetError> {
-        match dictionary(values.clone()) {
-            Some((found, data)) => {
-                let bytes = found.iter().flat_map(|value| value.to_le_bytes()).collect();
-                self.pages(Some((bytes, found.len())), data, Encoding::RLE_DICTIONARY, values.len())
-            }
-            None => {
-                self.general(|writer| write!(writer, Int64ColumnWriter, &values.collect::<Vec<_>>(), None))
-            }
+        if self.few(values.clone(), size_of::<i64>())? {
+            return Ok(());
         }
+        self.general(|writer| write!(writer, Int64ColumnWriter, &values.collect::<Vec<_>>(), None))
+    }
+
+    /// Writes a column of numbers of so many bytes, if few of them differ; returns whether it did.
+    fn few(
+        &mut self,
+        values: impl ExactSizeIterator<Item = i64>,
+        bytes: usize,
+    ) -> Result<bool, ParquetError> {
+        let rows = values.len();
+        let Some((found, data)) = dictionary(values) else { return Ok(false) };
+        let dictionary = found.iter().flat_map(|value| value.to_le_bytes().into_iter().take(bytes)).collect();
+        self.pages(Some((dictionary, found.len())), data, Encoding::RLE_DICTIONARY, rows)?;
+        Ok(true)
     }
 }
 
