@@ -26,7 +26,7 @@ pub struct LimitRecorder {
     is_full: bool,
 }
 
-/// Requests of a run whose limit is computed: about 200 MB. A longer recording is replayed in constant memory, without its limit.
+/// Requests of a run whose limit is computed. A longer recording is replayed in constant memory, without its limit.
 const REQUESTS_MAX: usize = 4 << 20;
 
 /// The requests of one process.

@@ -47,8 +47,8 @@ pub(crate) struct Reserve {
     pub(crate) warning: Option<String>,
 }
 
-/// Excludes this process from the kernel's choice when memory is short: its end would stop whoever waits for the device. Best effort, as it
-/// needs CAP_SYS_RESOURCE.
+/// Sets the OOM score adjustment with which the kernel does not kill this process when memory is short: without a server, programs that use the
+/// device wait. Needs CAP_SYS_RESOURCE; without it nothing changes.
 fn survive_others() {
     let _ = std::fs::write("/proc/self/oom_score_adj", "-1000");
 }

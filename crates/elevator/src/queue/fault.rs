@@ -16,10 +16,11 @@
 //! - A hold counts while requests are queued and the device has nothing but a flush to do. While the device is busy, however slow it
 //!   is, nothing counts.
 //! - A request ages from its insertion into the present scheduler. Submissions behind a barrier, asleep, or in the plug have not been
-//!   inserted. A request is overdue only if the scheduler has also dispatched many others since then, so a slow device with a long
-//!   backlog triggers nothing; or at ten times the age, if the device could have served all requests twice meanwhile at its slowest. Ten times
-//!   the age begins anew when the scheduler was not called for long, as that means a device that hangs or a host that was stopped. A scheduler that states a bound ([`Scheduler::longest_wait`]) has at least twice that bound.
-//!   Requests of the idle class are exempt: they wait for as long as other classes have requests.
+//!   inserted. A request is overdue at the maximum age if the scheduler has dispatched many others since, so a slow device with a long
+//!   backlog triggers nothing; and otherwise at ten times that age, if the device could have served all requests twice meanwhile at its
+//!   slowest. After a time without calls of the scheduler (the device hung, or the host was stopped), the ten times count from its end. A
+//!   scheduler that states a bound ([`Scheduler::longest_wait`]) has at least twice that bound. Requests of the idle class are exempt: they
+//!   wait for as long as other classes have requests.
 //! - Policies that work above the block layer are exempt from both. They limit the rates of processes, so a hold may last for as long
 //!   as a process is in debt. Only a modelled machine hosts them.
 //!

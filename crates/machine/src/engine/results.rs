@@ -37,8 +37,8 @@ impl Machine {
     }
 
     /// The physical limit of this workload on this drive, if [`record_limit`](Self::record_limit) was called before the run
-    /// and the drive can compute its ideal times, and the run had at most four million requests. Entries correspond to the lines of [`Measured`]; of processes that share a
-    /// line and ran at the same time, the longest counts.
+    /// and the drive can compute its ideal times, and the run had at most four million requests. Entries correspond to the lines of
+    /// [`Measured`]; of processes that share a line and ran at the same time, the longest counts.
     pub fn limit(&mut self) -> Option<Limit> {
         let limit_recorder = self.limit_recorder.take().filter(LimitRecorder::is_known)?;
         let limit = self.storage.limit(limit_recorder)?;
