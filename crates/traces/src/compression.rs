@@ -309,7 +309,7 @@ impl WholeBlocks<'_> {
 }
 
 /// The frames of a zstd stream in sequence, without skippable ones.
-struct ZstdFrames {
+pub(crate) struct ZstdFrames {
     source: Watched,
     block: Block,
     decoder: FrameDecoder,
@@ -317,7 +317,7 @@ struct ZstdFrames {
 }
 
 impl ZstdFrames {
-    fn new(source: Box<dyn Read + Send>) -> Self {
+    pub(crate) fn new(source: Box<dyn Read + Send>) -> Self {
         let source = BufReader::with_capacity(64 * 1024, source);
         let source = Watched { source, ended: false };
         Self { source, block: Block::default(), decoder: FrameDecoder::new(), within: false }

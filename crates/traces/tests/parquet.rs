@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use dwell_traces::write::{Encoders, ParquetWriter};
 use dwell_traces::{
-    DeviceChoice, DeviceId, Format, Op, Options, Pid, Priority, PriorityClass, Record, Recording, Time,
+    DeviceChoice, DeviceId, Format, Op, Options, Pid, Priority, PriorityClass, Record, Recording, Span, Time,
 };
 
 const ALL: Options = Options {
@@ -103,6 +103,42 @@ fn one_device_is_read_without_the_others() {
     let mut none = open(DeviceChoice::Named("7".to_owned()));
     assert!(none.next().unwrap().unwrap_err().to_string().contains("there is no request of device '7'"));
     std::fs::remove_file(path).unwrap();
+}
+
+/// Files of other programs; `tests/parquet/generate.py` writes them.
+#[test]
+fn zstandard_is_read() {
+    for (name, bytes) in [
+        ("zstd-polars", &include_bytes!("parquet/zstd-polars.parquet")[..]),
+        ("zstd-pyarrow", include_bytes!("parquet/zstd-pyarrow.parquet")),
+    ] {
+        let mut recording = common::open(name, bytes, &ALL).unwrap();
+        for n in 0..1_500_u64 {
+            let at = Time::from_nanos(n * 1_000 + n * n % 700);
+            let op = if n % 2 == 1 { Op::Write } else { Op::Read };
+            let device = DeviceId(u32::from(n % 3 != 0));
+            let mut expected = Record::new(at, device, op, n * n % 99_991 * 512, 512 * (1 + n % 8));
+            let latency = Span::from_nanos(50_000 + n * n % 9_000);
+            expected.completed = (n % 7 != 0).then(|| at + latency);
+            assert_eq!(recording.next().unwrap().unwrap(), expected, "{name}, row {n}");
+        }
+        assert!(recording.next().is_none() && recording.skips().is_empty(), "{name}: {}", recording.skips());
+        let devices: Vec<&str> = recording.devices().iter().map(|device| device.name.as_str()).collect();
+        assert_eq!(devices, ["8,16", "8,0"], "{name}");
+    }
+}
+
+#[test]
+fn damaged_zstandard_is_an_error_or_read() {
+    let parquet = include_bytes!("parquet/zstd-pyarrow.parquet");
+    // Behind the first bytes: pages. The index at the end is damaged by the test below.
+    for at in (4..parquet.len() / 2).step_by(17) {
+        let mut bytes = parquet.to_vec();
+        bytes[at] ^= 0x55;
+        if let Ok(recording) = common::open("a.parquet", &bytes, &ALL) {
+            assert!(recording.take(2_000).count() <= 1_501, "byte {at}");
+        }
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod index;
 mod reader;
 mod rows;
 pub(crate) mod writer;
+mod zstd;
 
 pub(crate) use reader::source;
 

@@ -2,16 +2,20 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
 use elevator::Time;
 use parquet::basic::Compression;
-use parquet::column::reader::ColumnReader;
+use parquet::column::page::PageReader;
+use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::RowGroupMetaData;
-use parquet::file::reader::{ChunkReader, FileReader, SerializedFileReader};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::reader::ChunkReader;
+use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 
+use super::zstd::Decompressed;
 use super::{OPS, flags, priority};
 use crate::context::{Context, Source};
 use crate::error::{Error, ErrorKind, Position};
@@ -40,8 +44,8 @@ pub(crate) fn source<R: ChunkReader + 'static>(
 ) -> Result<Box<dyn Source>, Error> {
     context.settle_unit(TimeUnit::Nanoseconds, None);
     context.place = Position::Row(0);
-    let reader = guarded(context, || SerializedFileReader::new(file))?;
-    let schema = reader.metadata().file_metadata().schema_descr_ptr();
+    let metadata = guarded(context, || ParquetMetaDataReader::new().parse_and_finish(&file))?;
+    let schema = metadata.file_metadata().schema_descr_ptr();
     let position = |name: &str| schema.columns().iter().position(|column| column.path().string() == name);
     for name in REQUIRED {
         if position(name).is_none() {
@@ -56,7 +60,7 @@ pub(crate) fn source<R: ChunkReader + 'static>(
             return Err(context.error(ErrorKind::Format, problem).advice("recordings have plain columns"));
         }
     }
-    for column in reader.metadata().row_groups().iter().flat_map(|group| group.columns()) {
+    for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
         let codec = column.compression();
         if !matches!(
             codec,
@@ -65,12 +69,13 @@ pub(crate) fn source<R: ChunkReader + 'static>(
                 | Compression::GZIP(_)
                 | Compression::LZ4
                 | Compression::LZ4_RAW
+                | Compression::ZSTD(_)
         ) {
             let named = format!("{codec:?}");
             let named = named.split('(').next().unwrap_or_default();
             let problem =
                 format!("column '{}' is compressed by {named}, which is not read", column.column_path());
-            let advice = "write the file with Snappy, gzip, LZ4 or no compression";
+            let advice = "write the file with Zstandard, Snappy, gzip, LZ4 or no compression";
             return Err(context.error(ErrorKind::Format, problem).advice(advice));
         }
     }
@@ -79,7 +84,7 @@ pub(crate) fn source<R: ChunkReader + 'static>(
         device: position("device"),
         name: position("process_name"),
     };
-    let mut file = File { reader, columns, cursors: Vec::new(), order: Vec::new() };
+    let mut file = File { file: Arc::new(file), metadata, columns, cursors: Vec::new(), order: Vec::new() };
     file.plan(context)?;
     Ok(Box::new(file))
 }
@@ -104,7 +109,8 @@ struct Columns {
 }
 
 struct File<R: ChunkReader> {
-    reader: SerializedFileReader<R>,
+    file: Arc<R>,
+    metadata: ParquetMetaData,
     columns: Columns,
     cursors: Vec<Cursor>,
     /// Cursors with a row, the earliest last.
@@ -160,8 +166,7 @@ impl<R: ChunkReader + 'static> File<R> {
         let mut by_device: Vec<VecDeque<(usize, Option<DeviceId>, u64)>> = Vec::new();
         let mut mixed = VecDeque::new();
         let mut passed = 0;
-        for group in 0..self.reader.num_row_groups() {
-            let metadata = self.reader.metadata().row_group(group);
+        for (group, metadata) in self.metadata.row_groups().iter().enumerate() {
             let rows = u64::try_from(metadata.num_rows()).unwrap_or(0);
             match self.device_of(metadata) {
                 Some(name) => {
@@ -204,6 +209,19 @@ impl<R: ChunkReader + 'static> File<R> {
         (is_exact && least == most && statistics.null_count_opt() == Some(0)).then(|| least.data().to_vec())
     }
 
+    /// The reader of a column of a row group.
+    fn column(&self, group: &RowGroupMetaData, at: usize) -> Result<ColumnReader, ParquetError> {
+        let (file, column) = (Arc::clone(&self.file), group.column(at));
+        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+        let pages: Box<dyn PageReader> = if let Compression::ZSTD(_) = column.compression() {
+            let plain = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
+            Box::new(Decompressed(SerializedPageReader::new(file, &plain, rows, None)?))
+        } else {
+            Box::new(SerializedPageReader::new(file, column, rows, None)?)
+        };
+        Ok(get_column_reader(column.column_descr_ptr(), pages))
+    }
+
     /// Puts a cursor into the order of its next row.
     fn queue(&mut self, index: usize, context: &Context) -> Result<(), Error> {
         if !guarded(context, || self.fill(index))? {
@@ -230,9 +248,9 @@ impl<R: ChunkReader + 'static> File<R> {
                 continue;
             }
             let Some((group, device, passed)) = cursor.groups.pop_front() else { return Ok(false) };
-            let group = self.reader.get_row_group(group)?;
+            let group = self.metadata.row_group(group);
             let column = |at: Option<usize>| match at {
-                Some(at) if !is_all_null(group.metadata(), at) => group.get_column_reader(at).map(Some),
+                Some(at) if !is_all_null(group, at) => self.column(group, at).map(Some),
                 _ => Ok(None),
             };
             let mut numbers = [const { None }; 8];
@@ -241,11 +259,11 @@ impl<R: ChunkReader + 'static> File<R> {
             }
             let device = match (device, self.columns.device) {
                 (Some(device), _) => Ok(device),
-                (None, Some(at)) => Err(group.get_column_reader(at)?),
+                (None, Some(at)) => Err(self.column(group, at)?),
                 (None, None) => Ok(DeviceId(0)),
             };
             let name = column(self.columns.name)?;
-            let left = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+            let left = usize::try_from(group.num_rows()).unwrap_or(0);
             self.cursors[index].open = Some(Open { numbers, device, name, left, passed });
         }
     }
