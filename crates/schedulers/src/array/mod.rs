@@ -46,6 +46,8 @@
 //!   `trial_slices` measures this.
 //! - With `retry_slices`, a stream that broke is tried again after some slices: a host that is late by tens of milliseconds breaks
 //!   streams that are worth waiting for.
+//! - With `retry_slices`, a service during which the array transfers less than without one counts as a break, and for a time only streams
+//!   are served that have paid (`worth`). The paper has no such rule.
 //! - A failed member is not waited for, and thresholds count the remaining members.
 //!
 //! # Not for
@@ -74,10 +76,12 @@ mod service;
 mod tests;
 mod trial;
 mod virtual_streams;
+mod worth;
 
 use self::service::Service;
 use self::trial::Trials;
 use self::virtual_streams::{Joining, NO_STREAM, StreamId, VirtualStreams};
+use self::worth::Worth;
 
 tunables! {
     /// Tunables. The members' framework takes the same values for the same names.
@@ -184,6 +188,7 @@ pub struct StreamCoordinator {
     /// The stream that was served last, and until when it stands back if no other is ready.
     resting: Option<(StreamId, Time)>,
     trials: Trials,
+    worth: Worth,
     directives: VecDeque<(Member, Directive)>,
 }
 
@@ -200,6 +205,7 @@ impl StreamCoordinator {
             service: None,
             resting: None,
             trials: Trials::new(),
+            worth: Worth::default(),
             directives: VecDeque::new(),
         }
     }

@@ -48,7 +48,8 @@ impl StreamCoordinator {
     }
 
     fn is_ready(&self, now: Time, stream: StreamId) -> bool {
-        self.streams.is_ready(now, stream, &self.tunables)
+        let may = !self.worth.is_doubtful(now) || self.streams.has_paid(stream);
+        may && self.streams.is_ready(now, stream, &self.tunables)
     }
 
     /// A stream has grown and may be ready.
@@ -73,7 +74,8 @@ impl StreamCoordinator {
         if conduct == was {
             return;
         }
-        if self.service.take().is_some() {
+        if let Some(service) = self.service.take() {
+            self.judge(now, service.stream);
             self.tell_all(Directive::Slice(now));
         }
         self.resting = None;
@@ -86,6 +88,8 @@ impl StreamCoordinator {
         let until = now + gathering_time(self.tunables.stream_time_slice);
         self.service = Some(Service { stream, until, arrivals });
         self.resting = None;
+        let total = self.trials.total(now);
+        self.worth.begins(total);
         for member in 0..self.members.len() as u32 {
             self.bring(stream, Member(member));
         }
@@ -149,18 +153,30 @@ impl StreamCoordinator {
 
     /// The slice, or the time for gathering the heads, is over.
     pub(super) fn slice_over(&mut self, now: Time) {
-        if let Some(service) = self.service.as_ref().filter(|service| service.is_complete()) {
-            self.streams.served_without_break(service.stream);
-        }
+        let complete = self.service.as_ref().filter(|service| service.is_complete());
+        let complete = complete.map(Service::stream);
         self.end_service(now);
+        if let Some(stream) = complete {
+            self.streams.served_without_break(now, stream);
+        }
+    }
+
+    /// Compares the service that ends with the array's throughput without one.
+    fn judge(&mut self, now: Time, stream: StreamId) {
+        let total = self.trials.total(now);
+        if let Some(pays) = self.worth.ends(now, total, &self.tunables) {
+            self.streams.judged(now, stream, pays, &self.tunables);
+        }
     }
 
     /// Turns to the ready stream that was not served for longest, if there is another one.
     pub(super) fn end_service(&mut self, now: Time) {
         let Some(Service { stream, .. }) = self.service.take() else { return };
         self.streams.served(stream);
+        self.judge(now, stream);
         self.tell_all(Directive::Slice(now));
-        match self.streams.longest_unserved(now, stream, &self.tunables) {
+        let next = self.streams.longest_unserved(stream, |id| self.is_ready(now, id));
+        match next {
             Some(next) => self.serve(now, next),
             None => self.resting = Some((stream, self.slice_from(now))),
         }

@@ -34,14 +34,14 @@ impl Conduct {
 
 /// The work done, and the time with requests to do.
 #[derive(Clone, Copy, Default, Debug)]
-struct Account {
-    sectors: u64,
-    busy: Span,
+pub(super) struct Account {
+    pub(super) sectors: u64,
+    pub(super) busy: Span,
 }
 
 impl Account {
-    /// Whether its rate exceeds another's by more than `percent`.
-    fn exceeds(self, percent: u64, of: Self) -> bool {
+    /// Whether its rate exceeds `percent` of another's.
+    pub(super) fn exceeds(self, percent: u64, of: Self) -> bool {
         let product = |sectors: u64, busy: Span, by: u64| {
             u128::from(sectors) * u128::from(busy.as_nanos()) * u128::from(by)
         };
@@ -57,6 +57,8 @@ pub(super) struct Trials {
     stay: Option<(Time, Time)>,
     /// The measurement since then.
     account: Account,
+    /// The measurement since the array exists.
+    total: Account,
     /// The other conduct's measurement, if this one is its challenger.
     incumbent: Option<Account>,
     /// The number of periods for which the next winner stays.
@@ -72,6 +74,7 @@ impl Trials {
             conduct: Conduct::Waits,
             stay: None,
             account: Account { sectors: 0, busy: Span::ZERO },
+            total: Account { sectors: 0, busy: Span::ZERO },
             incumbent: None,
             patience: 1,
             unfinished: 0,
@@ -92,7 +95,7 @@ impl Trials {
     pub(super) fn arrived(&mut self, now: Time, tunables: &Tunables) {
         if self.unfinished == 0 {
             if now.since(self.since) >= period(tunables) {
-                *self = Self::new();
+                *self = Self { total: self.total, ..Self::new() };
             }
             self.since = now;
         }
@@ -102,6 +105,7 @@ impl Trials {
     /// A request is done.
     pub(super) fn completed(&mut self, now: Time, sectors: Sectors) {
         self.account.sectors += u64::from(sectors.0);
+        self.total.sectors += u64::from(sectors.0);
         self.count_busy(now);
         self.unfinished -= 1;
     }
@@ -109,8 +113,15 @@ impl Trials {
     fn count_busy(&mut self, now: Time) {
         if self.unfinished > 0 {
             self.account.busy += now.since(self.since);
+            self.total.busy += now.since(self.since);
             self.since = now;
         }
+    }
+
+    /// The array's work so far.
+    pub(super) fn total(&mut self, now: Time) -> Account {
+        self.count_busy(now);
+        self.total
     }
 
     /// A stream broke: a trial may begin.

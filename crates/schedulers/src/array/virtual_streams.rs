@@ -89,6 +89,8 @@ struct VirtualStream {
     breaks: u32,
     /// When it was served last, as an increasing number.
     served: u64,
+    /// The result of its latest service: more throughput than without.
+    has_paid: bool,
     physical: Vec<PhysicalStream>,
 }
 
@@ -361,15 +363,14 @@ impl VirtualStreams {
     /// The ready stream other than `beside` that was not served for longest, of those with a queued request.
     pub(super) fn longest_unserved(
         &self,
-        now: Time,
         beside: StreamId,
-        tunables: &Tunables,
+        is_ready: impl Fn(StreamId) -> bool,
     ) -> Option<StreamId> {
         let is_queued = |id: StreamId| {
             self.streams[id as usize].physical.iter().any(|physical| !physical.queued.is_empty())
         };
-        let ready = (0..self.streams.len() as StreamId)
-            .filter(|&id| id != beside && self.is_ready(now, id, tunables) && is_queued(id));
+        let ready =
+            (0..self.streams.len() as StreamId).filter(|&id| id != beside && is_ready(id) && is_queued(id));
         ready.min_by_key(|&id| self.streams[id as usize].served)
     }
 
@@ -391,9 +392,25 @@ impl VirtualStreams {
             Some(if slices == 0 { Time::MAX } else { now + tunables.stream_time_slice * slices });
     }
 
+    /// Whether its latest service has paid.
+    pub(super) fn has_paid(&self, id: StreamId) -> bool {
+        self.streams.get(id as usize).is_some_and(|stream| stream.has_paid)
+    }
+
+    /// Its service has paid, or not, which counts as a break.
+    pub(super) fn judged(&mut self, now: Time, id: StreamId, pays: bool, tunables: &Tunables) {
+        let Some(stream) = self.get(id) else { return };
+        stream.has_paid = pays;
+        if !pays && stream.unusable_until.is_none_or(|until| until <= now) {
+            self.broke(now, id, tunables);
+        }
+    }
+
     /// It was served for a whole slice.
-    pub(super) fn served_without_break(&mut self, id: StreamId) {
-        if let Some(stream) = self.get(id) {
+    pub(super) fn served_without_break(&mut self, now: Time, id: StreamId) {
+        if let Some(stream) = self.get(id)
+            && stream.unusable_until.is_none_or(|until| until <= now)
+        {
             stream.breaks = 0;
         }
     }
