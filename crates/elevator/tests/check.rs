@@ -250,6 +250,74 @@ fn invalid_waits_are_detected() {
 }
 
 #[test]
+fn a_wait_of_the_greatest_length_is_valid() {
+    let a = request(0, 8);
+    let until = |until| move |s: &mut Events| done(s.come(&a).held(hold(Some(until), Wake::Timer)).serve(&a));
+    // The hold is decided 4 ms after the start.
+    let longest = LONGEST_HOLD + Span::from_millis(4);
+    assert_eq!(found(Options::default(), until(longest)), None);
+    detects("waits for 10", until(longest + Span::from_nanos(1)));
+}
+
+#[test]
+fn the_time_of_flushes_and_of_requests_given_back_does_not_count_as_waiting() {
+    let (a, b) = (request(0, 8), request(5, 8));
+    let bounded = |bound, events: &dyn Fn(&mut Events)| {
+        found(Options::default(), |s| {
+            s.checker.set_bound(Some(Span::from_millis(bound)));
+            events(s);
+        })
+    };
+    // Inserted at 3 ms, dispatched at 6 ms, a flush of 1 ms in between.
+    let behind_flush = |s: &mut Events| {
+        done(s.come(&a).send(&flush(), Reason::Flush).end(&flush(), Outcome::Done).serve(&a));
+    };
+    assert_eq!(bounded(2, &behind_flush), None);
+    assert!(bounded(1, &behind_flush).is_some_and(|found| found.contains("waited 2 ms")));
+    // Inserted at 6 ms, dispatched at 12 ms, 1 ms of the other request's device time in between.
+    let behind_given_back = |s: &mut Events| {
+        s.come(&a).come(&b).send(&a, Reason::FirstCome).end(&a, Outcome::GivenBack);
+        s.send(&a, Reason::GivenBack).end(&a, Outcome::Done).finish(&a, Outcome::Done).serve(&b);
+    };
+    assert_eq!(bounded(5, &behind_given_back), None);
+    assert!(bounded(4, &behind_given_back).is_some_and(|found| found.contains("waited 5 ms")));
+}
+
+#[test]
+fn all_violations_are_counted_and_the_first_twenty_kept() {
+    let mut events = Events::of(Options::default());
+    (0..25).for_each(|id| done(events.carry(&request(id, 8))));
+    assert_eq!((events.checker.count(), events.checker.violations().len()), (25, 20));
+    assert!(events.checker.violations()[19].contains("Token(19)"), "{:?}", events.checker.violations());
+}
+
+#[test]
+fn the_digest_depends_on_time_kind_and_subject_of_each_event() {
+    let digest = |events: &dyn Fn(&mut Events)| {
+        let mut outcome = Events::of(Options::default());
+        events(&mut outcome);
+        outcome.checker.digest()
+    };
+    let (a, b) = (request(0, 8), request(5, 8));
+    let digests = [
+        digest(&|_| {}),
+        digest(&|s| done(s.come(&a))),
+        digest(&|s| done(s.come(&b))),
+        digest(&|s| done(s.come(&a).send(&a, Reason::FirstCome))),
+        digest(&|s| done(s.come(&a).send(&a, Reason::Expired))),
+        digest(&|s| done(s.come(&a).held(hold(Some(Span::from_millis(9)), Wake::Timer)))),
+        digest(&|s| done(s.come(&a).held(hold(Some(Span::from_millis(8)), Wake::Timer)))),
+        digest(&|s| {
+            s.now += Span::from_nanos(1);
+            s.come(&a);
+        }),
+    ];
+    let distinct: std::collections::HashSet<u64> = digests.into_iter().collect();
+    assert_eq!(distinct.len(), digests.len(), "{digests:?}");
+    assert_eq!(digest(&|s| done(s.come(&a))), digests[1]);
+}
+
+#[test]
 fn a_wrong_outcome_is_detected() {
     let a = request(0, 8);
     let outcome = |device, outcome| {
