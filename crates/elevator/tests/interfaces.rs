@@ -3,8 +3,8 @@
 use dwell_elevator::array::MemberEvent;
 use dwell_elevator::queue::{Event, Token};
 use dwell_elevator::{
-    Capabilities, Fact, Flags, Item, Op, Outcome, Priority, Reason, Request, RequestId, Sector, Sectors, Time,
-    TuneError, Value, tunables, tuned_by,
+    Capabilities, Fact, Flags, Item, Op, Outcome, Priority, Reason, Request, RequestId, Sector, Sectors,
+    Time, TuneError, Value, tunables, tuned_by,
 };
 
 fn request(op: Op) -> Request {
