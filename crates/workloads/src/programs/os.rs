@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use elevator::{Priority, Process, Span, Time};
-use machine::kernel::{Call, Descriptor, Errno, Open, Path, Returned};
+use machine::kernel::{Call, Descriptor, Open, Path, Returned};
 use machine::{Barrier, Next, Program, Submitter};
 
 use super::diary::Diary;
@@ -117,8 +117,6 @@ impl Session {
 struct Seat {
     asks: Cell<Option<Next>>,
     returned: RefCell<Option<Returned>>,
-    /// Whether the program handles a failure of the call.
-    may_fail: Cell<bool>,
     now: Cell<Time>,
 }
 
@@ -166,20 +164,6 @@ impl Os {
         match self.call(call).await {
             Returned::Bytes(bytes) => bytes,
             _ => 0,
-        }
-    }
-
-    /// Makes a call that may fail.
-    ///
-    /// # Errors
-    /// The kernel's error.
-    pub async fn try_call(&self, call: Call) -> Result<Returned, Errno> {
-        self.seat.may_fail.set(true);
-        let returned = self.call(call).await;
-        self.seat.may_fail.set(false);
-        match returned {
-            Returned::Failed(errno) => Err(errno),
-            returned => Ok(returned),
         }
     }
 
@@ -472,7 +456,7 @@ impl<F: Future<Output = ()>> Program for Running<F> {
 
     fn returned(&mut self, returned: Returned) -> bool {
         *self.seat.returned.borrow_mut() = Some(returned);
-        self.seat.may_fail.get()
+        false
     }
 
     fn is_background(&self) -> bool {
@@ -489,12 +473,8 @@ where
     if start.part == Part::Measured {
         session.awaited.set(session.awaited.get() + 1);
     }
-    let seat = Rc::new(Seat {
-        asks: Cell::new(None),
-        returned: RefCell::new(None),
-        may_fail: Cell::new(false),
-        now: Cell::new(Time::ZERO),
-    });
+    let seat =
+        Rc::new(Seat { asks: Cell::new(None), returned: RefCell::new(None), now: Cell::new(Time::ZERO) });
     let os = Os {
         seat: Rc::clone(&seat),
         session: Rc::clone(session),
