@@ -101,6 +101,8 @@ mod tests {
             ("bqf", Some("bfq")),
             ("ssd", Some("ssd-nvme")),
             ("wd5000", Some("wd5000aaks")),
+            // Three of eleven letters.
+            ("mq-deaxxxne", Some("mq-deadline")),
             ("zzzzzz", None),
             ("nice", None),
             ("", None),

@@ -198,6 +198,80 @@ fn queued_requests_are_served_in_order_of_arrival() {
 }
 
 #[test]
+fn the_queue_s_own_policy_takes_part_in_merges() {
+    let mut host = Host::faulty(Wrong::UnknownId, 0);
+    host.read();
+    assert_eq!(host.serve_all(), [0]);
+    for (token, start) in [(1, 800), (2, 816), (3, 808)] {
+        let read = Submission::new(Token(token), Op::Read, Sector(start), Sectors(8));
+        let _ = host.queue.submit(host.now, read);
+    }
+    host.tokens = 4;
+    // The third read connects the two others.
+    assert_eq!(host.serve_all(), [8]);
+    assert_eq!(host.faults(), [Fault::NotQueued(RequestId(1 << 30))]);
+    host.finish();
+}
+
+#[test]
+fn holds_that_nothing_ends_are_detected_at_once() {
+    for wrong in [Wrong::HoldsWithoutEnd, Wrong::AwaitsNoCompletion, Wrong::HoldsInThePast] {
+        let mut host = Host::faulty(wrong, 0);
+        host.read();
+        assert_eq!(host.serve_all(), [0], "{wrong:?}");
+        let expected = |fault: &Fault| match wrong {
+            Wrong::HoldsInThePast => matches!(fault, Fault::HoldInThePast(_)),
+            _ => matches!(fault, Fault::HoldWithoutEnd(_)),
+        };
+        assert!(host.faults().iter().all(expected) && host.faults().len() == 1, "{:?}", host.faults());
+        host.finish();
+    }
+}
+
+#[test]
+fn a_switch_restarts_the_limit_of_holds() {
+    let holding = || Faulty::new(Wrong::HoldsAgainAndAgain, 0, &Shared::default());
+    let mut host = Host::new(holding(), 1);
+    host.read();
+    let wait = |host: &mut Host, until: Span| {
+        while host.now.since(Time::ZERO) < until {
+            let Step::Wait(hold) = host.next() else { panic!("no hold after {}", host.now) };
+            host.now = hold.until.expect("the queue has an end for every hold");
+        }
+    };
+    wait(&mut host, Span::from_millis(1500));
+    host.queue.switch(host.now, holding(), SwitchMode::Transfer).expect("at once");
+    wait(&mut host, Span::from_millis(3000));
+    assert_eq!(host.faults(), []);
+    host.now += Span::from_secs(1);
+    assert_eq!(host.serve_all(), [0]);
+    assert!(matches!(host.faults()[..], [Fault::HeldTooLong { .. }]), "{:?}", host.faults());
+    host.finish();
+}
+
+#[test]
+fn the_slowest_service_is_known_after_a_switch() {
+    let starving = Starving { fifo: Fifo::default(), first: None, bound: None };
+    let mut host = Host::new(Box::<Fifo>::default(), 1);
+    host.read();
+    let ticket = host.dispatch();
+    host.now += Span::from_secs(100);
+    host.queue.complete(host.now, ticket, Outcome::Done);
+    host.queue.switch(host.now, Box::new(starving), SwitchMode::Transfer).expect("at once");
+    host.read();
+    // The first request waits for 60 s, ten times the greatest age three times, while 60 others are served. The device may need
+    // 100 s for each request.
+    for _ in 0..60 {
+        host.read();
+        let ticket = host.dispatch();
+        host.now += Span::from_secs(1);
+        host.queue.complete(host.now, ticket, Outcome::Done);
+    }
+    assert_eq!(host.faults(), []);
+    host.finish();
+}
+
+#[test]
 fn an_idle_device_is_held_for_no_longer_than_the_limit() {
     for wrong in [Wrong::HoldsAgainAndAgain, Wrong::HoldsForAYear, Wrong::AwaitsAWordFromOutside] {
         let mut host = Host::faulty(wrong, 0);

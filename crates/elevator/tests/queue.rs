@@ -394,3 +394,14 @@ fn the_last_requested_switch_prevails() {
     host.queue.complete(host.now, ticket, Outcome::Done);
     assert_eq!(host.serve_all(), [(Op::Read, 200, 8), (Op::Read, 100, 8)], "last come, first served");
 }
+
+#[test]
+fn a_queue_that_drains_for_flushes_does_not_drain_for_other_requests() {
+    let mut host = Host::new(Options { depth: 4, barriers: Barriers::Drain, ..Options::default() });
+    assert_eq!(host.submit(1, Op::Read, 0, 8), Accepted::Queued);
+    assert_eq!(host.submit(2, Op::Write, 1000, 8), Accepted::Queued);
+    let tickets = [host.dispatch(), host.dispatch()];
+    for ticket in tickets {
+        host.queue.complete(host.now, ticket, Outcome::Done);
+    }
+}
