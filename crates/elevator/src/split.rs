@@ -41,6 +41,18 @@ pub struct Terms {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct File(pub u64);
 
+impl File {
+    /// The metadata of a file system, in the buffer cache. Its offsets are positions on the device. A block is dirty from its first change until it
+    /// is written to its place, also while it waits for the commit of a transaction.
+    pub const METADATA: Self = Self(u64::MAX);
+
+    /// Whether this is metadata, for whose dirty pages no process waits: the log makes their changes durable.
+    #[must_use]
+    pub fn is_metadata(self) -> bool {
+        self == Self::METADATA
+    }
+}
+
 /// The id of a system call from [`Split::entered`] to [`Split::returned`]. The host may reuse it afterwards.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct CallId(pub u32);
@@ -95,7 +107,7 @@ pub enum Verdict {
 /// A page of the page cache, or the part of it that one call wrote.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// The file. The host has a number for data without a file (its journal, its metadata).
+    /// The file, or [`File::METADATA`].
     pub file: File,
     /// The offset in the file, in bytes.
     pub offset: u64,

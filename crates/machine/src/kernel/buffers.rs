@@ -104,10 +104,9 @@ impl State {
     /// those who changed the buffer since its last write, not to every process of its transactions.
     fn hold_buffer(&mut self, id: PageId, task: TaskId) {
         let cause = self.cause(task);
+        self.change_page(id, cause);
         let page = &mut self.pages[id];
-        page.uptodate = true;
         page.held = true;
-        page.causes = Some(self.causes.join(page.causes, cause));
         if std::mem::take(&mut page.dirty) {
             let (file, index) = (page.file, page.index);
             self.dirty -= 1;
@@ -137,8 +136,13 @@ impl State {
         let Some(id) = self.pages.find(FileId::DEVICE, block.0) else { return };
         let page = &mut self.pages[id];
         if std::mem::take(&mut page.held) {
-            let changed = page.causes.unwrap_or_else(|| self.cause(JOURNAL));
-            self.dirty_page(id, changed);
+            match page.causes {
+                Some(_) => self.mark_dirty(id),
+                None => {
+                    let journal = self.cause(JOURNAL);
+                    self.dirty_page(id, journal);
+                }
+            }
         }
     }
 }
@@ -238,6 +242,7 @@ impl Context {
             self.with(|state| {
                 let cause = state.cause(self.task);
                 state.dirty_page(id, cause);
+                state.pay_for_pages(self.task, 1);
                 if let Some(inode) = of.inode() {
                     state.files.entry(inode.into()).metadata.insert(block);
                 }
@@ -288,6 +293,7 @@ impl Context {
                 let access = state.journal.as_mut().map(|journal| journal.access(handle, block));
                 if access == Some(Access::Granted) {
                     state.hold_buffer(id, self.task);
+                    state.pay_for_pages(self.task, 1);
                 }
                 access
             });

@@ -29,11 +29,12 @@ impl State {
 
     fn hooked_page(&self, id: PageId) -> Option<Page> {
         let page = &self.pages[id];
-        let inode = page.file.inode().filter(|_| self.hooks.on)?;
-        Some(Page { file: File(inode.0), offset: page.index * BLOCK_BYTES, bytes: BLOCK_BYTES as u32 })
+        let file = page.file.inode().map_or(File::METADATA, |inode| File(inode.0));
+        let offset = page.index * BLOCK_BYTES;
+        self.hooks.on.then_some(Page { file, offset, bytes: BLOCK_BYTES as u32 })
     }
 
-    /// Records that a file's page is dirty with `causes`; `before`: its causes before, if it was dirty.
+    /// Records that a page is dirty with `causes`; `before`: its causes before, if it was dirty.
     pub(super) fn record_dirty(&mut self, id: PageId, causes: CauseSet, before: Option<CauseSet>) {
         if let Some(page) = self.hooked_page(id) {
             self.record(HookEvent::Dirtied(page, causes, before));

@@ -24,14 +24,25 @@ impl State {
         }
     }
 
-    /// Marks a page dirty with these causes.
-    pub(super) fn dirty_page(&mut self, id: PageId, causes: CauseSet) {
+    /// Adds causes to a page that is changed. For policies it is dirty from now on.
+    pub(super) fn change_page(&mut self, id: PageId, causes: CauseSet) {
         let page = &mut self.pages[id];
         page.uptodate = true;
-        let before = page.causes.filter(|_| page.dirty);
-        let joined = self.causes.join(page.causes, causes);
+        // A page has causes from its first change until it is written or discarded.
+        let before = page.causes;
+        let joined = self.causes.join(before, causes);
         page.causes = Some(joined);
         self.record_dirty(id, joined, before);
+    }
+
+    /// Marks a page dirty with these causes.
+    pub(super) fn dirty_page(&mut self, id: PageId, causes: CauseSet) {
+        self.change_page(id, causes);
+        self.mark_dirty(id);
+    }
+
+    /// Lets writeback find a changed page.
+    pub(super) fn mark_dirty(&mut self, id: PageId) {
         let page = &mut self.pages[id];
         if !page.dirty {
             page.dirty = true;
@@ -93,9 +104,9 @@ impl State {
     pub(super) fn discard_page(&mut self, id: PageId) {
         let page = &mut self.pages[id];
         let (file, index) = (page.file, page.index);
-        if std::mem::take(&mut page.dirty) {
-            let causes = page.causes.take();
-            self.record_freed(id, causes);
+        let (causes, was_dirty) = (page.causes.take(), std::mem::take(&mut page.dirty));
+        self.record_freed(id, causes);
+        if was_dirty {
             self.dirty -= 1;
             self.files.clean(file, index);
         }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use disks::{Command, Completion, Drive, Tag};
 use elevator::queue::{Event, Observer};
-use elevator::{CauseSet, Op, Outcome, Positioning, Process, Sector, Time};
+use elevator::{CauseSet, Op, Outcome, Positioning, Process, Scheduler, Sector, Time};
 use machine::kernel::{Call, Description, Descriptor, Image, Kernel, Open, Returned};
 use machine::{Machine, Measured, Next, Program, Setup, Stop, Submitter};
 use schedulers::{Environment, Spec};
@@ -101,11 +101,20 @@ impl Bench {
 
     pub fn with(drive: Box<dyn Drive>, description: &Description, scheduler: &str, image: &Image) -> Self {
         let spec: Spec = Spec::parse(scheduler).expect("a scheduler");
+        Self::under(drive, description, spec.build(&Environment::default()).expect("a scheduler"), image)
+    }
+
+    pub fn under(
+        drive: Box<dyn Drive>,
+        description: &Description,
+        scheduler: Box<dyn Scheduler>,
+        image: &Image,
+    ) -> Self {
         let kernel = Kernel::new(description, drive.capacity(), image).expect("a kernel");
         let ear = Ear::default();
         let mut machine = Machine::new(Setup {
             options: description.queue(),
-            scheduler: spec.build(&Environment::default()).expect("a scheduler"),
+            scheduler,
             drive,
             observer: Some(Box::new(ear.clone())),
         });

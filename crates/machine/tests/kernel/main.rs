@@ -6,6 +6,7 @@ mod durability;
 mod errors;
 mod memory;
 mod model;
+mod pages;
 mod races;
 mod reading;
 mod split;

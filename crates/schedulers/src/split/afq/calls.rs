@@ -118,7 +118,9 @@ impl Afq {
     fn cleaned(&mut self, page: &Page, causes: CauseSet) {
         let Self { ledger, shares, .. } = self;
         ledger.cleaned(page, causes, &mut |place, bytes| shares.charge(place, bytes));
-        ledger.members(causes).iter().for_each(|&place| shares.ends(place));
+        if !page.file.is_metadata() {
+            ledger.members(causes).iter().for_each(|&place| shares.ends(place));
+        }
     }
 }
 
@@ -169,9 +171,12 @@ impl Split for Afq {
         }
         let ahead = self.ahead();
         let Self { ledger, shares, .. } = self;
-        ledger.members(causes).iter().for_each(|&place| shares.begins(place, ahead));
-        let before_members = before.iter().flat_map(|&before| ledger.members(before));
-        before_members.for_each(|&place| shares.ends(place));
+        // Changed metadata stays in memory for long after its account has stopped working.
+        if !page.file.is_metadata() {
+            ledger.members(causes).iter().for_each(|&place| shares.begins(place, ahead));
+            let before_members = before.iter().flat_map(|&before| ledger.members(before));
+            before_members.for_each(|&place| shares.ends(place));
+        }
         ledger.dirtied(page, causes, before, &mut |place, bytes| shares.charge(place, bytes));
     }
 

@@ -121,6 +121,10 @@ impl Split for SplitDeadline {
     }
 
     fn dirtied(&mut self, _now: Time, page: &Page, causes: CauseSet, before: Option<CauseSet>) {
+        // No fsync waits for the writeback of metadata: the log has its changes.
+        if page.file.is_metadata() {
+            return;
+        }
         self.ledger.dirtied(page, causes, before, &mut |_, _| {});
         if self.is_background(causes) {
             self.background.dirtied();
@@ -135,6 +139,9 @@ impl Split for SplitDeadline {
     }
 
     fn freed(&mut self, _now: Time, page: &Page, causes: CauseSet) {
+        if page.file.is_metadata() {
+            return;
+        }
         self.ledger.cleaned(page, causes, &mut |_, _| {});
         if self.is_background(causes) {
             self.background.cleaned();
