@@ -7,8 +7,10 @@
 //!
 //! # Order of decisions
 //! 1. The first window shows what the scheduler in use gives, and the class of the load, which orders the trials.
+//!    It is repeated after the trials, unless the best one has [`PLAIN`] more than `none`: a program may have started in it.
 //! 2. A scheduler on trial that is worse by [`ABANDON`] is abandoned. One that warms up gets a second window, which counts alone.
-//! 3. A scheduler is skipped if its expected gain is less than half of the best measured gain. The decider may try it later.
+//! 3. Once one is better than `none` by [`CLEAR`], a scheduler is skipped if its expected gain is less than half of that
+//!    gain and less than 50%. The decider may try it later.
 //! 4. The best one stays for [`STAY`] windows if it is better than `none` by [`WORTH`]. If its value then is clearly below the value of its
 //!    trial, the skipped schedulers are tried as well.
 //! 5. If it was much better than `none`, `none` is measured once more: another program may have disturbed its first window.
@@ -21,13 +23,13 @@ use crate::load::Load;
 use crate::prior::{self, LoadClass};
 use crate::significance::Measured;
 
-/// A loss for which the significance test leaves a scheduler out.
+/// A loss in the trial for which the significance test that follows leaves a scheduler out from its first block.
 const HOPELESS: f64 = -0.4;
 /// The least gain over `none` for which the best scheduler stays.
 const WORTH: f64 = 0.05;
 /// A gain over `none` that needs no further test.
 const CLEAR: f64 = 0.3;
-/// A gain over the scheduler of the first window at which a disturbance of that window is no explanation.
+/// A gain over `none` at which a disturbance of the first window is no explanation.
 const PLAIN: f64 = 1.0;
 /// The windows for which the best scheduler stays, as many as a first turn with the decider.
 const STAY: usize = 20;

@@ -105,7 +105,9 @@ enum Family {
     Kyber,
     /// Waits for the next request of the process or stream that was served.
     Waits,
-    /// The same unless it classifies the processes as a burst of one application: `bfq` with `low_latency`, which then merges their
+    /// The same where the device rewards it: `dwell`.
+    WaitsIfRewarded,
+    /// The same as `Waits` unless it classifies the processes as a burst of one application: `bfq` with `low_latency`, which then merges their
     /// queues and stops waiting.
     WaitsUnlessBurst,
     /// Sorts by position only.
@@ -114,15 +116,18 @@ enum Family {
 }
 
 impl Family {
-    /// By a name such as `bfq`, `deadline-2.6.32`, `stream(deadline)`, `bfq{slice_idle=0}`.
+    /// By a name such as `bfq`, `deadline-2.6.32`, `stream(deadline)`, `bfq{slice_idle=0}`, or of the kernel module, `dwell-as`.
     fn of(name: &str) -> Self {
-        let plain = name.split(['{', '(', '-']).next().unwrap_or(name);
-        match plain {
+        let plain = name.strip_prefix("dwell-").unwrap_or(name);
+        match plain.split(['{', '(', '-']).next().unwrap_or(plain) {
             "none" | "noop" => Self::None,
             "mq" | "deadline" => Self::Deadline,
             "kyber" => Self::Kyber,
             "bfq" if !name.contains("low_latency=0") => Self::WaitsUnlessBurst,
-            "bfq" | "cfq" | "anticipatory" | "stream" => Self::Waits,
+            "bfq" | "cfq" | "anticipatory" | "anticipat" | "as" | "cooperative" | "stream" | "array" => {
+                Self::Waits
+            }
+            "dwell" => Self::WaitsIfRewarded,
             "elevator" | "look" | "c" | "sstf" | "sptf" => Self::Sorts,
             _ => Self::Unknown,
         }
@@ -132,7 +137,7 @@ impl Family {
 /// Whether a scheduler needs more than one window until its effect shows: one that waits first learns how long its processes think.
 #[must_use]
 pub fn warms_up(name: &str) -> bool {
-    matches!(Family::of(name), Family::Waits | Family::WaitsUnlessBurst)
+    matches!(Family::of(name), Family::Waits | Family::WaitsIfRewarded | Family::WaitsUnlessBurst)
 }
 
 /// The expected gain over `none`, as a part of `none`'s value.
@@ -146,15 +151,15 @@ pub fn gain(name: &str, class: LoadClass, metric: Metric) -> f64 {
         (_, Family::None) => 0.0,
         (LoadClass::Fast, Family::Waits | Family::WaitsUnlessBurst) => -0.25,
         (LoadClass::Fast, _) => -0.03,
-        (LoadClass::Streams, Family::Waits) => 2.0,
-        (LoadClass::StreamsWithWrites, Family::Waits) => 1.0,
+        (LoadClass::Streams, Family::Waits | Family::WaitsIfRewarded) => 2.0,
+        (LoadClass::StreamsWithWrites, Family::Waits | Family::WaitsIfRewarded) => 1.0,
         (LoadClass::Streams | LoadClass::StreamsWithWrites, Family::WaitsUnlessBurst) => 0.4,
         (LoadClass::RandomReads | LoadClass::RandomMix, Family::Waits | Family::WaitsUnlessBurst) => -0.1,
         (LoadClass::OneStream | LoadClass::Writes, Family::Waits | Family::WaitsUnlessBurst) => 0.0,
         (LoadClass::OneStream, _) => 0.0,
         (LoadClass::StreamsWithWrites, Family::Deadline) => 0.2,
-        (LoadClass::Writes | LoadClass::RandomMix, Family::Deadline) => 0.1,
-        (_, Family::Deadline | Family::Sorts) => 0.05,
+        (LoadClass::Writes | LoadClass::RandomMix, Family::Deadline | Family::WaitsIfRewarded) => 0.1,
+        (_, Family::Deadline | Family::WaitsIfRewarded | Family::Sorts) => 0.05,
         (_, Family::Kyber | Family::Unknown) => 0.01,
     }
 }
@@ -163,12 +168,17 @@ pub fn gain(name: &str, class: LoadClass, metric: Metric) -> f64 {
 const fn in_latency(class: LoadClass, family: Family) -> f64 {
     match (class, family) {
         (_, Family::None) => 0.0,
-        (LoadClass::Streams | LoadClass::StreamsWithWrites, Family::Waits | Family::WaitsUnlessBurst) => 0.6,
-        (LoadClass::RandomMix | LoadClass::StreamsWithWrites, Family::Deadline) => 0.4,
+        (
+            LoadClass::Streams | LoadClass::StreamsWithWrites,
+            Family::Waits | Family::WaitsIfRewarded | Family::WaitsUnlessBurst,
+        ) => 0.6,
+        (LoadClass::RandomMix | LoadClass::StreamsWithWrites, Family::Deadline | Family::WaitsIfRewarded) => {
+            0.4
+        }
         (LoadClass::RandomMix, Family::Waits | Family::WaitsUnlessBurst) => 0.3,
         (LoadClass::RandomMix | LoadClass::StreamsWithWrites, Family::Kyber) => 0.2,
         (_, Family::Kyber) => 0.05,
-        (_, Family::Deadline) => 0.02,
+        (_, Family::Deadline | Family::WaitsIfRewarded) => 0.02,
         (_, Family::Waits | Family::WaitsUnlessBurst) => -0.1,
         (_, Family::Sorts | Family::Unknown) => 0.0,
     }
@@ -210,7 +220,9 @@ mod tests {
         assert_eq!(best(LoadClass::Streams, Metric::Bandwidth), Some("bfq{low_latency=0}"));
         assert_eq!(best(LoadClass::RandomMix, Metric::Iops), Some("mq-deadline"));
         assert_eq!(best(LoadClass::Fast, Metric::Bandwidth), Some("none"));
-        for name in ["bfq{low_latency=0}", "stream(deadline)", "cfq-2.6.32", "anticipatory-2.6.32"] {
+        let names = "bfq{low_latency=0} stream(deadline) cfq-2.6.32 anticipatory-2.6.32 cooperative dwell array-stream(deadline) \
+                     dwell-stream dwell-as dwell-anticipat dwell-cooperative dwell-cfq";
+        for name in names.split(' ') {
             assert!(warms_up(name) && gain(name, LoadClass::Streams, Metric::Bandwidth) > 1.0, "{name}");
         }
     }
