@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use dwell_elevator::queue::{Notice, Options, Queue, Step, Submission, Token};
 use dwell_elevator::{
-    Capabilities, Decision, Growth, Op, Outcome, Reason, Request, RequestId, Scheduler, Sector, Sectors,
-    Span, Time, View,
+    Capabilities, Decision, Growth, Hold, Op, Outcome, Reason, Request, RequestId, Scheduler, Sector,
+    Sectors, Span, Time, View,
 };
 
 /// The policy: ids in order of arrival. Requests are owned by the queue.
@@ -30,6 +30,18 @@ impl Scheduler for Fifo {
     }
 }
 
+/// To be called after each call of the queue.
+fn collect(queue: &mut Queue, now: Time) {
+    while let Some(notice) = queue.notice() {
+        match notice {
+            Notice::Finished(finished) => {
+                println!("{now}: finished {:?} after {}", finished.token, now.since(finished.submitted));
+            }
+            Notice::Woken(token) => println!("{now}: the submitter of {token:?} may continue"),
+        }
+    }
+}
+
 fn main() {
     let mut queue: Queue = Queue::new(Options { depth: 1, ..Options::default() }, Box::<Fifo>::default());
     let mut now = Time::ZERO;
@@ -38,18 +50,22 @@ fn main() {
     for (token, start) in [(1, 0), (2, 8), (3, 1_000_000)] {
         let read = Submission::new(Token(token), Op::Read, Sector(start), Sectors(8));
         println!("{now}: submit {:?}: {:?}", read.token, queue.submit(now, read));
+        collect(&mut queue, now);
     }
     queue.unplug(now);
-    // The host's loop: dispatch while the device has room, complete, collect finished submissions.
-    while let Step::Dispatch(ticket) = queue.next(now, None) {
-        let Request { op, start, sectors, .. } = *queue.request(&ticket);
-        println!("{now}: dispatch {op} of {sectors} sectors at {start}");
-        now += Span::from_millis(5);
-        queue.complete(now, ticket, Outcome::Done);
-        while let Some(notice) = queue.notice() {
-            if let Notice::Finished(finished) = notice {
-                println!("{now}: finished {:?} after {}", finished.token, now.since(finished.submitted));
+    collect(&mut queue, now);
+    loop {
+        match queue.next(now, None) {
+            Step::Dispatch(ticket) => {
+                let Request { op, start, sectors, .. } = *queue.request(&ticket);
+                println!("{now}: dispatch {op} of {sectors} sectors at {start}");
+                now += Span::from_millis(5);
+                queue.complete(now, ticket, Outcome::Done);
+                collect(&mut queue, now);
             }
+            // A policy that waits. With other events, a host calls `next` at the first of them, at the latest at this time.
+            Step::Wait(Hold { until: Some(until), .. }) => now = until,
+            Step::Wait(_) | Step::Full | Step::Idle => break,
         }
     }
 }

@@ -1,4 +1,6 @@
-//! The contract between block-layer queues and I/O scheduling policies, and a queue that hosts a policy.
+//! A block-layer queue, the I/O scheduling policies that it hosts, and the contract between both.
+//!
+//! `examples/host_a_queue.rs` is a small host. A host calls [`Queue`](queue::Queue), which calls a [`Scheduler`].
 //!
 //! - [`Time`], [`Span`], [`Sector`], [`Sectors`], [`Request`], [`Process`]: the vocabulary.
 //! - [`Scheduler`] and [`WorkConserving`]: the contract. Events in, decisions out, no clock. [`Capabilities`]: optional features

@@ -7,8 +7,8 @@
 //! | file | contents |
 //! |---|---|
 //! | `parts` | submissions as hosts name them; schedulers see them as [`Requests`] |
-//! | `submit` | submission: merged, admitted, or asleep |
-//! | `merge` | which requests may grow, and by what |
+//! | `submit` | submission: merged (and whether a request may grow), admitted, or asleep |
+//! | `merge` | the index of queued requests by which neighbours are found, and which requests are alike |
 //! | `limits` | which submitter may add a request, which sleeps |
 //! | `flush` | durability: flushes, which bypass the scheduler, and forced unit access |
 //! | `order` | barriers that drain, and the switch of schedulers |
@@ -106,9 +106,9 @@ pub struct Ticket {
 pub enum Step {
     /// Dispatch this request.
     Dispatch(Ticket),
-    /// Nothing before another event, or the time in the hold.
+    /// Dispatch nothing. Call `next` again at the next event, at the latest at the time in the hold.
     Wait(Hold),
-    /// Every tag is in use.
+    /// Every tag is in use, or a flush in the device must be alone.
     Full,
     /// Nothing is queued.
     Idle,

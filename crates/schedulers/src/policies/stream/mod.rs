@@ -12,24 +12,25 @@
 //! # State
 //! Of each stream, the end of its latest request and its length. Streams whose latest request may still get a child are in the
 //! *parent-to-be queue*, sorted by *deadline*: completion time + service time(selected pending request), after which no arrival can
-//! satisfy the inequality. Streams form from arrivals, whatever the decisions were (`forming.rs`).
+//! satisfy the inequality. An arrival extends a stream even if the disk did not wait for it (`forming.rs`).
 //!
 //! # Order of decisions
 //! 1. The wrapped policy's candidate, if it is *urgent* (expired): dedicated service is suspended. On a member of an array, then
 //!    the request that the coordinator marked urgent.
 //! 2. While a stream is served and its slice is not over: its next child, if it has arrived; or a request of another stream
 //!    that arrived while the disk waited and satisfies the inequality.
-//! 3. The same, and no child has arrived: wait, at most until the deadline. A stream without a child by then aborts. A stream
+//! 3. While a stream is served and no child has arrived: wait until the deadline or the end of the slice. A stream without a
+//!    child by the deadline is aborted. A stream
 //!    longer than `stream_threshold` by more than `tolerance_factor` gets a *second chance* to be extended.
 //! 4. The candidate. If it continues an established stream, that stream is served from now on.
 //!
 //! # Where it differs from the source
 //! The paper's text is silent on these points (its pseudo code was not available), so the choices are ours:
-//! - *Second deadline*: `second_chance` per cent of the first period again. The disk does not wait for it (in the paper the disk
+//! - *Second deadline*: after another `second_chance` per cent of the first period. The disk does not wait for it (in the paper the disk
 //!   stays idle for at most one service time). The stream can only be extended until then, and must grow from
 //!   `stream_threshold` again before it gets another chance.
-//! - *Nothing pending*: the text gives no bound. The disk idles at no cost; arrivals are compared with the last request that was
-//!   pending, until a request is pending again.
+//! - *Nothing pending*: the text gives no bound. The disk idles at no cost; arrivals are compared with the service time of the
+//!   last selected pending request, until a request is pending again.
 //! - *Several parents* for one arrival: the nearest.
 //! - *Requests that do not wait for their parent* (several outstanding): a request in the device can have children too. Their wait
 //!   time is zero, which would make the inequality too easy, so they must be within `early_child` of the selected pending
@@ -42,18 +43,18 @@
 //!   medium the next sector has just passed. The loss would be large: each commit of a database ends with a write to the
 //!   journal, which continues with the next commit, so the next commit's first write would be delayed until the stream broke.
 //!   The members of an array wait as directed.
-//! - *Children that arrive when their slice is over* stand back until a request of another stream was dispatched. Otherwise a policy
+//! - *Children that arrive when their slice is over* are not dispatched until a request of another stream was dispatched. Otherwise a policy
 //!   in sector order would select the stream whose time is over.
-//! - *Devices that queue* (depth > 1). The paper's tail rule (`pending_in_device` off): the request dispatched last counts as
-//!   completed, its time starts at once, and no other request is dispatched. If the device can hold everything that waits,
-//!   nothing is ever pending under that rule, and no stream begins. With `pending_in_device` on (our rule, the default),
-//!   requests in the device count as pending, the nearest of them is the selected one, a parent's time begins at its actual
-//!   completion, and while a stream is served no other request is dispatched. The head then stays with the stream at any depth.
+//! - *Devices that queue* (depth > 1). With `pending_in_device` on (our rule, the default), requests in the device count as
+//!   pending, the nearest of them is the selected one, a parent's time begins at its actual completion, and while a stream is
+//!   served no other request is dispatched. The head then stays with the stream at any depth. With `pending_in_device` off (the
+//!   paper's tail rule), the request dispatched last counts as completed, its time starts at once, and no other request is
+//!   dispatched. If the device can hold everything that waits, nothing is ever pending under that rule, and no stream begins.
 //!
 //! # Not for
 //! Devices without a head. Fairness and priority classes are left to the wrapped policy, and a stream's slice can delay them: a
-//! higher class that is not urgent waits until the slice is over. There is no bound on waiting around a policy that has none, and
-//! on members that an array's coordinator directs.
+//! higher class that is not urgent waits until the slice is over. Waiting is unbounded if the wrapped policy has
+//! no bound, and on members that an array's coordinator directs.
 //!
 //! # Sources
 //! Xu and Jiang, "A Scheduling Framework That Makes Any Disk Schedulers Non-Work-Conserving Solely Based on Request
