@@ -99,6 +99,8 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use elevator::{Sector, Sectors, Span, Time};
+    use ioanalyzer::Access;
 
     const SMALL: Load =
         Load { iops: 8000.0, bandwidth: 32768e3, size: 4096.0, reads: 1.0, in_flight: 8.0, latency: 1e-3 };
@@ -118,5 +120,20 @@ mod tests {
         assert_eq!(less.differs_from(&SMALL), None);
         let fast = Load { latency: 1e-5, ..SMALL };
         assert_eq!(Load { latency: 2e-4, ..SMALL }.differs_from(&fast), None, "both are fast");
+    }
+
+    #[test]
+    fn a_load_has_the_rates_and_means_of_its_window() {
+        let access = |n: u64| Access {
+            time: Time::ZERO,
+            position: Sector(n),
+            op: if n < 15 { Op::Read } else { Op::Write },
+            size: Sectors(if n < 15 { 8 } else { 24 }),
+        };
+        let window =
+            Window { start: Time::ZERO, length: Span::from_secs(4), accesses: (0..20).map(access).collect() };
+        let expected = Load { iops: 5.0, bandwidth: 30_720.0, size: 6144.0, reads: 0.75, ..Load::default() };
+        assert_eq!(Load::of(&window), expected);
+        assert_eq!(Load::of(&Window { accesses: Vec::new(), ..window }), Load::default());
     }
 }

@@ -393,6 +393,17 @@ mod tests {
     }
 
     #[test]
+    fn a_gain_is_clear_only_if_none_is_as_slow_after_the_stay() {
+        let (all, opened) = opened(true, |arm, n| match arm {
+            3 => 36.0,
+            0 if n > 1 => 30.0,
+            _ => 0.5,
+        });
+        assert_eq!(all.last(), Some(&0));
+        assert!(!opened.clear && opened.best == Some(3), "{opened:?}");
+    }
+
+    #[test]
     fn a_clearly_worse_scheduler_is_abandoned_after_one_window() {
         let (all, opened) = opened(false, |arm, _| [100.0, 101.0, 100.0, 30.0][arm]);
         assert_eq!(all, [0, 1, 2, 3, 0]);

@@ -188,7 +188,7 @@ const fn in_latency(class: LoadClass, family: Family) -> f64 {
 mod tests {
     use super::*;
     use elevator::{Sector, Sectors, Span, Time};
-    use ioanalyzer::{Access, Random};
+    use ioanalyzer::{Access, LatencyClass, LatencyStatistic, Random};
 
     fn class(accesses: impl Iterator<Item = (Op, u64)>, busy: f64) -> LoadClass {
         let access =
@@ -224,6 +224,30 @@ mod tests {
                      dwell-stream dwell-as dwell-anticipat dwell-cooperative dwell-cfq";
         for name in names.split(' ') {
             assert!(warms_up(name) && gain(name, LoadClass::Streams, Metric::Bandwidth) > 1.0, "{name}");
+        }
+    }
+
+    #[test]
+    fn each_family_has_its_expected_gain() {
+        let latency = Metric::Latency(LatencyStatistic::P99, LatencyClass::Reads);
+        for (name, class, metric, expected) in [
+            ("none", LoadClass::Streams, Metric::Bandwidth, 0.0),
+            ("mq-deadline", LoadClass::StreamsWithWrites, Metric::Bandwidth, 0.2),
+            ("deadline-2.6.32", LoadClass::Writes, Metric::Iops, 0.1),
+            ("kyber", LoadClass::RandomMix, Metric::Bandwidth, 0.01),
+            ("kyber", LoadClass::RandomMix, latency, 0.2),
+            ("kyber", LoadClass::RandomReads, latency, 0.05),
+            ("sptf", LoadClass::RandomReads, Metric::Bandwidth, 0.05),
+            ("sptf", LoadClass::RandomReads, latency, 0.0),
+            ("unheard-of", LoadClass::RandomReads, latency, 0.0),
+            ("bfq", LoadClass::Streams, Metric::Bandwidth, 0.4),
+            ("bfq", LoadClass::Streams, latency, 0.6),
+            ("bfq{low_latency=0}", LoadClass::StreamsWithWrites, Metric::Bandwidth, 1.0),
+            ("cfq", LoadClass::RandomReads, Metric::Bandwidth, -0.1),
+            ("cfq", LoadClass::Fast, Metric::Bandwidth, -0.25),
+            ("mq-deadline", LoadClass::Fast, Metric::Bandwidth, -0.03),
+        ] {
+            assert_eq!(gain(name, class, metric), expected, "{name}, {class:?}, {metric:?}");
         }
     }
 }

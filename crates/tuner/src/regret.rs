@@ -247,4 +247,23 @@ mod tests {
         let refused = (0..30).take_while(|_| regret.review(&trial(1)).is_some()).count();
         assert_eq!(refused as u64, LEFT_FOR);
     }
+
+    #[test]
+    fn a_trial_of_a_latency_may_cost_as_much_as_the_worst_window() {
+        let mut regret = RegretBound::new(2, Better::Lower);
+        for window in 0..60 {
+            regret.record(at(window), if window == 30 { 2.0 } else { 1.0 }, &[Some(1.0), None]);
+        }
+        assert!((regret.regret() - 1.0 / 60.0).abs() < 1e-9);
+        assert!(regret.review(&trial(1)).is_none(), "63 instead of 61");
+        assert!(regret.review(&Proposal { trial: 3, ..trial(1) }).is_some(), "67 instead of 63");
+    }
+
+    #[test]
+    fn without_a_value_there_is_no_regret() {
+        let mut regret = RegretBound::new(1, Better::Higher);
+        assert_eq!(regret.regret(), 0.0);
+        regret.record(at(0), 0.0, &[Some(0.0)]);
+        assert_eq!(regret.regret(), 0.0);
+    }
 }

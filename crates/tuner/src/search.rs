@@ -366,9 +366,38 @@ mod tests {
             "cfq{quantum=1}",
             "cfq{slice_idle=9 ms,quantum=1}",
             "as{slice_idle=8 ms,quantum=1}",
+            "cfq{slice_idle=8 ms}",
+            "cfq{slice_idle=8 ms,quantum=1,back_seek=2}",
         ] {
             assert_eq!(space.places(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_gain_is_relative_to_the_best_plain_arm() {
+        let search = Search::new(vec![space()], 2, 1, &mut Random::seeded(3)).unwrap();
+        let pattern = [Some((10.0, 1)), Some((8.0, 1)), Some((15.0, 1))];
+        assert_eq!(search.gain(&pattern, 2, Better::Higher), Some(0.5));
+        assert_eq!(search.gain(&pattern, 2, Better::Lower), Some(-7.0 / 8.0));
+        assert_eq!(search.gain(&[Some((10.0, 1)), None, None], 2, Better::Higher), None);
+        assert_eq!(search.gain(&[None, None, Some((15.0, 1))], 2, Better::Higher), None);
+        assert_eq!(search.gain(&[Some((0.0, 1)), None, Some((15.0, 1))], 2, Better::Higher), None);
+    }
+
+    #[test]
+    fn an_optimiser_proposes_an_index_of_each_ladder() {
+        let mut random = Random::seeded(3);
+        let mut optimiser = Optimiser::new(space()).unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..50 {
+            let places = optimiser.propose(&mut random);
+            assert!(places.len() == 2 && places[0] < 3 && places[1] < 2, "{places:?}");
+            optimiser.report(&places, (places[0] + places[1]) as f64);
+            let names: Vec<&str> = optimiser.settings(&places).map(|(name, _)| name).collect();
+            assert_eq!(names, ["slice_idle", "quantum"]);
+            seen.insert(places);
+        }
+        assert!(seen.contains(&vec![0, 0]) && seen.len() > 3, "{seen:?}");
     }
 
     #[test]

@@ -188,6 +188,47 @@ fn without_measurements_the_table_decides() {
     assert_eq!(order, [3, 2, 2], "0 and 1 ran already; the last is not a trial, as 2 is the best");
 }
 
+#[test]
+fn the_table_promises_gains_over_none() {
+    let names = ["none", "bfq", "kyber", "cfq"].map(str::to_string).to_vec();
+    let new = |names: &[String]| {
+        tuner::Analyser::new(names.to_vec(), Metric::Bandwidth, Parameters::default(), Random::seeded(1))
+            .unwrap()
+    };
+    let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
+    let table = |of: [f64; 3]| Table { curves: [of.map(curve).to_vec(), vec![Vec::new()]].concat() };
+    let gains = |table| new(&names).with_a_priori(table).promised_gains(&window(0, 0));
+    assert_eq!(gains(table([5e6, 10e6, 4e6])), Some(vec![0.0, 1.0, 4.0 / 5.0 - 1.0, 0.0]));
+    let without_none = Table { curves: vec![Vec::new(), curve(10e6), curve(4e6), Vec::new()] };
+    assert_eq!(gains(without_none), None);
+    assert_eq!(new(&names).promised_gains(&window(0, 0)), None);
+    let others = names[1..].to_vec();
+    assert_eq!(new(&others).with_a_priori(table([5e6, 10e6, 4e6])).promised_gains(&window(0, 0)), None);
+}
+
+#[test]
+fn the_curve_of_the_most_specific_kind_counts() {
+    let curve = |reads, t: f64| Curve { kind: Kind { reads, random: None }, points: vec![(4096.0, t)] };
+    let (mixed, reads) = (curve(None, 5e6), curve(Some(true), 10e6));
+    let mut window = window(0, 0);
+    window.accesses.iter_mut().for_each(|access| access.op = elevator::Op::Read);
+    for of_bfq in [vec![mixed.clone(), reads.clone()], vec![reads, mixed.clone()]] {
+        let names = ["none", "bfq"].map(str::to_string).to_vec();
+        let table = Table { curves: vec![vec![mixed.clone()], of_bfq] };
+        let new = tuner::Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(1));
+        assert_eq!(new.unwrap().with_a_priori(table).promised_gains(&window), Some(vec![0.0, 1.0]));
+    }
+}
+
+#[test]
+fn only_kinds_without_a_bound_may_be_tested_for_significance() {
+    let of = |decider| analyser(Parameters::default(), 1).with_decider(decider).allows_significance_test();
+    let deciders = [DeciderName::Kinds, DeciderName::IoAnalyzer, DeciderName::Bandit];
+    assert_eq!(deciders.map(of), [true, false, false]);
+    let bound = tuner::RegretBound::new(4, tuner::Better::Higher);
+    assert!(!analyser(Parameters::default(), 1).with_regret_bound(bound).allows_significance_test());
+}
+
 /// One access of seven is a write, and `dwell profile` measures reads alone.
 #[test]
 fn the_table_decides_for_a_load_with_some_writes() {

@@ -28,6 +28,8 @@ struct Outcome {
     work: f64,
     /// The lengths of the windows under the third scheduler.
     lost: Vec<Span>,
+    /// Windows under the third scheduler directly after another one under it.
+    in_a_row: usize,
     /// The scheduler at the end.
     last: usize,
 }
@@ -38,7 +40,7 @@ fn run(early_ends: bool, seed: u64) -> Outcome {
     let mut analyser =
         Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(seed)).expect("valid");
     let (mut random, mut now, mut scheduler) = (Random::seeded(seed), Time::ZERO, 0);
-    let (mut bytes, mut lost) = (0.0, Vec::new());
+    let (mut bytes, mut lost, mut in_a_row) = (0.0, Vec::new(), 0);
     while now < Time::ZERO + Span::from_secs(400) {
         let bandwidth = GIVEN[scheduler] * (0.95 + 0.1 * random.unit());
         let end = analyser.early_end().filter(|end| early_ends && end.scheduler == scheduler);
@@ -59,10 +61,12 @@ fn run(early_ends: bool, seed: u64) -> Outcome {
         let observed = Observed { scheduler: Some(SchedulerId(scheduler)), performance };
         let decision = analyser.window(&window(now, length, &mut random), &observed);
         now += length;
+        let before = scheduler;
         scheduler = decision.scheduler.map_or(scheduler, |of| of.0);
+        in_a_row += usize::from(before == 2 && scheduler == 2);
     }
     let best = GIVEN[0] * now.since(Time::ZERO).as_secs_f64();
-    Outcome { work: bytes / best, lost, last: scheduler }
+    Outcome { work: bytes / best, lost, in_a_row, last: scheduler }
 }
 
 #[test]
@@ -83,6 +87,7 @@ fn a_clearly_worse_scheduler_is_left_inside_the_first_window_of_its_trial() {
             whole.work
         );
         assert_ne!(early.last, 2);
+        assert_eq!(early.in_a_row, 0, "seed {seed}: the trial is over, not only its window");
         // The loss is remembered: it is not tried more often.
         assert!(early.lost.len() <= whole.lost.len(), "seed {seed}: {:?} and {:?}", early.lost, whole.lost);
     }

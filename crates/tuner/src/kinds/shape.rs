@@ -134,4 +134,38 @@ mod tests {
         let (part, words) = &strides.in_words()[0];
         assert!(*part > 0.99 && words == "reads of up to 4 KiB within 1 MiB", "{part} {words}");
     }
+
+    #[test]
+    fn each_class_of_direction_size_and_distance_is_a_shape_of_its_own() {
+        let mut shapes = Vec::new();
+        let mut classes = Vec::new();
+        for op in [Op::Read, Op::Write] {
+            for sectors in [8, 64, 256, 257] {
+                for distance in [0, 128, 1 << 11, 1 << 16, 1 << 21, 1 << 30] {
+                    let size = Sectors(sectors);
+                    let access = |n: u64| Access {
+                        time: Time::ZERO,
+                        position: Sector(n * (u64::from(sectors) + distance)),
+                        op,
+                        size,
+                    };
+                    // Of many accesses only the first one has no neighbour.
+                    let accesses = (0..1000).map(access).collect();
+                    let shape =
+                        Shape::of(&Window { start: Time::ZERO, length: Span::from_secs(5), accesses });
+                    classes.push(shape.in_words()[0].1.clone());
+                    shapes.push(shape);
+                }
+            }
+        }
+        for (n, shape) in shapes.iter().enumerate() {
+            let alike = shapes.iter().filter(|other| shape.similarity(other) > 0.5).count();
+            assert_eq!(alike, 1, "{}", classes[n]);
+        }
+        assert_eq!(classes[0], "reads of up to 4 KiB sequential");
+        assert_eq!(classes[47], "writes above 128 KiB random");
+        classes.sort();
+        classes.dedup();
+        assert_eq!(classes.len(), 48);
+    }
 }

@@ -338,6 +338,23 @@ mod tests {
     }
 
     #[test]
+    fn an_opening_in_which_nothing_comes_near_none_is_the_answer() {
+        let opened = |hopeless: &[usize]| {
+            let mut test = fresh();
+            test.opened(&Opened {
+                values: vec![None; 4],
+                load: SMALL,
+                clear: false,
+                best: Some(1),
+                hopeless: hopeless.to_vec(),
+            });
+            test.verdict()
+        };
+        assert_eq!(opened(&[0, 2, 3]), Verdict::Standby(1));
+        assert_eq!(opened(&[0, 2]), Verdict::Measure(1));
+    }
+
+    #[test]
     fn an_intermittent_load_is_tested_for_a_limited_time() {
         let (mut random, mut test, mut windows) = (Random::seeded(4), fresh(), 0);
         while let Verdict::Measure(arm) = test.verdict() {
