@@ -60,9 +60,16 @@ impl Looped {
         path.to_string_lossy().into_owned()
     }
 
+    fn setting(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/sys/block/{}/queue/{name}", self.node.trim_start_matches("/dev/")))
+    }
+
+    fn value(&self, setting: &str) -> String {
+        fs::read_to_string(self.setting(setting)).unwrap_or_default().trim().to_owned()
+    }
+
     fn scheduler(&self) -> String {
-        let name = self.node.trim_start_matches("/dev/");
-        fs::read_to_string(format!("/sys/block/{name}/queue/scheduler")).unwrap_or_default()
+        self.value("scheduler")
     }
 
     fn content(&self) -> Vec<u8> {
@@ -180,20 +187,61 @@ fn schedulers_that_the_device_lacks_are_rejected() {
     assert!(error(&output).contains("reaches to sector"), "{}", error(&output));
 }
 
-/// SIGKILL cannot be handled; a process of its own restores the scheduler.
+/// `mq-deadline` with and without a setting, by the same name; its own settings are restored, too.
+#[test]
+fn schedulers_have_settings() {
+    let Some(looped) = Looped::new("settings") else { return };
+    let recording = looped.recording();
+    let (own, prepared) = ("iosched/fifo_batch", [("scheduler", "mq-deadline"), ("iosched/fifo_batch", "7")]);
+    if let Some(error) =
+        prepared.iter().find_map(|(name, value)| fs::write(looped.setting(name), value).err())
+    {
+        return eprintln!("SKIPPED: no mq-deadline: {error}");
+    }
+    let replay = |arms: &[&str]| {
+        let all = ["replay", &*recording, &*looped.node, "--here", "--rounds", "2", "--json"];
+        let arms = arms.iter().flat_map(|arm| ["-s", *arm]);
+        dwell(&all.into_iter().chain(arms).collect::<Vec<_>>())
+    };
+    let output = replay(&["mq-deadline", "mq-deadline{fifo_batch=1, read_ahead_kb=64}"]);
+    if is_skipped(&output) {
+        return;
+    }
+    assert!(output.status.success(), "{}", error(&output));
+    let found: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    let names: Vec<_> =
+        found["schedulers"].as_array().expect("schedulers").iter().map(|of| &of["scheduler"]).collect();
+    assert!(names.contains(&&Value::from("mq-deadline{fifo_batch=1, read_ahead_kb=64}")), "{found}");
+    let limited = replay(&["mq-deadline{fifo_batch=-1}"]);
+    assert!(error(&limited).contains("the kernel set fifo_batch=0 instead of -1"), "{}", error(&limited));
+    for (arm, code, why) in [
+        ("mq-deadline{fifo_batsch=1}", 2, "mq-deadline has no setting 'fifo_batsch'; it has "),
+        ("mq-deadline{fifo_batch=x}", 4, "fifo_batch: rejected 'x'"),
+        ("mq-deadline{fifo_batch", 2, "is not a valid scheduler"),
+        ("mq-deadline{../../x=1}", 2, "is not a valid scheduler"),
+    ] {
+        let output = replay(&[arm]);
+        assert_eq!(output.status.code(), Some(code), "{}", error(&output));
+        assert!(error(&output).contains(why), "{}", error(&output));
+        assert_eq!(looped.value(own), "7", "{arm}");
+    }
+    assert!(looped.scheduler().contains("[mq-deadline]"), "{}", looped.scheduler());
+}
+
+/// SIGKILL cannot be handled; a process of its own restores the scheduler and its settings.
 fn a_killed_command_leaves_the_previous_scheduler(test: &str, arguments: fn(&Looped) -> Vec<String>) {
     use std::io::{BufRead, BufReader};
     use std::process::Stdio;
     use std::time::{Duration, Instant};
     let Some(looped) = Looped::new(test) else { return };
-    let before = looped.scheduler();
+    let (before, ahead) = (looped.scheduler(), looped.value("read_ahead_kb"));
     let other = before.split_whitespace().find(|name| !name.starts_with('[')).map(str::to_owned);
     let Some(other) = other else {
         return eprintln!("SKIPPED: the kernel offers one scheduler: {before}");
     };
     let mut child = Command::new(env!("CARGO_BIN_EXE_dwell"))
         .args(arguments(&looped))
-        .args(["--here", "-s", &other, "--drive", "none"])
+        .args(["--here", "-s", &format!("{other}{{read_ahead_kb=52}}"), "--drive", "none"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
@@ -202,20 +250,21 @@ fn a_killed_command_leaves_the_previous_scheduler(test: &str, arguments: fn(&Loo
     let began = lines.any(|line| line.contains("round 1 of"));
     let active = format!("[{other}]");
     let deadline = Instant::now() + Duration::from_secs(60);
-    let is = |wanted: &dyn Fn(&str) -> bool| {
-        while !wanted(&looped.scheduler()) && Instant::now() < deadline {
+    let is = |wanted: &dyn Fn(&str, &str) -> bool| {
+        let reads = || wanted(&looped.scheduler(), &looped.value("read_ahead_kb"));
+        while !reads() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
         }
-        wanted(&looped.scheduler())
+        reads()
     };
-    let switched = began && is(&|now| now.contains(&active));
+    let switched = began && is(&|now, ahead| now.contains(&active) && ahead == "52");
     let _ = child.kill();
     let status = child.wait().expect("it ends");
     if !began && matches!(status.code(), Some(4 | 5)) {
         return eprintln!("SKIPPED: not permitted");
     }
     assert!(switched, "{}", looped.scheduler());
-    assert!(is(&|now| now == before), "{} is not {before}", looped.scheduler());
+    assert!(is(&|now, reads| now == before && reads == ahead), "{} is not {before}", looped.scheduler());
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use capture::profile::Guard;
 use capture::topology::together;
 use control::Client;
 use control::protocol::State;
@@ -61,7 +62,8 @@ struct Arm {
 
 impl Arm {
     fn parse(text: &str) -> Result<Self, Error> {
-        let wrong = || Error::Usage(format!("'{text}' is not a valid arm; write bfq or bfq{{slice_idle=0}}"));
+        let wrong =
+            || Error::Usage(format!("'{text}' is not a valid scheduler; write bfq or bfq{{slice_idle=0}}"));
         let (scheduler, settings) = match text.split_once('{') {
             None => (text, ""),
             Some((scheduler, rest)) => (scheduler, rest.strip_suffix('}').ok_or_else(wrong)?),
@@ -125,6 +127,8 @@ pub struct KernelArms {
     queues: Vec<QueueSettings>,
     /// The settings of each queue before tuning; restored when this is dropped.
     backups: Vec<SettingsBackup>,
+    /// The same for a measurement, or none.
+    guards: Vec<Guard>,
     names: Vec<String>,
     arms: Vec<Arm>,
     /// The arm that this process set, and the settings that it changed.
@@ -138,32 +142,67 @@ impl KernelArms {
     /// # Errors
     /// A device was removed, offers fewer than two schedulers, or lacks a wanted one.
     pub fn new(queues: Vec<QueueSettings>, wanted: &[String]) -> Result<Self, Error> {
-        let [queue, ..] = &*queues else { return Err(Error::Usage("no queue to tune".to_owned())) };
+        let arms = Self::any_number(queues, wanted)?;
+        if let [only] = &*arms.names {
+            let device = arms.queues[0].name();
+            return Err(Error::Usage(format!("{device}: only one scheduler to choose from: {only}")));
+        }
+        Ok(arms)
+    }
+
+    /// As [`new`](Self::new), also for a single scheduler.
+    ///
+    /// # Errors
+    /// A device was removed, or lacks a wanted scheduler.
+    pub fn any_number(queues: Vec<QueueSettings>, wanted: &[String]) -> Result<Self, Error> {
+        let [queue, ..] = &*queues else { return Err(Error::Usage("no queue to switch".to_owned())) };
         let offered = queue.offered()?;
         let names =
             if wanted.is_empty() { usual(&module_elevators::candidates(&offered)) } else { wanted.to_vec() };
         let arms = names.iter().map(|name| Arm::parse(name)).collect::<Result<Vec<_>, _>>()?;
         if let Some(arm) = arms.iter().find(|arm| !offered.contains(&arm.scheduler)) {
             return Err(Error::Usage(format!(
-                "{}: the kernel offers no scheduler '{}'; available: {}{}",
+                "{}: the kernel offers no scheduler '{}'; available: {} ('modprobe' loads further ones){}",
                 queue.name(),
                 arm.scheduler,
                 offered.join(", "),
                 did_you_mean(&arm.scheduler, offered.iter().map(String::as_str))
             )));
         }
-        if arms.len() < 2 {
-            let problem =
-                format!("{}: only one scheduler to choose from: {}", queue.name(), names.join(", "));
-            return Err(Error::Usage(problem));
-        }
-        Ok(Self { queues, backups: Vec::new(), names, arms, set: None })
+        Ok(Self { queues, backups: Vec::new(), guards: Vec::new(), names, arms, set: None })
     }
 
     /// Records each switch in the queues' backups, which restore the settings when this is dropped.
     #[must_use]
-    pub fn with_backups(self, backups: Vec<SettingsBackup>) -> Self {
-        Self { backups, ..self }
+    pub fn with_backups(mut self, backups: Vec<SettingsBackup>) -> Self {
+        self.backups = backups;
+        self
+    }
+
+    /// Restores the queues when this is dropped; if the process is killed, helper processes do that at once.
+    ///
+    /// # Errors
+    /// A helper process cannot be started.
+    pub fn with_guards(mut self) -> Result<Self, Error> {
+        let guard = |queue: &QueueSettings| Guard::keep(&queue.file("scheduler"));
+        self.guards = self.queues.iter().map(guard).collect::<Result<_, _>>()?;
+        Ok(self)
+    }
+
+    /// A line for each number that the kernel changed when it was set: it limits some to their range, and rounds others.
+    #[must_use]
+    pub fn adjusted(&self) -> Vec<String> {
+        let Some((arm, changed)) = &self.set else { return Vec::new() };
+        let settings = &self.arms[*arm].settings;
+        let line = |changed: &Changed| {
+            let (name, wanted) = settings.iter().find(|(name, _)| attribute(name) == changed.file)?;
+            let numbers = wanted.parse::<i64>().ok().zip(changed.set.parse::<i64>().ok());
+            let (device, set) = (self.queues[changed.queue].name(), &changed.set);
+            numbers
+                .filter(|(wanted, set)| wanted != set)
+                .map(|_| format!("{device}: the kernel set {name}={set} instead of {wanted}"))
+        };
+        changed.iter().filter_map(line).collect()
     }
 
     /// Restores the settings that the present arm changed in addition to the scheduler, unless another process, or the kernel after another
@@ -194,11 +233,11 @@ impl KernelArms {
             let mut changed = Vec::new();
             let active = queue.get("scheduler")?;
             let switched =
-                steps(&active, &scheduler).iter().try_for_each(|step| queue.set("scheduler", step));
+                steps(&active, &scheduler).iter().try_for_each(|step| self.step(index, queue, step));
             let done = switched.and_then(|()| {
                 settings.iter().try_for_each(|(setting, value)| {
                     let file = attribute(setting);
-                    let before = queue.get(&file)?;
+                    let before = queue.get(&file).map_err(|error| queue.lacks(&scheduler, setting, error))?;
                     let done = queue.set(&file, value);
                     // A rejected setting may have been changed partly.
                     let set = queue.get(&file).unwrap_or_else(|_| value.clone());
@@ -221,11 +260,17 @@ impl KernelArms {
             let _ = self.unset();
             self.each_queue(|index, queue| match queue.get("scheduler")? {
                 active if active == before[index] => Ok(()),
-                _ => queue.set("scheduler", &before[index]),
+                _ => self.step(index, queue, &before[index]),
             });
             self.set = None;
         }
         done
+    }
+
+    /// Sets a queue's scheduler.
+    fn step(&self, index: usize, queue: &QueueSettings, scheduler: &str) -> Result<(), Error> {
+        self.guards.get(index).map_or(Ok(()), |guard| guard.announce(scheduler))?;
+        queue.set("scheduler", scheduler)
     }
 
     /// The schedulers in use, by queue.
@@ -253,6 +298,15 @@ impl KernelArms {
                 changes.into_iter().map(|change| change.join().unwrap_or_else(|panic| resume_unwind(panic)));
             ended.collect()
         })
+    }
+}
+
+/// If another process has set the scheduler, the guards restore nothing.
+impl Drop for KernelArms {
+    fn drop(&mut self) {
+        if !self.guards.is_empty() {
+            let _ = self.unset();
+        }
     }
 }
 
@@ -444,6 +498,38 @@ mod tests {
     }
 
     #[test]
+    fn a_measurements_settings_are_restored_without_a_backup() {
+        for (test, foreign, after) in [
+            ("arms-guarded", None, ["mq-deadline", "128"]),
+            ("arms-overruled", Some("kyber"), ["kyber", "128"]),
+        ] {
+            let tree = Tree::new(test);
+            let queue = tree.queue("sda");
+            let names = ["bfq{read_ahead_kb=64}", "none"].map(str::to_owned);
+            let arms = KernelArms::any_number(vec![queue.clone()], &names);
+            let mut arms = arms.and_then(KernelArms::with_guards).unwrap();
+            let now = || ["scheduler", "read_ahead_kb"].map(|setting| queue.get(setting).unwrap());
+            arms.switch(0).unwrap();
+            assert_eq!(now(), ["bfq", "64"]);
+            // Another process's scheduler stays, and the setting that the arm changed does not.
+            foreign.iter().for_each(|foreign| queue.set("scheduler", foreign).unwrap());
+            drop(arms);
+            assert_eq!(now(), after);
+        }
+    }
+
+    #[test]
+    fn numbers_that_the_kernel_changes_are_reported() {
+        let tree = Tree::new("arms-adjusted");
+        let queue = tree.queue("sda");
+        let mut arms = KernelArms::any_number(vec![queue], &["bfq{read_ahead_kb=64}".to_owned()]).unwrap();
+        arms.switch(0).unwrap();
+        assert_eq!(arms.adjusted(), [""; 0]);
+        arms.set.as_mut().unwrap().1[0].set = "4".to_owned();
+        assert_eq!(arms.adjusted(), ["sda: the kernel set read_ahead_kb=4 instead of 64"]);
+    }
+
+    #[test]
     fn an_arm_gets_a_new_instance_of_the_scheduler_in_use() {
         assert_eq!(steps("bfq", "bfq"), ["none", "bfq"]);
         assert_eq!(steps("none", "bfq"), ["bfq"]);
@@ -542,7 +628,7 @@ mod tests {
         assert!(problem(&["bfq", "nono"]).ends_with("; did you mean 'none'?"));
         assert!(problem(&["bfq"]).contains("only one scheduler"));
         for bad in ["bfq{", "bfq{x}", "bfq{../x=1}", "bfq{scheduler=none}"] {
-            assert!(problem(&[bad, "none"]).contains("is not a valid arm"), "{bad}");
+            assert!(problem(&[bad, "none"]).contains("is not a valid scheduler"), "{bad}");
         }
     }
 

@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use capture::topology::schedulers;
+use elevator::text::did_you_mean;
 
 use crate::error::Error;
 use crate::stable::{Property, UDEV};
@@ -156,6 +157,22 @@ impl QueueSettings {
             .collect();
         settings.sort();
         settings
+    }
+
+    /// The error for a setting that cannot be read under `scheduler`, which is in use: it has no such setting, or the device was removed.
+    pub(crate) fn lacks(&self, scheduler: &str, setting: &str, error: Error) -> Error {
+        if !self.exists() || SETTINGS.contains(&setting) {
+            return error;
+        }
+        let own = self.of_scheduler();
+        let own: Vec<&str> = own.iter().filter_map(|setting| setting.strip_prefix("iosched/")).collect();
+        let has = if own.is_empty() {
+            "it has no settings".to_owned()
+        } else {
+            format!("it has {}", own.join(", "))
+        };
+        let hint = did_you_mean(setting, own.iter().copied());
+        Error::Usage(format!("{}: {scheduler} has no setting '{setting}'; {has}{hint}", self.name))
     }
 
     pub(crate) fn failed(&self, setting: &str, error: io::Error) -> Error {

@@ -23,10 +23,11 @@ use tuner::selector::{Curve, Table, Workload};
 use crate::error::Error;
 use crate::topology::{self, Scheduling};
 use drive::Real;
+use setting::Setting;
 
 pub use direct::claim;
 pub use probe::Probe;
-pub use setting::Setting;
+pub use setting::Guard;
 pub use throughput::Load;
 
 /// The version of the file format.

@@ -12,17 +12,24 @@ use super::offered;
 use crate::error::Error;
 use crate::topology::Layer;
 
-/// Restores the scheduler, and what the kernel resets at each switch, when it is dropped or when this process is killed.
+/// Restores a queue's scheduler and settings when it is dropped or when this process is killed. The owner sets them, and announces each scheduler
+/// before.
 ///
 /// A shell waits for the end of a pipe that this process holds, and then writes the old name: the pipe closes however the process ends. A
 /// backup file, in contrast, would leave the wrong scheduler until the next start.
 ///
 /// The pipe carries the names that are set. A scheduler other than the last two (the latest switch may have failed) was set by another process
 /// and stays.
-pub struct Setting {
+#[derive(Debug)]
+pub struct Guard {
+    shell: Child,
+}
+
+/// The present scheduler of a queue, which is set for a measurement, and its [`Guard`].
+pub(super) struct Setting {
     device: String,
     attribute: PathBuf,
-    guard: Child,
+    guard: Guard,
     /// The scheduler that was set last.
     last: RefCell<Option<String>>,
 }
@@ -39,53 +46,77 @@ while [ $# -gt 1 ]; do
     { [ "$(cat "$1")" = "$2" ] || printf '%s\n' "$2" >"$1"; } 2>/dev/null; shift 2
 done"#;
 
-/// The files that a switch of the scheduler resets, with their values.
-fn files_reset_by_a_switch(attribute: &Path) -> Vec<OsString> {
+/// The files that a switch of the scheduler resets, and those that a measurement sets with it, with their values.
+fn files_to_restore(attribute: &Path) -> Vec<OsString> {
     let queue = attribute.parent().unwrap_or(Path::new("."));
     let own = fs::read_dir(queue.join("iosched")).into_iter().flatten().flatten().map(|file| file.path());
-    let files = ["nr_requests", "wbt_lat_usec"].map(|name| queue.join(name)).into_iter().chain(own);
+    let files = ["nr_requests", "wbt_lat_usec", "read_ahead_kb"].map(|name| queue.join(name));
     let value = |file: &PathBuf| fs::read_to_string(file).ok().map(|text| text.trim().to_owned());
     let pair = |file: PathBuf| value(&file).map(|value| [file.into(), value.into()]);
-    files.filter_map(pair).flatten().collect()
+    files.into_iter().chain(own).filter_map(pair).flatten().collect()
 }
 
-impl Setting {
-    /// Keeps the present scheduler of a device's queue.
+impl Guard {
+    /// Keeps the present scheduler and settings of a queue, by the file of its scheduler.
     ///
     /// # Errors
     /// The scheduler cannot be read, or the shell that restores it cannot be started.
-    pub fn keep(layer: &Layer) -> Result<Self, Error> {
-        let attribute = Path::new("/sys/block").join(&layer.name).join("queue/scheduler");
-        Self::keep_file(&layer.name, &attribute)
-    }
-
-    fn keep_file(device: &str, attribute: &Path) -> Result<Self, Error> {
+    pub fn keep(attribute: &Path) -> Result<Self, Error> {
         let present = offered(attribute)?.0.unwrap_or_else(|| "none".to_owned());
-        let guard = Command::new("sh")
+        let shell = Command::new("sh")
             .args(["-c", PUT_BACK, &present])
             .arg(attribute)
-            .args(files_reset_by_a_switch(attribute))
+            .args(files_to_restore(attribute))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             // The shell ignores Ctrl-C; it reacts to the closing pipe.
             .process_group(0)
             .spawn()
             .map_err(|error| Error::io("starting the shell that restores the scheduler", error))?;
-        let (device, attribute) = (device.to_owned(), attribute.to_path_buf());
-        Ok(Self { device, attribute, guard, last: RefCell::default() })
+        Ok(Self { shell })
+    }
+
+    /// Call before a scheduler is set.
+    ///
+    /// # Errors
+    /// The shell has ended: nothing would be restored after a kill.
+    pub fn announce(&self, scheduler: &str) -> Result<(), Error> {
+        let written = self.shell.stdin.as_ref().map(|mut pipe| writeln!(pipe, "{scheduler}"));
+        let failed = |error| Error::io("writing to the shell that restores the scheduler", error);
+        written.transpose().map(|_| ()).map_err(failed)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        drop(self.shell.stdin.take());
+        let _ = self.shell.wait();
+    }
+}
+
+impl Setting {
+    /// Keeps the present scheduler of a device's queue.
+    ///
+    /// # Errors
+    /// As [`Guard::keep`].
+    pub(super) fn keep(layer: &Layer) -> Result<Self, Error> {
+        let attribute = Path::new("/sys/block").join(&layer.name).join("queue/scheduler");
+        Self::keep_file(&layer.name, &attribute)
+    }
+
+    fn keep_file(device: &str, attribute: &Path) -> Result<Self, Error> {
+        let (device, guard) = (device.to_owned(), Guard::keep(attribute)?);
+        Ok(Self { device, attribute: attribute.to_path_buf(), guard, last: RefCell::default() })
     }
 
     /// Switches the queue to a scheduler.
     ///
     /// # Errors
     /// The kernel rejects it, or another process has set one.
-    pub fn set(&self, name: &str) -> Result<(), Error> {
+    pub(super) fn set(&self, name: &str) -> Result<(), Error> {
         let what = || format!("setting {} to {name}", self.attribute.display());
         self.is_as_set()?;
-        let written = self.guard.stdin.as_ref().map(|mut pipe| writeln!(pipe, "{name}"));
-        written
-            .transpose()
-            .map_err(|error| Error::io("writing to the shell that restores the scheduler", error))?;
+        self.guard.announce(name)?;
         fs::write(&self.attribute, name).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => Error::Permission { what: what(), needs: "root" },
             _ => Error::io(what(), error),
@@ -105,7 +136,7 @@ impl Setting {
     ///
     /// # Errors
     /// Another process has set another scheduler.
-    pub fn is_as_set(&self) -> Result<(), Error> {
+    pub(super) fn is_as_set(&self) -> Result<(), Error> {
         let last = self.last.borrow();
         match (last.clone(), offered(&self.attribute)?.0) {
             (Some(ours), Some(theirs)) if theirs != ours => {
@@ -113,13 +144,6 @@ impl Setting {
             }
             _ => Ok(()),
         }
-    }
-}
-
-impl Drop for Setting {
-    fn drop(&mut self) {
-        drop(self.guard.stdin.take());
-        let _ = self.guard.wait();
     }
 }
 

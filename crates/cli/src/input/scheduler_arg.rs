@@ -20,11 +20,38 @@ pub(crate) fn spec(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
     Spec::parse_in(catalogue, text).map_err(|error| Error::Usage(error.to_string()))
 }
 
-/// The policy that is this scheduler of the kernel, or this elevator of Dwell's module; `None` if there is none.
-pub(crate) fn of_kernel(catalogue: Catalogue, name: &str) -> Option<Spec> {
-    let policy =
-        Elevator::named(name).map_or(if name == "none" { "noop" } else { name }, |module| module.spec);
-    Spec::parse_in(catalogue, policy).ok()
+/// The policy that is this scheduler of the kernel, or this elevator of Dwell's module, with settings as the kernel writes them:
+/// `bfq{slice_idle=0}`. `None` if there is none, or if it lacks a setting.
+pub(crate) fn of_kernel(catalogue: Catalogue, text: &str) -> Option<Spec> {
+    let (name, settings) = text.split_once('{').unwrap_or((text, ""));
+    let module = Elevator::named(name);
+    let policy = module.map_or(if name == "none" { "noop" } else { name }, |module| module.spec);
+    let plain = Spec::parse_in(catalogue, policy).ok()?;
+    let settings: Vec<&str> = settings.trim_end_matches('}').split(',').map(str::trim).collect();
+    if settings.iter().all(|setting| setting.is_empty()) {
+        return Some(plain);
+    }
+    // The module's elevators take values with units, as policies do.
+    let settings: Option<Vec<String>> = match module {
+        Some(_) => Some(settings.iter().map(|setting| (*setting).to_owned()).collect()),
+        None => settings.iter().map(|setting| setting_of_kernel(&plain, setting)).collect(),
+    };
+    Spec::parse_in(catalogue, &format!("{policy}{{{}}}", settings?.join(", "))).ok()
+}
+
+/// A setting with the policy's name and unit: the kernel has milliseconds, unless the name ends in a unit, and kilobytes.
+fn setting_of_kernel(policy: &Spec, text: &str) -> Option<String> {
+    let (name, value) = text.split_once('=')?;
+    let units = [("_nsec", "ns"), ("_us", "us")];
+    let unit = units.into_iter().find_map(|(end, unit)| Some((name.strip_suffix(end)?, unit)));
+    let (name, unit) = unit.unwrap_or((name, "ms"));
+    match policy.listing().tunable(name)?.default {
+        Value::Span(_) => Some(format!("{name}={value}{unit}")),
+        Value::Sectors(_) if name == "back_seek_max" => {
+            Some(format!("{name}={}", value.parse::<u64>().ok()?.checked_mul(2)?))
+        }
+        _ => Some(format!("{name}={value}")),
+    }
 }
 
 /// Rejects a scheduler with a part above the block layer.
@@ -147,6 +174,21 @@ fn is_page(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn settings_of_the_kernel_have_its_units() {
+        let of = |text: &str| of_kernel(Catalogue::default(), text).map(|spec| spec.to_string());
+        let is = |text: &str| Some(text.to_owned());
+        assert_eq!(of("none"), is("noop"));
+        assert_eq!(of("bfq{low_latency=0, slice_idle_us=4000}"), is("bfq{low_latency=off, slice_idle=4ms}"));
+        assert_eq!(
+            of("mq-deadline{read_expire=80}").as_deref().map(|t| t.contains("read_expire=80ms")),
+            Some(true)
+        );
+        assert_eq!(of("kyber{read_lat_nsec=1000000}"), is("kyber{read_lat=1ms}"));
+        assert_eq!(of("bfq{nr_requests=8}"), None, "a setting of the queue");
+        assert_eq!(of("no-such{a=1}"), None);
+    }
 
     #[test]
     fn stream_is_coordinated_on_an_array_and_others_are_not() {

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use capture::profile::{Setting, claim};
+use capture::profile::claim;
 use capture::topology::Scheduling;
 use clap::{Args, ValueEnum};
 use elevator::Sector;
@@ -18,6 +18,7 @@ use evaluation::device_replay::{self, Access, Replayed, Target};
 use evaluation::runs::{Plan, Run, run as run_plan};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
+use tuner_live::arms::{Arms, KernelArms};
 use tuner_live::{QueueSettings, settings_backup};
 
 use self::results::Results;
@@ -34,6 +35,7 @@ use evaluation::input::{self as workload, Opened, Replaying};
 #[command(after_help = "Examples:
   dwell replay io.trace.zst /dev/sdb                 its reads, in closed loops, under each scheduler
   dwell replay io.trace.zst /dev/sdb --timing stamps -s none -s bfq --rounds 5
+  dwell replay io.trace.zst /dev/sdb -s mq-deadline -s 'mq-deadline{fifo_batch=1}'
   dwell replay job.fio /dev/sdb --allow-writes       destroys the data on /dev/sdb")]
 pub(crate) struct ReplayArguments {
     /// A recording ('-' for standard input), a fio job file, or a built-in workload, as in 'dwell compare'
@@ -47,7 +49,7 @@ pub(crate) struct ReplayArguments {
     /// Execute writes as well, which destroys the data on the device. The device must not be mounted or open
     #[arg(long)]
     pub(crate) allow_writes: bool,
-    /// A scheduler of the kernel; repeatable. Default: all that the device offers
+    /// A scheduler of the kernel, with settings in braces: 'bfq{low_latency=0}'; repeatable. Default: all that the device offers, bfq also so
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
     /// Replay under the active scheduler only; switch nothing
@@ -190,15 +192,13 @@ fn schedulers(arguments: &ReplayArguments, scheduling: &Scheduling) -> Result<Ve
         }
         return Ok(vec![scheduling.scheduler()]);
     }
-    let offered = &scheduling.queues[0].available;
-    if let Some(name) = arguments.schedulers.iter().find(|name| !offered.contains(name)) {
-        let device = &scheduling.queues[0].name;
-        return Err(Error::Usage(format!(
-            "{device} does not offer the scheduler '{name}'; it offers {} ('modprobe' loads further ones)",
-            offered.join(", ")
-        )));
-    }
-    Ok(if arguments.schedulers.is_empty() { offered.clone() } else { arguments.schedulers.clone() })
+    Ok(arms(scheduling, &arguments.schedulers)?.names().to_vec())
+}
+
+/// These schedulers on the queues that decide, or all that they offer.
+fn arms(scheduling: &Scheduling, names: &[String]) -> Result<KernelArms, Error> {
+    let queues = scheduling.queues.iter().map(|layer| QueueSettings::of(&layer.name)).collect();
+    Ok(KernelArms::any_number(queues, names)?)
 }
 
 /// An error unless the named device is the one that schedules, because writes must go to no other device than the named one.
@@ -300,8 +300,10 @@ fn measure(
     target: &Target,
     at_most: Option<Duration>,
 ) -> Result<Vec<Vec<Replayed>>, Error> {
-    let switched = scheduling.queues.iter().filter(|_| switches);
-    let settings = switched.map(Setting::keep).collect::<Result<Vec<_>, _>>()?;
+    let mut arms = match switches {
+        true => Some(arms(scheduling, names)?.with_guards()?),
+        false => None,
+    };
     let mut results = vec![Vec::new(); names.len()];
     for round in 0..arguments.rounds {
         let mut order: Vec<usize> = (0..names.len()).collect();
@@ -312,7 +314,10 @@ fn measure(
             if interrupt::requested() {
                 return Ok(results);
             }
-            settings.iter().try_for_each(|setting| setting.set(&names[index]))?;
+            if let Some(arms) = &mut arms {
+                arms.switch(index)?;
+                arms.adjusted().iter().filter(|_| round == 0).for_each(|line| say!("{line}"));
+            }
             if !arguments.quiet {
                 say!(
                     "{}: round {} of {}, {}",
@@ -325,7 +330,12 @@ fn measure(
             let began = Instant::now();
             let stop = || interrupt::requested() || at_most.is_some_and(|at_most| began.elapsed() >= at_most);
             let replayed = device_replay::run(&*opened.workload, target, &stop)?;
-            settings.iter().try_for_each(Setting::is_as_set)?;
+            if let Some(theirs) =
+                arms.as_mut().map(Arms::current).transpose()?.filter(|now| *now != names[index])
+            {
+                let (device, ours) = (scheduling.above.name.clone(), names[index].clone());
+                return Err(tuner_live::Error::Foreign { device, ours, theirs }.into());
+            }
             if !interrupt::requested() {
                 results[index].push(replayed);
             }
