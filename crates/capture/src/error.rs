@@ -29,6 +29,17 @@ pub enum Error {
         /// The present one.
         theirs: String,
     },
+    /// `none` gave different results from round to round.
+    #[error(
+        "{}: {why}, so that schedulers cannot be compared: a cache filled, or other programs used the device; measure again while it is idle",
+        path.display()
+    )]
+    Unsteady {
+        /// The device.
+        path: PathBuf,
+        /// The results.
+        why: String,
+    },
     /// A permission is missing.
     #[error("{what}: not permitted; needs {needs}")]
     Permission {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use capture::profile::{Load, Plan, Profile};
 use capture::topology::{Scheduling, Stack};
 use capture::{Arrival, Backend, Batch, Capture, Completed, Error, Options, Source};
-use common::{Loop, discard_at_once, read, set, write};
+use common::{Loop, discard_at_once, queue, read, set, write};
 use elevator::{Op, Sector, Sectors};
 
 /// Opens a capture; prints SKIPPED with the reason if that fails.
@@ -327,6 +327,41 @@ fn a_device_that_is_being_measured_cannot_be_claimed() {
     );
     let rates = profile.throughput.iter().flat_map(|one| &one.curves).flat_map(|curve| &curve.points);
     assert!(rates.clone().count() > 0 && rates.clone().all(|&(_, rate)| rate > 0.0), "{profile:?}");
+}
+
+/// As a file whose pages are not cached yet: in the first round each reader waits a second after a read.
+#[test]
+fn a_device_that_warms_up_is_rejected() {
+    let Some(device) = Loop::new(8 << 20) else { return };
+    let stack = Stack::of(&device.path).unwrap();
+    let scheduling = Scheduling::by(stack.itself());
+    if !scheduling.offers_a_choice() {
+        return eprintln!("SKIPPED: the kernel offers one scheduler for {}", device.path.display());
+    }
+    let is_cold = AtomicBool::new(false);
+    // Called by each reader after each read.
+    let stop = || {
+        if is_cold.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_secs(1));
+        }
+        false
+    };
+    let measure = |even_if_unsteady: bool| {
+        let load = Load { readers: 2, sizes: vec![4096, 65536], each: Duration::from_millis(100) };
+        let plan = Plan { switch: true, rounds: 2, even_if_unsteady, load, ..Plan::default() };
+        let cold = "under none (round 1 of 2)";
+        let mut say = |what: &str| is_cold.store(what.ends_with(cold), Ordering::Relaxed);
+        Profile::measure(&scheduling, &plan, &mut say, &stop)
+    };
+    let before = std::fs::read_to_string(queue(&device.path, "scheduler")).unwrap();
+    let error = measure(false).unwrap_err();
+    assert!(matches!(&error, Error::Unsteady { path, .. } if *path == device.path), "{error}");
+    assert!(
+        error.to_string().contains(": none gave ") && error.to_string().contains(" in 2 rounds, so "),
+        "{error}"
+    );
+    assert!(measure(true).unwrap().unsteady.is_some_and(|why| why.starts_with("none gave ")));
+    assert_eq!(std::fs::read_to_string(queue(&device.path, "scheduler")).unwrap(), before);
 }
 
 #[test]

@@ -16,6 +16,7 @@ impl From<capture::Error> for Error {
         match error {
             capture::Error::Device { path, .. } => Self::Usage(text + &node_meant(&path)),
             capture::Error::Foreign { .. } => Self::Overruled(text),
+            capture::Error::Unsteady { .. } => Self::Failed(text),
             capture::Error::Permission { .. } => Self::Permission(text),
             capture::Error::Kernel { .. } => Self::Kernel(text),
             capture::Error::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {

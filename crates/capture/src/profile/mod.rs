@@ -50,6 +50,9 @@ pub struct Profile {
     pub capacity: u64,
     /// Whether it reports to be rotational.
     pub rotational: bool,
+    /// Why its schedulers cannot be compared, if `none` differed from round to round and the profile was written nevertheless.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unsteady: Option<String>,
     /// Service time by distance.
     pub service_time: ServiceTime,
     /// Throughput by scheduler.
@@ -130,8 +133,8 @@ impl Profile {
     /// previous scheduler is restored at the end, also if the process is killed; if another process sets one, that stays and the measurement ends.
     ///
     /// # Errors
-    /// The device cannot be read, is in use while its scheduler is to be switched, or differs from round to round; the kernel rejects a scheduler, or
-    /// another process sets one.
+    /// The device cannot be read, or is in use while its scheduler is to be switched; `none` differs from round to round ([`Error::Unsteady`]); the
+    /// kernel rejects a scheduler, or another process sets one.
     pub fn measure(
         scheduling: &Scheduling,
         plan: &Plan,
@@ -154,9 +157,9 @@ impl Profile {
             transfer_per_sector: measurement.transfer_per_sector.as_nanos(),
             points: medians(&measurement.points),
         };
-        let throughput = schedulers(scheduling, plan, capacity, say, stop)?;
+        let (throughput, unsteady) = schedulers(scheduling, plan, capacity, say, stop)?;
         let (device, rotational) = (layer.name.clone(), layer.rotational);
-        Ok(Self { version: VERSION, device, capacity, rotational, service_time, throughput })
+        Ok(Self { version: VERSION, device, capacity, rotational, unsteady, service_time, throughput })
     }
 
     /// Reads a profile's file.
@@ -245,21 +248,24 @@ fn medians(points: &[MeasuredPoint]) -> Vec<(u64, u64)> {
     medians
 }
 
+/// The throughput of each scheduler, and why they cannot be compared, if that is accepted.
 fn schedulers(
     scheduling: &Scheduling,
     plan: &Plan,
     capacity: u64,
     say: &mut dyn FnMut(&str),
     stop: &(dyn Fn() -> bool + Sync),
-) -> Result<Vec<Throughput>, Error> {
+) -> Result<(Vec<Throughput>, Option<String>), Error> {
     let Scheduling { above, queues } = scheduling;
     let switch = plan.switch && scheduling.offers_a_choice();
     let switched = queues.iter().filter(|_| switch);
     let settings = switched.map(Setting::keep).collect::<Result<Vec<_>, _>>()?;
     let names = if switch { queues[0].available.clone() } else { vec![scheduling.scheduler()] };
+    let reference = names.iter().position(|name| name == "none").filter(|_| switch);
     let all = plan.rounds.max(1);
     let load = Load { each: plan.load.each / all, ..plan.load.clone() };
     let mut measured: Vec<Vec<Vec<Curve>>> = vec![Vec::new(); names.len()];
+    let mut unsteady = None;
     for round in 0..all {
         for index in rounds::order(names.len(), round).into_iter().take_while(|_| !stop()) {
             let name = &names[index];
@@ -267,24 +273,20 @@ fn schedulers(
             say(&format!("measuring the throughput under {name} (round {} of {all})", round + 1));
             measured[index].push(throughput::measure(&above.node(), capacity, &load, stop)?);
             settings.iter().try_for_each(Setting::is_as_set)?;
+            if reference == Some(index) {
+                unsteady = rounds::unsteady(&measured[index]);
+            }
+            if let Some(why) = unsteady.clone().filter(|_| !plan.even_if_unsteady) {
+                return Err(Error::Unsteady { path: above.node(), why });
+            }
         }
-    }
-    let none = names.iter().position(|name| name == "none").filter(|_| switch && !plan.even_if_unsteady);
-    if let Some(why) = none.and_then(|none| rounds::unsteady(&measured[none])) {
-        return Err(Error::device(
-            above.node(),
-            format!(
-                "{why}, so that schedulers cannot be compared: a cache filled, or other programs used the device; \
-                 measure again while it is idle, or use --even-if-unsteady"
-            ),
-        ));
     }
     let all = names.into_iter().zip(measured).filter(|(_, rounds)| !rounds.is_empty());
     let one = |(scheduler, rounds): (String, Vec<Vec<Curve>>)| {
         let (curves, intervals) = rounds::combined(&rounds);
         Throughput { scheduler, curves, intervals }
     };
-    Ok(all.map(one).collect())
+    Ok((all.map(one).collect(), unsteady))
 }
 
 /// The schedulers that a queue offers, and the active one.
@@ -310,6 +312,7 @@ mod tests {
             device: "sda".to_owned(),
             capacity: 1 << 40,
             rotational: true,
+            unsteady: None,
             service_time: ServiceTime {
                 transfer_per_sector: 5_000,
                 points: vec![(0, 100_000), (1 << 20, 9_000_000)],
@@ -334,6 +337,8 @@ mod tests {
         let read = Profile::from_toml(&profile().to_toml().unwrap()).unwrap();
         assert_eq!(read, profile());
         assert_eq!(read.service_curve().at_distance(1 << 21), Span::from_millis(9));
+        let unsteady = Profile { unsteady: Some("none gave 1 to 2 MB/s".to_owned()), ..profile() };
+        assert_eq!(Profile::from_toml(&unsteady.to_toml().unwrap()).unwrap(), unsteady);
         let table = read.table(&["kyber", "bfq", "none"].map(str::to_owned));
         let workload = Workload { size: 4096.0, read_share: 1.0, random_share: 1.0 };
         let (best, rate) = table.best(&workload).unwrap();

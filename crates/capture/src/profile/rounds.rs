@@ -5,6 +5,7 @@
 //! first scheduler gets the cold device and the last the warm one. Rounds that run forwards and backwards in turn give each scheduler the same mean
 //! position, and repetition shows how far a result can be trusted. If `none` itself differs from round to round, nothing can be compared.
 
+use elevator::text::counted;
 use tuner::selector::Curve;
 
 /// The ratio of the greatest and the least result of `none` at one point that noise explains.
@@ -52,7 +53,7 @@ fn interval(values: &[f64]) -> (f64, Option<f64>) {
 }
 
 /// Why the results of `none` differ too much to compare anything with them, if they do: at the median point the best round is more than [`NOISE`] times
-/// the worst.
+/// the worst. Further rounds can only increase that ratio.
 pub(super) fn unsteady(none: &[Vec<Curve>]) -> Option<String> {
     let first = none.first()?;
     let mut ratios: Vec<(f64, String)> = Vec::new();
@@ -70,7 +71,7 @@ pub(super) fn unsteady(none: &[Vec<Curve>]) -> Option<String> {
     }
     ratios.sort_by(|one, other| one.0.total_cmp(&other.0));
     let median = ratios.get(ratios.len() / 2)?;
-    (median.0 > NOISE).then(|| format!("none gave {} in {} rounds", median.1, none.len()))
+    (median.0 > NOISE).then(|| format!("none gave {} in {}", median.1, counted(none.len() as u64, "round")))
 }
 
 #[cfg(test)]

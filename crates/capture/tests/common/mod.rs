@@ -97,6 +97,11 @@ pub fn discard_at_once(file: &File, blocks: u32) -> bool {
 
 /// Sets an attribute of the device's queue.
 pub fn set(device: &Path, attribute: &str, value: &str) {
+    fs::write(queue(device, attribute), value).unwrap();
+}
+
+/// An attribute of the device's queue.
+pub fn queue(device: &Path, attribute: &str) -> PathBuf {
     let name = device.file_name().unwrap().to_str().unwrap();
-    fs::write(format!("/sys/block/{name}/queue/{attribute}"), value).unwrap();
+    PathBuf::from(format!("/sys/block/{name}/queue/{attribute}"))
 }

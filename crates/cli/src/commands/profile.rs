@@ -52,7 +52,7 @@ pub(crate) struct ProfileArguments {
     /// Number of measurements of each scheduler; the order alternates between forwards and backwards
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
-    /// Write the profile even if 'none' gave different results from round to round
+    /// Write the profile even if 'none' gave different results from round to round; 'advise' and 'tune' reject such a profile
     #[arg(long)]
     pub(crate) even_if_unsteady: bool,
     /// Switch schedulers even if the device is mounted or open
@@ -81,7 +81,12 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let ProfileArguments { rounds, even_if_unsteady, even_if_used, .. } = *arguments;
     let plan = Plan { switch: !arguments.no_switch, even_if_used, rounds, even_if_unsteady, load };
     let mut say = |what: &str| say!("{}: {what}", scheduling.above.name);
-    let profile = Profile::measure(&scheduling, &plan, &mut say, &interrupt::requested)?;
+    let profile = Profile::measure(&scheduling, &plan, &mut say, &interrupt::requested).map_err(unsteady)?;
+    if let Some(why) = &profile.unsteady {
+        say(&format!(
+            "{why}: the profile has service times only for 'serve' and 'compare'; 'advise' and 'tune' reject it"
+        ));
+    }
     let text = profile.to_toml().map_err(Error::Failed)?;
     let written = created(&arguments.output)?.write_all(text.as_bytes());
     written.map_err(|e| Error::written(arguments.output.display(), &e))?;
@@ -96,6 +101,30 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
         say!("{}", in_words(&profile));
     }
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// Adds the option that accepts an unsteady device.
+fn unsteady(error: capture::Error) -> Error {
+    let is_unsteady = matches!(error, capture::Error::Unsteady { .. });
+    match Error::from(error) {
+        Error::Failed(text) if is_unsteady => Error::Failed(format!(
+            "{text}, or write the service times alone with --even-if-unsteady; nothing was written"
+        )),
+        other => other,
+    }
+}
+
+/// Reads a profile's file for a choice of schedulers.
+pub(crate) fn read_steady(path: &Path) -> Result<Profile, Error> {
+    let profile = read(path)?;
+    match &profile.unsteady {
+        None => Ok(profile),
+        Some(why) => Err(Error::Input(format!(
+            "{}: {why}, so that it cannot compare schedulers; measure {} again while it is idle, or omit --profile",
+            path.display(),
+            profile.device
+        ))),
+    }
 }
 
 /// Reads a profile's file.

@@ -232,7 +232,7 @@ pub(super) fn analyser(
         DeciderArgument::Ioanalyzer => DeciderName::IoAnalyzer,
         DeciderArgument::Bandit => DeciderName::Bandit,
     });
-    let profile = watching.profile.as_deref().map(profile::read).transpose()?;
+    let profile = watching.profile.as_deref().map(profile::read_steady).transpose()?;
     Ok((
         length,
         match profile {

@@ -209,7 +209,8 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         ..Advice::default()
     };
     let mut history = History::new(arms.names(), &current, metric.better());
-    let profile = arguments.watching.profile.as_deref().map(crate::commands::profile::read).transpose()?;
+    let profile =
+        arguments.watching.profile.as_deref().map(crate::commands::profile::read_steady).transpose()?;
     let mut class = None;
     while advice.windows < arguments.windows {
         let Some(mut seen) = windows.next(&mut capture::now, &mut || !interrupt::requested())? else { break };
