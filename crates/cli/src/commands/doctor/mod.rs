@@ -67,15 +67,14 @@ fn examine(
     home: &dyn Fn(&Path) -> Option<Number>,
 ) -> Result<Vec<Examined>, Error> {
     let stack = |number| Stack::below(&roots.root.join("sys"), number, home).ok();
-    let of = |number| stack(number).map(|stack| Device::new(roots, stack));
     match target {
         None => {
             let disks = roots.names("sys/block").into_iter().filter(|name| {
                 let plain = !["loop", "ram", "zram"].iter().any(|kind| name.starts_with(kind));
                 plain && roots.has(&format!("sys/block/{name}/queue/scheduler"))
             });
-            let found = disks.filter_map(|name| of(number(roots, &name)?));
-            let all: Vec<Examined> = found.map(|device| of_one(roots, &device, None)).collect();
+            let found = disks.filter_map(|name| stack(number(roots, &name)?));
+            let all: Vec<Examined> = found.map(|stack| of_one(roots, &stack, None)).collect();
             if all.is_empty() {
                 return Err(Error::Failed("no disk with a queue; name a device".to_owned()));
             }
@@ -83,8 +82,8 @@ fn examine(
         }
         Some(name) => {
             let plain = name.strip_prefix("/dev/").unwrap_or(name);
-            if let Some(device) = number(roots, plain).and_then(of) {
-                return Ok(vec![of_one(roots, &device, None)]);
+            if let Some(stack) = number(roots, plain).and_then(stack) {
+                return Ok(vec![of_one(roots, &stack, None)]);
             }
             let cgroup = Cgroup::find(roots, name).ok_or_else(|| {
                 Error::Usage(format!(
@@ -100,11 +99,14 @@ fn examine(
                     cgroup.path
                 )));
             }
-            Ok(numbers
-                .into_iter()
-                .filter_map(of)
-                .map(|device| of_one(roots, &device, Some(&cgroup)))
-                .collect())
+            let stacks: Vec<Stack> = numbers.into_iter().filter_map(stack).collect();
+            // The kernel counts the requests of a mapped device or an array for its disks as well.
+            let is_below = |one: &Stack| {
+                let number = one.itself().number;
+                stacks.iter().any(|other| other.itself().number != number && other.contains(number))
+            };
+            let highest = stacks.iter().filter(|stack| !is_below(stack));
+            Ok(highest.map(|stack| of_one(roots, stack, Some(&cgroup))).collect())
         }
     }
 }
@@ -118,16 +120,29 @@ fn number(roots: &Roots, name: &str) -> Option<Number> {
     capture::number(&text)
 }
 
-fn of_one(roots: &Roots, device: &Device, cgroup: Option<&Cgroup>) -> Examined {
-    let mut findings = cgroup.map(|cgroup| of_cgroup(roots, cgroup, device)).unwrap_or_default();
-    findings.extend(of_device(roots, device));
+fn of_one(roots: &Roots, stack: &Stack, cgroup: Option<&Cgroup>) -> Examined {
+    let devices = Device::with_each_queue(roots, stack);
+    let mut findings: Vec<Finding> = Vec::new();
+    for device in &devices {
+        let of_group = cgroup.map(|cgroup| of_cgroup(roots, cgroup, device)).unwrap_or_default();
+        for finding in of_group.into_iter().chain(of_device(roots, device)) {
+            // Some concern all members of an array.
+            if !findings.contains(&finding) {
+                findings.push(finding);
+            }
+        }
+    }
     findings.sort_by_key(|finding| finding.level);
     let group = cgroup.map(|cgroup| format!("cgroup {}", cgroup.path));
-    let mounts = device.mounts.iter().map(|(place, kind)| format!("{place} ({kind})"));
-    let mut path: Vec<String> = group.into_iter().chain(mounts).collect();
-    path.push(device.stack.describe());
-    let settings = device.settings.iter().map(|(name, value)| format!("{name}={value}"));
-    let settings = format!("{}: {}", device.leaf.name, settings.collect::<Vec<_>>().join(" "));
+    let mounts = devices.first().into_iter().flat_map(|device| &device.mounts);
+    let mounts = mounts.map(|(place, kind)| format!("{place} ({kind})"));
+    let path: Vec<String> = group.into_iter().chain(mounts).chain([stack.describe()]).collect();
+    let settings = |device: &Device| {
+        let each: Vec<String> =
+            device.settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        format!("{}: {}", device.leaf.name, each.join(" "))
+    };
+    let settings = devices.iter().map(settings).collect::<Vec<_>>().join("\n");
     Examined { path: path.join(" > "), settings, findings }
 }
 

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::snapshot::{Cgroup, Device, Roots, tree};
-use capture::topology::{Kind, honours_priorities};
+use capture::topology::{Kind, Layer, honours_priorities, together};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -33,13 +33,14 @@ fn finding(level: Level, link: &'static str, what: impl Into<String>, fix: impl 
 
 /// The findings about a device, in any order.
 pub(super) fn of_device(roots: &Roots, device: &Device) -> Vec<Finding> {
-    let rules = [ionice, both_schedule, nvme, wbt, ignored_boot_option, accounting, old_cgroups];
+    let rules =
+        [ionice, both_schedule, nvme, wbt, ignored_boot_option, accounting, old_cgroups, unlike_members];
     rules.iter().filter_map(|rule| rule(roots, device)).chain(udev(roots, device)).collect()
 }
 
 /// The findings about a control group on a device, in any order.
 pub(super) fn of_cgroup(roots: &Roots, cgroup: &Cgroup, device: &Device) -> Vec<Finding> {
-    let rules = [io_controller, weight, alone, io_latency, unit_ionice, writeback_owner];
+    let rules = [io_controller, weight, alone, too_deep, io_latency, unit_ionice, writeback_owner];
     rules.iter().filter_map(|rule| rule(roots, cgroup, device)).collect()
 }
 
@@ -126,6 +127,24 @@ fn ignored_boot_option(roots: &Roots, device: &Device) -> Option<Finding> {
         ),
         "remove the option and use a udev rule",
     ))
+}
+
+fn unlike_members(_: &Roots, device: &Device) -> Option<Finding> {
+    let queues = device.stack.scheduling().ok()?.queues;
+    let is_unlike = queues.iter().any(|queue| queue.scheduler != queues[0].scheduler);
+    is_unlike.then(|| {
+        let active = |queue: &Layer| queue.scheduler.clone().unwrap_or_else(|| "none".to_owned());
+        let each = together(queues.iter().map(|queue| (queue.name.as_str(), active(queue))));
+        finding(
+            Level::Warning,
+            "scheduler",
+            format!(
+                "{}: its members have different schedulers, {each}: the slowest member delays the others",
+                device.stack.itself().name
+            ),
+            "set the same scheduler for all members; 'dwell tune' does",
+        )
+    })
 }
 
 fn accounting(_: &Roots, device: &Device) -> Option<Finding> {
@@ -278,12 +297,21 @@ fn udev(roots: &Roots, device: &Device) -> Vec<Finding> {
     found
 }
 
-/// The I/O settings of the unit, apart from priorities.
-fn limits(cgroup: &Cgroup) -> Option<&(String, String, String)> {
-    cgroup
-        .configured
-        .iter()
-        .find(|(key, ..)| key.starts_with("IO") && !key.starts_with("IOSched") && key != "IOAccounting")
+/// An I/O setting of the unit, apart from priorities: key, value, file.
+fn limits(cgroup: &Cgroup) -> Option<(&str, &str, &str)> {
+    cgroup.configured(|key| key.starts_with("IO") && !key.starts_with("IOSched") && key != "IOAccounting")
+}
+
+/// Whether the unit's files set a weight.
+fn has_configured_weight(cgroup: &Cgroup) -> bool {
+    cgroup.configured(|key| key == "IOWeight" || key == "IODeviceWeight").is_some()
+}
+
+/// The weights of a group in `io.weight` and `io.bfq.weight`, unless they are the default.
+fn weights(roots: &Roots, cgroup: &Cgroup) -> [Option<String>; 2] {
+    let default = |text: &str| text.split_whitespace().last().is_none_or(|value| value == "100");
+    ["io.weight", "io.bfq.weight"]
+        .map(|file| cgroup.read(roots, file).filter(|text| !text.lines().all(default)))
 }
 
 /// Whether version 2 of control groups has the io controller.
@@ -292,9 +320,14 @@ fn has_io_controller(roots: &Roots) -> bool {
     controllers.split_whitespace().any(|name| name == "io")
 }
 
-fn io_controller(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> {
+/// Whether the group above enables the io controller for this group.
+fn is_controlled(roots: &Roots, cgroup: &Cgroup) -> bool {
     let enabled = cgroup.parent_read(roots, "cgroup.subtree_control").unwrap_or_default();
-    if enabled.split_whitespace().any(|name| name == "io") {
+    enabled.split_whitespace().any(|name| name == "io")
+}
+
+fn io_controller(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> {
+    if is_controlled(roots, cgroup) {
         return None;
     }
     let (level, wanted) = match limits(cgroup) {
@@ -305,21 +338,24 @@ fn io_controller(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> 
         level,
         "weight",
         format!("the io controller is not enabled for {} by {}{wanted}", cgroup.path, cgroup.parent()),
-        match has_io_controller(roots) {
-            true => "set IOAccounting=yes for the unit, which enables the controller on the whole path",
-            false => {
+        match (has_io_controller(roots), cgroup.disabled_by(roots)) {
+            (true, Some(slice)) => format!("remove DisableControllers=io of {slice}"),
+            (true, None) => {
+                "set IOAccounting=yes for the unit, which enables the controller on the whole path".to_owned()
+            }
+            (false, _) => {
                 "boot with systemd.unified_cgroup_hierarchy=1: version 2 of control groups lacks the controller here"
+                    .to_owned()
             }
         },
     ))
 }
 
 fn weight(roots: &Roots, cgroup: &Cgroup, device: &Device) -> Option<Finding> {
-    let default = |text: &str| text.split_whitespace().last().is_none_or(|value| value == "100");
-    let set = |file: &str| cgroup.read(roots, file).filter(|text| !text.lines().all(default));
-    let (plain, bfq) = (set("io.weight"), set("io.bfq.weight"));
-    let configured = cgroup.configured.iter().any(|(key, ..)| key == "IOWeight" || key == "IODeviceWeight");
-    if plain.is_none() && bfq.is_none() && !configured {
+    let [plain, bfq] = weights(roots, cgroup);
+    // Without the controller there are no weights, which is another finding.
+    let is_lacking = has_io_controller(roots) && !is_controlled(roots, cgroup);
+    if is_lacking || (plain.is_none() && bfq.is_none() && !has_configured_weight(cgroup)) {
         return None;
     }
     let (name, scheduler) = (&device.leaf.name, device.scheduler());
@@ -353,8 +389,8 @@ fn weight(roots: &Roots, cgroup: &Cgroup, device: &Device) -> Option<Finding> {
 }
 
 fn alone(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> {
-    let configured = cgroup.configured.iter().any(|(key, ..)| key == "IOWeight");
-    (configured && cgroup.siblings(roots) == 0).then(|| {
+    let is_weighted = has_configured_weight(cgroup) || weights(roots, cgroup).iter().any(Option::is_some);
+    (is_weighted && cgroup.siblings(roots) == 0).then(|| {
         finding(
             Level::Problem,
             "weight",
@@ -364,8 +400,30 @@ fn alone(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> {
     })
 }
 
+/// As crun wrote the weight of a container, into a group inside the container's scope.
+fn too_deep(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> {
+    if has_configured_weight(cgroup) || weights(roots, cgroup).iter().any(Option::is_some) {
+        return None;
+    }
+    let is_weighted = |group: &Cgroup| weights(roots, group).iter().any(Option::is_some);
+    let below =
+        cgroup.below(roots).into_iter().find(|group| is_weighted(group) && group.siblings(roots) == 0)?;
+    let (path, deep) = (&cgroup.path, &below.path);
+    Some(finding(
+        Level::Problem,
+        "weight",
+        format!(
+            "the weight is set for {deep}, which has no siblings; {path}, which competes with others, has the default weight"
+        ),
+        format!(
+            "set it for {path}: systemctl set-property {} IOWeight=WEIGHT",
+            path.rsplit('/').next().unwrap_or(path)
+        ),
+    ))
+}
+
 fn io_latency(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> {
-    let (key, value, file) = cgroup.configured.iter().find(|(key, ..)| key == "IODeviceLatencyTargetSec")?;
+    let (key, value, file) = cgroup.configured(|key| key == "IODeviceLatencyTargetSec")?;
     cgroup.read(roots, "io.latency").is_none().then(|| {
         finding(
             Level::Problem,
@@ -377,7 +435,7 @@ fn io_latency(roots: &Roots, cgroup: &Cgroup, _: &Device) -> Option<Finding> {
 }
 
 fn unit_ionice(_: &Roots, cgroup: &Cgroup, device: &Device) -> Option<Finding> {
-    let (key, value, file) = cgroup.configured.iter().find(|(key, ..)| key.starts_with("IOScheduling"))?;
+    let (key, value, file) = cgroup.configured(|key| key.starts_with("IOScheduling"))?;
     let (name, scheduler) = (&device.leaf.name, device.scheduler());
     (!honours_priorities(scheduler)).then(|| {
         finding(

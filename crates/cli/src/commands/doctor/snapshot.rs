@@ -83,9 +83,20 @@ const SETTINGS: [&str; 7] =
     ["nr_requests", "read_ahead_kb", "wbt_lat_usec", "write_cache", "rotational", "iostats", "nomerges"];
 
 impl Device {
+    /// A device with its queue, or the queue of an array's first member.
     pub(crate) fn new(roots: &Roots, stack: Stack) -> Self {
-        let leaf =
-            stack.scheduling().map_or_else(|_| stack.itself().clone(), |found| found.queues[0].clone());
+        let queues = stack.scheduling().map_or_else(|_| Vec::new(), |found| found.queues);
+        let leaf = queues.into_iter().next().unwrap_or_else(|| stack.itself().clone());
+        Self::over(roots, stack, leaf)
+    }
+
+    /// A device with each of the queues that order its requests: several for an array.
+    pub(super) fn with_each_queue(roots: &Roots, stack: &Stack) -> Vec<Self> {
+        let queues = stack.scheduling().map_or_else(|_| vec![stack.itself().clone()], |found| found.queues);
+        queues.into_iter().map(|leaf| Self::over(roots, stack.clone(), leaf)).collect()
+    }
+
+    fn over(roots: &Roots, stack: Stack, leaf: Layer) -> Self {
         let of =
             |name: &'static str| Some((name, roots.read(&format!("sys/block/{}/queue/{name}", leaf.name))?));
         let settings = SETTINGS.into_iter().filter_map(of).collect();
@@ -132,16 +143,38 @@ pub(super) struct Cgroup {
     pub(super) path: String,
     /// The directory of the tree.
     tree: String,
-    /// Settings from unit files: key, value, file.
-    pub(super) configured: Vec<(String, String, String)>,
+    /// Settings from unit files, the effective one last: key, value, file.
+    configured: Vec<(String, String, String)>,
 }
 
 impl Cgroup {
-    /// The group of a unit, or of a container by name or the start of its number.
+    /// The group of a unit, or of a container by the start of its identifier.
     pub(super) fn find(roots: &Roots, name: &str) -> Option<Self> {
         let tree = tree(roots);
-        let path = search(roots, &tree, "", name, 0)?;
+        let path = groups_below(roots, &tree, "").into_iter().find(|path| is_named(path, name))?;
         Some(Self { configured: configured(roots, name), tree, path })
+    }
+
+    /// The effective setting, if a key of the unit's files is one of these: key, value, file.
+    pub(super) fn configured(&self, is_one: impl Fn(&str) -> bool) -> Option<(&str, &str, &str)> {
+        let found = self.configured.iter().rev().find(|(key, ..)| is_one(key));
+        found.map(|(key, value, file)| (key.as_str(), value.as_str(), file.as_str()))
+    }
+
+    /// The slice above that disables the io controller by its files, if one does.
+    pub(super) fn disabled_by(&self, roots: &Roots) -> Option<String> {
+        let disables = |slice: &&str| {
+            let settings = configured(roots, slice);
+            let mut controllers = settings.iter().filter(|(key, ..)| key == DISABLED);
+            controllers.any(|(_, value, _)| value.split_whitespace().any(|controller| controller == "io"))
+        };
+        self.parent().split('/').rev().find(disables).map(str::to_owned)
+    }
+
+    /// The groups below this one, nearest first.
+    pub(super) fn below(&self, roots: &Roots) -> Vec<Self> {
+        let group = |path| Self { path, tree: self.tree.clone(), configured: Vec::new() };
+        groups_below(roots, &self.tree, &self.path).into_iter().map(group).collect()
     }
 
     /// A file of the group.
@@ -188,9 +221,12 @@ impl Cgroup {
     }
 
     fn devices_of_open_files(&self, roots: &Roots) -> Vec<Number> {
-        let processes = self.read(roots, "cgroup.procs").unwrap_or_default();
+        let own = self.read(roots, "cgroup.procs").into_iter();
+        let below = self.below(roots).into_iter().filter_map(|group| group.read(roots, "cgroup.procs"));
+        let processes: Vec<String> = own.chain(below).collect();
+        let processes = processes.iter().flat_map(|text| text.lines()).take(PROCESSES_MAX);
         let mut all: Vec<Number> = Vec::new();
-        for process in processes.lines().take(PROCESSES_MAX).map(|process| format!("proc/{process}")) {
+        for process in processes.map(|process| format!("proc/{process}")) {
             let files = roots.names(&format!("{process}/fdinfo")).into_iter().take(FILES_MAX);
             let mounts: BTreeSet<String> = files
                 .filter_map(|file| {
@@ -223,37 +259,74 @@ pub(super) fn tree(roots: &Roots) -> String {
     }
 }
 
-fn search(roots: &Roots, tree: &str, below: &str, name: &str, depth: usize) -> Option<String> {
-    let names = roots.names(&format!("{tree}/{below}"));
-    let place = |entry: &String| if below.is_empty() { entry.clone() } else { format!("{below}/{entry}") };
-    let groups = || names.iter().filter(|entry| roots.has(&format!("{tree}/{}/cgroup.procs", place(entry))));
-    let is_it = |entry: &&String| {
-        // docker-ID.scope, libpod-ID.scope, cri-containerd-ID.scope
-        let container = entry.strip_suffix(".scope").and_then(|entry| entry.rsplit_once('-')).map(|of| of.1);
-        **entry == name || (name.len() >= 6 && container.is_some_and(|id| id.starts_with(name)))
-    };
-    groups().find(is_it).map(&place).or_else(|| {
-        let deeper = (depth < DEPTH).then(groups)?;
-        deeper.map(place).find_map(|place| search(roots, tree, &place, name, depth + 1))
-    })
+/// The paths of the groups below one, nearest first: a container may have units of the host's names.
+fn groups_below(roots: &Roots, tree: &str, path: &str) -> Vec<String> {
+    let (mut all, mut level) = (Vec::new(), vec![path.to_owned()]);
+    for _ in 0..=DEPTH {
+        let inside = |path: &String| {
+            let names = roots.names(&format!("{tree}/{path}")).into_iter();
+            let place = |name| if path.is_empty() { name } else { format!("{path}/{name}") };
+            names
+                .map(place)
+                .filter(|path| roots.has(&format!("{tree}/{path}/cgroup.procs")))
+                .collect::<Vec<_>>()
+        };
+        level = level.iter().flat_map(inside).collect();
+        all.extend(level.iter().cloned());
+    }
+    all
 }
 
-/// The settings of a unit that start with `IO`, from its files and drop-ins.
+/// Whether a group is that of a unit, or of a container whose identifier starts so: `docker-ID.scope`, `libpod-ID.scope`,
+/// `cri-containerd-ID.scope`, or `ID` and `libpod-ID` without systemd. `libpod-conmon-ID.scope` is the container's monitor.
+fn is_named(path: &str, name: &str) -> bool {
+    const IDENTIFIER: usize = 64;
+    let entry = path.rsplit_once('/').map_or(path, |(_, entry)| entry);
+    let scope = entry.strip_suffix(".scope");
+    let (engine, id) = scope.unwrap_or(entry).rsplit_once('-').unwrap_or(("", scope.unwrap_or(entry)));
+    let is_container = !engine.ends_with("conmon") && (scope.is_some() || id.len() == IDENTIFIER);
+    entry == name || (name.len() >= 6 && is_container && id.starts_with(name))
+}
+
+/// Directories of unit files; a later one has precedence (systemd.unit(5)).
+const UNITS: [&str; 8] = [
+    "lib/systemd/system",
+    "usr/lib/systemd/system",
+    "usr/local/lib/systemd/system",
+    "run/systemd/system",
+    "etc/systemd/system",
+    "run/systemd/transient",
+    "run/systemd/system.control",
+    "etc/systemd/system.control",
+];
+
+/// The controllers that a unit keeps from the units below it.
+const DISABLED: &str = "DisableControllers";
+
+/// The settings of a unit that concern I/O, from its file and drop-ins.
 fn configured(roots: &Roots, unit: &str) -> Vec<(String, String, String)> {
-    let mut found = Vec::new();
-    for directory in
-        ["usr/lib/systemd/system", "lib/systemd/system", "run/systemd/system", "etc/systemd/system"]
-    {
-        let drop_ins = format!("{directory}/{unit}.d");
-        let files = std::iter::once(format!("{directory}/{unit}"))
-            .chain(roots.names(&drop_ins).into_iter().map(|name| format!("{drop_ins}/{name}")));
-        for file in files {
-            let Some(text) = roots.read(&file) else { continue };
-            let settings = text.lines().filter_map(|line| line.trim().split_once('='));
-            let own = settings.filter(|(key, _)| key.starts_with("IO") || *key == "Nice");
-            found.extend(
-                own.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned(), file.clone())),
-            );
+    let template = unit
+        .split_once('@')
+        .and_then(|(name, instance)| Some(format!("{name}@.{}", instance.rsplit_once('.')?.1)));
+    let names: Vec<&str> = template.as_deref().into_iter().chain([unit]).collect();
+    let files = names.iter().flat_map(|name| UNITS.map(|directory| format!("{directory}/{name}")));
+    let main = files.filter(|file| roots.read(file).is_some()).last();
+    let mut drop_ins: BTreeMap<String, String> = BTreeMap::new();
+    for directory in names.iter().flat_map(|name| UNITS.map(|directory| format!("{directory}/{name}.d"))) {
+        let found = roots.names(&directory).into_iter().filter(|name| name.ends_with(".conf"));
+        drop_ins.extend(found.map(|name| (name.clone(), format!("{directory}/{name}"))));
+    }
+    let mut found: Vec<(String, String, String)> = Vec::new();
+    for file in main.into_iter().chain(drop_ins.into_values()) {
+        let text = roots.read(&file).unwrap_or_default();
+        for (key, value) in text.lines().filter_map(|line| line.trim().split_once('=')) {
+            let (key, value) = (key.trim(), value.trim());
+            if value.is_empty() {
+                // Resets what earlier files have.
+                found.retain(|(known, ..)| known != key);
+            } else if key.starts_with("IO") || key == DISABLED {
+                found.push((key.to_owned(), value.to_owned(), file.clone()));
+            }
         }
     }
     found

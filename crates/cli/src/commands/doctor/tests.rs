@@ -137,9 +137,79 @@ fn a_weight_at_the_wrong_level_is_reported() {
     assert!(found[0].what.contains("is the only group in system.slice"), "{found:?}");
     system.write("sys/fs/cgroup/system.slice/cgroup.subtree_control", "cpu");
     let found = system.examined("db.service");
+    let finding = found.iter().find(|finding| finding.what.contains("the io controller is not enabled"));
+    assert!(finding.is_some_and(|finding| finding.fix.contains("IOAccounting=yes")), "{found:?}");
+    system.write("etc/systemd/system/system.slice.d/off.conf", "[Slice]\nDisableControllers=cpu io");
+    let found = system.examined("db.service");
+    assert!(found[0].fix.ends_with("remove DisableControllers=io of system.slice"), "{found:?}");
+}
+
+/// crun wrote the weight of a podman container into a group inside the container's own (crun#1572).
+#[test]
+fn a_containers_weight_one_level_too_deep_is_reported() {
+    let system = System::new("deep");
+    system.disk("ata1/block", "sda", "8:0", BFQ);
+    let group = "sys/fs/cgroup/machine.slice";
+    system.write(&format!("{group}/cgroup.subtree_control"), "io");
+    for name in ["", "/libpod-conmon-dead01.scope", "/libpod-dead01.scope", "/libpod-dead01.scope/container"]
+    {
+        system.write(&format!("{group}{name}/cgroup.procs"), "");
+    }
+    system.write(&format!("{group}/libpod-dead01.scope/io.stat"), "8:0 rbytes=1");
+    system.write(&format!("{group}/libpod-dead01.scope/container/io.bfq.weight"), "default 500");
+    let found = system.examined("dead01");
     assert!(
-        found.iter().any(|finding| finding.what.contains("the io controller is not enabled")),
+        found[0].what.starts_with(
+            "the weight is set for machine.slice/libpod-dead01.scope/container, which has no siblings"
+        ),
         "{found:?}"
+    );
+    system.write(&format!("{group}/libpod-dead01.scope/io.bfq.weight"), "default 500");
+    assert_eq!(system.links("dead01", Level::Problem), [""; 0]);
+}
+
+/// `systemd-run` and `systemctl set-property` write to directories of their own.
+#[test]
+fn the_last_setting_of_a_unit_counts() {
+    let system = System::new("precedence");
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    system.unit("IOSchedulingClass=idle\nIODeviceLatencyTargetSec=/ 25ms");
+    system.write("etc/systemd/system/db.service.d/10-io.conf", "[Service]\nIODeviceLatencyTargetSec=");
+    system.write("etc/systemd/system.control/db.service.d/50-IOWeight.conf", "[Service]\nIOWeight=300");
+    let words = system.examined("db.service").iter().map(|of| of.what.clone() + "\n").collect::<String>();
+    assert!(words.contains("its weight has no effect on sda"), "{words}");
+    assert!(words.contains("IOSchedulingClass=idle has no effect"), "{words}");
+    assert!(!words.contains("io.latency"), "it is reset: {words}");
+    system.write("run/systemd/transient/db.service", "[Service]\nIOWeight=200");
+    let words = system.examined("db.service").iter().map(|of| of.what.clone()).collect::<String>();
+    assert!(!words.contains("IOSchedulingClass"), "another file of the unit counts: {words}");
+}
+
+/// Of a unit on device mapper the kernel counts the requests for the disk as well.
+#[test]
+fn a_unit_on_a_mapped_device_has_one_path() {
+    let system = System::new("mapped");
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    system.disk("virtual/block", "dm-0", "254:0", "none");
+    system.write("sys/devices/virtual/block/dm-0/dm/name", "group-data");
+    system.write("sys/devices/virtual/block/dm-0/dm/uuid", "LVM-1");
+    fs::create_dir_all(system.0.join("sys/devices/virtual/block/dm-0/slaves")).unwrap();
+    symlink("../../../../ata1/block/sda", system.0.join("sys/devices/virtual/block/dm-0/slaves/sda"))
+        .unwrap();
+    system.write("proc/self/mountinfo", "36 35 254:0 / /srv rw - ext4 /dev/dm-0 rw");
+    system.unit("IOWeight=500");
+    system.write(
+        "sys/fs/cgroup/system.slice/db.service/io.stat",
+        "254:0 rbytes=1 wbytes=2\n8:0 rbytes=1 wbytes=2",
+    );
+    let examined =
+        examine(&Roots::at(&system.0), Some("db.service"), &|_| None).map_err(|e| e.to_string()).unwrap();
+    let paths: Vec<&str> = examined.iter().map(|one| one.path.as_str()).collect();
+    assert_eq!(paths.len(), 1, "{paths:?}");
+    assert!(
+        paths[0].starts_with("cgroup system.slice/db.service > /srv (ext4) > dm-0")
+            && paths[0].ends_with("sda (none)"),
+        "{paths:?}"
     );
 }
 
