@@ -18,7 +18,7 @@ pub(super) fn jobs(
     notes: &mut Vec<String>,
 ) -> Result<Vec<Job>, JobFileError> {
     let mut globals: Vec<Setting> = Vec::new();
-    let mut drafts = Vec::new();
+    let (mut drafts, mut problems) = (Vec::new(), Vec::new());
     for section in sections {
         // fio compares the first six letters.
         if section.name.starts_with("global") {
@@ -26,7 +26,13 @@ pub(super) fn jobs(
             continue;
         }
         let settings: Vec<&Setting> = globals.iter().chain(&section.settings).collect();
-        drafts.push(Draft::read(file, section, &settings, notes)?);
+        match Draft::read(file, section, &settings, notes) {
+            Ok(draft) => drafts.push(draft),
+            Err(found) => problems.extend(found),
+        }
+    }
+    if let Some(all) = JobFileError::together(problems) {
+        return Err(all);
     }
     if drafts.is_empty() {
         let problem = "has no job: add a section beside [global]".to_owned();
@@ -129,13 +135,14 @@ impl Draft {
         section: &Section,
         settings: &[&Setting],
         notes: &mut Vec<String>,
-    ) -> Result<Self, JobFileError> {
+    ) -> Result<Self, Vec<JobFileError>> {
         let mut draft = Self::new(&section.name);
-        let problems = settings.iter().filter_map(|setting| draft.apply(file, setting, notes).err());
-        if let Some(all) = JobFileError::together(problems) {
-            return Err(all);
+        let apply = |setting: &&Setting| draft.apply(file, setting, notes).err();
+        let problems: Vec<JobFileError> = settings.iter().filter_map(apply).collect();
+        if !problems.is_empty() {
+            return Err(problems);
         }
-        let error = |problem| JobFileError { file: file.to_owned(), line: section.line, problem };
+        let error = |problem| vec![JobFileError { file: file.to_owned(), line: section.line, problem }];
         draft.complete().map_err(|problem| error(format!("[{}] {problem}", section.name)))?;
         Ok(draft)
     }

@@ -13,10 +13,17 @@ pub struct JobFileError {
 }
 
 impl JobFileError {
-    /// Combines errors into the first one, so that one run reports all of them.
-    pub(super) fn together(problems: impl IntoIterator<Item = Self>) -> Option<Self> {
-        problems.into_iter().reduce(|mut all, other| {
-            all.problem.push_str(&format!("; line {}: {}", other.line, other.problem));
+    /// Combines errors into one with a line for each, so that one run reports all of them. Those of global options come once.
+    pub(super) fn together(problems: Vec<Self>) -> Option<Self> {
+        let mut each: Vec<Self> = Vec::new();
+        for problem in problems {
+            if !each.contains(&problem) {
+                each.push(problem);
+            }
+        }
+        each.sort_by_key(|problem| problem.line);
+        each.into_iter().reduce(|mut all, other| {
+            all.problem.push_str(&format!("\n{other}"));
             all
         })
     }
