@@ -1,5 +1,5 @@
 //! Charts as SVG, drawn by the program: no script, no library. A chart stands on its own as a file; inside a page, the page's style
-//! replaces its colours (dark mode) and enlarges its text (small screens).
+//! replaces its colours (dark mode), enlarges its text (small screens) and replaces its legend by one that wraps.
 //!
 //! Points are rounded to the pixels of the viewBox (dots: two units) and a pixel holds one point per series, so that the size of a chart depends on its
 //! area and not on the number of requests.
@@ -210,6 +210,8 @@ fn label(value: f64) -> String {
     match magnitude {
         _ if magnitude == 0.0 => "0".to_owned(),
         _ if magnitude >= 1e6 => format!("{:.0e}", value),
+        // Long numbers would not fit beside the axis on a small screen.
+        _ if magnitude >= 1e4 => format!("{}k", value / 1e3),
         _ if magnitude >= 10.0 => format!("{value:.0}"),
         _ => format!("{:.4}", value).trim_end_matches('0').trim_end_matches('.').to_owned(),
     }
@@ -253,13 +255,13 @@ impl Frame {
             let is_last = x + 2 * RIGHT > WIDTH;
             let (at, anchor) = if is_last { (WIDTH - 1, "end") } else { (x, "middle") };
             self.push(format_args!(
-                "<path class=\"grid\" d=\"M{x} {TOP}V{bottom}\" stroke=\"#8884\"/><text x=\"{at}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
+                "<path class=\"grid\" d=\"M{x} {TOP}V{bottom}\" stroke=\"#8884\"/><text class=\"tx\" x=\"{at}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>",
                 bottom + 17,
                 label(tick)
             ));
         }
         self.push(format_args!(
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            "<text class=\"nx\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             (WIDTH + LEFT - RIGHT) / 2,
             bottom + 36,
             escape(name)
@@ -279,7 +281,7 @@ impl Frame {
         }
         let middle = (self.height - BOTTOM + TOP) / 2;
         self.push(format_args!(
-            "<text transform=\"rotate(-90 14 {middle})\" x=\"14\" y=\"{middle}\" text-anchor=\"middle\">{}</text>",
+            "<text class=\"ny\" transform=\"rotate(-90 14 {middle})\" x=\"14\" y=\"{middle}\" text-anchor=\"middle\">{}</text>",
             escape(name)
         ));
     }
@@ -423,7 +425,7 @@ mod tests {
         let axis = Axis::of([0.3, 47.0].into_iter(), true);
         assert_eq!((axis.from, axis.to), (0.1, 100.0));
         assert!((axis.position(1.0) - 1.0 / 3.0).abs() < 1e-9);
-        assert_eq!([0.1, 2.5, 1000.0, 0.0].map(label), ["0.1", "2.5", "1000", "0"]);
+        assert_eq!([0.1, 2.5, 1000.0, 0.0, 25e3].map(label), ["0.1", "2.5", "1000", "0", "25k"]);
     }
 
     #[test]

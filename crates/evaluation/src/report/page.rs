@@ -111,15 +111,22 @@ const STYLE: &str = ":root{color-scheme:light dark;--fg:#1c1c1c;--bg:#fff;--dim:
     th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--bg)}\
     tr.limit{font-style:italic}tr.best td{font-weight:600}.note,footer{color:var(--dim);overflow-wrap:anywhere}.scroll{overflow-x:auto}\
     footer{margin-top:3rem;font-size:.8rem}select{font:inherit;padding:.2rem;max-width:100%}\
-    svg.chart{width:100%;height:auto;color:var(--fg)}.key{cursor:pointer}.off{opacity:.25}path.off{display:none}\
+    svg.chart{width:100%;height:auto;color:var(--fg);overflow:visible}path.off,.keyed .key{display:none}\
+    .legend{display:flex;flex-wrap:wrap;gap:.1rem .9rem;font-size:.85rem;padding-left:4%}.legend .off{opacity:.3}\
+    .legend button{font:inherit;border:0;background:none;color:inherit;cursor:pointer;padding:.2rem 0;text-align:left;overflow-wrap:anywhere}\
+    .legend i{display:inline-block;width:1rem;height:.3rem;margin-right:.35rem;vertical-align:middle;print-color-adjust:exact}\
     .save{position:absolute;right:0;top:-1.1rem;font-size:.75rem}.save button{font:inherit;border:0;background:none;color:var(--dim);cursor:pointer}\
     .choices{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:0 2rem}section.choice{min-width:0}\
-    @media(max-width:40rem){svg.chart{font-size:24px}svg.chart .grid{stroke-width:2}}\
+    section.choice svg.chart{font-size:17px}section.choice .tx{translate:0 3px}section.choice .nx{translate:0 5px}section.choice .ny{translate:-10px}\
+    @media(max-width:40rem){svg.chart,section.choice svg.chart{font-size:24px}svg.chart .grid{stroke-width:2}\
+    .chart .tx,section.choice .tx{translate:0 8px}.chart .nx,section.choice .nx{translate:0 16px}.chart .ny,section.choice .ny{translate:-26px}}\
     @media print{body{max-width:none;margin:0}.pick,.save{display:none}figure,tr{break-inside:avoid}}";
 
 const SCRIPT: &str = "const all=(q,e=document)=>[...e.querySelectorAll(q)];\
-    all('.key').forEach(k=>k.addEventListener('click',()=>{const off=k.classList.toggle('off');\
-    all('path.series',k.closest('svg')).filter(s=>s.dataset.name==k.dataset.name).forEach(s=>s.classList.toggle('off',off))}));\
+    all('svg.chart').forEach(c=>{const keys=all('.key',c),l=document.createElement('div');if(!keys.length)return;l.className='legend';c.classList.add('keyed');\
+    keys.forEach(k=>{const b=document.createElement('button'),i=document.createElement('i');i.style.background=k.querySelector('path').getAttribute('stroke');\
+    b.append(i,k.dataset.name);l.append(b);b.addEventListener('click',()=>{const off=b.classList.toggle('off');\
+    all('path.series',c).filter(s=>s.dataset.name==k.dataset.name).forEach(s=>s.classList.toggle('off',off))})});c.after(l)});\
     const sections=all('section.choice'),picks=all('select.pick');\
     function show(){const at=picks.map(p=>+p.value);sections.forEach((s,i)=>{s.hidden=!at.includes(i);s.style.order=at.indexOf(i)})}\
     if(picks.length){picks[1].value=Math.max(0,sections.length-1);picks.forEach(p=>p.addEventListener('change',show));show();\
