@@ -5,6 +5,7 @@
 mod schema;
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -80,11 +81,28 @@ fn run() {
 fn schedulers_and_drives() {
     let lists = [prints(&["schedulers", "--json"])];
     schema::check("schedulers", "The list of 'dwell schedulers --json'", &lists);
+    let elevators = ["", "dwell-custom"].map(|name| {
+        let arguments = ["schedulers", "--kernel", "--json", name];
+        prints(&arguments[..if name.is_empty() { 3 } else { 4 }])
+    });
+    schema::check("schedulers-kernel", "The list of 'dwell schedulers --kernel --json'", &elevators);
     let drives = [prints(&["drives", "list", "--json"])];
     schema::check("drives-list", "The list of 'dwell drives list --json'", &drives);
     let shown =
         ["wd5000aaks", "ssd-sata", "ide-2003"].map(|drive| prints(&["drives", "show", drive, "--json"]));
     schema::check("drives-show", "A drive's description, from 'dwell drives show --json'", &shown);
+}
+
+#[test]
+fn drives_validate() {
+    let folder = Folder::new("validate");
+    let trace =
+        folder.file("measured.trace", "R 0 1000 8 9000 2000\nW 0 900000 8 12000 2000\nR 0 2000 8 7000 0\n");
+    let results =
+        ["ssd-sata", "wd5000aaks"].map(|drive| prints(&["drives", "validate", drive, &trace, "--json"]));
+    assert!(results[1]["host_bus"].is_string(), "{}", results[1]);
+    let about = "A drive's model compared with a measured trace, from 'dwell drives validate --json'";
+    schema::check("drives-validate", about, &results);
 }
 
 #[test]
@@ -169,7 +187,7 @@ fn served(folder: &Folder, arguments: &[&str]) -> (Server, String) {
         .arg(&control)
         .env_remove("DWELL_DRIVE")
         .env("DWELL_CONFIG", "")
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .expect("the program runs");
@@ -211,6 +229,34 @@ fn ctl_array() {
         member["control"] = Value::Null;
     }
     schema::check("ctl-array", "The state of a served array, from 'dwell ctl array --json'", &[state, other]);
+}
+
+/// The report that a server prints at its end.
+fn report(mut server: Server) -> Value {
+    let pid = server.0.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    let mut text = String::new();
+    server.0.stdout.take().expect("piped").read_to_string(&mut text).expect("text");
+    let line = text.lines().find(|line| line.starts_with('{'));
+    serde_json::from_str(line.unwrap_or_else(|| panic!("no object: {text}"))).expect("JSON")
+}
+
+#[test]
+fn serve() {
+    let folder = Folder::new("serve");
+    let one = ["--memory", "--size", "16MiB", "--scheduler", "deadline", "--json"];
+    let one = report(served(&folder, &one).0);
+    let [first, second] = ["m0", "m1"].map(|name| folder.file(name, ""));
+    let members = ["--member", &first, "--member", &second, "--array", "raid0:64k", "--json"];
+    let drive = ["--drive", "wd5000aaks", "--discard-data"];
+    let array = report(served(&folder, &[&members[..], &drive].concat()).0);
+    assert_eq!(array["members"].as_array().map(Vec::len), Some(2), "{array}");
+    let mut failed = array.clone();
+    failed["members"][1] = Value::Null;
+    let mut refused = one.clone();
+    refused["refused"] = json!(["text"]);
+    let about = "The final report of 'dwell serve --json': of a device, or 'members' of an array";
+    schema::check("serve", about, &[one, refused, array, failed]);
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn announce(server: &ArrayServer, what: &str) {
 
 fn print(reports: &[Option<Report>], json: bool) -> Result<(), Error> {
     if json {
-        return Ok(writeln!(std::io::stdout(), "{}", object(&reports)?)?);
+        return Ok(writeln!(std::io::stdout(), "{}", object(&serde_json::json!({"members": reports}))?)?);
     }
     for (index, report) in reports.iter().enumerate() {
         match report {
