@@ -53,7 +53,31 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<(), Error> {
             found.clone().display_name(format!("dwell-{name}"))
         }
     };
+    let title = page.get_display_name().unwrap_or("dwell").to_uppercase();
+    let source = format!("dwell {}", env!("CARGO_PKG_VERSION"));
     let mut text = Vec::new();
-    clap_mangen::Man::new(page).render(&mut text)?;
-    Ok(std::io::stdout().lock().write_all(&text)?)
+    clap_mangen::Man::new(page).title(title).source(source).manual("User Commands").render(&mut text)?;
+    Ok(std::io::stdout().lock().write_all(tidied(&String::from_utf8_lossy(&text)).as_bytes())?)
+}
+
+/// The page without spaces at the ends of lines and without line breaks beside vertical space, of which mandoc warns.
+fn tidied(page: &str) -> String {
+    let lines: Vec<&str> = page.lines().map(str::trim_end).collect();
+    let is_space = |line: Option<&&str>| line.is_some_and(|line| line.is_empty() || line.starts_with(".sp"));
+    let kept = lines.iter().enumerate().filter(|&(at, line)| {
+        let before = at.checked_sub(1).and_then(|at| lines.get(at));
+        *line != ".br" || !(is_space(before) || is_space(lines.get(at + 1)))
+    });
+    kept.map(|(_, line)| format!("{line}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_breaks_beside_space_are_left_out() {
+        let page = ".TH X \nfirst\n.br\n\n.br\nsecond\n.br\nthird\n.br\n.sp 1\nlast\n";
+        assert_eq!(tidied(page), ".TH X\nfirst\n\nsecond\n.br\nthird\n.sp 1\nlast\n");
+    }
 }
