@@ -29,6 +29,9 @@ impl Capture {
     /// not allowed, which the [notes](Self::notes) state.
     pub fn open(device: &Path, options: &Options) -> Result<Self, Error> {
         let number = number_of(device)?;
+        if is_gone(number) {
+            return Err(Error::device(device, "has no sectors: insert a medium or attach a file first"));
+        }
         let sequence = sequence(number);
         tracefs::remove_those_left();
         let (source, notes): (Box<dyn Source + Send>, _) = match options.backend {

@@ -371,6 +371,9 @@ fn a_device_without_a_sector_is_not_measured() {
     let error = Profile::measure(&Scheduling::by(stack.itself()), &Plan::default(), &mut |_| (), &|| false)
         .unwrap_err();
     assert!(error.to_string().contains("no sectors"), "{error}");
+    // It was never there, so it is not reported as removed.
+    let error = Capture::open(&device.path, &Options::default()).err().unwrap();
+    assert!(error.to_string().contains("no sectors"), "{error}");
 }
 
 #[test]

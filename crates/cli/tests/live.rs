@@ -217,6 +217,14 @@ fn a_profile_is_written_and_given_to_schedulers() {
         ["compare", "par-read{file_bytes=131072}", "--scheduler", "stream(deadline)", "-q", "--profile"];
     let output = dwell(&compare).arg(&profile).output().unwrap();
     assert!(output.status.success(), "{}", words(&output));
+    // `advise` refuses a device that was unsteady, before it watches anything.
+    let mark = "\nunsteady = \"none gave 1 to 2 MB/s\"\n\n[service_time]";
+    let is_marked = text.contains("\nunsteady = ");
+    let marked = if is_marked { text } else { text.replacen("\n\n[service_time]", mark, 1) };
+    fs::write(&profile, marked).unwrap();
+    let output = dwell(&["advise", node, "--here", "--profile", &profile]).output().unwrap();
+    assert_eq!(output.status.code(), Some(6), "{}", words(&output));
+    assert!(words(&output).contains("cannot compare schedulers"), "{}", words(&output));
     fs::write(&profile, "version = 9").unwrap();
     let output = dwell(&compare).arg(&profile).output().unwrap();
     assert_eq!(output.status.code(), Some(6), "{}", words(&output));
@@ -409,6 +417,20 @@ fn advice_without_history_has_the_device_the_load_a_replay_and_configuration() {
     full["replay"]["results"][0]["gain"] = Value::Null;
     let samples = [advice, unmeasured, nothing, full];
     schema::check("advise", "The recommendation of 'dwell advise --json'", &samples);
+}
+
+#[test]
+fn top_needs_a_device_or_a_socket() {
+    for (path, code, why) in [
+        ("/dev/nosuch", 2, "neither a block device nor the control socket"),
+        ("nosuch", 2, "neither a block device nor the control socket"),
+        ("/dev/null", 2, "neither a block device nor the control socket"),
+        ("/run/dwell-no-such.ctl", 1, "no server listens there"),
+    ] {
+        let output = dwell(&["top", path, "--once"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{path}: {}", words(&output));
+        assert!(words(&output).contains(why), "{path}: {}", words(&output));
+    }
 }
 
 #[test]

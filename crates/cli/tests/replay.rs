@@ -18,10 +18,11 @@ fn error(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A loop device with its file and a recording; removed on drop.
+/// A loop device with its file and a recording; removed on drop, when it gets its scheduler back, which outlives the file.
 struct Looped {
     node: String,
     directory: PathBuf,
+    before: Option<String>,
 }
 
 impl Looped {
@@ -37,7 +38,9 @@ impl Looped {
         match (made, attached) {
             (Ok(()), Ok(output)) if output.status.success() => {
                 let node = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-                Some(Self { node, directory })
+                let mut looped = Self { node, directory, before: None };
+                looped.before = active(&looped.scheduler());
+                Some(looped)
             }
             (made, attached) => {
                 eprintln!("SKIPPED: no loop device: {made:?} {attached:?}");
@@ -77,8 +80,16 @@ impl Looped {
     }
 }
 
+/// The scheduler in brackets.
+fn active(schedulers: &str) -> Option<String> {
+    Some(schedulers.split_once('[')?.1.split_once(']')?.0.to_owned())
+}
+
 impl Drop for Looped {
     fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = fs::write(self.setting("scheduler"), before);
+        }
         let _ = Command::new("losetup").args(["-d", &self.node]).status();
         let _ = fs::remove_dir_all(&self.directory);
     }
@@ -140,7 +151,7 @@ fn writes_need_permission_and_a_device_that_nothing_uses() {
         return;
     }
     assert_eq!(refused.status.code(), Some(2), "{}", error(&refused));
-    assert!(error(&refused).contains("--allow-writes"), "{}", error(&refused));
+    assert!(error(&refused).contains("[w] writes; --allow-writes permits that"), "{}", error(&refused));
     assert!(looped.content().iter().all(|&byte| byte == 7), "nothing was written");
     let holder = {
         use std::os::unix::fs::OpenOptionsExt;
@@ -150,6 +161,16 @@ fn writes_need_permission_and_a_device_that_nothing_uses() {
     let held = replay(&["--allow-writes"]);
     assert!(!held.status.success() && error(&held).contains("mounted or held"), "{}", error(&held));
     drop(holder);
+    let read_only = |is: &str| {
+        let set = Command::new("blockdev").args([is, &looped.node]).status();
+        set.is_ok_and(|status| status.success())
+    };
+    if read_only("--setro") {
+        let refused = replay(&["--allow-writes"]);
+        assert_eq!(refused.status.code(), Some(2), "{}", error(&refused));
+        assert!(error(&refused).contains("is read-only"), "{}", error(&refused));
+        assert!(read_only("--setrw"));
+    }
     let written = replay(&["--allow-writes"]);
     assert!(written.status.success(), "{}", error(&written));
     assert!(looped.content()[..65_536].iter().all(|&byte| byte == 0), "the job was executed");
@@ -248,7 +269,7 @@ fn a_killed_command_leaves_the_previous_scheduler(test: &str, arguments: fn(&Loo
         .expect("the program runs");
     let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
     let began = lines.any(|line| line.contains("round 1 of"));
-    let active = format!("[{other}]");
+    let switched_to = format!("[{other}]");
     let deadline = Instant::now() + Duration::from_secs(60);
     let is = |wanted: &dyn Fn(&str, &str) -> bool| {
         let reads = || wanted(&looped.scheduler(), &looped.value("read_ahead_kb"));
@@ -257,7 +278,7 @@ fn a_killed_command_leaves_the_previous_scheduler(test: &str, arguments: fn(&Loo
         }
         reads()
     };
-    let switched = began && is(&|now, ahead| now.contains(&active) && ahead == "52");
+    let switched = began && is(&|now, ahead| now.contains(&switched_to) && ahead == "52");
     let _ = child.kill();
     let status = child.wait().expect("it ends");
     if !began && matches!(status.code(), Some(4 | 5)) {

@@ -87,7 +87,7 @@ pub fn open(text: &str, reading: &Reading, how: Replaying, capacity: Sector) -> 
             return Err(Error::Usage(format!("{text}: 'dwell run' runs scripts")));
         }
         Ok(about) if about.is_file() && is_job_file(text, &head(text).unwrap_or_default()) => {
-            (job_file(text, how.seed)?, false)
+            (job_file(text, how)?, false)
         }
         Ok(_) => (recording(text, reading, how, capacity)?, true),
         Err(_) => (builtin(text, how.seed)?, false),
@@ -136,10 +136,17 @@ pub fn no_script(name: &str) -> Option<Error> {
     )))
 }
 
-fn job_file(path: &str, seed: u64) -> Result<Opened, Error> {
+fn job_file(path: &str, how: Replaying) -> Result<Opened, Error> {
     let text = text_file::read(path, "job file")?;
     let mut jobs = JobFile::parse(path, &text).map_err(|e| Error::Input(e.to_string()))?;
-    jobs.reseed(seed.max(1) - 1);
+    if let Some(job) = jobs.jobs().iter().find(|job| how.reads_only && (job.trims || job.reads_percent < 100))
+    {
+        return Err(Error::Usage(format!(
+            "{path}: [{}] writes; --allow-writes permits that, and destroys the data on the device",
+            job.name
+        )));
+    }
+    jobs.reseed(how.seed.max(1) - 1);
     let notes = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
     Ok(Opened { workload: Box::new(jobs), notes, missing: Vec::new(), by_time: false })
 }
@@ -254,7 +261,10 @@ pub fn read_record(recording: &mut Recording, record: &mut Record) -> Result<boo
 fn unreadable(error: &traces::Error) -> Error {
     Error::Input(match error.kind() {
         traces::ErrorKind::Device => format!("{error} (--device NAME, --device all)"),
-        traces::ErrorKind::Format => format!("{error} (--format NAME)"),
+        // The format of an empty file is not the problem.
+        traces::ErrorKind::Format if !error.to_string().ends_with("there is nothing in it") => {
+            format!("{error} (--format NAME)")
+        }
         _ => error.to_string(),
     })
 }

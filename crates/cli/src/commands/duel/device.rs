@@ -105,7 +105,8 @@ pub(super) fn run(arguments: &DuelArguments, device: &Path, catalogue: Catalogue
     let jobs = arguments.jobs.iter().map(|job| {
         let name =
             job.to_str().ok_or_else(|| Error::Usage(format!("{}: is no UTF-8 name", job.display())))?;
-        let opened = workload::open(name, &Reading::default().options(), Replaying::default(), capacity)?;
+        let how = Replaying { reads_only: !arguments.allow_writes, ..Replaying::default() };
+        let opened = workload::open(name, &Reading::default().options(), how, capacity)?;
         Ok((name.to_owned(), opened))
     });
     let all = own.chain(jobs).collect::<Result<Vec<_>, Error>>()?;

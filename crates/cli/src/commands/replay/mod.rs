@@ -129,6 +129,12 @@ impl<'a> Prepared<'a> {
         let facts = QueueFacts::of(&scheduling)?;
         if arguments.allow_writes {
             is_itself(arguments, &scheduling)?;
+            if facts.is_read_only {
+                let device = arguments.target.display();
+                return Err(Error::Usage(format!(
+                    "{device}: is read-only; omit --allow-writes, or name another device"
+                )));
+            }
         }
         let switches = !arguments.no_switch && scheduling.offers_a_choice();
         Ok(Self { arguments, scheduling, names, facts, at_most, switches })
@@ -220,6 +226,7 @@ fn is_itself(arguments: &ReplayArguments, scheduling: &Scheduling) -> Result<(),
 struct QueueFacts {
     capacity: Sector,
     block_bytes: u64,
+    is_read_only: bool,
 }
 
 impl QueueFacts {
@@ -238,7 +245,8 @@ impl QueueFacts {
         }
         // A partition has the block size of its disk.
         let of_disk = || read("../queue/logical_block_size");
-        Ok(Self { capacity, block_bytes: read("queue/logical_block_size").or_else(of_disk).unwrap_or(4096) })
+        let block_bytes = read("queue/logical_block_size").or_else(of_disk).unwrap_or(4096);
+        Ok(Self { capacity, block_bytes, is_read_only: read("ro") == Some(1) })
     }
 }
 

@@ -7,7 +7,8 @@ mod screen;
 
 use clap::Args;
 use std::io::{self, IsTerminal, Write};
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ratatui::Terminal;
@@ -73,6 +74,12 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
             "{path}: no block device; 'dwell ctl {path} show --json' prints the state of a served one"
         )));
     }
+    if !is_socket(&arguments.socket) {
+        return Err(Error::Usage(format!(
+            "{}: neither a block device nor the control socket of a served one; name /dev/sda, or the socket of 'dwell serve --control'",
+            arguments.socket.display()
+        )));
+    }
     let failed = |error: io::Error| no_server(&arguments.socket, &error);
     let mut client = Client::connect(&arguments.socket).map_err(failed)?;
     let mut history = History::new(client.show().map_err(failed)?);
@@ -86,6 +93,14 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
     let ended = live(&mut terminal, &mut client, &mut history, every);
     ratatui::restore();
     ended.map_err(failed)
+}
+
+/// Whether it is a socket, or a path below another directory than /dev where one may be missing.
+fn is_socket(path: &Path) -> bool {
+    match path.metadata() {
+        Ok(found) => found.file_type().is_socket(),
+        Err(_) => path.components().count() > 1 && !path.starts_with("/dev"),
+    }
 }
 
 /// Draws until a key or a signal ends the command.
