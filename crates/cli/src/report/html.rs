@@ -74,7 +74,7 @@ const NAMES: usize = 32;
 const OTHERS: &str = "#bbbbbb";
 
 const HEAD: &str = "In the first chart, each mark is a request at its position on the disk when the device completed it, in the colour of \
-    its process; grey bands are deliberate waits of an idle device.";
+    its process; in a grey band the scheduler deliberately left the device idle for at least a quarter of the time.";
 
 fn results(page: &mut Page, ranking: &Ranking<'_>) {
     let lines = columns::lines(ranking);

@@ -286,27 +286,30 @@ impl Frame {
         ));
     }
 
-    /// Shaded ranges of x, joined where they touch.
+    /// Shades the columns that the ranges cover for at least a quarter: thousands of short ranges would otherwise look like one long one.
     fn bands(&mut self, axis: &Axis, bands: &[(f64, f64)]) {
-        let mut columns: Vec<(u32, u32)> = bands
-            .iter()
-            .map(|&(from, to)| (self.x(axis, from), self.x(axis, to).max(self.x(axis, from) + 1)))
-            .collect();
-        columns.sort_unstable();
-        columns.dedup_by(|next, kept| {
-            let touches = next.0 <= kept.1;
-            kept.1 = if touches { kept.1.max(next.1) } else { kept.1 };
-            touches
-        });
-        if columns.is_empty() {
-            return;
+        const COVERED: f64 = 0.25;
+        let width = WIDTH - LEFT - RIGHT;
+        let mut covered = vec![0.0; width as usize];
+        for &(from, to) in bands {
+            let (from, to) = (axis.position(from) * f64::from(width), axis.position(to) * f64::from(width));
+            for column in from as u32..=(to as u32).min(width - 1) {
+                let part = to.min(f64::from(column) + 1.0) - from.max(f64::from(column));
+                covered[column as usize] += part.max(0.0);
+            }
         }
         let depth = self.height - BOTTOM - TOP;
-        let mut path = String::new();
-        for (from, to) in columns {
-            let _ = write!(path, "M{from} {TOP}h{}v{depth}H{from}z", to - from);
+        let (mut path, mut at) = (String::new(), LEFT);
+        for run in covered.chunk_by(|a, b| (*a >= COVERED) == (*b >= COVERED)) {
+            let length = run.len() as u32;
+            if run[0] >= COVERED {
+                let _ = write!(path, "M{at} {TOP}h{length}v{depth}H{at}z");
+            }
+            at += length;
         }
-        self.push(format_args!("<path class=\"band\" d=\"{path}\" fill=\"#7f7f7f40\"/>"));
+        if !path.is_empty() {
+            self.push(format_args!("<path class=\"band\" d=\"{path}\" fill=\"#7f7f7f40\"/>"));
+        }
     }
 
     fn series(&mut self, series: &Series, x: &Axis, y: &Axis) {
@@ -453,10 +456,10 @@ mod tests {
     }
 
     #[test]
-    fn touching_bands_are_joined() {
+    fn bands_are_joined_and_short_ones_are_left_out() {
         let mut chart = Chart::new("x", "y", 300);
         chart.add("line", colour(0), Mark::Line, vec![(0.0, 1.0), (100.0, 2.0)]);
-        chart.shade(vec![(0.0, 10.0), (10.0, 20.0), (50.0, 60.0)]);
+        chart.shade(vec![(0.0, 10.0), (10.0, 20.0), (50.0, 60.0), (80.0, 80.01)]);
         let svg = chart.svg();
         let band = svg.split("class=\"band\" d=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
         assert_eq!(band.matches('M').count(), 2, "{band}");
