@@ -60,8 +60,10 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<(), Error> {
     Ok(std::io::stdout().lock().write_all(tidied(&String::from_utf8_lossy(&text)).as_bytes())?)
 }
 
-/// The page without spaces at the ends of lines and without line breaks beside vertical space, of which mandoc warns.
+/// The page without spaces at the ends of lines and without line breaks beside vertical space, of which mandoc warns, and with an empty date, in
+/// whose place the source would stand.
 fn tidied(page: &str) -> String {
+    let page = page.replacen(" 1  \"", " 1 \"\" \"", 1);
     let lines: Vec<&str> = page.lines().map(str::trim_end).collect();
     let is_space = |line: Option<&&str>| line.is_some_and(|line| line.is_empty() || line.starts_with(".sp"));
     let kept = lines.iter().enumerate().filter(|&(at, line)| {
@@ -77,7 +79,7 @@ mod tests {
 
     #[test]
     fn line_breaks_beside_space_are_left_out() {
-        let page = ".TH X \nfirst\n.br\n\n.br\nsecond\n.br\nthird\n.br\n.sp 1\nlast\n";
-        assert_eq!(tidied(page), ".TH X\nfirst\n\nsecond\n.br\nthird\n.sp 1\nlast\n");
+        let page = ".TH X 1  \"x\" \nfirst\n.br\n\n.br\nsecond\n.br\nthird\n.br\n.sp 1\nlast\n";
+        assert_eq!(tidied(page), ".TH X 1 \"\" \"x\"\nfirst\n\nsecond\n.br\nthird\n.sp 1\nlast\n");
     }
 }

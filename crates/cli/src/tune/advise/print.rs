@@ -55,6 +55,10 @@ fn device(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
 }
 
 fn load(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
+    let windows = counted(u64::from(advice.windows), "window");
+    if advice.requests_per_second == 0.0 {
+        return writeln!(out, "load in {windows}: no requests");
+    }
     let class = advice.load.map(|class| format!("; {class}")).unwrap_or_default();
     let recognised = match advice.recognised {
         0 => String::new(),
@@ -62,8 +66,7 @@ fn load(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     };
     writeln!(
         out,
-        "load in {}: {} requests a second of {}, {:.0}% of the bytes read, {:.0}% not sequential, busy {:.0}%{class}{recognised}",
-        counted(u64::from(advice.windows), "window"),
+        "load in {windows}: {} requests a second of {}, {:.0}% of the bytes read, {:.0}% not sequential, busy {:.0}%{class}{recognised}",
         number(advice.requests_per_second),
         bytes(advice.request_bytes as u64),
         advice.read_share * 100.0,
