@@ -329,7 +329,7 @@ fn a_device_that_is_being_measured_cannot_be_claimed() {
     assert!(rates.clone().count() > 0 && rates.clone().all(|&(_, rate)| rate > 0.0), "{profile:?}");
 }
 
-/// As a file whose pages are not cached yet: in the first round each reader waits a second after a read.
+/// As a file whose pages are not cached yet: in the first round each reader waits after each read.
 #[test]
 fn a_device_that_warms_up_is_rejected() {
     let Some(device) = Loop::new(8 << 20) else { return };
@@ -342,7 +342,7 @@ fn a_device_that_warms_up_is_rejected() {
     // Called by each reader after each read.
     let stop = || {
         if is_cold.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_secs(1));
+            std::thread::sleep(Duration::from_millis(400));
         }
         false
     };
