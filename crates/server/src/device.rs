@@ -286,8 +286,10 @@ impl Device {
         }
         let causes =
             self.split.as_mut().and_then(|split| split.causes(&mut self.queue, self.now, op, start, sectors));
-        let submission =
-            Submission { token, op, start, sectors, flags, priority: Priority::default(), process, causes };
+        // The array's own traffic forms no streams, and has the smallest share where the policy has shares.
+        let priority =
+            if is_background { Priority { level: 7, ..Priority::default() } } else { Priority::default() };
+        let submission = Submission { token, op, start, sectors, flags, priority, process, causes };
         self.queue.submit(self.now, submission)
     }
 

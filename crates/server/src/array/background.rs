@@ -17,8 +17,28 @@ const NEAR: u64 = 2;
 /// A sweep that has not moved for so long is over.
 const FORGOTTEN: Span = Span::from_secs(20);
 
-/// How long there must be no foreground request before the background goes on at full rate.
-pub(super) const QUIET: Span = Span::from_millis(20);
+/// How long there must be no foreground request on any member before nothing restrains the background.
+const IDLE: Span = Span::from_millis(500);
+
+/// How long there must be none on any member, if the member's last foreground request continued a sequence: its reader may compute.
+const QUIET: Span = Span::from_millis(20);
+
+/// How long there must be none on the member itself, if its last one was at a random place. The background costs about this time, for the
+/// head's way to the sweep.
+const GAP: Span = Span::from_millis(10);
+
+/// For how long a sequence without a further request restrains the background.
+const SEQUENCE: Span = Span::from_millis(100);
+
+/// Sectors of the background's reads that may be in flight on a member while the array has a foreground: a foreground request waits for no
+/// more of them. Enough that the drive reads in order without a pause.
+const BURST: u64 = 256;
+
+/// How often a member looks whether the others have become quiet.
+const LOOK: Span = Span::from_millis(5);
+
+/// Sequences of the foreground that a member distinguishes.
+const SEQUENCES: usize = 8;
 
 /// The smallest zone, in sectors.
 const ZONE_MIN: u64 = 2048;
@@ -83,9 +103,10 @@ impl Activity {
         self.touched.fetch_max(now.as_nanos(), Ordering::Relaxed);
     }
 
-    fn is_quiet(&self, now: Time) -> bool {
+    /// Whether no member had a foreground request for this time.
+    fn is_quiet(&self, now: Time, span: Span) -> bool {
         self.foreground.load(Ordering::Relaxed) <= 0
-            && now.since(Time::from_nanos(self.touched.load(Ordering::Relaxed))) >= QUIET
+            && now.since(Time::from_nanos(self.touched.load(Ordering::Relaxed))) >= span
     }
 
     /// Whether enough members sweep near this zone at `now`.
@@ -119,13 +140,36 @@ struct Place {
     used: u64,
 }
 
-/// A member's own part: recognises requests of the background, and says when they may go.
+/// The foreground on one member.
+struct Foreground {
+    unfinished: u64,
+    /// When the latest request began or ended.
+    touched: Time,
+    /// The latest request continued a sequence.
+    is_in_order: bool,
+    /// The ends of recent sequences; `next` is replaced next.
+    ends: [u64; SEQUENCES],
+    next: usize,
+}
+
+impl Default for Foreground {
+    fn default() -> Self {
+        // No request begins there.
+        let ends = [u64::MAX; SEQUENCES];
+        Self { unfinished: 0, touched: Time::ZERO, is_in_order: false, ends, next: 0 }
+    }
+}
+
+/// A member's own part: recognises requests of the background, and determines when they are dispatched.
 #[derive(Default)]
 pub(super) struct Background {
     places: [Place; PLACES],
     uses: u64,
     /// When the next request may go although the foreground is busy.
     allowed: Time,
+    foreground: Foreground,
+    /// Sectors of the background's reads in flight.
+    in_flight: u64,
 }
 
 impl Background {
@@ -174,10 +218,46 @@ impl Background {
         recognised
     }
 
+    /// A foreground request arrived at the member.
+    pub(super) fn foreground_began(
+        &mut self,
+        layout: Option<&Layout>,
+        start: Sector,
+        sectors: Sectors,
+        now: Time,
+    ) {
+        let near = 4 * layout.map_or(0, |layout| u64::from(layout.unit().0));
+        let foreground = &mut self.foreground;
+        foreground.unfinished += 1;
+        foreground.touched = now;
+        let continued = foreground.ends.iter().position(|end| end.abs_diff(start.0) <= near);
+        foreground.is_in_order = continued.is_some();
+        let index = continued.unwrap_or_else(|| {
+            foreground.next = (foreground.next + 1) % SEQUENCES;
+            foreground.next
+        });
+        foreground.ends[index] = start.0.saturating_add(u64::from(sectors.0));
+    }
+
+    /// A foreground request of the member ended.
+    pub(super) fn foreground_ended(&mut self, now: Time) {
+        self.foreground.unfinished = self.foreground.unfinished.saturating_sub(1);
+        self.foreground.touched = now;
+    }
+
+    /// A read of the background went to the queue.
+    pub(super) fn began(&mut self, sectors: Sectors) {
+        self.in_flight += u64::from(sectors.0);
+    }
+
+    /// A read of the background ended.
+    pub(super) fn ended(&mut self, sectors: Sectors) {
+        self.in_flight = self.in_flight.saturating_sub(u64::from(sectors.0));
+    }
+
     /// Whether a request of the background may go now. If the foreground is busy, at the least rate.
     pub(super) fn may_go(&mut self, activity: &Activity, sectors: Sectors, now: Time) -> bool {
-        let is_quiet = activity.is_quiet(now);
-        if !is_quiet && now < self.allowed {
+        if now < self.allowed && !self.is_free(activity, sectors, now) {
             return false;
         }
         let nanoseconds = u128::from(sectors.bytes()) * 1_000_000_000 / u128::from(activity.least);
@@ -185,9 +265,27 @@ impl Background {
         true
     }
 
+    /// Whether a request of the background would delay no foreground request of which there is a sign.
+    fn is_free(&self, activity: &Activity, sectors: Sectors, now: Time) -> bool {
+        if activity.is_quiet(now, IDLE) {
+            return true;
+        }
+        if self.in_flight > 0 && self.in_flight + u64::from(sectors.0) > BURST {
+            return false;
+        }
+        let Foreground { unfinished, touched, is_in_order, .. } = self.foreground;
+        let since = now.since(touched);
+        let computes = is_in_order && since < SEQUENCE;
+        unfinished == 0 && since >= GAP && (!computes || activity.is_quiet(now, QUIET))
+    }
+
     /// When to look again whether a held request may go.
-    pub(super) fn look_again(&self, now: Time) -> Time {
-        self.allowed.min(now + QUIET).max(now + Span::from_millis(1))
+    pub(super) fn look_again(&self, activity: &Activity, sectors: Sectors, now: Time) -> Time {
+        if self.is_free(activity, sectors, now) {
+            return now;
+        }
+        let gap = Some(self.foreground.touched + GAP).filter(|&end| end > now);
+        self.allowed.min(gap.unwrap_or(now + LOOK)).max(now)
     }
 }
 
@@ -274,21 +372,88 @@ mod tests {
         assert_eq!(copying.sweep(&[1], partners), 2, "a rebuild of RAID 10 reads one member");
     }
 
+    const SMALL: Sectors = Sectors(128);
+
+    fn ms(ms: u64) -> Span {
+        Span::from_millis(ms)
+    }
+
+    /// Bytes a second that go while the state of the foreground stays the same.
+    fn rate(own: &mut Background, activity: &Activity, now: &mut Time) -> u64 {
+        let mut passed = 0;
+        for _ in 0..10_000 {
+            *now += ms(1);
+            passed += u64::from(own.may_go(activity, SMALL, *now)) * SMALL.bytes();
+        }
+        passed / 10
+    }
+
     #[test]
     fn the_background_waits_for_the_foreground_but_keeps_its_rate() {
         let (activity, mut own) = (Activity::new(2, 1 << 20), Background::default());
         let mut now = Time::ZERO + Span::from_secs(1);
         activity.foreground(now, 1);
-        let mut passed = 0;
-        for _ in 0..10_000 {
-            now += Span::from_millis(1);
-            passed += u64::from(own.may_go(&activity, Sectors(128), now)) * 65_536;
-        }
-        let rate = passed / 10;
+        own.foreground_began(None, Sector(0), SMALL, now);
+        let rate = rate(&mut own, &activity, &mut now);
         assert!((900_000..=1_100_000).contains(&rate), "{rate} bytes a second beside a busy foreground");
         activity.foreground(now, -1);
-        assert!(!own.may_go(&activity, Sectors(128), now), "the foreground ended just now");
-        now += QUIET;
-        assert!((0..100).all(|_| own.may_go(&activity, Sectors(128), now)), "nothing else is to do");
+        own.foreground_ended(now);
+        assert!(!own.may_go(&activity, SMALL, now), "the foreground ended just now");
+        assert_eq!(own.look_again(&activity, SMALL, now), now + GAP);
+        now += GAP;
+        assert!(own.may_go(&activity, SMALL, now), "the head may go to the sweep");
+        now += IDLE;
+        own.began(Sectors(10_000));
+        assert!((0..100).all(|_| own.may_go(&activity, SMALL, now)), "nothing else is to do");
+    }
+
+    #[test]
+    fn a_member_is_used_while_others_are_busy_but_little_at_a_time() {
+        let (activity, mut own) = (Activity::new(2, 1), Background::default());
+        let now = Time::ZERO + Span::from_secs(1);
+        // Another member's.
+        activity.foreground(now, 1);
+        for _ in 0..BURST / 128 {
+            assert!(own.may_go(&activity, SMALL, now));
+            own.began(SMALL);
+        }
+        assert!(!own.may_go(&activity, SMALL, now), "a foreground request would wait for all of them");
+        own.ended(SMALL);
+        assert_eq!(own.look_again(&activity, SMALL, now), now);
+        assert!(own.may_go(&activity, SMALL, now));
+        own.began(SMALL);
+        own.ended(SMALL);
+        own.ended(SMALL);
+        assert!(own.may_go(&activity, Sectors(4096), now), "a request that is larger than all goes alone");
+    }
+
+    #[test]
+    fn a_reader_in_order_is_expected_again() {
+        let (activity, mut own) = (Activity::new(2, 1), Background::default());
+        let mut now = Time::ZERO + Span::from_secs(1);
+        let layout = Layout::new(Arrangement::Parity(1), 3, Sectors(UNIT), 0, 1 << 30).unwrap();
+        assert!(own.may_go(&activity, SMALL, now), "the least rate has room for the first one");
+        for row in [0, 1, 2] {
+            activity.foreground(now, 1);
+            own.foreground_began(Some(&layout), Sector(1 << 20 | row * 128), SMALL, now);
+            now += ms(5);
+            activity.foreground(now, -1);
+            own.foreground_ended(now);
+            now += ms(5);
+        }
+        now += ms(5);
+        assert!(!own.may_go(&activity, SMALL, now), "10 ms after a request in order");
+        // It reads from another member.
+        activity.foreground(now, 1);
+        activity.foreground(now + ms(1), -1);
+        now += ms(15);
+        assert!(!own.may_go(&activity, SMALL, now), "its reader is not far");
+        now += ms(6);
+        assert!(own.may_go(&activity, SMALL, now), "it computes for long");
+        own.began(SMALL);
+        own.ended(SMALL);
+        activity.foreground(now, 1);
+        now += SEQUENCE;
+        assert!(own.may_go(&activity, SMALL, now), "the sequence has ended");
     }
 }

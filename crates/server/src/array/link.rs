@@ -21,8 +21,11 @@ use crate::statistics::Watch;
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Announced {
     No,
-    Foreground { to_coordinator: bool },
-    Background,
+    Foreground {
+        to_coordinator: bool,
+    },
+    /// With the sectors that it reads.
+    Background(Sectors),
 }
 
 /// A member's link.
@@ -112,7 +115,8 @@ impl Link {
 
     /// When the device must call again.
     pub(crate) fn next_event(&self, now: Time) -> Option<Time> {
-        let held = (!self.held.is_empty()).then(|| self.background.look_again(now));
+        let held = self.held.front();
+        let held = held.map(|(_, held)| self.background.look_again(&self.hub.activity, held.sectors, now));
         let coordinator = if self.hub.is_coordinated() { self.hub.next_event() } else { None };
         held.into_iter().chain(coordinator).min()
     }
@@ -135,11 +139,15 @@ impl Link {
             return;
         }
         if is_background {
-            self.announced[index] = Announced::Background;
+            // Writes follow reads, and wait for nothing.
+            let sectors = if op == Op::Read { sectors } else { Sectors::ZERO };
+            self.background.began(sectors);
+            self.announced[index] = Announced::Background(sectors);
             return;
         }
-        self.hub.activity.foreground(now, 1);
         let layout = self.layout();
+        self.hub.activity.foreground(now, 1);
+        self.background.foreground_began(layout.as_ref(), start, sectors, now);
         self.announced[index] = Announced::Foreground { to_coordinator: layout.is_some() };
         let Some(layout) = layout else { return };
         let start = layout.logical(self.member.0, start);
@@ -155,10 +163,15 @@ impl Link {
     pub(crate) fn finished(&mut self, now: Time, token: Token) {
         self.latest = self.latest.max(now);
         let Some(announced) = self.announced.get_mut(token.0 as usize) else { return };
-        if let Announced::Foreground { to_coordinator } = std::mem::replace(announced, Announced::No) {
-            self.hub.activity.foreground(now, -1);
-            if to_coordinator {
-                self.send(Note::Completed(self.id(token)));
+        match std::mem::replace(announced, Announced::No) {
+            Announced::No => {}
+            Announced::Background(sectors) => self.background.ended(sectors),
+            Announced::Foreground { to_coordinator } => {
+                self.hub.activity.foreground(now, -1);
+                self.background.foreground_ended(now);
+                if to_coordinator {
+                    self.send(Note::Completed(self.id(token)));
+                }
             }
         }
     }

@@ -2,11 +2,19 @@
 
 use core::mem;
 
-use elevator::{Op, Reason, Request, Sector, Span, Time};
+use elevator::{Op, Priority, PriorityClass, Reason, Request, Sector, Span, Time};
 
 use super::{
     LEAST_PATIENCE, NO_STREAM, PARENTS_MAX, Parent, ParentToBe, Stream, StreamId, StreamScheduling, Tunables,
 };
+
+/// The lowest level of the best-effort class.
+const LOWEST_LEVEL: u8 = 7;
+
+/// Whether the disk never waits for the next request of this one's issuer.
+fn is_lowest(priority: Priority) -> bool {
+    priority.class == PriorityClass::Idle || priority.level >= LOWEST_LEVEL
+}
 
 impl StreamScheduling {
     /// The service time of `request`, arriving now, if it satisfies the inequality for `parent` with `share` per cent of the
@@ -32,7 +40,7 @@ impl StreamScheduling {
     /// The parent-to-be whose child `request` is: the nearest for which the inequality holds, with the service time from
     /// there.
     fn parent_of(&self, now: Time, request: &Request) -> Option<(Span, StreamId)> {
-        if request.op == Op::Flush {
+        if request.op == Op::Flush || is_lowest(request.priority) {
             return None;
         }
         let children = self.within_reach(request.start).filter_map(|id| {

@@ -45,6 +45,8 @@
 //!   The members of an array wait as directed.
 //! - *Children that arrive when their slice is over* are not dispatched until a request of another stream was dispatched. Otherwise a policy
 //!   in sector order would select the stream whose time is over.
+//! - *Requests of the lowest priority* (the idle class, best effort 7) form no streams: a scrub in order would get whole slices, and other
+//!   requests would wait for them.
 //! - *Devices that queue* (depth > 1). With `pending_in_device` on (our rule, the default), requests in the device count as
 //!   pending, the nearest of them is the selected one, a parent's time begins at its actual completion, and while a stream is
 //!   served no other request is dispatched. The head then stays with the stream at any depth. With `pending_in_device` off (the

@@ -89,6 +89,24 @@ fn a_stream_below_the_threshold_is_not_waited_for() {
 }
 
 #[test]
+fn requests_of_the_lowest_priority_form_no_stream() {
+    let lowest = [(PriorityClass::BestEffort, 7), (PriorityClass::Idle, 0)];
+    for (class, level) in lowest {
+        let mut t = table(&[]);
+        let own = |n: u64| Request { priority: Priority { class, level }, ..request(n * 8, 8) };
+        let mut other = t.read(elsewhere(0));
+        for n in 0..6 {
+            let next = t.insert(own(n));
+            t.serves(other, FirstCome);
+            other = t.read(elsewhere(n + 1));
+            t.serves(next, FirstCome);
+        }
+        t.serves(other, FirstCome);
+        t.idles();
+    }
+}
+
+#[test]
 fn the_disk_waits_for_the_child_of_a_write_only_with_wait_after_writes() {
     for waits in [false, true] {
         let mut t = table(&[("wait_after_writes", Value::Flag(waits))]);
