@@ -2,12 +2,14 @@
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{CWD, Mode, mkfifoat};
+use rustix::fs::{CWD, Mode, OFlags, mkfifoat};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -20,8 +22,8 @@ struct Supervised {
 }
 
 impl Supervised {
-    fn new() -> Self {
-        let directory = format!("restart-{}", std::process::id());
+    fn new(name: &str) -> Self {
+        let directory = format!("restart-{name}-{}", std::process::id());
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(directory);
         fs::create_dir_all(&directory).unwrap();
         Self { directory, supervisor: None }
@@ -40,6 +42,37 @@ impl Supervised {
 
     fn state(&self) -> Option<Value> {
         serde_json::from_slice(&self.ctl(&["show", "--json"]).stdout).ok()
+    }
+
+    /// Which members of an array are served.
+    fn served(&self) -> Option<Vec<bool>> {
+        let state: Value = serde_json::from_slice(&self.ctl(&["array", "--json"]).stdout).ok()?;
+        state["members"].as_array()?.iter().map(|member| member["served"].as_bool()).collect()
+    }
+
+    /// Starts a server, and returns the first lines of its standard output, the attached devices; none if the kernel cannot continue them.
+    fn serve(&mut self, arguments: &[&str], devices: usize) -> Option<Vec<String>> {
+        let mut server = self.dwell(arguments);
+        let errors = File::create(self.directory.join("errors")).unwrap();
+        let mut server = server.stdout(Stdio::piped()).stderr(errors).spawn().unwrap();
+        let lines = BufReader::new(server.stdout.take().unwrap()).lines();
+        let lines: Vec<String> = lines.take(devices).map_while(Result::ok).collect();
+        self.supervisor = Some(server);
+        if lines.len() < devices || self.errors().contains("the kernel cannot send requests again") {
+            eprintln!("SKIPPED: {}", self.errors());
+            return None;
+        }
+        Some(lines)
+    }
+
+    /// Kills the server, and waits until the next one serves these members.
+    fn kill(&self, members: &[bool]) {
+        let killed = self.server().expect("a server");
+        kill_process(killed, Signal::KILL).unwrap();
+        until("no server continues", self, || {
+            self.server().is_some_and(|server| server != killed)
+                && self.served().is_some_and(|served| served == members)
+        });
     }
 
     fn errors(&self) -> String {
@@ -88,7 +121,7 @@ fn until(what: &str, supervised: &Supervised, mut holds: impl FnMut() -> bool) {
 /// A FIFO without a writer blocks its reader, as such a device does.
 #[test]
 fn a_restarted_server_opens_no_file_of_its_configuration() {
-    let mut supervised = Supervised::new();
+    let mut supervised = Supervised::new("inputs");
     let directory = supervised.directory.clone();
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let copy = |from: &str, to: &str| fs::copy(crates.join(from), directory.join(to)).unwrap();
@@ -112,15 +145,8 @@ fn a_restarted_server_opens_no_file_of_its_configuration() {
     let model = ["--drive", "drive.toml", "--profile", "profile.toml"];
     let network = ["--nbd", "tcp:127.0.0.1:0", "--tls", ".", "--tls-verify-peer", "--control", "control"];
     let serve = ["serve", "disk", "--size", "8MiB", "--attach"];
-    let mut server = supervised.dwell(&[&serve[..], &model, &network].concat());
-    server.stdout(Stdio::piped()).stderr(File::create(directory.join("errors")).unwrap());
-    let mut server = server.spawn().unwrap();
-    let mut device = String::new();
-    BufReader::new(server.stdout.take().unwrap()).read_line(&mut device).unwrap();
-    supervised.supervisor = Some(server);
-    if device.is_empty() || supervised.errors().contains("the kernel cannot send requests again") {
-        return eprintln!("SKIPPED: {}", supervised.errors());
-    }
+    let arguments = [&serve[..], &model, &network].concat();
+    let Some(devices) = supervised.serve(&arguments, 1) else { return };
     until("the server does not answer", &supervised, || supervised.state().is_some());
     let before = supervised.state().unwrap();
     assert!(before["tunables"].to_string().contains("123 ms"), "{before}");
@@ -138,7 +164,7 @@ fn a_restarted_server_opens_no_file_of_its_configuration() {
             supervised.server().is_some_and(|server| server != killed) && supervised.state().is_some()
         });
         let mut sector = [0; 512];
-        File::open(device.trim()).unwrap().read_exact(&mut sector).unwrap();
+        File::open(&devices[0]).unwrap().read_exact(&mut sector).unwrap();
         let after = supervised.state().unwrap();
         for field in ["scheduler", "tunables", "depth", "capacity_sectors"] {
             assert_eq!(before[field], after[field], "{field}: {before} {after}");
@@ -147,4 +173,74 @@ fn a_restarted_server_opens_no_file_of_its_configuration() {
     let server = supervised.server().expect("a server");
     let name = fs::read_to_string(format!("/proc/{}/comm", server.as_raw_pid())).unwrap();
     assert_eq!(name.trim(), "dwell", "it was started as /proc/self/exe");
+}
+
+/// Writes a block to each device and compares what it reads, until it has to stop; counts the rounds. The page cache has no part in it.
+fn verify(devices: &[String], stop: &AtomicBool, rounds: &AtomicU64) {
+    let open = |device: &String| {
+        File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(OFlags::DIRECT.bits() as i32)
+            .open(device)
+            .unwrap()
+    };
+    let files: Vec<File> = devices.iter().map(open).collect();
+    let mut memory = vec![0_u8; 3 * 4096];
+    let aligned = memory.as_ptr().align_offset(4096);
+    let (written, read) = memory[aligned..aligned + 2 * 4096].split_at_mut(4096);
+    while !stop.load(Ordering::Relaxed) {
+        let round = rounds.load(Ordering::Relaxed);
+        let at = round % 4096 * 4096;
+        written.fill(round as u8 + 1);
+        for file in &files {
+            file.write_all_at(written, at).unwrap();
+            file.read_exact_at(read, at).unwrap();
+            assert!(written == read, "round {round}: {} instead of {}", read[0], written[0]);
+        }
+        rounds.store(round + 1, Ordering::Relaxed);
+    }
+}
+
+/// All members failed at once: md stopped the array.
+#[test]
+fn a_killed_server_of_an_array_fails_no_member() {
+    let mut supervised = Supervised::new("array");
+    let directory = supervised.directory.clone();
+    fs::write(directory.join("dwell.toml"), "").unwrap();
+    for disk in ["disk0", "disk1", "disk2"] {
+        File::create(directory.join(disk)).unwrap().set_len(16 << 20).unwrap();
+    }
+    let members = ["serve", "--member", "disk0", "--member", "disk1", "--array", "raid1", "--attach"];
+    let Some(devices) = supervised.serve(&[&members[..], &["--control", "control"]].concat(), 2) else {
+        return;
+    };
+    until("the members are served", &supervised, || supervised.served() == Some(vec![true, true]));
+    let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| verify(&devices, &stop, &rounds));
+        for _ in 0..3 {
+            let before = rounds.load(Ordering::Relaxed);
+            until("I/O goes on", &supervised, || {
+                writer.is_finished() || rounds.load(Ordering::Relaxed) > before
+            });
+            if !writer.is_finished() {
+                supervised.kill(&[true, true]);
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        writer.join().expect("no error and no wrong data");
+    });
+    let member = |arguments: &[&str]| {
+        let answer = supervised.ctl(&[&["member"], arguments].concat());
+        assert!(answer.status.success(), "{answer:?}");
+    };
+    member(&["fail", "1"]);
+    until("the member ends", &supervised, || supervised.served() == Some(vec![true, false]));
+    supervised.kill(&[true, false]);
+    let disk = directory.join("disk2").display().to_string();
+    member(&["replace", "1", &disk]);
+    supervised.kill(&[true, true]);
+    let state = supervised.ctl(&["array"]);
+    assert!(String::from_utf8_lossy(&state.stdout).contains("disk2"), "the replaced disk: {state:?}");
 }

@@ -8,6 +8,7 @@
 //! | is killed, another process stores the descriptor | requests wait; the next process continues |
 //! | is killed, no process does | its users get errors; the next server takes down what is left |
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -52,6 +53,8 @@ pub struct AttachOptions {
     /// The file or device that holds the data. With it, a process that stores the connection's descriptor (systemd, or a supervisor)
     /// lets the device outlive this process. None if the data is this process's memory.
     pub source: Option<PathBuf>,
+    /// The device is this member of an array, counted from 0. A supervisor keeps the devices of all members; systemd keeps none of them.
+    pub member: Option<u32>,
 }
 
 impl Default for AttachOptions {
@@ -63,6 +66,7 @@ impl Default for AttachOptions {
             read_ahead_kb: 128,
             max_sectors_kb: 512,
             source: None,
+            member: None,
         }
     }
 }
@@ -92,6 +96,9 @@ struct Recovery {
     /// The control groups of the server, which identify its unit: they are the same after a restart.
     groups: String,
     source: PathBuf,
+    /// The place in an array.
+    #[serde(default)]
+    member: Option<u32>,
     /// File system, number there, and device number of the source: another disk under the same name is not the same disk.
     node: (u64, u64, u64),
     /// The size in sectors, set when the loop device is attached.
@@ -168,9 +175,14 @@ impl Attachment {
         let failed = |source| ServeError::io("attaching", source);
         may_mount()?;
         let directory = private_directory::make(&options.runtime)?;
-        let (store, stored) = match options.source {
-            Some(_) if !options.only_file => Store::from_environment(),
-            _ => (None, Vec::new()),
+        let (store, stored) = match (&options.source, options.member) {
+            (None, _) => (None, Vec::new()),
+            _ if options.only_file => (None, Vec::new()),
+            (_, None) => Store::from_environment(),
+            (_, member) => Store::of_several(|name| {
+                let recovery = record_of(&directory, name).and_then(|record| record.recovery);
+                recovery.is_some_and(|recovery| recovery.member == member)
+            }),
         };
         for stored in stored {
             if let Some(resumed) = Self::resume(options, &directory, store.as_ref(), stored)? {
@@ -183,7 +195,8 @@ impl Attachment {
                 // The back end creates a file that does not exist yet; `attach` reads its numbers again.
                 let node = node_of(source).unwrap_or_default();
                 let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-                Some(Recovery { keeper, groups, source: source.clone(), node, sectors: 0, block_bytes: 0 })
+                let (source, member) = (source.clone(), options.member);
+                Some(Recovery { keeper, groups, source, member, node, sectors: 0, block_bytes: 0 })
             }
             _ => None,
         };
@@ -234,9 +247,7 @@ impl Attachment {
     ) -> Result<Option<(Self, OwnedFd)>, ServeError> {
         let failed = |source| ServeError::io("continuing the attached device", source);
         let record_path = record_path(directory, &name);
-        let record =
-            fs::read(&record_path).ok().and_then(|text| serde_json::from_slice::<Record>(&text).ok());
-        let record = record.filter(|record| {
+        let record = record_of(directory, &name).filter(|record| {
             record.recovery.is_some() && record.device.as_ref().is_some_and(LoopDevice::is_attached)
         });
         let (Some(store), Some(mut record)) = (store, record) else {
@@ -373,6 +384,8 @@ impl Attachment {
     /// Whether the next process is to continue the device: this one never served it or `broke`, or it ends in order while a file system
     /// on the device is mounted or a program has claimed the device.
     pub(crate) fn is_for_next(&self, broke: bool) -> bool {
+        // A member that fails leaves its users, and the array continues without it in this process.
+        let broke = broke && self.options.member.is_none();
         let keeps = self.store.as_ref().is_some_and(Store::keeps_while_stopped);
         let is_claimed = || self.record.device.as_ref().is_some_and(LoopDevice::is_claimed);
         self.is_left || self.is_stored && (broke || keeps && is_claimed())
@@ -388,7 +401,8 @@ impl Attachment {
     /// the kernel is still about to detach it) has a reason: then its users get errors. Returns whether that was so.
     pub(crate) fn detach(&self, mut give_up: impl FnMut(bool) -> GiveUp) -> bool {
         self.shared.is_ending.store(true, Ordering::Relaxed);
-        if let Some(store) = &self.store {
+        // A member may end without the array: see `array_is_ending`.
+        if let (Some(store), None) = (&self.store, self.options.member) {
             store.is_ending();
         }
         let Some(device) = self.record.device.clone() else { return false };
@@ -456,6 +470,56 @@ pub(crate) enum GiveUp {
 
 fn record_path(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}.json"))
+}
+
+fn record_of(directory: &Path, name: &str) -> Option<Record> {
+    let text = fs::read(record_path(directory, name)).ok()?;
+    serde_json::from_slice(&text).ok()
+}
+
+/// The members of an array that a killed process served, and their sources: `member replace` may have changed them.
+pub(crate) fn members_left(runtime: &Path) -> BTreeMap<u32, PathBuf> {
+    let mut left = BTreeMap::new();
+    let Ok(directory) = private_directory::make(runtime) else { return left };
+    let found = |name: &str| {
+        let recovery = record_of(&directory, name).and_then(|record| record.recovery)?;
+        Some((recovery.member?, recovery.source))
+    };
+    // Takes none.
+    let _ = Store::of_several(|name| {
+        left.extend(found(name));
+        false
+    });
+    left
+}
+
+/// A member that was left cannot be continued: its users get errors, and the rest of the array is served.
+pub(crate) fn abandon_member(runtime: &Path, member: u32) {
+    let Ok(directory) = private_directory::make(runtime) else { return };
+    let is_it = |recovery: &Recovery| recovery.member == Some(member);
+    let (store, _) = Store::of_several(|name| {
+        record_of(&directory, name)
+            .and_then(|record| record.recovery)
+            .is_some_and(|recovery| is_it(&recovery))
+    });
+    let keeper = store.as_ref().and_then(Store::pid).map(ProcessId::of);
+    let own = |record: &Record| {
+        record.recovery.as_ref().is_some_and(|recovery| is_it(recovery) && recovery.keeper == keeper)
+    };
+    for (path, record) in records(&directory).filter(|(_, record)| own(record)) {
+        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        fail_requests(&directory, &name);
+        record.take_down();
+        let _ = store.as_ref().map(|store| store.remove(&name));
+        let _ = fs::remove_file(path);
+    }
+}
+
+/// The array stops: should this process die before all members are unused, the next one stops as well.
+pub(crate) fn array_is_ending() {
+    if let (Some(store), _) = Store::of_several(|_| false) {
+        store.is_ending();
+    }
 }
 
 /// Rejects a source that another process serves, or will continue to serve.
@@ -622,6 +686,7 @@ mod tests {
             keeper,
             groups: String::new(),
             source: source.clone(),
+            member: None,
             node,
             sectors: 8,
             block_bytes: 512,
@@ -655,6 +720,7 @@ mod tests {
             keeper: None,
             groups: groups.to_owned(),
             source: source.clone(),
+            member: None,
             node,
             sectors: 8,
             block_bytes: 512,

@@ -16,8 +16,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{FdFlags, fcntl_setfd};
@@ -46,6 +46,9 @@ const SERVE: &str = "STATUS=serve";
 /// How often a process that waits for its turn checks that its supervisor lives.
 const LOOK: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
+/// For how many seconds at most a starting process leaves the messages of its supervisor unread.
+const UNREAD: u32 = 60;
+
 /// Where systemd starts to number the descriptors that a process inherits.
 const FIRST_INHERITED: RawFd = 3;
 
@@ -73,6 +76,20 @@ impl Store {
         if TAKEN.swap(true, Ordering::Relaxed) {
             return (None, Vec::new());
         }
+        Self::find()
+    }
+
+    /// The supervisor of this process as the store of several devices, and those of the stored descriptors whose names `take` selects.
+    pub(crate) fn of_several(mut take: impl FnMut(&str) -> bool) -> (Option<Self>, Vec<Stored>) {
+        static FOUND: LazyLock<Mutex<(Option<Store>, Vec<Stored>)>> =
+            LazyLock::new(|| Mutex::new(Store::from_environment()));
+        let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+        let (store, stored) = &mut *found;
+        let store = store.clone().filter(|store| matches!(store, Self::Supervisor { .. }));
+        (store, stored.extract_if(.., |stored| take(&stored.name)).collect())
+    }
+
+    fn find() -> (Option<Self>, Vec<Stored>) {
         if let Some((pid, socket)) = env::var(SUPERVISOR).ok().and_then(|text| supervised(&text)) {
             let stored = wait_for_turn(pid, &socket);
             return (Some(Self::Supervisor { pid, socket: Arc::new(socket) }), stored);
@@ -242,9 +259,27 @@ pub(crate) fn give<'a>(
     descriptors: impl Iterator<Item = (&'a str, BorrowedFd<'a>)>,
 ) -> io::Result<()> {
     for (name, descriptor) in descriptors {
-        send(socket.as_fd(), None, &store_message(name), Some(descriptor))?;
+        send_when_free(socket, &store_message(name), Some(descriptor))?;
     }
-    send(socket.as_fd(), None, SERVE, None)
+    send_when_free(socket, SERVE, None)
+}
+
+/// Sends a message, and waits while the receiver has as many unread ones as the kernel permits (`net.unix.max_dgram_qlen`, 10 or more).
+fn send_when_free(
+    socket: &UnixDatagram,
+    message: &str,
+    descriptor: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
+    let mut seconds = 0;
+    loop {
+        match send(socket.as_fd(), None, message, descriptor) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && seconds < UNREAD => {
+                let _ = poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&LOOK));
+                seconds += 1;
+            }
+            sent => return sent,
+        }
+    }
 }
 
 fn store_message(name: &str) -> String {

@@ -240,7 +240,7 @@ pub(crate) fn signals(hangup_reloads: bool) -> io::Result<UnixStream> {
 }
 
 /// A socket that receives a byte for each of these signals.
-fn signals_of(signals: impl IntoIterator<Item = libc::c_int>) -> io::Result<UnixStream> {
+pub(crate) fn signals_of(signals: impl IntoIterator<Item = libc::c_int>) -> io::Result<UnixStream> {
     let (heard, rung) = UnixStream::pair()?;
     for signal in signals {
         signal_hook::low_level::pipe::register(signal, rung.try_clone()?)?;
@@ -258,7 +258,7 @@ pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
 }
 
 /// The end of the supervisor stops the server. It is no second signal, which would give up on the users of the device.
-fn stop_without_supervisor(mut orphaned: UnixStream, stop: &Sender<Stop>, is_asked: &AtomicBool) {
+pub(crate) fn stop_without_supervisor(mut orphaned: UnixStream, stop: &Sender<Stop>, is_asked: &AtomicBool) {
     if matches!(orphaned.read(&mut [0]), Ok(1)) && !is_asked.swap(true, Ordering::Relaxed) {
         let _ = stop.send(Stop::Asked);
     }

@@ -57,6 +57,7 @@ impl Served {
             member: Box::new(member),
             md: layout.is_none().then(|| "dwell-has-no-such-md".to_owned()),
             control: Some(directory.join("array")),
+            runtime: None,
         };
         let (started, devices) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {

@@ -14,7 +14,11 @@ use super::control::{Command, Listener, aggregate};
 use super::md::{self, Found};
 use crate::ServeError;
 use crate::control::{Line, Order, state};
-use crate::server::{Configuration, Report, Server, Stop, signals, start, wait_for_signals};
+use crate::server::{
+    Configuration, Report, Server, Stop, signals, signals_of, start, stop_without_supervisor,
+    wait_for_signals,
+};
+use crate::{attach, supervisor};
 
 /// Period of the look at md and at servers that have ended.
 const LOOK: Duration = Duration::from_millis(500);
@@ -34,6 +38,8 @@ pub struct ArrayConfiguration {
     pub md: Option<String>,
     /// The array's control socket. Those of the members are named by the configuration of each.
     pub control: Option<PathBuf>,
+    /// Where attached members have their records: those that a killed process of the same supervisor served are continued.
+    pub runtime: Option<PathBuf>,
 }
 
 /// A member.
@@ -63,6 +69,8 @@ pub struct ArrayServer {
     events: Sender<Command>,
     is_stopping: bool,
     warned: bool,
+    /// A former process served the members.
+    is_resumed: bool,
     _control: Option<Listener>,
 }
 
@@ -76,10 +84,18 @@ pub fn run_array(
 ) -> Result<Vec<Option<Report>>, ServeError> {
     let failed = |error| ServeError::io("handling signals", error);
     let signals = signals(false).map_err(failed)?;
+    let orphaned =
+        supervisor::is_server().then(|| signals_of([libc::SIGUSR1])).transpose().map_err(failed)?;
+    supervisor::unblock_signals();
     let mut server = start_array(configuration)?;
     let events = server.events.clone();
     let (stop, stops) = channel();
     let is_asked = Arc::new(AtomicBool::new(false));
+    if let Some(orphaned) = orphaned {
+        let (stop, is_asked) = (stop.clone(), is_asked.clone());
+        let wait = move || stop_without_supervisor(orphaned, &stop, &is_asked);
+        thread::Builder::new().name("supervisor".into()).spawn(wait).map_err(failed)?;
+    }
     thread::Builder::new()
         .name("signals".into())
         .spawn(move || wait_for_signals(signals, &stop, &is_asked))
@@ -97,11 +113,12 @@ pub fn run_array(
 /// # Errors
 /// As [`run_array`].
 pub fn start_array(configuration: ArrayConfiguration) -> Result<ArrayServer, ServeError> {
-    let ArrayConfiguration { array, sources, member, md, control } = configuration;
+    let ArrayConfiguration { array, sources, member, md, control, runtime } = configuration;
     let (events, commands) = channel();
+    let left = runtime.as_deref().map(attach::members_left).unwrap_or_default();
     let mut slots = Vec::new();
-    slots.extend(sources.into_iter().map(|source| Slot {
-        source,
+    slots.extend(sources.into_iter().zip(0..).map(|(source, index)| Slot {
+        source: left.get(&index).cloned().or(source),
         running: None,
         report: None,
         control: None,
@@ -115,13 +132,24 @@ pub fn start_array(configuration: ArrayConfiguration) -> Result<ArrayServer, Ser
         events,
         is_stopping: false,
         warned: false,
+        is_resumed: !left.is_empty(),
         _control: None,
     };
+    // A member that had failed before the former process was killed stays so.
+    let serves = |index: &usize| left.is_empty() || left.contains_key(&(*index as u32));
     // All configurations first: what is wrong with one is found before anything is attached.
-    let configurations = (0..server.slots.len()).map(|index| server.configuration(index));
+    let configurations = (0..server.slots.len())
+        .filter(serves)
+        .map(|index| server.configuration(index).map(|configuration| (index, configuration)));
     let configurations = configurations.collect::<Result<Vec<_>, _>>()?;
-    for (index, configuration) in configurations.into_iter().enumerate() {
-        server.start_member(index, configuration)?;
+    for (index, configuration) in configurations {
+        match (server.start_member(index, configuration), &runtime) {
+            (Err(error), Some(runtime)) if server.is_resumed => {
+                say!("member {index}: {error}; its users get errors, the others go on");
+                attach::abandon_member(runtime, index as u32);
+            }
+            (started, _) => started?,
+        }
     }
     if let Some(path) = control {
         let listener = Listener::listen(&path, server.events.clone())
@@ -143,6 +171,12 @@ impl ArrayServer {
                 None => (None, [].as_slice()),
             })
             .collect()
+    }
+
+    /// Whether members are devices that a former process had attached.
+    #[must_use]
+    pub const fn is_resumed(&self) -> bool {
+        self.is_resumed
     }
 
     /// The array's coordinator and layout.
@@ -208,7 +242,9 @@ impl ArrayServer {
 
     /// Stops every member at the same time: each is served until the array on top has closed all of them.
     fn stop(&mut self) {
-        self.is_stopping = true;
+        if !std::mem::replace(&mut self.is_stopping, true) {
+            attach::array_is_ending();
+        }
         for running in self.slots.iter().filter_map(|slot| slot.running.as_ref()) {
             let _ = running.stop.send(Stop::Asked);
         }

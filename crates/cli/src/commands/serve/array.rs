@@ -7,10 +7,10 @@ use disks::array::{Arrangement, Layout};
 use elevator::Sectors;
 use schedulers::registry::Catalogue;
 use server::array::{Array, ArrayConfiguration, ArrayServer, Found, find, run_array};
-use server::{Configuration, Report, ServeError};
+use server::{AttachOptions, Configuration, Report, ServeError, supervisor};
 
 use super::rewards::Rewards;
-use super::{ServeArguments, configuration_for, failed, in_words};
+use super::{ServeArguments, configuration_for, failed, in_words, not_supervised};
 use crate::error::Error;
 use crate::input::quantity::size;
 use crate::input::scheduler_arg;
@@ -59,6 +59,17 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
         }
         Origin::Md(name) => Some(name),
     };
+    let attached = arguments.attach && !arguments.discard_data;
+    if attached {
+        // Reads every input file, also for the servers that a supervisor starts later.
+        for (index, source) in (0..).zip(&arguments.member) {
+            configured(arguments, index, Some(source), &spec.to_string(), catalogue)?;
+        }
+        let runtime = AttachOptions::default().runtime;
+        if let Some(code) = supervisor::supervise(&runtime).map_err(not_supervised)? {
+            std::process::exit(code);
+        }
+    }
     let arguments = arguments.clone();
     let what = format!(
         "{members} members of an array under {spec}{}",
@@ -72,7 +83,8 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
         member(&arguments, index, source, &scheduler, catalogue)
             .map_err(|error| ServeError::Configuration(error.to_string()))
     };
-    let configuration = ArrayConfiguration { array, sources, member: Box::new(member), md, control };
+    let runtime = attached.then(|| AttachOptions::default().runtime);
+    let configuration = ArrayConfiguration { array, sources, member: Box::new(member), md, control, runtime };
     let reports =
         run_array(configuration, |server| announce(server, &what)).map_err(|error| failed(&error))?;
     print(&reports, json)
@@ -81,7 +93,7 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
 fn announce(server: &ArrayServer, what: &str) {
     let mut out = std::io::stdout().lock();
     for (device, addresses) in server.members() {
-        if let Some(device) = device {
+        if let (Some(device), false) = (device, server.is_resumed()) {
             let _ = writeln!(out, "{}", device.display());
         }
         for address in addresses {
@@ -92,7 +104,7 @@ fn announce(server: &ArrayServer, what: &str) {
     let layout =
         layout.map_or_else(|| "its layout is read once md has written it".to_owned(), |l| l.to_string());
     let serving = format!("serving {what}: {layout}");
-    say!("{serving}; Ctrl-C ends it; a crash of this process fails every member's users (docs/arrays.md)");
+    say!("{serving}; Ctrl-C ends it");
     service_manager::notify(&[service_manager::State::Ready, service_manager::State::Status(&serving)]);
 }
 
@@ -117,6 +129,19 @@ fn member(
     scheduler: &str,
     catalogue: Catalogue,
 ) -> Result<Configuration, Error> {
+    let (configuration, found) = configured(arguments, index, source, scheduler, catalogue)?;
+    say!("member {index}: {found}");
+    Ok(configuration)
+}
+
+/// The configuration of a member's server, and its service times in words.
+fn configured(
+    arguments: &ServeArguments,
+    index: u32,
+    source: Option<&Path>,
+    scheduler: &str,
+    catalogue: Catalogue,
+) -> Result<(Configuration, String), Error> {
     let one = ServeArguments {
         path: source.map(Path::to_path_buf),
         control: arguments.control.as_deref().map(|path| numbered(path, index)),
@@ -125,16 +150,14 @@ fn member(
         ..arguments.clone()
     };
     let (mut configuration, found) = configuration_for(&one, None, catalogue, scheduler_arg::for_member)?;
-    say!("member {index}: {found}");
     if let Some(nbd) = &mut configuration.nbd {
         // Every member has clients of its own.
         nbd.servers = arguments.member.len().max(1) as u64;
     }
-    // A later process cannot continue several devices yet.
     if let Some(attach) = &mut configuration.attach {
-        attach.source = None;
+        attach.member = Some(index);
     }
-    Ok(configuration)
+    Ok((configuration, found))
 }
 
 /// `PATH.N`.
