@@ -29,6 +29,7 @@ enum Origin {
 pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue) -> Result<(), Error> {
     let origin = origin(layout)?;
     let members = u32::try_from(arguments.member.len()).unwrap_or(u32::MAX);
+    refuse_twice(&arguments.member)?;
     if arguments.causes {
         return Err(Error::Usage("--causes observes one device, and an array has several".to_owned()));
     }
@@ -88,6 +89,21 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
     let reports =
         run_array(configuration, |server| announce(server, &what)).map_err(|error| failed(&error))?;
     print(&reports, json)
+}
+
+/// Rejects one file or device as two members, also under two names.
+fn refuse_twice(members: &[PathBuf]) -> Result<(), Error> {
+    let canonical: Vec<PathBuf> =
+        members.iter().map(|path| std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())).collect();
+    for (second, path) in canonical.iter().enumerate() {
+        if let Some(first) = canonical[..second].iter().position(|other| other == path) {
+            return Err(Error::Usage(format!(
+                "--member {}: members {first} and {second} are the same; name each device once",
+                members[second].display()
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn announce(server: &ArrayServer, what: &str) {
@@ -267,6 +283,17 @@ mod tests {
         ] {
             assert!(given(text).contains(reason), "{text}: {}", given(text));
         }
+    }
+
+    #[test]
+    fn a_device_cannot_be_two_members() {
+        let link = std::env::temp_dir().join(format!("dwell-twice-{}", std::process::id()));
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        let refused = refuse_twice(&["a".into(), "/dev/null".into(), link.clone()]);
+        std::fs::remove_file(&link).unwrap();
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("members 1 and 2 are the same"), "{refused}");
+        assert!(refuse_twice(&["a".into(), "b".into()]).is_ok());
     }
 
     #[test]
