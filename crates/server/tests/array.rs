@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use common::{Directory, Random, can_attach, client};
+use common::{Directory, Random, can_attach, client, have, run, try_run};
 use control::protocol::ArrayState;
 use disks::array::{Arrangement, Layout};
 use elevator::Sectors;
@@ -43,11 +43,15 @@ fn array(layout: Option<Arrangement>, members: u32) -> Array {
 
 impl Served {
     fn start(members: u32, layout: Option<Arrangement>, attach: bool) -> Self {
+        Self::start_of_size(SIZE, members, layout, attach)
+    }
+
+    fn start_of_size(size: u64, members: u32, layout: Option<Arrangement>, attach: bool) -> Self {
         let directory = Directory::in_memory();
         let sources: Vec<_> =
             (0..members).map(|index| Some(directory.join(&format!("disk{index}")))).collect();
         for source in sources.iter().flatten() {
-            File::create(source).unwrap().set_len(SIZE).unwrap();
+            File::create(source).unwrap().set_len(size).unwrap();
         }
         let root = directory.0.clone();
         let member = move |index: u32, source: Option<&Path>| member(&root, index, source.unwrap(), attach);
@@ -260,4 +264,71 @@ fn programs_stripe_over_attached_members() {
     let mut found = vec![0; UNIT as usize];
     File::open(back.device.unwrap()).unwrap().read_exact_at(&mut found, 3 * UNIT).unwrap();
     assert!(found == data(3 * MEMBERS + 1), "what was written before the failure");
+}
+
+/// A file system of several devices, mounted until this is dropped; the kernel forgets the devices then.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn of(device: &Path, at: PathBuf, options: &str) -> Self {
+        std::fs::create_dir_all(&at).unwrap();
+        run("mount", &["-t", "btrfs", "-o", options, &device.to_string_lossy(), &at.to_string_lossy()]);
+        Self(at)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = try_run("umount", &[&self.0.to_string_lossy()]);
+        let _ = try_run("btrfs", &["device", "scan", "--forget"]);
+    }
+}
+
+/// A mirror of btrfs on attached members: it survives the failure of one, which is replaced and restored, and no block is wrong.
+#[test]
+fn a_mirror_of_btrfs_survives_a_member() {
+    if !can_attach() || !have("mkfs.btrfs") || !have("btrfs") {
+        return;
+    }
+    let has = std::fs::read_to_string("/proc/filesystems").unwrap();
+    if !has.lines().any(|line| line.trim() == "btrfs") {
+        return eprintln!("SKIPPED: the kernel has no btrfs");
+    }
+    let mut array = Served::start_of_size(256 << 20, 2, Some(Arrangement::Mirrored), true);
+    let devices: Vec<PathBuf> = array.devices.drain(..).flatten().collect();
+    let [first, second] = devices.as_slice() else { panic!("{devices:?}") };
+    let texts = [first.to_string_lossy(), second.to_string_lossy()];
+    run("mkfs.btrfs", &["-q", "-d", "raid1", "-m", "raid1", &texts[0], &texts[1]]);
+    run("btrfs", &["device", "scan", &texts[0], &texts[1]]);
+    let mounted = Mounted::of(first, array.directory.join("mnt"), "noatime");
+    let content = |seed: u64| {
+        let mut random = Random(seed);
+        (0..8 << 20).map(|_| random.next() as u8).collect::<Vec<_>>()
+    };
+    let write = |name: &str, seed: u64| {
+        let path = mounted.0.join(name);
+        std::fs::write(&path, content(seed)).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+    };
+    write("before", 1);
+    array.control().fail_member(1).unwrap();
+    array.until("the member ends", |state| !state.members[1].served);
+    write("after", 2);
+    drop(mounted);
+    let empty = array.directory.join("replacement");
+    File::create(&empty).unwrap().set_len(256 << 20).unwrap();
+    let replacement = array.control().replace_member(1, empty).unwrap().device.unwrap();
+    let mounted = Mounted::of(first, array.directory.join("mnt"), "degraded,noatime");
+    let at = mounted.0.to_string_lossy();
+    run("btrfs", &["replace", "start", "-B", "-f", "2", &replacement.to_string_lossy(), &at]);
+    run("btrfs", &["balance", "start", "--full-balance", &at]);
+    run("btrfs", &["scrub", "start", "-B", &at]);
+    // Now the other one fails: everything is on the replacement.
+    drop(mounted);
+    array.control().fail_member(0).unwrap();
+    array.until("the other member ends", |state| !state.members[0].served);
+    let mounted = Mounted::of(&replacement, array.directory.join("mnt"), "degraded,ro");
+    for (name, seed) in [("before", 1), ("after", 2)] {
+        assert!(std::fs::read(mounted.0.join(name)).unwrap() == content(seed), "{name}");
+    }
 }
