@@ -433,6 +433,11 @@ impl Attachment {
             if let Some(reason) = reason {
                 say!("{}: {reason}; its users get errors", path.display());
                 self.abort();
+                // Nothing delays it any more. If this process ended before, the loop device would stay attached to nothing.
+                let began = Instant::now();
+                while is_detaching() && began.elapsed() < LAST_WAIT {
+                    thread::sleep(DETACH_STEP);
+                }
                 return true;
             }
             if is_detaching() {
@@ -452,6 +457,9 @@ impl Attachment {
         abort(&self.record.mount, self.record.connection);
     }
 }
+
+/// How long the detachment of an aborted device may take.
+const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// Period of checks whether the device is detached.
 const DETACH_STEP: Duration = Duration::from_millis(20);
