@@ -100,6 +100,19 @@ lvm_volume() {
         sync
         verifies
         cmp -n 4M files/data files/again
+        # An empty disk takes the place of the failed one. The volume is complete again, and no copy differs.
+        truncate -s 48M replacement
+        loops[1]=$(dwell ctl array.ctl member replace 1 replacement)
+        pvcreate --quiet --yes "${loops[1]}"
+        vgextend --quiet served "${loops[1]}"
+        lvconvert --quiet --yes --repair served/data "${loops[1]}"
+        vgreduce --quiet --removemissing served
+        until_true eval '[ "$(lvs --noheadings --options sync_percent served/data | tr -d " ")" = 100.00 ]'
+        lvchange --syncaction check served/data
+        until_true eval '[ "$(lvs --noheadings --options raid_sync_action served/data | tr -d " ")" = idle ]'
+        same "$(lvs --noheadings --options raid_mismatch_count served/data | tr -d ' ')" 0
+        verifies
+        cmp -n 4M files/data files/again
     fi
     umount files
     vgchange --quiet --activate n served
@@ -128,6 +141,22 @@ tunes_members() {
     ends "$server" 0
 }
 
+# The advice names the array and each of its members.
+advises() {
+    local loop
+    members 3
+    creates 5 --chunk=64 --assume-clean
+    reads /dev/md9
+    dwell advise /dev/md9 --window 1s --windows 2 >advice
+    reads_no_more
+    cat advice
+    for loop in md9 "${loops[@]#/dev/}"; do grep -qw "$loop" advice; done
+    grep -q '^recommendation: ' advice
+    mdadm --stop /dev/md9
+    kill "$server"
+    ends "$server" 0
+}
+
 check "RAID 0 on served members" level 0 3 "raid0 of 3 members, stripe unit 64 KiB" --chunk=64
 check "RAID 1 on served members" level 1 2 "raid1 of 2 members"
 check "RAID 5 on served members" level 5 3 "raid5 of 3 members, stripe unit 64 KiB" --chunk=64
@@ -135,6 +164,7 @@ check "RAID 6 on served members" level 6 4 "raid6 of 4 members, stripe unit 64 K
 check "RAID 10 on served members" level 10 4 "raid10 of 4 members, stripe unit 64 KiB" --chunk=64
 check "RAID 5: a failed member, rebuild, scrub" rebuilds 5 3 --chunk=64
 check "RAID 1: a failed member, rebuild, scrub" rebuilds 1 2
+check "an array and its members are advised" advises
 check "an array is tuned as one device" tunes_members
 check "LVM: a striped volume on served members" lvm_volume raid0:64k 3 --stripes 3 --stripesize 64k
-check "LVM: a mirrored volume loses a member" lvm_volume raid1 2 --type raid1 --mirrors 1
+check "LVM: a mirrored volume loses a member and is repaired" lvm_volume raid1 2 --type raid1 --mirrors 1
