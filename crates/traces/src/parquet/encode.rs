@@ -1,6 +1,7 @@
 //! Encodes a row group in memory, on threads if there are some.
 //!
-//! Columns of few values are encoded here: the general encoder hashes each value, which takes longer than to read the recording.
+//! The pages are encoded here and not compressed: the library's general encoder takes longer than to read the recording, and bits that are
+//! packed already become a few per cent smaller at most.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -9,12 +10,9 @@ use std::thread;
 
 use parquet::basic::{Encoding, EncodingMask};
 use parquet::column::page::{CompressedPage, Page, PageWriter};
-use parquet::column::writer::{ColumnWriter, get_column_writer};
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterPropertiesPtr;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
-use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr};
 
 use super::index::{Chunk, Group};
 use super::rows::{Row, Rows};
@@ -28,18 +26,11 @@ pub(super) struct Encoded {
     pub(super) spare: Rows,
 }
 
-/// What a file's groups have in common.
-pub(super) struct Layout {
-    pub(super) schema: SchemaDescPtr,
-    pub(super) properties: WriterPropertiesPtr,
-}
-
 type Answer = Result<Encoded, ParquetError>;
 
 struct Job {
     rows: Rows,
     names: Arc<Vec<ByteArray>>,
-    layout: Arc<Layout>,
     answer: SyncSender<Answer>,
 }
 
@@ -64,8 +55,8 @@ impl Encoders {
             thread::spawn(move || {
                 loop {
                     let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-                    let Ok(Job { rows, names, layout, answer }) = job else { return };
-                    let encoded = catch_unwind(AssertUnwindSafe(|| encode(rows, &names, &layout)));
+                    let Ok(Job { rows, names, answer }) = job else { return };
+                    let encoded = catch_unwind(AssertUnwindSafe(|| encode(rows, &names)));
                     // The writer may be gone after an error.
                     let _ = answer.send(encoded.unwrap_or_else(|_| Err(failed())));
                 }
@@ -92,10 +83,9 @@ impl Encoders {
         &self,
         rows: Rows,
         names: &Arc<Vec<ByteArray>>,
-        layout: &Arc<Layout>,
     ) -> Result<Receiver<Answer>, ParquetError> {
         let (answer, answers) = sync_channel(1);
-        let job = Job { rows, names: Arc::clone(names), layout: Arc::clone(layout), answer };
+        let job = Job { rows, names: Arc::clone(names), answer };
         self.jobs.send(job).map_err(|_| failed())?;
         Ok(answers)
     }
@@ -105,61 +95,27 @@ pub(super) fn failed() -> ParquetError {
     ParquetError::General("a thread that encodes Parquet has failed".to_owned())
 }
 
-/// The columns being written.
-struct Columns<'a> {
-    layout: &'a Layout,
-    sink: TrackedWrite<Vec<u8>>,
-    done: Vec<Chunk>,
-}
-
-pub(super) fn encode(mut rows: Rows, names: &[ByteArray], layout: &Layout) -> Answer {
+pub(super) fn encode(mut rows: Rows, names: &[ByteArray]) -> Answer {
     let all = &rows.rows;
     let sink = TrackedWrite::new(Vec::with_capacity(all.len() * 16));
-    let mut columns = Columns { layout, sink, done: Vec::new() };
-    let present = |bit: u8| present(all, move |row| row.has(bit));
-    let column = |of: fn(&Row) -> i64| all.iter().map(of).collect::<Vec<i64>>();
-    columns.constant(&rows.name, all.len())?;
-    columns.general(|writer| write!(writer, Int64ColumnWriter, &column(|row| row.at), None))?;
-    columns.optional(
-        &rows.latencies,
-        all.len(),
-        || present(Row::LATENCY),
-        |writer, values, present| write!(writer, Int64ColumnWriter, values, present),
-    )?;
-    columns.int32(all.iter().map(|row| i32::from(row.op)))?;
-    columns.general(|writer| write!(writer, Int64ColumnWriter, &column(|row| row.offset), None))?;
-    columns.int64(all.iter().map(|row| row.bytes))?;
-    let flags: Vec<i32> = all.iter().map(|row| i32::from(row.flags())).filter(|flags| *flags != 0).collect();
-    columns.optional(
-        &flags,
-        all.len(),
-        || self::present(all, |row| row.flags() != 0),
-        |writer, values, present| write!(writer, Int32ColumnWriter, values, present),
-    )?;
-    let levels: Vec<i32> =
-        all.iter().map(|row| i32::from(row.priority)).filter(|level| *level != 0).collect();
-    columns.optional(
-        &levels,
-        all.len(),
-        || self::present(all, |row| row.priority != 0),
-        |writer, values, present| write!(writer, Int32ColumnWriter, values, present),
-    )?;
-    let pids: Vec<i64> =
-        all.iter().filter(|row| row.has(Row::PROCESS)).map(|row| i64::from(row.process)).collect();
-    columns.optional(
-        &pids,
-        all.len(),
-        || present(Row::PROCESS),
-        |writer, values, present| write!(writer, Int64ColumnWriter, values, present),
-    )?;
-    let texts: Vec<ByteArray> =
-        rows.names.iter().map(|&name| names.get(name as usize).cloned().unwrap_or_default()).collect();
-    columns.optional(
-        &texts,
-        all.len(),
-        || present(Row::NAME),
-        |writer, values, present| write!(writer, ByteArrayColumnWriter, values, present),
-    )?;
+    let mut columns = Columns { sink, rows: all.len(), done: Vec::new() };
+    let optional = |values: usize, has: fn(&Row) -> bool| levels(all, values, has);
+    columns.constant(&rows.name)?;
+    columns.ascending(Vec::new(), all.iter().map(|row| row.at))?;
+    let present = optional(rows.latencies.len(), |row| row.has(Row::LATENCY));
+    columns.ascending(present, rows.latencies.iter().copied())?;
+    columns.small(Vec::new(), all.iter().map(|row| row.op.into()))?;
+    columns.ascending(Vec::new(), all.iter().map(|row| row.offset))?;
+    columns.integers(Vec::new(), all.iter().map(|row| row.bytes))?;
+    let flags: Vec<i64> = all.iter().map(|row| row.flags().into()).filter(|flags| *flags != 0).collect();
+    columns.small(optional(flags.len(), |row| row.flags() != 0), flags.iter().copied())?;
+    let priorities: Vec<i64> =
+        all.iter().map(|row| row.priority.into()).filter(|priority| *priority != 0).collect();
+    columns.small(optional(priorities.len(), |row| row.priority != 0), priorities.iter().copied())?;
+    let processes: Vec<i64> =
+        all.iter().filter(|row| row.has(Row::PROCESS)).map(|row| row.process.into()).collect();
+    columns.integers(optional(processes.len(), |row| row.has(Row::PROCESS)), processes.iter().copied())?;
+    columns.texts(optional(rows.names.len(), |row| row.has(Row::NAME)), &rows.names, names)?;
     let times = [all.first(), all.last()].map(|row| row.map_or(0, |row| row.at));
     let group = Group {
         from: 0,
@@ -173,73 +129,31 @@ pub(super) fn encode(mut rows: Rows, names: &[ByteArray], layout: &Layout) -> An
     Ok(Encoded { bytes, group, spare: rows })
 }
 
-/// Which rows have a value, as definition levels.
-fn present(rows: &[Row], has: impl Fn(Row) -> bool) -> Vec<i16> {
-    rows.iter().map(|row| i16::from(has(*row))).collect()
+/// The columns being written. A column has one data page, which begins with its definition levels if it is optional.
+struct Columns {
+    sink: TrackedWrite<Vec<u8>>,
+    rows: usize,
+    done: Vec<Chunk>,
 }
-
-/// Writes values with the library's writer of the column.
-macro_rules! write {
-    ($writer:expr, $kind:ident, $values:expr, $present:expr) => {
-        match $writer {
-            ColumnWriter::$kind(writer) => writer.write_batch($values, $present, None).map(drop),
-            _ => Err(ParquetError::General("a column has another type".to_owned())),
-        }
-    };
-}
-use write;
 
 /// Upper bound for different values in a dictionary.
 const VALUES_MAX: usize = 1 << 12;
 /// Places of the dictionary's hash table.
 const PLACES: usize = 4 * VALUES_MAX;
 
-impl Columns<'_> {
-    fn column(&self) -> ColumnDescPtr {
-        self.layout.schema.column(self.done.len())
-    }
-
-    /// Writes a column with the library.
-    fn general(
-        &mut self,
-        write: impl FnOnce(&mut ColumnWriter<'_>) -> Result<(), ParquetError>,
-    ) -> Result<(), ParquetError> {
-        let (column, properties) = (self.column(), Arc::clone(&self.layout.properties));
-        let pages = SerializedPageWriter::new(&mut self.sink);
-        let mut writer = get_column_writer(column, properties, Box::new(pages));
-        write(&mut writer)?;
-        self.done.push(Chunk::of(&writer.close()?));
-        Ok(())
-    }
-
-    /// Writes a column that may have no values.
-    fn optional<T>(
-        &mut self,
-        values: &[T],
-        rows: usize,
-        present: impl FnOnce() -> Vec<i16>,
-        write: impl FnOnce(&mut ColumnWriter<'_>, &[T], Option<&[i16]>) -> Result<(), ParquetError>,
-    ) -> Result<(), ParquetError> {
-        match values {
-            [] => self.nothing(rows),
-            values => self.general(|writer| write(writer, values, Some(&present()))),
-        }
-    }
-
-    /// Writes pages that are encoded already.
+impl Columns {
     fn pages(
         &mut self,
         dictionary: Option<(Vec<u8>, usize)>,
         data: Vec<u8>,
         encoding: Encoding,
-        rows: usize,
+        is_empty: bool,
     ) -> Result<(), ParquetError> {
         let mut pages = SerializedPageWriter::new(&mut self.sink);
         let mut put = |page: Page| {
             let bytes = page.buffer().len();
             pages.write_page(CompressedPage::new(page, bytes)).map(|spec| spec.uncompressed_size as u32)
         };
-        let is_empty = dictionary.is_none();
         let dictionary = match dictionary {
             Some((values, count)) => put(Page::DictionaryPage {
                 buf: values.into(),
@@ -251,76 +165,132 @@ impl Columns<'_> {
         };
         let data = put(Page::DataPage {
             buf: data.into(),
-            num_values: rows as u32,
+            num_values: self.rows as u32,
             encoding,
             def_level_encoding: Encoding::RLE,
             rep_level_encoding: Encoding::RLE,
             statistics: None,
         })?;
         pages.close()?;
-        let encodings = [Encoding::PLAIN, Encoding::RLE, encoding];
+        let encodings = EncodingMask::new_from_encodings([Encoding::PLAIN, Encoding::RLE, encoding].iter());
         self.done.push(Chunk {
             dictionary,
-            compressed: dictionary + data,
-            uncompressed: dictionary + data,
-            encodings: EncodingMask::new_from_encodings(encodings.iter()).as_i32(),
-            is_compressed: false,
+            bytes: dictionary + data,
+            encodings: encodings.as_i32(),
             is_empty,
         });
         Ok(())
     }
 
     /// A column with one text in all rows.
-    fn constant(&mut self, text: &ByteArray, rows: usize) -> Result<(), ParquetError> {
-        let mut dictionary = (text.len() as u32).to_le_bytes().to_vec();
-        dictionary.extend_from_slice(text.data());
-        // Indices of one bit, all 0.
+    fn constant(&mut self, text: &ByteArray) -> Result<(), ParquetError> {
+        // Indices of one bit.
         let mut data = vec![1];
-        run(&mut data, rows);
-        self.pages(Some((dictionary, 1)), data, Encoding::RLE_DICTIONARY, rows)
+        run(&mut data, self.rows, 0);
+        self.pages(Some((plain(text), 1)), data, Encoding::RLE_DICTIONARY, false)
     }
 
-    /// A column without values.
-    fn nothing(&mut self, rows: usize) -> Result<(), ParquetError> {
-        let mut levels = Vec::new();
-        run(&mut levels, rows);
-        let mut data = (levels.len() as u32).to_le_bytes().to_vec();
-        data.extend(levels);
-        self.pages(None, data, Encoding::PLAIN, rows)
-    }
-
-    fn int32(&mut self, values: impl ExactSizeIterator<Item = i32> + Clone) -> Result<(), ParquetError> {
-        if self.few(values.clone().map(i64::from), size_of::<i32>())? {
-            return Ok(());
-        }
-        self.general(|writer| write!(writer, Int32ColumnWriter, &values.collect::<Vec<_>>(), None))
-    }
-
-    fn int64(&mut self, values: impl ExactSizeIterator<Item = i64> + Clone) -> Result<(), ParquetError> {
-        if self.few(values.clone(), size_of::<i64>())? {
-            return Ok(());
-        }
-        self.general(|writer| write!(writer, Int64ColumnWriter, &values.collect::<Vec<_>>(), None))
-    }
-
-    /// Writes a column of numbers of so many bytes, if few of them differ; returns whether it did.
-    fn few(
+    /// INT64 values of which a dictionary would be as large as the column.
+    fn ascending(
         &mut self,
+        levels: Vec<u8>,
         values: impl ExactSizeIterator<Item = i64>,
-        bytes: usize,
-    ) -> Result<bool, ParquetError> {
-        let rows = values.len();
-        let Some((found, data)) = dictionary(values) else { return Ok(false) };
-        let dictionary = found.iter().flat_map(|value| value.to_le_bytes().into_iter().take(bytes)).collect();
-        self.pages(Some((dictionary, found.len())), data, Encoding::RLE_DICTIONARY, rows)?;
-        Ok(true)
+    ) -> Result<(), ParquetError> {
+        if values.len() == 0 {
+            return self.pages(None, levels, Encoding::PLAIN, true);
+        }
+        let mut data = levels;
+        delta(&mut data, values);
+        self.pages(None, data, Encoding::DELTA_BINARY_PACKED, false)
+    }
+
+    /// INT64 values: a dictionary if few of them differ.
+    fn integers(
+        &mut self,
+        mut levels: Vec<u8>,
+        values: impl ExactSizeIterator<Item = i64> + Clone,
+    ) -> Result<(), ParquetError> {
+        match dictionary(values.clone()) {
+            Some((found, indices)) if !found.is_empty() => {
+                levels.extend(indices);
+                let plain = found.iter().flat_map(|value| value.to_le_bytes()).collect();
+                self.pages(Some((plain, found.len())), levels, Encoding::RLE_DICTIONARY, false)
+            }
+            _ => self.ascending(levels, values),
+        }
+    }
+
+    /// INT32 values, from 0 to 65,535.
+    fn small(
+        &mut self,
+        mut levels: Vec<u8>,
+        values: impl ExactSizeIterator<Item = i64> + Clone,
+    ) -> Result<(), ParquetError> {
+        let plain = |values: &mut dyn Iterator<Item = i64>| -> Vec<u8> {
+            values.flat_map(|value| (value as i32).to_le_bytes()).collect()
+        };
+        match dictionary(values.clone()) {
+            Some((found, _)) if found.is_empty() => self.pages(None, levels, Encoding::PLAIN, true),
+            Some((found, indices)) => {
+                levels.extend(indices);
+                let dictionary = plain(&mut found.iter().copied());
+                self.pages(Some((dictionary, found.len())), levels, Encoding::RLE_DICTIONARY, false)
+            }
+            None => {
+                let mut values = values;
+                levels.extend(plain(&mut values));
+                self.pages(None, levels, Encoding::PLAIN, false)
+            }
+        }
+    }
+
+    /// Texts by their number in `names`.
+    fn texts(
+        &mut self,
+        mut levels: Vec<u8>,
+        numbers: &[u32],
+        names: &[ByteArray],
+    ) -> Result<(), ParquetError> {
+        let name = |number: i64| names.get(number as usize).map(plain).unwrap_or_else(|| vec![0; 4]);
+        match dictionary(numbers.iter().map(|number| i64::from(*number))) {
+            Some((found, _)) if found.is_empty() => self.pages(None, levels, Encoding::PLAIN, true),
+            Some((found, indices)) => {
+                levels.extend(indices);
+                let dictionary = found.iter().flat_map(|number| name(*number)).collect();
+                self.pages(Some((dictionary, found.len())), levels, Encoding::RLE_DICTIONARY, false)
+            }
+            None => {
+                levels.extend(numbers.iter().flat_map(|number| name((*number).into())));
+                self.pages(None, levels, Encoding::PLAIN, false)
+            }
+        }
     }
 }
 
-/// A run of zeros of one bit, in the hybrid of runs and packed bits.
-fn run(to: &mut Vec<u8>, rows: usize) {
+/// A text with its length before it.
+fn plain(text: &ByteArray) -> Vec<u8> {
+    [&(text.len() as u32).to_le_bytes(), text.data()].concat()
+}
+
+/// The definition levels of an optional column with this number of values.
+fn levels(rows: &[Row], values: usize, has: fn(&Row) -> bool) -> Vec<u8> {
+    let mut levels = vec![0; 4];
+    if values == 0 || values == rows.len() {
+        run(&mut levels, rows.len(), u8::from(values > 0));
+    } else {
+        number(&mut levels, (rows.len().div_ceil(8) as u64) << 1 | 1);
+        let byte = |rows: &[Row]| (0..).zip(rows).map(|(bit, row)| u8::from(has(row)) << bit).sum::<u8>();
+        levels.extend(rows.chunks(8).map(byte));
+    }
+    let bytes = levels.len() as u32 - 4;
+    levels[..4].copy_from_slice(&bytes.to_le_bytes());
+    levels
+}
+
+/// A run of a value of one bit, in the hybrid of runs and packed bits.
+fn run(to: &mut Vec<u8>, rows: usize, value: u8) {
     number(to, (rows as u64) << 1);
-    to.push(0);
+    to.push(value);
 }
 
 /// An unsigned LEB128 number.
@@ -330,6 +300,60 @@ fn number(to: &mut Vec<u8>, mut value: u64) {
         value >>= 7;
     }
     to.push(value as u8);
+}
+
+/// A signed number in zigzag order.
+fn signed(to: &mut Vec<u8>, value: i64) {
+    number(to, (value << 1 ^ value >> 63) as u64);
+}
+
+/// Values of a block of [`delta`], which has four parts.
+const BLOCK: usize = 128;
+const PART: usize = BLOCK / 4;
+
+/// Differences of successive values: each block has its least difference, and each part of a block the width of its numbers above that.
+fn delta(to: &mut Vec<u8>, mut values: impl ExactSizeIterator<Item = i64>) {
+    to.reserve(values.len() * 6);
+    for of_header in [BLOCK, BLOCK / PART, values.len()] {
+        number(to, of_header as u64);
+    }
+    let mut last = values.next().unwrap_or(0);
+    signed(to, last);
+    let mut deltas = [0_i64; BLOCK];
+    while values.len() > 0 {
+        let mut count = 0;
+        for (delta, value) in deltas.iter_mut().zip(&mut values) {
+            *delta = value.wrapping_sub(last);
+            last = value;
+            count += 1;
+        }
+        let least = deltas[..count].iter().copied().min().unwrap_or(0);
+        deltas[count..].fill(least);
+        signed(to, least);
+        let widths = to.len();
+        to.extend([0; BLOCK / PART]);
+        for (index, part) in deltas[..count.next_multiple_of(PART)].chunks(PART).enumerate() {
+            let above = part.iter().fold(0, |all, delta| all | delta.wrapping_sub(least) as u64);
+            let width = u64::BITS - above.leading_zeros();
+            to[widths + index] = width as u8;
+            pack(to, part.iter().map(|delta| delta.wrapping_sub(least) as u64), width);
+        }
+    }
+}
+
+/// Numbers of `width` bits, which together fill whole bytes.
+fn pack(to: &mut Vec<u8>, values: impl Iterator<Item = u64>, width: u32) {
+    let (mut bits, mut filled) = (0_u64, 0);
+    for value in values {
+        bits |= value << filled;
+        filled += width;
+        if filled >= u64::BITS {
+            to.extend_from_slice(&bits.to_le_bytes());
+            filled -= u64::BITS;
+            bits = if filled == 0 { 0 } else { value >> (width - filled) };
+        }
+    }
+    to.extend_from_slice(&bits.to_le_bytes()[..filled.div_ceil(8) as usize]);
 }
 
 /// The different values, and the data page of their indices; `None` if there are too many.
@@ -360,22 +384,12 @@ fn dictionary(values: impl ExactSizeIterator<Item = i64>) -> Option<(Vec<i64>, V
     let mut data = Vec::with_capacity(count * width as usize / 8 + 16);
     data.push(width as u8);
     if found.len() <= 1 {
-        run(&mut data, count);
+        run(&mut data, count, 0);
         return Some((found, data));
     }
     // Groups of eight indices.
     number(&mut data, (count.div_ceil(8) as u64) << 1 | 1);
-    let (mut bits, mut filled) = (0_u64, 0);
     let padding = std::iter::repeat_n(&0_u16, count.next_multiple_of(8) - count);
-    for &index in indices.iter().chain(padding) {
-        bits |= u64::from(index) << filled;
-        filled += width;
-        if filled >= 32 {
-            data.extend_from_slice(&(bits as u32).to_le_bytes());
-            bits >>= 32;
-            filled -= 32;
-        }
-    }
-    data.extend_from_slice(&bits.to_le_bytes()[..filled.div_ceil(8) as usize]);
+    pack(&mut data, indices.iter().chain(padding).map(|index| u64::from(*index)), width);
     Some((found, data))
 }

@@ -6,16 +6,13 @@ use std::io::Write;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, EncodingMask, Type as Physical};
-use parquet::column::writer::ColumnCloseResult;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{
-    ColumnChunkMetaData, FileMetaData, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
+    ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataWriter, RowGroupMetaData,
 };
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::SchemaDescPtr;
-
-use super::encode::Layout;
 
 /// Number of columns.
 const COLUMNS: usize = 10;
@@ -37,44 +34,27 @@ pub(super) struct Group {
 pub(super) struct Chunk {
     /// Size of the dictionary page; 0: none.
     pub(super) dictionary: u32,
-    pub(super) compressed: u32,
-    pub(super) uncompressed: u32,
+    /// Size of all pages, which are not compressed.
+    pub(super) bytes: u32,
     pub(super) encodings: i32,
-    pub(super) is_compressed: bool,
     /// No row has a value.
     pub(super) is_empty: bool,
-}
-
-impl Chunk {
-    /// A column that the library has written.
-    pub(super) fn of(column: &ColumnCloseResult) -> Self {
-        let ColumnCloseResult { metadata, .. } = column;
-        let before = metadata.dictionary_page_offset().map_or(0, |from| metadata.data_page_offset() - from);
-        Self {
-            dictionary: before as u32,
-            compressed: metadata.compressed_size() as u32,
-            uncompressed: metadata.uncompressed_size() as u32,
-            encodings: metadata.encodings_mask().as_i32(),
-            is_compressed: true,
-            is_empty: false,
-        }
-    }
 }
 
 /// Writes the index behind the groups; `devices` are the names of the devices.
 pub(super) fn write(
     sink: impl Write,
-    layout: &Layout,
+    schema: &SchemaDescPtr,
+    comment: &str,
     groups: &[Group],
     devices: &[ByteArray],
 ) -> Result<(), ParquetError> {
     let rows = groups.iter().map(|group| i64::from(group.rows)).sum();
-    let properties = &layout.properties;
-    let metadata = properties.key_value_metadata().cloned();
-    let created_by = Some(properties.created_by().to_owned());
-    let schema: SchemaDescPtr = Arc::clone(&layout.schema);
-    let file = FileMetaData::new(1, rows, created_by, metadata, Arc::clone(&schema), None);
-    let row_groups = groups.iter().map(|group| row_group(group, &schema, devices));
+    let value = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
+    let metadata = Some(vec![value("dwell.recording", "1"), value("dwell.comment", comment)]);
+    let created_by = Some(concat!("dwell ", env!("CARGO_PKG_VERSION")).to_owned());
+    let file = FileMetaData::new(1, rows, created_by, metadata, Arc::clone(schema), None);
+    let row_groups = groups.iter().map(|group| row_group(group, schema, devices));
     let metadata = ParquetMetaData::new(file, row_groups.collect::<Result<_, _>>()?);
     ParquetMetaDataWriter::new(sink, &metadata).finish()
 }
@@ -102,25 +82,24 @@ fn row_group(
             (_, Physical::INT64) => Some(Statistics::int64(None, None, None, Some(group.rows.into()), false)),
             _ => Some(Statistics::byte_array(None, None, None, Some(group.rows.into()), false)),
         };
-        let codec = if chunk.is_compressed { Compression::SNAPPY } else { Compression::UNCOMPRESSED };
         let mut metadata = ColumnChunkMetaData::builder(column)
-            .set_compression(codec)
+            .set_compression(Compression::UNCOMPRESSED)
             .set_encodings_mask(EncodingMask::try_new(chunk.encodings)?)
             .set_num_values(group.rows.into())
-            .set_total_compressed_size(chunk.compressed.into())
-            .set_total_uncompressed_size(chunk.uncompressed.into())
+            .set_total_compressed_size(chunk.bytes.into())
+            .set_total_uncompressed_size(chunk.bytes.into())
             .set_data_page_offset(from + i64::from(chunk.dictionary))
             .set_dictionary_page_offset((chunk.dictionary > 0).then_some(from));
         if let Some(statistics) = statistics {
             metadata = metadata.set_statistics(statistics);
         }
         columns.push(metadata.build()?);
-        from += i64::from(chunk.compressed);
+        from += i64::from(chunk.bytes);
     }
-    let uncompressed = group.columns.iter().map(|chunk| i64::from(chunk.uncompressed)).sum();
+    let bytes = group.columns.iter().map(|chunk| i64::from(chunk.bytes)).sum();
     RowGroupMetaData::builder(Arc::clone(schema))
         .set_num_rows(group.rows.into())
-        .set_total_byte_size(uncompressed)
+        .set_total_byte_size(bytes)
         .set_column_metadata(columns)
         .build()
 }

@@ -25,8 +25,13 @@ fn flags(bits: i64) -> Flags {
 
 const OPS: [Op; 4] = [Op::Read, Op::Write, Op::Discard, Op::Flush];
 
-fn op_number(op: Op) -> i32 {
-    OPS.iter().zip(0..).find(|(known, _)| **known == op).map_or(0, |(_, number)| number)
+const fn op_number(op: Op) -> u8 {
+    match op {
+        Op::Read => 0,
+        Op::Write => 1,
+        Op::Discard => 2,
+        Op::Flush => 3,
+    }
 }
 
 const CLASSES: [PriorityClass; 3] = [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle];

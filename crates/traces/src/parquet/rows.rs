@@ -73,7 +73,7 @@ impl Rows {
         }
         let process = record.process.map_or(0, |pid| pid.0);
         let priority = record.priority.map_or(0, |priority| priority_number(priority) as u16);
-        self.rows.push(Row { at, offset, bytes, process, op: op_number(record.op) as u8, bits, priority });
+        self.rows.push(Row { at, offset, bytes, process, op: op_number(record.op), bits, priority });
         true
     }
 

@@ -5,14 +5,12 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
 
-use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
+use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesPtr};
-use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type as Node, TypePtr};
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type as Node, TypePtr};
 
-use super::encode::{Encoded, Encoders, Layout, encode, failed as thread_failed};
+use super::encode::{Encoded, Encoders, encode, failed as thread_failed};
 use super::index::{self, Group};
 use super::rows::Rows;
 use crate::format::parquet::MAGIC;
@@ -30,7 +28,8 @@ pub struct ParquetWriter<W: Write + Send> {
     /// Bytes written.
     at: u64,
     groups: Vec<Group>,
-    layout: Arc<Layout>,
+    schema: SchemaDescPtr,
+    comment: String,
     encoders: Option<Arc<Encoders>>,
     /// Groups that threads encode, in the order of the file.
     encoding: VecDeque<Receiver<Result<Encoded, ParquetError>>>,
@@ -67,33 +66,6 @@ fn schema() -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(Node::group_type_builder("recording").with_fields(columns).build()?))
 }
 
-fn properties(comment: &str) -> WriterPropertiesPtr {
-    let metadata = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
-    let mut properties = WriterProperties::builder()
-        .set_compression(Compression::SNAPPY)
-        .set_statistics_enabled(EnabledStatistics::None)
-        .set_column_statistics_enabled(ColumnPath::from("at_ns"), EnabledStatistics::Chunk)
-        .set_offset_index_disabled(true)
-        .set_data_page_size_limit(256 << 10)
-        .set_created_by(concat!("dwell ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_key_value_metadata(Some(vec![
-            metadata("dwell.recording", "1"),
-            metadata("dwell.comment", comment),
-        ]));
-    // Ascending or scattered numbers: a dictionary of them would be as large as the column.
-    for (name, encoding) in [
-        ("at_ns", Encoding::DELTA_BINARY_PACKED),
-        ("latency_ns", Encoding::DELTA_BINARY_PACKED),
-        ("offset", Encoding::DELTA_BINARY_PACKED),
-        ("bytes", Encoding::DELTA_BINARY_PACKED),
-    ] {
-        let path = ColumnPath::from(name);
-        properties =
-            properties.set_column_dictionary_enabled(path.clone(), false).set_column_encoding(path, encoding);
-    }
-    Arc::new(properties.build())
-}
-
 fn failed(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(error) => match error.downcast::<io::Error>() {
@@ -110,15 +82,14 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// # Errors
     /// If the sink fails.
     pub fn new(mut sink: W, comment: &str) -> io::Result<Self> {
-        let properties = properties(comment);
-        let schema = schema().map_err(failed)?;
-        let layout = Layout { schema: Arc::new(SchemaDescriptor::new(schema)), properties };
+        let schema = Arc::new(SchemaDescriptor::new(schema().map_err(failed)?));
         sink.write_all(MAGIC)?;
         Ok(Self {
             sink,
             at: MAGIC.len() as u64,
             groups: Vec::new(),
-            layout: Arc::new(layout),
+            schema,
+            comment: comment.to_owned(),
             encoders: None,
             encoding: VecDeque::new(),
             devices: Vec::new(),
@@ -236,10 +207,10 @@ impl<W: Write + Send> ParquetWriter<W> {
         let rows = std::mem::replace(rows, next);
         match &self.encoders {
             Some(encoders) => {
-                self.encoding.push_back(encoders.encode(rows, &self.names, &self.layout).map_err(failed)?);
+                self.encoding.push_back(encoders.encode(rows, &self.names).map_err(failed)?);
                 self.append(false)
             }
-            None => self.append_group(encode(rows, &self.names, &self.layout)),
+            None => self.append_group(encode(rows, &self.names)),
         }
     }
 
@@ -277,7 +248,7 @@ impl<W: Write + Send> ParquetWriter<W> {
         self.flush_all()?;
         self.append(true)?;
         let devices: Vec<ByteArray> = self.devices.drain(..).map(|rows| rows.name).collect();
-        index::write(&mut self.sink, &self.layout, &self.groups, &devices).map_err(failed)?;
+        index::write(&mut self.sink, &self.schema, &self.comment, &self.groups, &devices).map_err(failed)?;
         self.sink.flush()?;
         Ok(self.written)
     }
