@@ -74,8 +74,8 @@ pub(crate) struct Devices {
     log: Option<Vec<OwnedKey>>,
 }
 
-/// Places of [`Devices::recent`].
-const RECENT: usize = 2_048;
+/// Places of [`Devices::recent`]: some for each of the thousands of volumes of a fleet.
+const RECENT: usize = 8_192;
 
 /// Fibonacci hashing.
 const fn place(number: u64) -> usize {
@@ -84,17 +84,20 @@ const fn place(number: u64) -> usize {
 
 impl Devices {
     /// The id of `key`, a new one if it is the first occurrence; `None` beyond [`DEVICES_MAX`].
+    #[inline]
     pub(crate) fn intern(&mut self, key: Key<'_>, choice: &DeviceChoice) -> Option<DeviceId> {
+        if let Key::Number(number) = key
+            && let Some(Some((recent, id))) = self.recent.get(place(number))
+            && *recent == number
+        {
+            return Some(DeviceId(*id));
+        }
+        self.intern_other(key, choice)
+    }
+
+    /// As [`intern`](Self::intern), of a number that is not among the recent ones, or a name.
+    fn intern_other(&mut self, key: Key<'_>, choice: &DeviceChoice) -> Option<DeviceId> {
         match key {
-            Key::Number(number) => {
-                if let Some(Some((_, id))) = self
-                    .recent
-                    .get(place(number))
-                    .filter(|found| found.is_some_and(|(recent, _)| recent == number))
-                {
-                    return Some(DeviceId(*id));
-                }
-            }
             Key::Pair(major, minor) if self.last_pair.is_some_and(|(last, _)| last == (major, minor)) => {
                 return self.last_pair.map(|(_, id)| DeviceId(id));
             }
@@ -105,7 +108,7 @@ impl Devices {
                     return Some(DeviceId(*id));
                 }
             }
-            Key::Pair(..) => {}
+            Key::Number(_) | Key::Pair(..) => {}
         }
         let id = match self.find(key) {
             Some(id) => id,

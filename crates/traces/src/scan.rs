@@ -35,8 +35,9 @@ impl<'a> Cursor<'a> {
         Self { line, at: 0 }
     }
 
-    #[cold]
-    pub(crate) fn bad(&self, field: &'static str, expected: &'static str) -> FieldError {
+    // By value, as all functions that are not inlined: a cursor whose address is taken is kept in memory, not in registers.
+    #[inline]
+    pub(crate) fn bad(self, field: &'static str, expected: &'static str) -> FieldError {
         FieldError { field, expected, at: self.at as u32 }
     }
 
@@ -79,31 +80,31 @@ impl<'a> Cursor<'a> {
     }
 
     /// A whole number: the longest run of digits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn number(&mut self, field: &'static str) -> Result<u64, FieldError> {
         let from = self.at;
-        let mut value = 0_u64;
-        loop {
-            let (eight, digits) = self.eight();
+        let (mut value, mut digits) = self.eight();
+        while digits == 8 && self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
+            let eight;
+            (eight, digits) = self.eight();
             value = value.wrapping_mul(POWERS_OF_TEN[digits]).wrapping_add(eight);
-            if digits < 8 {
-                break;
-            }
         }
         match self.at - from {
             1..=19 => Ok(value),
-            _ => self.hard_number(from, field),
+            digits => hard_number(self.line, from, digits, field),
         }
     }
 
     /// Consumes up to eight digits; returns their value and number.
-    #[inline]
+    #[inline(always)]
     fn eight(&mut self) -> (u64, usize) {
         const ONES: u64 = 0x0101_0101_0101_0101;
         let rest = self.line.get(self.at..).unwrap_or_default();
-        let word = match rest.first_chunk::<8>() {
-            Some(eight) => u64::from_le_bytes(*eight),
-            None => {
+        let word = match (rest.first_chunk::<8>(), self.line.last_chunk::<8>()) {
+            (Some(eight), _) => u64::from_le_bytes(*eight),
+            // The end of the line, without the bytes before `rest`.
+            (None, Some(last)) if !rest.is_empty() => u64::from_le_bytes(*last) >> (8 * (8 - rest.len())),
+            (None, _) => {
                 let mut eight = [0; 8];
                 eight[..rest.len()].copy_from_slice(rest);
                 u64::from_le_bytes(eight)
@@ -123,32 +124,6 @@ impl<'a> Cursor<'a> {
         let fours = (pairs.wrapping_mul(100)).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
         let all = (fours.wrapping_mul(10_000)).wrapping_add(fours >> 32) & 0xffff_ffff;
         (all, digits)
-    }
-
-    /// Consumes the longest run of digits, passing each to `take`; returns their number.
-    #[inline]
-    fn digits(&mut self, mut take: impl FnMut(u64)) -> usize {
-        let rest = self.line.get(self.at..).unwrap_or_default();
-        let mut count = 0;
-        for byte in rest {
-            let digit = byte.wrapping_sub(b'0');
-            if digit > 9 {
-                break;
-            }
-            take(u64::from(digit));
-            count += 1;
-        }
-        self.at += count;
-        count
-    }
-
-    /// Handles a number without digits, or with so many that it may not fit.
-    #[cold]
-    fn hard_number(&mut self, from: usize, field: &'static str) -> Result<u64, FieldError> {
-        let text = &self.line[from..self.at];
-        let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
-        self.at = from + if number.is_some() { text.len() } else { 0 };
-        number.ok_or_else(|| self.bad(field, "a whole number below 2^64"))
     }
 
     /// As [`number`](Self::number), below 2^32.
@@ -179,28 +154,19 @@ impl<'a> Cursor<'a> {
     }
 
     /// A number with or without a fraction, times `scale` (at most 10^9), rounded.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn decimal(&mut self, field: &'static str, scale: u64) -> Result<u64, FieldError> {
         let from = *self;
         let whole = self.number(field)?;
-        let fraction = if self.eat(b'.') { self.fraction(scale) } else { 0 };
+        let fraction = if self.eat(b'.') {
+            let (fraction, digits) = fraction(self.rest(), scale);
+            self.at += digits;
+            fraction
+        } else {
+            0
+        };
         let value = whole.checked_mul(scale).and_then(|value| value.checked_add(fraction));
         value.ok_or_else(|| from.bad(field, "a time within 584 years"))
-    }
-
-    /// The digits of a fraction. Those beyond the ninth are ignored.
-    #[inline]
-    fn fraction(&mut self, scale: u64) -> u64 {
-        let rest = self.rest();
-        let mut nine = Self::new(&rest[..rest.len().min(9)]);
-        let mut value = 0;
-        let count = nine.digits(|digit| value = value * 10 + digit);
-        self.at += count;
-        if count == 9 {
-            self.digits(|_| ());
-        }
-        let divisor = POWERS_OF_TEN[count];
-        if divisor == scale { value } else { (value * scale + divisor / 2) / divisor }
     }
 
     /// The bytes up to the next blank, `stop`, or the end. May be empty.
@@ -227,9 +193,27 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// A number without digits, or with so many that it may not fit.
+#[cold]
+fn hard_number(line: &[u8], from: usize, digits: usize, field: &'static str) -> Result<u64, FieldError> {
+    let number = std::str::from_utf8(&line[from..from + digits]).ok().and_then(|text| text.parse().ok());
+    let expected = "a whole number below 2^64";
+    number.ok_or(FieldError { field, expected, at: from as u32 })
+}
+
+/// The digits of a fraction, those beyond the ninth ignored: their value times `scale`, and their number.
+fn fraction(text: &[u8], scale: u64) -> (u64, usize) {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let read = digits.min(9);
+    let value = text[..read].iter().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
+    let divisor = POWERS_OF_TEN[read];
+    (if divisor == scale { value } else { (value * scale + divisor / 2) / divisor }, digits)
+}
+
 /// Fields of several formats.
 impl Cursor<'_> {
     /// 0 or 1; `read` is the number of a read.
+    #[inline(always)]
     pub(crate) fn read_is(&mut self, field: &'static str, read: u64) -> Result<Op, FieldError> {
         let from = *self;
         match self.number(field)? {
@@ -240,6 +224,7 @@ impl Cursor<'_> {
     }
 
     /// `R` or `W`, `read` or `write`, in either case.
+    #[inline(always)]
     pub(crate) fn read_or_write(&mut self, field: &'static str) -> Result<Op, FieldError> {
         let from = *self;
         match self.word_until(b',') {
@@ -252,7 +237,7 @@ impl Cursor<'_> {
     }
 
     /// A number of blocks, as bytes.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn blocks(&mut self, field: &'static str, block_bytes: u64) -> Result<u64, FieldError> {
         let from = *self;
         let blocks = self.number(field)?;
