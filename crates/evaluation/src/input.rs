@@ -246,15 +246,15 @@ pub fn next_record(recording: &mut Recording) -> Result<Option<Record>, Error> {
     recording.next().transpose().map_err(|e| unreadable(&e))
 }
 
-/// As [`next_record`], into `record`; false at the end.
+/// The next records, into `to`; false at the end.
 ///
 /// # Errors
 /// As [`next_record`].
-pub fn read_record(recording: &mut Recording, record: &mut Record) -> Result<bool, Error> {
+pub fn read_batch(recording: &mut Recording, to: &mut Vec<Record>) -> Result<bool, Error> {
     if interrupt::requested() {
         return Err(Error::Interrupted);
     }
-    recording.read(record).map_err(|e| unreadable(&e))
+    recording.read_batch(to).map_err(|e| unreadable(&e))
 }
 
 /// A recording's error, with the options that avoid it.

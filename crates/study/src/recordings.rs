@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use evaluation::Error;
-use evaluation::input::read_record;
+use evaluation::input::read_batch;
 use traces::write::{Encoders, Written};
-use traces::{DeviceId, Op, Record, Recording, Time};
+use traces::{DeviceId, Record, Recording};
 
 /// Writes the rest of a recording to a Parquet file, which appears under its name when it is complete.
 ///
@@ -33,9 +33,11 @@ pub fn split(recording: &mut Recording, folder: &Path) -> Result<(Written, usize
 }
 
 fn write(recording: &mut Recording, sinks: &mut Sinks<'_>) -> Result<(), Error> {
-    let mut record = Record::new(Time::ZERO, DeviceId(0), Op::Read, 0, 0);
-    while read_record(recording, &mut record)? {
-        sinks.write(&mut record, recording)?;
+    let mut records = Vec::new();
+    while read_batch(recording, &mut records)? {
+        for record in &mut records {
+            sinks.write(record, recording)?;
+        }
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use dwell_traces::write::{Encoders, ParquetWriter};
-use dwell_traces::{DeviceChoice, DeviceId, Op, Options, Record, Recording, Time};
+use dwell_traces::{DeviceChoice, Options, Recording};
 
 fn main() {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -40,13 +40,15 @@ fn convert(mut recording: Recording, threads: usize) {
     let writer = ParquetWriter::new(Counted(0), "bench").expect("a writer");
     let mut writer = writer.with_encoders(Arc::new(Encoders::new(threads)));
     let mut devices = 0;
-    let mut record = Record::new(Time::ZERO, DeviceId(0), Op::Read, 0, 0);
-    while recording.read(&mut record).expect("a record") {
+    let mut records = Vec::new();
+    while recording.read_batch(&mut records).expect("records") {
         if recording.devices().len() > devices {
             devices = recording.devices().len();
             writer.meet(recording.devices().iter().map(|device| &device.name));
         }
-        writer.write(&record, None).expect("no error");
+        for record in &records {
+            writer.write(record, None).expect("no error");
+        }
     }
     writer.finish().expect("no error");
 }

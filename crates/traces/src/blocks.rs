@@ -160,6 +160,28 @@ impl<T: Settle> Blocks<T> {
         true
     }
 
+    /// The items that are there already into `to`, which is empty; false if there are none.
+    pub(crate) fn read_batch(&mut self, to: &mut Vec<T>, number: &mut u64, context: &mut Context) -> bool {
+        let ids = &self.workers[self.turn].ids;
+        let first = *number + 1;
+        let mut items = self.items.get_mut(self.at..self.until).unwrap_or_default().iter_mut().zip(first..);
+        let count = items.position(|(item, line)| !item.settle(ids, Position::Line(line)));
+        let count = count.unwrap_or_else(|| self.until.saturating_sub(self.at));
+        if count == 0 {
+            return false;
+        }
+        if count == self.items.len() {
+            std::mem::swap(to, &mut self.items);
+        } else {
+            to.extend_from_slice(&self.items[self.at..self.at + count]);
+        }
+        self.at += count;
+        *number += count as u64;
+        context.place = Position::Line(first);
+        context.good();
+        true
+    }
+
     /// Handles what is not an item; the step if no further line of the blocks is an item.
     #[cold]
     fn other<F: LineFormat<Item = T>>(

@@ -30,6 +30,13 @@ pub(crate) trait Source {
         }
         Ok(next.is_some())
     }
+
+    /// The next requests into `to`, which is empty: those whose devices and names are known by now. Their positions follow on each other from
+    /// [`Context::place`]. Without requests at the end.
+    fn read_batch(&mut self, to: &mut Vec<Record>, context: &mut Context) -> Result<(), Error> {
+        to.extend(self.next(context)?);
+        Ok(())
+    }
 }
 
 pub(crate) struct Context {

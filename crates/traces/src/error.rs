@@ -15,6 +15,17 @@ pub enum Position {
     Row(u64),
 }
 
+impl Position {
+    /// The position of the record `n` records later, if no other lines are between them.
+    pub(crate) const fn after(self, n: u64) -> Self {
+        match self {
+            Self::Line(line) => Self::Line(line + n),
+            Self::Row(row) => Self::Row(row + n),
+            byte @ Self::Byte(_) => byte,
+        }
+    }
+}
+
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

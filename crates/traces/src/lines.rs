@@ -126,4 +126,14 @@ impl<F: LineFormat<Item = Record>> Source for Lines<F> {
         }
         Ok(next.is_some())
     }
+
+    fn read_batch(&mut self, to: &mut Vec<Record>, context: &mut Context) -> Result<(), Error> {
+        if let Some(blocks) = &mut self.blocks
+            && blocks.read_batch(to, &mut self.number, context)
+        {
+            return Ok(());
+        }
+        to.extend(self.next_item(context)?);
+        Ok(())
+    }
 }

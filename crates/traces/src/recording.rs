@@ -193,20 +193,48 @@ impl Recording {
         self.context.place
     }
 
-    /// Reads the next record into `record`, which costs less than to return it; false at the end.
+    /// Reads the next records into `to`, whose content is replaced, which costs less than to read one by one; false at the end.
+    ///
+    /// [`devices`](Self::devices) and [`process_name`](Self::process_name) are those of these records.
     ///
     /// # Errors
-    /// As [`next`](Self::next); after an error, at the end.
-    // The record is changed where the source has written it: moving a value that was just written field by field stalls on store
-    // forwarding.
-    #[inline]
-    pub fn read(&mut self, record: &mut Record) -> Result<bool, Error> {
+    /// As [`next`](Self::next), without the records before; after an error, at the end.
+    pub fn read_batch(&mut self, to: &mut Vec<Record>) -> Result<bool, Error> {
+        to.clear();
         if self.over {
             return Ok(false);
         }
-        let read = self.read_next(record);
+        let read = self.next_batch(to);
         self.over = !matches!(read, Ok(true));
         read
+    }
+
+    fn next_batch(&mut self, to: &mut Vec<Record>) -> Result<bool, Error> {
+        while to.is_empty() {
+            self.source.read_batch(to, &mut self.context)?;
+            if to.is_empty() {
+                return self.finish();
+            }
+            let first = self.context.place;
+            let mut kept = 0;
+            for index in 0..to.len() {
+                let (record, rest) = to[index..].split_at_mut(1);
+                let record = &mut record[0];
+                self.context.place = first.after(index as u64);
+                if self.is_chosen(record, rest)?
+                    && self.has_sound_extent(record)?
+                    && self.set_clock(record)?
+                {
+                    self.count(record);
+                    if kept < index {
+                        to[kept] = to[index];
+                    }
+                    kept += 1;
+                }
+            }
+            to.truncate(kept);
+        }
+        Ok(true)
     }
 
     fn read_next(&mut self, record: &mut Record) -> Result<bool, Error> {
@@ -214,7 +242,7 @@ impl Recording {
             if !self.source.read(record, &mut self.context)? {
                 return self.finish();
             }
-            if self.is_chosen(record)? && self.has_sound_extent(record)? && self.set_clock(record)? {
+            if self.is_chosen(record, &[])? && self.has_sound_extent(record)? && self.set_clock(record)? {
                 self.count(record);
                 return Ok(true);
             }
@@ -235,18 +263,21 @@ impl Recording {
     }
 
     #[inline]
-    fn is_chosen(&mut self, record: &Record) -> Result<bool, Error> {
+    fn is_chosen(&mut self, record: &Record, rest: &[Record]) -> Result<bool, Error> {
         let chosen = self.context.devices.count(record.device);
         let second = record.device.0 > 0
             && self.context.options.device == DeviceChoice::Single
             && self.context.devices.in_use() > 1;
-        if second { Err(self.several_devices()) } else { Ok(chosen) }
+        if second { Err(self.several_devices(rest)) } else { Ok(chosen) }
     }
 
-    /// The error for several devices; reads on to list them.
+    /// The error for several devices; reads on, behind the records that are read already, to list them.
     #[cold]
-    fn several_devices(&mut self) -> Error {
+    fn several_devices(&mut self, rest: &[Record]) -> Error {
         let place = self.context.place;
+        for record in rest {
+            self.context.devices.count(record.device);
+        }
         let mut read = 0;
         while let (true, Ok(Some(record))) = (read < LISTED_REQUESTS_MAX, self.source.next(&mut self.context))
         {
@@ -350,7 +381,14 @@ impl Iterator for Recording {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         let mut record = Record::new(Time::ZERO, DeviceId(0), Op::Read, 0, 0);
-        match self.read(&mut record) {
+        if self.over {
+            return None;
+        }
+        // The record is changed where the source has written it: moving a value that was just written field by field stalls on store
+        // forwarding.
+        let read = self.read_next(&mut record);
+        self.over = !matches!(read, Ok(true));
+        match read {
             Ok(true) => Some(Ok(record)),
             Ok(false) => None,
             Err(error) => Some(Err(error)),

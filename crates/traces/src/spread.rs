@@ -28,11 +28,27 @@ pub(crate) fn spread_seconds(source: impl Source + 'static, context: &mut Contex
     let seed = context.options.seed;
     context.notes.push(format!("arrivals spread within their second, seed {seed}"));
     let (held, next) = (VecDeque::new(), VecDeque::new());
-    Box::new(Spread { source, random: seed, held, next, ahead: None, second: None, used: 0 })
+    let (batch, first, at) = (Vec::new(), context.place, 0);
+    Box::new(Spread {
+        source,
+        batch,
+        first,
+        at,
+        random: seed,
+        held,
+        next,
+        ahead: None,
+        second: None,
+        used: 0,
+    })
 }
 
 struct Spread<S> {
     source: S,
+    /// Requests from the source, the position of the first one, and the number of those that are used.
+    batch: Vec<Record>,
+    first: Position,
+    at: usize,
     random: u64,
     held: VecDeque<(Record, Position)>,
     /// Requests of the next second among them.
@@ -63,6 +79,20 @@ impl<S: Source> Source for Spread<S> {
         (*record, context.place) = (*held, *place);
         self.held.pop_front();
         Ok(true)
+    }
+
+    fn read_batch(&mut self, to: &mut Vec<Record>, context: &mut Context) -> Result<(), Error> {
+        if self.held.is_empty() {
+            self.hold_a_second(context)?;
+        }
+        if let Some((_, first)) = self.held.front() {
+            context.place = *first;
+            let positions = (0..).map(|n| context.place.after(n));
+            let count =
+                self.held.iter().zip(positions).take_while(|((_, held), place)| held == place).count();
+            to.extend(self.held.drain(..count).map(|(record, _)| record));
+        }
+        Ok(())
     }
 }
 
@@ -104,7 +134,15 @@ impl<S: Source> Spread<S> {
         if let Some(ahead) = self.ahead.take() {
             return Ok(Some(ahead));
         }
-        Ok(self.source.next(context)?.map(|record| (record, context.place)))
+        if self.at == self.batch.len() {
+            self.at = 0;
+            self.batch.clear();
+            self.source.read_batch(&mut self.batch, context)?;
+            self.first = context.place;
+        }
+        let Some(record) = self.batch.get(self.at) else { return Ok(None) };
+        self.at += 1;
+        Ok(Some((*record, self.first.after(self.at as u64 - 1))))
     }
 
     fn give_instants(&mut self, whole: bool) {

@@ -4,7 +4,7 @@ mod common;
 
 use std::fmt::Write;
 
-use dwell_traces::{DeviceChoice, Options};
+use dwell_traces::{DeviceChoice, Options, Recording};
 
 const LINES: u64 = 30_000;
 
@@ -98,16 +98,46 @@ fn found(name: &str, text: &[u8], options: &Options) -> String {
         match record {
             Ok(record) => {
                 let line = common::line(&record, &recording);
-                writeln!(out, "{line} {} {}", recording.place(), recording.devices().len()).unwrap();
+                writeln!(out, "{line}\t{} {}", recording.place(), recording.devices().len()).unwrap();
             }
             Err(error) => writeln!(out, "{error}").unwrap(),
         }
     }
-    writeln!(out, "{}\n{}", recording.interpretation(), recording.skips()).unwrap();
+    out + &end(&recording)
+}
+
+/// What a reader finds at the end.
+fn end(recording: &Recording) -> String {
+    let mut out = format!("{}\n{}\n", recording.interpretation(), recording.skips());
     for device in recording.devices() {
         writeln!(out, "{} {}", device.name, device.requests).unwrap();
     }
     out
+}
+
+/// Compares batches of records with `one`, what [`found`] has found. An error comes without the records before it in its batch.
+fn assert_same_batches(name: &str, text: &[u8], options: &Options, one: &str) {
+    let Ok(mut recording) = common::open(name, text, options) else { return };
+    let mut expected = one.lines().filter_map(|line| line.split_once('\t')).map(|(line, _)| line);
+    let mut batch = Vec::new();
+    let failed = loop {
+        match recording.read_batch(&mut batch) {
+            Ok(true) => {
+                for record in &batch {
+                    let line = common::line(record, &recording);
+                    assert_eq!(Some(line.as_str()), expected.next(), "{name}, in a batch");
+                }
+            }
+            Ok(false) => break None,
+            Err(error) => break Some(error.to_string()),
+        }
+    };
+    match failed {
+        Some(error) => assert!(one.contains(&error), "{name}, in a batch: {error}"),
+        None => assert_eq!(expected.next(), None, "{name}, in a batch"),
+    }
+    assert!(one.ends_with(&end(&recording)), "{name}, in a batch:\n{}\n{one}", end(&recording));
+    assert!(!recording.read_batch(&mut batch).unwrap());
 }
 
 /// Compares the first line that differs, because the whole has megabytes.
@@ -124,6 +154,9 @@ fn assert_same(name: &str, text: &[u8], options: &Options) -> String {
                 .expect("one is longer");
             panic!("{name}, {threads} threads, line {number}:\n{}\n{}", lines.0, lines.1);
         }
+    }
+    for threads in [1, 3] {
+        assert_same_batches(name, text, &Options { threads, ..options.clone() }, &one);
     }
     one
 }
