@@ -137,8 +137,22 @@ fn hosts_share_what_they_have_learned() {
         let printed = run(&["--database", &path("old"), "export", &path(host), "--host", host]);
         assert!(printed.ends_with("1 load of 1 type of device on 1 host\n"), "{printed}");
     }
-    let printed = run(&["join", &path("all"), &path("one"), &path("two"), &path("one")]);
-    assert!(printed.ends_with("2 loads of 1 type of device on 2 hosts\n"), "{printed}");
+    let merge = |into: &str, files: [&str; 3]| {
+        let files = files.map(path);
+        let printed = run(&["merge", &path(into), &files[0], &files[1], &files[2]]);
+        assert!(printed.ends_with("2 loads of 1 type of device on 2 hosts\n"), "{printed}");
+    };
+    merge("all", ["one", "two", "one"]);
+    if study::HAS_PARQUET {
+        merge("all.parquet", ["all", "two", "one"]);
+        merge("again", ["all.parquet", "one", "two"]);
+        let lines = |file: &str| std::fs::read_to_string(path(file)).unwrap();
+        assert_eq!(lines("again"), lines("all"), "a table has everything");
+        std::fs::write(path("bad.parquet"), "PAR1").unwrap();
+        fails(&["patterns", "import", &path("bad.parquet")], 6, "no valid Parquet file");
+    } else {
+        fails(&["patterns", "merge", &path("x.parquet"), &path("all")], 2, "without Parquet");
+    }
     let import = ["--database", &path("new"), "import", &path("all")];
     assert_eq!(run(&import), "a disk, by bandwidth: 1 kind of load added\n");
     assert_eq!(run(&import), "a disk, by bandwidth: 0 kinds of load added\n");
@@ -157,7 +171,8 @@ fn hosts_share_what_they_have_learned() {
         "no load in",
     );
     std::fs::write(path("bad"), "{}\n").unwrap();
-    fails(&["patterns", "join", &path("x"), &path("bad")], 6, "bad:1: missing field");
+    fails(&["patterns", "merge", &path("x"), "7"], 2, "two numbers, or the file");
+    fails(&["patterns", "merge", &path("x"), &path("bad")], 6, "bad:1: missing field");
     fails(&["patterns", "import", &path("none")], 6, "No such file");
     fails(&["patterns", "--database", &path("none"), "export", "-"], 6, "missing or empty");
     std::fs::remove_dir_all(folder).unwrap();

@@ -30,6 +30,9 @@ mod expand;
 mod file;
 #[cfg(feature = "parquet")]
 mod parquet_file;
+#[cfg(not(feature = "parquet"))]
+#[path = "without_parquet.rs"]
+mod parquet_file;
 #[cfg(feature = "parquet")]
 pub mod recordings;
 #[cfg(not(feature = "parquet"))]
@@ -45,6 +48,7 @@ pub use driver::{Ended, PART, drive};
 pub use evaluation::Error;
 pub use execute::{Executor, Rows};
 pub use file::Study;
+pub use parquet_file::{read_table, write_table};
 pub use store::{NOT_BUILT, Store};
 pub use summary::{Front, Scheduler, Summary};
 pub use table::{Cell, Field, PROCESSES, RUNS, Type, WINDOWS};

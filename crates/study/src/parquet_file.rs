@@ -37,6 +37,28 @@ fn schema(fields: &[Field]) -> Result<TypePtr> {
     Ok(Arc::new(Node::group_type_builder("dwell").with_fields(columns).build()?))
 }
 
+/// Writes a table, which appears under its name when it is complete.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_table(path: &Path, fields: &[Field], rows: &[Vec<Cell>]) -> std::result::Result<(), Error> {
+    let temporary = path.with_extension("tmp");
+    let written = write(&temporary, fields, &rows.iter().collect::<Vec<_>>());
+    let renamed =
+        || std::fs::rename(&temporary, path).map_err(|error| Error::written(path.display(), &error));
+    written.and_then(|()| renamed()).inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+}
+
+/// Reads the columns with these names, in their order; a column that the file does not have is empty.
+///
+/// # Errors
+/// The file cannot be read, or is no Parquet file.
+pub fn read_table(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Cell>>, Error> {
+    let file = File::open(path).map_err(|error| Error::file(path.display(), &error))?;
+    cells(file, names)
+        .map_err(|error| Error::Input(format!("{}: no valid Parquet file ({error})", path.display())))
+}
+
 /// Writes rows to a new file and waits until the disk has it.
 pub(crate) fn write(path: &Path, fields: &[Field], rows: &[&Vec<Cell>]) -> std::result::Result<(), Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Failed(format!("{}: {error}", path.display()));

@@ -192,15 +192,16 @@ pub(crate) enum PatternsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Merge a cluster, or a kind of load, into another
+    /// Merge a cluster, or a kind of load, into another; or exported files into one, in which a host's later export replaces an earlier one
     Merge {
         /// The numbers are kinds of load
         #[arg(long)]
         kinds: bool,
-        /// The number that stays
-        into: u64,
-        /// The number that is removed
-        other: u64,
+        /// The number that stays; or the file to write, which may be one of the others
+        into: PathBuf,
+        /// The number that is removed; or exported or merged files
+        #[arg(required = true, value_name = "OTHER")]
+        others: Vec<PathBuf>,
     },
     #[command(group = ArgGroup::new("what").required(true))]
     /// Forget a cluster, what was learned about a kind of load, or a whole drive
@@ -217,19 +218,11 @@ pub(crate) enum PatternsCommand {
     },
     /// Write the ratings of schedulers for each kind of load, with counts, for other hosts
     Export {
-        /// The file ('-' for standard output): one JSON object per line
+        /// The file: one JSON object per line, or a table if it ends in .parquet ('-' for standard output)
         file: PathBuf,
         /// The name of this host in the file. Default: its host name
         #[arg(long, value_name = "NAME")]
         host: Option<String>,
-    },
-    /// Merge exported files into one; of two exports of a host, the later one replaces the earlier
-    Join {
-        /// The file to write; may be one of the input files
-        into: PathBuf,
-        /// Exported or merged files
-        #[arg(required = true)]
-        files: Vec<PathBuf>,
     },
     /// Add kinds of load that other hosts have learned and this host has not, by type of device
     Import {

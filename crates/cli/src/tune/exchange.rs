@@ -1,6 +1,7 @@
-//! `dwell patterns export`, `join` and `import`: share learned ratings between hosts.
+//! `dwell patterns export`, `merge` and `import`: share learned ratings between hosts.
 //!
-//! A file has one JSON object per line: one host's ratings for a kind of load on a type of device.
+//! A file has one JSON object per line: one host's ratings for a kind of load on a type of device. A file `NAME.parquet` has a row for each
+//! scheduler of such an object.
 
 use std::fs;
 use std::io::Write;
@@ -13,6 +14,7 @@ use tuner_live::database::{Database, Drive};
 use tuner_live::in_words;
 
 use super::args::PatternsArguments;
+use super::exchange_table;
 use super::patterns::{claim_all, is_called, nothing, selected};
 use crate::error::Error;
 use crate::output_file::created;
@@ -40,7 +42,7 @@ fn host_name() -> Option<String> {
 }
 
 /// Merges files into one.
-pub(super) fn join(into: &Path, files: &[PathBuf]) -> Result<(), Error> {
+pub(super) fn merge(into: &Path, files: &[PathBuf]) -> Result<(), Error> {
     write(into, &read_all(files)?)
 }
 
@@ -104,7 +106,18 @@ fn read_all(files: &[PathBuf]) -> Result<Shared, Error> {
     Ok(all)
 }
 
+fn is_parquet(file: &Path) -> bool {
+    file.extension().is_some_and(|extension| extension == "parquet")
+}
+
 fn read(file: &Path) -> Result<Shared, Error> {
+    if is_parquet(file) {
+        let loads = exchange_table::read(file)?;
+        if loads.iter().all(SharedLoad::is_sound) {
+            return Ok(Shared { loads });
+        }
+        return Err(Error::Input(format!("{}: a shape or number is out of range", file.display())));
+    }
     let text = fs::read_to_string(file).map_err(|error| Error::file(file.display(), &error))?;
     let mut loads = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -122,15 +135,19 @@ fn read(file: &Path) -> Result<Shared, Error> {
 }
 
 fn write(file: &Path, shared: &Shared) -> Result<(), Error> {
-    let mut text = String::new();
-    for load in &shared.loads {
-        text += &serde_json::to_string(load).map_err(|error| Error::Failed(error.to_string()))?;
-        text.push('\n');
+    if is_parquet(file) {
+        exchange_table::write(file, &shared.loads)?;
+    } else {
+        let mut text = String::new();
+        for load in &shared.loads {
+            text += &serde_json::to_string(load).map_err(|error| Error::Failed(error.to_string()))?;
+            text.push('\n');
+        }
+        let mut to = created(file)?;
+        to.write_all(text.as_bytes())
+            .and_then(|()| to.flush())
+            .map_err(|error| Error::written(file.display(), &error))?;
     }
-    let mut to = created(file)?;
-    to.write_all(text.as_bytes())
-        .and_then(|()| to.flush())
-        .map_err(|error| Error::written(file.display(), &error))?;
     if file != Path::new("-") {
         writeln!(std::io::stdout().lock(), "{}: {}", file.display(), shared.describe())?;
     }

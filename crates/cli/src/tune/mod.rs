@@ -3,6 +3,7 @@
 mod advise;
 pub(crate) mod args;
 mod exchange;
+mod exchange_table;
 mod kinds;
 mod patterns;
 pub(crate) mod recognised;

@@ -31,10 +31,23 @@ pub(super) fn nothing(arguments: &PatternsArguments) -> Error {
 pub(crate) fn run(arguments: &PatternsArguments) -> Result<(), Error> {
     match &arguments.command {
         PatternsCommand::Export { file, host } => exchange::export(arguments, file, host.as_deref()),
-        PatternsCommand::Join { into, files } => exchange::join(into, files),
         PatternsCommand::Import { files } => exchange::import(arguments, files),
+        PatternsCommand::Merge { kinds, into, others } => match (index(into), others.as_slice()) {
+            (Some(_), [other]) if index(other).is_some() => show_or_change(arguments),
+            (None, others) if !kinds && others.iter().all(|other| index(other).is_none()) => {
+                exchange::merge(into, others)
+            }
+            _ => Err(Error::Usage(
+                "merge takes two numbers, or the file to write and exported files".to_owned(),
+            )),
+        },
         _ => show_or_change(arguments),
     }
+}
+
+/// The number of a cluster or kind, unless the argument is a file.
+fn index(argument: &Path) -> Option<u64> {
+    argument.to_str()?.parse().ok()
 }
 
 fn show_or_change(arguments: &PatternsArguments) -> Result<(), Error> {
@@ -61,12 +74,15 @@ fn show_or_change(arguments: &PatternsArguments) -> Result<(), Error> {
             show(drive, &state, cluster, *json)?;
             html.as_deref().map_or(Ok(()), |path| draw(cluster, path))
         }
-        PatternsCommand::Merge { kinds: true, into, other } => {
-            state.kinds.merge(*into as usize, *other as usize).map_err(Error::Usage)?;
-            Ok(database.save(drive, &state, saved).map(drop)?)
-        }
-        PatternsCommand::Merge { into, other, .. } => {
-            learned::merge(&mut state, *into, *other).map_err(Error::Usage)?;
+        PatternsCommand::Merge { kinds, into, others } => {
+            let [Some(into), Some(other)] = [Some(into), others.first()].map(|of| index(of?)) else {
+                return Ok(());
+            };
+            match kinds {
+                true => state.kinds.merge(into as usize, other as usize),
+                false => learned::merge(&mut state, into, other),
+            }
+            .map_err(Error::Usage)?;
             Ok(database.save(drive, &state, saved).map(drop)?)
         }
         PatternsCommand::Forget { kind: Some(kind), .. } => {
@@ -77,9 +93,7 @@ fn show_or_change(arguments: &PatternsArguments) -> Result<(), Error> {
             learned::forget(&mut state, cluster.unwrap_or_default()).map_err(Error::Usage)?;
             Ok(database.save(drive, &state, saved).map(drop)?)
         }
-        PatternsCommand::Export { .. } | PatternsCommand::Join { .. } | PatternsCommand::Import { .. } => {
-            Ok(())
-        }
+        PatternsCommand::Export { .. } | PatternsCommand::Import { .. } => Ok(()),
     }
 }
 

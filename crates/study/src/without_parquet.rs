@@ -1,0 +1,23 @@
+//! Tables in Parquet, in a build without Parquet: errors.
+
+use std::path::Path;
+
+use evaluation::Error;
+
+use crate::table::{Cell, Field};
+
+/// Writes no file.
+///
+/// # Errors
+/// Always.
+pub fn write_table(_path: &Path, _fields: &[Field], _rows: &[Vec<Cell>]) -> Result<(), Error> {
+    Err(Error::Usage(crate::NOT_BUILT.to_owned()))
+}
+
+/// Reads no file.
+///
+/// # Errors
+/// Always.
+pub fn read_table(_path: &Path, _names: &[&str]) -> Result<Vec<Vec<Cell>>, Error> {
+    Err(Error::Usage(crate::NOT_BUILT.to_owned()))
+}
