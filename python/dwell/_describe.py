@@ -46,6 +46,8 @@ def _readable(name: str, column: Any) -> Any:
             column = column.to_numpy(dtype="U", na_value="")
         elif not hasattr(column.dtype, "na_value"):  # A NumPy type.
             column = column.to_numpy()
+        elif not hasattr(column, "__arrow_c_stream__") and hasattr(column.array, "__arrow_array__"):  # pandas 2
+            column = column.array.__arrow_array__()
     if hasattr(column, "__array_interface__"):
         kind = column.__array_interface__["typestr"]
         if kind[1:2] == "O":
