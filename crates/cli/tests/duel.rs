@@ -199,9 +199,9 @@ fn a_contestant_that_does_not_exist_is_refused_before_anything_is_run() {
     for (contestant, wrong) in [("kernel:cfq", "cfq"), ("kernel:mq-deadline{nonsense=1}", "nonsense")] {
         let (pid, output) =
             finish(duel(&["-b", "par-read", "-s", "noop", "-s", contestant]).spawn().unwrap());
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(output.stdout.is_empty() && said.contains(wrong), "{said}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(output.stdout.is_empty() && message.contains(wrong), "{message}");
         nothing_left(pid);
     }
 }

@@ -301,11 +301,11 @@ fn a_running_tuner_excludes_tune_profile_and_patterns() {
     }
     let mut first = begun(tuner("one", "10min")).unwrap();
     for output in [tuner("other", "1s").wait_with_output().unwrap(), forget(), profile()] {
-        let said = words(&output);
+        let message = words(&output);
         assert!(
             output.status.code() == Some(2)
-                && said.contains(&format!("process {} tunes or measures it", first.id())),
-            "{said}"
+                && message.contains(&format!("process {} tunes or measures it", first.id())),
+            "{message}"
         );
     }
     let runtime = served.file("one");
@@ -316,8 +316,8 @@ fn a_running_tuner_excludes_tune_profile_and_patterns() {
     first.kill().unwrap();
     first.wait().unwrap();
     fs::write(&status, "no status").unwrap();
-    let said = words(&show());
-    assert!(said.contains(status.to_str().unwrap()), "the file that is wrong is named: {said}");
+    let message = words(&show());
+    assert!(message.contains(status.to_str().unwrap()), "the file that is wrong is named: {message}");
     let forgotten = forget();
     assert!(forgotten.status.success(), "{}", words(&forgotten));
 }

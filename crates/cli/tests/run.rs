@@ -21,9 +21,9 @@ fn refusal(name: &str, text: &str) -> String {
     let path = script(name, text);
     let output = dwell(&["run", &path.to_string_lossy(), "-s", "noop"]);
     let _ = std::fs::remove_file(&path);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(6), "bad input is exit code 6: {said}");
-    said
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(6), "bad input is exit code 6: {message}");
+    message
 }
 
 #[test]
@@ -40,38 +40,38 @@ fn the_script_of_the_documentation_runs() {
 
 #[test]
 fn a_missing_file_is_reported_with_its_line() {
-    let said = refusal(
+    let message = refusal(
         "nobody",
         "about = \"x\"\n[[process]]\nname = \"cat\"\nsteps = [{ read = { file = \"/none\" } }]\n",
     );
-    assert!(said.contains(":4: process 'cat': '/none' is not on the disk"), "{said}");
+    assert!(message.contains(":4: process 'cat': '/none' is not on the disk"), "{message}");
 }
 
 #[test]
 fn a_step_or_a_field_that_is_misspelt_is_answered_with_the_nearest() {
-    let said = |step: &str| {
+    let message = |step: &str| {
         refusal("misspelt", &format!("about = \"x\"\n[[process]]\nname = \"p\"\nsteps = [{step}]\n"))
     };
-    let field = said("{ read = { file = \"/f\", chunck = \"4 KiB\" } }");
+    let field = message("{ read = { file = \"/f\", chunck = \"4 KiB\" } }");
     assert!(field.contains(":4: script: unknown field `chunck`") && field.contains("did you mean 'chunk'?"));
-    assert!(said("{ reed = { file = \"/f\" } }").contains("did you mean 'read'?"));
+    assert!(message("{ reed = { file = \"/f\" } }").contains("did you mean 'read'?"));
 }
 
 #[test]
 fn an_incomplete_barrier_is_reported_with_its_line() {
-    let said = refusal(
+    let message = refusal(
         "barrier",
         "about = \"x\"\n[[process]]\nname = \"p\"\nsteps = [{ meet = { at = 1, members = 2 } }]\n",
     );
-    assert!(said.contains(":4: process 'p': barrier 1 has 2 members but only 1"), "{said}");
+    assert!(message.contains(":4: process 'p': barrier 1 has 2 members but only 1"), "{message}");
 }
 
 #[test]
 fn a_file_system_too_small_for_its_files_is_refused() {
     let text = "about = \"x\"\ndrive = \"maxtor-20gb\"\n[[on-disk]]\nfile = \"/big\"\nbytes = \"30 GB\"\n\
         [[process]]\nname = \"cat\"\nsteps = [{ read = { file = \"/big\" } }]\n";
-    let said = refusal("small", text);
-    assert!(said.contains(":3: image: /big: no space left"), "{said}");
+    let message = refusal("small", text);
+    assert!(message.contains(":3: image: /big: no space left"), "{message}");
 }
 
 /// The error of a run that cannot continue.
@@ -87,9 +87,9 @@ fn failure(name: &str, text: &str) -> String {
 fn a_full_file_system_is_reported_with_its_line() {
     let text = "about = \"x\"\nmachine = \"pc-2003\"\ndrive = \"maxtor-20gb\"\n[[on-disk]]\nfile = \"/big\"\nbytes = \"19 GB\"\n\
         [[process]]\nname = \"dd\"\nsteps = [\n    { think = \"1 ms\" },\n    { write = { file = \"/out\", bytes = \"2 GB\" } },\n]\n";
-    let said = failure("full", text);
-    assert!(said.contains(":11: process dd: write(0"), "{said}");
-    assert!(said.contains("no space left on the device"), "{said}");
+    let message = failure("full", text);
+    assert!(message.contains(":11: process dd: write(0"), "{message}");
+    assert!(message.contains("no space left on the device"), "{message}");
 }
 
 #[test]
@@ -98,9 +98,9 @@ fn a_deadlock_of_barriers_is_reported_with_a_line() {
     let process = |name: &str, first, then| {
         format!("[[process]]\nname = \"{name}\"\nsteps = [\n    {},\n    {},\n]\n", meet(first), meet(then))
     };
-    let said = failure("crossed", &format!("about = \"x\"\n{}{}", process("a", 1, 2), process("b", 2, 1)));
-    assert!(said.contains("waiting for each other"), "{said}");
-    assert!(said.contains(": a (line 5), b (line 11)"), "{said}");
+    let message = failure("crossed", &format!("about = \"x\"\n{}{}", process("a", 1, 2), process("b", 2, 1)));
+    assert!(message.contains("waiting for each other"), "{message}");
+    assert!(message.contains(": a (line 5), b (line 11)"), "{message}");
 }
 
 /// A process that reads forever does not hide the deadlock.
@@ -113,16 +113,19 @@ fn a_deadlock_is_detected_while_another_process_is_busy() {
         "[[process]]\nname = \"busy\"\nbeside = true\nsteps = [{ forever = [{ think = \"1 ms\" }] }]\n";
     let child = format!("{{ fork = [{}] }}, {{ wait = {{}} }}, {}", meet(2), meet(1));
     let crossed = process("a", format!("{}, {}", meet(1), meet(2))) + &process("b", child);
-    let said = failure("beside", &format!("about = \"x\"\n{busy}{crossed}"));
-    assert!(said.contains("waiting for each other"), "{said}");
-    assert!(said.contains("a (line") && said.contains("b (line") && !said.contains("busy"), "{said}");
+    let message = failure("beside", &format!("about = \"x\"\n{busy}{crossed}"));
+    assert!(message.contains("waiting for each other"), "{message}");
+    assert!(
+        message.contains("a (line") && message.contains("b (line") && !message.contains("busy"),
+        "{message}"
+    );
 }
 
 #[test]
 fn memory_below_the_kernels_minimum_is_rejected() {
     let text = "about = \"x\"\nmachine = \"pc-2003\"\n[change]\nmemory = \"16 MiB\"\n[[process]]\nname = \"p\"\nsteps = [{ think = \"1 s\" }]\n";
-    let said = refusal("memory", text);
-    assert!(said.contains(":4: machine `pc-2003`: memory.taken-mib: at least 4 MiB"), "{said}");
+    let message = refusal("memory", text);
+    assert!(message.contains(":4: machine `pc-2003`: memory.taken-mib: at least 4 MiB"), "{message}");
 }
 
 const TWO_READERS: &str = r#"

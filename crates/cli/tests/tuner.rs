@@ -14,12 +14,12 @@ use tuner::{
 use tuner_live::database::Database;
 
 #[track_caller]
-fn fails(arguments: &[&str], code: i32, said: &str) {
+fn fails(arguments: &[&str], code: i32, message: &str) {
     let output =
         Command::new(env!("CARGO_BIN_EXE_dwell")).args(arguments).output().expect("the program runs");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{arguments:?}: {error}");
-    assert!(error.contains(said) && output.stdout.is_empty(), "{arguments:?}: {error}");
+    assert!(error.contains(message) && output.stdout.is_empty(), "{arguments:?}: {error}");
 }
 
 #[test]

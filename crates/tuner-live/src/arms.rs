@@ -744,12 +744,12 @@ mod tests {
         size("8\n");
         assert!(arms().is_ok());
         size("16\n");
-        let said = arms().err().unwrap().to_string();
+        let message = arms().err().unwrap().to_string();
         assert!(
-            said.ends_with(
+            message.ends_with(
                 "control: serves a device of 8 sectors, and loop1 has 16; name the device that it serves"
             ),
-            "{said}"
+            "{message}"
         );
     }
 

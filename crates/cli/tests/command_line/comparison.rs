@@ -43,12 +43,13 @@ fn results_name_the_hz_that_they_mimic() {
         let arguments = [&["compare", SMALL, "--json"], names].concat();
         prints_json(&arguments)["notes"].to_string()
     };
-    let said = notes(&["-s", "anticipatory-2.6.9", "-s", "cfq{hz=100}", "-s", "anticipatory", "-s", "noop"]);
+    let message =
+        notes(&["-s", "anticipatory-2.6.9", "-s", "cfq{hz=100}", "-s", "anticipatory", "-s", "noop"]);
     assert!(
-        said.contains(
+        message.contains(
             "100 for cfq-2.6.32{hz=100}; 250 for anticipatory-2.6.32; 1000 for anticipatory-2.6.9\""
         ),
-        "{said}"
+        "{message}"
     );
     assert_eq!(notes(&["-s", "noop"]), "[]");
 }
@@ -263,12 +264,12 @@ fn a_jobs_priority_class_has_an_effect_on_the_modelled_machine() {
 
 #[test]
 fn a_queue_of_nothing_is_refused_with_the_range() {
-    for (option, said) in
+    for (option, message) in
         [("--depth", "'--depth <N>': 0 is not in 1..=65536"), ("--nr-requests", "0 is not in 1..")]
     {
         let output = dwell(&["compare", SMALL, option, "0"]);
         let error = words(&output.stderr);
-        assert!(output.status.code() == Some(2) && error.contains(said), "{option}: {error}");
+        assert!(output.status.code() == Some(2) && error.contains(message), "{option}: {error}");
         assert!(output.stdout.is_empty());
     }
     prints(&["compare", SMALL, "--depth", "1", "--nr-requests", "1", "-s", "noop", "--quiet"]);

@@ -45,8 +45,8 @@ fn the_service_manager_is_notified_when_a_device_is_served() {
 fn a_rejected_device_leaves_nothing_behind() {
     let directory = Directory::new("unserved");
     let socket = format!("unix:{}", directory.path("socket"));
-    let serve = |more: &[&str], code: i32, said: &[&str]| {
-        fails(&[&["serve", "--nbd", &socket], more].concat(), code, said);
+    let serve = |more: &[&str], code: i32, message: &[&str]| {
+        fails(&[&["serve", "--nbd", &socket], more].concat(), code, message);
     };
     serve(&["--memory", "--size", "0"], 2, &["at least one sector"]);
     serve(&["--memory", "--size", "1000000T"], 2, &["does not fit"]);
@@ -61,13 +61,13 @@ fn a_rejected_device_leaves_nothing_behind() {
         assert!(output.status.code() == Some(2) && error.contains("cannot be used with"), "{error}");
     }
     // Options without effect here. Without the option, the scheduler is rejected.
-    for (option, said) in [
+    for (option, message) in [
         (&["--memory", "--size", "1M", "--attach", "--connections", "3", "-s", "afq"][..], "--nbd"),
         (&["--nbd", &socket, "--drive", "wd5000aaks", "--poll", "1ms", "-s", "afq"], "cannot be used with"),
     ] {
         let output = dwell(&[&["serve"], option].concat());
         let error = words(&output.stderr);
-        assert!(output.status.code() == Some(2) && error.contains(said), "{error}");
+        assert!(output.status.code() == Some(2) && error.contains(message), "{error}");
     }
     serve(&[&directory.path("missing")], 6, &["it does not exist"]);
     serve(&[&directory.path("missing/disk"), "--size", "1MiB"], 6, &["does not exist"]);
@@ -112,9 +112,9 @@ fn a_missing_capability_is_named_and_exits_with_5() {
             program.args(["--inh-caps=-sys_admin", "--bounding-set=-sys_admin"]);
         }
         let output = program.args(serve).output().expect("util-linux");
-        let said = words(&output.stderr);
-        assert!(output.status.code() == Some(5) && said.contains("needs CAP_SYS_ADMIN"), "{said}");
-        assert!(!said.contains("writing output"), "{said}");
+        let message = words(&output.stderr);
+        assert!(output.status.code() == Some(5) && message.contains("needs CAP_SYS_ADMIN"), "{message}");
+        assert!(!message.contains("writing output"), "{message}");
     }
     assert!(!Path::new(&file).exists(), "a server that may not attach creates nothing");
 }

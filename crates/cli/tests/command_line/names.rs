@@ -150,8 +150,8 @@ fn parameters_of_a_drive_without_effect_are_reported() {
         &["compare", "par-read{file_bytes=4096, apart_bytes=8192}", "-s", "noop", "--drive", &drive],
     ] {
         let output = dwell(arguments);
-        let said = words(&output.stderr);
-        assert!(output.status.success() && said.contains(note), "{arguments:?}: {said}");
+        let message = words(&output.stderr);
+        assert!(output.status.success() && message.contains(note), "{arguments:?}: {message}");
     }
 }
 

@@ -71,9 +71,12 @@ fn nothing_but_decisions_is_where_they_are_printed() {
     let compare =
         ["compare", SMALL, "-s", "noop", "--processes", "--explain", "-", "--explain-format", "jsonl"];
     let output = dwell(&compare);
-    let (log, said) = (words(&output.stdout), words(&output.stderr));
+    let (log, message) = (words(&output.stdout), words(&output.stderr));
     assert!(log.lines().count() > 0 && log.lines().all(|line| line.starts_with('{')), "{log}");
-    assert!(said.contains("physical limit") && said.contains("noop: ") && said.contains("process"), "{said}");
+    assert!(
+        message.contains("physical limit") && message.contains("noop: ") && message.contains("process"),
+        "{message}"
+    );
     let quiet = dwell(&[&compare[..], &["-q"]].concat());
     assert_eq!((words(&quiet.stdout), words(&quiet.stderr)), (log, String::new()));
 }

@@ -46,9 +46,9 @@ fn lost_requests_of_a_recording_are_reported_even_with_quiet() {
     let directory = Directory::new("half");
     let half = directory.file("half.ascii", "0.5 0 100 8 1\n0.6 0 99999999999 8 1\n0.7 0 200 8 1\n");
     let output = dwell(&["compare", &half, "-s", "noop", "-q"]);
-    let said = words(&output.stderr);
-    assert!(output.status.success() && said.lines().count() == 1, "{said}");
-    assert!(said.contains("1 beyond the end of the device, left out"), "{said}");
+    let message = words(&output.stderr);
+    assert!(output.status.success() && message.lines().count() == 1, "{message}");
+    assert!(message.contains("1 beyond the end of the device, left out"), "{message}");
     let report = prints_json(&["compare", &half, "-s", "noop", "-q", "--json"]);
     assert!(report["notes"].to_string().contains("beyond the end"), "{report}");
 }
@@ -88,8 +88,8 @@ fn a_job_file_is_detected_by_its_content() {
 fn a_recording_in_place_of_a_script_is_reported() {
     let directory = Directory::new("no-script");
     let text = directory.file("io.ascii", "0.5 0 1000 8 1\n1.5 0 2000 8 0\n");
-    let said = "is a recording (DiskSim ASCII), not a script; replay it with 'dwell compare'";
-    fails(&["run", &text], 6, &[said]);
+    let message = "is a recording (DiskSim ASCII), not a script; replay it with 'dwell compare'";
+    fails(&["run", &text], 6, &[message]);
     fails(&["run", &recording("pgbench")], 6, &["is a recording (ftrace text)"]);
     let neither = directory.file("script.toml", "about 3\n");
     fails(&["run", &neither], 6, &["script.toml:1: "]);
