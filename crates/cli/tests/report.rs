@@ -111,7 +111,8 @@ fn a_browser_shows_two_schedulers_on_a_phone_without_scrolling_sideways() {
     let probe = "<script>document.title='PROBE '+JSON.stringify({sections:[...document.querySelectorAll('section.choice')]\
                  .filter(s=>!s.hidden).length,saves:document.querySelectorAll('.save button').length,\
                  figures:document.querySelectorAll('figure').length,width:document.documentElement.scrollWidth,\
-                 window:innerWidth,charts:[...document.querySelectorAll('section.choice:not([hidden]) svg.chart')]\
+                 window:innerWidth,legends:document.querySelectorAll('svg.keyed + .legend').length,\
+                 drawn:document.querySelectorAll('svg.chart').length,charts:[...document.querySelectorAll('section.choice:not([hidden]) svg.chart')]\
                  .every(c=>c.getBoundingClientRect().height>50)})</script></body>";
     let path = folder.0.join("probe.html");
     fs::write(&path, page.replace("</body>", probe)).expect("a page");
@@ -130,4 +131,6 @@ fn a_browser_shows_two_schedulers_on_a_phone_without_scrolling_sideways() {
     assert_eq!(number("saves"), number("figures"), "every figure can be saved: {found}");
     assert!(number("width") <= number("window"), "the page is wider than the window: {found}");
     assert_eq!(found["charts"], true, "{found}");
+    // The names in an SVG would overlap in its larger text on a phone.
+    assert_eq!(number("legends"), number("drawn"), "a legend that wraps below each chart: {found}");
 }

@@ -18,8 +18,8 @@ const ATTRIBUTES: [(&str, &str); 5] = [
 ];
 /// The file of a loop device, unless a process attached it for the time that it runs.
 const BACKING_FILE: (&str, &str) = ("loop/backing_file", "ATTR{loop/backing_file}");
-/// Files of running processes.
-const TRANSIENT: [&str; 3] = ["/run/", "/tmp/", "/proc/"];
+/// Files of running processes, and files in memory.
+const TRANSIENT: [&str; 4] = ["/run/", "/tmp/", "/proc/", "/dev/"];
 /// Devices whose names depend on the order in which they were created, and that have nothing else.
 const NAMELESS: [&str; 5] = ["loop", "ram", "zram", "nbd", "ublk"];
 
@@ -110,7 +110,12 @@ mod tests {
         let attach = |path: &str| fs::write(tree.block().join("loop0/loop/backing_file"), path).unwrap();
         attach("/srv/disks/data 1.img\n");
         assert_eq!(of().unwrap(), "ATTR{loop/backing_file}==\"/srv/disks/data 1.img\"");
-        for other in ["/run/dwell/attach/30826-0\n", "/srv/data.img (deleted)\n", "/srv/*.img\n"] {
+        for other in [
+            "/run/dwell/attach/30826-0\n",
+            "/dev/shm/data.img\n",
+            "/srv/data.img (deleted)\n",
+            "/srv/*.img\n",
+        ] {
             attach(other);
             assert_eq!(of(), None, "{other}");
         }

@@ -222,7 +222,8 @@ pub(super) fn analyser(
     let length = span("--window", &watching.window)?;
     let t = Span::from_nanos(length.as_nanos() as u64);
     let mut parameters = Parameters { t, ..Parameters::default() };
-    parameters.check().map_err(|problem| Error::Usage(format!("--window: {problem}")))?;
+    let wrong = |problem: String| Error::Usage(format!("--window: {}", problem.replace("tunable 't' ", "")));
+    parameters.check().map_err(|problem| wrong(problem.to_string()))?;
     watching.settings.iter().try_for_each(|setting| set(&mut parameters, setting))?;
     let random = Random::seeded(seed);
     let made = Analyser::new(names.to_vec(), metric(watching), parameters, random);

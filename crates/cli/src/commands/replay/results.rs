@@ -150,6 +150,12 @@ impl Results<'_> {
         let mut lines = vec![format!(
             "Ranked by {by}, the median of {rounds}; results whose rounds overlap share a rank."
         )];
+        if arguments.rounds == 1 && ranked.len() > 1 {
+            lines.push(
+                "One round does not show how far results differ by chance: use --rounds 3 or more before you rely on the ranks."
+                    .to_owned(),
+            );
+        }
         let firsts = ranked.iter().filter(|(_, rank, _)| *rank == 1).count();
         if firsts == ranked.len() && firsts > 1 {
             lines.push(
