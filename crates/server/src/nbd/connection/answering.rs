@@ -128,3 +128,24 @@ fn error_number(error: Errno) -> u32 {
         _ => error::EIO,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_have_the_numbers_of_the_protocol() {
+        for (of, number) in [
+            (Errno::NOSPC, error::ENOSPC),
+            (Errno::DQUOT, error::ENOSPC),
+            (Errno::FBIG, error::ENOSPC),
+            (Errno::NOMEM, error::ENOMEM),
+            (Errno::PERM, error::EPERM),
+            (Errno::ROFS, error::EPERM),
+            (Errno::IO, error::EIO),
+            (Errno::NODEV, error::EIO),
+        ] {
+            assert_eq!(error_number(of), number, "{of:?}");
+        }
+    }
+}
