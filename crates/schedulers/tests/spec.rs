@@ -127,3 +127,14 @@ fn fuzzing_seeds_parse() {
         Spec::parse(&std::fs::read_to_string(seed.unwrap().path()).unwrap()).unwrap();
     }
 }
+
+#[test]
+fn policies_with_a_part_above_the_block_layer_need_a_host_for_it() {
+    for (text, is_split) in
+        [("split-token", true), ("afq", true), ("deadline", false), ("stream(noop)", false)]
+    {
+        let spec = Spec::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(spec.is_split(), is_split, "{text}");
+        assert_eq!(spec.at_the_block().is_err(), is_split, "{text}");
+    }
+}
