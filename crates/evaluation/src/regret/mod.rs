@@ -80,7 +80,7 @@ mod tests {
         "fio-stream-and-random",
     ];
 
-    /// The limits are the goal of 3% on average, and what PostMark reached when this test was written. Virtual time repeats to the digit,
+    /// The limits are the goal of 10% for the worst cell, and less than the goal of 3% on average. Virtual time repeats to the digit,
     /// so only a change of a policy or of the model changes the values.
     #[test]
     fn dwell_is_near_the_best_scheduler_on_average() {
@@ -101,11 +101,6 @@ mod tests {
         let all = summaries(&names, &run(&cells, &specs, Catalogue::default(), &|_, _| ()));
         let dwell = all.iter().find(|summary| summary.scheduler == "dwell").unwrap();
         assert!(dwell.failures.is_empty(), "{:?}", dwell.failures);
-        assert!(
-            dwell.mean < 0.03 && dwell.regrets[0].regret < 0.13,
-            "{:.4} {:#?}",
-            dwell.mean,
-            dwell.regrets
-        );
+        assert!(dwell.mean < 0.02 && dwell.regrets[0].regret < 0.1, "{:.4} {:#?}", dwell.mean, dwell.regrets);
     }
 }

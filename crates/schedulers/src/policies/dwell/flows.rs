@@ -33,8 +33,16 @@ const HALF_LIFE: Span = Span::from_secs(1);
 const BYTES_MAX: u64 = 256 << 20;
 /// Flows with less than this share of the heaviest flow's data are light beside it.
 const RELATIVE: u64 = 8;
-/// One, in the fixed point of the share of arrivals in time.
+/// One, in the fixed point of shares: of arrivals in time, of waits that were rewarded.
 const ONE: u64 = 256;
+/// By how much the share of rewarded waits rises with each request that arrived without a wait, so that the disk waits again at times.
+const RECOVERY: u64 = ONE / 64;
+/// A request this soon after the completion of an asynchronous write was waiting for that write: its program needed memory.
+const DEPENDENT: Span = Span::from_micros(50);
+/// A request this soon after its predecessor's completion continues it within `reach`, too.
+const PROMPT: Span = Span::from_millis(1);
+/// A mean move that is longer than this is one between random positions.
+const RANDOM_STEP: Span = Span::from_millis(1);
 
 /// Requests that follow each other.
 #[derive(Clone, Copy, Default)]
@@ -69,6 +77,21 @@ pub(super) struct Flow {
     hits: u64,
     /// Mean estimated time to move to its next request from where its last one ended.
     step: Span,
+    /// Share of the disk's waits in which the next request arrived, in 1/256.
+    rewarded: u64,
+    /// The disk waits for the next request, or did so in vain.
+    wait: Waiting,
+    /// A prompt next request may begin this far away: twice the distance of the nearest request of another stream.
+    reach: u64,
+}
+
+/// Whether the disk has waited for a flow's next request since the last one completed.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Waiting {
+    #[default]
+    No,
+    Waits,
+    InVain,
 }
 
 impl Flow {
@@ -87,14 +110,26 @@ impl Flow {
         self.length == threshold + 1
     }
 
-    /// Whether next requests arrive in time often enough.
+    /// Whether next requests arrive in time often enough, and waits for them were rewarded often enough.
     pub(super) const fn is_reliable(&self) -> bool {
-        self.hits >= ONE / 4
+        self.hits >= ONE / 4 && self.rewarded >= ONE / 4
+    }
+
+    /// The disk waits for its next request.
+    pub(super) const fn waits(&mut self) {
+        self.wait = Waiting::Waits;
     }
 
     /// A wait for its next request was in vain.
     pub(super) const fn missed(&mut self) {
         self.hits = self.hits * 3 / 4;
+        self.rewarded = self.rewarded * 3 / 4;
+        self.wait = Waiting::InVain;
+    }
+
+    /// Whether its requests are far from each other, so that its queue has no order of its own.
+    pub(super) fn is_random(&self) -> bool {
+        self.step >= RANDOM_STEP
     }
 
     /// Whether waiting for so long pays if a request in time saves `saved`. A vain wait lowers `hits` twice, when it ends and when the
@@ -103,15 +138,20 @@ impl Flow {
         saved * self.hits * 2 > wait * (ONE - self.hits)
     }
 
-    /// Whether most next requests arrive in time.
+    /// Whether most next requests arrive in time, and most waits were rewarded.
     pub(super) const fn is_steady(&self) -> bool {
-        self.hits >= ONE / 2
+        self.hits >= ONE / 2 && self.rewarded >= ONE / 2
     }
 
-    /// The next request arrives.
-    fn learn(&mut self, now: Time, limit: Span) {
+    /// The next request arrives. `written`: when an asynchronous write completed last.
+    fn learn(&mut self, now: Time, limit: Span, written: Time) {
         if self.outstanding == 0 && self.length > 0 {
             let gap = now.since(self.idle_since);
+            self.rewarded = match core::mem::take(&mut self.wait) {
+                Waiting::Waits => (self.rewarded * 3 + ONE) / 4,
+                Waiting::InVain if now.since(written) <= DEPENDENT => self.rewarded * 3 / 4,
+                Waiting::No | Waiting::InVain => (self.rewarded + RECOVERY).min(ONE),
+            };
             let is_hit = gap <= limit;
             let is_first = self.length == 1;
             let mean = |of: Span, gap: Span| if is_first { gap } else { (of * 3 + gap) / 4 };
@@ -172,6 +212,8 @@ pub(super) struct Flows {
     far_cost: Span,
     /// Recent bytes of the heaviest flow.
     heaviest: u64,
+    /// When an asynchronous write completed last.
+    written: Time,
 }
 
 impl Flows {
@@ -179,10 +221,10 @@ impl Flows {
         let longest = service_times.longest();
         let mut all = [Flow::default(); FLOWS];
         for flow in &mut all[..STREAMS] {
-            flow.hits = ONE / 2;
+            (flow.hits, flow.rewarded) = (ONE / 2, ONE);
         }
         let near = service_times.distance_taking(longest / 3).min(NEAR_MAX);
-        Self { all, used: 0, near, far_cost: longest / 2, heaviest: 0 }
+        Self { all, used: 0, near, far_cost: longest / 2, heaviest: 0, written: Time::ZERO }
     }
 
     pub(super) fn get(&self, id: FlowId) -> &Flow {
@@ -209,9 +251,9 @@ impl Flows {
         let Some(track) = self.continued(now, request.start) else {
             return (self.begin(now, request), SCATTERED);
         };
-        let limit = self.far_cost;
+        let (limit, written) = (self.far_cost, self.written);
         let flow = self.get_mut(track);
-        flow.learn(now, limit);
+        flow.learn(now, limit, written);
         let ahead = request.start.0.wrapping_sub(flow.expected.0);
         let step = service_times.at_distance(flow.expected.distance(request.start));
         flow.step = if flow.length == 1 { step } else { (flow.step * 3 + step) / 4 };
@@ -221,9 +263,9 @@ impl Flows {
 
     /// A request arrives in one of the flows that always exist.
     pub(super) fn joins(&mut self, now: Time, request: &Request, id: FlowId) {
-        let limit = self.far_cost;
+        let (limit, written) = (self.far_cost, self.written);
         let flow = self.get_mut(id);
-        flow.learn(now, limit);
+        flow.learn(now, limit, written);
         flow.adds(now, request, false);
     }
 
@@ -236,7 +278,11 @@ impl Flows {
                 true => start.0 - flow.expected.0,
                 false => (flow.expected.0 - start.0).saturating_mul(2),
             };
-            let reach = if flow.outstanding > 0 { EARLY } else { self.near };
+            let reach = match flow.outstanding > 0 {
+                true => EARLY,
+                false if now.since(flow.idle_since) <= PROMPT => self.near.max(flow.reach),
+                false => self.near,
+            };
             if distance <= reach
                 && (flow.outstanding > 0 || now < flow.expires)
                 && best.is_none_or(|(least, _)| distance < least)
@@ -260,7 +306,7 @@ impl Flows {
         };
         self.used |= 1 << free;
         // The first requests of a stream are in time, or it would not become one.
-        self.all[free] = Flow { hits: ONE / 2, ..Flow::default() };
+        self.all[free] = Flow { hits: ONE / 2, rewarded: ONE, ..Flow::default() };
         self.all[free].adds(now, request, false);
         free as FlowId
     }
@@ -279,9 +325,29 @@ impl Flows {
         let flow = self.get_mut(track);
         flow.outstanding -= 1;
         if flow.outstanding == 0 {
+            let position = flow.expected;
+            let reach = self.nearest_pending(track, position).saturating_mul(2);
+            let flow = self.get_mut(track);
+            flow.reach = reach;
             flow.idle_since = now;
             flow.expires = now + if flow.length > threshold { MEMORY } else { candidate };
         }
+    }
+
+    /// The distance from there to the nearest request of another stream that has not completed, which the disk would serve instead of the
+    /// next one of `track`. 0 without any.
+    fn nearest_pending(&self, track: FlowId, from: Sector) -> u64 {
+        if usize::from(track) < STREAMS {
+            return 0;
+        }
+        let others = bits(self.used & !(1 << track)).map(|id| self.get(id));
+        let pending = others.filter(|flow| flow.outstanding > 0);
+        pending.map(|flow| flow.expected.distance(from)).min().unwrap_or(0)
+    }
+
+    /// An asynchronous write has completed.
+    pub(super) const fn written(&mut self, now: Time) {
+        self.written = now;
     }
 
     /// Forgets streams that are over.

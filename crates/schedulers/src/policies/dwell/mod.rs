@@ -7,6 +7,8 @@
 //! - A read that begins near the end of a recent one, and soon after it, continues that one's flow. From `stream_threshold` requests on
 //!   the flow is *established* and has a queue of its own. All other synchronous requests form one flow, the *scattered* ones: commits,
 //!   random reads, the start of every program.
+//! - A read that arrives at once after a request of a flow has completed continues that flow also from farther away: up to twice the
+//!   distance to the nearest pending request of another one. So programs that read at random, each in an area of its own, are flows.
 //! - A flow is *heavy* while it has transferred more than `light_kib` of contiguous data lately, and not less than an eighth of the
 //!   heaviest flow's, and otherwise *light*. Programs that start, look-ups and commits are light; copies, scans and backups are heavy.
 //!   A flow whose requests wait does not become lighter. Long synchronous writes are heavy.
@@ -14,9 +16,11 @@
 //!   expected to take less time than the move to another flow's request. Of each flow, the policy measures the mean time from a completion
 //!   to the next request, the mean move, and the share of requests that arrive in time. Beside flows of its own kind, a flow is awaited only
 //!   if requests in time save more, on average, than vain waits cost. A light flow is awaited before a heavy one and before writes even if
-//!   that costs throughput, unless most of its requests are late. After vain waits, the disk waits no more for the flow.
+//!   that costs throughput, unless most of its requests are late. After vain waits, the disk waits no more for the flow; a vain wait
+//!   that ended with the write for which the program was waiting counts twice.
 //! - A light flow is served at once, whatever is being served, and heavy flows take turns of `stream_slice`. So a commit is never behind
-//!   a stream's slice. While heavy flows or writes wait, light flows together get `light_share` of the time.
+//!   a stream's slice. Among light flows with long moves between their requests the nearest is next, unless a request of another one has
+//!   waited for 100 ms. While heavy flows or writes wait, light flows together get `light_share` of the time.
 //! - Asynchronous writes are served when nothing else is queued or expected, and otherwise for `write_slice` of estimated work every
 //!   `write_period`. While synchronous requests are about, the device has few writes at a time, because a request that is in the device
 //!   can no longer be overtaken. In their turn, the device has as many as the turn allows, and orders them itself. Heavy flows pause while
@@ -37,7 +41,7 @@
 //! 3. The owner's next request in sector order, until its slice is over and another flow has requests.
 //! 4. If the owner has none: wait for its requests in the device, or for its next request, if that pays.
 //! 5. Another owner: asynchronous writes if their time has come; a light flow, if there is credit; a heavy flow; writes. Among several,
-//!    the one whose oldest request is the oldest.
+//!    the one whose oldest request is the oldest, or, of light flows with long moves, the nearest in the direction of the head's movement.
 //!
 //! # Where it differs from the source
 //! There is no source: the design joins the papers' ideas. From stream scheduling: streams from requests alone, and waiting only if it
@@ -127,6 +131,8 @@ const RECENT: Span = Span::from_millis(200);
 const CREDIT_MAX: i64 = 1_000_000_000;
 /// The shortest time for which the disk waits, if it waits.
 const WAIT_MIN: Span = Span::from_micros(500);
+/// Age from which requests of light flows are served in the order of age instead of position.
+const PATIENCE: Span = Span::from_millis(100);
 /// Without a head: one asynchronous request for so many synchronous ones.
 const PASSING: u64 = 4;
 
@@ -312,8 +318,27 @@ impl Dwell {
         oldest.filter(|&id| self.stored[id].expires <= now).min_by_key(|&id| self.stored[id].expires)
     }
 
+    /// Of the light flows the nearest one in the direction of the head's movement, if the oldest request among theirs is not old, and
+    /// belongs to a flow whose requests are far from each other: such flows have no position that would be worth keeping.
+    fn nearest(&self, now: Time, view: &View<'_>, oldest: FlowId, but: Option<FlowId>) -> FlowId {
+        let is_random = |flow: FlowId| flow == SCATTERED || self.flows.get(flow).is_random();
+        let front = self.flows.get(oldest).queued.front();
+        let waited = front.map(|id| now.since(view.requests[id].arrived));
+        if !is_random(oldest) || waited.is_some_and(|waited| waited >= PATIENCE) {
+            return oldest;
+        }
+        let others = self.flows.queued().filter(|&flow| {
+            flow != WRITES && Some(flow) != but && is_random(flow) && self.is_light(now, flow)
+        });
+        let cost = |flow: &FlowId| {
+            let start = self.next_of(*flow).map_or(Sector(0), |id| view.requests[id].start);
+            (start < self.head, self.head.distance(start))
+        };
+        others.min_by_key(cost).unwrap_or(oldest)
+    }
+
     /// The flow that owns the disk next.
-    fn choose(&self, now: Time, but: Option<FlowId>) -> Option<FlowId> {
+    fn choose(&self, now: Time, view: &View<'_>, but: Option<FlowId>) -> Option<FlowId> {
         let oldest = |light: bool| {
             let of = self.flows.queued().filter(|&flow| flow != WRITES && self.is_light(now, flow) == light);
             let of = of.filter(|&flow| Some(flow) != but);
@@ -321,7 +346,7 @@ impl Dwell {
         };
         let light = oldest(true);
         if light.is_some() && !self.is_exhausted {
-            return light;
+            return light.map(|oldest| self.nearest(now, view, oldest, but));
         }
         let writes = !self.flows.get(WRITES).queued.is_empty() && but != Some(WRITES);
         if writes && self.is_turn_of_writes(now) {
@@ -414,6 +439,7 @@ impl Dwell {
             self.flows.get_mut(owner.flow).missed();
             return None;
         }
+        self.flows.get_mut(owner.flow).waits();
         Some(hold(Some(until.min(end)), Wake::Timer, HoldReason::AwaitChild))
     }
 
@@ -536,7 +562,7 @@ impl Scheduler for Dwell {
             return self.dispatch(now, view, id, Reason::Expired);
         }
         let mut reason = Reason::SliceOwner;
-        let other = self.owner.and_then(|owner| self.choose(now, Some(owner.flow)));
+        let other = self.owner.and_then(|owner| self.choose(now, view, Some(owner.flow)));
         if let Some(owner) = self.owner {
             if let Some((other, why)) = other.and_then(|other| self.successor(now, owner, other)) {
                 self.own(now, other);
@@ -552,7 +578,7 @@ impl Scheduler for Dwell {
             self.owner = None;
         }
         if self.owner.is_none() {
-            let Some(flow) = self.choose(now, None) else { return Decision::Idle };
+            let Some(flow) = self.choose(now, view, None) else { return Decision::Idle };
             self.own(now, flow);
             reason = Reason::NewSlice;
         }
@@ -577,6 +603,7 @@ impl Scheduler for Dwell {
         self.flows.get_mut(flow).in_device -= 1;
         if flow == WRITES {
             self.writing = self.writing.saturating_sub(work);
+            self.flows.written(now);
         }
         if !is_async {
             self.last_sync = now;

@@ -126,3 +126,54 @@ fn it_keeps_the_contract() {
             .unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
+
+#[test]
+fn a_program_that_waits_for_its_writes_is_not_awaited() {
+    let mut t = table();
+    let mut next = stream(&mut t, 400_000_000, 5);
+    let mut holds = 0;
+    for n in 0..40 {
+        // The program needs memory: its next read follows the write.
+        let write = t.write(800_000_000 + n * 1024);
+        let mut decision = t.next();
+        if let Decision::Hold(hold) = decision {
+            t.now = hold.until.expect("a time");
+            holds += 1;
+            decision = t.next();
+        }
+        assert!(matches!(decision, Decision::Dispatch { id, .. } if id == write), "{decision:?}");
+        t.now += Span::from_millis(2);
+        t.complete(write);
+        for _ in 0..3 {
+            let id = t.insert(request(next, 64));
+            assert_eq!(t.dispatches(), id);
+            t.now += Span::from_micros(500);
+            t.complete(id);
+            next += 64;
+        }
+    }
+    assert!((1..=20).contains(&holds), "{holds} waits in 40 rounds");
+}
+
+#[test]
+fn random_readers_of_an_area_each_are_served_one_after_the_other() {
+    let mut t = table();
+    let mut random = elevator::Random::new(1);
+    // Two programs that read at random in areas of 20 GB, 400 GB apart. Their next requests arrive at once.
+    let mut draw = |area: u64| area * 800_000_000 + random.below(40_000_000);
+    let mut queued = [0, 1].map(|area| t.read(draw(area)));
+    let (mut changes, mut last, mut in_device) = (0, 0, None);
+    for _ in 0..200 {
+        let id = in_device.take().unwrap_or_else(|| t.dispatches());
+        let area = usize::from(id == queued[1]);
+        changes += u32::from(area != last);
+        last = area;
+        t.now += Span::from_millis(8);
+        t.complete(id);
+        if let Decision::Dispatch { id, .. } = t.next() {
+            in_device = Some(id);
+        }
+        queued[area] = t.read(draw(area as u64));
+    }
+    assert!(changes <= 60, "{changes} changes of area in 200 requests");
+}
