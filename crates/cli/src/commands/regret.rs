@@ -7,8 +7,8 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use elevator::Sector;
 use evaluation::interrupt;
-use evaluation::regret::cells::{Selection, Set, cells, drawn};
-use evaluation::regret::{run as run_cells, table};
+use evaluation::regret::cells::{Selection, Set, cells};
+use evaluation::regret::{drawn, run as run_cells, table};
 use schedulers::registry::Catalogue;
 
 use crate::error::Error;
@@ -45,7 +45,7 @@ pub(crate) struct RegretArguments {
     /// Run at most this many cells, drawn evenly
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// Seed of the randomly drawn drive
+    /// Seed of the randomly drawn drive, and of the held-out set's drives and fio jobs
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print the worst cells of each scheduler
@@ -115,7 +115,7 @@ pub(crate) fn run(arguments: &RegretArguments, catalogue: Catalogue) -> Result<(
         ));
     }
     if !arguments.quiet && arguments.drives.is_empty() {
-        say!("drive drawn with --seed {}: {}", arguments.seed, drawn(arguments.seed).0);
+        say!("drive drawn with --seed {}: {}", arguments.seed, drawn::drive(arguments.seed).0);
     }
     let bar = if arguments.quiet {
         indicatif::ProgressBar::hidden()

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use elevator::Random;
 use elevator::queue::Identity;
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
@@ -13,6 +12,7 @@ use workloads::Workload as Requests;
 use workloads::builtin::Builtin;
 use workloads::scenario::{Scenario, papers};
 
+use super::drawn;
 use super::workload::{BUILT_IN, JOBS, Measure, SCRIPTS, Workload, is_comparable};
 use crate::device::Device;
 use crate::duel::Benchmark;
@@ -73,7 +73,7 @@ pub struct Selection<'a> {
     pub only: &'a [String],
     /// At most so many cells, drawn evenly.
     pub sample: Option<usize>,
-    /// Seed of the drawn drive.
+    /// Seed of what is drawn: drives, and jobs of the held-out set.
     pub seed: u64,
 }
 
@@ -101,31 +101,11 @@ const HELD_OUT: [(&str, u32); 5] = [
 const HELD_OUT_WORKLOADS: [&str; 5] =
     ["scrub-beside-database", "mail-server", "guest-image", "fio-randrw-8", "tpc-h"];
 
+/// Fio jobs of the held-out set that are drawn from consecutive seeds.
+const DRAWN_JOBS: u64 = 12;
+
 /// Scale of the papers' scripts.
 const SCALE: f64 = 0.05;
-
-/// A drive with a random mechanism, buffer and internal queue: a specification for `--drive`, and the depth.
-#[must_use]
-pub fn drawn(seed: u64) -> (String, u32) {
-    let mut random = Random::new(seed);
-    let mut one = |of: &[&'static str]| of[random.below(of.len() as u64) as usize];
-    let order = one(&[
-        "fcfs",
-        "look",
-        "c_look",
-        "sstf",
-        "{positioning_time={ageing=0.0}}",
-        "{positioning_time={ageing=0.02}}",
-    ]);
-    let rpm = one(&["5400", "5900", "7200", "10000"]);
-    let cache = one(&["on", "off"]);
-    let ahead = one(&["segment", "segment", "none"]);
-    let depth = one(&["1", "2", "4", "8", "16", "31"]);
-    let drive = format!(
-        "wd5000aaks{{write_cache={cache},queue.order={order},mechanics.revolutions_per_minute={rpm},buffer.read_ahead={ahead}}}"
-    );
-    (drive, depth.parse().unwrap_or(1))
-}
 
 /// The cells of a selection.
 ///
@@ -188,10 +168,9 @@ fn drives(selection: &Selection<'_>) -> Vec<(String, u32)> {
     if selection.drives.is_empty() {
         // The held-out set has other drawn drives than the set for tuning.
         let seeds = if selection.set == Set::HeldOut { 3 } else { 1 };
-        drives.extend(
-            (0..seeds)
-                .map(|n| drawn(selection.seed + n + if selection.set == Set::HeldOut { 1000 } else { 0 })),
-        );
+        drives.extend((0..seeds).map(|n| {
+            drawn::drive(selection.seed + n + if selection.set == Set::HeldOut { 1000 } else { 0 })
+        }));
     }
     if selection.depths.is_empty() {
         return drives;
@@ -222,8 +201,15 @@ fn workloads(selection: &Selection<'_>) -> Result<Vec<(String, Workload)>, Error
         let requests = builtin.build(&settings).map_err(|e| Error::Failed(e.to_string()))?;
         all.push((name.to_owned(), Workload::Requests(Arc::from(requests))));
     }
-    if selection.set == Set::Tuning {
-        all.retain(|(name, _)| !HELD_OUT_WORKLOADS.contains(&name.as_str()));
+    match selection.set {
+        Set::Tuning => all.retain(|(name, _)| !HELD_OUT_WORKLOADS.contains(&name.as_str())),
+        Set::HeldOut => {
+            for seed in selection.seed..selection.seed + DRAWN_JOBS {
+                let name = format!("fio-drawn-{seed}");
+                let job = Workload::job(&name, &drawn::job(seed))?;
+                all.push((name, job));
+            }
+        }
     }
     Ok(all)
 }
@@ -267,16 +253,6 @@ mod tests {
 
     fn names(selection: &Selection<'_>) -> Vec<String> {
         cells(selection).unwrap().iter().map(Cell::name).collect()
-    }
-
-    #[test]
-    fn a_drawn_drive_depends_on_the_seed_alone() {
-        assert_eq!(drawn(7), drawn(7));
-        assert_ne!(drawn(1), drawn(2));
-        for seed in 0..50 {
-            let (drive, depth) = drawn(seed);
-            assert!(Device::open(&drive).is_ok_and(|device| depth <= device.depth()), "{drive}");
-        }
     }
 
     #[test]

@@ -9,9 +9,11 @@
 //! |---|---|
 //! | [`workload`] | workloads and their measure |
 //! | [`cells`] | workloads × drives × depths × identity: what is run |
+//! | [`drawn`] | drives and fio jobs drawn from a seed |
 //! | [`table`] | regrets, and tables of them |
 
 pub mod cells;
+pub mod drawn;
 pub mod table;
 pub mod workload;
 
