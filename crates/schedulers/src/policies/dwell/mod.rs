@@ -18,6 +18,7 @@
 //!   if requests in time save more, on average, than vain waits cost. A light flow is awaited before a heavy one and before writes even if
 //!   that costs throughput, unless most of its requests are late. After vain waits, the disk waits no more for the flow; a vain wait
 //!   that ended with the write for which the program was waiting counts twice.
+//! - A device that queues orders scattered requests itself: it gets those of other light flows without a wait for further ones.
 //! - A light flow is served at once, whatever is being served, and heavy flows take turns of `stream_slice`. So a commit is never behind
 //!   a stream's slice. Among light flows with long moves between their requests the nearest is next, unless a request of another one has
 //!   waited for 100 ms. While heavy flows or writes wait, light flows together get `light_share` of the time.
@@ -422,6 +423,10 @@ impl Dwell {
         let precedes = self.is_light(now, owner.flow) && !self.is_light(now, other);
         let gap = flow.gap(precedes);
         if gap >= limit {
+            return None;
+        }
+        // A device that queues orders scattered requests itself, and saves more by it than the disk would by a wait.
+        if !precedes && owner.flow == SCATTERED && view.device.depth > 1 {
             return None;
         }
         let longest = match precedes && flow.is_steady() {

@@ -177,3 +177,15 @@ fn random_readers_of_an_area_each_are_served_one_after_the_other() {
     }
     assert!(changes <= 60, "{changes} changes of area in 200 requests");
 }
+
+#[test]
+fn a_device_that_queues_gets_scattered_requests_beside_those_of_a_light_flow() {
+    let mut t = table();
+    t.depth = 4;
+    let next = stream(&mut t, 400_000_000, 5);
+    t.now += Span::from_millis(100);
+    let scattered = t.read(0);
+    assert_eq!(t.dispatches(), scattered);
+    let child = t.insert(request(next, 64));
+    assert_eq!(t.dispatches(), child);
+}
