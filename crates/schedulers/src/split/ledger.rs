@@ -87,6 +87,14 @@ impl Ledger {
         *self.places.entry(account).or_insert(next)
     }
 
+    /// The accounts that the host defines, with their indexes.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Account, usize)> {
+        self.places
+            .iter()
+            .map(|(&account, &place)| (account, place))
+            .filter(|&(account, _)| account != NO_CAUSE)
+    }
+
     /// The number of accounts with an index.
     #[must_use]
     pub fn accounts(&self) -> usize {

@@ -42,8 +42,8 @@ use alloc::vec::Vec;
 
 use elevator::split::{Account, Action, CallId, CallKind, Page, Split, SystemCall, Terms, Verdict};
 use elevator::{
-    Capabilities, CauseSet, Decision, Growth, Hold, HoldReason, Op, Outcome, Reason, Request, RequestId,
-    Scheduler, Side, Span, Time, View, Wake, tunables, tuned_by,
+    Capabilities, CauseSet, Decision, Fact, Growth, Hold, HoldReason, Inspection, Item, Op, Outcome, Reason,
+    Request, RequestId, Scheduler, Side, Span, Time, View, Wake, tunables, tuned_by,
 };
 
 use super::lane::Lanes;
@@ -276,7 +276,29 @@ impl Scheduler for SplitToken {
     }
 }
 
+impl Inspection for SplitToken {
+    fn inspect(&self, now: Time) -> Vec<Item> {
+        let item = |(account, place): (Account, usize)| {
+            let member = self.members.get(place)?;
+            let tokens = member.bucket.tokens(now);
+            let count = |of: Option<i64>| of.map_or(Fact::None, |of| Fact::Count(of.max(0).unsigned_abs()));
+            let opens = member.bucket.opens().map_or(Fact::None, |at| Fact::Span(at.since(now)));
+            let item = Item::new("account", u64::from(account.0))
+                .with("tokens", count(tokens))
+                .with("debt", count(tokens.map(i64::wrapping_neg)))
+                .with("paid in", opens)
+                .with("held", Fact::Count(member.held.len() as u64));
+            Some(item)
+        };
+        self.ledger.each().filter_map(item).collect()
+    }
+}
+
 impl Capabilities for SplitToken {
+    fn inspection(&self) -> Option<&dyn Inspection> {
+        Some(self)
+    }
+
     fn split(&mut self) -> Option<&mut dyn Split> {
         Some(self)
     }
@@ -360,6 +382,12 @@ mod tests {
         let (call, verdict) = t.write(1, 1);
         assert_eq!(verdict, Verdict::Hold);
         assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), Some(103)));
+        let limited = &t.table.items()[1];
+        assert_eq!(
+            (limited.kind, limited.number, limited.fact("debt")),
+            ("account", 1, Some(Fact::Count(102_400)))
+        );
+        assert_eq!(limited.fact("held"), Some(Fact::Count(1)));
         t.table.at(103);
         assert_eq!(t.acts(), [Action::Admit(call)]);
         assert_eq!(t.write(0, 2).1, Verdict::Proceed, "no limit");

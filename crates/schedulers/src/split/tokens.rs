@@ -93,6 +93,15 @@ impl Bucket {
         self.rate.is_none() || self.credit >= 0
     }
 
+    /// The tokens at `now`, negative in debt; `None` without a limit.
+    #[must_use]
+    pub(crate) fn tokens(&self, now: Time) -> Option<i64> {
+        self.rate?;
+        let mut then = *self;
+        then.refill(now);
+        Some(i64::try_from(then.credit.div_euclid(SCALE)).unwrap_or(i64::MIN))
+    }
+
     /// When the debt will be paid if no more tokens are spent; `None` without debt, or if the rate is 0.
     #[must_use]
     pub fn opens(&self) -> Option<Time> {
@@ -113,6 +122,7 @@ mod tests {
         assert!(bucket.is_open(Time::ZERO));
         bucket.spend(Time::ZERO, 500);
         assert!(!bucket.is_open(at_ms(499)));
+        assert_eq!((bucket.tokens(at_ms(499)), bucket.tokens(at_ms(1500))), (Some(-1), Some(1000)));
         assert_eq!(bucket.opens(), Some(at_ms(500)));
         assert!(bucket.is_open(at_ms(500)));
         bucket.spend(at_ms(60_000), 2000); // the saved credit is limited to two seconds
@@ -126,7 +136,7 @@ mod tests {
         let mut bucket = Bucket::new(Time::ZERO, None, Span::from_secs(1));
         bucket.spend(Time::ZERO, i64::MAX);
         assert!(bucket.is_open(Time::ZERO));
-        assert_eq!(bucket.opens(), None);
+        assert_eq!((bucket.opens(), bucket.tokens(Time::ZERO)), (None, None));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! At the block: writes go straight out, reads by share.
 
-use elevator::split::Split;
+use alloc::vec::Vec;
+
+use elevator::split::{Account, Split};
 use elevator::{
-    Candidate, Capabilities, Decision, Growth, Op, Outcome, Reason, Request, RequestId, Scheduler, Side,
-    Time, Tunable, TuneError, Tuning, Value, View, WorkConserving, tuned_by_itself,
+    Candidate, Capabilities, Decision, Fact, Growth, Inspection, Item, Op, Outcome, Reason, Request,
+    RequestId, Scheduler, Side, Time, Tunable, TuneError, Tuning, Value, View, WorkConserving,
+    tuned_by_itself,
 };
 
 use super::{Afq, Tunables};
@@ -107,8 +110,24 @@ impl WorkConserving for Afq {
     }
 }
 
+impl Inspection for Afq {
+    fn inspect(&self, _now: Time) -> Vec<Item> {
+        let item = |(account, place): (Account, usize)| {
+            Item::new("account", u64::from(account.0))
+                .with("share", Fact::Percent(self.shares.percent(place)))
+                .with("ahead", Fact::Percent(self.percent_ahead(place)))
+                .with("held", Fact::Count(self.calls.held_by(place)))
+        };
+        self.ledger.each().map(item).collect()
+    }
+}
+
 impl Capabilities for Afq {
     tuned_by_itself!();
+
+    fn inspection(&self) -> Option<&dyn Inspection> {
+        Some(self)
+    }
 
     fn split(&mut self) -> Option<&mut dyn Split> {
         Some(self)

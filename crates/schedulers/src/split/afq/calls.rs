@@ -42,6 +42,11 @@ impl Calls {
         &mut self.held[place]
     }
 
+    /// The number of an account's held calls.
+    pub(super) fn held_by(&self, place: usize) -> u64 {
+        self.held.get(place).map_or(0, |held| (held.writes.len() + held.fsyncs.len()) as u64)
+    }
+
     fn has_writes(&self, place: usize) -> bool {
         self.held.get(place).is_some_and(|held| !held.writes.is_empty())
     }

@@ -149,6 +149,12 @@ impl Afq {
         i64::try_from(self.tunables.ahead).unwrap_or(i64::MAX)
     }
 
+    /// How far an account is ahead of the least served one, relative to the maximum.
+    fn percent_ahead(&self, place: usize) -> u64 {
+        let lead = self.shares.lead(place).max(0).unsigned_abs();
+        lead.saturating_mul(100).checked_div(self.tunables.ahead).unwrap_or(0)
+    }
+
     fn is_ahead(&self, place: usize) -> bool {
         self.shares.lead(place) > self.ahead()
     }

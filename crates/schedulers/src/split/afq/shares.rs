@@ -41,6 +41,12 @@ impl Shares {
         }
     }
 
+    /// An account's part of all shares, in percent.
+    pub(super) fn percent(&self, place: usize) -> u64 {
+        let all: i64 = self.members.iter().map(|member| member.share).sum();
+        (self.members[place].share * 100 / all).unsigned_abs()
+    }
+
     /// Sets an account's priority from now on.
     pub(super) fn agree(&mut self, place: usize, priority: Priority) {
         self.members[place].share = share(priority);

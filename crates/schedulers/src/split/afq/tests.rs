@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use elevator::split::{Action, Terms, Verdict};
-use elevator::{HoldReason, Op, Priority, Reason, Value};
+use elevator::{Fact, HoldReason, Op, Priority, Reason, Value};
 
 use super::super::testing::Host;
 use super::*;
@@ -27,6 +27,10 @@ fn a_writer_ahead_of_the_least_served_one_is_held_until_that_one_catches_up() {
     let busy = t.caused(0, Op::Read, 0, 8);
     let (held, verdict) = t.write(1, 2);
     assert_eq!(verdict, Verdict::Hold);
+    let fact = |item: usize, name| t.table.items()[item].fact(name);
+    assert_eq!([fact(0, "share"), fact(1, "share")], [88, 11].map(|percent| Some(Fact::Percent(percent))));
+    assert!(matches!(fact(1, "ahead"), Some(Fact::Percent(400..))));
+    assert_eq!(fact(1, "held"), Some(Fact::Count(1)));
     assert_eq!(t.acts(), []);
     let (_, verdict) = t.write(0, 1);
     assert_eq!(verdict, Verdict::Proceed, "the least served account proceeds");
