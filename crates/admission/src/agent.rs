@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -13,7 +13,7 @@ use control::admission::{MESSAGE_BYTES, Message, take};
 
 use crate::call::{Sync, Wanted, wanted};
 use crate::device::{Served, find};
-use crate::handed::Received;
+use crate::handed::{Received, take_fd};
 use crate::listener::{Intercepted, Readiness, finish, poll, proceed, readiness, receive};
 
 /// How long thread groups and descriptors are remembered: their numbers are reused.
@@ -136,9 +136,11 @@ impl Agent {
     }
 
     fn intercepted(&mut self, call: Intercepted) {
-        let wanted = self.server.as_ref().and_then(|_| wanted(&call, &mut self.served));
-        let Some(wanted) = wanted else { return self.shared.proceed(call.id) };
+        if self.server.is_none() {
+            return self.shared.proceed(call.id);
+        }
         let process = self.group_of(call.thread);
+        let Some(wanted) = wanted(&call, &mut self.served) else { return self.shared.proceed(call.id) };
         if let Some(descriptor) = wanted.descriptor {
             self.descriptors.insert(wanted.file, (call.thread, descriptor));
         }
@@ -192,7 +194,8 @@ impl Agent {
 
     fn admit(&self, number: u32, held: Held) {
         let Held { id, wanted, process } = held;
-        let file = wanted.sync.and_then(|sync| Some((sync, descriptor_of(process, wanted.descriptor?)?)));
+        let file_of = |descriptor| take_fd(process, descriptor).ok().map(File::from);
+        let file = wanted.sync.and_then(|sync| Some((sync, file_of(wanted.descriptor?)?)));
         let Some((sync, file)) = file else {
             return self.shared.let_continue(number, id);
         };
@@ -222,28 +225,22 @@ impl Agent {
             let live = |path: &(u32, u32)| find(&format!("/proc/{}/fd/{}", path.0, path.1)).is_some();
             self.descriptors.retain(|_, path| live(path));
         }
-        *self.groups.entry(thread).or_insert_with(|| group_of(thread).unwrap_or(thread))
+        if let Some(&known) = self.groups.get(&thread) {
+            return known;
+        }
+        let process = group_of(thread).unwrap_or(thread);
+        self.groups.insert(thread, process);
+        // Before the call continues: a program that only reads is charged from its first read on.
+        if !self.shared.send(Message::Process { process }) {
+            self.let_all_continue();
+        }
+        process
     }
 }
 
 fn group_of(thread: u32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|text| text.trim().parse().ok())
-}
-
-/// The same open file as a descriptor of another process.
-fn descriptor_of(process: u32, descriptor: u32) -> Option<File> {
-    // SAFETY: takes numbers only.
-    let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) };
-    if pidfd < 0 {
-        return None;
-    }
-    // SAFETY: the kernel has just made it.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd as i32) };
-    // SAFETY: takes numbers only.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) };
-    // SAFETY: the kernel has just made it.
-    (fd >= 0).then(|| unsafe { File::from_raw_fd(fd as i32) })
 }
 
 /// Starts writeback of some pages, in a thread of its own, as a full queue delays it.

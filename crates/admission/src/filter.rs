@@ -19,46 +19,62 @@ const EQUAL: u16 = (libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K) as u16;
 const ANY_BIT: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
 const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
 
-/// Calls that are always intercepted.
-const CALLS: &[libc::c_long] = &[
-    libc::SYS_write,
-    libc::SYS_pwrite64,
-    libc::SYS_writev,
-    libc::SYS_pwritev,
-    libc::SYS_pwritev2,
-    libc::SYS_fsync,
-    libc::SYS_fdatasync,
-    libc::SYS_sync_file_range,
-    libc::SYS_mkdirat,
-    libc::SYS_unlinkat,
-    libc::SYS_renameat2,
-    libc::SYS_truncate,
-    libc::SYS_ftruncate,
-    libc::SYS_fallocate,
-    libc::SYS_openat2,
-    libc::SYS_sendfile,
-    libc::SYS_splice,
-    libc::SYS_copy_file_range,
+/// A call's name, as in a container's seccomp profile, and its number.
+type Named = (&'static str, libc::c_long);
+
+macro_rules! named {
+    ($($(#[$when:meta])* $number:ident),* $(,)?) => {
+        &[$($(#[$when])* (stringify!($number), libc::$number)),*]
+    };
+}
+
+/// Calls that are always intercepted. Of `execve` only the process is reported: a program that only reads makes no other such call.
+pub(crate) const CALLS: &[Named] = named![
+    SYS_write,
+    SYS_pwrite64,
+    SYS_writev,
+    SYS_pwritev,
+    SYS_pwritev2,
+    SYS_fsync,
+    SYS_fdatasync,
+    SYS_sync_file_range,
+    SYS_mkdirat,
+    SYS_unlinkat,
+    SYS_renameat2,
+    SYS_truncate,
+    SYS_ftruncate,
+    SYS_fallocate,
+    SYS_openat2,
+    SYS_sendfile,
+    SYS_splice,
+    SYS_copy_file_range,
+    SYS_execve,
+    SYS_execveat,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_creat,
+    SYS_creat,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_mkdir,
+    SYS_mkdir,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_rmdir,
+    SYS_rmdir,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_unlink,
+    SYS_unlink,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_rename,
+    SYS_rename,
     #[cfg(target_arch = "x86_64")]
-    libc::SYS_renameat,
+    SYS_renameat,
 ];
 
-/// Calls that are intercepted if they create or truncate: the number, and the argument with the flags.
-const OPENS: &[(libc::c_long, u32)] = &[
-    (libc::SYS_openat, 2),
+/// Calls that are intercepted if they create or truncate, and their argument with the flags.
+pub(crate) const OPENS: &[(Named, u32)] = &[
+    (("SYS_openat", libc::SYS_openat), 2),
     #[cfg(target_arch = "x86_64")]
-    (libc::SYS_open, 1),
+    (("SYS_open", libc::SYS_open), 1),
 ];
+
+/// The name of a call without the prefix of its number.
+pub(crate) fn name((name, _): &Named) -> &'static str {
+    name.trim_start_matches("SYS_")
+}
 
 const CHANGES: u32 = (libc::O_CREAT | libc::O_TRUNC) as u32;
 
@@ -77,10 +93,10 @@ pub(crate) fn program() -> Vec<libc::sock_filter> {
     let notify = statement(RETURN, libc::SECCOMP_RET_USER_NOTIF);
     let mut program =
         vec![statement(LOAD, ARCH), jump(EQUAL, ARCHITECTURE, 1, 0), allow, statement(LOAD, NUMBER)];
-    for &call in CALLS {
+    for &(_, call) in CALLS {
         program.extend([jump(EQUAL, call as u32, 0, 1), notify]);
     }
-    for &(call, flags) in OPENS {
+    for &((_, call), flags) in OPENS {
         let low_half = ARGUMENTS + 8 * flags;
         program.extend([
             jump(EQUAL, call as u32, 0, 4),
@@ -94,14 +110,39 @@ pub(crate) fn program() -> Vec<libc::sock_filter> {
     program
 }
 
+/// The operation of `seccomp`.
+pub(crate) const SET_MODE_FILTER: libc::c_uint = 1;
+const NEW_LISTENER: u64 = 1 << 3;
+/// Held calls are ended by fatal signals only: others would make a held `write` fail with EINTR. Since Linux 5.19.
+const WAIT_KILLABLE: u64 = 1 << 5;
+/// All threads of the process get the filter; if one of them cannot, an error is returned. Since Linux 5.7.
+pub(crate) const ALL_THREADS: u64 = 1 | 1 << 4;
+
+/// Installs the filter by a function that gets the flags of `seccomp`. `give_up` renounces new privileges, which a process without CAP_SYS_ADMIN
+/// must do first.
+pub(crate) fn install_by<T>(
+    flags: u64,
+    mut install: impl FnMut(u64) -> io::Result<T>,
+    give_up: impl FnOnce() -> io::Result<()>,
+) -> io::Result<T> {
+    let flags = flags | NEW_LISTENER;
+    let mut best = || match install(flags | WAIT_KILLABLE) {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => install(flags),
+        result => result,
+    };
+    match best() {
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
+            give_up()?;
+            best()
+        }
+        result => result,
+    }
+}
+
 /// Installs the filter in the calling thread and returns its listener. Safe between fork and exec.
 pub(crate) fn install(program: &mut [libc::sock_filter]) -> io::Result<OwnedFd> {
-    const SET_MODE_FILTER: libc::c_uint = 1;
-    /// Held calls are ended by fatal signals only: others would make a held `write` fail with EINTR. Since Linux 5.19.
-    const WAIT_KILLABLE: libc::c_ulong = 1 << 5;
-    const NEW_LISTENER: libc::c_ulong = 1 << 3;
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-    let install = |flags: libc::c_ulong| -> io::Result<OwnedFd> {
+    let install = |flags: u64| -> io::Result<OwnedFd> {
         // SAFETY: the filter's instructions outlive the call, which copies them.
         let fd = unsafe { libc::syscall(libc::SYS_seccomp, SET_MODE_FILTER, flags, &raw const filter) };
         if fd < 0 {
@@ -110,21 +151,13 @@ pub(crate) fn install(program: &mut [libc::sock_filter]) -> io::Result<OwnedFd> 
         // SAFETY: the kernel has just made it, and nothing else owns it.
         Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
     };
-    let best = || match install(NEW_LISTENER | WAIT_KILLABLE) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => install(NEW_LISTENER),
-        result => result,
-    };
-    match best() {
-        // Without CAP_SYS_ADMIN the program must not gain privileges by exec.
-        Err(error) if error.raw_os_error() == Some(libc::EACCES) => {
-            // SAFETY: takes numbers only.
-            if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            best()
+    install_by(0, install, || {
+        // SAFETY: takes numbers only.
+        match unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         }
-        result => result,
-    }
+    })
 }
 
 #[cfg(test)]
@@ -156,8 +189,8 @@ mod tests {
     #[test]
     fn only_calls_that_change_files_are_intercepted() {
         let native = |number, flags| run(ARCHITECTURE, number, [0, 0, flags]);
-        for &call in CALLS {
-            assert_eq!(native(call, 0), libc::SECCOMP_RET_USER_NOTIF, "{call}");
+        for &(name, call) in CALLS {
+            assert_eq!(native(call, 0), libc::SECCOMP_RET_USER_NOTIF, "{name}");
         }
         let create = libc::O_CREAT as u32;
         assert_eq!(native(libc::SYS_openat, create), libc::SECCOMP_RET_USER_NOTIF);

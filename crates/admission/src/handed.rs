@@ -2,7 +2,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::io::{IoSlice, IoSliceMut};
@@ -40,6 +40,19 @@ pub(crate) fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
         _ => None,
     });
     Ok(rights)
+}
+
+/// The same open file as a descriptor of another process.
+pub(crate) fn take_fd(process: u32, descriptor: u32) -> io::Result<OwnedFd> {
+    let made = |fd: libc::c_long| match fd {
+        // SAFETY: the kernel has just made it.
+        0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) }),
+        _ => Err(io::Error::last_os_error()),
+    };
+    // SAFETY: takes numbers only.
+    let pidfd = made(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
+    // SAFETY: takes numbers only.
+    made(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) })
 }
 
 /// The numbers of received calls. They are sequential, so the keeper can answer those that the agent has not answered.

@@ -10,20 +10,25 @@
 //! | the server, or its scheduler's part above the block layer | the agent lets all held and later calls continue |
 //! | the program | the agent returns its exit code; descendants that still run are not held any more |
 //!
+//! A process that runs already gets the filter by [`join`], a container from its OCI runtime, which sends the listener ([`container`]); [`attend`]
+//! is the agent of both.
+//!
 //! Not intercepted: io_uring, `io_submit`, stores to mapped files, `sync`, `syncfs`, `msync`, `link` and `symlink`, and calls of 32-bit programs.
 //! Their data is charged to the account when it becomes dirty, but nothing delays them.
 
 mod agent;
 mod call;
+pub mod container;
 mod device;
 mod filter;
 mod handed;
 mod keeper;
 mod listener;
+mod running;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
@@ -41,6 +46,20 @@ pub enum Error {
     Program {
         /// Its name.
         program: OsString,
+        /// The reason.
+        source: io::Error,
+    },
+    /// The calls of a running process are intercepted already.
+    #[error("process {process} has a seccomp filter with a listener already, such as that of 'dwell exec'")]
+    Intercepted {
+        /// Its number.
+        process: u32,
+    },
+    /// A running process cannot be joined.
+    #[error("process {process}: {source}")]
+    Process {
+        /// Its number.
+        process: u32,
         /// The reason.
         source: io::Error,
     },
@@ -76,14 +95,11 @@ pub fn run(command: &[OsString], joined: Joined) -> Result<u8, Error> {
         let source = io::ErrorKind::InvalidInput.into();
         return Err(Error::Program { program: OsString::new(), source });
     };
-    let received = Arc::new(Received::new().map_err(system("sharing memory with the keeper"))?);
-    let pair = || UnixStream::pair().map_err(system("making a socket"));
-    let (keeper, for_keeper) = pair()?;
-    keeper::fork(for_keeper, &received).map_err(system("forking the keeper"))?;
-    let (from_child, for_agent) = pair()?;
+    let keeper = Keeper::fork()?;
+    let (from_child, for_agent) = UnixStream::pair().map_err(system("making a socket"))?;
     let ready = thread::Builder::new()
         .name("agent".into())
-        .spawn(move || serve(from_child, keeper, received, joined))
+        .spawn(move || serve(from_child, keeper, joined))
         .map_err(system("starting the agent"))?;
     let mut filter = filter::program();
     let mut child = Command::new(program);
@@ -111,23 +127,95 @@ fn ready_error(agent: thread::JoinHandle<Result<(), Error>>, program: &OsString,
 }
 
 /// The agent's thread.
-fn serve(
-    mut child: UnixStream,
-    mut keeper: UnixStream,
-    received: Arc<Received>,
-    joined: Joined,
-) -> Result<(), Error> {
+fn serve(mut child: UnixStream, keeper: Keeper, joined: Joined) -> Result<(), Error> {
     // The child has ended, and its error is known to its parent.
     let Some(listener) = receive_fd(&child).map_err(system("receiving the listener"))? else { return Ok(()) };
-    send_fd(&keeper, listener.as_fd()).map_err(system("passing the listener to the keeper"))?;
-    keeper.read_exact(&mut [0]).map_err(system("starting the keeper"))?;
-    let mut agent =
-        Agent::new(listener, received, joined.server, joined.device).map_err(system("starting the agent"))?;
-    child.write_all(&[1]).map_err(system("starting the program"))?;
-    agent.run();
-    // Only now, as its end lets the keeper answer.
-    drop(keeper);
-    Ok(())
+    keeper.agent_for(listener, joined, || child.write_all(&[1]).map_err(system("starting the program")))
+}
+
+/// The agent's end of its connection to the keeper, and the memory that they share.
+struct Keeper {
+    process: UnixStream,
+    received: Arc<Received>,
+}
+
+impl Keeper {
+    fn fork() -> Result<Self, Error> {
+        let received = Arc::new(Received::new().map_err(system("sharing memory with the keeper"))?);
+        let (process, for_keeper) = UnixStream::pair().map_err(system("making a socket"))?;
+        keeper::fork(for_keeper, &received).map_err(system("forking the keeper"))?;
+        Ok(Self { process, received })
+    }
+
+    /// Answers the calls of a listener until the last process with its filter has ended. `begin` lets the program begin.
+    fn agent_for(
+        mut self,
+        listener: OwnedFd,
+        joined: Joined,
+        begin: impl FnOnce() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        send_fd(&self.process, listener.as_fd()).map_err(system("passing the listener to the keeper"))?;
+        self.process.read_exact(&mut [0]).map_err(system("starting the keeper"))?;
+        let agent = Agent::new(listener, self.received, joined.server, joined.device);
+        let mut agent = agent.map_err(system("starting the agent"))?;
+        begin()?;
+        agent.run();
+        // Only now, as its end lets the keeper answer.
+        drop(self.process);
+        Ok(())
+    }
+}
+
+/// Answers the calls of a listener from elsewhere until the last process with its filter has ended. Without a server, or if the agent cannot be
+/// started, all calls continue. The calling process must have one thread only, as it forks the keeper.
+///
+/// `report` gets the reason.
+pub fn attend<E: From<Error>>(
+    listener: OwnedFd,
+    join: impl FnOnce() -> Result<Joined, E>,
+    report: impl FnOnce(E),
+) {
+    let copy = listener.try_clone();
+    let attended = join().and_then(|joined| {
+        let keeper = Keeper::fork()?;
+        Ok(keeper.agent_for(listener, joined, || Ok(()))?)
+    });
+    if let Err(error) = attended {
+        report(error);
+        copy.iter().for_each(keeper::answer_all);
+    }
+}
+
+/// Intercepts the calls of a process that runs already, and of the children that it makes from now on; returns the listener, for [`attend`].
+///
+/// # Errors
+/// There is no such process, it ends, another program traces it, it has a filter with a listener already, or it is no `x86_64` program.
+pub fn join(process: u32) -> Result<OwnedFd, Error> {
+    running::install(process as libc::pid_t).map_err(|source| match source.raw_os_error() {
+        Some(libc::EBUSY) => Error::Intercepted { process },
+        _ => Error::Process { process, source },
+    })
+}
+
+/// Runs `work` in a child process, whose exit code it returns; returns the child's number. The child ends with its parent. The calling process must
+/// have one thread only.
+///
+/// # Errors
+/// The kernel makes no process.
+pub fn in_child(work: impl FnOnce() -> u8) -> Result<u32, Error> {
+    let parent = std::process::id();
+    // SAFETY: this process has one thread, so the child may do anything.
+    match unsafe { libc::fork() } {
+        -1 => Err(system("making a process")(io::Error::last_os_error())),
+        0 => {
+            // SAFETY: takes numbers only.
+            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
+            let code = if std::os::unix::process::parent_id() == parent { work() } else { 1 };
+            // SAFETY: ends the process without the parent's exit handlers.
+            unsafe { libc::_exit(code.into()) }
+        }
+        child => Ok(child as u32),
+    }
 }
 
 /// In the child, between fork and exec.
@@ -153,6 +241,20 @@ fn install(filter: &mut [libc::sock_filter], agent: &UnixStream) -> io::Result<(
         libc::prctl(libc::PR_SET_PDEATHSIG, 0);
     }
     Ok(())
+}
+
+/// Whether a child of [`in_child`] ended with code 0; `None` while it runs.
+#[must_use]
+pub fn child_ended(child: u32, wait: bool) -> Option<bool> {
+    let (mut status, options) = (0, if wait { 0 } else { libc::WNOHANG });
+    loop {
+        // SAFETY: writes a number.
+        match unsafe { libc::waitpid(child as libc::pid_t, &raw mut status, options) } {
+            0 => return None,
+            -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
+            ended => return Some(ended > 0 && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0),
+        }
+    }
 }
 
 /// The terminal sends these to the program as well, which decides.

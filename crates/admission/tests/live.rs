@@ -2,31 +2,61 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use admission::{Joined, run};
+use admission::{Error, Joined, attend, container, join, run};
 use control::admission::{MESSAGE_BYTES, Message, Operation};
+use rustix::io::IoSlice;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 const SOCKET: &str = "DWELL_TEST_SOCKET";
 const DEVICE: &str = "DWELL_TEST_DEVICE";
 const SCRIPT: &str = "DWELL_TEST_SCRIPT";
+const PROCESS: &str = "DWELL_TEST_PROCESS";
+const LISTEN: &str = "DWELL_TEST_LISTEN";
+
+/// The helper's exit code if the kernel does not let it join a process.
+const NOT_JOINED: i32 = 98;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The process that the tests start: it runs a script under admission and ends with its exit code.
+/// The process that the tests start: it runs a script under admission and ends with its exit code, joins a process, or waits for a container.
 #[test]
 fn helper() {
     let Ok(socket) = std::env::var(SOCKET) else { return };
     let device: u64 = std::env::var(DEVICE).unwrap().parse().unwrap();
-    let script = std::env::var_os(SCRIPT).unwrap();
-    let server = UnixStream::connect(socket).unwrap();
-    let joined = Joined { server, device: (rustix::fs::major(device), rustix::fs::minor(device)) };
-    let code = run(&["sh".into(), "-c".into(), script], joined);
-    std::process::exit(code.map_or(99, i32::from));
+    let joined = || Joined {
+        server: UnixStream::connect(&socket).unwrap(),
+        device: (rustix::fs::major(device), rustix::fs::minor(device)),
+    };
+    let code = if let Some(script) = std::env::var_os(SCRIPT) {
+        run(&["sh".into(), "-c".into(), script], joined()).map_or(99, i32::from)
+    } else if let Ok(process) = std::env::var(PROCESS) {
+        match join(process.parse().unwrap()) {
+            Ok(listener) => {
+                attend(listener, || Ok(joined()), |error: Error| panic!("{error}"));
+                0
+            }
+            Err(error) => {
+                eprintln!("{error}");
+                NOT_JOINED
+            }
+        }
+    } else {
+        let runtimes = UnixListener::bind(std::env::var_os(LISTEN).unwrap()).unwrap();
+        let container = container::receive(&runtimes.accept().unwrap().0).unwrap();
+        assert_eq!((container.id.as_str(), container.annotations["dwell.rate"].as_str()), ("c1", "1M"));
+        attend(container.listener, || Ok(joined()), |error: Error| panic!("{error}"));
+        0
+    };
+    std::process::exit(code);
 }
 
 /// An ext4 file system on a loop device in memory.
@@ -92,6 +122,11 @@ struct Session {
 
 impl Session {
     fn start(disk: &Disk, script: &str) -> Self {
+        Self::begin(disk, (SCRIPT, script), || ()).0
+    }
+
+    /// Starts the helper with a variable of its environment, then does something that makes it connect.
+    fn begin<T>(disk: &Disk, (name, value): (&str, &str), after: impl FnOnce() -> T) -> (Self, T) {
         let path = std::env::temp_dir().join(disk.directory.file_name().unwrap()).with_extension("sock");
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
@@ -100,21 +135,27 @@ impl Session {
             .args(["--exact", "helper", "--nocapture", "--test-threads", "1"])
             .env(SOCKET, &path)
             .env(DEVICE, device.to_string())
-            .env(SCRIPT, script)
+            .env(name, value)
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
+        let done = after();
         let (server, _) = listener.accept().unwrap();
         server.set_read_timeout(Some(PATIENCE)).unwrap();
         fs::remove_file(path).unwrap();
-        Self { agent, server }
+        (Self { agent, server }, done)
     }
 
-    /// The next message; `None` when the agent has ended.
+    /// The next message that is no report of a process; `None` when the agent has ended.
     fn next(&mut self) -> Option<Message> {
-        let mut message = [0; MESSAGE_BYTES];
-        self.server.read_exact(&mut message).ok()?;
-        Some(Message::parse(&message).expect("a message"))
+        loop {
+            let mut message = [0; MESSAGE_BYTES];
+            self.server.read_exact(&mut message).ok()?;
+            match Message::parse(&message).expect("a message") {
+                Message::Process { .. } => {}
+                message => return Some(message),
+            }
+        }
     }
 
     fn admit(&mut self, call: u32) {
@@ -249,4 +290,125 @@ fn a_program_is_killed_while_its_call_is_held() {
     let process = rustix::process::Pid::from_raw(message as i32).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
     assert_eq!(session.code(), Some(128 + 9));
+}
+
+#[test]
+fn a_program_is_reported_before_its_first_call() {
+    let Some(disk) = Disk::new() else { return };
+    let mut session = Session::start(&disk, "exec cat /dev/null");
+    let mut message = [0; MESSAGE_BYTES];
+    session.server.read_exact(&mut message).unwrap();
+    assert!(matches!(Message::parse(&message), Some(Message::Process { .. })), "{message:?}");
+    assert_eq!(session.code(), Some(0));
+}
+
+/// A shell that waits in `read` until it gets a line; then it writes twice and exits with 5.
+fn waiting_program(file: &Path) -> Child {
+    let script = format!("exec >{}; read line; printf a; printf b; exit 5", file.display());
+    let program = Command::new("sh").arg("-c").arg(script).stdin(Stdio::piped()).spawn().unwrap();
+    eventually(|| file.exists().then_some(()));
+    program
+}
+
+/// Whether a process has a seccomp filter.
+fn is_filtered(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "2"]))
+}
+
+#[test]
+fn a_running_process_is_joined_and_continues_when_the_agent_is_killed() {
+    let Some(disk) = Disk::new() else { return };
+    let file = disk.path("file");
+    let mut program = waiting_program(&file);
+    if is_filtered(program.id()) {
+        eprintln!("SKIPPED: programs have a seccomp filter here");
+        drop(program.stdin.take());
+        program.wait().unwrap();
+        return;
+    }
+    let is_joined = || eventually(|| is_filtered(program.id()).then_some(()));
+    let (mut session, ()) = Session::begin(&disk, (PROCESS, &program.id().to_string()), is_joined);
+    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    let (call, operation, bytes) = session.next_call();
+    assert_eq!((operation, bytes), (Operation::Write, 1));
+    assert_eq!(fs::read_to_string(&file).unwrap(), "", "it is held");
+    session.admit(call);
+    session.next_call();
+    session.agent.kill().unwrap();
+    session.agent.wait().unwrap();
+    assert_eq!(eventually(|| program.try_wait().unwrap()).code(), Some(5));
+    contains(&file, "ab").expect("both writes");
+}
+
+/// Sends the listener of a filter to a socket, as OCI runtimes do.
+fn send(socket: &Path, state: &[u8], listener: BorrowedFd<'_>) -> std::io::Result<()> {
+    let stream = UnixStream::connect(socket)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = [listener];
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    sendmsg(stream.as_fd(), &[IoSlice::new(state)], &mut control, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// A program under a filter of its own, which sends `write` to the listener at `socket`.
+fn container(socket: PathBuf, script: &str) -> Child {
+    let state = r#"{"ociVersion": "1.0.2", "fds": ["seccompFd"], "pid": 1, "metadata": "",
+        "state": {"ociVersion": "1.0.2", "id": "c1", "status": "creating", "pid": 1, "bundle": "/", "annotations": {"dwell.rate": "1M"}}}"#;
+    let statement = |code: u32, jt, k: u32| libc::sock_filter { code: code as u16, jt, jf: 1 - jt, k };
+    let mut program = [
+        libc::sock_filter { code: (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16, jt: 0, jf: 0, k: 0 },
+        statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, libc::SYS_write as u32),
+        libc::sock_filter {
+            code: (libc::BPF_RET | libc::BPF_K) as u16,
+            jt: 0,
+            jf: 0,
+            k: libc::SECCOMP_RET_USER_NOTIF,
+        },
+        libc::sock_filter {
+            code: (libc::BPF_RET | libc::BPF_K) as u16,
+            jt: 0,
+            jf: 0,
+            k: libc::SECCOMP_RET_ALLOW,
+        },
+    ];
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(script);
+    let install = move || {
+        let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        const NEW_LISTENER: libc::c_ulong = 1 << 3;
+        // SAFETY: the filter lives during the call, which copies it.
+        let fd = unsafe { libc::syscall(libc::SYS_seccomp, 1, NEW_LISTENER, &raw const filter) };
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the kernel has just made it.
+        let listener = unsafe { BorrowedFd::borrow_raw(fd as i32) };
+        send(&socket, state.as_bytes(), listener)?;
+        // SAFETY: its own descriptor.
+        unsafe { libc::close(fd as i32) };
+        Ok(())
+    };
+    // SAFETY: makes system calls, and allocates nothing.
+    unsafe { command.pre_exec(install) };
+    command.spawn().unwrap()
+}
+
+#[test]
+fn the_calls_of_a_container_are_held() {
+    let Some(disk) = Disk::new() else { return };
+    let (file, socket) = (disk.path("file"), disk.image.with_extension("listener"));
+    let script = format!("exec >{}; printf a; exit 6", file.display());
+    let (mut session, mut program) = Session::begin(&disk, (LISTEN, socket.to_str().unwrap()), || {
+        eventually(|| socket.exists().then_some(()));
+        container(socket.clone(), &script)
+    });
+    let (call, operation, bytes) = session.next_call();
+    assert_eq!((operation, bytes), (Operation::Write, 1));
+    session.admit(call);
+    assert_eq!(eventually(|| program.try_wait().unwrap()).code(), Some(6));
+    assert_eq!(session.code(), Some(0), "the agent ends with the container");
+    contains(&file, "a").expect("its write");
+    fs::remove_file(socket).unwrap();
 }

@@ -3,7 +3,7 @@
 //! One test after the other: each has a device, a server and a file system.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -48,10 +48,16 @@ struct Served {
 
 impl Served {
     fn new(test: &str, scheduler: &str) -> Option<Self> {
+        Self::over(test, scheduler, &["--memory", "--size", "256MiB"])
+    }
+
+    fn over(test: &str, scheduler: &str, source: &[&str]) -> Option<Self> {
         let directory = std::env::temp_dir().join(format!("dwell-split-{test}-{}", std::process::id()));
         fs::create_dir_all(directory.join("files")).unwrap();
         let mut server = dwell()
-            .args(["serve", "--memory", "--size", "256MiB", "--scheduler", scheduler, "--attach", "--causes"])
+            .arg("serve")
+            .args(source)
+            .args(["--scheduler", scheduler, "--attach", "--causes"])
             .arg("--control")
             .arg(directory.join("control"))
             .stdin(Stdio::null())
@@ -158,6 +164,125 @@ fn when_the_agent_is_killed_the_program_continues() {
     writer.kill().unwrap();
     writer.wait().unwrap();
     eventually("the end of the file", || (length(&served.file("file")) == 64 << 16).then_some(()));
+}
+
+fn kill(process: u32) {
+    let _ = Command::new("kill").args(["-KILL", &process.to_string()]).stderr(Stdio::null()).status();
+}
+
+/// The processes that a process has started and that run.
+fn children(process: u32) -> Vec<u32> {
+    let parent = |child: u32| -> Option<u32> {
+        let text = fs::read_to_string(format!("/proc/{child}/stat")).ok()?;
+        text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|&child| parent(child) == Some(process)).collect()
+}
+
+/// A file in memory, removed when this is dropped.
+struct Store(PathBuf);
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn nothing_hangs_when_agent_program_or_server_is_killed() {
+    let _alone = alone();
+    let store = Store(PathBuf::from(format!("/dev/shm/dwell-split-kills-{}", std::process::id())));
+    fs::File::create(&store.0).unwrap().set_len(64 << 20).unwrap();
+    let Some(served) = Served::over("kills", "split-token", &[store.0.to_str().unwrap()]) else { return };
+    let pid_file = served.directory.join("pid");
+    for round in 0..12 {
+        let (file, blocks) = (served.file(&format!("file-{round}")), 64);
+        fs::write(&file, "").unwrap();
+        let _ = fs::remove_file(&pid_file);
+        let script = format!(
+            "echo $$ >{}; exec dd if=/dev/zero of={} bs=64k count={blocks} conv=notrunc",
+            pid_file.display(),
+            file.display()
+        );
+        // 16 writes a second: the program is in a held call at nearly all times.
+        let mut agent = dwell()
+            .args(["exec", "--account", "writer", "--rate", "1M", "--control"])
+            .arg(served.control())
+            .args(["--", "sh", "-c", &script])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        // Each victim before its first write, and after one, two and four.
+        let written = [0, 1, 2, 4][round / 3] << 16;
+        let program: u32 =
+            eventually("the program's start", || fs::read_to_string(&pid_file).ok()?.trim().parse().ok());
+        eventually("the program's writes", || (length(&file) >= written).then_some(()));
+        match round % 3 {
+            0 => kill(agent.id()),
+            1 => kill(program),
+            _ => children(served.server.id()).into_iter().for_each(kill),
+        }
+        let status = eventually("the end of the agent", || agent.try_wait().unwrap());
+        match round % 3 {
+            0 => eventually("the end of the file", || (length(&file) == blocks << 16).then_some(())),
+            1 => assert_eq!(status.code(), Some(128 + 9)),
+            _ => {
+                assert!(
+                    status.success(),
+                    "the program's calls continue, and its writes wait for the next server"
+                );
+                eventually("the next server", || served.account("others").map(drop));
+            }
+        }
+        eventually("the program's end", || (!Path::new(&format!("/proc/{program}")).exists()).then_some(()));
+    }
+}
+
+/// Joins a program that runs, and shows what the account does.
+#[test]
+fn a_running_program_is_joined() {
+    let _alone = alone();
+    let Some(served) = Served::new("join", "split-token") else { return };
+    let file = served.file("file");
+    fs::write(&file, "").unwrap();
+    let script =
+        format!("read line; exec dd if=/dev/zero of={} bs=64k count=64 conv=notrunc", file.display());
+    let mut program =
+        Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut agent = dwell()
+        .args(["exec", "--account", "writer", "--rate", "1", "--control"])
+        .arg(served.control())
+        .args(["--join", &program.id().to_string()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let is_filtered = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap_or_default();
+        status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "2"]))
+    };
+    let ended = eventually("the join", || match agent.try_wait().unwrap() {
+        Some(_) => Some(true),
+        None => is_filtered().then_some(false),
+    });
+    if ended {
+        let output = agent.wait_with_output().unwrap();
+        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
+        let _ = program.kill();
+        program.wait().unwrap();
+        return;
+    }
+    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    served.await_held();
+    let shown = dwell().arg("ctl").arg(served.control()).arg("show").output().unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("write 1") && shown.contains("debt"), "{shown}");
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let status = eventually("the end of the program", || program.try_wait().unwrap());
+    assert!(status.success());
+    assert_eq!(length(&file), 64 << 16);
 }
 
 #[test]

@@ -35,6 +35,11 @@ pub enum Message {
         /// Bytes to write.
         bytes: u64,
     },
+    /// A process makes calls under this account; sent again from time to time.
+    Process {
+        /// The process (thread group).
+        process: u32,
+    },
     /// An admitted call ended.
     Return {
         /// The call.
@@ -67,6 +72,7 @@ impl Message {
             Self::Return { call } => (2, call, 0, 0, 0, 0),
             Self::Admit { call } => (3, call, 0, 0, 0, 0),
             Self::WriteBack { file, pages, offset } => (4, pages, 0, 0, file, offset),
+            Self::Process { process } => (5, 0, 0, process, 0, 0),
         };
         let mut message = [0; MESSAGE_BYTES];
         for (at, word) in [kind, number, operation, process].into_iter().enumerate() {
@@ -97,6 +103,7 @@ impl Message {
             2 => Self::Return { call },
             3 => Self::Admit { call },
             4 => Self::WriteBack { file: long(4), pages: call, offset: long(6) },
+            5 => Self::Process { process: word(3) },
             _ => return None,
         })
     }
@@ -122,6 +129,7 @@ mod tests {
             enter(Operation::Fsync),
             enter(Operation::Create),
             enter(Operation::Mkdir),
+            Message::Process { process: 77 },
             Message::Return { call: u32::MAX },
             Message::Admit { call: 3 },
             Message::WriteBack { file: u64::MAX, pages: 5, offset: 1 << 35 },

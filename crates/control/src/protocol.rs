@@ -140,6 +140,29 @@ pub struct AccountState {
     pub dirty: u64,
     /// Bytes of requests that it caused.
     pub caused: u64,
+    /// Bytes that were submitted to the device because of it: read.
+    #[serde(default)]
+    pub read: u64,
+    /// The same, of data that was written.
+    #[serde(default)]
+    pub data: u64,
+    /// The same, of metadata and its part of the journal.
+    #[serde(default)]
+    pub metadata: u64,
+    /// Its calls by kind: `write`, `fsync`, `create` (also removes, renames and truncates), `mkdir`.
+    #[serde(default)]
+    pub waits: BTreeMap<String, WaitState>,
+}
+
+/// Calls of one kind of an account.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct WaitState {
+    /// Calls that are held now.
+    pub held: u32,
+    /// Calls that were admitted.
+    pub calls: u64,
+    /// How long they were held in total, in nanoseconds.
+    pub held_ns: u64,
 }
 
 /// A reply.

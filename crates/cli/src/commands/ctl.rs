@@ -252,7 +252,7 @@ fn in_words(state: &State) -> String {
         text += &format!("{}\n", accounts(&state.accounts));
     }
     for kind in kinds(&state.items) {
-        text += &format!("{}\n", table_of(&kind));
+        text += &format!("{}\n", table_of(&kind, &state.accounts));
     }
     for tunable in &state.tunables {
         text += &format!("  {} = {}\n", tunable.name, tunable.value);
@@ -307,12 +307,31 @@ fn accounts(accounts: &[AccountState]) -> String {
             account.calls.to_string(),
             account.held.to_string(),
             time(account.held_ns),
+            waits_in(account),
             bytes(account.dirty),
             bytes(account.caused),
+            bytes(account.read),
+            bytes(account.data),
+            bytes(account.metadata),
         ]
     };
-    let heads = ["account", "terms", "agents", "calls", "held", "held for", "dirty", "caused"];
+    let heads = [
+        "account", "terms", "agents", "calls", "held", "held for", "waits in", "dirty", "caused", "read",
+        "data", "metadata",
+    ];
     aligned(&heads, accounts.iter().map(row).collect())
+}
+
+/// The calls in which an account waits, with their number.
+pub(crate) fn waits_in(account: &AccountState) -> String {
+    let waits = account.waits.iter().filter(|(_, wait)| wait.held > 0);
+    waits.map(|(call, wait)| format!("{call} {}", wait.held)).collect::<Vec<_>>().join(", ")
+}
+
+/// What an item is called: an account by its name, another one by its number.
+pub(crate) fn name_of(item: &ItemState, accounts: &[AccountState]) -> String {
+    let account = accounts.get(item.number as usize).filter(|_| item.kind == "account");
+    account.map_or_else(|| item.number.to_string(), |account| account.name.clone())
 }
 
 /// The back end, its size, and the speed of its clock if that is not real time. All reported times are by this clock.
@@ -341,7 +360,7 @@ fn kinds(items: &[ItemState]) -> Vec<Vec<&ItemState>> {
 }
 
 /// Items of one kind, one per row. A fact that an item does not have is an empty cell.
-fn table_of(items: &[&ItemState]) -> Table {
+fn table_of(items: &[&ItemState], accounts: &[AccountState]) -> Table {
     let mut names: Vec<&String> = Vec::new();
     for name in items.iter().flat_map(|item| item.facts.keys()) {
         if !names.contains(&name) {
@@ -354,8 +373,8 @@ fn table_of(items: &[&ItemState]) -> Table {
     table.set_header(items.first().map(|item| item.kind.clone()).into_iter().chain(heads));
     for item in items {
         let cells = names.iter().map(|name| item.facts.get(*name).map(|fact| fact_in_words(name, fact)));
-        let number = std::iter::once(item.number.to_string());
-        table.add_row(number.chain(cells.map(Option::unwrap_or_default)));
+        let name = std::iter::once(name_of(item, accounts));
+        table.add_row(name.chain(cells.map(Option::unwrap_or_default)));
     }
     table
 }
@@ -380,7 +399,7 @@ pub(crate) fn fact_in_words(name: &str, fact: &Value) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
-    use server::control::protocol::{AccountTerms, OperationState};
+    use server::control::protocol::{AccountTerms, OperationState, WaitState};
 
     fn item(number: u64, facts: &Value) -> ItemState {
         ItemState { kind: "stream".to_owned(), number, facts: facts.as_object().unwrap().clone() }
@@ -411,9 +430,17 @@ mod tests {
     #[test]
     fn accounts_have_their_terms() {
         let terms = AccountTerms { rate: Some(5_000_000), weight: Some(2), ..AccountTerms::default() };
-        let account = AccountState { name: "backup".to_owned(), terms, held: 3, ..AccountState::default() };
-        let text = in_words(&State { accounts: vec![account], ..State::default() });
-        assert!(text.contains("backup") && text.contains("weight 2, 5.00 MB/s"), "{text}");
+        let wait = |held| WaitState { held, ..WaitState::default() };
+        let waits = [("fsync", wait(1)), ("mkdir", wait(0)), ("write", wait(2))];
+        let waits = waits.map(|(call, wait)| (call.to_owned(), wait)).into();
+        let account =
+            AccountState { name: "backup".to_owned(), terms, held: 3, waits, ..AccountState::default() };
+        let facts = json!({"credit": 5}).as_object().unwrap().clone();
+        let tokens = ItemState { kind: "account".to_owned(), number: 0, facts };
+        let text = in_words(&State { accounts: vec![account], items: vec![tokens], ..State::default() });
+        for part in ["weight 2, 5.00 MB/s", "fsync 1, write 2", "│ backup"] {
+            assert!(text.contains(part), "{part} is not in\n{text}");
+        }
     }
 
     #[test]
@@ -421,7 +448,7 @@ mod tests {
         let served = item(0, &json!({"role": "served", "position_sector": 77, "slice_left_ns": 1_500_000}));
         let other = item(1, &json!({"role": "parent-to-be", "position_sector": 88}));
         let kinds = kinds(&[served.clone(), other.clone()]).len();
-        let text = table_of(&[&served, &other]).to_string();
+        let text = table_of(&[&served, &other], &[]).to_string();
         assert_eq!(kinds, 1);
         for part in ["stream", "slice left", "1.50 ms", "parent-to-be", "88"] {
             assert!(text.contains(part), "{part} is not in {text}");

@@ -95,7 +95,7 @@ impl Socket {
 }
 
 /// The file of a socket, removed with this unless another server has replaced it.
-pub(crate) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     node: (u64, u64),
     /// Goes after the socket.
@@ -131,7 +131,7 @@ impl Drop for SocketFile {
 
 /// Binds a unix socket of mode 0600. A dead server's socket is replaced, a living one's is not. The directory, which may be in a file
 /// system that is empty after a boot, is created with mode 0700 if it is absent, and removed at the end.
-pub(crate) fn bind_private(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
+pub fn bind_private(path: &Path) -> io::Result<(UnixListener, SocketFile)> {
     if path.as_os_str().is_empty() {
         // The system would bind an abstract name, to which every user may connect.
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "a socket needs a path"));

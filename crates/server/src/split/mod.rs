@@ -12,16 +12,16 @@
 mod agents;
 mod dirty;
 mod front;
+mod processes;
 mod runs;
 mod sets;
 
-use std::collections::{HashMap, VecDeque};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
 
 use ::control::admission::{Message, Operation};
-use ::control::protocol::{AccountState, AccountTerms};
+use ::control::protocol::{AccountState, AccountTerms, WaitState};
 use elevator::queue::Queue;
 use elevator::split::{
     Account, Action, CallId, CallKind, CauseEvent, File, Page, Split, SystemCall, Terms, Verdict,
@@ -33,6 +33,7 @@ use crate::statistics::Watch;
 use agents::Agent;
 use dirty::DirtyPages;
 pub(crate) use front::Admission;
+use processes::Processes;
 use runs::Runs;
 use sets::Sets;
 
@@ -62,9 +63,6 @@ pub const NOT_ATTACHED: &str = "the device is not attached yet";
 /// The account of processes that joined none.
 const OTHERS: Account = Account(0);
 
-/// How long the processes of an ended agent are remembered: longer than data stays dirty by default (30 s) and a transaction open (5 s).
-const REMEMBERED: Span = Span::from_secs(120);
-
 /// The most accounts: policies keep them for good.
 const ACCOUNTS_MAX: usize = 1024;
 
@@ -83,9 +81,7 @@ pub(crate) struct SplitHost {
     awaited: Receiver<Observed>,
     observed: Option<Observed>,
     accounts: Vec<AccountState>,
-    processes: HashMap<u32, Account>,
-    /// Processes of agents that ended, and when: the kernel writes what they left, and that is still theirs.
-    left: VecDeque<(Time, u32, Account)>,
+    processes: Processes,
     sets: Sets,
     /// Sets that the policy has received.
     sent: usize,
@@ -109,8 +105,7 @@ impl SplitHost {
             awaited,
             observed: None,
             accounts: vec![others],
-            processes: HashMap::new(),
-            left: VecDeque::new(),
+            processes: Processes::default(),
             sets: Sets::default(),
             sent: 0,
             dirty: DirtyPages::default(),
@@ -155,7 +150,7 @@ impl SplitHost {
         let agent = Agent::new(stream, account, process).map_err(|error| error.to_string())?;
         self.accounts[place].terms = terms;
         self.accounts[place].agents += 1;
-        self.processes.insert(process, account);
+        self.processes.add(process, account);
         let free = self.agents.iter().position(Option::is_none).unwrap_or(self.agents.len());
         self.agents.resize_with(self.agents.len().max(free + 1), || None);
         self.agents[free] = Some(agent);
@@ -193,23 +188,11 @@ impl SplitHost {
         set
     }
 
-    /// Forgets processes that left long ago, unless another agent has reported a process of that number since.
-    fn forget_left(&mut self, now: Time) {
-        while let Some(&(at, process, account)) = self.left.front()
-            && now.since(at) > REMEMBERED
-        {
-            self.left.pop_front();
-            let is_in_use = |agent: &Agent| agent.processes.contains(&process);
-            if self.processes.get(&process) == Some(&account) && !self.agents.iter().flatten().any(is_in_use)
-            {
-                self.processes.remove(&process);
-            }
-        }
-    }
-
     /// Reads what was observed and passes it to the policy.
     fn update(&mut self, queue: &mut Queue<Watch>, now: Time) {
-        self.forget_left(now);
+        let agents = &self.agents;
+        self.processes
+            .pass(now, |process| agents.iter().flatten().any(|agent| agent.processes.contains(&process)));
         self.await_observer();
         let Some((observer, _)) = &mut self.observed else { return };
         let mut events = std::mem::take(&mut self.events);
@@ -256,6 +239,7 @@ impl SplitHost {
                     processes.into_iter().map(|process| self.account_of(Some(process))).collect();
                 if let Some(set) = self.sets.of(accounts) {
                     self.runs.add(is_read, start, sectors, set);
+                    self.count_submitted(set, sectors.bytes(), is_read, file.is_some());
                 }
                 if let (Some((file, offset)), false) = (file, is_read) {
                     self.clean(queue, now, (file, offset, sectors.bytes()), |policy, now, page, causes| {
@@ -283,6 +267,24 @@ impl SplitHost {
         }
     }
 
+    fn count_submitted(&mut self, set: CauseSet, bytes: u64, is_read: bool, is_data: bool) {
+        let members = self.sets.members(set);
+        for &Account(account) in members {
+            let account = &mut self.accounts[account as usize];
+            let field = match (is_read, is_data) {
+                (true, _) => &mut account.read,
+                (false, true) => &mut account.data,
+                (false, false) => &mut account.metadata,
+            };
+            *field += bytes / members.len() as u64;
+        }
+    }
+
+    /// The calls of an account that are of the same kind as this one.
+    fn waits(&mut self, call: &SystemCall) -> &mut WaitState {
+        self.accounts[call.account.0 as usize].waits.entry(name_of(call.kind).to_string()).or_default()
+    }
+
     fn count_clean(&mut self, causes: CauseSet, bytes: u64) {
         for &Account(account) in self.sets.members(causes) {
             let dirty = &mut self.accounts[account as usize].dirty;
@@ -290,8 +292,8 @@ impl SplitHost {
         }
     }
 
-    fn account_of(&self, process: Option<u32>) -> Account {
-        process.and_then(|process| self.processes.get(&process)).copied().unwrap_or(OTHERS)
+    fn account_of(&mut self, process: Option<u32>) -> Account {
+        process.and_then(|process| self.processes.account(process)).unwrap_or(OTHERS)
     }
 
     /// Messages of an agent arrived, or its end.
@@ -303,10 +305,19 @@ impl SplitHost {
                 Message::Enter { call, operation, process, file, bytes } => {
                     self.entered(queue, now, index, (call, process), kind(operation, file, bytes));
                 }
+                Message::Process { process } => self.belongs(index, process),
                 Message::Return { call } => self.returned(queue, now, index, call),
                 Message::Admit { .. } | Message::WriteBack { .. } => {}
             }),
             None => self.part(queue, now, index),
+        }
+    }
+
+    /// A process makes calls through an agent.
+    fn belongs(&mut self, index: usize, process: u32) {
+        let Some(agent) = self.agents[index].as_mut() else { return };
+        if self.processes.add(process, agent.account) {
+            agent.processes.push(process);
         }
     }
 
@@ -318,11 +329,8 @@ impl SplitHost {
         (number, process): (u32, u32),
         kind: CallKind,
     ) {
-        let Some(agent) = self.agents[index].as_mut() else { return };
-        let account = agent.account;
-        if self.processes.insert(process, account) != Some(account) {
-            agent.processes.push(process);
-        }
+        let Some(account) = self.agents[index].as_ref().map(|agent| agent.account) else { return };
+        self.belongs(index, process);
         let place = self.calls.iter().position(Option::is_none).unwrap_or(self.calls.len());
         let system_call = SystemCall { id: CallId(place as u32), account, kind };
         // First, as a new policy receives all held calls.
@@ -334,6 +342,7 @@ impl SplitHost {
             self.calls[place] = Some(call);
         }
         self.accounts[account.0 as usize].held += 1;
+        self.waits(&system_call).held += 1;
         match verdict {
             Some(Verdict::Hold) => {}
             Some(Verdict::Proceed) => self.admit(queue, now, CallId(place as u32)),
@@ -348,11 +357,16 @@ impl SplitHost {
         let call = self.calls.get_mut(id.0 as usize).and_then(Option::as_mut).filter(|call| call.is_held);
         let Some(call) = call else { return };
         call.is_held = false;
-        let (agent, number) = (call.agent, call.number);
-        let account = &mut self.accounts[call.system_call.account.0 as usize];
+        let (agent, number, system_call) = (call.agent, call.number, call.system_call);
+        let held_ns = now.since(call.since).as_nanos();
+        let account = &mut self.accounts[system_call.account.0 as usize];
         account.held -= 1;
         account.calls += 1;
-        account.held_ns += now.since(call.since).as_nanos();
+        account.held_ns += held_ns;
+        let waits = self.waits(&system_call);
+        waits.held -= 1;
+        waits.calls += 1;
+        waits.held_ns += held_ns;
         let sent = self
             .agents
             .get(agent)
@@ -377,13 +391,15 @@ impl SplitHost {
         let place = agent.account.0 as usize;
         self.accounts[place].agents -= 1;
         self.changed.push(place);
-        self.left.extend(agent.processes.iter().map(|&process| (now, process, agent.account)));
+        self.processes.leave(now, &agent.processes, agent.account);
         for place in 0..self.calls.len() {
             let Some(call) = self.calls[place].as_mut().filter(|call| call.agent == index) else { continue };
             if std::mem::take(&mut call.is_held) {
                 // The policy admits it in its own time; until then its number is in use.
-                self.accounts[call.system_call.account.0 as usize].held -= 1;
                 call.agent = GONE;
+                let system_call = call.system_call;
+                self.accounts[system_call.account.0 as usize].held -= 1;
+                self.waits(&system_call).held -= 1;
             } else if let Some(call) = self.calls[place].take() {
                 self.with_policy(queue, now, |policy| policy.returned(now, &call.system_call));
             }
@@ -488,6 +504,16 @@ impl SplitHost {
 
 /// Stands for an agent that ended while its call was held.
 const GONE: usize = usize::MAX;
+
+const fn name_of(kind: CallKind) -> &'static str {
+    match kind {
+        CallKind::Read { .. } => "read",
+        CallKind::Write { .. } => "write",
+        CallKind::Fsync { .. } => "fsync",
+        CallKind::Create => "create",
+        CallKind::Mkdir => "mkdir",
+    }
+}
 
 const fn kind(operation: Operation, file: u64, bytes: u64) -> CallKind {
     match operation {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use server::control::protocol::State;
+use server::control::protocol::{AccountState, State};
 
 /// Limit of stored head positions.
 const POSITIONS: usize = 60;
@@ -28,6 +28,16 @@ pub(super) struct Rate {
     pub(super) read: f64,
     /// Bytes written per second, in units of 10^6.
     pub(super) written: f64,
+}
+
+/// What an account caused between two pictures, in bytes per second.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(super) struct Caused {
+    pub(super) read: f64,
+    pub(super) data: f64,
+    pub(super) metadata: f64,
+    /// Its held calls on average.
+    pub(super) held: f64,
 }
 
 impl History {
@@ -76,6 +86,21 @@ impl History {
         let of = |state: &State| state.operations.get(name).map_or((0, 0), |o| (o.done, o.bytes));
         let (before, now) = (of(&self.before), of(&self.shown));
         (self.per_second(before.0, now.0), self.per_second(before.1, now.1) / 1e6)
+    }
+
+    /// All accounts of a split-level scheduler, in the server's order.
+    pub(super) fn accounts(&self) -> Vec<(&AccountState, Caused)> {
+        let none = AccountState::default();
+        let caused = |(at, now): (usize, &AccountState)| {
+            let before = self.before.accounts.get(at).unwrap_or(&none);
+            Caused {
+                read: self.per_second(before.read, now.read),
+                data: self.per_second(before.data, now.data),
+                metadata: self.per_second(before.metadata, now.metadata),
+                held: self.per_second(before.held_ns, now.held_ns) / 1e9,
+            }
+        };
+        self.shown.accounts.iter().enumerate().map(|of| (of.1, caused(of))).collect()
     }
 
     /// All processes, the busiest first.

@@ -5,11 +5,11 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Paragraph, Row, Table};
-use server::control::protocol::ItemState;
+use server::control::protocol::{AccountState, ItemState, State};
 
 use super::rates::History;
-use crate::commands::ctl::{device, fact_in_words, scheduler, without_unit};
-use evaluation::report::format::{number, time};
+use crate::commands::ctl::{device, fact_in_words, name_of, scheduler, waits_in, without_unit};
+use evaluation::report::format::{bytes, number, time};
 
 /// Rows of the strip, one for each sample.
 const STRIP: u16 = 6;
@@ -21,12 +21,15 @@ const HEAD: Style = Style::new().add_modifier(Modifier::BOLD);
 
 pub(super) fn draw(history: &History, frame: &mut Frame<'_>) {
     let processes = history.processes();
-    let rows = [4, STRIP + 2, 7, if processes.is_empty() { 0 } else { processes.len() as u16 + 3 }];
-    let [summary, strip, operations, by_process, items] = Layout::vertical([
+    let accounts = history.accounts();
+    let high = |rows: usize| if rows == 0 { 0 } else { rows.min(ITEMS) as u16 + 3 };
+    let rows = [4, STRIP + 2, 7, high(processes.len()), high(accounts.len())];
+    let [summary, strip, operations, by_process, by_account, items] = Layout::vertical([
         Constraint::Length(rows[0]),
         Constraint::Length(rows[1]),
         Constraint::Length(rows[2]),
         Constraint::Length(rows[3]),
+        Constraint::Length(rows[4]),
         Constraint::Fill(1),
     ])
     .areas(frame.area());
@@ -40,7 +43,24 @@ pub(super) fn draw(history: &History, frame: &mut Frame<'_>) {
         let heads = ["process", "operations/s", "read MB/s", "written MB/s"];
         frame.render_widget(table("processes", &heads, processes.iter().map(row)), by_process);
     }
-    draw_items(&history.state().items, frame, items);
+    if !accounts.is_empty() {
+        let rate = |rate: f64| format!("{}/s", bytes(rate as u64));
+        let row = |(account, of): &(&AccountState, super::rates::Caused)| {
+            [
+                account.name.clone(),
+                waits_in(account),
+                format!("{:.0}%", of.held * 100.0),
+                bytes(account.dirty),
+                rate(of.read),
+                rate(of.data),
+                rate(of.metadata),
+            ]
+        };
+        let heads = ["account", "waits in", "calls held", "dirty", "read", "data", "metadata"];
+        let rows = accounts.iter().take(ITEMS).map(row);
+        frame.render_widget(table("accounts: what they caused", &heads, rows), by_account);
+    }
+    draw_items(history.state(), frame, items);
 }
 
 fn summary_of(history: &History) -> Paragraph<'static> {
@@ -112,7 +132,8 @@ fn operations_of(history: &History) -> Table<'static> {
 }
 
 /// Draws the scheduler's items (streams, groups) of the first item's kind.
-fn draw_items(items: &[ItemState], frame: &mut Frame<'_>, area: Rect) {
+fn draw_items(state: &State, frame: &mut Frame<'_>, area: Rect) {
+    let items = &state.items;
     let Some(first) = items.first().filter(|_| area.height > 3) else { return };
     let of: Vec<&ItemState> = items.iter().filter(|item| item.kind == first.kind).collect();
     let fullest = of.iter().max_by_key(|item| item.facts.len()).unwrap_or(&of[0]);
@@ -122,7 +143,7 @@ fn draw_items(items: &[ItemState], frame: &mut Frame<'_>, area: Rect) {
         .collect();
     let row = |item: &&ItemState| -> Vec<String> {
         let facts = names.iter().map(|name| item.facts.get(*name).map(|fact| fact_in_words(name, fact)));
-        std::iter::once(item.number.to_string()).chain(facts.map(Option::unwrap_or_default)).collect()
+        std::iter::once(name_of(item, &state.accounts)).chain(facts.map(Option::unwrap_or_default)).collect()
     };
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
     let title = format!("{}s: {}", first.kind, of.len());

@@ -110,3 +110,19 @@ fn a_tiny_terminal_does_not_panic() {
         terminal.draw(|frame| screen::draw(&history, frame)).unwrap();
     }
 }
+
+#[test]
+fn accounts_have_rates_and_the_calls_in_which_they_wait() {
+    let with = |time_ns, data: u64, held_ns: u64| {
+        let account = json!({"name": "backup", "terms": {}, "agents": 1, "calls": 3, "held": 2, "held_ns": held_ns, "dirty": 8192,
+            "caused": data, "data": data, "waits": {"write": {"held": 2, "calls": 3, "held_ns": held_ns}}});
+        State { accounts: vec![serde_json::from_value(account).unwrap()], ..state(time_ns, 0, 0) }
+    };
+    let mut history = History::new(with(0, 0, 0));
+    history.update(with(500_000_000, 4_000_000, 250_000_000));
+    history.picture();
+    let picture = text(&history).unwrap();
+    for part in ["backup", "write 2", "50%", "8.00 MB/s", "8.19 kB"] {
+        assert!(picture.contains(part), "{part} is not in\n{picture}");
+    }
+}

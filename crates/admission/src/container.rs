@@ -1,0 +1,149 @@
+//! Containers: an OCI runtime (crun, runc, youki) installs the filter of the container's configuration and sends its listener to the socket at
+//! `listenerPath`, with a description of the container.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use rustix::io::IoSliceMut;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::filter;
+
+/// How long a runtime may take to send.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The longest description.
+const LONGEST: usize = 1 << 20;
+
+/// Descriptors in one message: the specification has one name, later versions may have more.
+const DESCRIPTORS: usize = 8;
+
+/// The name of the listener among the descriptors.
+const LISTENER: &str = "seccompFd";
+
+/// What the runtime sends: `ContainerProcessState` of the OCI runtime specification.
+#[derive(Deserialize)]
+struct ProcessState {
+    #[serde(default)]
+    fds: Vec<String>,
+    state: State,
+}
+
+#[derive(Deserialize)]
+struct State {
+    id: String,
+    annotations: Option<BTreeMap<String, String>>,
+}
+
+/// A container whose calls wait for an agent.
+#[derive(Debug)]
+pub struct Container {
+    /// The listener of its filter.
+    pub listener: OwnedFd,
+    /// The runtime's identifier.
+    pub id: String,
+    /// The annotations of its configuration.
+    pub annotations: BTreeMap<String, String>,
+}
+
+fn invalid(text: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text.into())
+}
+
+/// Receives a container from a runtime's connection.
+///
+/// # Errors
+/// The connection ends early or is silent for ten seconds, the description is none, or has no listener.
+pub fn receive(runtime: &UnixStream) -> io::Result<Container> {
+    runtime.set_read_timeout(Some(PATIENCE))?;
+    let (mut text, mut descriptors) = (Vec::new(), Vec::new());
+    let described = loop {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut piece = vec![0; 64 << 10];
+        let received =
+            recvmsg(runtime, &mut [IoSliceMut::new(&mut piece)], &mut control, RecvFlags::CMSG_CLOEXEC);
+        let length = match received {
+            Err(rustix::io::Errno::INTR) => continue,
+            Err(rustix::io::Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+            result => result?.bytes,
+        };
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(received) = message {
+                descriptors.extend(received);
+            }
+        }
+        text.extend(&piece[..length]);
+        match serde_json::from_slice::<ProcessState>(&text) {
+            Ok(described) => break described,
+            Err(error) if length == 0 || !error.is_eof() => {
+                return Err(invalid(format!("not the state of a container: {error}")));
+            }
+            Err(_) if text.len() > LONGEST => return Err(invalid("a description of more than a mebibyte")),
+            Err(_) => {}
+        }
+    };
+    let at = described.fds.iter().position(|name| name == LISTENER).unwrap_or(0);
+    let listener =
+        descriptors.into_iter().nth(at).ok_or_else(|| invalid("no seccomp listener came with it"))?;
+    let State { id, annotations } = described.state;
+    Ok(Container { listener, id, annotations: annotations.unwrap_or_default() })
+}
+
+/// A seccomp profile for containers, as in podman's `--security-opt seccomp=FILE` and in `linux.seccomp` of an OCI configuration: the calls that
+/// [`run`](crate::run) intercepts are sent to a listener at that path. All other calls are allowed.
+#[must_use]
+pub fn profile(listener: &str) -> Value {
+    let names: Vec<_> = filter::CALLS.iter().map(filter::name).collect();
+    let mut calls = vec![json!({ "names": names, "action": "SCMP_ACT_NOTIFY" })];
+    for (call, flags) in filter::OPENS {
+        let name = filter::name(call);
+        for flag in [libc::O_CREAT, libc::O_TRUNC] {
+            let changes =
+                json!({ "index": flags, "value": flag, "valueTwo": flag, "op": "SCMP_CMP_MASKED_EQ" });
+            calls.push(json!({ "names": [name], "action": "SCMP_ACT_NOTIFY", "args": [changes] }));
+        }
+    }
+    json!({ "defaultAction": "SCMP_ACT_ALLOW", "listenerPath": listener, "syscalls": calls })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn received(text: &str) -> String {
+        let (mut runtime, own) = UnixStream::pair().unwrap();
+        runtime.write_all(text.as_bytes()).unwrap();
+        drop(runtime);
+        receive(&own).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_is_no_container_is_rejected_with_the_reason() {
+        assert!(received("").contains("not the state of a container"));
+        assert!(received("hello").contains("not the state of a container"));
+        assert!(received(r#"{"state": {"id": "a"#).contains("EOF"));
+        assert!(
+            received(r#"{"fds": [], "state": {"id": "a", "annotations": null}}"#)
+                .contains("no seccomp listener")
+        );
+    }
+
+    #[test]
+    fn a_profile_has_every_call_once_and_the_flags_of_opens() {
+        let profile = profile("/run/listener");
+        assert_eq!(profile["listenerPath"], "/run/listener");
+        let calls = profile["syscalls"].as_array().unwrap();
+        let names: Vec<_> = calls[0]["names"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+        assert!(names.contains(&"write") && names.contains(&"fsync") && names.contains(&"renameat2"));
+        assert!(calls[1..].iter().any(|call| call["names"][0] == "openat" && call["args"][0]["index"] == 2));
+    }
+}
