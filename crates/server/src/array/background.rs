@@ -435,7 +435,7 @@ mod tests {
         assert!(own.may_go(&activity, SMALL, now), "the least rate has room for the first one");
         for row in [0, 1, 2] {
             activity.foreground(now, 1);
-            own.foreground_began(Some(&layout), Sector(1 << 20 | row * 128), SMALL, now);
+            own.foreground_began(Some(&layout), Sector((1 << 20) + row * 128), SMALL, now);
             now += ms(5);
             activity.foreground(now, -1);
             own.foreground_ended(now);
