@@ -214,3 +214,9 @@ fn times_and_lengths_have_readable_forms() {
     assert_eq!(forms, ["0 ns", "7 ns", "7 us", "62500 ns", "124 ms", "3 s"]);
     assert_eq!(format!("{} {:?} {} {:?}", Sector(5), Sector(5), Sectors(8), Sectors(8)), "5 5 8 +8");
 }
+
+#[test]
+fn only_the_file_system_s_own_blocks_are_metadata() {
+    use dwell_elevator::split::File;
+    assert_eq!([File::METADATA, File(0), File(7)].map(File::is_metadata), [true, false, false]);
+}
