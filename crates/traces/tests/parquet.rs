@@ -105,6 +105,22 @@ fn one_device_is_read_without_the_others() {
     std::fs::remove_file(path).unwrap();
 }
 
+#[test]
+fn any_number_of_row_groups_is_read() {
+    for devices in [0_u32, 1, 14, 15, 300] {
+        let mut bytes = Vec::new();
+        let mut writer = ParquetWriter::new(&mut bytes, "test").unwrap();
+        let record = |n: u32| Record::new(Time::from_nanos(n.into()), DeviceId(n), Op::Read, 0, 512);
+        for n in 0..devices {
+            writer.write(&record(n), None).unwrap();
+        }
+        writer.finish().unwrap();
+        let recording = common::open("a.parquet", &bytes, &ALL).unwrap();
+        let found: Vec<Record> = recording.map(Result::unwrap).collect();
+        assert_eq!(found, (0..devices).map(record).collect::<Vec<_>>());
+    }
+}
+
 /// Files of other programs; `tests/parquet/generate.py` writes them.
 #[test]
 fn zstandard_is_read() {

@@ -294,7 +294,7 @@ fn run(to: &mut Vec<u8>, rows: usize, value: u8) {
 }
 
 /// An unsigned LEB128 number.
-fn number(to: &mut Vec<u8>, mut value: u64) {
+pub(super) fn number(to: &mut Vec<u8>, mut value: u64) {
     while value > 0x7f {
         to.push(value as u8 | 0x80);
         value >>= 7;

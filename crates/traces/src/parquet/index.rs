@@ -14,6 +14,9 @@ use parquet::file::metadata::{
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::SchemaDescPtr;
 
+use super::encode::number;
+use crate::format::parquet::MAGIC;
+
 /// Number of columns.
 const COLUMNS: usize = 10;
 
@@ -42,21 +45,78 @@ pub(super) struct Chunk {
 }
 
 /// Writes the index behind the groups; `devices` are the names of the devices.
+///
+/// The library writes an index as a whole. Here it writes one for each group, of which only the group's part is used, so that the index of a
+/// fleet is never in memory.
 pub(super) fn write(
-    sink: impl Write,
+    mut sink: impl Write,
     schema: &SchemaDescPtr,
     comment: &str,
     groups: &[Group],
     devices: &[ByteArray],
 ) -> Result<(), ParquetError> {
-    let rows = groups.iter().map(|group| i64::from(group.rows)).sum();
-    let value = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
-    let metadata = Some(vec![value("dwell.recording", "1"), value("dwell.comment", comment)]);
-    let created_by = Some(concat!("dwell ", env!("CARGO_PKG_VERSION")).to_owned());
-    let file = FileMetaData::new(1, rows, created_by, metadata, Arc::clone(schema), None);
-    let row_groups = groups.iter().map(|group| row_group(group, schema, devices));
-    let metadata = ParquetMetaData::new(file, row_groups.collect::<Result<_, _>>()?);
-    ParquetMetaDataWriter::new(sink, &metadata).finish()
+    let index = |groups: Vec<RowGroupMetaData>| -> Result<Vec<u8>, ParquetError> {
+        let value = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
+        let metadata = Some(vec![value("dwell.recording", "1"), value("dwell.comment", comment)]);
+        let created_by = Some(concat!("dwell ", env!("CARGO_PKG_VERSION")).to_owned());
+        // The library computes the number of rows.
+        let file = FileMetaData::new(1, 0, created_by, metadata, Arc::clone(schema), None);
+        let mut bytes = Vec::new();
+        ParquetMetaDataWriter::new(&mut bytes, &ParquetMetaData::new(file, groups)).finish()?;
+        bytes.truncate(bytes.len() - END_BYTES);
+        Ok(bytes)
+    };
+    let none = index(Vec::new())?;
+    let Some(first) = groups.first() else { return end(sink, &none, 0) };
+    let one = index(vec![row_group(first, schema, devices)?])?;
+    // The first byte that differs is the number of rows; then come a byte for the field of the groups, the head of their list, and the groups.
+    let unknown = || ParquetError::General("the index has an unknown form".to_owned());
+    let rows_at = none.iter().zip(&one).position(|(none, one)| none != one).ok_or_else(unknown)?;
+    let (field, last) = (none[rows_at + 1], &none[rows_at + 3..]);
+    let head = |rows: u64, groups: usize| {
+        let mut head = none[..rows_at].to_vec();
+        // Twice, because signed numbers are in zigzag order.
+        number(&mut head, 2 * rows);
+        head.push(field);
+        list_head(&mut head, groups);
+        head
+    };
+    let all = head(groups.iter().map(|group| u64::from(group.rows)).sum(), groups.len());
+    sink.write_all(&all)?;
+    let mut length = all.len();
+    for group in groups {
+        let bytes = index(vec![row_group(group, schema, devices)?])?;
+        let own = bytes.strip_prefix(head(group.rows.into(), 1).as_slice());
+        let own = own.and_then(|bytes| bytes.strip_suffix(last)).ok_or_else(unknown)?;
+        sink.write_all(own)?;
+        length += own.len();
+    }
+    end(sink, last, length)
+}
+
+/// Bytes behind the index: its length, and the magic number.
+const END_BYTES: usize = 8;
+
+/// Writes the last part of the index, of which `length` bytes are written, and the end of the file.
+fn end(mut sink: impl Write, last: &[u8], length: usize) -> Result<(), ParquetError> {
+    let too_long =
+        |_| ParquetError::General("the index is longer than 4 GiB; split the recording".to_owned());
+    let length = u32::try_from(length + last.len()).map_err(too_long)?;
+    sink.write_all(last)?;
+    sink.write_all(&length.to_le_bytes())?;
+    Ok(sink.write_all(MAGIC)?)
+}
+
+/// The head of a list of structures in Thrift's compact protocol.
+fn list_head(to: &mut Vec<u8>, length: usize) {
+    const STRUCTURE: u8 = 12;
+    match length {
+        ..15 => to.push((length as u8) << 4 | STRUCTURE),
+        _ => {
+            to.push(0xf0 | STRUCTURE);
+            number(to, length as u64);
+        }
+    }
 }
 
 fn row_group(
