@@ -269,8 +269,11 @@ impl KernelArms {
 
     /// Sets a queue's scheduler.
     fn step(&self, index: usize, queue: &QueueSettings, scheduler: &str) -> Result<(), Error> {
-        self.guards.get(index).map_or(Ok(()), |guard| guard.announce(scheduler))?;
-        queue.set("scheduler", scheduler)
+        let set = || queue.set("scheduler", scheduler);
+        match self.guards.get(index) {
+            Some(guard) => guard.set(scheduler, set),
+            None => set(),
+        }
     }
 
     /// The schedulers in use, by queue.

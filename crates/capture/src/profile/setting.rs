@@ -12,14 +12,14 @@ use super::offered;
 use crate::error::Error;
 use crate::topology::Layer;
 
-/// Restores a queue's scheduler and settings when it is dropped or when this process is killed. The owner sets them, and announces each scheduler
-/// before.
+/// Restores a queue's scheduler and settings when it is dropped or when this process is killed. The owner sets each scheduler through
+/// [`set`](Self::set).
 ///
 /// A shell waits for the end of a pipe that this process holds, and then writes the old name: the pipe closes however the process ends. A
 /// backup file, in contrast, would leave the wrong scheduler until the next start.
 ///
-/// The pipe carries the names that are set. A scheduler other than the last two (the latest switch may have failed) was set by another process
-/// and stays.
+/// The pipe carries each name before and after its switch. A scheduler other than the one set last, or the one of a switch that did not
+/// complete, was set by another process and stays, even if this process had set the same name earlier.
 #[derive(Debug)]
 pub struct Guard {
     shell: Child,
@@ -35,11 +35,15 @@ pub(super) struct Setting {
 }
 
 /// Writes the scheduler, then each other file whose value differs. A removed device is ignored.
-const PUT_BACK: &str = r#"while read -r name; do earlier=$last last=$name; done
-[ -e "$1" ] && [ -n "$last" ] || exit 0
+const PUT_BACK: &str = r#"last= begun=
+while read -r what name; do case $what in
+    begin) begun=$name ;;
+    end) last=$name begun= ;;
+esac; done
+[ -e "$1" ] && [ -n "$last$begun" ] || exit 0
 now=$(sed 's/.*\[\(.*\)\].*/\1/' "$1" 2>/dev/null)
 [ -n "$now" ] || exit 0
-[ "$now" = "$last" ] || [ "$now" = "$earlier" ] || [ "$now" = "$0" ] || exit 0
+[ "$now" = "$last" ] || [ "$now" = "$begun" ] || [ "$now" = "$0" ] || exit 0
 problem=$({ printf '%s\n' "$0" >"$1"; } 2>&1) || [ ! -e "$1" ] || printf '%s\n' "$problem" >&2
 shift
 while [ $# -gt 1 ]; do
@@ -76,12 +80,23 @@ impl Guard {
         Ok(Self { shell })
     }
 
-    /// Call before a scheduler is set.
+    /// Sets a scheduler with `set`.
     ///
     /// # Errors
-    /// The shell has ended: nothing would be restored after a kill.
-    pub fn announce(&self, scheduler: &str) -> Result<(), Error> {
-        let written = self.shell.stdin.as_ref().map(|mut pipe| writeln!(pipe, "{scheduler}"));
+    /// As `set`; or the shell has ended, so that nothing would be restored after a kill.
+    pub fn set<T, E: From<Error>>(
+        &self,
+        scheduler: &str,
+        set: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.announce("begin", scheduler)?;
+        let done = set()?;
+        self.announce("end", scheduler)?;
+        Ok(done)
+    }
+
+    fn announce(&self, what: &str, scheduler: &str) -> Result<(), Error> {
+        let written = self.shell.stdin.as_ref().map(|mut pipe| writeln!(pipe, "{what} {scheduler}"));
         let failed = |error| Error::io("writing to the shell that restores the scheduler", error);
         written.transpose().map(|_| ()).map_err(failed)
     }
@@ -116,10 +131,11 @@ impl Setting {
     pub(super) fn set(&self, name: &str) -> Result<(), Error> {
         let what = || format!("setting {} to {name}", self.attribute.display());
         self.is_as_set()?;
-        self.guard.announce(name)?;
-        fs::write(&self.attribute, name).map_err(|error| match error.kind() {
-            io::ErrorKind::PermissionDenied => Error::Permission { what: what(), needs: "root" },
-            _ => Error::io(what(), error),
+        self.guard.set(name, || {
+            fs::write(&self.attribute, name).map_err(|error| match error.kind() {
+                io::ErrorKind::PermissionDenied => Error::Permission { what: what(), needs: "root" },
+                _ => Error::io(what(), error),
+            })
         })?;
         match offered(&self.attribute)? {
             (Some(active), _) if active == name => {
@@ -173,7 +189,7 @@ mod tests {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        guard.stdin.take().unwrap().write_all(b"none\n").unwrap();
+        guard.stdin.take().unwrap().write_all(b"begin none\nend none\n").unwrap();
         let output = guard.wait_with_output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
     }
@@ -190,6 +206,37 @@ mod tests {
         assert!(error.contains("from mq-deadline to kyber"), "{error}");
         drop(setting);
         assert_eq!(fs::read_to_string(&attribute).unwrap(), "none mq-deadline [kyber] bfq");
+        fs::remove_file(attribute).unwrap();
+    }
+
+    #[test]
+    fn an_earlier_scheduler_set_again_by_another_process_stays() {
+        let attribute = std::env::temp_dir().join(format!("dwell-setting-earlier-{}", std::process::id()));
+        fs::write(&attribute, "[none]").unwrap();
+        let setting = Setting::keep_file("sda", &attribute).unwrap();
+        setting.set("mq-deadline").unwrap();
+        setting.set("bfq").unwrap();
+        let theirs = "none [mq-deadline] bfq";
+        fs::write(&attribute, theirs).unwrap();
+        assert!(setting.is_as_set().is_err());
+        drop(setting);
+        assert_eq!(fs::read_to_string(&attribute).unwrap(), theirs);
+        fs::remove_file(attribute).unwrap();
+    }
+
+    #[test]
+    fn a_switch_that_does_not_complete_is_reverted() {
+        let attribute = std::env::temp_dir().join(format!("dwell-setting-begun-{}", std::process::id()));
+        for active in ["mq-deadline", "bfq"] {
+            fs::write(&attribute, "[none]").unwrap();
+            let setting = Setting::keep_file("sda", &attribute).unwrap();
+            setting.set("mq-deadline").unwrap();
+            let rejected = || Err::<(), Error>(Error::kernel("setting sda", "rejected"));
+            setting.guard.set("bfq", rejected).unwrap_err();
+            fs::write(&attribute, format!("none [{active}]")).unwrap();
+            drop(setting);
+            assert_eq!(fs::read_to_string(&attribute).unwrap(), "none\n", "{active}");
+        }
         fs::remove_file(attribute).unwrap();
     }
 
