@@ -27,14 +27,21 @@ impl Configuration {
     /// The configuration of an arm on these queues, of which `current` is in use.
     pub(super) fn of(arm: &str, current: &str, queues: &[QueueSettings], arms: &dyn Arms) -> Self {
         let (set, udev_rule) = arms.by_hand(arm);
+        let now = set.clone();
         let set = (arm != current).then_some(set);
         let properties: Option<Vec<Property>> = queues.iter().map(QueueSettings::property).collect();
         let name = queues.first().map_or("disk", QueueSettings::name).replace('!', "-");
         let has_name = properties.iter().flatten().all(Property::has_name);
-        // A loop device's number may be another one at the next start.
-        let of_file =
-            if has_name { &name } else { name.trim_end_matches(|last: char| last.is_ascii_digit()) };
-        let file = format!("/etc/udev/rules.d/60-dwell-{of_file}.rules");
+        // A loop device may have another number at the next start, so its file has the name of what the rule matches.
+        let file = match properties.as_deref() {
+            Some([property, ..]) if !has_name => file_of(property),
+            _ => rules_file(&name),
+        };
+        let matches = queues.iter().map(|queue| format!(" --sysname-match={}", queue.name()));
+        let matches = matches.collect::<String>();
+        let udev_rule = udev_rule.map(|rule| {
+            format!("# then: udevadm control --reload && udevadm trigger --action=change{matches}\n{rule}")
+        });
         let mut revert: Vec<String> = set.iter().map(|_| arms.by_hand(current).0).collect();
         if udev_rule.is_some() {
             revert.push(format!("rm {file} && udevadm control --reload"));
@@ -48,9 +55,10 @@ impl Configuration {
         }
         let is_transient = udev_rule.is_none();
         let remark = is_transient.then(|| {
+            let command = if set.is_some() { "the command above" } else { &*now };
             format!(
-                "no udev rule: {name} has no serial number, WWN, UUID, path or permanent file by which a rule would find it at the next start; run the command \
-                 above where the device is set up"
+                "no udev rule: {name} has no serial number, WWN, UUID, path or permanent file by which a rule would find it at the next start; where the \
+                 device is set up, run {command}"
             )
         });
         Self {
@@ -64,6 +72,21 @@ impl Configuration {
             remark,
         }
     }
+}
+
+fn rules_file(name: &str) -> String {
+    format!("/etc/udev/rules.d/60-dwell-{name}.rules")
+}
+
+/// The file for the rule of a device that is identified by its backing file: with the file's name, and a checksum (FNV-1a) because files in
+/// different folders may have the same name.
+fn file_of(property: &Property) -> String {
+    let base = property.value.rsplit('/').next().unwrap_or_default();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    let base: String = base.chars().take(40).map(plain).collect();
+    let bytes = property.value.bytes();
+    let sum = bytes.fold(0x811c_9dc5, |sum: u32, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    rules_file(&format!("{base}-{sum:08x}"))
 }
 
 /// A profile of tuned's for a scheduler without settings of its own, which tuned cannot set. Tuned reads udev's properties.
@@ -100,5 +123,15 @@ mod tests {
         assert!(two.contains("devices_udev_regex=(ID_SERIAL_SHORT=WD-1\\.2|ID_WWN=0x5)"), "{two}");
         assert_eq!(tuned("bfq{slice_idle=0}", std::slice::from_ref(&serial)), None, "tuned sets no tunables");
         assert_eq!(tuned("bfq", &[property("ATTR{serial}", "x")]), None, "not in udev's database");
+    }
+
+    #[test]
+    fn each_backing_file_has_a_rules_file_of_its_own() {
+        let file = |value: &str| {
+            file_of(&Property { key: "ATTR{loop/backing_file}".to_owned(), value: value.to_owned() })
+        };
+        assert_eq!(file("/srv/a b.img"), "/etc/udev/rules.d/60-dwell-a-b.img-63a92e18.rules");
+        assert_ne!(file("/srv/disk.img"), file("/data/disk.img"));
+        assert_ne!(file("/srv/one.img"), file("/srv/two.img"));
     }
 }

@@ -433,6 +433,15 @@ fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool)
             let why = format!("expected by {by}; {no_measurement}");
             (Basis::Model, name.clone(), Some(*gain), confidence, why)
         }
+        // Without a difference in the model, the scheduler in use is not kept for its own sake: it would have the advice depend on what is set now.
+        (Some(none), None, _) if model.is_some() && ahead(&none) && !is_worse_in_model(advice, &none) => {
+            let why = format!(
+                "the model has no difference for this load, and for its class ({}) {none} is expected to be better than {}; {no_measurement}",
+                class.in_words(),
+                advice.scheduler
+            );
+            (Basis::Class, none, None, BY_CLASS, why)
+        }
         (_, None, expected) if model.is_some() => {
             let (confidence, why) = match expected {
                 None => (BY_BOTH, "neither the model nor the class of the load predicts a gain".to_owned()),
@@ -458,6 +467,12 @@ fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool)
     if better != advice.scheduler {
         (advice.better, advice.expected_gain) = (Some(better), gained);
     }
+}
+
+/// Whether the model has a lower result for this scheduler than for the present one, beyond its error.
+fn is_worse_in_model(advice: &Advice, scheduler: &str) -> bool {
+    let rows = advice.replay.iter().flat_map(|model| &model.results);
+    rows.filter(|row| row.scheduler == scheduler).any(|row| row.gain.is_some_and(|gain| gain <= -MODEL_ERROR))
 }
 
 #[cfg(test)]
@@ -552,6 +567,10 @@ mod tests {
         assert_eq!((neither.better, neither.basis), (None, Basis::Model));
         let against = expected(LoadClass::Streams, false, "none", Some(0.0));
         assert!(against.better.is_none() && against.confidence < neither.confidence, "{}", against.why);
+        // The class favours none, which the model does not contradict.
+        for (class, better) in [(LoadClass::Fast, Some("none")), (LoadClass::Writes, None)] {
+            assert_eq!(expected(class, false, "bfq", Some(0.0)).better.as_deref(), better);
+        }
         let in_a_guest = expected(LoadClass::Streams, true, "none", Some(2.0));
         assert_eq!((in_a_guest.better, in_a_guest.basis), (None, Basis::Bypass));
         assert!(in_a_guest.why.contains("+200% for bfq"), "{}", in_a_guest.why);
