@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -38,6 +38,41 @@ pub(crate) fn can_be_written(path: &Path) -> Result<(), Error> {
     if found.is_none() {
         // This check created the file.
         let _ = std::fs::remove_file(path);
+    }
+    Ok(())
+}
+
+/// Whether both paths name one regular file, by its inode if it exists. `-` is standard input.
+pub(crate) fn is_same(input: &Path, output: &Path) -> bool {
+    let input = if input == Path::new("-") { Path::new("/dev/stdin") } else { input };
+    match (input.metadata(), output.metadata()) {
+        (Ok(a), Ok(b)) => a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino()),
+        (Err(_), Err(_)) => {
+            let place = |path: &Path| {
+                let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+                let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok()?;
+                Some(folder.join(path.file_name()?))
+            };
+            place(input).is_some_and(|input| Some(input) == place(output))
+        }
+        _ => false,
+    }
+}
+
+/// Rejects an output file, given by its option, that is an input file or another output file.
+pub(crate) fn are_apart(outputs: &[(&str, &Path)], inputs: &[&Path]) -> Result<(), Error> {
+    for (index, (option, path)) in outputs.iter().enumerate() {
+        let shown = path.display();
+        if inputs.iter().any(|input| is_same(input, path)) {
+            return Err(Error::Usage(format!(
+                "{option} {shown}: the file is an input of this command and would be overwritten; name another file"
+            )));
+        }
+        if let Some((other, _)) = outputs[..index].iter().find(|(_, other)| is_same(other, path)) {
+            return Err(Error::Usage(format!(
+                "{other} and {option} name the same file, {shown}; name two files"
+            )));
+        }
     }
     Ok(())
 }
@@ -110,5 +145,24 @@ mod tests {
         assert!(matches!(can_be_written(&path.join("below")), Err(Error::Failed(_))));
         std::fs::remove_file(path).unwrap();
         assert!(matches!(can_be_written(&std::env::temp_dir()), Err(Error::Failed(_))));
+    }
+
+    #[test]
+    fn an_output_that_is_an_input_or_another_output_is_rejected() {
+        let folder = std::env::temp_dir().join(format!("dwell-apart-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("below")).unwrap();
+        let path = |name: &str| folder.join(name);
+        std::fs::write(path("input"), "kept").unwrap();
+        std::fs::hard_link(path("input"), path("link")).unwrap();
+        std::os::unix::fs::symlink(path("input"), path("symlink")).unwrap();
+        let refused = |outputs: &[(&str, &Path)]| are_apart(outputs, &[&path("input")]).is_err();
+        for same in ["input", "link", "symlink", "below/../input"] {
+            assert!(refused(&[("--report", &path(same))]), "{same}");
+        }
+        assert!(refused(&[("--report", &path("new")), ("--explain", &path("below/../new"))]));
+        assert!(!refused(&[("--report", &path("new")), ("--explain", &path("below/new"))]));
+        let null = Path::new("/dev/null");
+        assert!(!refused(&[("--report", null), ("--explain", null)]));
+        std::fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -16,6 +16,15 @@ const RECORDING: &str =
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../recordings/two-greps-and-a-copy.ftrace.gz");
 const SMALL: &str = "par-read{file_bytes=131072, apart_bytes=10000000}";
 
+/// blkparse's text of two devices, with latencies and processes.
+const TWO_DEVICES: &str = "  8,0    0        1     0.000000000  100  Q   R 1000 + 8 [a]
+  8,0    0        2     0.000001000  100  D   R 1000 + 8 [a]
+  8,16   0        3     0.000002000  101  Q   W 2000 + 8 [b]
+  8,16   0        4     0.000003000  101  D   W 2000 + 8 [b]
+  8,0    0        5     0.005000000  100  C   R 1000 + 8 [0]
+  8,16   0        6     0.006000000  101  C   W 2000 + 8 [0]
+";
+
 fn prints(arguments: &[&str]) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_dwell"))
         .args(arguments)
@@ -61,6 +70,7 @@ fn compare() {
         prints(&["compare", SMALL, "-s", "array-stream", "--array", "raid0:2x64k", "--json", "-q"]),
         prints(&["compare", "par-read", "-s", "cfq", "--at-most", "100ms", "--json", "-q"]),
         prints(&["compare", RECORDING, "-s", "noop", "--json", "-q"]),
+        prints(&["compare", RECORDING, "-s", "noop", "--open", "--at-most", "100ms", "--json", "-q"]),
         prints(&["compare", &alone, "-s", "noop", "--json", "-q"]),
     ];
     schema::check("compare", "Results of 'dwell compare --json'", &samples);
@@ -73,6 +83,8 @@ fn run() {
     let samples = [
         prints(&["run", &job, "-s", "noop", "--json", "-q"]),
         prints(&["run", "split/sqlite-300", "--scale", "0.02", "--json", "-q"]),
+        // Several machines, whose processes make no system calls.
+        prints(&["run", "split/hdfs-8-16m", "--scale", "0.02", "-s", "noop", "--json", "-q"]),
     ];
     schema::check("run", "Results of 'dwell run --json'", &samples);
 }
@@ -111,11 +123,13 @@ fn trace() {
     let several = folder.file("several.ascii", "0.5 2 1000 8 1\n1.5 0 2000 8 0\n2.5 1 3000 8 1\n");
     let with_times = "# dwell recording 1\n0 10 8,0 R 0 4096 - 1 a\n5000 10 8,0 WS 8192 4096 - - -\n";
     let own = folder.file("own.dwell", with_times);
+    let blkparse = folder.file("two.blk", TWO_DEVICES);
     let infos = [
         prints(&["trace", "info", "--json", RECORDING]),
         prints(&["trace", "info", "--json", &several]),
         prints(&["trace", "info", "--json", "--device", "all", &several]),
         prints(&["trace", "info", "--json", &own]),
+        prints(&["trace", "info", "--json", &blkparse]),
     ];
     schema::check(
         "trace-info",

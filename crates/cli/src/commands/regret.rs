@@ -1,7 +1,7 @@
 //! `dwell regret`: how much longer each workload takes under a scheduler than under the best one.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -13,7 +13,7 @@ use schedulers::registry::Catalogue;
 
 use crate::error::Error;
 use crate::input::scheduler_arg::{Host, specs};
-use crate::output_file::can_be_written;
+use crate::output_file::{are_apart, can_be_written};
 use evaluation::input::{self as workload, Reading, Replaying};
 
 /// Options of `dwell regret`.
@@ -88,7 +88,12 @@ const DEFAULT: [&str; 12] = [
 ];
 
 pub(crate) fn run(arguments: &RegretArguments, catalogue: Catalogue) -> Result<(), Error> {
-    arguments.csv.as_deref().map_or(Ok(()), can_be_written)?;
+    if let Some(path) = &arguments.csv {
+        let models = arguments.drives.iter().chain(&arguments.schedulers).map(Path::new);
+        let inputs: Vec<&Path> = arguments.files.iter().map(PathBuf::as_path).chain(models).collect();
+        are_apart(&[("--csv", path)], &inputs)?;
+        can_be_written(path)?;
+    }
     let named = match arguments.schedulers.is_empty() {
         true => DEFAULT.map(str::to_owned).to_vec(),
         false => arguments.schedulers.clone(),

@@ -14,7 +14,7 @@ use schedulers::registry::Catalogue;
 use study::{Executor, Run, Store, Study, Summary, drive};
 
 use crate::error::Error;
-use crate::output_file::can_be_written;
+use crate::output_file::{are_apart, can_be_written};
 use crate::report::{Style, Table, Tone, text_style};
 
 /// Options of `dwell study`.
@@ -64,7 +64,10 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
     if arguments.dry_run {
         return list(&runs, &out);
     }
-    arguments.report.as_deref().map_or(Ok(()), can_be_written)?;
+    if let Some(path) = &arguments.report {
+        are_apart(&[("--report", path)], &[&arguments.file])?;
+        can_be_written(path)?;
+    }
     if let Some(address) = &arguments.on {
         execute_on(address, arguments, &out)?;
     }

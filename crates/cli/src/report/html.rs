@@ -21,7 +21,7 @@ pub(crate) fn html(comparison: &Comparison, ranking: &Ranking<'_>) -> String {
     let mut page = Page::new(&format!("{} on {}", comparison.workload, comparison.drive));
     comparison.notes().iter().for_each(|note| page.note(note));
     results(&mut page, ranking);
-    page.note(&format!("Ranked by {}. {}", ranking.key.words(), columns::meaning()));
+    page.note(&format!("{} {}", ranking.words(), columns::meaning()));
     page.write(format_args!(
         "<h2>Latency</h2><p>Share of requests that completed within a time. Click a name to hide its line.</p>"
     ));

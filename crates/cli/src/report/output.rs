@@ -18,7 +18,7 @@ use super::table::results;
 use crate::error::Error;
 use crate::input::shared_args::{ExplainFormatName, Output};
 use crate::interrupt;
-use crate::output_file::can_be_written;
+use crate::output_file::{are_apart, can_be_written};
 
 /// Limit of requests in the chart of the head.
 const PICTURE: usize = 10_000;
@@ -75,15 +75,19 @@ impl Output {
         more.iter().try_for_each(|table| self.print(&format!("\n{table}")))
     }
 
-    /// Checks that the report and the decision log can be written.
-    pub(crate) fn check(&self) -> Result<(), Error> {
+    /// Checks that the report and the decision log can be written, and are no inputs. Names in `inputs` that are no files are ignored.
+    pub(crate) fn check<'a>(&self, inputs: impl IntoIterator<Item = &'a str>) -> Result<(), Error> {
         if self.json && self.explains_to_stdout() {
             let problem =
                 "--json uses standard output for one object; write the log to a file with --explain FILE";
             return Err(Error::Usage(problem.to_owned()));
         }
         let explain = self.explain.as_deref().filter(|path| *path != Path::new("-"));
-        self.report.as_deref().into_iter().chain(explain).try_for_each(can_be_written)
+        let named = |option: &'static str| move |path| (option, path);
+        let report = self.report.as_deref().map(named("--report"));
+        let outputs: Vec<(&str, &Path)> = report.into_iter().chain(explain.map(named("--explain"))).collect();
+        are_apart(&outputs, &inputs.into_iter().map(Path::new).collect::<Vec<_>>())?;
+        outputs.iter().try_for_each(|(_, path)| can_be_written(path))
     }
 
     /// How to log decisions, if wanted.

@@ -6,6 +6,8 @@
 use clap::ValueEnum;
 use evaluation::runs::Run;
 
+use crate::error::Error;
+
 /// Results that differ by less than this share are ties. Virtual time repeats to the digit, but a modelled drive is not that accurate.
 pub(crate) const TIE: f64 = 0.01;
 
@@ -48,6 +50,11 @@ impl SortKey {
             Self::P99Write => "99th percentile of write latency",
             Self::Fsync => "99th percentile of fsync",
         }
+    }
+
+    /// As on the command line.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     const fn is_best_when_high(self) -> bool {
@@ -102,6 +109,7 @@ pub(crate) struct Ranking<'a> {
     /// The runs, best first, each with its rank. Ties share a rank; failed runs and runs without a value have none and are last.
     pub(crate) rows: Vec<Ranked<'a>>,
     best: Option<f64>,
+    by_time: bool,
 }
 
 /// A run with its rank.
@@ -118,7 +126,13 @@ pub(crate) struct Ranked<'a> {
 impl<'a> Ranking<'a> {
     /// Ranks runs.
     pub(crate) fn new(runs: &'a [Run], key: SortKey) -> Self {
-        let value = |run: &Run| key.of(run).filter(|value| run.failure.is_none() && value.is_finite());
+        Self::of(runs, key, false)
+    }
+
+    /// Ranks runs, of replays by time stamps if `by_time`. Such a replay that was stopped has no rank: its latency is that of the part that the
+    /// scheduler completed, which is the shorter the more it postponed.
+    pub(crate) fn of(runs: &'a [Run], key: SortKey, by_time: bool) -> Self {
+        let value = |run: &Run| value(run, key, by_time);
         let good = |run: &Run| value(run).map(|value| if key.is_best_when_high() { value } else { -value });
         let mut ordered: Vec<&Run> = runs.iter().collect();
         ordered.sort_by(|a, b| match (good(a), good(b)) {
@@ -147,7 +161,22 @@ impl<'a> Ranking<'a> {
         rows.sort_by_key(|row| {
             (row.rank.unwrap_or(usize::MAX), row.run.failure.is_some(), row.run.measured.latency.mean_ns)
         });
-        Self { key, rows, best }
+        Self { key, rows, best, by_time }
+    }
+
+    /// Whether runs have no rank because they are replays by time stamps that were stopped.
+    pub(crate) fn has_cut_replays(&self) -> bool {
+        self.by_time && self.rows.iter().any(|row| row.run.cut)
+    }
+
+    /// The line that names the key, and the runs without a rank.
+    pub(crate) fn words(&self) -> String {
+        let cut = "Replays by time stamps that --at-most stopped have no rank and no limit: each completed another part of the recording";
+        match self.has_cut_replays() {
+            true if self.best.is_none() => format!("{cut}."),
+            true => format!("Ranked by {}. {cut}.", self.key.words()),
+            false => format!("Ranked by {}.", self.key.words()),
+        }
     }
 
     /// The runs in order.
@@ -157,7 +186,7 @@ impl<'a> Ranking<'a> {
 
     /// What a run reaches of the best one: 1 for the best, less for all others.
     pub(crate) fn share(&self, run: &Run) -> Option<f64> {
-        self.key.of(run).filter(|_| run.failure.is_none()).and_then(|value| self.share_of(value))
+        value(run, self.key, self.by_time).and_then(|value| self.share_of(value))
     }
 
     /// How much worse a run is than the best one, as a share of the best: 0 for the best, 1 for twice its time or half its throughput.
@@ -179,6 +208,24 @@ impl<'a> Ranking<'a> {
         let (above, below) = if self.key.is_best_when_high() { (value, best) } else { (best, value) };
         Some(if below > 0.0 { above / below } else { f64::from(above == below) })
     }
+}
+
+/// The value by which a run is ranked, if it has one.
+fn value(run: &Run, key: SortKey, by_time: bool) -> Option<f64> {
+    key.of(run).filter(|value| run.failure.is_none() && value.is_finite() && !(by_time && run.cut))
+}
+
+/// Rejects a key that was asked for with `--sort` and that no complete run has.
+pub(crate) fn has_key(runs: &[Run], key: Option<SortKey>) -> Result<(), Error> {
+    let done = || runs.iter().filter(|run| run.failure.is_none());
+    let Some(key) = key.filter(|_| done().next().is_some() && done().all(|run| !run.cut)) else {
+        return Ok(());
+    };
+    if done().any(|run| key.of(run).is_some()) {
+        return Ok(());
+    }
+    let (name, words) = (key.name(), key.words());
+    Err(Error::Usage(format!("--sort {name}: no run has a result for it ({words}); sort by another result")))
 }
 
 /// Whether two results differ by less than [`TIE`].
@@ -233,6 +280,32 @@ mod tests {
         );
         assert_eq!(Ranking::new(&runs, SortKey::Fsync).share(&runs[1]), Some(0.1));
         assert_eq!(Ranking::new(&runs, SortKey::Fsync).share_of_limit(1.0, 1), None);
+    }
+
+    #[test]
+    fn stopped_replays_by_time_stamps_have_no_rank() {
+        let mut runs = [run("cut", 5, 1), run("complete", 20, 9)];
+        runs.iter_mut().for_each(|run| run.measured.latency.count = 1);
+        runs.iter_mut().for_each(|run| run.measured.writes.count = 1);
+        runs[0].cut = true;
+        let ranking = Ranking::of(&runs, SortKey::Mean, true);
+        let ranks: Vec<_> = ranking.rows.iter().map(|row| (&*row.run.scheduler, row.rank)).collect();
+        assert_eq!(ranks, [("complete", Some(1)), ("cut", None)]);
+        assert!(ranking.words().starts_with("Ranked by mean latency. Replays"), "{}", ranking.words());
+        assert_eq!((ranking.share(&runs[0]), ranking.share(&runs[1])), (None, Some(1.0)));
+        let none = Ranking::of(&runs[..1], SortKey::Mean, true);
+        assert!(none.words().starts_with("Replays by time stamps"), "{}", none.words());
+        assert_eq!(Ranking::of(&runs[..1], SortKey::Mean, false).rows[0].rank, Some(1));
+    }
+
+    #[test]
+    fn a_key_that_no_run_has_is_an_error() {
+        let mut runs = [run("a", 5, 1), run("b", 20, 9)];
+        assert!(has_key(&runs, None).is_ok() && has_key(&runs, Some(SortKey::Time)).is_ok());
+        let error = has_key(&runs, Some(SortKey::P99Write)).unwrap_err().to_string();
+        assert!(error.contains("--sort p99-write: no run has a result"), "{error}");
+        runs[0].cut = true;
+        assert!(has_key(&runs, Some(SortKey::P99Write)).is_ok(), "the table names the cut");
     }
 
     fn quick_like(of: &Run, name: &str, p99_ns: u64) -> Run {

@@ -67,7 +67,7 @@ fn tone(line: &columns::Line<'_>, ranking: &Ranking<'_>) -> Tone {
 
 /// What the table is ranked by, what its columns mean, and how many columns were left out.
 fn legend(shown: &[usize], removed: usize, ranking: &Ranking<'_>, width: Option<usize>) -> Vec<String> {
-    let mut sentences = vec![format!("Ranked by {}.", ranking.key.words())];
+    let mut sentences = vec![ranking.words()];
     let tied = ranking.rows.iter().any(|row| row.is_tied);
     for column in shown.iter().map(|&index| &COLUMNS[index]) {
         if !column.meaning.is_empty() && (column.csv != "rank" || tied) {

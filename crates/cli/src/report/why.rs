@@ -41,12 +41,15 @@ fn waits(run: &Run) -> String {
 pub(crate) fn contrast(ranking: &Ranking<'_>) -> Vec<String> {
     let done = || ranking.rows.iter().filter(|row| row.run.failure.is_none());
     let Some(first) = done().next() else { return Vec::new() };
+    if first.rank.is_none() && done().count() > 1 {
+        return Vec::new();
+    }
     let tied: Vec<&str> = done()
         .filter(|row| row.rank.is_some() && row.rank == first.rank)
         .map(|row| row.run.scheduler.as_str())
         .collect();
     let mut lines = Vec::new();
-    let last = done().next_back().filter(|last| last.rank != first.rank || first.rank.is_none());
+    let last = done().next_back().filter(|last| last.rank != first.rank && last.rank.is_some());
     let last = last.filter(|last| !std::ptr::eq(last.run, first.run));
     match (tied.len(), last) {
         (0 | 1, None) => lines.push(format!("{}: {}", first.run.scheduler, why(first.run))),

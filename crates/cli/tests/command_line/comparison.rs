@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{Directory, SMALL, dwell, fails, prints, prints_json, schedulers_of, words};
+use super::{Directory, SMALL, dwell, fails, prints, prints_json, recording, schedulers_of, words};
 
 #[test]
 fn a_comparison_is_one_json_object() {
@@ -322,4 +322,23 @@ fn replays_by_time_stamps_are_ranked_by_latency() {
     assert!(means.len() == 2 && means[0] <= means[1], "{csv}");
     let by_rate = prints(&[&compare[..], &["--sort", "MB/s"]].concat());
     assert!(by_rate.contains("Ranked by throughput."), "{by_rate}");
+}
+
+#[test]
+fn keys_that_no_run_has_are_rejected() {
+    for key in ["fsync", "work"] {
+        fails(&["compare", SMALL, "-s", "noop", "-q", "--sort", key], 2, &["--sort", key, "dwell run"]);
+    }
+    fails(&["compare", SMALL, "-s", "noop", "-q", "--sort", "p99-write"], 2, &["no run has a result"]);
+    fails(&["compare", SMALL, "-s", "noop", "-q", "--at-most", "0s"], 2, &["--at-most", "greater than 0"]);
+}
+
+#[test]
+fn stopped_replays_by_time_stamps_have_no_rank() {
+    let recording = recording("two-greps-and-a-copy");
+    let compare = ["compare", &recording, "--open", "-q", "-s", "noop", "-s", "deadline"];
+    let table = prints(&[&compare[..], &["--at-most", "100ms"]].concat());
+    assert!(table.contains("--at-most stopped have no rank"), "{table}");
+    assert!(table.contains("noop (cut)") && !table.contains("physical limit"), "{table}");
+    assert!(!table.contains("is first"), "{table}");
 }

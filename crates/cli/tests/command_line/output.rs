@@ -102,6 +102,27 @@ fn a_report_holds_the_table_and_needs_no_network() {
 }
 
 #[test]
+fn an_output_replaces_no_input_and_no_other_output() {
+    let directory = Directory::new("inputs");
+    let text = "[ahead]\nrw=read\nbs=4k\nsize=16k\n";
+    let job = directory.file("job.fio", text);
+    let scheduler_text = "scheduler = \"noop\"\n";
+    let scheduler = directory.file("mine.toml", scheduler_text);
+    for option in ["--report", "--explain"] {
+        fails(&["compare", &job, "-s", "noop", option, &job], 2, &[option, "is an input"]);
+        fails(&["run", &job, "-s", "noop", option, &job], 2, &[option, "is an input"]);
+        fails(&["compare", &job, "-s", &scheduler, option, &scheduler], 2, &[option, "is an input"]);
+    }
+    fails(&["regret", &job, "--csv", &job], 2, &["--csv", "is an input"]);
+    let new = directory.path("new");
+    let both = ["compare", &job, "-s", "noop", "--report", &new, "--explain", &new];
+    fails(&both, 2, &["--report and --explain name the same file"]);
+    assert_eq!(fs::read_to_string(&job).expect("it is there"), text);
+    assert_eq!(fs::read_to_string(&scheduler).expect("it is there"), scheduler_text);
+    assert!(!fs::exists(&new).expect("readable"));
+}
+
+#[test]
 fn a_closed_pipe_is_not_an_error() {
     let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
     let mut child = program

@@ -16,19 +16,27 @@ use serde_json::json;
 use self::args::CompareArguments;
 use super::profile;
 use crate::error::Error;
-use crate::input::quantity::span;
+use crate::input::quantity::some_time;
 use crate::input::scheduler_arg::{Host, specs, ticks};
-use crate::report::{Comparison, Ranking, SortKey, describe, ended, members, processes};
+use crate::report::{Comparison, Ranking, SortKey, describe, ended, has_key, members, processes};
 use evaluation::input::{self as workload, Replaying};
 
 pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<(), Error> {
-    arguments.output.check()?;
+    let profile = arguments.profile.as_ref().and_then(|path| path.to_str());
+    let inputs = [&*arguments.workload, &*arguments.drive].into_iter().chain(profile);
+    arguments.output.check(inputs.chain(arguments.schedulers.iter().map(String::as_str)))?;
     let device = device(arguments)?;
     let host = if device.array().is_some() { Host::Array } else { Host::Disk };
     let specs = specs(catalogue, &arguments.schedulers, host, arguments.output.all)?;
     let sweeps = settings::sweeps(&arguments.sweeps, &specs)?;
     let specs = if arguments.optimise.is_some() { specs } else { settings::swept(&specs, &sweeps)? };
     let at_most = arguments.at_most.as_deref().map(at_most).transpose()?;
+    for (option, key) in [("--sort", arguments.output.sort), ("--optimise", arguments.optimise)] {
+        if let Some(key) = key.filter(|key| matches!(key, SortKey::Work | SortKey::Fsync)) {
+            let problem = "the workloads of 'compare' make no system calls; use 'dwell run' or another key";
+            return Err(Error::Usage(format!("{option} {}: {problem}", key.name())));
+        }
+    }
     // Last, because a recording may take minutes to read.
     let how = Replaying { open: arguments.open, reads_only: false, seed: 0 };
     let workload = workload::open(&arguments.workload, &arguments.reading.options(), how, device.capacity())?;
@@ -59,7 +67,12 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
     arguments.output.say(&comparison);
     let (picture, explain) = (arguments.output.picture(), arguments.output.explaining());
     let plan = Plan { picture, explain, ..plan(&specs) };
-    let runs = with_progress(arguments, &plan)?;
+    let mut runs = with_progress(arguments, &plan)?;
+    if workload.by_time {
+        // The limit of all requests that arrived, of which a stopped run completed an unknown part.
+        runs.iter_mut().filter(|run| run.cut).for_each(|run| (run.limit, run.fairness) = (None, None));
+    }
+    has_key(&runs, arguments.output.sort)?;
     print(arguments, &comparison, &runs, workload.by_time)?;
     ended(&arguments.workload, &runs)
 }
@@ -76,7 +89,7 @@ fn device(arguments: &CompareArguments) -> Result<Device, Error> {
 }
 
 fn at_most(text: &str) -> Result<Span, Error> {
-    span("--at-most", text).map(|time| Span::from_nanos(time.as_nanos() as u64))
+    some_time("--at-most", text).map(|time| Span::from_nanos(time.as_nanos() as u64))
 }
 
 fn options(arguments: &CompareArguments, device: &Device) -> Options {
@@ -109,7 +122,7 @@ fn print(
     let output = &arguments.output;
     let default = if by_time { SortKey::Mean } else { SortKey::Rate };
     let key = output.sort.or(arguments.optimise).unwrap_or(default);
-    let ranking = Ranking::new(runs, key);
+    let ranking = Ranking::of(runs, key, by_time);
     if output.json {
         let best = ranking.rows.first().map(|row| row.run);
         let of = json!({

@@ -21,7 +21,7 @@ use self::args::RunArguments;
 use crate::error::Error;
 use crate::input::scheduler_arg::{Host, specs, ticks};
 use crate::interrupt;
-use crate::report::{Comparison, Ranking, SortKey, describe, ended, machine_processes, members};
+use crate::report::{Comparison, Ranking, SortKey, describe, ended, has_key, machine_processes, members};
 
 pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), Error> {
     if arguments.show {
@@ -29,7 +29,9 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
         write!(std::io::stdout().lock(), "{text}")?;
         return Ok(());
     }
-    arguments.output.check()?;
+    let models = [&arguments.machine, &arguments.drive].into_iter().flatten();
+    let inputs = [&arguments.script].into_iter().chain(models).chain(&arguments.schedulers);
+    arguments.output.check(inputs.map(String::as_str))?;
     let opened = open_script(&arguments.script, arguments.scale);
     let (scenario, notes) = opened.map_err(|error| no_script(&arguments.script).unwrap_or(error))?;
     let setup = RunSetup::open(scenario, chosen(arguments))?;
@@ -37,6 +39,7 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
     let comparison = comparison(&setup, &specs, notes);
     arguments.output.say(&comparison);
     let runs = all(arguments, &setup, &specs, arguments.output.picture())?;
+    has_key(&runs, arguments.output.sort)?;
     let is_cut = runs.iter().all(|run| run.cut);
     print(arguments, &comparison, &runs, is_cut || setup.scenario.lasts_fixed_time())?;
     ended(&arguments.script, &runs)

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::shared_args::Reading;
 use crate::interrupt;
-use crate::output_file::{can_be_compressed, sink};
+use crate::output_file::{can_be_compressed, is_same, sink};
 use crate::tune::recognised::Recognised;
 use evaluation::input::{next_record, open_recording, options};
 
@@ -212,12 +212,13 @@ fn check(from: &Path, to: &Path, format: &str) -> Result<(), Error> {
         return Err(Error::Usage(study::NOT_BUILT.to_owned()));
     }
     can_be_compressed(to)?;
-    match (from.canonicalize(), to.canonicalize()) {
-        (Ok(source), Ok(target)) if source == target && target.is_file() => {
-            Err(Error::Usage(format!("'{}' is the recording itself; name another output file", to.display())))
-        }
-        _ => Ok(()),
+    if is_same(from, to) {
+        return Err(Error::Usage(format!(
+            "'{}' is the recording itself; name another output file",
+            to.display()
+        )));
     }
+    Ok(())
 }
 
 fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<(), Error> {
