@@ -1,6 +1,6 @@
 //! `dwell exec`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 use std::ffi::OsString;
 use std::fs;
 use std::io::Write;
@@ -268,9 +268,9 @@ fn join_cgroup(cgroup: &Path, account: &Account) -> Result<(), Error> {
     loop {
         let now = members(cgroup)?;
         for &process in now.iter().filter(|&&process| !is_own(process)) {
-            if !agents.contains_key(&process) {
+            if let Entry::Vacant(agent) = agents.entry(process) {
                 // A child of a joined process has its filter.
-                agents.insert(process, Agent::of_process(process, account, true)?);
+                agent.insert(Agent::of_process(process, account, true)?);
             }
         }
         agents.retain(|process, agent| agent.ended(false).is_none() || now.contains(process));
