@@ -199,6 +199,7 @@ impl<'a> Host<'a> {
             process: index,
             number,
             op: io.op,
+            flags: io.flags,
             offset: from,
             bytes: (to - from) as usize,
             submitted,
@@ -267,12 +268,15 @@ impl<'a> Host<'a> {
         Ok(())
     }
 
-    fn completed(&mut self, Completion { request, ended, result }: Completion) -> Result<(), Error> {
+    fn completed(&mut self, Completion { request, ended, flushed, result }: Completion) -> Result<(), Error> {
         result.map_err(|error| {
             let (verb, sector) = (verb(request.op), request.offset / SECTOR_BYTES);
             Error::Failed(format!("{verb} {} bytes at sector {sector}: {error}", request.bytes))
         })?;
         self.stats.completed(&request, ended);
+        if let Some(flushed) = flushed {
+            self.stats.flushes.record(Span::from_nanos(flushed.as_nanos() as u64));
+        }
         let process = &mut self.processes[request.process];
         process.unfinished.remove(&request.number);
         if let State::Requests(what) = process.state

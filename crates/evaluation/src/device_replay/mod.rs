@@ -69,9 +69,9 @@ pub struct Replayed {
     pub latency: Latency,
     /// Of reads.
     pub reads: Latency,
-    /// Of writes.
+    /// Of writes, each with the flush before it and the one that forced unit access needs.
     pub writes: Latency,
-    /// Of flushes.
+    /// Of flushes, also those before the data of a write.
     pub flushes: Latency,
     /// Mean time by which requests were submitted later than their program was ready, in nanoseconds.
     pub late_mean_ns: u64,
@@ -179,6 +179,26 @@ mod tests {
         assert!(done.reads.mean_ns > 2 && done.reads.max_ns >= done.reads.p50_ns, "{done:?}");
         let content = std::fs::read(&backing.0).unwrap();
         assert!(content[4096..8192].iter().all(|&byte| byte == 0) && content[8192] == 7);
+    }
+
+    #[test]
+    fn a_write_with_a_preflush_flushes_first() {
+        let backing = Backing::new("preflush", 1 << 20);
+        let write = |start, preflush, fua| {
+            let flags = Flags { preflush, fua, ..Flags::default() };
+            Io { flags, ..io(Op::Write, start, 8) }
+        };
+        let ios = vec![
+            write(0, false, false),
+            write(8, true, false),
+            write(16, true, true),
+            write(24, false, true),
+        ];
+        let done = run(&Steps(vec![ios]), &backing.open(true), &|| false).unwrap();
+        assert_eq!((done.requests, done.writes.count, done.flushes.count), (4, 4, 2), "{done:?}");
+        assert!(done.writes.max_ns >= done.flushes.max_ns, "a write includes its flush: {done:?}");
+        let content = std::fs::read(&backing.0).unwrap();
+        assert!(content[..32 * 512].iter().all(|&byte| byte == 0) && content[32 * 512] == 7);
     }
 
     #[test]

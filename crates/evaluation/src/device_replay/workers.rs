@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io;
+use std::io::{self, IoSlice};
 use std::os::unix::fs::FileExt;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use elevator::Op;
+use elevator::{Flags, Op};
+use rustix::io::{ReadWriteFlags, pwritev2};
 
 /// The alignment for direct I/O: no logical block is larger.
 const ALIGNMENT: usize = 4096;
@@ -27,6 +28,7 @@ pub(super) struct Request {
     /// Its number among the process's submissions.
     pub(super) number: u64,
     pub(super) op: Op,
+    pub(super) flags: Flags,
     /// Position and length in bytes, multiples of the device's block.
     pub(super) offset: u64,
     pub(super) bytes: usize,
@@ -38,6 +40,8 @@ pub(super) struct Request {
 pub(super) struct Completion {
     pub(super) request: Request,
     pub(super) ended: Instant,
+    /// How long the flush before the data took, if there was one.
+    pub(super) flushed: Option<Duration>,
     pub(super) result: io::Result<()>,
 }
 
@@ -118,20 +122,50 @@ fn work(file: &File, queue: &(Mutex<Queue>, Condvar), completions: &Sender<Compl
             locked.idle -= 1;
         };
         drop(locked);
-        let result = execute(file, &request, &mut memory);
-        if completions.send(Completion { request, ended: Instant::now(), result }).is_err() {
+        let (flushed, result) = match flush_before(file, &request) {
+            Ok(flushed) => (flushed, execute(file, &request, &mut memory)),
+            Err(error) => (None, Err(error)),
+        };
+        if completions.send(Completion { request, ended: Instant::now(), flushed, result }).is_err() {
             return;
         }
     }
 }
 
+/// Flushes the device's cache before a write with a preflush; returns how long that took.
+fn flush_before(file: &File, request: &Request) -> io::Result<Option<Duration>> {
+    if request.op != Op::Write || !request.flags.preflush {
+        return Ok(None);
+    }
+    let began = Instant::now();
+    file.sync_data()?;
+    Ok(Some(began.elapsed()))
+}
+
 fn execute(file: &File, request: &Request, memory: &mut Memory) -> io::Result<()> {
     match request.op {
         Op::Read => file.read_exact_at(memory.read.of(request.bytes), request.offset),
+        Op::Write if request.flags.fua => write_through(file, memory.zeros.of(request.bytes), request.offset),
         Op::Write => file.write_all_at(memory.zeros.of(request.bytes), request.offset),
         Op::Flush => file.sync_data(),
         Op::Discard => Ok(()),
     }
+}
+
+/// Writes data that is on the medium when the call ends: a request with FUA, after which the kernel flushes.
+fn write_through(file: &File, mut data: &[u8], mut offset: u64) -> io::Result<()> {
+    while !data.is_empty() {
+        match pwritev2(file, &[IoSlice::new(data)], offset, ReadWriteFlags::DSYNC) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                data = &data[written..];
+                offset += written as u64;
+            }
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 /// A thread's buffers. Writes have one of their own, so that they contain zeros and not data of another place.
