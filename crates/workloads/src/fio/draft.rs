@@ -267,7 +267,13 @@ impl Draft {
             "percentage_random" => {
                 self.percentage_random = ByDirection::parse(value, |percent| number(percent, 0, 100))?;
             }
-            "random_distribution" => self.distribution = Some(value.to_owned()),
+            "random_distribution" => {
+                // Whether the job trims decides between the two, and may be set by a later line.
+                if let (Err(problem), Err(_)) = (distribution(value, false), distribution(value, true)) {
+                    return Err(problem);
+                }
+                self.distribution = Some(value.to_owned());
+            }
             "norandommap" => self.job.random_map = !flag(value)?,
             _ => return Ok(false),
         }
