@@ -120,7 +120,9 @@ const STYLE: &str = ":root{color-scheme:light dark;--fg:#1c1c1c;--bg:#fff;--dim:
     section.choice svg.chart{font-size:17px}section.choice .tx{translate:0 3px}section.choice .nx{translate:0 5px}section.choice .ny{translate:-10px}\
     @media(max-width:40rem){svg.chart,section.choice svg.chart{font-size:24px}svg.chart .grid{stroke-width:2}\
     .chart .tx,section.choice .tx{translate:0 8px}.chart .nx,section.choice .nx{translate:0 16px}.chart .ny,section.choice .ny{translate:-26px}}\
-    @media print{body{max-width:none;margin:0}.pick,.save{display:none}figure,tr{break-inside:avoid}}";
+    @media print{@page{size:landscape;margin:1cm}body{max-width:none;margin:0;padding:0}.pick,.save{display:none}figure,tr{break-inside:avoid}\
+    .scroll{overflow:visible}table{font-size:.6rem}th,td{padding:.1rem .2rem;white-space:normal;overflow-wrap:anywhere}\
+    th:first-child,td:first-child{position:static}}";
 
 const SCRIPT: &str = "const all=(q,e=document)=>[...e.querySelectorAll(q)];\
     all('svg.chart').forEach(c=>{const keys=all('.key',c),l=document.createElement('div');if(!keys.length)return;l.className='legend';c.classList.add('keyed');\
