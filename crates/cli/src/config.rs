@@ -5,10 +5,12 @@
 //! `/etc/dwell.toml`.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use clap::{ArgAction, Command};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
 use elevator::text::did_you_mean;
 use server::supervisor::{input, read_at_most};
 use toml::de::{DeTable, DeValue};
@@ -21,11 +23,70 @@ const SYSTEM: &str = "/etc/dwell.toml";
 /// A file is a few lines.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Applies the configuration files to a command line.
+/// The values of options in configuration files, with their lines.
+#[derive(Default)]
+pub(crate) struct Origins(Vec<Origin>);
+
+struct Origin {
+    /// The subcommand, with its parents.
+    command: Vec<String>,
+    /// The option's id, and its long name.
+    id: String,
+    name: String,
+    text: String,
+    /// `file:line`.
+    place: String,
+}
+
+impl Origins {
+    /// Keeps the values that this command line uses.
+    pub(crate) fn used(mut self, matches: &ArgMatches) -> Self {
+        self.0.retain(|origin| {
+            let below = |of: &ArgMatches, name: &String| {
+                of.subcommand().filter(|(found, _)| found == name).map(|(_, of)| of.clone())
+            };
+            let matched = origin.command.iter().try_fold(matches.clone(), |of, name| below(&of, name));
+            matched.is_some_and(|of| {
+                let texts = of.get_raw(&origin.id).into_iter().flatten();
+                of.value_source(&origin.id) == Some(ValueSource::DefaultValue)
+                    && texts.into_iter().any(|text| *text == *origin.text)
+            })
+        });
+        self
+    }
+
+    /// An error that quotes a value of a configuration file, with the file and the line.
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        let place = |problem: &str| {
+            let quoted = |origin: &&Origin| {
+                let text = &origin.text;
+                text.len() > 2
+                    && (problem.contains(&format!("'{text}'")) || problem.starts_with(&format!("{text}: ")))
+            };
+            self.0.iter().find(quoted).map(|of| format!("{}: {} = {:?}", of.place, of.name, of.text))
+        };
+        match error {
+            Error::Usage(problem) => match place(&problem) {
+                Some(place) => Error::Input(format!("{place}: {problem}")),
+                None => Error::Usage(problem),
+            },
+            Error::Input(problem) => match place(&problem) {
+                Some(place) => Error::Input(format!("{place}: {problem}")),
+                None => Error::Input(problem),
+            },
+            other => other,
+        }
+    }
+}
+
+/// Applies the configuration files to a command line. Values that conflict with an option in `line`, the process's arguments, are ignored.
 ///
 /// # Errors
 /// A file cannot be read, or names a command or an option that does not exist.
-pub(crate) fn apply(mut command: Command) -> Result<Command, Error> {
+pub(crate) fn apply(mut command: Command, line: &[OsString]) -> Result<(Command, Origins), Error> {
+    let mut origins = Origins::default();
+    // A value that is required may be in a file; `--help` has no matches.
+    let given = command.clone().ignore_errors(true).try_get_matches_from(line).ok();
     // Values of a later file replace those of an earlier one.
     for path in files() {
         // A server that is restarted may not read the file again: it may be on the device that waits for this server.
@@ -34,9 +95,9 @@ pub(crate) fn apply(mut command: Command) -> Result<Command, Error> {
             read => read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| wrong("is not text (UTF-8)"))),
         };
         let text = text.map_err(|error| Error::file(path.display(), &error))?;
-        command = apply_text(command, &path.display().to_string(), &text)?;
+        command = apply_text(command, &path.display().to_string(), &text, given.as_ref(), &mut origins)?;
     }
-    Ok(command)
+    Ok((command, origins))
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -71,9 +132,16 @@ fn is_optional(path: &Path) -> bool {
     named().is_none_or(|named| named != path)
 }
 
-fn apply_text(mut command: Command, file: &str, text: &str) -> Result<Command, Error> {
+fn apply_text(
+    mut command: Command,
+    file: &str,
+    text: &str,
+    given: Option<&ArgMatches>,
+    origins: &mut Origins,
+) -> Result<Command, Error> {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
-    let wrong = |at: usize, problem: &str| Error::Input(format!("{file}:{}: {problem}", line(at)));
+    let place = |at: usize| format!("{file}:{}", line(at));
+    let wrong = |at: usize, problem: &str| Error::Input(format!("{}: {problem}", place(at)));
     let table = DeTable::parse(text)
         .map_err(|error| wrong(error.span().map_or(0, |span| span.start), error.message()))?;
     for (name, value) in table.get_ref() {
@@ -81,27 +149,52 @@ fn apply_text(mut command: Command, file: &str, text: &str) -> Result<Command, E
         let DeValue::Table(options) = value.get_ref() else {
             return Err(wrong(at, &format!("'{}' must be a table of a command: [compare]", name.get_ref())));
         };
-        command = with_options(command, name.get_ref(), options, at, &wrong)?;
+        let mut reading = Reading { wrong: &wrong, place: &place, path: Vec::new(), origins };
+        command = with_options(command, name.get_ref(), (options, at), given, &mut reading)?;
     }
     Ok(command)
 }
 
-/// Makes an error with the line of a position.
-type Wrong<'a> = &'a dyn Fn(usize, &str) -> Error;
+/// A file that is read.
+struct Reading<'a> {
+    /// Makes an error with the line of a position.
+    wrong: &'a dyn Fn(usize, &str) -> Error,
+    /// The file and the line of a position.
+    place: &'a dyn Fn(usize) -> String,
+    /// The names of the subcommands above.
+    path: Vec<String>,
+    origins: &'a mut Origins,
+}
+
+/// Whether an option conflicts with one of the command line.
+fn is_overruled(command: &Command, id: &str, given: Option<&ArgMatches>) -> bool {
+    let Some(given) = given else { return false };
+    let conflicts = |arg: &Arg| {
+        command.get_arg_conflicts_with(arg).iter().map(|of| of.get_id().clone()).collect::<Vec<_>>()
+    };
+    let of = command.get_arguments().find(|arg| arg.get_id() == id).map(conflicts).unwrap_or_default();
+    let on_line = command
+        .get_arguments()
+        .filter(|arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine));
+    on_line.into_iter().any(|arg| of.contains(arg.get_id()) || conflicts(arg).iter().any(|other| other == id))
+}
 
 /// A command line in which the options of a subcommand have other defaults.
 fn with_options(
     mut command: Command,
     name: &str,
-    options: &DeTable<'_>,
-    at: usize,
-    wrong: Wrong<'_>,
+    (options, at): (&DeTable<'_>, usize),
+    given: Option<&ArgMatches>,
+    reading: &mut Reading<'_>,
 ) -> Result<Command, Error> {
+    let (wrong, place) = (reading.wrong, reading.place);
     let known: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     if !known.iter().any(|known| known == name) {
         let hint = did_you_mean(name, known.iter().map(String::as_str));
         return Err(wrong(at, &format!("there is no command '{name}'{hint}")));
     }
+    let given = given.and_then(|given| given.subcommand_matches(name));
+    reading.path.push(name.to_owned());
     let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut nested = Vec::new();
     for (key, value) in options {
@@ -117,6 +210,16 @@ fn with_options(
                 })?;
                 let Some(sub) = command.find_subcommand(name) else { continue };
                 let id = option(sub, key).map_err(|problem| wrong(at, &problem))?;
+                if is_overruled(sub, &id, given) {
+                    continue;
+                }
+                reading.origins.0.extend(texts.iter().map(|text| Origin {
+                    command: reading.path.clone(),
+                    id: id.clone(),
+                    name: key.to_owned(),
+                    text: text.clone(),
+                    place: place(at),
+                }));
                 values.insert(id, texts);
             }
         }
@@ -133,7 +236,7 @@ fn with_options(
         let mut failed = None;
         command = command.mut_subcommand(name, |sub| {
             let unchanged = sub.clone();
-            with_options(sub, &key, table, at, wrong).unwrap_or_else(|error| {
+            with_options(sub, &key, (table, at), given, reading).unwrap_or_else(|error| {
                 failed = Some(error);
                 unchanged
             })
@@ -142,13 +245,14 @@ fn with_options(
             return Err(error);
         }
     }
+    reading.path.pop();
     Ok(command)
 }
 
 /// The id of the option with that long name.
 fn option(command: &Command, name: &str) -> Result<String, String> {
-    let long = |arg: &clap::Arg| arg.get_long().map(str::to_owned);
-    let settable = |arg: &&clap::Arg| {
+    let long = |arg: &Arg| arg.get_long().map(str::to_owned);
+    let settable = |arg: &&Arg| {
         !matches!(
             arg.get_action(),
             ArgAction::Help | ArgAction::HelpLong | ArgAction::HelpShort | ArgAction::Version
@@ -184,8 +288,52 @@ mod tests {
     use super::*;
     use crate::commands::{Arguments, Command as Parsed, command};
 
+    /// The command line with a file's values, for no arguments in particular.
+    fn applied(command: Command, file: &str, text: &str) -> Result<Command, Error> {
+        apply_text(command, file, text, None, &mut Origins::default())
+    }
+
+    /// The command line with a file's values for these arguments, and their lines.
+    fn located(text: &str, line: &[&str]) -> (ArgMatches, Origins) {
+        let given = command().ignore_errors(true).try_get_matches_from(line).unwrap();
+        let mut origins = Origins::default();
+        let command = apply_text(command(), "dwell.toml", text, Some(&given), &mut origins).unwrap();
+        let matches = command.try_get_matches_from(line).unwrap_or_else(|error| panic!("{error}"));
+        let origins = origins.used(&matches);
+        (matches, origins)
+    }
+
+    #[test]
+    fn an_option_of_the_command_line_replaces_a_conflicting_one_of_the_file() {
+        let found = |text: &str, line: &[&str]| {
+            let (matches, _) = located(text, line);
+            let Parsed::Compare(found) = Arguments::from_arg_matches(&matches).unwrap().command else {
+                panic!("another command")
+            };
+            (found.output.json, found.output.csv)
+        };
+        let json = "[compare]\njson = true\n";
+        assert_eq!(found(json, &["dwell", "compare", "par-read"]), (true, false));
+        assert_eq!(found(json, &["dwell", "compare", "par-read", "--csv"]), (false, true));
+        let csv = "[compare]\ncsv = true\n";
+        assert_eq!(found(csv, &["dwell", "compare", "par-read", "--json"]), (true, false));
+    }
+
+    #[test]
+    fn an_error_of_a_value_has_its_line() {
+        let text = "[compare]\nwide = true\ndrive = \"bogus\"\n";
+        let (_, origins) = located(text, &["dwell", "compare", "par-read"]);
+        let error = origins.locate(Error::Usage("there is no drive 'bogus'".to_owned())).to_string();
+        assert_eq!(error, "dwell.toml:3: drive = \"bogus\": there is no drive 'bogus'");
+        let other = origins.locate(Error::Usage("there is no drive 'other'".to_owned())).to_string();
+        assert_eq!(other, "there is no drive 'other'");
+        let (_, origins) = located(text, &["dwell", "compare", "par-read", "--drive", "bogus"]);
+        let error = origins.locate(Error::Usage("there is no drive 'bogus'".to_owned())).to_string();
+        assert_eq!(error, "there is no drive 'bogus'", "it is from the command line");
+    }
+
     fn parsed(text: &str, line: &[&str]) -> Parsed {
-        let command = apply_text(command(), "dwell.toml", text).unwrap();
+        let command = applied(command(), "dwell.toml", text).unwrap();
         let matches = command.try_get_matches_from(line).unwrap_or_else(|error| panic!("{error}"));
         Arguments::from_arg_matches(&matches).unwrap().command
     }
@@ -220,8 +368,8 @@ mod tests {
 
     #[test]
     fn later_files_replace_values_of_earlier_ones() {
-        let command = apply_text(command(), "/etc/dwell.toml", TEXT).unwrap();
-        let command = apply_text(command, "dwell.toml", "[compare]\ndrive = \"ide-2003\"\n").unwrap();
+        let command = applied(command(), "/etc/dwell.toml", TEXT).unwrap();
+        let command = applied(command, "dwell.toml", "[compare]\ndrive = \"ide-2003\"\n").unwrap();
         let matches = command.try_get_matches_from(["dwell", "compare", "par-read"]).unwrap();
         let Parsed::Compare(found) = Arguments::from_arg_matches(&matches).unwrap().command else {
             panic!("another command")
@@ -238,7 +386,7 @@ mod tests {
 
     #[test]
     fn errors_have_the_line() {
-        let error = |text: &str| apply_text(command(), "dwell.toml", text).unwrap_err().to_string();
+        let error = |text: &str| applied(command(), "dwell.toml", text).unwrap_err().to_string();
         assert!(
             error("[compare]\ndrve = \"x\"\n")
                 .contains("dwell.toml:2: 'compare' has no option 'drve'; did you mean 'drive'?")

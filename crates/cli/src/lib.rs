@@ -48,8 +48,8 @@ pub fn main() -> ExitCode {
 /// `serve` like the built-in ones. Their names must differ from those of built-in policies.
 #[must_use]
 pub fn main_with(own: &'static [Listing]) -> ExitCode {
-    let arguments = match commands::parse() {
-        Ok(arguments) => arguments,
+    let (arguments, origins) = match commands::parse() {
+        Ok(parsed) => parsed,
         Err(error) => {
             say!("dwell: {error}");
             return error.exit_code();
@@ -60,6 +60,7 @@ pub fn main_with(own: &'static [Listing]) -> ExitCode {
         Ok(code) => code,
         Err(Error::Pipe) => ExitCode::SUCCESS,
         Err(error) => {
+            let error = origins.locate(error);
             say!("dwell: {error}");
             error.exit_code()
         }

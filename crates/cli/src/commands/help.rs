@@ -1,11 +1,12 @@
 //! The help of the program: commands grouped by purpose. `dwell` without arguments prints a short form with two examples.
 
+use std::ffi::OsString;
 use std::fmt::Write as _;
 
 use clap::{CommandFactory, FromArgMatches};
 
 use super::Arguments;
-use crate::config;
+use crate::config::{self, Origins};
 use crate::error::Error;
 
 /// Commands by purpose. Commands that are in no group come last in `--help`.
@@ -28,17 +29,20 @@ const EXAMPLES: &str = "Examples:
 const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failed, 2 usage, 4 kernel feature missing, 5 permission, 6 bad input, 7 overruled, \
     130 interrupted";
 
-/// Parses the process's arguments. Prints help or an error and exits if there is nothing to run.
+/// Parses the process's arguments, with the values from configuration files. Prints help or an error and exits if there is nothing to run.
 ///
 /// # Errors
 /// A configuration file is wrong.
-pub(crate) fn parse() -> Result<Arguments, Error> {
+pub(crate) fn parse() -> Result<(Arguments, Origins), Error> {
     if std::env::args_os().len() <= 1 {
         say!("{}", short());
         std::process::exit(2);
     }
-    let matches = config::apply(command())?.get_matches();
-    Ok(Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit()))
+    let line: Vec<OsString> = std::env::args_os().collect();
+    let (command, origins) = config::apply(command(), &line)?;
+    let matches = command.get_matches_from(line);
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    Ok((arguments, origins.used(&matches)))
 }
 
 /// The command line with its grouped help.
