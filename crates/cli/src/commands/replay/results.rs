@@ -47,6 +47,18 @@ impl Spread {
     }
 }
 
+/// The places at which a rank begins. A row that [ties](Spread::ties) with the first of a rank extends that rank, with all rows between.
+fn first_places(rows: &[(usize, Spread)]) -> Vec<usize> {
+    let mut firsts: Vec<usize> = Vec::new();
+    for (place, (_, spread)) in rows.iter().enumerate() {
+        match firsts.iter().position(|&first| rows[first].1.ties(*spread)) {
+            Some(at) => firsts.truncate(at + 1),
+            None => firsts.push(place),
+        }
+    }
+    firsts
+}
+
 impl Results<'_> {
     fn value(&self, replayed: &Replayed) -> f64 {
         if self.by_time { replayed.latency.mean_ns as f64 } else { replayed.megabytes_per_second() }
@@ -62,15 +74,10 @@ impl Results<'_> {
             true => a.median.total_cmp(&b.median),
             false => b.median.total_cmp(&a.median),
         });
-        let mut leader: Option<(usize, Spread)> = None;
-        let rank = |(place, (index, spread)): (usize, (usize, Spread))| match leader {
-            Some((rank, first)) if first.ties(spread) => (index, rank, spread),
-            _ => {
-                leader = Some((place + 1, spread));
-                (index, place + 1, spread)
-            }
-        };
-        rows.into_iter().enumerate().map(rank).collect()
+        let firsts = first_places(&rows);
+        let rank = |place: usize| firsts.iter().rfind(|&&first| first <= place).map_or(1, |first| first + 1);
+        let row = |(place, (index, spread)): (usize, (usize, Spread))| (index, rank(place), spread);
+        rows.into_iter().enumerate().map(row).collect()
     }
 
     pub(super) fn print(
@@ -111,6 +118,11 @@ impl Results<'_> {
         if is_predicted {
             heads.extend(["model\nMB/s", "model\nmean"]);
         }
+        let has_flushes = self.has_flushes();
+        let flush_column = heads.len();
+        if has_flushes {
+            heads.push("mean\nflush");
+        }
         let mut table = Table::new(heads);
         for &(index, rank, _) in ranked {
             let rounds = &self.rounds[index];
@@ -132,16 +144,25 @@ impl Results<'_> {
                 cells.push(model.map_or(String::new(), |of| number(of.megabytes_per_second())));
                 cells.push(model.map_or(String::new(), |of| time(of.latency.mean_ns)));
             }
+            if has_flushes {
+                cells.push(ns(|of| of.flushes.mean_ns as f64));
+            }
             let tone = if rank == 1 && ranked.len() > 1 { Tone::Best } else { Tone::Plain };
             table.row(tone, cells);
         }
         if let Style::Text { width, .. } = style {
             // The numbers of columns in the order of their importance.
-            let all = [1, 2, 4, 7, 8, 5, 3, 6];
-            let shown: Vec<usize> = all.into_iter().filter(|column| is_predicted || *column < 7).collect();
+            let mut shown = vec![1, 2, 4];
+            shown.extend(has_flushes.then_some(flush_column));
+            shown.extend([7, 8].iter().filter(|_| is_predicted));
+            shown.extend([5, 3, 6]);
             table.fit(width, &shown);
         }
         table.print(style)
+    }
+
+    fn has_flushes(&self) -> bool {
+        self.rounds.iter().flatten().any(|replayed| replayed.flushes.count > 0)
     }
 
     fn legend(&self, ranked: &[(usize, usize, Spread)], arguments: &ReplayArguments) -> String {
@@ -160,6 +181,12 @@ impl Results<'_> {
         if firsts == ranked.len() && firsts > 1 {
             lines.push(
                 "The rounds show no difference between the schedulers: use more --rounds, or keep the present scheduler."
+                    .to_owned(),
+            );
+        }
+        if self.has_flushes() {
+            lines.push(
+                "mean flush: of flushes, also those before the data of a write, which its latency includes."
                     .to_owned(),
             );
         }
@@ -207,6 +234,17 @@ mod tests {
             vec![replayed(5, 9)],
         ];
         assert_eq!(ranks(&rounds, false), [(1, 1), (0, 1), (2, 3)]);
+    }
+
+    #[test]
+    fn a_scheduler_that_overlaps_the_best_is_not_ranked_behind_one_that_does_not() {
+        let rounds = [
+            vec![replayed(80, 9), replayed(100, 9), replayed(101, 9)],
+            vec![replayed(70, 9), replayed(72, 9), replayed(73, 9)],
+            vec![replayed(20, 9), replayed(60, 9), replayed(90, 9)],
+            vec![replayed(5, 9)],
+        ];
+        assert_eq!(ranks(&rounds, false), [(0, 1), (1, 1), (2, 1), (3, 4)]);
     }
 
     #[test]
