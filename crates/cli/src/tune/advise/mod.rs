@@ -239,6 +239,8 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         let schedulers = (arms.names(), &*current);
         let observed = model::Observed { probe, busy: advice.busy, disks: target.queues.len() };
         advice.replay = model::replay(&recording, observed, schedulers, metric, catalogue)?;
+        let misfit = advice.replay.as_ref().and_then(|model| model.misfit(&current));
+        advice.doubts.extend(misfit);
     }
     if let Some(profile) = &profile {
         history.keep_significant(profile, &current, arms.names(), &advice);
@@ -400,7 +402,8 @@ fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool)
     if advice.basis != Basis::Nothing {
         return;
     }
-    let model = advice.replay.as_ref().and_then(Modelled::best).map(|(name, gain)| (name.to_owned(), gain));
+    let model = advice.replay.as_ref().filter(|model| model.misfit(&advice.scheduler).is_none());
+    let model = model.and_then(Modelled::best).map(|(name, gain)| (name.to_owned(), gain));
     let gain = |name: &str| prior::gain(name, class, metric);
     let ahead = |name: &str| gain(name) - gain(&advice.scheduler) >= MODEL_ERROR;
     let expected = advice.schedulers.iter().max_by(|a, b| gain(a).total_cmp(&gain(b)).then_with(|| b.cmp(a)));
@@ -539,7 +542,7 @@ mod tests {
             write_mean_ns: 0,
         };
         let rows = |gain: f64| [("none", 0.0), ("bfq", gain)].map(row).to_vec();
-        let replay = model.map(|gain| Modelled { requests: 100, device: String::new(), results: rows(gain) });
+        let replay = model.map(|gain| Modelled { requests: 100, results: rows(gain), ..Modelled::default() });
         let schedulers = ["none", "bfq"].map(str::to_owned).to_vec();
         let mut advice = Advice { scheduler: scheduler.to_owned(), schedulers, replay, ..Advice::default() };
         expect(&mut advice, class, Metric::Bandwidth, bypassed);

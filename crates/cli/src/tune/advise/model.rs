@@ -11,12 +11,13 @@ use capture::{Backend, Batch, Capture, Counts, Recorder, Source};
 use disks::MeasuredDrive;
 use elevator::queue::Options;
 use elevator::service_time::{MeasuredPoint, ServiceCurve};
-use elevator::{SECTOR_BYTES, Sector, Sectors, Span, Time};
+use elevator::{Op, SECTOR_BYTES, Sector, Sectors, Span, Time};
 use evaluation::device::Device;
-use evaluation::report::format::time as in_words;
+use evaluation::report::format::{number, time as in_words};
 use evaluation::runs::{Plan, Run, run as run_plan};
 use schedulers::registry::Catalogue;
 use serde::Serialize;
+use traces::Record;
 use tuner::{LatencyClass, LatencyStatistic, Metric};
 use workloads::replay::Closed;
 
@@ -32,6 +33,8 @@ const FEWEST: usize = 50;
 const AT_MOST: Span = Span::from_secs(120);
 /// A device that is busy for this part of the time delays the reads that measure it.
 const BUSY: f64 = 0.5;
+/// A model fits if its throughput differs from the observed one by at most this factor.
+const FITS: f64 = 2.0;
 /// A change of position that takes longer is one of a head.
 const SLOW: Span = Span::from_millis(1);
 /// Nearer requests may be in the same cylinder, or read ahead: 1 MiB.
@@ -127,6 +130,9 @@ pub(super) struct Modelled {
     /// What the model of the device rests on.
     pub(super) device: String,
     pub(super) results: Vec<Row>,
+    /// The recording's reads and writes per time, in 10^6 bytes a second.
+    #[serde(skip)]
+    pub(super) observed: Option<f64>,
 }
 
 impl Modelled {
@@ -134,6 +140,20 @@ impl Modelled {
     pub(super) fn best(&self) -> Option<(&str, f64)> {
         let known = self.results.iter().filter_map(|row| Some((row.scheduler.as_str(), row.gain?)));
         known.reduce(|best, other| if other.1 > best.1 + 0.01 { other } else { best })
+    }
+
+    /// Why the model does not describe the device, if its throughput under the scheduler in use is far from the observed one.
+    pub(super) fn misfit(&self, current: &str) -> Option<String> {
+        let row = self.results.iter().find(|row| row.scheduler == current)?;
+        let (model, observed) = (row.megabytes_per_second, self.observed.filter(|rate| *rate > 0.0)?);
+        (model > observed * FITS || model * FITS < observed).then(|| {
+            format!(
+                "the model does not describe this device (a cache or scheduler below?): {} MB/s in the model under {current}, {} MB/s observed; \
+                 the recommendation does not rest on it",
+                number(model),
+                number(observed)
+            )
+        })
     }
 }
 
@@ -160,9 +180,10 @@ pub(super) fn replay(
     let failed = |error: traces::Error| Error::Failed(error.to_string());
     let options = traces::Options { capacity: Some(probe.capacity), ..traces::Options::default() };
     let mut records = traces::open("advise", Box::new(Cursor::new(text)), &options).map_err(failed)?;
-    let (mut closed, mut served) = (Closed::default(), Vec::new());
+    let (mut closed, mut served, mut rate) = (Closed::default(), Vec::new(), Rate::default());
     while let Some(record) = records.next().transpose().map_err(failed)? {
         closed.push(&record);
+        rate.add(&record);
         served.extend(record.completed.map(|completed| Served {
             arrived: record.at,
             completed,
@@ -202,7 +223,31 @@ pub(super) fn replay(
             gain: gain.map(|(base, value)| metric.better().oriented(value - base) / base),
         }
     };
-    Ok(Some(Modelled { requests, device: origin, results: known.iter().zip(&runs).map(row).collect() }))
+    let results = known.iter().zip(&runs).map(row).collect();
+    Ok(Some(Modelled { requests, device: origin, results, observed: rate.megabytes_per_second() }))
+}
+
+/// The throughput of a recording's completed reads and writes.
+#[derive(Default)]
+struct Rate {
+    bytes: u64,
+    began: Option<Time>,
+    ended: Time,
+}
+
+impl Rate {
+    fn add(&mut self, record: &Record) {
+        let began = *self.began.get_or_insert(record.at);
+        if let (Some(completed), Op::Read | Op::Write) = (record.completed, record.op) {
+            self.bytes += record.bytes;
+            self.ended = self.ended.max(completed).max(began);
+        }
+    }
+
+    fn megabytes_per_second(&self) -> Option<f64> {
+        let nanos = self.ended.since(self.began?).as_nanos();
+        (self.bytes > 0 && nanos > 0).then(|| self.bytes as f64 * 1e3 / nanos as f64)
+    }
 }
 
 /// A request of the recording with a completion. Positions in sectors.
@@ -326,6 +371,26 @@ mod tests {
             end: n % 2 * 200_000_000 + n / 2 * 8 + 8,
         };
         (1..200).map(one).collect()
+    }
+
+    #[test]
+    fn a_model_that_is_far_from_the_observed_throughput_does_not_fit() {
+        let row = Row {
+            scheduler: "none".to_owned(),
+            megabytes_per_second: 0.68,
+            read_mean_ns: 1,
+            read_p99_ns: 1,
+            write_mean_ns: 1,
+            gain: Some(0.0),
+        };
+        let model = |observed| Modelled { results: vec![row.clone()], observed, ..Modelled::default() };
+        let why = model(Some(19.0)).misfit("none").expect("a factor of 28");
+        assert!(why.contains("0.68") && why.contains("under none, 19.0 MB/s observed"), "{why}");
+        assert!(model(Some(0.2)).misfit("none").is_some());
+        for fits in [Some(0.68), Some(1.3), Some(0.35), Some(0.0), None] {
+            assert_eq!(model(fits).misfit("none"), None);
+        }
+        assert_eq!(model(Some(19.0)).misfit("bfq"), None, "not modelled");
     }
 
     fn probe(nanos: u64, lanes: u32) -> Probe {
