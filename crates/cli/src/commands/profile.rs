@@ -127,6 +127,28 @@ pub(crate) fn read_steady(path: &Path) -> Result<Profile, Error> {
     }
 }
 
+/// An error if a profile is of a device of another size, or of another kind. One of an identical device is accepted.
+pub(crate) fn is_of(
+    path: &Path,
+    profile: &Profile,
+    device: &str,
+    (capacity, rotational): (u64, bool),
+) -> Result<(), Error> {
+    if (profile.capacity, profile.rotational) == (capacity, rotational) {
+        return Ok(());
+    }
+    let in_words = |bytes: u64, rotational: bool| {
+        format!("{bytes} bytes, {}", if rotational { "rotating" } else { "not rotating" })
+    };
+    Err(Error::Input(format!(
+        "{}: was measured on another device ({}: {}) than {device} ({}); measure {device} with 'dwell profile', or omit --profile",
+        path.display(),
+        profile.device,
+        in_words(profile.capacity, profile.rotational),
+        in_words(capacity, rotational)
+    )))
+}
+
 /// Reads a profile's file.
 pub(crate) fn read(path: &Path) -> Result<Profile, Error> {
     // A server that is restarted receives the content from its supervisor: the path may lead to the device that waits for it.
@@ -180,4 +202,24 @@ fn in_words(profile: &Profile) -> String {
         }
     }
     text + &table.print(Style::Text { width: None, colour: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_profile_of_a_device_of_another_size_or_kind_is_rejected() {
+        let profile = Profile::from_toml(include_str!("../../../../fuzz/seeds/profile/two.toml")).unwrap();
+        let (bytes, rotational) = (profile.capacity, profile.rotational);
+        let of = |facts| is_of(Path::new("p.toml"), &profile, "sdb", facts);
+        of((bytes, rotational)).unwrap();
+        for other in [(bytes + 512, rotational), (bytes, !rotational)] {
+            let error = of(other).unwrap_err();
+            assert!(
+                matches!(&error, Error::Input(text) if text.contains("measured on another device")),
+                "{error}"
+            );
+        }
+    }
 }

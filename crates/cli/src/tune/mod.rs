@@ -48,6 +48,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         lines.iter().for_each(|line| say!("{line}"));
     }
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
+    target.has_profile(&arguments.watching)?;
     if arguments.dry_run {
         let lines = target.queues.iter().filter_map(|queue| settings_backup::left_behind(backups, queue));
         lines.for_each(|line| say!("{line}"));

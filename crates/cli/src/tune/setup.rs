@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use capture::topology::{Layer, Reach, Scheduling, Stack};
 use capture::{Backend, Capture, Options, Source};
-use elevator::Span;
 use elevator::text::did_you_mean;
+use elevator::{Sector, Span};
 use evaluation::search_space;
 use schedulers::registry::Catalogue;
 use tuner::{
@@ -67,6 +67,15 @@ impl Target {
     /// Reasons why the choice of a scheduler may have no effect on this device. They concern the kernel's queue, so that `--control` has none.
     pub(super) fn doubts(&self, watching: &Watching) -> Vec<String> {
         if watching.control.is_some() { Vec::new() } else { self.stack.doubts() }
+    }
+
+    /// An error if the profile is of another device.
+    pub(super) fn has_profile(&self, watching: &Watching) -> Result<(), Error> {
+        let Some(path) = &watching.profile else { return Ok(()) };
+        let Layer { name, rotational, .. } = &self.layer;
+        let size = std::fs::read_to_string(Path::new("/sys/class/block").join(name).join("size"));
+        let Some(sectors) = size.ok().and_then(|size| size.trim().parse().ok()) else { return Ok(()) };
+        profile::is_of(path, &profile::read_steady(path)?, name, (Sector(sectors).bytes(), *rotational))
     }
 
     /// Watches the queue for `metric`.
