@@ -173,7 +173,8 @@ fn rejected(socket: &Path, error: &std::io::Error) -> Error {
 /// The error for a control socket whose server does not answer.
 pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
-        && let Some(pid) = process_for(socket)
+        // `advise` and `tune` have the option too.
+        && let Some(pid) = process_for(socket).filter(|&pid| pid != std::process::id())
     {
         return Error::Failed(format!(
             "{}: process {pid} is restarting its server, which does not listen yet ({error}); requests to the attached device wait; try again",

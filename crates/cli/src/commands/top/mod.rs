@@ -22,7 +22,7 @@ use rates::History;
 
 use crate::commands::ctl::no_server;
 use crate::error::Error;
-use crate::input::quantity::span;
+use crate::input::quantity::some_time;
 use crate::interrupt;
 
 /// Options of `dwell top`.
@@ -60,7 +60,7 @@ const WIDTH: u16 = 110;
 const HEIGHT: u16 = 40;
 
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
-    let every = span("--every", &arguments.every)?.max(SAMPLE);
+    let every = some_time("--every", &arguments.every)?.max(SAMPLE);
     if kernel::is_device(&arguments.socket) {
         let plain = arguments.requests || arguments.json || !kernel::is_of_the_module(&arguments.socket);
         return match plain {
