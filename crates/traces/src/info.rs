@@ -95,8 +95,12 @@ pub struct Info {
     pub writes: Amount,
     /// Discards.
     pub discards: Amount,
-    /// Flushes.
+    /// Flushes without data.
     pub flushes: u64,
+    /// Writes before which the device flushes its cache (preflush), as a journal's commit does.
+    pub preflush_writes: u64,
+    /// Writes that bypass the device's cache (forced unit access).
+    pub fua_writes: u64,
     /// Sizes of reads and writes.
     pub sizes: Vec<SizeRow>,
     /// Share of reads and writes that begin where the previous one on the same device ended.
@@ -157,6 +161,8 @@ pub struct Gatherer {
     writes: Amount,
     discards: Amount,
     flushes: u64,
+    preflush_writes: u64,
+    fua_writes: u64,
     ahead: u64,
     sync_writes: u64,
     sizes: Vec<SizeRow>,
@@ -183,6 +189,8 @@ impl Gatherer {
             Op::Write => {
                 self.writes.add(record);
                 self.sync_writes += u64::from(record.flags.sync);
+                self.preflush_writes += u64::from(record.flags.preflush);
+                self.fua_writes += u64::from(record.flags.fua);
             }
             Op::Discard => self.discards.add(record),
             Op::Flush => self.flushes += 1,
@@ -256,6 +264,8 @@ impl Gatherer {
             writes: self.writes,
             discards: self.discards,
             flushes: self.flushes,
+            preflush_writes: self.preflush_writes,
+            fua_writes: self.fua_writes,
             sizes: rows
                 .into_iter()
                 .map(|(power, row)| SizeRow { up_to_bytes: up_to(power), ..row })

@@ -149,8 +149,14 @@ fn in_words(info: &Info, parts: Option<&Parts>) -> String {
         text += &format!("  {what}: {}, {}\n", counted(amount.requests, "request"), bytes(amount.bytes));
     }
     text += &format!(
-        "  flushes: {}\n  sequential: {} of requests{}\n  read-ahead: {} of reads; synchronous: {} of writes\n  reaches to {}\n",
+        "  flushes: {}{}\n  sequential: {} of requests{}\n  read-ahead: {} of reads; synchronous: {} of writes\n  reaches to {}\n",
         info.flushes,
+        match (info.preflush_writes, info.fua_writes) {
+            (0, 0) => String::new(),
+            (preflush, fua) => {
+                format!("\n  writes with a preflush: {preflush}; with forced unit access: {fua}")
+            }
+        },
         percent(info.sequential),
         info.sequential_per_process
             .map_or(String::new(), |share| format!(", {} within their process", percent(share))),
