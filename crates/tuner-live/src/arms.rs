@@ -160,6 +160,12 @@ impl KernelArms {
         let names =
             if wanted.is_empty() { usual(&module_elevators::candidates(&offered)) } else { wanted.to_vec() };
         let arms = names.iter().map(|name| Arm::parse(name)).collect::<Result<Vec<_>, _>>()?;
+        if let Some((n, name)) = names.iter().enumerate().find(|&(n, _)| arms[..n].contains(&arms[n])) {
+            return Err(Error::Usage(format!(
+                "'{name}' is named {} times; name each scheduler once",
+                arms.iter().filter(|arm| **arm == arms[n]).count()
+            )));
+        }
         if let Some(arm) = arms.iter().find(|arm| !offered.contains(&arm.scheduler)) {
             return Err(Error::Usage(format!(
                 "{}: the kernel offers no scheduler '{}'; available: {} ('modprobe' loads further ones){}",
@@ -630,6 +636,8 @@ mod tests {
         );
         assert!(problem(&["bfq", "nono"]).ends_with("; did you mean 'none'?"));
         assert!(problem(&["bfq"]).contains("only one scheduler"));
+        let twice = problem(&["bfq{slice_idle=0}", "none", "bfq{ slice_idle=0 }"]);
+        assert!(twice.ends_with("is named 2 times; name each scheduler once"), "{twice}");
         for bad in ["bfq{", "bfq{x}", "bfq{../x=1}", "bfq{scheduler=none}"] {
             assert!(problem(&[bad, "none"]).contains("is not a valid scheduler"), "{bad}");
         }
