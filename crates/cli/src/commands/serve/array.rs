@@ -235,31 +235,46 @@ fn origin(text: &str) -> Result<Origin, Error> {
     Ok(Origin::Given(arrangement, Sectors(sectors as u32)))
 }
 
-/// The given layout with the start of data from md's superblock, if the members have one. It must not contradict the given one.
+/// The given layout with the start of data from md's superblock, if the members have one. The superblock must not contradict it. A server that
+/// continues attached members cannot refuse them: md may have written a superblock since, or a disk that was replaced may have another one.
 fn data_of(members: &[PathBuf], given: Layout) -> Result<Layout, Error> {
-    match find(members) {
-        Ok(Found::Array(superblock, _)) => {
-            let found = superblock.layout;
-            if (found.arrangement(), found.members()) != (given.arrangement(), given.members())
-                || (given.arrangement() != Arrangement::Mirrored && found.unit() != given.unit())
-            {
-                return Err(Error::Usage(format!(
-                    "--array: {given}, but md's superblock on the members has {found}; leave the choice to it with md:/dev/mdX"
-                )));
-            }
-            Ok(found)
-        }
-        Ok(Found::Nothing) => Ok(given),
-        Err(error) => {
-            say!("warning: {error}");
+    let found = find(members).map_err(|error| failed(&error));
+    match found.and_then(|found| agreed(given, &found, members)) {
+        Err(error) if supervisor::is_server() => {
+            say!("warning: {error}; continuing with {given}");
             Ok(given)
         }
+        result => result,
     }
+}
+
+/// The layout of md's superblock, if it is the given one with the members in the given order.
+fn agreed(given: Layout, found: &Found, members: &[PathBuf]) -> Result<Layout, Error> {
+    let Found::Array(superblock, roles) = found else { return Ok(given) };
+    let found = superblock.layout;
+    if (found.arrangement(), found.members()) != (given.arrangement(), given.members())
+        || (given.arrangement() != Arrangement::Mirrored && found.unit() != given.unit())
+    {
+        return Err(Error::Usage(format!(
+            "--array: {given}, but md's superblock on the members has {found}; leave the choice to it with md:/dev/mdX"
+        )));
+    }
+    for ((place, role), path) in (0..).zip(roles).zip(members) {
+        if let Some(role) = role.filter(|&role| role != place && given.arrangement() != Arrangement::Mirrored)
+        {
+            return Err(Error::Usage(format!(
+                "--member {}: it is number {place} here, but {role} in md's superblock; name the members in md's order",
+                path.display()
+            )));
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use disks::array::superblock::Superblock;
 
     #[test]
     fn layouts_are_read_and_wrong_ones_are_refused_with_the_reason() {
@@ -283,6 +298,36 @@ mod tests {
         ] {
             assert!(given(text).contains(reason), "{text}: {}", given(text));
         }
+    }
+
+    #[test]
+    fn the_layout_must_agree_with_the_superblock() {
+        let layout =
+            |arrangement, unit, start| Layout::new(arrangement, 2, Sectors(unit), start, 1 << 30).unwrap();
+        let paths = ["a".into(), "b".into()];
+        let found = |layout, roles: &[Option<u32>]| {
+            let superblock = Superblock {
+                array: [1; 16],
+                device: [2; 16],
+                name: "x".into(),
+                role: Some(0),
+                events: 1,
+                layout,
+            };
+            Found::Array(superblock, roles.to_vec())
+        };
+        let given = layout(Arrangement::Striped, 128, 0);
+        let behind = layout(Arrangement::Striped, 128, 2048);
+        assert_eq!(agreed(given, &Found::Nothing, &paths).unwrap(), given);
+        assert_eq!(agreed(given, &found(behind, &[Some(0), Some(1)]), &paths).unwrap(), behind);
+        assert_eq!(agreed(given, &found(behind, &[Some(0), None]), &paths).unwrap(), behind);
+        let refused = |found| agreed(given, &found, &paths).unwrap_err().to_string();
+        let order = refused(found(behind, &[Some(1), Some(0)]));
+        assert!(order.contains("--member a: it is number 0 here, but 1"), "{order}");
+        let unit = refused(found(layout(Arrangement::Striped, 1024, 2048), &[Some(0), Some(1)]));
+        assert!(unit.contains("leave the choice to it"), "{unit}");
+        let mirror = layout(Arrangement::Mirrored, 8, 0);
+        assert!(agreed(mirror, &found(mirror, &[Some(1), Some(0)]), &paths).is_ok(), "copies have no order");
     }
 
     #[test]
