@@ -33,7 +33,7 @@ struct Served {
 fn array(layout: Option<Arrangement>, members: u32) -> Array {
     let coordinator = Spec::parse(SCHEDULER).unwrap();
     let coordinator = coordinator.build_coordinator(&Environment::default(), members).unwrap().unwrap();
-    let array = Array::new(coordinator, members, 1, 1 << 20);
+    let array = Array::new(Some(coordinator), members, 1, 1 << 20);
     if let Some(arrangement) = layout {
         let layout = Layout::new(arrangement, members, Sectors(128), 0, SIZE / 512).unwrap();
         array.set_layout(layout).unwrap();

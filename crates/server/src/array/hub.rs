@@ -26,7 +26,7 @@ const SILENT: u64 = 128;
 pub type BoxedCoordinator = Box<dyn Coordinator + Send>;
 
 /// Directs no member: for schedulers without a coordinator. The array's own traffic is recognised all the same.
-pub struct NoCoordinator;
+pub(crate) struct NoCoordinator;
 
 impl Coordinator for NoCoordinator {
     fn lost(&mut self, _: Time, _: Member) {}

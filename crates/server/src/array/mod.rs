@@ -28,7 +28,7 @@ use disks::array::Layout;
 use elevator::array::Member;
 
 pub use background::Sync;
-pub use hub::{BoxedCoordinator, NoCoordinator};
+pub use hub::BoxedCoordinator;
 pub use md::{Found, find};
 pub use run::{ArrayConfiguration, ArrayServer, run_array, start_array};
 
@@ -45,6 +45,8 @@ pub struct Array {
     hub: Arc<Hub>,
     clock: Clock,
     members: u32,
+    /// There is a coordinator.
+    directs: bool,
 }
 
 /// A place in an array, for a member's [`Configuration`](crate::Configuration).
@@ -59,9 +61,11 @@ impl Array {
     /// An array of so many members at `speed` times real time. Its own traffic transfers at least `background` bytes a second on each
     /// member, however busy the foreground is.
     #[must_use]
-    pub fn new(coordinator: BoxedCoordinator, members: u32, speed: u32, background: u64) -> Self {
+    pub fn new(coordinator: Option<BoxedCoordinator>, members: u32, speed: u32, background: u64) -> Self {
+        let directs = coordinator.is_some();
+        let coordinator = coordinator.unwrap_or_else(|| Box::new(hub::NoCoordinator));
         let hub = Hub::new(coordinator, members, Activity::new(members, background));
-        Self { hub, clock: Clock::new(speed), members }
+        Self { hub, clock: Clock::new(speed), members, directs }
     }
 
     /// The place of a member, from 0.
@@ -103,7 +107,7 @@ impl Array {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let state = ArrayState {
             layout: self.layout().map(|layout| layout.to_string()),
-            coordinated: self.hub.is_coordinated(),
+            coordinated: self.directs && self.hub.is_coordinated(),
             members: Vec::new(),
             directives: count(&counters.directives),
             background: count(&self.hub.activity.recognised),

@@ -68,6 +68,8 @@ pub struct ArrayServer {
     /// Signals and the control socket.
     events: Sender<Command>,
     is_stopping: bool,
+    /// The latest switch of schedulers and the settings since, which a replaced member gets too.
+    orders: Vec<Request>,
     warned: bool,
     /// A former process served the members.
     is_resumed: bool,
@@ -131,6 +133,7 @@ pub fn start_array(configuration: ArrayConfiguration) -> Result<ArrayServer, Ser
         commands,
         events,
         is_stopping: false,
+        orders: Vec::new(),
         warned: false,
         is_resumed: !left.is_empty(),
         _control: None,
@@ -189,6 +192,8 @@ impl ArrayServer {
     #[must_use]
     pub fn state(&self) -> ArrayState {
         let (mut state, present) = self.array.state();
+        // Only members under this policy follow the coordinator.
+        state.coordinated &= self.aggregate().is_ok_and(|state| state.scheduler.starts_with("array-"));
         state.members =
             self.slots.iter().zip(present).map(|(slot, present)| member_state(slot, present)).collect();
         state
@@ -305,15 +310,27 @@ impl ArrayServer {
             Request::MemberReplace { member, source } => {
                 let index = member as usize;
                 self.collect();
+                if self.is_stopping {
+                    return Err("the array is about to end: it serves no further member".to_owned());
+                }
                 let slot = self.slots.get_mut(index).ok_or_else(|| no_member(member))?;
                 if slot.running.is_some() {
                     return Err(format!(
                         "member {member} is served; remove it from the array and fail it first"
                     ));
                 }
-                slot.source = Some(source);
-                let configuration = self.configuration(index).map_err(|error| error.to_string())?;
-                self.start_member(index, configuration).map_err(|error| error.to_string())?;
+                let former = slot.source.replace(source);
+                let started = self
+                    .configuration(index)
+                    .and_then(|configuration| self.start_member(index, configuration));
+                if let Err(error) = started {
+                    self.slots[index].source = former;
+                    return Err(error.to_string());
+                }
+                let line = &self.running(member)?.line;
+                for order in &self.orders {
+                    crate::control::obey(order.clone(), line)?;
+                }
                 let state = self.state().members.swap_remove(index);
                 Ok(Reply::Member(Box::new(state)))
             }
@@ -343,11 +360,19 @@ impl ArrayServer {
     }
 
     /// Gives one order to every member; the first error ends it.
-    fn order_all(&self, request: &Request) -> Result<Reply, String> {
-        let mut last = Reply::Done;
+    fn order_all(&mut self, request: &Request) -> Result<Reply, String> {
+        let mut last = None;
         for running in self.slots.iter().filter_map(|slot| slot.running.as_ref()) {
-            last = crate::control::obey(request.clone(), &running.line)?;
+            last = Some(crate::control::obey(request.clone(), &running.line)?);
         }
+        let last = last.ok_or_else(|| "no member is served".to_owned())?;
+        match request {
+            Request::Tune { tunable, .. } => self
+                .orders
+                .retain(|order| !matches!(order, Request::Tune { tunable: other, .. } if other == tunable)),
+            _ => self.orders.clear(),
+        }
+        self.orders.push(request.clone());
         Ok(last)
     }
 }

@@ -19,6 +19,9 @@ use evaluation::device::Device;
 use evaluation::report::format::object;
 use server::say;
 
+/// Below it a single request of a resynchronisation could wait longer than the kernel's limit for hung tasks.
+const LEAST_RATE: u64 = 64_000;
+
 /// Where the layout comes from.
 enum Origin {
     Given(Arrangement, Sectors),
@@ -42,13 +45,14 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
     let wrong = |error: schedulers::SpecError| Error::Usage(error.to_string());
     let coordinator = spec.build_coordinator(&environment, members).map_err(wrong)?;
     let background = size(&arguments.background_rate)?;
-    let (array, is_coordinated) = match coordinator {
-        Some(coordinator) => (Array::new(coordinator, members, arguments.speed, background), true),
-        None => {
-            let idle = Box::new(server::array::NoCoordinator);
-            (Array::new(idle, members, arguments.speed, background), false)
-        }
-    };
+    if background < LEAST_RATE {
+        return Err(Error::Usage(format!(
+            "--background-rate {}: the least rate is 64k; md's requests would wait for minutes",
+            arguments.background_rate
+        )));
+    }
+    let is_coordinated = coordinator.is_some();
+    let array = Array::new(coordinator, members, arguments.speed, background);
     let md = match origin {
         Origin::Given(arrangement, unit) => {
             let layout = Layout::new(arrangement, members, unit, 0, u64::MAX / 2)
