@@ -44,7 +44,10 @@ const SEQUENCES: usize = 8;
 const ZONE_MIN: u64 = 2048;
 
 /// Places of a member that are followed at once: streams of the foreground have places too.
-const PLACES: usize = 8;
+const PLACES: usize = 32;
+
+/// A place that this many requests of the member have left alone is given up first.
+const STALE: u64 = 10_000;
 
 /// What md reports of its own traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,6 +176,16 @@ pub(super) struct Background {
 }
 
 impl Background {
+    /// The place to give up: of those that do not sweep, the one with the least transferred, so that random requests replace each other.
+    fn least(&self) -> usize {
+        let value = |&index: &usize| {
+            let Place { sectors, sweeps, used, .. } = self.places[index];
+            let is_stale = self.uses - used >= STALE;
+            (sweeps && !is_stale, if is_stale { 0 } else { sectors }, used)
+        };
+        (0..PLACES).min_by_key(value).unwrap_or(0)
+    }
+
     /// Whether a request belongs to the array's own traffic.
     pub(super) fn recognises(
         &mut self,
@@ -197,8 +210,7 @@ impl Background {
                 .places
                 .iter()
                 .position(|place| place.used > 0 && place.zone.checked_add(1) == Some(zone));
-            let oldest = || (0..PLACES).min_by_key(|&index| self.places[index].used).unwrap_or(0);
-            let index = before.unwrap_or_else(oldest);
+            let index = before.unwrap_or_else(|| self.least());
             let sweeps = before.is_some() && self.places[index].sectors >= enough;
             self.places[index] = Place { zone, sectors: 0, sweeps, used: 0 };
             index
@@ -310,8 +322,12 @@ mod tests {
         }
 
         fn request(&mut self, member: u32, op: Op, sector: u64) -> bool {
+            self.request_of(member, op, sector, Sectors(UNIT))
+        }
+
+        fn request_of(&mut self, member: u32, op: Op, sector: u64, sectors: Sectors) -> bool {
             self.now += Span::from_micros(10);
-            let request = (op, Sector(sector), Sectors(UNIT));
+            let request = (op, Sector(sector), sectors);
             let own = &mut self.members[member as usize];
             own.recognises(&self.activity, &self.layout, Member(member), request, self.now)
         }
@@ -342,6 +358,25 @@ mod tests {
             2,
             "one copies"
         );
+    }
+
+    #[test]
+    fn a_scrub_is_recognised_beside_many_random_readers() {
+        let mut array = Array::new(Arrangement::Parity(1), 5);
+        let (mut random, mut recognised) = (1_u64, 0);
+        for row in 0..200 {
+            for member in 0..5 {
+                for _ in 0..100 {
+                    random = random
+                        .wrapping_mul(6_364_136_223_846_793_005)
+                        .wrapping_add(1_442_695_040_888_963_407);
+                    let place = (1 << 20) + (random >> 34);
+                    assert!(!array.request_of(member, Op::Read, place, Sectors(8)), "random");
+                }
+                recognised += u32::from(array.request(member, Op::Read, row * u64::from(UNIT)));
+            }
+        }
+        assert!(recognised > 800, "{recognised} of 1000");
     }
 
     #[test]
