@@ -438,6 +438,8 @@ fn lower(directory: &Path, kind: Kind, home: &dyn Fn(&Path) -> Option<Number>) -
         Kind::Partition => directory.parent().and_then(number_in).into_iter().collect(),
         Kind::Loop => {
             let file = read(directory.join("loop/backing_file"));
+            // The kernel shows "/" once the file's file system is gone, as below a served device whose server has ended.
+            let file = file.filter(|file| file != "/");
             // Major 0 is a file system without a device: memory, FUSE, network.
             file.and_then(|file| home(Path::new(&file))).filter(|number| number.0 != 0).into_iter().collect()
         }
@@ -712,5 +714,9 @@ mod tests {
         tree.device("virtual/block/loop0", (7, 0), &[NONE, ("loop/backing_file", "/a")], &[]);
         let circle = Stack::below(&tree.0, (7, 0), &|_| Some((7, 0))).unwrap();
         assert_eq!(circle.scheduling().unwrap().names(), "loop0");
+        tree.device("ata1/block/sda", (8, 0), &[NONE], &[]);
+        tree.device("virtual/block/loop1", (7, 1), &[NONE, ("loop/backing_file", "/")], &[]);
+        let gone = Stack::below(&tree.0, (7, 1), &|_| Some((8, 0))).unwrap();
+        assert_eq!(gone.scheduling().unwrap().names(), "loop1", "not the disk of the root directory");
     }
 }
