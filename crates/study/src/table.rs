@@ -162,7 +162,7 @@ table! {
         "elapsed_ns" Whole of.of(|m| m.elapsed_ns), "virtual time from the start to the last completion, or to the end of a script's measured processes";
         "bytes" Whole of.of(|m| m.bytes), "bytes that the device read and wrote";
         "mb_per_s" Number of.of(machine::Measured::megabytes_per_second), "10^6 bytes per second that the device moved";
-        "requests" Whole of.of(|m| m.requests), "finished requests";
+        "requests" Whole of.of(|m| m.requests.max(m.latency.count)), "finished requests; of scripts, without flushes";
         "failed" Whole of.of(|m| m.failed), "failed requests";
         "dispatched" Whole of.of(|m| m.dispatched), "requests dispatched to the device, after merging";
         "mean_ns" Whole of.latency(|m| m.latency, |l| l.mean_ns), "mean latency of all requests but flushes";

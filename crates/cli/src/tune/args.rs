@@ -192,7 +192,7 @@ pub(crate) enum PatternsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Merge a cluster, or a kind of load, into another; or exported files into one, in which a host's later export replaces an earlier one
+    /// Merge a cluster, or a kind of load, into another; or exported files into one, in which the export with more windows replaces a host's other one
     Merge {
         /// The numbers are kinds of load
         #[arg(long)]
