@@ -47,6 +47,12 @@ pub fn find(sources: &[impl AsRef<Path>]) -> Result<Found, ServeError> {
     Ok(newest.map_or(Found::Nothing, |(superblock, _)| Found::Array(superblock, roles)))
 }
 
+/// The first source whose place in the array is another one than here, and that place.
+#[must_use]
+pub fn misplaced(roles: &[Option<u32>]) -> Option<(u32, u32)> {
+    (0..).zip(roles).find_map(|(index, role)| role.filter(|&role| role != index).map(|role| (index, role)))
+}
+
 /// The superblock of one member; none if it has none.
 fn read(source: &Path) -> Result<Option<Superblock>, ServeError> {
     let failed = |error| ServeError::io(format!("reading the md superblock of {}", source.display()), error);

@@ -29,7 +29,7 @@ use elevator::array::Member;
 
 pub use background::Sync;
 pub use hub::BoxedCoordinator;
-pub use md::{Found, find};
+pub use md::{Found, find, misplaced};
 pub use run::{ArrayConfiguration, ArrayServer, run_array, start_array};
 
 pub(crate) use hub::Hub;

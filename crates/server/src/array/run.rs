@@ -193,7 +193,9 @@ impl ArrayServer {
     pub fn state(&self) -> ArrayState {
         let (mut state, present) = self.array.state();
         // Only members under this policy follow the coordinator.
-        state.coordinated &= self.aggregate().is_ok_and(|state| state.scheduler.starts_with("array-"));
+        let first = self.slots.iter().find_map(|slot| slot.running.as_ref());
+        let snapshot = first.and_then(|running| running.line.ask(Order::Show).ok());
+        state.coordinated &= snapshot.is_some_and(|snapshot| snapshot.scheduler.starts_with("array-"));
         state.members =
             self.slots.iter().zip(present).map(|(slot, present)| member_state(slot, present)).collect();
         state
@@ -406,11 +408,10 @@ fn no_member(member: u32) -> String {
 
 /// The place of each `--member` must be md's place of it: the layout is in md's order.
 fn check_order(roles: &[Option<u32>]) -> Result<(), ServeError> {
-    let wrong = (0..).zip(roles).find(|&(index, role)| role.is_some_and(|role| role != index));
-    match wrong {
-        Some((index, Some(role))) => Err(ServeError::Configuration(format!(
+    match md::misplaced(roles) {
+        Some((index, role)) => Err(ServeError::Configuration(format!(
             "--member number {index} (from 0) has place {role} in the array; name the members in the array's order"
         ))),
-        _ => Ok(()),
+        None => Ok(()),
     }
 }

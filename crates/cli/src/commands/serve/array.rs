@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use disks::array::{Arrangement, Layout};
 use elevator::Sectors;
 use schedulers::registry::Catalogue;
-use server::array::{Array, ArrayConfiguration, ArrayServer, Found, find, run_array};
+use server::array::{Array, ArrayConfiguration, ArrayServer, Found, find, misplaced, run_array};
 use server::{AttachOptions, Configuration, Report, ServeError, supervisor};
 
 use super::rewards::Rewards;
@@ -263,16 +263,14 @@ fn agreed(given: Layout, found: &Found, members: &[PathBuf]) -> Result<Layout, E
             "--array: {given}, but md's superblock on the members has {found}; leave the choice to it with md:/dev/mdX"
         )));
     }
-    for ((place, role), path) in (0..).zip(roles).zip(members) {
-        if let Some(role) = role.filter(|&role| role != place && given.arrangement() != Arrangement::Mirrored)
-        {
-            return Err(Error::Usage(format!(
-                "--member {}: it is number {place} here, but {role} in md's superblock; name the members in md's order",
-                path.display()
-            )));
-        }
+    // Copies have no order.
+    match misplaced(roles).filter(|_| given.arrangement() != Arrangement::Mirrored) {
+        Some((place, role)) => Err(Error::Usage(format!(
+            "--member {}: it is number {place} here, but {role} in md's superblock; name the members in md's order",
+            members[place as usize].display()
+        ))),
+        None => Ok(found),
     }
-    Ok(found)
 }
 
 #[cfg(test)]
