@@ -9,7 +9,8 @@ output=$(realpath "${2:-$(dirname "$0")/$1.bpf.o}")
 cd "$(dirname "$0")"
 clang --target=bpfel -mcpu=v3 -O2 -g -fdebug-prefix-map="$PWD"=. -Wall -Werror -c "$source" -o "$output"
 llvm-strip -g "$output"
-compiler=$(mktemp)
-trap 'rm -f "$compiler"' EXIT
+compiler=$(mktemp) sources=$(mktemp)
+trap 'rm -f "$compiler" "$sources"' EXIT
 clang --version | head -n 1 >"$compiler"
-llvm-objcopy --add-section dwell.source="$source" --add-section dwell.compiler="$compiler" "$output"
+find "$source" "$1" -name '*.[ch]' 2>/dev/null | sort | xargs cat >"$sources"
+llvm-objcopy --add-section dwell.source="$sources" --add-section dwell.compiler="$compiler" "$output"

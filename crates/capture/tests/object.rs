@@ -19,11 +19,16 @@ const PROGRAMS: [&str; 2] = ["block", "causes"];
 fn the_object_contains_its_source() {
     for program in PROGRAMS {
         let object = fs::read(directory().join(format!("{program}.bpf.o"))).unwrap();
-        let source = fs::read(directory().join(format!("{program}.bpf.c"))).unwrap();
-        assert!(
-            contains(&object, &source),
-            "{program}.bpf.c was changed after the object was built: run build.sh"
-        );
+        let sources =
+            |path: PathBuf| fs::read_dir(path).into_iter().flatten().map(|entry| entry.unwrap().path());
+        let main = directory().join(format!("{program}.bpf.c"));
+        for source in std::iter::once(main).chain(sources(directory().join(program))) {
+            assert!(
+                contains(&object, &fs::read(&source).unwrap()),
+                "{} was changed after the object was built: run build.sh",
+                source.display()
+            );
+        }
     }
 }
 

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Hooks where a page becomes dirty or leaves the cache, and where a kernel thread begins to work for an inode.
+
+SEC("tp_btf/writeback_dirty_folio")
+int dirty_folio(u64 *arguments)
+{
+	struct folio *folio = (void *)arguments[0];
+	struct address_space *space = (void *)arguments[1];
+	if (!space)
+		return 0;
+	struct inode *inode = space->host;
+	struct super_block *super = inode->i_sb;
+	u64 magic = super->s_magic;
+	if (magic == BDEV_MAGIC)
+		return 0; // see dirty_buffer
+	// A file system over several devices has none of its own.
+	if (super->s_bdev && !is_ours(super->s_bdev))
+		return 0;
+	struct task_struct *task = current_task();
+	struct place at = { (u64)space, folio->index };
+	u32 bytes = page_bytes(folio);
+	int is_btrfs = magic == BTRFS_MAGIC;
+	int meta = is_btrfs && inode->i_ino == BTREE_INODE;
+	u64 owner = cause(task, meta ? 0 : bytes);
+	if (is_btrfs) {
+		u64 now = running(super->s_dev);
+		if (!(owner & KERNEL_THREAD))
+			share(now, owner, bytes >> 12);
+		else if (meta)
+			owner = now;
+	}
+	if (!meta)
+		wrote((u64)space, owner);
+	note_dirty(&at, inode->i_ino, owner, meta, bytes);
+	return 0;
+}
+
+SEC("tp_btf/block_dirty_buffer")
+int dirty_buffer(u64 *arguments)
+{
+	struct buffer_head *buffer = (void *)arguments[0];
+	struct block_device *bdev = buffer->b_bdev;
+	if (!is_ours(bdev))
+		return 0;
+	struct folio *folio = buffer->b_folio;
+	struct address_space *space = folio->mapping;
+	if (space != bdev->bd_mapping)
+		return 0; // of a file: see dirty_folio
+	struct task_struct *task = current_task();
+	u32 pid = task->pid;
+	u64 meta = bdev->bd_holder != 0;
+	u32 bytes = buffer->b_size;
+	u64 *commit = map_lookup(&commits, &pid);
+	u64 owner = commit ? *commit : cause(task, meta ? 0 : bytes);
+	struct place at = { (u64)space, folio->index };
+	struct owners *known = map_lookup(&pages, &at);
+	if (known && known->first != owner && bytes < 4096) {
+		known->second = owner;
+		return 0;
+	}
+	note_dirty(&at, 0, owner, meta, bytes);
+	return 0;
+}
+
+// Adds a second owner to a page that may have been dirty already.
+static inline void write_end(struct inode *inode, u64 position)
+{
+	struct address_space *space = inode->i_mapping;
+	u64 address = (u64)space;
+	struct writer *writer = map_lookup(&writers, &address);
+	if (!writer)
+		return;
+	struct task_struct *task = current_task();
+	u64 owner = account_of(task);
+	if (writer->last == owner && !writer->several)
+		return;
+	struct place at = { address, position >> 12 };
+	for (int order = 0; order <= ORDER_MAX; order++) {
+		at.index &= ~0ull << order;
+		struct owners *known = map_lookup(&pages, &at);
+		if (!known)
+			continue;
+		if (known->first != owner && known->second != owner) {
+			known->second = owner;
+			wrote(address, me(task, 0));
+		}
+		return;
+	}
+}
+
+SEC("tp_btf/ext4_da_write_end")
+int da_write_end(u64 *arguments)
+{
+	write_end((void *)arguments[0], arguments[1]);
+	return 0;
+}
+
+// Attached only for events: a page leaves the cache. If it was dirty, it was discarded.
+SEC("tp_btf/mm_filemap_delete_from_page_cache")
+int drop_folio(u64 *arguments)
+{
+	struct folio *folio = (void *)arguments[0];
+	struct address_space *space = folio->mapping;
+	struct place at = { (u64)space, folio->index };
+	struct owners *known = map_lookup(&pages, &at);
+	if (!known || known->meta)
+		return 0;
+	map_delete(&pages, &at);
+	struct event event = { .file = space->host->i_ino, .offset = at.index << 12,
+			       .bytes = page_bytes(folio), .kind = DROPPED };
+	report(&event);
+	return 0;
+}
+
+static inline void works_for(struct inode *inode)
+{
+	struct task_struct *task = current_task();
+	if (!is_thread(task))
+		return;
+	u32 pid = task->pid;
+	u64 space = (u64)inode->i_mapping;
+	map_update(&behalf, &pid, &space, 0);
+}
+
+SEC("tp_btf/writeback_single_inode_start")
+int inode_start(u64 *arguments)
+{
+	works_for((void *)arguments[0]);
+	return 0;
+}
+
+SEC("tp_btf/ext4_mark_inode_dirty")
+int ext4_inode(u64 *arguments)
+{
+	works_for((void *)arguments[0]);
+	return 0;
+}
+
+SEC("tp_btf/xfs_unwritten_convert")
+int xfs_convert(u64 *arguments)
+{
+	works_for(&((struct xfs_inode *)arguments[0])->i_vnode);
+	return 0;
+}
+
+SEC("tp_btf/xfs_setfilesize")
+int xfs_file_size(u64 *arguments)
+{
+	works_for(&((struct xfs_inode *)arguments[0])->i_vnode);
+	return 0;
+}
+
+SEC("tp_btf/btrfs_ordered_extent_lookup")
+int btrfs_lookup(u64 *arguments)
+{
+	works_for(&((struct btrfs_inode *)arguments[0])->vfs_inode);
+	return 0;
+}

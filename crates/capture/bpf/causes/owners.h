@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//
+// Owners, the maps, and what several hooks do with them.
+
+// Set before loading.
+#define DEVICES 8
+const volatile u32 devices[DEVICES]; // major << 20 | minor of the whole disk and of the devices on top of it
+const volatile u32 by_cgroup;	     // accounts are cgroups, not processes
+const volatile u32 stream;	     // report events, and keep no totals
+
+// Folios of a bio are STEPS * STEPS at most; the rest of a longer one is charged like its last folio.
+#define STEPS 128
+#define ORDER_MAX 9    // of a folio that a write may have found dirty
+
+// An owner is an account (a process, a cgroup), a kernel thread, or a transaction; the same in src/causes/owner.rs.
+#define TRANSACTION (1ull << 63)
+#define KERNEL_THREAD (1ull << 62)
+
+enum class { DATA = 0, META = 1, JOURNAL = 2, READ = 3 };
+enum event_kind { RUN = 1, DIRTIED = 2, SHARE = 3, DROPPED = 4 };
+
+struct owners {
+	u64 first;
+	u64 second; // another writer of the same page; 0: none
+	u64 meta;
+};
+
+struct place {
+	u64 space; // address of the mapping; SECTORS | device for buffers that are in no page cache
+	u64 index;
+};
+#define SECTORS (1ull << 32)
+
+struct total_key {
+	u64 owner;
+	u32 class;
+	u32 submitter; // 0: the owner itself
+};
+
+struct total {
+	u64 bytes;
+	u64 requests;
+};
+
+struct account {
+	char name[16];
+	u64 dirtied; // bytes
+	u64 task;
+};
+
+struct share_key {
+	u64 transaction;
+	u64 account;
+};
+
+struct writer {
+	u64 last;
+	u64 several;
+};
+
+// A file system without a numbered transaction: XFS, btrfs.
+struct epoch {
+	u64 number;
+	u64 written;
+	u64 log_start; // of XFS: its first sector, and the one behind it
+	u64 log_end;
+};
+
+struct event {
+	u64 owner;
+	u64 second;
+	u64 file;
+	u64 offset;
+	u64 sector;
+	u32 bytes;
+	u16 kind;
+	u16 class;
+};
+
+#define UINT(name, value) int(*name)[value]
+#define HASH 1
+#define LRU_HASH 9
+#define MAP(map, map_type, entries, key_type, value_type) \
+	struct {                                          \
+		UINT(type, map_type);                     \
+		UINT(max_entries, entries);               \
+		key_type *key;                            \
+		value_type *value;                        \
+	} map SEC(".maps")
+
+MAP(pages, LRU_HASH, 1 << 18, struct place, struct owners);
+MAP(totals, HASH, 1 << 15, struct total_key, struct total);
+MAP(accounts, LRU_HASH, 1 << 13, u64, struct account);
+MAP(shares, LRU_HASH, 1 << 14, struct share_key, u64);
+MAP(writers, LRU_HASH, 1 << 14, u64, struct writer); // by mapping
+MAP(behalf, LRU_HASH, 1 << 10, u32, u64);	     // kernel thread -> mapping
+MAP(commits, LRU_HASH, 1 << 8, u32, u64);	     // journal thread -> transaction
+MAP(latest, LRU_HASH, 1 << 10, u32, u64);	     // kernel thread -> owner of what it wrote last
+MAP(epochs, LRU_HASH, 1 << 8, u32, struct epoch);    // by device
+
+struct {
+	UINT(type, 27); // ring buffer
+	UINT(max_entries, 1 << 12);
+} events SEC(".maps");
+
+volatile u64 lost; // totals that found no room, and events
+
+static inline int is_ours(struct block_device *bdev)
+{
+	u32 number = bdev->bd_disk->part0->bd_dev;
+	for (int i = 0; i < DEVICES; i++) {
+		if (devices[i] == 0)
+			return 0;
+		if (devices[i] == number)
+			return 1;
+	}
+	return 0;
+}
+
+static inline u64 transaction(u32 device, u64 number)
+{
+	return TRANSACTION | (u64)(device & 0x7fffffff) << 31 | (number & 0x7fffffff);
+}
+
+static inline int is_thread(struct task_struct *task)
+{
+	return (task->flags & PF_KTHREAD) != 0;
+}
+
+static inline u64 account_of(struct task_struct *task)
+{
+	if (is_thread(task))
+		return KERNEL_THREAD | (u32)task->pid;
+	return by_cgroup ? current_cgroup() : (u32)task->tgid;
+}
+
+// The account of the running task, which is noted with its name.
+static inline u64 me(struct task_struct *task, u32 dirtied)
+{
+	u64 owner = account_of(task);
+	struct account *known = map_lookup(&accounts, &owner);
+	if (known) {
+		if (dirtied)
+			__sync_fetch_and_add(&known->dirtied, dirtied);
+		return owner;
+	}
+	struct account new = { .dirtied = dirtied, .task = (u32)task->tgid };
+	struct task_struct *leader = is_thread(task) ? task : task->group_leader;
+	read_kernel(new.name, sizeof(new.name), &leader->comm);
+	map_update(&accounts, &owner, &new, 0);
+	return owner;
+}
+
+// The account for which a kernel thread works, if it is known.
+static inline u64 behalf_of(struct task_struct *task)
+{
+	u32 pid = task->pid;
+	u64 *space = map_lookup(&behalf, &pid);
+	if (!space)
+		return 0;
+	u64 address = *space;
+	struct writer *writer = map_lookup(&writers, &address);
+	return writer ? writer->last : 0;
+}
+
+static inline u64 cause(struct task_struct *task, u32 dirtied)
+{
+	u64 owner = is_thread(task) ? behalf_of(task) : 0;
+	return owner ? owner : me(task, dirtied);
+}
+
+static inline void report(struct event *event)
+{
+	// The reader polls: a wake-up for each page would cost more than everything else here.
+	if (ringbuf_output(&events, event, sizeof(*event), NO_WAKEUP))
+		__sync_fetch_and_add(&lost, 1);
+}
+
+static inline void share(u64 whose, u64 owner, u64 blocks)
+{
+	if (stream) {
+		struct event event = { .owner = whose, .second = owner, .offset = blocks, .kind = SHARE };
+		report(&event);
+		return;
+	}
+	struct share_key key = { whose, owner };
+	u64 *known = map_lookup(&shares, &key);
+	if (known)
+		__sync_fetch_and_add(known, blocks);
+	else
+		map_update(&shares, &key, &blocks, 0);
+}
+
+static inline void wrote(u64 space, u64 owner)
+{
+	struct writer *known = map_lookup(&writers, &space);
+	if (!known) {
+		struct writer new = { owner, 0 };
+		map_update(&writers, &space, &new, 0);
+	} else if (known->last != owner) {
+		known->several = 1;
+		known->last = owner;
+	}
+}
+
+static inline u64 page_bytes(struct folio *folio)
+{
+	u64 flags = 0;
+	read_kernel(&flags, sizeof(flags), folio);
+	if (!(flags >> BIT_OF(pageflags, PG_head) & 1))
+		return 4096;
+	u64 order = 0;
+	read_kernel(&order, sizeof(order), &folio->_flags_1);
+	return 4096ull << (order & 0x1f);
+}
+
+static inline void note_dirty(struct place *at, u64 file, u64 owner, u64 meta, u32 bytes)
+{
+	struct owners new = { owner, 0, meta };
+	map_update(&pages, at, &new, 0);
+	if (stream) {
+		struct event event = { .owner = owner, .file = file, .offset = at->index << 12,
+				       .bytes = bytes, .kind = DIRTIED, .class = meta ? META : DATA };
+		report(&event);
+	}
+}
+
+// The transaction that runs in a file system without numbers.
+static inline u64 running(u32 device)
+{
+	struct epoch *epoch = map_lookup(&epochs, &device);
+	if (epoch)
+		return transaction(device, epoch->number);
+	struct epoch first = { 1, 0, 0, 0 };
+	map_update(&epochs, &device, &first, 0);
+	return transaction(device, 1);
+}

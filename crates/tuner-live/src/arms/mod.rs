@@ -1,0 +1,45 @@
+//! Arms: the schedulers among which the tuner chooses.
+
+mod kernel;
+mod served;
+
+use std::time::Duration;
+
+pub use kernel::KernelArms;
+pub use served::ServedArms;
+
+use crate::error::Error;
+
+/// Schedulers by name, one of which is in use.
+pub trait Arms {
+    /// The names; only [`add`](Self::add) and [`rename`](Self::rename) change them.
+    fn names(&self) -> &[String];
+
+    /// Adds an arm at the end.
+    ///
+    /// # Errors
+    /// The name is invalid.
+    fn add(&mut self, name: &str) -> Result<(), Error>;
+
+    /// Gives an arm that is not in use another meaning.
+    ///
+    /// # Errors
+    /// The name is invalid.
+    fn rename(&mut self, arm: usize, name: &str) -> Result<(), Error>;
+
+    /// The scheduler in use, by the name of its arm if it is one.
+    ///
+    /// # Errors
+    /// The device was removed or cannot be read.
+    fn current(&mut self) -> Result<String, Error>;
+
+    /// Switches to an arm by its index in [`names`](Self::names); returns how long that took.
+    ///
+    /// # Errors
+    /// The device was removed or rejects the arm.
+    fn switch(&mut self, arm: usize) -> Result<Duration, Error>;
+
+    /// A shell command that sets the arm, and udev rules that keep it, one a line and for each queue. No rules if a queue's device has no property
+    /// that identifies it at the next start.
+    fn by_hand(&self, arm: &str) -> (String, Option<String>);
+}

@@ -1,0 +1,418 @@
+//! Settings backup: the values that a device's settings had before the tuner changed them, stored in a file, so that the next run restores
+//! them if this process is killed.
+//!
+//! # Life of a file
+//! [`SettingsBackup::begin`] writes the file before the first change. Dropping the backup restores the settings and removes the file. If the
+//! process is killed the file stays, and [`restore_leftovers`] does the same at the next start. A setting that the kernel rejects keeps the
+//! file, and the next start tries again. The file names its process by number and start time, and the device by the inode of its queue
+//! directory, because process numbers and device names are reused. It is not flushed to the disk: settings do not survive a reboot either.
+//!
+//! # What is restored
+//! Only values that the tuner set: a value that another process has set since stays. The file therefore also lists what each switch set, which
+//! is everything that reads differently after the switch, as the kernel resets more than the scheduler. During a switch every value
+//! counts as the tuner's own, except a third scheduler.
+//!
+//! # Trust
+//! The file decides what root writes to sysfs. It is read only from a directory and with an owner that `PrivateDirectory` accepts, and it
+//! may name only [`SETTINGS`] and the attributes in `iosched` of one device, with short printable values. [`QueueSettings::set`] also
+//! rejects symbolic links that lead out of the device's queue directory.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use capture::{is_process, this_process};
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+use crate::files::PrivateDirectory;
+use crate::queue::{NO_SCHEDULER, QueueSettings, SETTINGS};
+use crate::system;
+
+/// Where backups are stored. Only root can enter it.
+pub const DIRECTORY: &str = "/run/dwell/tune";
+
+/// A backup is about 1 KB long: four settings of the queue and some ten of the scheduler.
+const LENGTH_MAX: u64 = 64 * 1024;
+/// The longest value or attribute name. sysfs attributes are at most a page long, but settings are numbers and names.
+const TEXT_MAX: usize = 256;
+
+/// For each setting the values that the tuner gave it; an empty list accepts every value as the tuner's own.
+type OwnValues = BTreeMap<String, Vec<String>>;
+
+/// The content of a file.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    pid: u32,
+    started: u64,
+    /// The kernel's identifier of this boot.
+    boot: String,
+    device: String,
+    /// Of the queue's directory in sysfs.
+    inode: Option<u64>,
+    before: Vec<(String, String)>,
+    /// `None` if it is unknown what the tuner set: then every setting that differs is restored.
+    set: Option<OwnValues>,
+}
+
+/// The settings of a device before the tuner changed them; restores them when it is dropped.
+#[derive(Debug)]
+pub struct SettingsBackup {
+    directory: PrivateDirectory,
+    queue: QueueSettings,
+    record: Record,
+    /// A failure to write the file was reported.
+    is_failure_reported: bool,
+}
+
+/// The state of a queue at the start of a switch.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    from: Vec<Option<String>>,
+    set: OwnValues,
+}
+
+impl SettingsBackup {
+    /// Stores the present settings of `queue` in `directory`, or keeps the stored ones of a killed process that could not be restored.
+    ///
+    /// # Errors
+    /// Another living process tunes the device, or the file cannot be written.
+    pub fn begin(directory: &Path, queue: &QueueSettings) -> Result<Self, Error> {
+        let file = file_name(queue.name());
+        let path = directory.join(&file);
+        let failed = |source| Error::Backup { path: path.clone(), source };
+        let directory = PrivateDirectory::create(directory).map_err(failed)?;
+        let _lock = directory.lock().map_err(failed)?;
+        let left = Record::read(&directory, &file).ok();
+        if let Some(other) = left.as_ref().filter(|left| left.is_alive()) {
+            let problem = format!("{}: process {} already tunes it; end that first", queue.name(), other.pid);
+            return Err(Error::Usage(problem));
+        }
+        let (pid, started) = this_process();
+        let (before, set) = match left.filter(|left| left.is_of_this_boot() && left.is_of(queue)) {
+            Some(Record { before, set, .. }) => (before, set),
+            None => (queue.all(), Some(OwnValues::new())),
+        };
+        let device = queue.name().to_owned();
+        let record = Record { pid, started, boot: boot(), device, inode: queue.inode(), before, set };
+        record.write(&directory).map_err(failed)?;
+        Ok(Self { directory, queue: queue.clone(), record, is_failure_reported: false })
+    }
+
+    /// Call before a switch to `scheduler`. Values that another process has set until now become the values to restore.
+    pub(crate) fn begin_switch(&mut self, scheduler: &str) -> Switch {
+        self.record.adopt_foreign(&self.queue);
+        let from = self.record.readings(&self.queue);
+        let set = self.record.set.replace(self.record.during_switch(&self.queue, scheduler));
+        self.write();
+        Switch { from, set: set.unwrap_or_else(|| self.record.everything()) }
+    }
+
+    /// Call after a switch, whether it succeeded or not.
+    pub(crate) fn end_switch(&mut self, Switch { from, mut set }: Switch) {
+        for (((setting, _), from), now) in
+            self.record.before.iter().zip(from).zip(self.record.readings(&self.queue))
+        {
+            match now {
+                Some(now) if from.as_ref() != Some(&now) => _ = set.insert(setting.clone(), vec![now]),
+                Some(_) => {}
+                None => _ = set.remove(setting),
+            }
+        }
+        self.record.set = Some(set);
+        self.write();
+    }
+
+    /// Tuning goes on if this fails: only after a kill would an outdated file matter.
+    fn write(&mut self) {
+        let written = self.record.write(&self.directory);
+        if written.is_err() {
+            // By the outdated file the tuner's latest values would be another process's.
+            let unknown = Record { set: None, ..self.record.clone() };
+            let text = serde_json::to_vec(&unknown).unwrap_or_default();
+            let _ = self.directory.overwrite(&file_name(&self.record.device), text);
+        }
+        if let Err(source) = &written
+            && !self.is_failure_reported
+        {
+            let path = self.directory.path(&file_name(&self.record.device));
+            system::warn(&format!(
+                "{}: {source}; if this process is killed, the next start may not restore every setting",
+                path.display()
+            ));
+        }
+        self.is_failure_reported = written.is_err();
+    }
+}
+
+impl Drop for SettingsBackup {
+    fn drop(&mut self) {
+        if !self.record.is_of(&self.queue) {
+            let _ = self.directory.remove(&file_name(&self.record.device));
+            return;
+        }
+        let Restored { foreign, problems, .. } = restore(&self.directory, &self.queue, &self.record);
+        foreign.iter().chain(&problems).for_each(|line| system::warn(line));
+    }
+}
+
+/// A slash in a device's name is `!` in sysfs.
+fn file_name(device: &str) -> String {
+    format!("{}.json", device.replace('/', "!"))
+}
+
+/// Restores what killed processes have changed; returns what was done, a line each. `block` is `/sys/block`. Without permission to enter the
+/// directory, or where it is missing, there is nothing to do.
+#[must_use]
+pub fn restore_leftovers(directory: &Path, block: &Path) -> Vec<String> {
+    let path = directory;
+    let directory = match PrivateDirectory::open(directory) {
+        Ok(directory) => directory,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        // Not even a look into it is allowed.
+        Err(error) if error.raw_os_error() == Some(libc::EACCES) => return Vec::new(),
+        Err(error) => {
+            return vec![format!("{}: {error}; the settings backups in it are ignored", path.display())];
+        }
+    };
+    let Ok(_lock) = directory.lock() else { return Vec::new() };
+    let files = directory.names().into_iter().filter(|name| name.ends_with(".json"));
+    files.flat_map(|file| restore_leftover(&directory, &file, block)).collect()
+}
+
+fn restore_leftover(directory: &PrivateDirectory, file: &str, block: &Path) -> Vec<String> {
+    let record = match Record::read(directory, file) {
+        Ok(record) if record.is_alive() => return Vec::new(),
+        Ok(record) => record,
+        Err(problem) => {
+            let path = directory.path(file);
+            return vec![format!("{}: ignored ({problem}); remove it", path.display())];
+        }
+    };
+    let queue = QueueSettings::within(block, &record.device);
+    let Record { device, pid, .. } = &record;
+    if let Some(why) = record.is_obsolete(&queue) {
+        let _ = directory.remove(file);
+        return vec![format!("{device}: process {pid} was killed, and {why} since; nothing to restore")];
+    }
+    let _claim = match queue.claim() {
+        Ok(claim) => claim,
+        Err(why) => {
+            return vec![format!(
+                "{why}; the settings that process {pid} had changed before it was killed stay until then"
+            )];
+        }
+    };
+    let Restored { settings, foreign, problems } = restore(directory, &queue, &record);
+    let settings = settings.join(" ");
+    let mut lines = Vec::new();
+    if !problems.is_empty() {
+        let path = directory.path(file);
+        lines.push(format!(
+            "{device}: not every setting could be restored after process {pid} was killed, only: {settings}; the next start tries again, unless you remove {}",
+            path.display()
+        ));
+    } else if !settings.is_empty() {
+        lines.push(format!("{device}: restored after process {pid} was killed: {settings}"));
+    }
+    lines.into_iter().chain(foreign).chain(problems).collect()
+}
+
+/// What [`restore_leftovers`] would restore of a queue, as a line, if anything.
+#[must_use]
+pub fn left_behind(directory: &Path, queue: &QueueSettings) -> Option<String> {
+    let directory = PrivateDirectory::open(directory).ok()?;
+    let record = Record::read(&directory, &file_name(queue.name())).ok()?;
+    if record.is_alive() || record.is_obsolete(queue).is_some() {
+        return None;
+    }
+    let differing = record.before.iter().filter(|it| differs(queue, it));
+    let before: Vec<String> = differing.map(|(name, value)| format!("{name}={value}")).collect();
+    (!before.is_empty()).then(|| {
+        let (device, pid, before) = (queue.name(), record.pid, before.join(" "));
+        format!("{device}: process {pid} changed its settings and was killed; before: {before}; the next 'dwell tune' restores them")
+    })
+}
+
+/// Whether a readable setting has another value.
+fn differs(queue: &QueueSettings, (setting, value): &(String, String)) -> bool {
+    queue.get(setting).is_ok_and(|now| now != *value)
+}
+
+/// The result of restoring a device.
+struct Restored {
+    /// Settings that had other values, as `name=value`.
+    settings: Vec<String>,
+    /// A line for each value that another process has set.
+    foreign: Vec<String>,
+    /// A line for each setting that the kernel rejected.
+    problems: Vec<String>,
+}
+
+/// Restores what the tuner has set, and removes the file unless the kernel rejected a setting.
+fn restore(directory: &PrivateDirectory, queue: &QueueSettings, record: &Record) -> Restored {
+    let foreign = record.foreign(queue);
+    let stays = |setting: &str| foreign.iter().any(|(name, _)| name == setting);
+    // With another process's scheduler, the kernel has reset every other setting.
+    let concerned = |setting: &str| !stays("scheduler") || setting == "read_ahead_kb";
+    let mut target = Record { set: Some(record.everything()), ..record.clone() };
+    target.before.retain(|(setting, _)| concerned(setting));
+    // Restoring the scheduler resets another process's values, too.
+    target.before.iter_mut().for_each(|(setting, value)| {
+        foreign.iter().filter(|(name, _)| name == setting).for_each(|(_, now)| value.clone_from(now));
+    });
+    let differed: Vec<bool> = target.before.iter().map(|it| differs(queue, it)).collect();
+    if differed.contains(&true) {
+        // A kill after the scheduler is restored leaves the kernel's own values in the other settings.
+        let _ = target.write(directory);
+    }
+    let (mut settings, mut problems) = (Vec::new(), Vec::new());
+    for (each @ (setting, value), differed) in target.before.iter().zip(differed) {
+        match differs(queue, each).then(|| queue.set(setting, value)) {
+            Some(Err(problem)) => problems.push(problem.to_string()),
+            // The kernel may have reset it together with the scheduler.
+            Some(Ok(())) | None if differed => settings.push(format!("{setting}={value}")),
+            _ => {}
+        }
+    }
+    // A rejected setting is restored later only if it still has the tuner's value.
+    let _ = match problems.is_empty() {
+        true => directory.remove(&file_name(&record.device)),
+        false => Record { set: record.set.clone(), ..target.clone() }.write(directory),
+    };
+    let line = |(name, value): &(String, String)| {
+        format!("{}: another process has set {name}={value} since; keeping that", record.device)
+    };
+    let foreign = foreign.iter().filter(|(name, _)| name == "scheduler" || concerned(name)).map(line);
+    Restored { settings, foreign: foreign.collect(), problems }
+}
+
+/// Whether the tuner may write this attribute of a queue.
+fn is_allowed(setting: &str) -> bool {
+    let plain = |name: &str| {
+        let valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        !name.is_empty() && name.len() <= TEXT_MAX && name.bytes().all(valid)
+    };
+    // The kernel puts nothing but the scheduler's tunables there, by names that depend on the scheduler.
+    SETTINGS.contains(&setting) || setting.strip_prefix("iosched/").is_some_and(plain)
+}
+
+impl Record {
+    /// Reads and checks a file.
+    fn read(directory: &PrivateDirectory, file: &str) -> Result<Self, String> {
+        let bytes = directory.read(file, LENGTH_MAX).map_err(|error| match error.raw_os_error() {
+            Some(_) => format!("cannot be read ({error})"),
+            None => error.to_string(),
+        })?;
+        let record: Self = serde_json::from_slice(&bytes).map_err(|error| format!("is damaged ({error})"))?;
+        record.check(file)?;
+        Ok(record)
+    }
+
+    fn check(&self, file: &str) -> Result<(), String> {
+        if file_name(&self.device) != file || self.device.is_empty() || self.device.contains(['/', '\0']) {
+            return Err(format!("names the device '{}'", self.device.escape_default()));
+        }
+        let of_own = self.set.iter().flatten();
+        let names = self.before.iter().map(|(name, _)| name).chain(of_own.clone().map(|(name, _)| name));
+        if let Some(name) = names.into_iter().find(|name| !is_allowed(name)) {
+            return Err(format!("names '{}', which is no setting of a queue", name.escape_default()));
+        }
+        let values = self.before.iter().map(|(_, value)| value).chain(of_own.flat_map(|(_, values)| values));
+        let printable = |value: &&String| value.len() <= TEXT_MAX && !value.contains(char::is_control);
+        match values.into_iter().find(|value| !printable(value)) {
+            Some(value) => Err(format!("holds the value '{:.60}'", value.escape_default().to_string())),
+            None => Ok(()),
+        }
+    }
+
+    fn write(&self, directory: &PrivateDirectory) -> io::Result<()> {
+        directory.replace(&file_name(&self.device), &serde_json::to_vec(self)?)
+    }
+
+    /// Whether the process that wrote it still runs.
+    fn is_alive(&self) -> bool {
+        self.is_of_this_boot() && is_process(self.pid, self.started)
+    }
+
+    /// Settings do not survive a reboot, and the name may be another device's then.
+    fn is_of_this_boot(&self) -> bool {
+        self.boot == boot()
+    }
+
+    /// Whether it is of this queue and not of an earlier device with the same name.
+    fn is_of(&self, queue: &QueueSettings) -> bool {
+        queue.exists() && self.inode.is_none_or(|stored| queue.inode() == Some(stored))
+    }
+
+    /// Why there is nothing to restore, if so: "... since".
+    fn is_obsolete(&self, queue: &QueueSettings) -> Option<&'static str> {
+        match () {
+            () if !self.is_of_this_boot() => Some("the machine was restarted"),
+            () if !self.is_of(queue) => Some("the device was removed"),
+            () => None,
+        }
+    }
+
+    fn before(&self, setting: &str) -> Option<&str> {
+        self.before.iter().find(|(name, _)| name == setting).map(|(_, value)| value.as_str())
+    }
+
+    /// The present value of each stored setting; of a scheduler's settings only while that scheduler is in use, as others have settings
+    /// of the same name.
+    fn readings(&self, queue: &QueueSettings) -> Vec<Option<String>> {
+        let same = queue.get("scheduler").is_ok_and(|now| self.before("scheduler") == Some(now.as_str()));
+        let reads = |name: &String| queue.get(name).ok().filter(|_| same || !name.starts_with("iosched/"));
+        self.before.iter().map(|(name, _)| reads(name)).collect()
+    }
+
+    /// Settings with a value that is neither the stored one nor the tuner's.
+    fn foreign(&self, queue: &QueueSettings) -> Vec<(String, String)> {
+        let each = self.before.iter().zip(self.readings(queue));
+        let reads = each.filter_map(|((name, before), now)| Some((name, before, now?)));
+        let foreign = reads.filter(|(name, before, now)| now != *before && !self.is_own(name, now));
+        foreign.map(|(name, _, now)| (name.clone(), now)).collect()
+    }
+
+    /// Whether the tuner has given a setting that value.
+    fn is_own(&self, setting: &str, value: &String) -> bool {
+        let Some(set) = &self.set else { return true };
+        set.get(setting).is_some_and(|own| own.is_empty() || own.contains(value))
+    }
+
+    /// Makes values that another process has set, except the scheduler, the values to restore.
+    fn adopt_foreign(&mut self, queue: &QueueSettings) {
+        for (setting, now) in self.foreign(queue) {
+            let stored = self.before.iter_mut().find(|(name, _)| *name == setting && name != "scheduler");
+            let Some((_, before)) = stored else { continue };
+            *before = now;
+            self.set.iter_mut().for_each(|set| _ = set.remove(&setting));
+        }
+    }
+
+    /// Every setting, with any value, as the tuner's own.
+    fn everything(&self) -> OwnValues {
+        self.before.iter().map(|(name, _)| (name.clone(), Vec::new())).collect()
+    }
+
+    /// The tuner's own values while the queue is switched to a scheduler.
+    fn during_switch(&self, queue: &QueueSettings, scheduler: &str) -> OwnValues {
+        // A switch to the scheduler in use passes through `none`.
+        let through = [scheduler, NO_SCHEDULER].map(str::to_owned);
+        let schedulers = queue.get("scheduler").into_iter().chain(through).collect();
+        let mut set = self.everything();
+        set.insert("scheduler".to_owned(), schedulers);
+        set
+    }
+}
+
+/// The kernel's identifier of this boot.
+fn boot() -> String {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id");
+    text.map_or_else(|_| String::new(), |id| id.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests;
