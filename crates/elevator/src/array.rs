@@ -4,9 +4,9 @@
 //! the array's requests and the events of their parts on each member, issues [`Directive`]s and receives [`Report`]s. A
 //! member's scheduler takes part through [`ArrayMember`]; a scheduler without this capability is left alone.
 
+pub use crate::member::{ArrayMember, Directive, Report};
 use crate::queue::{Event, Token};
 use crate::request::{Op, Outcome, Request, RequestId};
-use crate::scheduler::View;
 use crate::sector::{Sector, Sectors};
 use crate::time::Time;
 use crate::tunable::{TuneError, Value};
@@ -40,31 +40,6 @@ pub struct ArrayRequest {
     pub sectors: Sectors,
     /// The number of parts that it is divided into.
     pub parts: u32,
-}
-
-/// What the coordinator has a member's scheduler do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Directive {
-    /// Dispatch this queued request before everything that has not expired.
-    Urgent(RequestId),
-    /// Treat the stream of this queued request as established and serve it from its next dispatch on. Directives for
-    /// several requests in a row put all of them into that stream. A member adopts at most one stream; a new one replaces it
-    /// after its end.
-    Adopt(RequestId),
-    /// The heads of all members have reached the stream: serve it until this time, instead of the member's own slice. From
-    /// now on the stream can break. A time in the past ends the service.
-    Slice(Time),
-    /// Whether the member serves streams at all (default: true). If not, it dispatches the wrapped policy's candidate.
-    Waiting(bool),
-}
-
-/// What a member's scheduler reports about the stream that it adopted.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Report {
-    /// The urgent request has completed: the head has reached the stream.
-    Established,
-    /// The stream did not get its next request in time; its service has ended.
-    Broken,
 }
 
 /// An event of a member's queue that concerns the coordinator. Hosts collect these from a queue's observer and pass them on before they
@@ -101,19 +76,6 @@ impl MemberEvent {
             _ => return None,
         })
     }
-}
-
-/// The member side: a scheduler that follows an array's coordinator.
-pub trait ArrayMember {
-    /// The request that the scheduler would dispatch if it never waited: the stream paper's *selected pending request*.
-    /// Changes no state.
-    fn selected(&mut self, now: Time, view: &View<'_>) -> Option<RequestId>;
-
-    /// Executes a directive. The host calls [`Scheduler::next`](crate::Scheduler::next) afterwards.
-    fn directed(&mut self, now: Time, view: &View<'_>, directive: Directive);
-
-    /// The next report for the coordinator. The host polls after every call.
-    fn report(&mut self) -> Option<Report>;
 }
 
 /// A policy over the policies of an array's members. `now` never runs backwards.

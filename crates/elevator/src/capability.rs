@@ -4,11 +4,11 @@
 
 use alloc::vec::Vec;
 
-use crate::array::ArrayMember;
+use crate::member::ArrayMember;
 use crate::sector::Sector;
 use crate::split::Split;
 use crate::time::{Span, Time};
-use crate::tunable::{Tunable, TuneError, Value};
+use crate::tunable::{Tunable, TuneError, Tuning, Value};
 
 /// The optional capabilities of a policy. Each accessor returns `None` unless the policy overrides it.
 ///
@@ -105,21 +105,6 @@ macro_rules! tuned_by_itself {
             Some(self)
         }
     };
-}
-
-/// A set of tunables. [`tunables!`](crate::tunables) implements it.
-pub trait Tuning {
-    /// Every tunable with its default, range and documentation; of a wrapper its own, then those of the wrapped policy.
-    fn table(&self) -> &[Tunable];
-
-    /// The present value of a tunable.
-    fn value(&self, name: &str) -> Option<Value>;
-
-    /// Sets a tunable, effective from the next event on.
-    ///
-    /// # Errors
-    /// If there is no such tunable, or the value is of another kind or out of range.
-    fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError>;
 }
 
 /// A policy's state for display on a live device.

@@ -26,6 +26,7 @@ pub mod check;
 #[cfg(feature = "testing")]
 pub mod check_policy;
 mod cold_path;
+mod member;
 #[cfg(feature = "testing")]
 pub mod model;
 pub mod queue;
@@ -40,8 +41,9 @@ pub mod split;
 pub mod text;
 mod time;
 mod tunable;
+mod view;
 
-pub use capability::{Capabilities, Fact, Inspection, Item, Tuning};
+pub use capability::{Capabilities, Fact, Inspection, Item};
 pub use cold_path::cold_path;
 pub use random::Random;
 pub use reason::{HoldReason, Reason};
@@ -50,9 +52,9 @@ pub use request::{
 };
 pub use requests::Requests;
 pub use scheduler::{
-    Admission, Angles, Candidate, Decision, Device, Growth, Hold, LastDispatched, Load, Positioning,
-    Scheduler, Side, View, Wake, WorkConserving,
+    Admission, Candidate, Decision, Growth, Hold, Load, Scheduler, Side, Wake, WorkConserving,
 };
 pub use sector::{SECTOR_BYTES, Sector, Sectors};
 pub use time::{Span, Time};
-pub use tunable::{Tunable, TuneError, Value, ValueError};
+pub use tunable::{Tunable, TuneError, Tuning, Value, ValueError};
+pub use view::{Angles, Device, LastDispatched, Positioning, View};

@@ -258,6 +258,21 @@ impl fmt::Display for TuneError {
 
 impl core::error::Error for TuneError {}
 
+/// A set of tunables. [`tunables!`](crate::tunables) implements it.
+pub trait Tuning {
+    /// Every tunable with its default, range and documentation; of a wrapper its own, then those of the wrapped policy.
+    fn table(&self) -> &[Tunable];
+
+    /// The present value of a tunable.
+    fn value(&self, name: &str) -> Option<Value>;
+
+    /// Sets a tunable, effective from the next event on.
+    ///
+    /// # Errors
+    /// If there is no such tunable, or the value is of another kind or out of range.
+    fn set_value(&mut self, name: &str, value: Value) -> Result<(), TuneError>;
+}
+
 /// Declares a scheduler's tunables: a struct of typed fields with `Default`, its table, and [`Tuning`](crate::Tuning) by
 /// name. Each line is `name: kind = default, least, greatest`.
 ///

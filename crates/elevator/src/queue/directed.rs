@@ -3,8 +3,8 @@
 use super::{Observer, Queue};
 use crate::array::{Directive, Report};
 use crate::request::RequestId;
-use crate::scheduler::{Device, Positioning, View};
 use crate::time::Time;
+use crate::view::{Device, Positioning, View};
 
 impl<O: Observer> Queue<O> {
     /// Passes a directive of the coordinator to the scheduler. The host calls [`next`](Self::next) afterwards.

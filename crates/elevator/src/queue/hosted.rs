@@ -8,8 +8,9 @@ use crate::capability::Capabilities;
 use crate::cold_path;
 use crate::reason::Reason;
 use crate::request::{Request, RequestId};
-use crate::scheduler::{Decision, Growth, Scheduler, View};
+use crate::scheduler::{Decision, Growth, Scheduler};
 use crate::time::Time;
+use crate::view::View;
 
 /// Runs a closure and returns whether it ended without a panic; see [`Queue::contain_panics`](super::Queue::contain_panics).
 pub type Contain = fn(&mut dyn FnMut()) -> bool;

@@ -12,7 +12,7 @@
 //! | `limits` | which submitter may add a request, which sleeps |
 //! | `flush` | durability: flushes, which bypass the scheduler, and forced unit access |
 //! | `order` | barriers that drain, and the switch of schedulers |
-//! | `hosted`, `fault` | calls of the scheduler, and recovery from a faulty one |
+//! | `hosted`, `fault`, `supervision` | calls of the scheduler, and recovery from a faulty one |
 //! | `directed` | an array's coordinator and the scheduler |
 //! | `event` | what observers receive |
 
@@ -27,6 +27,7 @@ mod options;
 mod order;
 mod parts;
 mod submit;
+mod supervision;
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -39,22 +40,23 @@ pub use options::{Barriers, Cache, Identity, Limits, Options, Plugging};
 pub use order::SwitchMode;
 pub use parts::Submission;
 
-use self::fault::Watchdog;
 use self::flush::{Flushes, Then};
 use self::hosted::Hosted;
 use self::limits::RequestCounts;
 use self::merge::MergeIndex;
 use self::order::Order;
 use self::parts::{Chain, Part, PartId, Parts};
+use self::supervision::Watchdog;
 use crate::capability::Item;
 use crate::cold_path;
 use crate::reason::{HoldReason, Reason};
 use crate::request::{Direction, Flags, Op, Outcome, Priority, Process, Request, RequestId};
 use crate::requests::Requests;
-use crate::scheduler::{Decision, Device, Hold, LastDispatched, Positioning, Scheduler, View, Wake};
+use crate::scheduler::{Decision, Hold, Scheduler, Wake};
 use crate::sector::{Sector, Sectors};
 use crate::split::Split;
 use crate::time::Time;
+use crate::view::{Device, LastDispatched, Positioning, View};
 
 /// A host's identifier of a submission, from [`Queue::submit`] to [`Notice::Finished`]. The queue only returns it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
