@@ -172,7 +172,7 @@ fn seekers_are_not_idled_for_long() {
 
 #[test]
 fn dispatches_say_why() {
-    let Log(log) =
+    let Log(log, _) =
         closed_loop::run(bfq(), DEPTH_31, Disk::in_order(takes), &readers(), Span::from_secs(2)).log;
     let count = |reason| log.iter().filter(|(_, _, r)| *r == reason).count();
     assert!(count(Reason::Anticipated) > 8_000, "the disk waited for nearly every request");

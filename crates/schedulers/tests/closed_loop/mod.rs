@@ -10,8 +10,8 @@ use dwell_schedulers::{Environment, Spec};
 use elevator::Random;
 use elevator::queue::{Event, Notice, Observer, Options, Queue, Step, Submission, Ticket, Token};
 use elevator::{
-    Flags, Op, Outcome, Priority, PriorityClass, Process, Reason, Request, Scheduler, Sector, Sectors, Span,
-    Time,
+    Flags, Hold, Op, Outcome, Priority, PriorityClass, Process, Reason, Request, Scheduler, Sector, Sectors,
+    Span, Time,
 };
 
 /// Sectors in 50 GB.
@@ -102,14 +102,17 @@ impl Served {
     }
 }
 
-/// Time, position and reason of each dispatch.
+/// Time, position and reason of each dispatch; time and reason of each wait, and its end.
 #[derive(Default)]
-pub struct Log(pub Vec<(Time, Sector, Reason)>);
+pub struct Log(pub Vec<(Time, Sector, Reason)>, pub Vec<(Time, Hold)>);
 
 impl Observer for Log {
     fn event(&mut self, now: Time, event: &Event<'_>) {
-        if let Event::Dispatched { request, reason, .. } = event {
-            self.0.push((now, request.start, *reason));
+        match event {
+            Event::Dispatched { request, reason, .. } => self.0.push((now, request.start, *reason)),
+            Event::Held { hold, .. } => self.1.push((now, *hold)),
+            Event::Faulted { fault, .. } => panic!("{now}: {fault}"),
+            _ => {}
         }
     }
 }

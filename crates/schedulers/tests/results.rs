@@ -1,0 +1,242 @@
+//! The results of every policy in fixed scenarios, in a golden file: requests, longest latency and deliberate waits of each run, and a digest
+//! of all decisions with their times and reasons.
+//!
+//! `DWELL_BLESS=1 cargo test -p dwell-schedulers --test results` writes the file anew; the commit must explain each changed line. The
+//! golden file of `dwell-cli` does the same over recordings; this one has priorities, processes that end, cooperating processes, and every
+//! tunable at the ends of its range.
+
+mod closed_loop;
+
+use std::fmt::Write as _;
+use std::path::Path as FilePath;
+
+use closed_loop::{Disk, Load, Log, Outcomes, Partner, Path, Served, level, reader};
+use dwell_schedulers::{Environment, Spec, registry};
+use elevator::queue::{Identity, Options, Plugging};
+use elevator::{Op, Priority, PriorityClass, Request, Sector, Span};
+
+/// Sectors of the disk: 100 GB.
+const CAPACITY: u64 = 200_000_000;
+
+/// 64 KiB take 1.3 ms. A seek takes 2 to 15 ms by its distance, a short one half a millisecond.
+fn takes(head: Sector, request: &Request) -> Span {
+    let seek = match head.0.abs_diff(request.start.0) {
+        0 => Span::ZERO,
+        1..2048 => Span::from_micros(500),
+        distance => Span::from_micros(2_000 + distance * 13_000 / CAPACITY),
+    };
+    seek + Span::from_micros(10) * u64::from(request.sectors.0)
+}
+
+/// A sequential reader in a tenth of the disk.
+fn stream(tenth: u32) -> Load {
+    let at = u64::from(tenth) * CAPACITY / 10;
+    Load { at, sectors: 64, think: Span::from_micros(20), ..reader(tenth + 1) }
+}
+
+/// Random reads within a tenth of the disk.
+fn random(tenth: u32) -> Load {
+    Load { path: Path::Within(CAPACITY / 10), sectors: 8, ..stream(tenth) }
+}
+
+fn thinking(load: Load, millis: u64) -> Load {
+    Load { think: Span::from_millis(millis), ..load }
+}
+
+fn from(load: Load, millis: u64) -> Load {
+    Load { start: Span::from_millis(millis), ..load }
+}
+
+fn writing(load: Load, sync: bool, depth: u32) -> Load {
+    Load { op: Op::Write, sync, depth, ..load }
+}
+
+fn of_class(load: Load, class: PriorityClass, level: u8) -> Load {
+    Load { priority: Priority { class, level }, ..load }
+}
+
+/// A commit each five milliseconds, a copy, look-ups and background writes.
+fn mix() -> Vec<Load> {
+    vec![
+        stream(0),
+        Load { path: Path::Ahead(192), ..thinking(stream(2), 1) },
+        thinking(random(4), 3),
+        writing(stream(5), false, 16),
+        writing(random(7), false, 4),
+        thinking(writing(Load { sectors: 8, ..stream(8) }, true, 1), 5),
+    ]
+}
+
+/// A load for each scenario, by its name.
+fn scenarios() -> Vec<(&'static str, Options, Vec<Load>)> {
+    let plain = Options { depth: 1, plugging: Plugging::None, ..Options::default() };
+    let deep = Options { depth: 31, ..Options::default() };
+    let hidden = Options { identity: Identity::Hidden, ..plain };
+    let shallow = Options { depth: 4, ..deep };
+    let files = |tenth: u32, spawn: u64| {
+        let path = Path::Files { requests: 3, gap: 256, spawn: Span::from_micros(spawn) };
+        Load { path, sectors: 32, ..stream(tenth) }
+    };
+    let part = |n: u32| Load { at: u64::from(n) * 64, path: Path::Ahead(192), ..stream(n) };
+    vec![
+        ("streams", plain, vec![stream(0), stream(3), stream(6), stream(9)]),
+        ("hidden", hidden, vec![stream(1), stream(4), thinking(stream(7), 1), thinking(random(9), 2)]),
+        ("mix", plain, mix()),
+        ("mix-deep", deep, mix()),
+        (
+            "classes",
+            plain,
+            vec![
+                thinking(of_class(random(0), PriorityClass::RealTime, 4), 20),
+                of_class(stream(2), PriorityClass::BestEffort, 0),
+                Load { priority: level(7), ..stream(4) },
+                thinking(of_class(stream(5), PriorityClass::BestEffort, 4), 2),
+                of_class(stream(6), PriorityClass::Idle, 7),
+                of_class(writing(random(8), false, 4), PriorityClass::BestEffort, 4),
+            ],
+        ),
+        (
+            "files",
+            plain,
+            vec![files(1, 1_500), Load { process: 100, ..files(6, 400) }, thinking(random(9), 8)],
+        ),
+        (
+            "partners",
+            plain,
+            vec![
+                Load { partner: Some(Partner { load: 1, every: 4 }), ..stream(1) },
+                Load {
+                    partner: Some(Partner { load: 0, every: 4 }),
+                    at: stream(1).at + 100_000,
+                    ..stream(2)
+                },
+                stream(7),
+            ],
+        ),
+        ("pieces", shallow, vec![part(0), part(1), part(2), part(3), stream(8)]),
+        (
+            "thinking",
+            plain,
+            vec![
+                stream(0),
+                thinking(stream(2), 3),
+                thinking(stream(4), 7),
+                thinking(stream(6), 14),
+                random(8),
+            ],
+        ),
+        (
+            "burst",
+            shallow,
+            (0..10)
+                .map(|n| Load { enough: 20, ..from(if n % 3 == 0 { random(n) } else { stream(n) }, 300) })
+                .chain([writing(stream(3), false, 32)])
+                .collect(),
+        ),
+        (
+            "late",
+            plain,
+            vec![stream(0), from(thinking(random(5), 1), 400), from(writing(stream(8), true, 2), 900)],
+        ),
+        (
+            "deep-random",
+            deep,
+            vec![Load { depth: 8, ..random(0) }, Load { depth: 8, ..random(9) }, stream(4)],
+        ),
+    ]
+}
+
+fn run(spec: &Spec, options: Options, loads: &[Load], most: Span) -> Outcomes {
+    let scheduler = spec.build(&Environment::default()).unwrap();
+    let disk = if options.depth > 1 { Disk::nearest_first(takes) } else { Disk::in_order(takes) };
+    closed_loop::run(scheduler, options, disk, loads, most)
+}
+
+/// The digest of all decisions, with FNV-1a.
+fn digest(log: &Log) -> u64 {
+    let mut text = String::new();
+    for (at, start, reason) in &log.0 {
+        let _ = write!(text, "{at} {start} {reason};");
+    }
+    for (at, hold) in &log.1 {
+        let _ = write!(text, "{at} {hold:?};");
+    }
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+fn line(name: &str, scenario: &str, outcomes: &Outcomes) -> String {
+    let requests: Vec<String> = outcomes.served.iter().map(|served| served.requests().to_string()).collect();
+    let longest = outcomes.served.iter().map(Served::longest).max().unwrap_or_default();
+    let (waits, digest) = (outcomes.log.1.len(), digest(&outcomes.log));
+    format!("{name} | {scenario} | {} | {longest} | {waits} | {digest:016x}\n", requests.join(" "))
+}
+
+/// Every policy that works on one disk, by its full name, and wrappers around those that they accept.
+fn policies() -> Vec<String> {
+    // `dwell` changes with each evaluation of its regret, which has results of its own.
+    let disks = registry::all().filter(|listing| !listing.needs_array() && listing.name != "dwell");
+    let names = disks.flat_map(|listing| {
+        let name = listing.full_name();
+        if !listing.is_wrapper() {
+            return vec![name];
+        }
+        let inside = registry::all().filter(|inside| inside.is_work_conserving());
+        inside.map(|inside| format!("{name}({})", inside.full_name())).collect()
+    });
+    names.collect()
+}
+
+/// Each tunable of each policy at the ends of its range.
+fn extremes() -> Vec<Spec> {
+    let plain = policies().into_iter().map(|name| Spec::parse(&name).unwrap());
+    let at = |spec: Spec| {
+        let tunables = spec.listing().tunables;
+        let set = move |(tunable, value): (&'static elevator::Tunable, elevator::Value)| {
+            spec.clone().with_tunable(tunable.name, value.to_string().trim_end_matches(" sectors")).unwrap()
+        };
+        tunables.iter().flat_map(|tunable| [(tunable, tunable.min), (tunable, tunable.max)]).map(set)
+    };
+    plain.flat_map(at).collect()
+}
+
+/// Runs policies in scenarios for `most` each and compares the results with a golden file; `only`: these scenarios.
+fn compare(file: &str, specs: &[Spec], only: &[&str], most: Span) {
+    let mut text = String::new();
+    let scenarios = scenarios();
+    for spec in specs {
+        for (scenario, options, loads) in
+            scenarios.iter().filter(|of| only.is_empty() || only.contains(&of.0))
+        {
+            text += &line(&spec.to_string(), scenario, &run(spec, *options, loads, most));
+        }
+    }
+    let path = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
+    if std::env::var_os("DWELL_BLESS").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap();
+    let changed: Vec<&str> = text.lines().filter(|line| !golden.lines().any(|was| was == *line)).collect();
+    assert!(
+        changed.is_empty() && golden.lines().count() == text.lines().count(),
+        "{} of {} results are new or differ from tests/{file}, which has {} lines:\n{}\n\
+         If the change is intended, write the file anew with DWELL_BLESS=1 cargo test -p dwell-schedulers --test results, and \
+         explain the changed lines in the commit.",
+        changed.len(),
+        text.lines().count(),
+        golden.lines().count(),
+        changed.join("\n")
+    );
+}
+
+#[test]
+fn results_with_default_settings_equal_the_golden_file() {
+    let specs: Vec<Spec> = policies().iter().map(|name| Spec::parse(name).unwrap()).collect();
+    compare("results.golden", &specs, &[], Span::from_secs(2));
+}
+
+/// In the two scenarios with the most kinds of loads.
+#[test]
+fn results_at_the_ends_of_tunables_equal_the_golden_file() {
+    compare("extremes.golden", &extremes(), &["mix", "classes"], Span::from_secs(1));
+}
