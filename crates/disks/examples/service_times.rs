@@ -1,4 +1,4 @@
-//! Service times of some reads on a modelled drive: `cargo run --example service_times [DRIVE]`.
+//! Service times of some reads on a modelled drive: `cargo run -p dwell-disks --example service_times [DRIVE]`.
 //!
 //! DRIVE is a built-in drive (default: wd5000aaks), a file, or either with overrides: `wd5000aaks{depth=1,buffer=off}`.
 

@@ -2,17 +2,13 @@
 //!
 //! `cargo run -p dwell-elevator --example host_a_queue`
 
-use std::collections::VecDeque;
-
 use dwell_elevator::queue::{Notice, Options, Queue, Step, Submission, Token};
-use dwell_elevator::{
-    Capabilities, Decision, Growth, Hold, Op, Outcome, Reason, Request, RequestId, Scheduler, Sector,
-    Sectors, Span, Time, View,
-};
+use dwell_elevator::{Capabilities, Decision, Growth, Op, Outcome, Reason, Request, RequestId, Scheduler};
+use dwell_elevator::{Sector, Sectors, Span, Time, View};
 
 /// The policy: ids in order of arrival. Requests are owned by the queue.
 #[derive(Default)]
-struct Fifo(VecDeque<RequestId>);
+struct Fifo(std::collections::VecDeque<RequestId>);
 
 impl Capabilities for Fifo {}
 
@@ -30,30 +26,14 @@ impl Scheduler for Fifo {
     }
 }
 
-/// To be called after each call of the queue.
-fn collect(queue: &mut Queue, now: Time) {
-    while let Some(notice) = queue.notice() {
-        match notice {
-            Notice::Finished(finished) => {
-                println!("{now}: finished {:?} after {}", finished.token, now.since(finished.submitted));
-            }
-            Notice::Woken(token) => println!("{now}: the submitter of {token:?} may continue"),
-        }
-    }
-}
-
 fn main() {
     let mut queue: Queue = Queue::new(Options { depth: 1, ..Options::default() }, Box::<Fifo>::default());
     let mut now = Time::ZERO;
-    // Two adjacent reads, which the queue merges, and a distant one. The plug gathers them.
-    queue.plug();
+    // Two adjacent reads, which the queue merges, and a distant one.
     for (token, start) in [(1, 0), (2, 8), (3, 1_000_000)] {
         let read = Submission::new(Token(token), Op::Read, Sector(start), Sectors(8));
         println!("{now}: submit {:?}: {:?}", read.token, queue.submit(now, read));
-        collect(&mut queue, now);
     }
-    queue.unplug(now);
-    collect(&mut queue, now);
     loop {
         match queue.next(now, None) {
             Step::Dispatch(ticket) => {
@@ -61,11 +41,13 @@ fn main() {
                 println!("{now}: dispatch {op} of {sectors} sectors at {start}");
                 now += Span::from_millis(5);
                 queue.complete(now, ticket, Outcome::Done);
-                collect(&mut queue, now);
             }
-            // A policy that waits. With other events, a host calls `next` at the first of them, at the latest at this time.
-            Step::Wait(Hold { until: Some(until), .. }) => now = until,
-            Step::Wait(_) | Step::Full | Step::Idle => break,
+            // A policy that waits: a host with other events calls `next` again at the first of them.
+            Step::Wait(hold) => now = hold.until.expect("no other event ends the wait"),
+            Step::Full | Step::Idle => break,
+        }
+        while let Some(Notice::Finished(finished)) = queue.notice() {
+            println!("{now}: finished {:?} after {}", finished.token, now.since(finished.submitted));
         }
     }
 }

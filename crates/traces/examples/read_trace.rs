@@ -1,4 +1,4 @@
-//! Prints a trace of any format, compressed or not: `cargo run --example read_trace FILE`.
+//! Prints a trace of any format, compressed or not: `cargo run -p dwell-traces --example read_trace FILE`.
 
 use std::error::Error;
 use std::fs::File;
