@@ -197,3 +197,84 @@ impl fmt::Display for DeciderName {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use elevator::{Op, Sector, Sectors, Span, Time};
+    use ioanalyzer::{Access, Parameters, Window};
+
+    use super::*;
+
+    fn window() -> Window {
+        let access = |n: u64| Access {
+            time: Time::ZERO + Span::from_millis(n),
+            position: Sector(n * 8),
+            op: Op::Read,
+            size: Sectors(8),
+        };
+        Window { start: Time::ZERO, length: Span::from_secs(5), accesses: (0..100).map(access).collect() }
+    }
+
+    fn input<'a>(window: &'a Window, scheduler: usize, value: f64, first: Option<usize>) -> Input<'a> {
+        let (current, first) = (Some(SchedulerId(scheduler)), first.map(SchedulerId));
+        let promise = &[5e6, 9e6];
+        Input { window, current, value: Some(value), better: Better::Higher, promise, first, rejected: &[] }
+    }
+
+    #[test]
+    fn a_choice_by_the_table_has_the_cluster_and_the_means_of_the_answer() {
+        let window = window();
+        let answer = Answer {
+            scheduler: Some(SchedulerId(1)),
+            reason: Reason::First,
+            confidence: 0.5,
+            gain: None,
+            is_trial: true,
+            cluster: ClusterId(3),
+            before: vec![Some(1.0)],
+            after: vec![Some(2.0)],
+        };
+        let choice = Choice::of(answer, &input(&window, 0, 1.0, Some(1)));
+        assert_eq!(choice.why, Why::APriori { size: 4096.0, throughput: 9e6 });
+        assert_eq!((choice.scheduler, choice.trial, choice.confidence), (Some(SchedulerId(1)), 1, 0.0));
+        assert_eq!(
+            (choice.cluster, choice.before, choice.after),
+            (Some(ClusterId(3)), vec![Some(1.0)], vec![Some(2.0)])
+        );
+    }
+
+    #[test]
+    fn kinds_use_the_table_before_their_first_window_and_only_to_change_the_scheduler() {
+        let (window, mut random) = (window(), Random::seeded(1));
+        let choice = |kinds: &mut Kinds, input: &Input<'_>| kinds.decide(input, &mut Random::seeded(1));
+        let mut kinds = Kinds::new(2);
+        let best = choice(&mut kinds, &input(&window, 1, 1.0, Some(1)));
+        assert!(matches!(best.why, Why::Kind(_)), "the table's choice is in use: {:?}", best.why);
+        let later = choice(&mut kinds, &input(&window, 0, 1.0, Some(1)));
+        assert!(matches!(later.why, Why::Kind(_)), "{:?}", later.why);
+        let other = Kinds::new(2).decide(&input(&window, 0, 1.0, Some(1)), &mut random);
+        assert_eq!((other.scheduler, other.trial), (Some(SchedulerId(1)), 1));
+        assert!(matches!(other.why, Why::APriori { .. }));
+    }
+
+    #[test]
+    fn the_bandit_alone_has_one_pattern_and_no_cluster() {
+        let (window, mut random) = (window(), Random::seeded(1));
+        let mut ioanalyzer = IoAnalyzer::new(Parameters::default(), 2);
+        let mut bandit = BanditAlone(&mut ioanalyzer);
+        for value in [10.0, 20.0] {
+            let choice = bandit.decide(&input(&window, 1, value, None), &mut random);
+            assert!(choice.cluster.is_none() && matches!(choice.why, Why::Bandit { .. }), "{choice:?}");
+        }
+        assert_eq!(bandit.knowledge(&input(&window, 1, 1.0, None)), [[None, Some((15.0, 2))]]);
+        bandit.ended_early();
+        assert_eq!(bandit.early_end(Better::Higher), None, "its trials are of one window");
+    }
+
+    #[test]
+    fn deciders_have_the_names_of_the_command_line() {
+        let names =
+            [DeciderName::Kinds, DeciderName::IoAnalyzer, DeciderName::Bandit].map(|of| of.to_string());
+        assert_eq!(names, ["kinds", "ioanalyzer", "bandit"]);
+    }
+}

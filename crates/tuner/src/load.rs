@@ -136,4 +136,22 @@ mod tests {
         assert_eq!(Load::of(&window), expected);
         assert_eq!(Load::of(&Window { accesses: Vec::new(), ..window }), Load::default());
     }
+
+    #[test]
+    fn sizes_differ_from_half_to_twice_and_numbers_in_flight_from_three_times() {
+        let of = |size: f64| Load { size, ..SMALL }.is_another_kind_than(&SMALL).is_some();
+        assert_eq!([2047.0, 2048.0, 3000.0, 8191.0, 8192.0].map(of), [true, false, false, false, true]);
+        let of = |in_flight: f64| Load { in_flight, ..SMALL }.differs_from(&SMALL).is_some();
+        assert_eq!([20.0, 23.9, 24.0].map(of), [false, false, true]);
+        let of = |latency: f64| Load { latency, ..SMALL }.differs_from(&SMALL).is_some();
+        assert_eq!([2.5e-3, 3.1e-3].map(of), [false, true]);
+        // Less than half a sector counts as one.
+        let tiny = Load { size: 100.0, ..SMALL };
+        assert_eq!(Load { size: 600.0, ..SMALL }.is_another_kind_than(&tiny), None);
+        assert_eq!(
+            [0.75, 0.76].map(|reads| Load { reads, ..SMALL }.is_another_kind_than(&SMALL).is_some()),
+            [true, false]
+        );
+        assert!(!Load { iops: 1.0, ..SMALL }.counts() && Load { iops: 1.1, ..SMALL }.counts());
+    }
 }

@@ -447,4 +447,47 @@ mod tests {
         assert_eq!(opening.rejected(3).scheduler, Some(1));
         assert!(opening.results().values[3].is_none());
     }
+
+    #[test]
+    fn none_is_tried_even_if_four_others_promise_more() {
+        let names =
+            ["bfq", "none", "kyber", "dwell", "cfq", "anticipatory", "mq-deadline"].map(str::to_owned);
+        let mut opening = Opening::new(&names, Metric::Bandwidth);
+        let (mut ran, mut all) = (0, Vec::new());
+        while !opening.is_over() && all.len() < 9 {
+            all.push(ran);
+            let measured = Measured::throughout(10.0);
+            ran = opening.window(ran, measured, &window(true), None).scheduler.unwrap_or(ran);
+        }
+        assert!(all.contains(&1), "{all:?}");
+        assert!(opening.left.is_empty() && opening.results().values.iter().flatten().count() <= 1 + TRIALS);
+    }
+
+    #[test]
+    fn the_load_is_that_of_the_latest_window_under_none() {
+        let names = ["mq-deadline", "none"].map(str::to_owned);
+        let mut opening = Opening::new(&names, Metric::Bandwidth);
+        let (one, mut other) = (window(true), window(true));
+        other.accesses.truncate(300);
+        assert_eq!(opening.window(0, Measured::throughout(1.0), &one, None).scheduler, Some(1));
+        assert_eq!(opening.results().load, Load::of(&one));
+        opening.window(1, Measured::throughout(1.0), &other, None);
+        assert_eq!(opening.results().load, Load::of(&other));
+        opening.window(0, Measured::throughout(1.0), &one, None);
+        assert_eq!(opening.results().load, Load::of(&other), "another scheduler changes what is requested");
+    }
+
+    /// The better value of the two windows under `none` counts: the other one was disturbed.
+    #[test]
+    fn a_repeated_window_of_none_counts_if_it_was_better() {
+        for (again, expected) in [(0.6, 0.6), (0.4, 0.5)] {
+            let (all, opened) = opened(true, |arm, n| match arm {
+                3 => 36.0,
+                0 if n > 1 => again,
+                _ => 0.5,
+            });
+            assert_eq!(all.last(), Some(&0));
+            assert_eq!(opened.values[0].map(|of| of.value), Some(expected));
+        }
+    }
 }

@@ -250,4 +250,34 @@ mod tests {
             assert_eq!(gain(name, class, metric), expected, "{name}, {class:?}, {metric:?}");
         }
     }
+
+    #[test]
+    fn positioning_counts_from_a_millisecond_per_change() {
+        let far = |n: u64| (Op::Read, n * 99_999_999 % (1 << 30));
+        assert_eq!(class((0..5_000).map(far), 1.0), LoadClass::RandomReads);
+        assert_eq!(class((0..5_001).map(far), 1.0), LoadClass::Fast);
+        assert_eq!(
+            class((0..2_501).map(far), 0.5),
+            LoadClass::Fast,
+            "half of the time for half of the changes"
+        );
+    }
+
+    #[test]
+    fn shares_decide_between_reads_mixes_and_writes() {
+        let of = |reads: u64| {
+            let access = |n: u64| (if n < reads { Op::Read } else { Op::Write }, n * 99_999_999 % (1 << 30));
+            class((0..100).map(access), 1.0)
+        };
+        assert_eq!(
+            [9, 10, 89, 90].map(of),
+            [LoadClass::Writes, LoadClass::RandomMix, LoadClass::RandomMix, LoadClass::RandomReads]
+        );
+        // Two of five reads continue another one.
+        let pair = |local: u64| {
+            move |n: u64| (Op::Read, if n % 100 < local && n > 0 { 8 } else { (n + 1) * 10_000_000 })
+        };
+        let streams = |local| class((0..500).map(pair(local)), 1.0);
+        assert_ne!(streams(30), streams(60));
+    }
 }

@@ -180,4 +180,50 @@ mod tests {
             assert_eq!(analyser.state(), before);
         }
     }
+
+    #[test]
+    fn counts_at_the_limit_are_restored_and_successors_without_cluster_or_count_are_dropped() {
+        let names = || vec!["one".to_string()];
+        let new = || Analyser::new(names(), Metric::Iops, Parameters::default(), Random::seeded(1)).unwrap();
+        let cluster = |id, successors| ClusterState {
+            id,
+            requests: 10,
+            points: vec![0.0; 1000],
+            hits: 1,
+            used: id,
+            performance: Vec::new(),
+            successors,
+        };
+        let clusters = vec![cluster(7, vec![(8, 0), (9, 3), (8, 2)]), cluster(8, vec![(7, 1)])];
+        let state = State { clusters, next_cluster: COUNT_MAX, maxdifference: 0.0, ..new().state() };
+        let mut analyser = new();
+        assert_eq!(analyser.restore(state.clone()), Ok(()));
+        let restored = analyser.state();
+        let successors = |id| restored.clusters.iter().find(|of| of.id == id).unwrap().successors.clone();
+        assert_eq!((successors(7), successors(8)), (vec![(8, 2)], vec![(7, 1)]));
+        assert!(new().restore(State { next_cluster: COUNT_MAX + 1, ..state.clone() }).is_err());
+        assert!(new().restore(State { maxdifference: -1.0, ..state }).is_err());
+    }
+
+    #[test]
+    fn the_least_recently_used_clusters_are_dropped_beyond_the_parameter() {
+        let parameters = Parameters { clusters: 2, ..Parameters::default() };
+        let new =
+            || Analyser::new(vec!["one".to_string()], Metric::Iops, parameters, Random::seeded(1)).unwrap();
+        let cluster = |id, used| ClusterState {
+            id,
+            requests: 10,
+            points: vec![0.0; 1000],
+            hits: 1,
+            used,
+            performance: Vec::new(),
+            successors: Vec::new(),
+        };
+        let state = State { clusters: vec![cluster(1, 5), cluster(2, 1), cluster(3, 9)], ..new().state() };
+        let mut analyser = new();
+        analyser.restore(state).unwrap();
+        let mut ids: Vec<u64> = analyser.state().clusters.iter().map(|of| of.id).collect();
+        ids.sort_unstable();
+        assert_eq!(ids, [1, 3]);
+    }
 }

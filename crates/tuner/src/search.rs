@@ -457,4 +457,67 @@ mod tests {
         assert_eq!(next(&mut search, None).unwrap().0, SchedulerId(5));
         assert_eq!(next(&mut search, None), None, "one at a time");
     }
+
+    #[test]
+    fn an_arm_stays_only_for_more_than_a_fiftieth() {
+        let kept = |value: f64, better: Better, base: f64| {
+            let mut random = Random::seeded(3);
+            let mut search = Search::new(vec![space()], 1, 1, &mut random).unwrap();
+            search.measured(Some(SchedulerId(1)));
+            (0..TRIED).for_each(|_| search.measured(Some(SchedulerId(0))));
+            let known = vec![vec![Some((base, 5)), Some((value, 5))]];
+            search.next(None, &known, better, &mut random).is_none()
+        };
+        let higher = |value| kept(value, Better::Higher, 100.0);
+        assert_eq!([99.0, 102.0, 102.5].map(higher), [false, false, true]);
+        let lower = |value| kept(value, Better::Lower, 100.0);
+        assert_eq!([101.0, 98.0, 97.5].map(lower), [false, false, true]);
+        assert!(!kept(1.0, Better::Higher, 0.0), "no gain over nothing");
+    }
+
+    #[test]
+    fn an_arm_without_values_is_replaced_after_two_hundred_windows() {
+        let mut random = Random::seeded(3);
+        let mut search = Search::new(vec![space()], 1, 1, &mut random).unwrap();
+        let windows = (1..=300).find(|_| {
+            search.measured(Some(SchedulerId(0)));
+            search.next(None, &[], Better::Higher, &mut random).is_some()
+        });
+        assert_eq!(windows, Some(PATIENCE));
+        let after = (1..=300).find(|_| {
+            search.measured(Some(SchedulerId(0)));
+            search.next(None, &[], Better::Higher, &mut random).is_some()
+        });
+        assert_eq!(after, Some(PATIENCE), "counted from the new settings");
+    }
+
+    #[test]
+    fn the_score_is_the_mean_gain_weighted_by_values() {
+        let mut random = Random::seeded(3);
+        let mut search = Search::new(vec![space()], 2, 1, &mut random).unwrap();
+        let known = vec![
+            vec![Some((10.0, 5)), Some((20.0, 5)), Some((10.0, 3))],
+            vec![Some((10.0, 1)), None, Some((20.0, 1))],
+        ];
+        let gains = known.iter().map(|pattern| search.gain(pattern, 2, Better::Higher)).collect::<Vec<_>>();
+        assert_eq!(gains, [Some(-0.5), Some(1.0)]);
+        search.open[0].values = 1;
+        search.judge(0, &known, Better::Higher);
+        assert_eq!((search.searched[0].scores, search.open[0].values), (1, 0));
+        search.judge(0, &known, Better::Higher);
+        assert_eq!(search.searched[0].scores, 1, "no new value");
+    }
+
+    #[test]
+    fn the_optimiser_s_random_numbers_are_the_analyser_s() {
+        use rand::TryRng;
+        let (mut one, mut other) = (Random::seeded(5), Random::seeded(5));
+        let mut bytes = [0; 12];
+        let mut chance = OptimiserRandom(&mut one);
+        chance.try_fill_bytes(&mut bytes).unwrap();
+        assert_eq!(bytes[..8], other.bits().to_le_bytes());
+        assert_eq!(bytes[8..], other.bits().to_le_bytes()[..4]);
+        assert_eq!(chance.try_next_u64(), Ok(other.bits()));
+        assert_eq!(chance.try_next_u32(), Ok((other.bits() >> 32) as u32));
+    }
 }

@@ -198,4 +198,33 @@ mod tests {
         assert_eq!(best(0.0), Some((SchedulerId(0), 40.0)));
         assert_eq!(best(0.5).unwrap().0, SchedulerId(0), "by the random reads alone it would be the other");
     }
+
+    #[test]
+    fn of_two_curves_that_fit_the_one_with_more_detail_counts() {
+        let kind = |reads, random| Kind { reads, random };
+        let [mixed, reads, both] = [kind(None, None), kind(Some(true), None), kind(Some(true), Some(true))];
+        let curves =
+            [(mixed, 10.0), (reads, 20.0), (both, 30.0)].map(|(kind, t)| curve(kind, &[(4096.0, t)]));
+        for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+            let table = Table { curves: vec![order.map(|n| curves[n].clone()).to_vec()] };
+            let at = |read_share, random_share| {
+                table
+                    .throughput(SchedulerId(0), &Workload { size: 4096.0, read_share, random_share })
+                    .map(f64::round)
+            };
+            assert_eq!(
+                [at(1.0, 1.0), at(1.0, 0.0), at(0.0, 0.0)],
+                [Some(30.0), Some(20.0), Some(10.0)],
+                "{order:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_curve_is_constant_outside_its_points_and_linear_between() {
+        let of = curve(Kind::MIXED, &[(4096.0, 10.0), (8192.0, 30.0), (16384.0, 10.0)]);
+        let sizes = [512.0, 4096.0, 5120.0, 8192.0, 12288.0, 16384.0, 1e9];
+        assert_eq!(sizes.map(|size| of.at(size).unwrap()), [10.0, 10.0, 15.0, 30.0, 20.0, 10.0, 10.0]);
+        assert_eq!(curve(Kind::MIXED, &[]).at(4096.0), None);
+    }
 }

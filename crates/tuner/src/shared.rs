@@ -174,3 +174,90 @@ fn mean(loads: &[&SharedLoad], schedulers: &[String]) -> Vec<Option<f64>> {
     }
     known(&sums)
 }
+
+#[cfg(test)]
+mod tests {
+    use elevator::{Op, Sector, Sectors, Span, Time};
+    use ioanalyzer::{Access, Window};
+
+    use super::*;
+
+    fn load(host: &str, ratings: &[(&str, f64, u64)]) -> SharedLoad {
+        let access =
+            |n: u64| Access { time: Time::ZERO, position: Sector(n * 8), op: Op::Read, size: Sectors(8) };
+        let window =
+            Window { start: Time::ZERO, length: Span::from_secs(5), accesses: (0..9).map(access).collect() };
+        let rating = |&(scheduler, rating, pairs): &(&str, f64, u64)| SharedRating {
+            scheduler: scheduler.to_owned(),
+            rating,
+            pairs,
+            windows: 1,
+        };
+        SharedLoad {
+            host: host.to_owned(),
+            device: "disk".to_owned(),
+            metric: Metric::Bandwidth,
+            windows: 10,
+            shape: Shape::of(&window),
+            schedulers: ratings.iter().map(rating).collect(),
+        }
+    }
+
+    fn mean_of(loads: &[SharedLoad]) -> Vec<Option<f64>> {
+        let names = ["none", "bfq", "kyber"].map(str::to_owned);
+        let rounded = |of: Option<f64>| of.map(|rating| (rating * 1e6).round() / 1e6);
+        mean(&loads.iter().collect::<Vec<_>>(), &names).into_iter().map(rounded).collect()
+    }
+
+    #[test]
+    fn ratings_of_other_hosts_are_shifted_to_the_origin_of_the_first() {
+        let one = load("a", &[("none", 0.0, 10), ("bfq", 0.5, 10)]);
+        let other = load("b", &[("none", 1.0, 10), ("bfq", 1.5, 10), ("kyber", 0.8, 10)]);
+        assert_eq!(mean_of(&[one.clone(), other]), [Some(0.0), Some(0.5), Some(-0.2)]);
+        let stranger = load("c", &[("kyber", 0.9, 10)]);
+        assert_eq!(mean_of(&[one, stranger]), [Some(0.0), Some(0.5), None], "no common scheduler");
+    }
+
+    #[test]
+    fn a_host_counts_by_its_pairs_from_one_to_twenty() {
+        let of = |pairs| {
+            let one = load("a", &[("none", 0.0, 20), ("bfq", 1.0, 20)]);
+            let other = load("b", &[("none", 0.0, 20), ("bfq", -1.0, pairs)]);
+            mean_of(&[one, other])[1].unwrap() - mean_of(&[load("a", &[("none", 0.0, 20)])])[0].unwrap()
+        };
+        // The shift is one, the mean difference of the two common schedulers.
+        assert_eq!([of(20), of(1000)], [0.5, 0.5]);
+        assert_eq!([of(1), of(0)], [(20.0 / 21.0 * 1e6_f64).round() / 1e6; 2]);
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_not_sound() {
+        let sound = load("a", &[("none", 0.0, COUNT_MAX)]);
+        assert!(sound.is_sound());
+        let changed = |change: fn(&mut SharedLoad)| {
+            let mut load = sound.clone();
+            change(&mut load);
+            load.is_sound()
+        };
+        assert!(changed(|load| load.windows = COUNT_MAX));
+        assert!(!changed(|load| load.windows = COUNT_MAX + 1));
+        assert!(!changed(|load| load.schedulers[0].pairs += 1));
+        assert!(!changed(|load| load.schedulers[0].windows = COUNT_MAX + 1));
+        assert!(!changed(|load| load.schedulers[0].rating = f64::NAN));
+    }
+
+    #[test]
+    fn only_ratings_of_the_metric_and_device_are_given() {
+        let shared = Shared { loads: vec![load("a", &[("none", 0.0, 10), ("bfq", 0.5, 10)])] };
+        let names = ["none", "bfq"].map(str::to_owned).to_vec();
+        let state = |metric| {
+            let parameters = ioanalyzer::Parameters::default();
+            crate::Analyser::new(names.clone(), metric, parameters, ioanalyzer::Random::seeded(1))
+                .unwrap()
+                .state()
+        };
+        assert_eq!(shared.give_to("disk", &mut state(Metric::Iops)), 0);
+        assert_eq!(shared.give_to("another", &mut state(Metric::Bandwidth)), 0);
+        assert_eq!(shared.give_to("disk", &mut state(Metric::Bandwidth)), 1);
+    }
+}

@@ -200,3 +200,40 @@ impl Absent {
 fn places_beside(present: &[String], all: &[String]) -> Vec<Option<usize>> {
     (0..all.len()).filter(|&place| !present.contains(&all[place])).map(Some).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cluster_has_the_points_of_its_windows_and_counts_within_range() {
+        let cluster = ClusterState {
+            id: COUNT_MAX,
+            requests: 10,
+            points: vec![0.0; 100],
+            hits: COUNT_MAX,
+            used: COUNT_MAX,
+            performance: vec![(vec![1.0], 1)],
+            successors: vec![(1, COUNT_MAX)],
+        };
+        assert_eq!(cluster.check(100), Ok(()));
+        assert_eq!(cluster.check(0), Ok(()), "without buckets, a point per request");
+        assert!(cluster.check(99).unwrap_err().contains("100 points, not 99"));
+        let broken = [
+            ClusterState { id: COUNT_MAX + 1, ..cluster.clone() },
+            ClusterState { hits: COUNT_MAX + 1, ..cluster.clone() },
+            ClusterState { used: COUNT_MAX + 1, ..cluster.clone() },
+            ClusterState { successors: vec![(1, COUNT_MAX + 1)], ..cluster.clone() },
+            ClusterState { performance: vec![(vec![f64::NAN], 1)], ..cluster.clone() },
+        ];
+        assert!(broken.iter().all(|cluster| cluster.check(100).is_err()));
+    }
+
+    #[test]
+    fn only_parameters_that_differ_are_named() {
+        let made = Made::by(&Parameters::default());
+        assert_eq!(made.differences(made), Vec::<String>::new());
+        let other = Made { radius: made.radius + 1, ..made };
+        assert_eq!(made.differences(other), ["FastDTW's radius (radius) was 1 points and is 2 points now"]);
+    }
+}

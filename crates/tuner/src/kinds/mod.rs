@@ -34,6 +34,8 @@ mod kind;
 mod knowledge;
 mod shape;
 mod switch_history;
+#[cfg(test)]
+mod tests;
 mod transitions;
 
 use serde::{Deserialize, Serialize};
@@ -330,32 +332,5 @@ impl Kinds {
             confidence: if trial.is_some() { 0.0 } else { served / (served + 1.0) },
             gain: of.gain(scheduler, ran, better),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use elevator::{Op, Sector, Sectors, Span, Time};
-
-    use super::*;
-    use ioanalyzer::{Access, Window};
-
-    #[test]
-    fn an_arm_with_new_settings_is_not_judged_by_the_old_ones() {
-        let (time, op) = (Time::ZERO, Op::Read);
-        let access = |n: u64| Access { time, position: Sector(n * 8), op, size: Sectors(8) };
-        let accesses = (0..100).map(access).collect();
-        let shape = Shape::of(&Window { start: time, length: Span::from_secs(5), accesses });
-        let mut kinds = Kinds::new(2);
-        let ran = |kinds: &mut Kinds, scheduler, value| {
-            for _ in 0..4 {
-                kinds.window(&shape, (SchedulerId(scheduler), value), &[0.0; 2], Better::Higher);
-            }
-        };
-        ran(&mut kinds, 0, 10.0);
-        ran(&mut kinds, 1, 1.0);
-        kinds.forget(SchedulerId(1));
-        ran(&mut kinds, 0, 10.0);
-        assert_eq!(kinds.kinds[0].arm(1), Arm::default());
     }
 }

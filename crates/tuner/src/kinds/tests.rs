@@ -1,0 +1,174 @@
+//! Windows of two loads, reads and writes, under a few schedulers.
+
+use elevator::{Op, Sector, Sectors, Span, Time};
+use ioanalyzer::{Access, Window};
+
+use super::*;
+
+/// A window of sequential accesses, of which the first ones are reads.
+fn shape(reads: u64, writes: u64) -> Shape {
+    let access = |n: u64| Access {
+        time: Time::ZERO,
+        position: Sector(n * 8),
+        op: if n < reads { Op::Read } else { Op::Write },
+        size: Sectors(8),
+    };
+    let accesses = (0..reads + writes).map(access).collect();
+    Shape::of(&Window { start: Time::ZERO, length: Span::from_secs(5), accesses })
+}
+
+fn reads() -> Shape {
+    shape(100, 0)
+}
+
+fn writes() -> Shape {
+    shape(0, 100)
+}
+
+/// Adds a window, of which higher values are better.
+fn run(kinds: &mut Kinds, shape: &Shape, scheduler: usize, value: f64) -> KindDecision {
+    let promise = vec![0.0; kinds.schedulers];
+    kinds.window(shape, (SchedulerId(scheduler), value), &promise, Better::Higher)
+}
+
+fn runs(kinds: &mut Kinds, shape: &Shape, scheduler: usize, value: f64, windows: u32) {
+    for _ in 0..windows {
+        run(kinds, shape, scheduler, value);
+    }
+}
+
+/// Windows of reads under scheduler 0 until a trial begins; returns the scheduler on trial.
+fn until_trial(kinds: &mut Kinds) -> usize {
+    for _ in 0..20 {
+        let decided = run(kinds, &reads(), 0, 10.0);
+        if decided.trial > 0 {
+            return decided.scheduler.0;
+        }
+    }
+    panic!("no trial");
+}
+
+#[test]
+fn an_arm_with_new_settings_is_not_judged_by_the_old_ones() {
+    let mut kinds = Kinds::new(2);
+    runs(&mut kinds, &reads(), 0, 10.0, 4);
+    runs(&mut kinds, &reads(), 1, 1.0, 4);
+    kinds.forget(SchedulerId(1));
+    runs(&mut kinds, &reads(), 0, 10.0, 4);
+    assert_eq!(kinds.kinds[0].arm(1), Arm::default());
+}
+
+#[test]
+fn a_rejection_ends_the_trial_of_the_rejected_scheduler_only() {
+    let mut kinds = Kinds::new(3);
+    let on_trial = until_trial(&mut kinds);
+    kinds.rejected(SchedulerId(3 - on_trial));
+    assert_eq!(kinds.trial.map(|trial| trial.scheduler), Some(on_trial));
+    kinds.rejected(SchedulerId(on_trial));
+    assert_eq!(kinds.trial, None);
+    // Both count as a window with a total loss.
+    for scheduler in [1, 2] {
+        let arm = kinds.kinds[0].arm(scheduler);
+        assert_eq!((arm.windows, arm.pairs, arm.rating), (1, 1, -1.0));
+    }
+}
+
+#[test]
+fn a_window_on_trial_belongs_to_the_kind_of_the_trial() {
+    let mut kinds = Kinds::new(2);
+    assert_eq!(kinds.kind_of(&reads(), SchedulerId(0)), None, "no kinds yet");
+    let on_trial = until_trial(&mut kinds);
+    assert_eq!(kinds.kind_of(&writes(), SchedulerId(on_trial)), Some(0));
+    assert_eq!(kinds.kind_of(&writes(), SchedulerId(0)), None);
+    assert_eq!(kinds.kind_of(&reads(), SchedulerId(0)), Some(0));
+    assert_eq!(kinds.kind_of(&shape(50, 50), SchedulerId(0)), Some(0), "half in common");
+    assert_eq!(kinds.kind_of(&shape(49, 51), SchedulerId(0)), None);
+}
+
+#[test]
+fn a_window_that_is_as_similar_to_two_kinds_belongs_to_the_first() {
+    let mut kinds = Kinds::new(1);
+    run(&mut kinds, &shape(64, 0), 0, 1.0);
+    run(&mut kinds, &shape(0, 64), 0, 1.0);
+    // A sixty-fourth is exact.
+    assert_eq!(kinds.nearest(&shape(32, 32)).map(|nearest| nearest.0), Some(0));
+}
+
+#[test]
+fn a_merged_kind_is_found_as_the_kind_that_has_its_knowledge() {
+    let mut kinds = Kinds::new(2);
+    runs(&mut kinds, &reads(), 0, 1.0, 5);
+    runs(&mut kinds, &writes(), 0, 1.0, 5);
+    run(&mut kinds, &shape(100, 0), 0, 1.0);
+    (kinds.served, kinds.latest) = (Some(0), Some(0));
+    kinds.merge(1, 0).unwrap();
+    assert_eq!((kinds.served, kinds.latest), (Some(1), Some(1)));
+    assert_eq!(kinds.kind_of(&reads(), SchedulerId(0)), Some(1));
+    assert_eq!(run(&mut kinds, &reads(), 0, 1.0).kind, 1);
+    assert_eq!((kinds.load(0), kinds.count()), (None, 1));
+}
+
+#[test]
+fn forgetting_a_kind_ends_its_trials_and_no_others() {
+    let trial = |kind| Trial { kind, scheduler: 1 };
+    let of = |under_way: usize, others: usize| {
+        let mut kinds = Kinds::new(2);
+        run(&mut kinds, &reads(), 0, 1.0);
+        run(&mut kinds, &writes(), 0, 1.0);
+        (kinds.trial, kinds.ended) = (Some(trial(under_way)), Some(trial(others)));
+        kinds.revocable = Some((trial(others), Arm::default()));
+        kinds.forget_load(1).unwrap();
+        (kinds.trial.is_some(), kinds.ended.is_some(), kinds.revocable.is_some())
+    };
+    assert_eq!(of(1, 0), (false, true, true));
+    assert_eq!(of(0, 1), (true, false, false));
+}
+
+#[test]
+fn new_settings_of_a_scheduler_forget_its_own_revocable_pair_only() {
+    let mut kinds = Kinds::new(3);
+    kinds.revocable = Some((Trial { kind: 0, scheduler: 1 }, Arm::default()));
+    kinds.forget(SchedulerId(2));
+    assert!(kinds.revocable.is_some());
+    kinds.forget(SchedulerId(1));
+    assert_eq!(kinds.revocable, None);
+}
+
+#[test]
+fn the_values_of_an_opening_are_pairs_with_its_first_scheduler() {
+    let mut kinds = Kinds::new(4);
+    runs(&mut kinds, &reads(), 0, 10.0, 3);
+    kinds.opened(0, &[Some(10.0), Some(20.0), None, Some(5.0)], Better::Higher);
+    let arms = [0, 1, 2, 3].map(|arm| kinds.kinds[0].arm(arm));
+    assert_eq!(arms.map(|arm| arm.pairs), [0, 1, 0, 1]);
+    assert_eq!(arms.map(|arm| arm.rating), [0.0, 0.5, 0.0, -0.5]);
+    let before = kinds.clone();
+    kinds.opened(7, &[Some(10.0), Some(20.0)], Better::Higher);
+    assert_eq!(kinds, before, "there is no such kind");
+}
+
+#[test]
+fn another_load_after_a_trial_revokes_its_pair() {
+    let mut kinds = Kinds::new(2);
+    let on_trial = until_trial(&mut kinds);
+    // The first trial is kept, because nothing was known before.
+    run(&mut kinds, &reads(), on_trial, 5.0);
+    run(&mut kinds, &reads(), on_trial, 5.0);
+    assert_eq!((kinds.kinds[0].arm(on_trial).pairs, kinds.revocable), (1, None));
+    let mut again = 0;
+    for _ in 0..400 {
+        let decided = run(&mut kinds, &reads(), again, 10.0);
+        again = decided.scheduler.0;
+        if decided.trial > 0 && decided.scheduler.0 == on_trial {
+            break;
+        }
+    }
+    assert_eq!(again, on_trial, "it is tried again");
+    let before = kinds.kinds[0].arm(on_trial);
+    run(&mut kinds, &reads(), on_trial, 1.0);
+    let decided = run(&mut kinds, &reads(), on_trial, 1.0);
+    assert!(kinds.kinds[0].arm(on_trial).pairs > before.pairs && kinds.revocable.is_some());
+    run(&mut kinds, &writes(), decided.scheduler.0, 10.0);
+    let after = kinds.kinds[0].arm(on_trial);
+    assert_eq!((after.pairs, after.rating), (before.pairs, before.rating));
+}
