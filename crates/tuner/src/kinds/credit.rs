@@ -233,4 +233,83 @@ mod tests {
         let [first, second] = means(given);
         assert!((first - 10.5).abs() < 0.1 && (second - 8.5).abs() < 0.1, "{first} and {second}");
     }
+
+    #[test]
+    fn the_first_window_of_a_scheduler_has_no_deviation() {
+        let mut runs = Credits::new(2);
+        runs.served(0, 10.0);
+        runs.served(1, 20.0);
+        assert_eq!(runs.autocorrelation, Autocorrelation::default());
+        runs.served(1, 21.0);
+        assert_ne!(runs.autocorrelation, Autocorrelation::default());
+    }
+
+    #[test]
+    fn a_scheduler_is_surely_ahead_only_of_one_in_use_and_beyond_its_error() {
+        let (mut runs, mut noise) = (Credits::new(3), Random::seeded(1));
+        for window in 0..40 {
+            runs.served(window % 2, [10.0, 20.0, 0.0][window % 2] + noise.unit() - 0.5);
+        }
+        // The standard deviation is 0.29, and each had one turn of twenty windows.
+        let ahead = runs.surely_ahead(1, 0, Better::Higher);
+        assert!((0.475..0.495).contains(&ahead), "{ahead}");
+        assert_eq!(runs.surely_ahead(0, 1, Better::Higher), 0.0);
+        assert!(runs.surely_ahead(0, 1, Better::Lower) > 0.4);
+        assert_eq!(
+            [runs.surely_ahead(1, 2, Better::Higher), runs.surely_ahead(2, 0, Better::Lower)],
+            [0.0; 2]
+        );
+        assert_eq!(runs.surely_ahead(1, 9, Better::Higher), 0.0);
+        assert_eq!([runs.mean(1).map(f64::round), runs.mean(2)], [Some(20.0), None]);
+    }
+
+    #[test]
+    fn of_equal_schedulers_the_first_is_the_best() {
+        let mut runs = Credits::new(3);
+        [5.0, 5.0, 4.0].into_iter().enumerate().for_each(|(scheduler, value)| runs.served(scheduler, value));
+        assert_eq!(runs.best(&[1, 0, 2], Better::Higher), Some((1, 5.0)));
+        assert_eq!(runs.best(&[0, 1, 2], Better::Lower), Some((2, 4.0)));
+        assert_eq!(runs.best(&[], Better::Higher), None);
+    }
+
+    #[test]
+    fn turns_come_first_to_schedulers_with_few_windows_and_last_until_twice_as_many() {
+        let mut runs = Credits::new(2);
+        let served = |runs: &mut Credits, scheduler: usize, windows: u32| {
+            (0..windows).for_each(|_| runs.served(scheduler, 10.0));
+        };
+        served(&mut runs, 0, 20);
+        assert_eq!((runs.choose(&[0, 1], Better::Higher), runs.turn), (Some(1), Some((1, FIRST))));
+        assert!(runs.is_turn_of(1) && !runs.is_turn_of(0));
+        served(&mut runs, 1, 20);
+        assert_eq!((runs.choose(&[0, 1], Better::Higher), runs.turn), (Some(0), None));
+        // Without a loss, a turn is due when the best has more windows.
+        served(&mut runs, 0, 1);
+        assert_eq!((runs.choose(&[0, 1], Better::Higher), runs.turn), (Some(1), Some((1, 40.0))));
+        assert_eq!((runs.choose(&[0], Better::Higher), runs.turn), (Some(0), None), "no longer near");
+        runs.turn = Some((1, 40.0));
+        runs.forget(0);
+        assert_eq!(runs.turn, Some((1, 40.0)));
+        runs.forget(1);
+        assert_eq!(runs.turn, None);
+    }
+
+    #[test]
+    fn windows_of_other_kinds_are_credited_in_proportion() {
+        let mut runs = Credits::new(2);
+        (0..3).for_each(|_| runs.served(0, 10.0));
+        runs.served(1, 10.0);
+        runs.afterwards(50.0);
+        let windows = |runs: &Credits| runs.runs.iter().map(|run| run.windows).collect::<Vec<_>>();
+        assert_eq!(windows(&runs), [3.75, 1.25]);
+        assert_eq!(runs.all_to_credit(), 3.0);
+        (0..10).for_each(|_| runs.afterwards(50.0));
+        assert!(
+            (windows(&runs).iter().sum::<f64>() - 8.0).abs() < 1e-9,
+            "as many as it served: {:?}",
+            windows(&runs)
+        );
+        (0..500).for_each(|_| runs.served(0, 10.0));
+        assert!((runs.all_to_credit() - AFTER).abs() < 1e-9);
+    }
 }

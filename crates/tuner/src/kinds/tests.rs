@@ -172,3 +172,71 @@ fn another_load_after_a_trial_revokes_its_pair() {
     let after = kinds.kinds[0].arm(on_trial);
     assert_eq!((after.pairs, after.rating), (before.pairs, before.rating));
 }
+
+#[test]
+fn a_kind_from_elsewhere_needs_two_ratings() {
+    let of = |ratings: &[Option<f64>]| {
+        let mut kinds = Kinds::new(3);
+        (kinds.expect(&reads(), ratings), kinds.expect(&reads(), ratings))
+    };
+    assert_eq!(of(&[Some(0.0), None, None]), (false, false));
+    assert_eq!(of(&[Some(0.0), Some(0.5), None]), (true, false), "the second time it is known");
+    assert_eq!(of(&[Some(0.0), Some(0.5), Some(-0.5)]), (true, false));
+}
+
+/// Scheduler 1 is twice as good, scheduler 2 as good as scheduler 0.
+fn learned() -> Kinds {
+    let (mut kinds, mut scheduler) = (Kinds::new(4), 0);
+    for _ in 0..400 {
+        scheduler = run(&mut kinds, &reads(), scheduler, [10.0, 20.0, 10.0, 9.0][scheduler]).scheduler.0;
+    }
+    kinds
+}
+
+#[test]
+fn a_lead_beyond_chance_needs_several_pairs() {
+    let kinds = learned();
+    let surely = |to, from| kinds.surely_ahead(0, SchedulerId(to), SchedulerId(from), Better::Higher);
+    let arms = [0, 1].map(|arm| kinds.kinds[0].arm(arm));
+    let pairs = arms[0].pairs.max(arms[1].pairs) as f64;
+    assert!(pairs > 2.0);
+    let expected = (arms[1].rating - arms[0].rating) * (1.0 - 1.0 / pairs);
+    assert!((surely(1, 0) - expected).abs() < 1e-12 && expected > 0.25, "{expected}");
+    assert_eq!(surely(0, 1), -expected);
+    assert_eq!(kinds.surely_ahead(7, SchedulerId(1), SchedulerId(0), Better::Higher), 0.0, "no such kind");
+    // Each of one pair: it may be chance.
+    let mut fresh = Kinds::new(2);
+    runs(&mut fresh, &reads(), 0, 10.0, 3);
+    runs(&mut fresh, &reads(), 1, 20.0, 2);
+    assert_eq!(fresh.kinds[0].arm(1).pairs, 1);
+    assert_eq!(fresh.surely_ahead(0, SchedulerId(1), SchedulerId(0), Better::Higher), 0.0);
+}
+
+#[test]
+fn knowledge_compares_schedulers_with_the_base() {
+    let kinds = learned();
+    let known = kinds.compared(0, Some(SchedulerId(0)), Better::Higher).expect("known");
+    assert_eq!((known.base, known.best(), known.compares()), (SchedulerId(0), SchedulerId(1), true));
+    assert!((known.gain(SchedulerId(1)).expect("tried") - 1.0).abs() < 0.05);
+    assert_eq!(known.estimates[0].map(|of| of.surely), Some(0.0));
+    let mut one = Kinds::new(2);
+    runs(&mut one, &reads(), 1, 10.0, 3);
+    let known = one.compared(0, Some(SchedulerId(0)), Better::Higher).expect("known");
+    assert_eq!((known.base, known.compares()), (SchedulerId(1), false), "the first one that is known");
+    assert!(one.compared(3, None, Better::Higher).is_none());
+    assert!(is_worth_it(0.03, 0.01) && !is_worth_it(0.029, 0.01) && !is_worth_it(0.03, 0.0));
+}
+
+#[test]
+fn after_an_opening_turns_wait_until_their_loss_is_within_the_budget() {
+    let mut kinds = Kinds::new(3);
+    runs(&mut kinds, &reads(), 0, 10.0, 2);
+    runs(&mut kinds, &reads(), 1, 9.0, 1);
+    let windows = kinds.kinds[0].windows;
+    kinds.opened(0, &[Some(10.0), Some(9.0), None], Better::Higher);
+    // A tenth is lost in each of twenty windows; of what was not tried, everything in two.
+    let text = serde_json::to_value(&kinds).unwrap();
+    let aside = |arm: usize| text["kinds"][0]["arms"][arm]["aside"].as_u64().unwrap() - windows;
+    assert_eq!([aside(0), aside(2)], [0, 200]);
+    assert!((199..=200).contains(&aside(1)), "{}", aside(1));
+}

@@ -295,4 +295,107 @@ mod tests {
         assert_eq!([gain(-5.0, -10.0, Better::Higher), gain(0.0, 0.0, Better::Higher)], [0.5, 0.0]);
         assert!(gain(1e8, 0.0, Better::Higher) >= GAIN_MOST, "none gave nothing");
     }
+
+    #[test]
+    fn the_limit_is_the_quantile_of_student_s_t() {
+        // By numerical integration, for a tail of 0.00134990 and 23, 47 and 95 degrees of freedom.
+        for (blocks, quantile, within) in
+            [(24, 3.361_320, 2e-4), (48, 3.167_682, 1e-5), (96, 3.080_894_4, 1e-6)]
+        {
+            assert!((sure(blocks) - quantile).abs() < within, "{blocks}: {}", sure(blocks));
+        }
+        // The series with fractions: 3 + 15/2/3 + 277/16/9 + 285/16/27.
+        assert!((sure(4) - (3.0 + 7.5 / 3.0 + 17.25 / 9.0 + 30.187_5 / 27.0)).abs() < 1e-9, "{}", sure(4));
+    }
+
+    fn judged(gains: &[&[f64]]) -> Option<Found> {
+        let blocks = gains.iter().map(|gains| gains.len()).max().unwrap_or(0);
+        let gains = std::iter::once(Vec::new()).chain(gains.iter().map(|gains| gains.to_vec())).collect();
+        Kind { load: Load::default(), gains, blocks }.judge(0)
+    }
+
+    #[test]
+    fn a_gain_is_judged_by_its_size_its_error_and_the_number_of_blocks() {
+        use Found::{Better, Equal};
+        assert_eq!(judged(&[&[1.1, 1.1]]), Some(Better), "plain");
+        assert_eq!(judged(&[&[1.1, 0.9]]), None, "not in each block");
+        assert_eq!(judged(&[&[1.1]]), None, "one block");
+        assert_eq!(judged(&[&[0.1, 0.1]]), None);
+        assert_eq!(judged(&[&[0.1, 0.1, 0.1]]), Some(Better));
+        assert_eq!(judged(&[&[0.02; 3]]), None);
+        assert_eq!(judged(&[&[0.02; 4]]), Some(Equal), "too little");
+        // Beyond three errors, not beyond the quantile: more blocks are needed.
+        assert_eq!(judged(&[&[0.03, 0.07, 0.03, 0.07]]), None);
+        assert_eq!(judged(&[&[0.01, 0.05, -0.03, 0.03]]), Some(Equal), "within its error");
+        assert_eq!(judged(&[&[0.5, -0.5, 0.4, -0.4]]), None, "the error is too large");
+        assert_eq!(judged(&[&[-0.3; 4], &[0.0; 4]]), Some(Equal), "a hopeless arm is left out");
+        // The spread is that of all arms.
+        assert_eq!(judged(&[&[0.1, 0.1, 0.1], &[0.5, -0.5, 0.0]]), None);
+        // An arm that was not measured in each block is no candidate.
+        assert_eq!(judged(&[&[0.9], &[0.0; 4]]), Some(Equal));
+    }
+
+    #[test]
+    fn an_arm_is_hopeless_after_two_blocks_with_a_fifth_less() {
+        let of = |gains: &[f64]| {
+            Kind { load: Load::default(), gains: vec![gains.to_vec()], blocks: 2 }.is_hopeless(0)
+        };
+        assert_eq!(
+            [of(&[-0.9]), of(&[-0.2, -0.2]), of(&[-0.3, -0.2]), of(&[0.5, -0.8])],
+            [false, false, true, false]
+        );
+    }
+
+    #[test]
+    fn an_opening_is_the_first_block_if_it_measured_every_arm() {
+        let value = |of: f64| Some(Measured::throughout(of));
+        let all = [value(100.0), value(90.0), value(110.0)];
+        let windows = |values: &[Option<Measured>]| {
+            let (mut blocks, load) = (Blocks::of(3, 0), Load::default());
+            blocks.opened(values, &load, Better::Higher);
+            let first = blocks.next();
+            let found = (1..).find(|_| {
+                let arm = blocks.next();
+                blocks
+                    .measured(Measured::throughout([100.0, 90.0, 110.0][arm]), &load, Better::Higher)
+                    .is_some()
+            });
+            (first, found)
+        };
+        assert_eq!(windows(&all), (2, Some(6)), "two blocks are left, and the next one is in reverse order");
+        assert_eq!(windows(&[all[0], None, all[2]]), (0, Some(9)));
+        // A block under way is not replaced.
+        let mut blocks = Blocks::of(3, 0);
+        blocks.measured(Measured::throughout(1.0), &Load::default(), Better::Higher);
+        blocks.opened(&all, &Load::default(), Better::Higher);
+        assert_eq!(blocks.progress(), (2, 3));
+    }
+
+    #[test]
+    fn a_block_in_which_the_load_changes_is_discarded() {
+        let (reads, writes) = (Load { reads: 1.0, ..Load::default() }, Load::default());
+        let mut blocks = Blocks::of(3, 0);
+        let mut measure = |load: &Load| {
+            blocks.measured(Measured::throughout(1.0), load, Better::Higher);
+            blocks.progress().0
+        };
+        assert_eq!([measure(&reads), measure(&reads)], [2, 3]);
+        assert_eq!(measure(&writes), 1, "the window counts for no block");
+        assert_eq!([measure(&writes), measure(&writes), measure(&writes)], [2, 3, 1]);
+    }
+
+    #[test]
+    fn the_best_value_of_a_block_is_the_reference_of_all_arms_but_none() {
+        let mut blocks = Blocks::of(3, 1);
+        assert_eq!(blocks.to_beat(Better::Lower), None);
+        let measured = |blocks: &mut Blocks, value| {
+            blocks.measured(Measured::throughout(value), &Load::default(), Better::Lower);
+            blocks.to_beat(Better::Lower).map(|(arm, reference)| (arm, reference.value))
+        };
+        assert_eq!(measured(&mut blocks, 5.0), Some((0, 5.0)));
+        assert_eq!(measured(&mut blocks, 4.0), Some((2, 4.0)));
+        assert_eq!(measured(&mut blocks, 6.0), None, "the next block");
+        assert_eq!(measured(&mut blocks, 6.0), Some((0, 6.0)));
+        assert_eq!(measured(&mut blocks, 7.0), None, "none is last in every other block");
+    }
 }
