@@ -40,8 +40,8 @@ fn the_number_behind_the_last_scheduler_is_unknown() {
 fn after_an_opening_the_best_scheduler_is_used() {
     let mut analyser = analyser(few_points(), 1);
     let given = [10.0, 5.0, 40.0, 8.0];
-    for scheduler in 0..4 {
-        analyser.window(&window(0, scheduler as u64), &observed(scheduler, given[scheduler]));
+    for (scheduler, value) in given.into_iter().enumerate() {
+        analyser.window(&window(0, scheduler as u64), &observed(scheduler, value));
     }
     let values = given.map(|value| Some(Measured::throughout(value))).to_vec();
     analyser.opened(
