@@ -42,6 +42,18 @@ pub(crate) fn can_be_written(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// Rejects a file that exists, unless `--overwrite` is given: a measurement cannot be repeated. Pipes and `/dev/null` may be named; so may an
+/// empty file (`mktemp`).
+pub(crate) fn is_free(path: &Path, overwrite: bool) -> Result<(), Error> {
+    match path.metadata() {
+        Ok(found) if found.is_file() && found.len() > 0 && !overwrite => Err(Error::Usage(format!(
+            "{}: exists; name another file, or replace it with --overwrite",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Whether both paths name one regular file, by its inode if it exists. `-` is standard input.
 pub(crate) fn is_same(input: &Path, output: &Path) -> bool {
     let input = if input == Path::new("-") { Path::new("/dev/stdin") } else { input };
@@ -145,6 +157,20 @@ mod tests {
         assert!(matches!(can_be_written(&path.join("below")), Err(Error::Failed(_))));
         std::fs::remove_file(path).unwrap();
         assert!(matches!(can_be_written(&std::env::temp_dir()), Err(Error::Failed(_))));
+    }
+
+    #[test]
+    fn only_overwrite_replaces_a_measurement() {
+        let path = std::env::temp_dir().join(format!("dwell-free-{}", std::process::id()));
+        assert!(is_free(&path, false).is_ok());
+        std::fs::write(&path, "").unwrap();
+        assert!(is_free(&path, false).is_ok(), "an empty file has no measurement");
+        std::fs::write(&path, "# dwell recording 1\n").unwrap();
+        let refused = is_free(&path, false);
+        let replaced = is_free(&path, true);
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(refused, Err(Error::Usage(text)) if text.contains("--overwrite")));
+        assert!(replaced.is_ok() && is_free(Path::new("/dev/null"), false).is_ok());
     }
 
     #[test]

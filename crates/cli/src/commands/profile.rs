@@ -17,7 +17,7 @@ use crate::device_capture::{self, Reached};
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::interrupt;
-use crate::output_file::{can_be_written, created};
+use crate::output_file::{are_apart, can_be_written, created, is_free};
 use crate::report::{Style, Table, Tone};
 use evaluation::report::format::{bytes, number, time};
 use evaluation::text_file;
@@ -27,7 +27,7 @@ use evaluation::text_file;
 #[command(after_help = "Examples:
   dwell profile /dev/sdb -o sdb.toml
   dwell serve /dev/sdb --profile sdb.toml --scheduler 'stream(deadline)' --attach --control /run/dwell/sdb.ctl
-  dwell profile /dev/sdb -o sdb.toml --service-times sdb.times
+  dwell profile /dev/sdb -o sdb.toml --service-times sdb.times --overwrite
   cat sdb.times >/sys/block/sdb/queue/iosched/service_times")]
 pub(crate) struct ProfileArguments {
     /// The device. Partitions, dm and md are followed down to the device that schedules, or to the array members that do
@@ -35,6 +35,9 @@ pub(crate) struct ProfileArguments {
     /// The file to write (TOML; '-' for standard output)
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: PathBuf,
+    /// Replace the files if they exist
+    #[arg(long)]
+    pub(crate) overwrite: bool,
     /// Also write the service times in the format of the kernel module's queue/iosched/service_times
     #[arg(long, value_name = "FILE")]
     pub(crate) service_times: Option<PathBuf>,
@@ -64,10 +67,15 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let each = some_time("--each", &arguments.each)?.max(Duration::from_millis(1));
     let scheduling = device_capture::scheduling_of(&arguments.device, arguments.reached.reach())?;
     let to_file = arguments.output != Path::new("-");
-    if to_file {
-        can_be_written(&arguments.output)?;
+    let outputs: Vec<(&str, &Path)> = std::iter::once(("--output", &*arguments.output))
+        .filter(|_| to_file)
+        .chain(arguments.service_times.as_deref().map(|path| ("--service-times", path)))
+        .collect();
+    are_apart(&outputs, &[])?;
+    for (_, path) in outputs {
+        is_free(path, arguments.overwrite)?;
+        can_be_written(path)?;
     }
-    arguments.service_times.as_deref().map(can_be_written).transpose()?;
     let load = Load { readers: arguments.readers, each, ..Load::default() };
     // A queue with a choice is claimed: a running tuner would switch during the measurement, and mistake the switches here for those of
     // another program.

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use capture::{Backend, Batch, Options, Recorder, Source};
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::identities::Identities;
 use crate::input::quantity::some_time;
 use crate::interrupt;
-use crate::output_file::{can_be_compressed, sink};
+use crate::output_file::{can_be_compressed, is_free, sink};
 use capture::topology::Reach;
 
 /// Options of `dwell record`.
@@ -71,17 +71,6 @@ const ROUND: Duration = Duration::from_millis(200);
 /// The time to wait for completions of the last requests.
 const LAST: Duration = Duration::from_millis(500);
 
-/// Rejects a file that exists: a recording cannot be repeated. Pipes and `/dev/null` may be named; so may an empty file (`mktemp`).
-fn is_free(path: &Path, overwrite: bool) -> Result<(), Error> {
-    match path.metadata() {
-        Ok(found) if found.is_file() && found.len() > 0 && !overwrite => Err(Error::Usage(format!(
-            "{}: exists; name another file, or replace it with --overwrite",
-            path.display()
-        ))),
-        _ => Ok(()),
-    }
-}
-
 pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     can_be_compressed(&arguments.output)?;
@@ -131,23 +120,4 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     say!("{output}: {} in {:.1} s", counted(written, "request"), begun.elapsed().as_secs_f64());
     missing.iter().for_each(|text| say!("{output}: {text}"));
     outcome.map_err(Error::from)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_overwrite_replaces_a_recording() {
-        let path = std::env::temp_dir().join(format!("dwell-record-{}", std::process::id()));
-        assert!(is_free(&path, false).is_ok());
-        std::fs::write(&path, "").unwrap();
-        assert!(is_free(&path, false).is_ok(), "an empty file has no recording");
-        std::fs::write(&path, "# dwell recording 1\n").unwrap();
-        let refused = is_free(&path, false);
-        let replaced = is_free(&path, true);
-        std::fs::remove_file(&path).unwrap();
-        assert!(matches!(refused, Err(Error::Usage(text)) if text.contains("--overwrite")));
-        assert!(replaced.is_ok() && is_free(Path::new("/dev/null"), false).is_ok());
-    }
 }

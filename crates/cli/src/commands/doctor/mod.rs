@@ -17,7 +17,7 @@ use self::rules::{Finding, Level, of_cgroup, of_device};
 use self::snapshot::Cgroup;
 pub(crate) use self::snapshot::{Device, Roots};
 use crate::error::Error;
-use crate::output_file::created;
+use crate::output_file::{created, is_free};
 use evaluation::report::format::object;
 
 /// Options of `dwell doctor`.
@@ -32,6 +32,9 @@ pub(crate) struct DoctorArguments {
     /// Also write every file that was read to this file, for a bug report
     #[arg(long, value_name = "FILE")]
     pub(crate) bundle: Option<PathBuf>,
+    /// Replace that file if it exists
+    #[arg(long, requires = "bundle")]
+    pub(crate) overwrite: bool,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -46,6 +49,7 @@ struct Examined {
 }
 
 pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Error> {
+    arguments.bundle.as_deref().map(|file| is_free(file, arguments.overwrite)).transpose()?;
     let roots = Roots::at(Path::new("/"));
     let examined = examine(&roots, arguments.target.as_deref(), &|file| home(file))?;
     if let Some(file) = &arguments.bundle {
