@@ -6,9 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::path::{Path, PathBuf};
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use elevator::text::did_you_mean;
@@ -91,7 +92,7 @@ pub(crate) fn apply(mut command: Command, line: &[OsString]) -> Result<(Command,
     for path in files() {
         // A server that is restarted may not read the file again: it may be on the device that waits for this server.
         let text = match input(&path, || read(&path)) {
-            Err(error) if error.kind() == ErrorKind::NotFound && is_optional(&path) => continue,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && is_optional(&path) => continue,
             read => read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| wrong("is not text (UTF-8)"))),
         };
         let text = text.map_err(|error| Error::file(path.display(), &error))?;
@@ -109,7 +110,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 fn wrong(problem: &str) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, problem)
+    io::Error::new(io::ErrorKind::InvalidData, problem)
 }
 
 /// The files that may exist, the lowest precedence first.
@@ -210,6 +211,7 @@ fn with_options(
                 })?;
                 let Some(sub) = command.find_subcommand(name) else { continue };
                 let id = option(sub, key).map_err(|problem| wrong(at, &problem))?;
+                is_valid(sub, &id, key, &texts).map_err(|problem| wrong(at, &problem))?;
                 if is_overruled(sub, &id, given) {
                     continue;
                 }
@@ -263,6 +265,37 @@ fn option(command: &Command, name: &str) -> Result<String, String> {
         let known: Vec<String> = command.get_arguments().filter_map(long).collect();
         let hint = did_you_mean(name, known.iter().map(String::as_str));
         format!("'{}' has no option '{name}'{hint}", command.get_name())
+    })
+}
+
+/// Checks the values of an option as the command line would: clap checks defaults late, and its errors have no line of the file.
+fn is_valid(command: &Command, id: &str, name: &str, texts: &[String]) -> Result<(), String> {
+    let Some(arg) = command.get_arguments().find(|arg| arg.get_id() == id) else { return Ok(()) };
+    let takes_values = arg.get_action().takes_values();
+    let is_list = matches!(arg.get_action(), ArgAction::Append) || arg.get_value_delimiter().is_some();
+    if texts.len() != 1 && !(takes_values && is_list) {
+        return Err(format!("'{name}' takes one value, not a list of {}", texts.len()));
+    }
+    if !takes_values {
+        let is_switch = texts.iter().all(|text| matches!(&**text, "true" | "false"));
+        return if is_switch { Ok(()) } else { Err(format!("'{name}' is true or false, not '{}'", texts[0])) };
+    }
+    texts.iter().try_for_each(|text| {
+        let line = [command.get_name().to_owned(), format!("--{name}={text}")];
+        let problem = match command.clone().try_get_matches_from(line) {
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation) => error,
+            // Without the other arguments the line is incomplete.
+            _ => return Ok(()),
+        };
+        let of = |kind| problem.get(kind);
+        match (of(ContextKind::ValidValue), std::error::Error::source(&problem)) {
+            (Some(ContextValue::Strings(known)), _) if !known.is_empty() => {
+                let hint = did_you_mean(text, known.iter().map(String::as_str));
+                Err(format!("'{name}' has no value '{text}'; possible: {}{hint}", known.join(", ")))
+            }
+            (_, Some(why)) => Err(format!("'{name}' cannot be '{text}': {why}")),
+            _ => Err(format!("'{name}' cannot be '{text}'")),
+        }
     })
 }
 
@@ -330,6 +363,29 @@ mod tests {
         let (_, origins) = located(text, &["dwell", "compare", "par-read", "--drive", "bogus"]);
         let error = origins.locate(Error::Usage("there is no drive 'bogus'".to_owned())).to_string();
         assert_eq!(error, "there is no drive 'bogus'", "it is from the command line");
+    }
+
+    #[test]
+    fn a_value_that_the_command_line_would_reject_has_its_line() {
+        let rejected = |text: &str| match applied(command(), "dwell.toml", text) {
+            Err(Error::Input(problem)) => problem,
+            other => panic!("{text}: {:?}", other.map(|_| ())),
+        };
+        for (text, problem) in [
+            ("[replay]\n\nrounds = 0\n", "dwell.toml:3: 'rounds' cannot be '0': 0 is not in 1..=100"),
+            ("[profile]\nreaders = \"many\"\n", "dwell.toml:2: 'readers' cannot be 'many': invalid digit found in string"),
+            ("[top]\nonce = \"maybe\"\n", "dwell.toml:2: 'once' is true or false, not 'maybe'"),
+            ("[top]\nevery = [\"1s\", \"2s\"]\n", "dwell.toml:2: 'every' takes one value, not a list of 2"),
+        ] {
+            assert_eq!(rejected(text), problem);
+        }
+        let metric = rejected("[tune]\nmetric = \"bandwith\"\n");
+        assert!(
+            metric.starts_with("dwell.toml:2: 'metric' has no value 'bandwith'; possible: bandwidth, iops, ")
+                && metric.ends_with("did you mean 'bandwidth'?"),
+            "{metric}"
+        );
+        applied(command(), "dwell.toml", "[tune]\narm = [\"none\", \"bfq\"]\nsearch = 2\ndry-run = true\n").unwrap();
     }
 
     fn parsed(text: &str, line: &[&str]) -> Parsed {
