@@ -28,6 +28,7 @@ mod error;
 mod fairness_unit;
 mod files;
 pub mod identity;
+mod kernel_settings;
 pub mod learned;
 mod live_tuner;
 mod module_elevators;

@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use capture::topology::schedulers;
-use elevator::text::did_you_mean;
 
 use crate::error::Error;
+use crate::kernel_settings::no_such;
 use crate::stable::{Property, UDEV};
 use crate::system;
 
@@ -165,14 +165,8 @@ impl QueueSettings {
             return error;
         }
         let own = self.of_scheduler();
-        let own: Vec<&str> = own.iter().filter_map(|setting| setting.strip_prefix("iosched/")).collect();
-        let has = if own.is_empty() {
-            "it has no settings".to_owned()
-        } else {
-            format!("it has {}", own.join(", "))
-        };
-        let hint = did_you_mean(setting, own.iter().copied());
-        Error::Usage(format!("{}: {scheduler} has no setting '{setting}'; {has}{hint}", self.name))
+        let own = own.iter().filter_map(|setting| setting.strip_prefix("iosched/"));
+        no_such(&self.name, scheduler, setting, own)
     }
 
     pub(crate) fn failed(&self, setting: &str, error: io::Error) -> Error {

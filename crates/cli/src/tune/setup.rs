@@ -121,7 +121,8 @@ pub(super) fn arms(
     backups: Vec<SettingsBackup>,
 ) -> Result<Box<dyn Arms>, Error> {
     let Some(socket) = &watching.control else {
-        return Ok(Box::new(KernelArms::new(target.queues.clone(), &watching.arms)?.with_backups(backups)));
+        let arms = KernelArms::new(target.queues.clone(), &watching.arms)?.checked()?;
+        return Ok(Box::new(arms.with_backups(backups)));
     };
     let on_array = target.queues.len() > 1;
     let specs = match &*watching.arms {

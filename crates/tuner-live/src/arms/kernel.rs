@@ -10,6 +10,7 @@ use elevator::text::did_you_mean;
 
 use super::Arms;
 use crate::error::Error;
+use crate::kernel_settings;
 use crate::module_elevators;
 use crate::queue::{NO_SCHEDULER, QueueSettings, SETTINGS};
 use crate::settings_backup::{SettingsBackup, Switch};
@@ -138,6 +139,21 @@ impl KernelArms {
             )));
         }
         Ok(Self { queues, backups: Vec::new(), guards: Vec::new(), names, arms, set: None })
+    }
+
+    /// Checks the settings of all arms without setting any.
+    ///
+    /// # Errors
+    /// A scheduler has no such setting, or the value is outside its range.
+    pub fn checked(self) -> Result<Self, Error> {
+        for queue in &self.queues {
+            for Arm { scheduler, settings } in &self.arms {
+                settings.iter().try_for_each(|(setting, value)| {
+                    kernel_settings::check(queue, scheduler, setting, value)
+                })?;
+            }
+        }
+        Ok(self)
     }
 
     /// Records each switch in the queues' backups, which restore the settings when this is dropped.

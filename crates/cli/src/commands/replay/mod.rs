@@ -204,7 +204,7 @@ fn schedulers(arguments: &ReplayArguments, scheduling: &Scheduling) -> Result<Ve
 /// These schedulers on the queues that decide, or all that they offer.
 fn arms(scheduling: &Scheduling, names: &[String]) -> Result<KernelArms, Error> {
     let queues = scheduling.queues.iter().map(|layer| QueueSettings::of(&layer.name)).collect();
-    Ok(KernelArms::any_number(queues, names)?)
+    Ok(KernelArms::any_number(queues, names)?.checked()?)
 }
 
 /// An error unless the named device is the one that schedules, because writes must go to no other device than the named one.
