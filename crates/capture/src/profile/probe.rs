@@ -124,6 +124,12 @@ impl ServiceTime {
         time(self.points.first()).zip(time(self.points.last()))
     }
 
+    /// Whether the reads were delayed by other requests: those in sequence took longer than those across the device.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
+        self.near_and_far().is_some_and(|(near, far)| near >= FAR_MIN && near * 2 > far * 3)
+    }
+
     /// Whether a far request costs so much more than a near one that waiting for a near one can pay.
     #[must_use]
     pub fn rewards_waiting(&self) -> bool {
@@ -153,6 +159,18 @@ mod tests {
             let found = sample_of(&mut Fixed::new(500 << 30, 1, Span::from_micros(micros)));
             assert!(!found.expect("a measurement").rewards_waiting(), "{micros}");
         }
+    }
+
+    #[test]
+    fn reads_in_sequence_that_take_longer_than_distant_ones_were_disturbed() {
+        let of = |near: u64, far: u64| {
+            let points = vec![(0, near * 1_000), (1 << 30, far * 1_000)];
+            ServiceTime { transfer_per_sector: 5_000, points }.is_disturbed()
+        };
+        assert!(of(223_000, 72_000) && of(2_000, 1_000));
+        // A disk, flash, and a disk behind a network: near or far, and not exactly alike.
+        assert!(!of(100, 12_000) && !of(90, 50) && !of(3_300, 3_000));
+        assert!(!ServiceTime { transfer_per_sector: 0, points: Vec::new() }.is_disturbed());
     }
 
     /// A file that is one hole.

@@ -24,10 +24,10 @@ pub(crate) struct Watching {
     /// A profile of this device by 'dwell profile', which decides for loads without history
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// Length of a window
+    /// Length of a window, in which the load is observed
     #[arg(long, value_name = "TIME", default_value = "5s")]
     pub(crate) window: String,
-    /// What chooses the scheduler
+    /// The algorithm that compares schedulers
     #[arg(long, value_enum, default_value_t = DeciderArgument::Kinds)]
     pub(crate) decider: DeciderArgument,
     /// A parameter of the decider 'ioanalyzer' or 'bandit', such as similarity=90%; repeatable. docs/tuner.md lists them
@@ -77,8 +77,7 @@ pub(crate) enum DeciderArgument {
     Bandit,
 }
 
-/// Watch a device, measure it and recommend a scheduler, with the configuration to paste. Changes no setting, and only reads the device. Without
-/// permission for BPF it creates an instance of the kernel's tracer while it runs, and prints a message.
+/// Options of `dwell advise`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell advise /dev/sda
@@ -106,7 +105,7 @@ pub(crate) enum RestraintName {
     Regret,
 }
 
-/// Keep a device under the scheduler that serves it best; restore the previous settings on exit.
+/// Options of `dwell tune`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell tune /dev/sda --dry-run

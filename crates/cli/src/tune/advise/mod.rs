@@ -36,7 +36,7 @@ use super::setup::{self, Target};
 use crate::commands::doctor::{Device, Roots};
 use crate::error::Error;
 use crate::interrupt;
-use evaluation::report::format::object;
+use evaluation::report::format::{object, time};
 
 /// The confidence of a recommendation that rests on the class of the load alone.
 const BY_CLASS: f64 = 0.3;
@@ -119,8 +119,11 @@ struct Advice {
     busy: f64,
     doubts: Vec<String>,
     facts: Facts,
-    /// Measured while the load runs; `None` if the measurement failed.
+    /// Measured while the load runs; `None` if the measurement failed or was discarded.
     service_times: Option<Probe>,
+    /// Why it was discarded.
+    #[serde(skip)]
+    discarded: Option<String>,
     /// The schedulers to choose from.
     schedulers: Vec<String>,
     /// The class of the load, from which the expectation is derived if there is no history.
@@ -171,15 +174,12 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let mut outside = Outside::new(arguments.watching.command.clone());
     let mut arms = setup::arms(&target, &arguments.watching, catalogue, Vec::new())?;
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, 1)?;
-    let state = match Database::open_existing(&arguments.watching.database)? {
-        Some(database) => database.load(&target.drive, metric)?,
-        None => None,
+    let database = Database::open_existing(&arguments.watching.database)?;
+    let learned = database.map(|database| with_history(&mut analyser, &database, arguments, &target));
+    let (has_history, unusable) = match learned.unwrap_or(Ok(false)) {
+        Ok(has_history) => (has_history, None),
+        Err(problem) => (false, Some(format!("advice without what 'dwell tune' learned: {problem}"))),
     };
-    let has_history = state.is_some();
-    if let Some(state) = state {
-        let file = &arguments.watching.database;
-        analyser.restore(state).map_err(|problem| does_not_fit("--database", file, &problem))?;
-    }
     let (facts, kind) = Facts::of(&target);
     if facts.capacity_bytes == Some(0) {
         let device = arguments.device.display();
@@ -204,7 +204,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         stack: target.stack.describe(),
         scheduler: current.clone(),
         metric: in_words(metric),
-        doubts: target.doubts(&arguments.watching),
+        doubts: target.doubts(&arguments.watching).into_iter().chain(unusable).collect(),
         schedulers: arms.names().to_vec(),
         facts,
         ..Advice::default()
@@ -233,16 +233,20 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     }
     // Before the device is measured, so that the measurement is not recorded.
     windows.close();
-    if !arguments.no_probe && !interrupt::requested() {
-        advice.service_times = Probe::measure(&target.layer, PROBING, &interrupt::requested)?;
-    }
-    if let (Some(probe), true) = (&advice.service_times, class.is_some()) {
+    let probe = match arguments.no_probe || interrupt::requested() {
+        true => None,
+        false => Probe::measure(&target.layer, PROBING, &interrupt::requested)?,
+    };
+    let is_disturbed = probe.as_ref().is_some_and(|probe| probe.service_time.is_disturbed());
+    advice.discarded = probe.as_ref().filter(|_| is_disturbed).map(why_discarded);
+    if let (Some(probe), true) = (&probe, class.is_some()) {
         let schedulers = (arms.names(), &*current);
-        let observed = model::Observed { probe, busy: advice.busy, disks: target.queues.len() };
+        let observed = model::Observed { probe, is_disturbed, busy: advice.busy, disks: target.queues.len() };
         advice.replay = model::replay(&recording, observed, schedulers, metric, catalogue)?;
         let misfit = advice.replay.as_ref().and_then(|model| model.misfit(&current));
         advice.doubts.extend(misfit);
     }
+    advice.service_times = probe.filter(|_| !is_disturbed);
     if let Some(profile) = &profile {
         history.keep_significant(profile, &current, arms.names(), &advice);
     }
@@ -257,10 +261,38 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     }
     let mut out = std::io::stdout().lock();
     match arguments.json {
-        true => writeln!(out, "{}", object(&advice)?)?,
+        true => {
+            advice.doubts.extend(advice.discarded.take());
+            writeln!(out, "{}", object(&advice)?)?;
+        }
         false => print::print(&advice, &mut out)?,
     }
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// Loads what the tuner learned about the device, if anything. A state that cannot be used changes nothing.
+fn with_history(
+    analyser: &mut Analyser,
+    database: &Database,
+    arguments: &AdviseArguments,
+    target: &Target,
+) -> Result<bool, Error> {
+    let AdviseArguments { watching, .. } = arguments;
+    let Some(state) = database.load(&target.drive, setup::metric(watching))? else { return Ok(false) };
+    analyser.restore(state).map_err(|problem| does_not_fit("--database", &watching.database, &problem))?;
+    Ok(true)
+}
+
+/// The reason for not using a measurement that other requests delayed.
+fn why_discarded(probe: &Probe) -> String {
+    let [near, far] = probe
+        .service_time
+        .near_and_far()
+        .map_or([0; 2], |(near, far)| [near.as_nanos(), far.as_nanos()])
+        .map(time);
+    format!(
+        "service times: discarded, because reads in sequence took longer ({near}) than across the device ({far}): other requests delayed them"
+    )
 }
 
 fn look(advice: &mut Advice, history: &mut History, has_history: bool, analyser: &mut Analyser, seen: Seen) {

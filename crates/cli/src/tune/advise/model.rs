@@ -32,7 +32,7 @@ const FEWEST: usize = 50;
 /// A replay may take this many times the recording in virtual time.
 const AT_MOST: Span = Span::from_secs(120);
 /// A device that is busy for this part of the time delays the reads that measure it.
-const BUSY: f64 = 0.5;
+pub(super) const BUSY: f64 = 0.5;
 /// A model fits if its throughput differs from the observed one by at most this factor.
 const FITS: f64 = 2.0;
 /// A change of position that takes longer is one of a head.
@@ -161,6 +161,8 @@ impl Modelled {
 #[derive(Clone, Copy)]
 pub(super) struct Observed<'a> {
     pub(super) probe: &'a Probe,
+    /// The probe's service times are of no use.
+    pub(super) is_disturbed: bool,
     /// The share of the time in which it was busy while it was recorded.
     pub(super) busy: f64,
     /// Its disks: more than one for an array.
@@ -286,35 +288,52 @@ struct Drive {
 /// The drive with the measured service times. Those of a disk that was busy contain waits for other requests; then the recording has the time of a
 /// change of position, and the built-in disk's curve the rest.
 fn drive(observed: Observed<'_>, served: &mut [Served]) -> Result<Drive, Error> {
-    let Observed { probe, busy, disks } = observed;
+    let Observed { probe, is_disturbed, busy, disks } = observed;
     let farthest = probe.service_time.points.last().map_or(Span::ZERO, |&(_, nanos)| Span::from_nanos(nanos));
-    let changes = changes_of_position(served).filter(|_| busy >= BUSY);
+    let changes = changes_of_position(served).filter(|_| busy >= BUSY || is_disturbed);
     let far = changes.map_or(farthest, |(_, time)| time.min(farthest));
-    if far < SLOW {
+    let measured = |lanes| {
         let origin = "the measured service times".to_owned();
-        return Ok(Drive { curve: probe.service_time.curve(), lanes: probe.lanes, origin });
+        Ok(Drive { curve: probe.service_time.curve(), lanes, origin })
+    };
+    if far < SLOW && !is_disturbed {
+        return measured(probe.lanes);
     }
     let lanes = u32::try_from(disks.max(1)).unwrap_or(1);
-    let Some((distance, time)) = changes else {
-        let origin = "the measured service times".to_owned();
-        return Ok(Drive { curve: probe.service_time.curve(), lanes, origin });
-    };
+    match changes {
+        None if !is_disturbed => measured(lanes),
+        Some((_, time)) if far < SLOW => {
+            let points = [0, probe.capacity / SECTOR_BYTES].map(|distance| MeasuredPoint { distance, time });
+            let origin = format!("{} for each request, as in the recording", in_words(time.as_nanos()));
+            Ok(Drive { curve: ServiceCurve::fit(&points, Span::ZERO), lanes, origin })
+        }
+        changes => built_in(changes, probe.capacity, lanes),
+    }
+}
+
+/// The built-in disk, scaled to the time of a change of position over this distance, if it is known.
+fn built_in(changes: Option<(u64, Span)>, capacity: u64, lanes: u32) -> Result<Drive, Error> {
     let built_in = disks::catalogue::describe(DISK, &mut |_| Err(io::ErrorKind::NotFound.into()))
         .map_err(|error| Error::Failed(error.to_string()))?
         .service_curve()
         .map_err(|error| Error::Failed(error.to_string()))?;
-    let percent = time.as_nanos() * 100 / built_in.at_distance(distance).as_nanos().max(1);
-    let percent = percent.clamp(20, 500);
-    let last = probe.capacity / SECTOR_BYTES;
+    let scale = |(distance, time): (u64, Span)| {
+        time.as_nanos() * 100 / built_in.at_distance(distance).as_nanos().max(1)
+    };
+    let percent = changes.map_or(100, scale).clamp(20, 500);
+    let last = capacity / SECTOR_BYTES;
     let distances = std::iter::successors(Some(NEAR), |d| d.checked_mul(2)).take_while(|d| *d < last);
     let far = distances.map(|distance| (distance, built_in.at_distance(distance).percent(percent)));
     let near = [0, 8, 64, 512].map(|distance| (distance, built_in.at_distance(distance)));
     let points = near.into_iter().chain(far).map(|(distance, time)| MeasuredPoint { distance, time });
     let curve = ServiceCurve::fit(&points.collect::<Vec<_>>(), built_in.transfer(Sectors(1)));
-    let origin = format!(
-        "{DISK}, scaled to the {} that a change of position took in the recording; a busy disk's near distances cannot be measured",
-        in_words(time.as_nanos())
-    );
+    let origin = match changes {
+        Some((_, time)) => format!(
+            "{DISK}, scaled to the {} that a change of position took in the recording; a busy disk's near distances cannot be measured",
+            in_words(time.as_nanos())
+        ),
+        None => format!("{DISK}, because the recording has too few changes of position to measure them"),
+    };
     Ok(Drive { curve, lanes, origin })
 }
 
@@ -405,7 +424,8 @@ mod tests {
         assert!((199_000_000..=201_000_000).contains(&distance), "{distance}");
         assert_eq!(time, Span::from_millis(15));
         // Its own reads waited for those of the load.
-        let observed = Observed { probe: &probe(200_000_000, 8), busy: 1.0, disks: 1 };
+        let slow = probe(200_000_000, 8);
+        let observed = Observed { probe: &slow, is_disturbed: false, busy: 1.0, disks: 1 };
         let Drive { curve, lanes, origin } = drive(observed, &mut alternating()).unwrap();
         assert!(lanes == 1 && origin.contains("15"), "{origin}");
         let (near, far) = (curve.at_distance(0), curve.at_distance(distance));
@@ -415,10 +435,30 @@ mod tests {
 
     #[test]
     fn an_idle_or_fast_device_has_its_measured_ones() {
-        let idle = Observed { probe: &probe(9_000_000, 2), busy: 0.1, disks: 1 };
+        let idle = Observed { probe: &probe(9_000_000, 2), is_disturbed: false, busy: 0.1, disks: 1 };
         let slow = drive(idle, &mut []).unwrap();
         assert_eq!((slow.lanes, slow.curve.at_distance(0)), (1, Span::from_millis(9)));
-        let fast = Observed { probe: &probe(80_000, 8), busy: 1.0, disks: 1 };
+        let fast = Observed { probe: &probe(80_000, 8), is_disturbed: false, busy: 1.0, disks: 1 };
         assert_eq!(drive(fast, &mut []).unwrap().lanes, 8);
+    }
+
+    #[test]
+    fn disturbed_service_times_are_replaced_by_the_recordings_or_the_built_in_disks() {
+        let slow = probe(223_000_000, 8);
+        let disturbed = Observed { probe: &slow, is_disturbed: true, busy: 0.2, disks: 1 };
+        let scaled = drive(disturbed, &mut alternating()).unwrap();
+        let far = scaled.curve.at_distance(200_000_000).as_nanos() / 1_000_000;
+        assert!(scaled.lanes == 1 && (14..=16).contains(&far), "{far} ms; {}", scaled.origin);
+        let unscaled = drive(disturbed, &mut []).unwrap();
+        let [near, far] = [0, 200_000_000].map(|distance| unscaled.curve.at_distance(distance));
+        assert!(near < Span::from_millis(1) && far < Span::from_millis(50), "{near} {far}");
+        // Flash, whose queue was full when it was measured.
+        let mut served = alternating();
+        served.iter_mut().for_each(|one| {
+            let at = |time: Time| Time::ZERO + Span::from_nanos(time.since(Time::ZERO).as_nanos() / 100);
+            (one.arrived, one.completed) = (at(one.arrived), at(one.completed));
+        });
+        let flash = drive(disturbed, &mut served).unwrap();
+        assert_eq!([0, 200_000_000].map(|far| flash.curve.at_distance(far)), [Span::from_micros(150); 2]);
     }
 }

@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use elevator::text::counted;
 use evaluation::report::format::{bytes, number, time};
 
+use super::model::BUSY;
 use super::{Advice, Basis};
 use crate::report::{Style, Table, Tone};
 
@@ -32,8 +33,11 @@ fn device(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     let queue = facts.settings.iter().map(|(name, value)| format!("{name}={value}"));
     writeln!(out, "{machine}{capacity}{depth}; {}", queue.collect::<Vec<_>>().join(" "))?;
     let Some(probe) = &advice.service_times else {
-        return writeln!(out, "service times: not measured");
+        let why = advice.discarded.as_deref().unwrap_or("service times: not measured");
+        return writeln!(out, "{why}");
     };
+    // Reads of the load delay those of the measurement.
+    let during = if advice.busy >= BUSY { ", while it was busy" } else { "" };
     let points = &probe.service_time.points;
     // The nearest, the farthest, and some between.
     let last = points.len().saturating_sub(1);
@@ -48,7 +52,7 @@ fn device(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     };
     writeln!(
         out,
-        "service times of 4 KiB reads by distance: {}{sequence}; serves {} at once",
+        "service times of 4 KiB reads by distance{during}: {}{sequence}; serves {} at once",
         shown.collect::<Vec<_>>().join(", "),
         probe.lanes
     )
