@@ -4,6 +4,9 @@ mod rules;
 mod snapshot;
 #[cfg(test)]
 mod tests;
+mod udev;
+#[cfg(test)]
+mod udev_tests;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::snapshot::{Cgroup, Device, Roots, tree};
+use super::udev;
 use capture::topology::{Kind, Layer, honours_priorities, together};
 
 /// The severity of a finding.
@@ -27,7 +28,12 @@ pub(super) struct Finding {
     pub(super) fix: String,
 }
 
-fn finding(level: Level, link: &'static str, what: impl Into<String>, fix: impl Into<String>) -> Finding {
+pub(super) fn finding(
+    level: Level,
+    link: &'static str,
+    what: impl Into<String>,
+    fix: impl Into<String>,
+) -> Finding {
     Finding { level, link, what: what.into(), fix: fix.into() }
 }
 
@@ -35,7 +41,7 @@ fn finding(level: Level, link: &'static str, what: impl Into<String>, fix: impl 
 pub(super) fn of_device(roots: &Roots, device: &Device) -> Vec<Finding> {
     let rules =
         [ionice, both_schedule, nvme, wbt, ignored_boot_option, accounting, old_cgroups, unlike_members];
-    rules.iter().filter_map(|rule| rule(roots, device)).chain(udev(roots, device)).collect()
+    rules.iter().filter_map(|rule| rule(roots, device)).chain(udev::findings(roots, device)).collect()
 }
 
 /// The findings about a control group on a device, in any order.
@@ -169,132 +175,6 @@ fn old_cgroups(roots: &Roots, _: &Device) -> Option<Finding> {
             "boot with systemd.unified_cgroup_hierarchy=1",
         )
     })
-}
-
-/// A udev rule that sets a scheduler.
-struct Rule {
-    place: String,
-    sets: String,
-    line: String,
-    /// Whether earlier lines of its file may jump over it.
-    is_conditional: bool,
-}
-
-fn udev_rules(roots: &Roots) -> Vec<Rule> {
-    let mut rules = Vec::new();
-    for directory in ["usr/lib/udev/rules.d", "run/udev/rules.d", "etc/udev/rules.d"] {
-        for name in roots.names(directory).iter().filter(|name| name.ends_with(".rules")) {
-            let file = format!("{directory}/{name}");
-            let text = roots.read(&file).unwrap_or_default();
-            let lines = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with('#'));
-            let rule = |(n, line): (usize, &str)| {
-                let value = line.split_once("ATTR{queue/scheduler}=\"")?.1.split('"').next()?;
-                Some(Rule {
-                    place: format!("/{file}:{}", n + 1),
-                    sets: value.to_owned(),
-                    line: line.to_owned(),
-                    is_conditional: text.contains("GOTO="),
-                })
-            };
-            rules.extend(lines.filter_map(rule));
-        }
-    }
-    rules
-}
-
-/// The values that a rule compares a key with: `KERNEL=="sd*|vd*"`.
-fn compared(line: &str, key: &str) -> Option<Vec<String>> {
-    let value = line.split_once(&format!("{key}==\""))?.1.split('"').next()?;
-    Some(value.split('|').map(str::to_owned).collect())
-}
-
-/// The attributes of sysfs that a rule compares, with the pattern: `ATTR{queue/rotational}=="1"`.
-fn attributes(line: &str) -> impl Iterator<Item = (&str, &str)> {
-    line.split("ATTR{").skip(1).filter_map(|part| {
-        let (file, rest) = part.split_once('}')?;
-        Some((file, rest.strip_prefix("==\"")?.split('"').next()?))
-    })
-}
-
-/// udev's patterns: `*`, `?` and `[…]`, as far as rules for disks use them.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    match (pattern, text) {
-        ([], []) => true,
-        ([b'*', rest @ ..], _) => matches(rest, text) || (!text.is_empty() && matches(pattern, &text[1..])),
-        ([b'?', rest @ ..], [_, text @ ..]) => matches(rest, text),
-        ([b'[', rest @ ..], [first, text @ ..]) => {
-            let Some(end) = rest.iter().position(|&byte| byte == b']') else { return false };
-            let (set, rest) = (&rest[..end], &rest[end + 1..]);
-            let (set, negated) = match set {
-                [b'!' | b'^', set @ ..] => (set, true),
-                set => (set, false),
-            };
-            let range = set.windows(3).any(|part| part[1] == b'-' && (part[0]..=part[2]).contains(first));
-            (range || set.contains(first)) != negated && matches(rest, text)
-        }
-        ([byte, rest @ ..], [first, text @ ..]) => byte == first && matches(rest, text),
-        _ => false,
-    }
-}
-
-fn udev(roots: &Roots, device: &Device) -> Vec<Finding> {
-    let rules = udev_rules(roots);
-    let disks: Vec<String> = roots
-        .names("sys/block")
-        .into_iter()
-        .filter(|name| roots.has(&format!("sys/block/{name}/queue")))
-        .collect();
-    let is_for = |rule: &Rule, name: &str| {
-        let kernel = compared(&rule.line, "KERNEL").is_none_or(|patterns| {
-            patterns.iter().any(|pattern| matches(pattern.as_bytes(), name.as_bytes()))
-        });
-        let attribute = |(file, pattern): (&str, &str)| {
-            let own = roots.read(&format!("sys/block/{name}/{file}")).unwrap_or_default();
-            pattern.split('|').any(|pattern| matches(pattern.as_bytes(), own.as_bytes()))
-        };
-        kernel && attributes(&rule.line).all(attribute)
-    };
-    // Other keys, such as ENV{ID_SERIAL}, cannot be compared without udev's database.
-    let unknown = ["ENV{", "ATTRS{", "KERNELS", "DRIVERS", "PROGRAM", "IMPORT", "TAG==", "!="];
-    let certain = |rule: &Rule| !rule.is_conditional && !unknown.iter().any(|key| rule.line.contains(key));
-    let (name, active) = (&device.leaf.name, device.scheduler());
-    let mut found = Vec::new();
-    for rule in &rules {
-        let Rule { place, sets, .. } = rule;
-        // A distribution's rules also name disks that this machine does not have.
-        let is_own = place.starts_with("/etc/");
-        if is_own && certain(rule) && !disks.iter().any(|disk| is_for(rule, disk)) {
-            found.push(finding(
-                Level::Problem,
-                "udev",
-                format!("{place}: the rule that sets {sets} matches no disk"),
-                "correct its KERNEL or ATTR conditions; 'udevadm test /sys/block/NAME' shows what matches",
-            ));
-        } else if is_for(rule, name) && !device.leaf.available.contains(sets) {
-            found.push(finding(
-                Level::Problem,
-                "udev",
-                format!(
-                    "{place}: the kernel offers no scheduler '{sets}' for {name} (available: {})",
-                    device.leaf.available.join(", ")
-                ),
-                format!("load the module (modprobe {sets}-iosched or {sets}) or name another one"),
-            ));
-        }
-    }
-    // The last rule that matches decides.
-    let last = rules
-        .iter()
-        .rfind(|rule| certain(rule) && is_for(rule, name) && device.leaf.available.contains(&rule.sets));
-    if let Some(Rule { place, sets, .. }) = last.filter(|rule| rule.sets != active) {
-        found.push(finding(
-            Level::Problem,
-            "udev",
-            format!("{place} sets {sets} for {name}, which has {active}: the rule did not run, or a program changed the scheduler later"),
-            format!("udevadm trigger --action=change /sys/block/{name}, then look for another program, such as tuned or dwell tune"),
-        ));
-    }
-    found
 }
 
 /// An I/O setting of the unit, apart from priorities: key, value, file.

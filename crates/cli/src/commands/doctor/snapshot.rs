@@ -43,6 +43,12 @@ impl Roots {
         self.root.join(path).exists()
     }
 
+    /// Whether both paths lead to one file.
+    pub(super) fn is_same(&self, one: &str, other: &str) -> bool {
+        let place = |path: &str| self.root.join(path).canonicalize().ok();
+        place(one).is_some_and(|one| place(other) == Some(one))
+    }
+
     /// The names in a directory, sorted.
     pub(super) fn names(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.root.join(path)).into_iter().flatten().flatten();

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use super::*;
 
 /// A system, removed when this is dropped.
-struct System(PathBuf);
+pub(super) struct System(pub(super) PathBuf);
 
 impl System {
-    fn new(test: &str) -> Self {
+    pub(super) fn new(test: &str) -> Self {
         let root = std::env::temp_dir().join(format!("dwell-doctor-{test}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&root);
         let system = Self(root);
@@ -20,14 +20,14 @@ impl System {
         system
     }
 
-    fn write(&self, path: &str, text: &str) {
+    pub(super) fn write(&self, path: &str, text: &str) {
         let file = self.0.join(path);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, format!("{text}\n")).unwrap();
     }
 
     /// A disk below `bus`.
-    fn disk(&self, bus: &str, name: &str, number: &str, scheduler: &str) {
+    pub(super) fn disk(&self, bus: &str, name: &str, number: &str, scheduler: &str) {
         let directory = format!("sys/devices/{bus}/{name}");
         self.write(&format!("{directory}/dev"), number);
         self.write(&format!("{directory}/queue/scheduler"), scheduler);
@@ -51,13 +51,13 @@ impl System {
         self.write(&format!("{group}/db.service/io.stat"), "8:0 rbytes=1 wbytes=2");
     }
 
-    fn examined(&self, target: &str) -> Vec<Finding> {
+    pub(super) fn examined(&self, target: &str) -> Vec<Finding> {
         let examined = examine(&Roots::at(&self.0), Some(target), &|_| None);
         examined.map_err(|error| error.to_string()).unwrap().remove(0).findings
     }
 
     /// The links of the findings of at least this level.
-    fn links(&self, target: &str, level: Level) -> Vec<&'static str> {
+    pub(super) fn links(&self, target: &str, level: Level) -> Vec<&'static str> {
         let found = self.examined(target);
         found.iter().filter(|finding| finding.level <= level).map(|finding| finding.link).collect()
     }
@@ -70,7 +70,7 @@ impl Drop for System {
 }
 
 const BFQ: &str = "none mq-deadline [bfq]";
-const NONE: &str = "[none] mq-deadline bfq";
+pub(super) const NONE: &str = "[none] mq-deadline bfq";
 
 #[test]
 fn a_sound_disk_has_no_findings() {
@@ -221,35 +221,6 @@ fn a_missing_io_latency_is_reported() {
     assert_eq!(system.links("db.service", Level::Problem), ["latency"]);
     system.write("sys/fs/cgroup/system.slice/db.service/io.latency", "");
     assert_eq!(system.links("db.service", Level::Problem), [""; 0]);
-}
-
-#[test]
-fn udev_rules_that_match_nothing_or_did_not_run_are_reported() {
-    let system = System::new("udev");
-    system.disk("ata1/block", "sda", "8:0", NONE);
-    let rule = |text: &str| system.write("etc/udev/rules.d/60-io.rules", text);
-    rule(
-        "# comment\nACTION==\"add\", KERNEL==\"sd[a-z]\", ATTR{queue/rotational}==\"1\", ATTR{queue/scheduler}=\"bfq\"",
-    );
-    let found = system.examined("sda");
-    assert!(
-        found[0].what.starts_with("/etc/udev/rules.d/60-io.rules:2 sets bfq for sda, which has none"),
-        "{found:?}"
-    );
-    rule("ACTION==\"add\", KERNEL==\"hd?|nvme*\", ATTR{queue/scheduler}=\"bfq\"");
-    assert!(system.examined("sda")[0].what.ends_with("the rule that sets bfq matches no disk"));
-    rule("ACTION==\"add\", KERNEL==\"sd*\", ATTR{queue/scheduler}=\"cfq\"");
-    assert!(system.examined("sda")[0].what.contains("the kernel offers no scheduler 'cfq' for sda"));
-    rule("ENV{ID_SERIAL}==\"other\", ATTR{queue/scheduler}=\"none\"");
-    assert_eq!(system.links("sda", Level::Problem), [""; 0], "it cannot be known what matches");
-    rule(
-        "ENV{ID_FS_TYPE}!=\"btrfs\", GOTO=\"end\"\nKERNEL==\"sda\", ATTR{queue/scheduler}=\"bfq\"\nLABEL=\"end\"",
-    );
-    assert_eq!(system.links("sda", Level::Problem), [""; 0], "nor what is jumped over");
-    rule(
-        "KERNEL==\"sd*\", ATTR{queue/iostats}==\"1\", ATTR{queue/zoned}==\"host-managed\", ATTR{queue/scheduler}=\"bfq\"",
-    );
-    assert!(system.examined("sda")[0].what.ends_with("matches no disk"), "its queue is not zoned");
 }
 
 #[test]

@@ -1,0 +1,429 @@
+//! udev's rules that set a scheduler: which of them apply to a disk, as far as sysfs and udev's database show it (udev(7)).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::rules::{Finding, Level, finding};
+use super::snapshot::{Device, Roots};
+
+/// Directories of rules; of files with the same name the one in the last directory counts.
+const DIRECTORIES: [&str; 5] = [
+    "lib/udev/rules.d",
+    "usr/lib/udev/rules.d",
+    "usr/local/lib/udev/rules.d",
+    "run/udev/rules.d",
+    "etc/udev/rules.d",
+];
+/// Those of distributions, whose rules also name disks that this machine does not have.
+const OF_DISTRIBUTION: [&str; 2] = ["/lib/", "/usr/lib/"];
+/// The attribute of the scheduler.
+const SCHEDULER: &str = "queue/scheduler";
+
+/// `KEY{attribute}==“value”`.
+struct Part {
+    key: String,
+    attribute: String,
+    operator: String,
+    value: String,
+}
+
+impl Part {
+    fn is_comparison(&self) -> bool {
+        matches!(&*self.operator, "==" | "!=")
+    }
+
+    fn is(&self, key: &str, attribute: &str) -> bool {
+        self.key == key && self.attribute == attribute
+    }
+}
+
+/// A line of a file, with the lines that continue it.
+struct Line {
+    /// `/etc/udev/rules.d/60-io.rules:3`.
+    place: String,
+    /// `None` if udev cannot parse it.
+    parts: Option<Vec<Part>>,
+}
+
+/// The files in the order in which udev reads them, and those that another one of the same name replaces.
+#[derive(Default)]
+struct Files {
+    read: Vec<Vec<Line>>,
+    /// The replaced file, the one that counts, and the schedulers that it would set.
+    replaced: Vec<(String, String, BTreeSet<String>)>,
+}
+
+impl Files {
+    fn of(roots: &Roots) -> Self {
+        let mut by_name: BTreeMap<String, String> = BTreeMap::new();
+        let mut replaced = Vec::new();
+        for directory in DIRECTORIES {
+            for name in roots.names(directory).into_iter().filter(|name| name.ends_with(".rules")) {
+                let path = format!("{directory}/{name}");
+                // `/lib` may be a link to `/usr/lib`.
+                let earlier = by_name.insert(name, path.clone());
+                replaced.extend(earlier.filter(|old| !roots.is_same(old, &path)).map(|old| (old, path)));
+            }
+        }
+        let schedulers = |path: &str| {
+            let lines = lines(path, &roots.read(path).unwrap_or_default());
+            let parts = lines.into_iter().filter_map(|line| line.parts).flatten();
+            parts.filter_map(|part| set_by(&part).map(|(_, scheduler)| scheduler)).collect::<BTreeSet<_>>()
+        };
+        let replaced = replaced.into_iter().map(|(old, new)| {
+            let sets = schedulers(&old);
+            (format!("/{old}"), format!("/{new}"), sets)
+        });
+        let replaced = replaced.filter(|(.., sets)| !sets.is_empty()).collect();
+        let read = by_name.values().map(|path| lines(path, &roots.read(path).unwrap_or_default())).collect();
+        Self { read, replaced }
+    }
+}
+
+/// The lines that are neither empty nor comments.
+fn lines(path: &str, text: &str) -> Vec<Line> {
+    let mut found = Vec::new();
+    let (mut joined, mut begun) = (String::new(), 0);
+    for (n, line) in text.lines().enumerate() {
+        if joined.is_empty() {
+            begun = n + 1;
+        }
+        if line.trim_start().starts_with('#') {
+            continue;
+        }
+        if let Some(line) = line.strip_suffix('\\') {
+            joined += line;
+            continue;
+        }
+        let line = std::mem::take(&mut joined) + line;
+        if !line.trim().is_empty() {
+            found.push(Line { place: format!("/{path}:{begun}"), parts: parts(&line) });
+        }
+    }
+    found
+}
+
+fn parts(line: &str) -> Option<Vec<Part>> {
+    let mut rest = line.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+    let mut found = Vec::new();
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|end| *end > 0)?;
+        let key = rest[..end].to_owned();
+        rest = &rest[end..];
+        let mut attribute = String::new();
+        if let Some(inside) = rest.strip_prefix('{') {
+            let (name, after) = inside.split_once('}')?;
+            (attribute, rest) = (name.to_owned(), after);
+        }
+        rest = rest.trim_start();
+        let operators = ["==", "!=", "+=", "-=", ":=", "="];
+        let operator = operators.into_iter().find(|operator| rest.starts_with(operator))?;
+        rest = rest[operator.len()..].trim_start();
+        // e"…" has escapes, i"…" ignores case.
+        rest = rest.trim_start_matches(['e', 'i']).strip_prefix('"')?;
+        let mut value = String::new();
+        let mut characters = rest.char_indices();
+        let end = loop {
+            match characters.next()? {
+                (at, '"') => break at,
+                (_, '\\') if characters.as_str().starts_with('"') => {
+                    characters.next();
+                    value.push('"');
+                }
+                (_, character) => value.push(character),
+            }
+        };
+        rest = rest[end + 1..].trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+        found.push(Part { key, attribute, operator: operator.to_owned(), value });
+    }
+    Some(found)
+}
+
+/// Whether the part sets a scheduler by a command (`RUN`), and which one. For `ATTR`, udev reads `+=` and `:=` as `=`.
+fn set_by(part: &Part) -> Option<(bool, String)> {
+    if part.is_comparison() || part.operator == "-=" {
+        return None;
+    }
+    if part.is("ATTR", SCHEDULER) {
+        // A value by substitution cannot be known.
+        return Some((false, part.value.clone())).filter(|(_, value)| !value.contains(['%', '$']));
+    }
+    let is_command = part.key == "RUN" && matches!(&*part.attribute, "" | "program");
+    (is_command && part.value.contains(SCHEDULER)).then(|| Some((true, echoed(&part.value)?)))?
+}
+
+/// What a command writes: `/bin/sh -c 'echo bfq > /sys/block/%k/queue/scheduler'`.
+fn echoed(command: &str) -> Option<String> {
+    let words = command.split(|c: char| c.is_whitespace() || "'\"()".contains(c) || c == '>');
+    let mut words = words.filter(|word| !word.is_empty()).skip_while(|word| {
+        let program = word.rsplit('/').next().unwrap_or(word);
+        program != "echo" && program != "printf"
+    });
+    words.next()?;
+    let word = words.find(|word| !word.starts_with(['-', '%']))?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    word.chars().all(is_name).then(|| word.to_owned())
+}
+
+/// The disk whose scheduler a command writes, if it does not take it from the event.
+fn named_disk(command: &str) -> Option<&str> {
+    let before = command.split(&format!("/{SCHEDULER}")).next()?;
+    let name = before.rsplit('/').next()?;
+    (!name.contains(['%', '$', '*'])).then_some(name)
+}
+
+/// udev's patterns: `*`, `?` and `[…]`, as far as rules for disks use them.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    match (pattern, text) {
+        ([], []) => true,
+        ([b'*', rest @ ..], _) => matches(rest, text) || (!text.is_empty() && matches(pattern, &text[1..])),
+        ([b'?', rest @ ..], [_, text @ ..]) => matches(rest, text),
+        ([b'[', rest @ ..], [first, text @ ..]) => {
+            let Some(end) = rest.iter().position(|&byte| byte == b']') else { return false };
+            let (set, rest) = (&rest[..end], &rest[end + 1..]);
+            let (set, negated) = match set {
+                [b'!' | b'^', set @ ..] => (set, true),
+                set => (set, false),
+            };
+            let range = set.windows(3).any(|part| part[1] == b'-' && (part[0]..=part[2]).contains(first));
+            (range || set.contains(first)) != negated && matches(rest, text)
+        }
+        ([byte, rest @ ..], [first, text @ ..]) => byte == first && matches(rest, text),
+        _ => false,
+    }
+}
+
+fn is_one_of(patterns: &str, text: &str) -> bool {
+    patterns.split('|').any(|pattern| matches(pattern.as_bytes(), text.as_bytes()))
+}
+
+/// Whether a line applies to a disk.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Applies {
+    No,
+    /// By properties that only udev has at an event.
+    Unknown,
+    Yes,
+}
+
+/// A disk, for the comparison with rules.
+struct Disk<'a> {
+    roots: &'a Roots,
+    name: &'a str,
+    /// udev's properties of it, if its database has the disk.
+    properties: Option<BTreeMap<String, String>>,
+}
+
+impl<'a> Disk<'a> {
+    fn of(roots: &'a Roots, name: &'a str) -> Self {
+        let number = roots.read(&format!("sys/block/{name}/dev")).unwrap_or_default();
+        let database = roots.read(&format!("run/udev/data/b{number}"));
+        let property = |line: &str| {
+            let (key, value) = line.strip_prefix("E:")?.split_once('=')?;
+            Some((key.to_owned(), value.to_owned()))
+        };
+        let properties = database.map(|text| text.lines().filter_map(property).collect());
+        Self { roots, name, properties }
+    }
+
+    fn attribute(&self, file: &str) -> Option<String> {
+        self.roots.read(&format!("sys/block/{}/{file}", self.name))
+    }
+
+    fn fits_action(parts: &[Part], action: &str) -> bool {
+        let of_action = parts.iter().filter(|part| part.key == "ACTION" && part.is_comparison());
+        of_action.into_iter().all(|part| is_one_of(&part.value, action) == (part.operator == "=="))
+    }
+
+    /// Whether all comparisons of a line hold.
+    fn fits(&self, parts: &[Part]) -> Applies {
+        parts.iter().map(|part| self.compares(part)).min().unwrap_or(Applies::Yes)
+    }
+
+    fn compares(&self, part: &Part) -> Applies {
+        let Part { key, attribute, operator, value } = part;
+        // A program is run even without a comparison.
+        if matches!(&**key, "PROGRAM" | "IMPORT") {
+            return Applies::Unknown;
+        }
+        if !part.is_comparison() {
+            return Applies::Yes;
+        }
+        let by = |text: Option<&str>| {
+            // udev fails both comparisons if there is no such attribute.
+            let holds = text.is_some_and(|text| is_one_of(value, text) == (operator == "=="));
+            if holds { Applies::Yes } else { Applies::No }
+        };
+        match &**key {
+            "KERNEL" => by(Some(self.name)),
+            "SUBSYSTEM" => by(Some("block")),
+            "ACTION" => by(Some("add")).max(by(Some("change"))),
+            "ENV" if attribute == "DEVTYPE" => by(Some("disk")),
+            // Properties with a dot are not kept.
+            "ENV" if !attribute.starts_with('.') => match &self.properties {
+                Some(known) => by(Some(known.get(attribute).map_or("", String::as_str))),
+                None => Applies::Unknown,
+            },
+            // It may have been another one at the event.
+            "ATTR" if attribute == SCHEDULER => Applies::Unknown,
+            "ATTR" => by(self.attribute(attribute).as_deref()),
+            // The attribute may belong to a device further up.
+            "ATTRS" if operator == "==" => {
+                let own = [attribute.clone(), format!("device/{attribute}")];
+                let fits = own.iter().any(|file| by(self.attribute(file).as_deref()) == Applies::Yes);
+                if fits { Applies::Yes } else { Applies::Unknown }
+            }
+            "TEST" if !value.contains(['*', '%', '$']) => {
+                let path = match value.strip_prefix('/') {
+                    Some(path) => path.to_owned(),
+                    None => format!("sys/block/{}/{value}", self.name),
+                };
+                if self.roots.has(&path) == (operator == "==") { Applies::Yes } else { Applies::No }
+            }
+            _ => Applies::Unknown,
+        }
+    }
+
+    /// The lines that set a scheduler, with the scheduler, in the order of their effect: commands run last.
+    fn set(&self, files: &'a Files) -> Vec<Set<'a>> {
+        let (mut found, mut commands, mut is_final) = (Vec::new(), Vec::new(), false);
+        for file in &files.read {
+            // The labels to which earlier lines jump, or may jump.
+            let (mut jump, mut perhaps): (Option<&str>, BTreeSet<&str>) = (None, BTreeSet::new());
+            for Line { place, parts } in file {
+                let Some(parts) = parts else { continue };
+                let value = |key: &str| parts.iter().find(|part| part.key == key).map(|part| &*part.value);
+                if let Some(label) = value("LABEL") {
+                    jump = jump.filter(|wanted| *wanted != label);
+                    perhaps.remove(label);
+                }
+                let mut applies = if jump.is_some() { Applies::No } else { self.fits(parts) };
+                if !perhaps.is_empty() {
+                    applies = applies.min(Applies::Unknown);
+                }
+                match (value("GOTO"), applies) {
+                    (Some(label), Applies::Yes) => jump = Some(label),
+                    (Some(label), Applies::Unknown) => _ = perhaps.insert(label),
+                    _ => {}
+                }
+                for part in parts {
+                    if part.key == "RUN" && matches!(&*part.operator, "=" | ":=") && applies == Applies::Yes {
+                        commands.clear();
+                    }
+                    let Some((is_command, scheduler)) = set_by(part) else { continue };
+                    let applies = match named_disk(&part.value).filter(|_| is_command) {
+                        Some(disk) if disk != self.name => Applies::No,
+                        // At the event of another disk, perhaps.
+                        Some(_) => applies.max(Applies::Unknown),
+                        None => applies,
+                    };
+                    let action = if Self::fits_action(parts, "change") { "change" } else { "add" };
+                    let set = Set { place, scheduler, applies, action };
+                    match is_command {
+                        true if !is_final => commands.push(set),
+                        true => {}
+                        false => found.push(set),
+                    }
+                    is_final |= is_command && part.operator == ":=" && applies == Applies::Yes;
+                }
+            }
+        }
+        found.extend(commands);
+        found
+    }
+}
+
+/// A scheduler that a line sets.
+struct Set<'a> {
+    place: &'a str,
+    scheduler: String,
+    applies: Applies,
+    /// An event at which it does so.
+    action: &'static str,
+}
+
+/// The findings about the rules for a device's disk.
+pub(super) fn findings(roots: &Roots, device: &Device) -> Vec<Finding> {
+    let files = Files::of(roots);
+    let disks = roots.names("sys/block");
+    let disks: Vec<Disk<'_>> = disks
+        .iter()
+        .filter(|name| roots.has(&format!("sys/block/{name}/queue")))
+        .map(|name| Disk::of(roots, name))
+        .collect();
+    let mut anywhere: BTreeSet<&str> = BTreeSet::new();
+    for disk in &disks {
+        let applying = disk.set(&files).into_iter().filter(|set| set.applies != Applies::No);
+        anywhere.extend(applying.map(|set| set.place));
+    }
+    let (name, active) = (&device.leaf.name, device.scheduler());
+    let offers = |set: &&Set<'_>| device.leaf.available.contains(&set.scheduler);
+    let mut found = mistakes(&files);
+    let all = Disk::of(roots, name).set(&files);
+    for set in &all {
+        let Set { place, scheduler, applies, .. } = set;
+        if !OF_DISTRIBUTION.iter().any(|of| place.starts_with(of)) && !anywhere.contains(place) {
+            found.push(finding(
+                Level::Problem,
+                "udev",
+                format!("{place}: the rule that sets {scheduler} matches no disk"),
+                "correct its conditions; 'udevadm test /sys/block/NAME' shows what matches",
+            ));
+        } else if *applies != Applies::No && !offers(&set) {
+            let (level, condition) = match applies {
+                Applies::Yes => (Level::Problem, ""),
+                _ => (Level::Note, ", if the rule matches it"),
+            };
+            found.push(finding(
+                level,
+                "udev",
+                format!(
+                    "{place}: the kernel offers no scheduler '{scheduler}' for {name}{condition} (available: {})",
+                    device.leaf.available.join(", ")
+                ),
+                format!("load the module (modprobe {scheduler}-iosched or {scheduler}) or name another one"),
+            ));
+        }
+    }
+    // The last line that matches decides. One that may match is the reason for the active scheduler, if it sets that.
+    let last = all.iter().filter(offers).rfind(|set| {
+        set.applies == Applies::Yes || (set.applies == Applies::Unknown && set.scheduler == active)
+    });
+    if let Some(Set { place, scheduler, action, .. }) = last.filter(|set| set.scheduler != active) {
+        found.push(finding(
+            Level::Problem,
+            "udev",
+            format!("{place} sets {scheduler} for {name}, which has {active}: the rule did not run, or a program changed the scheduler later"),
+            format!("udevadm trigger --action={action} /sys/block/{name}, then look for another program, such as tuned or dwell tune"),
+        ));
+    }
+    found
+}
+
+/// Lines and files that have no effect on any disk.
+fn mistakes(files: &Files) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (replaced, by, schedulers) in &files.replaced {
+        let schedulers = schedulers.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+        found.push(finding(
+            Level::Note,
+            "udev",
+            format!(
+                "{replaced}, which sets {schedulers}, is not read: {by} has the same name and replaces it"
+            ),
+            "rename one of the two files, if both are to have an effect",
+        ));
+    }
+    for Line { place, parts } in files.read.iter().flatten() {
+        let Some(parts) = parts else { continue };
+        let compares = parts.iter().find(|part| part.is("ATTR", SCHEDULER) && part.operator == "==");
+        if let Some(Part { value, .. }) = compares.filter(|_| parts.iter().all(Part::is_comparison)) {
+            found.push(finding(
+                Level::Problem,
+                "udev",
+                format!("{place}: the rule compares the scheduler with '{value}' (==) and sets nothing"),
+                format!("write ATTR{{{SCHEDULER}}}=\"{value}\""),
+            ));
+        }
+    }
+    found
+}

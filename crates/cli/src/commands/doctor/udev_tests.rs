@@ -1,0 +1,156 @@
+//! Tests of the rules about udev's rules.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::rules::Level;
+use super::tests::{NONE, System};
+
+#[test]
+fn udev_rules_that_match_nothing_or_did_not_run_are_reported() {
+    let system = System::new("udev");
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    let rule = |text: &str| system.write("etc/udev/rules.d/60-io.rules", text);
+    rule(
+        "# comment\nACTION==\"add\", KERNEL==\"sd[a-z]\", ATTR{queue/rotational}==\"1\", ATTR{queue/scheduler}=\"bfq\"",
+    );
+    let found = system.examined("sda");
+    assert!(
+        found[0].what.starts_with("/etc/udev/rules.d/60-io.rules:2 sets bfq for sda, which has none"),
+        "{found:?}"
+    );
+    rule("ACTION==\"add\", KERNEL==\"hd?|nvme*\", ATTR{queue/scheduler}=\"bfq\"");
+    assert!(system.examined("sda")[0].what.ends_with("the rule that sets bfq matches no disk"));
+    rule("ACTION==\"add\", KERNEL==\"sd*\", ATTR{queue/scheduler}=\"cfq\"");
+    assert!(system.examined("sda")[0].what.contains("the kernel offers no scheduler 'cfq' for sda"));
+    rule("ENV{ID_SERIAL}==\"other\", ATTR{queue/scheduler}=\"none\"");
+    assert_eq!(system.links("sda", Level::Problem), [""; 0], "it cannot be known what matches");
+    rule(
+        "ENV{ID_FS_TYPE}!=\"btrfs\", GOTO=\"end\"\nKERNEL==\"sda\", ATTR{queue/scheduler}=\"bfq\"\nLABEL=\"end\"",
+    );
+    assert_eq!(system.links("sda", Level::Problem), [""; 0], "nor what is jumped over");
+    rule(
+        "KERNEL==\"sd*\", ATTR{queue/iostats}==\"1\", ATTR{queue/zoned}==\"host-managed\", ATTR{queue/scheduler}=\"bfq\"",
+    );
+    assert!(system.examined("sda")[0].what.ends_with("matches no disk"), "its queue is not zoned");
+}
+
+/// A system with the disk sda under none.
+fn with_sda(test: &str) -> System {
+    let system = System::new(test);
+    system.disk("ata1/block", "sda", "8:0", NONE);
+    system
+}
+
+/// What the findings about udev state.
+fn of_udev(system: &System) -> Vec<(Level, String)> {
+    let found = system.examined("sda").into_iter().filter(|finding| finding.link == "udev");
+    found.map(|finding| (finding.level, finding.what)).collect()
+}
+
+#[test]
+fn rules_of_every_directory_count_in_the_order_of_their_names() {
+    let system = with_sda("udev-order");
+    let rule = |path: &str, scheduler: &str| {
+        system.write(path, &format!("KERNEL==\"sd*\", ATTR{{queue/scheduler}}=\"{scheduler}\""));
+    };
+    let first = |start: &str| {
+        let found = of_udev(&system);
+        assert!(found[0].1.starts_with(start), "{start}: {found:?}");
+    };
+    rule("usr/lib/udev/rules.d/60-io.rules", "bfq");
+    first("/usr/lib/udev/rules.d/60-io.rules:1 sets bfq for sda, which has none");
+    rule("run/udev/rules.d/70-io.rules", "mq-deadline");
+    first("/run/udev/rules.d/70-io.rules:1 sets mq-deadline");
+    // Earlier by its name, although its directory has precedence.
+    rule("etc/udev/rules.d/50-io.rules", "bfq");
+    first("/run/udev/rules.d/70-io.rules:1 sets mq-deadline");
+    rule("usr/local/lib/udev/rules.d/99-io.rules", "none");
+    assert_eq!(of_udev(&system), [], "the last rule sets what is active");
+    rule("usr/lib/udev/rules.d/99-other.rules", "nosuch");
+    first("/usr/lib/udev/rules.d/99-other.rules:1: the kernel offers no scheduler 'nosuch' for sda");
+}
+
+#[test]
+fn a_file_replaces_one_of_the_same_name() {
+    let system = with_sda("udev-same-name");
+    let rule = "KERNEL==\"sd*\", ATTR{queue/scheduler}=\"bfq\"";
+    system.write("usr/lib/udev/rules.d/60-io.rules", rule);
+    fs::create_dir_all(system.0.join("etc/udev/rules.d")).unwrap();
+    let masked = system.0.join("etc/udev/rules.d/60-io.rules");
+    symlink("/dev/null", &masked).unwrap();
+    let replaced = "/usr/lib/udev/rules.d/60-io.rules, which sets bfq, is not read: /etc/udev/rules.d/60-io.rules has the same \
+                    name and replaces it";
+    assert_eq!(of_udev(&system), [(Level::Note, replaced.to_owned())]);
+    fs::remove_file(&masked).unwrap();
+    assert_eq!(of_udev(&system).len(), 1, "it counts again");
+    // On most systems /lib is a link to /usr/lib.
+    symlink("usr/lib", system.0.join("lib")).unwrap();
+    let found = of_udev(&system);
+    assert!(found.len() == 1 && found[0].1.contains("60-io.rules:1 sets bfq"), "{found:?}");
+}
+
+#[test]
+fn each_operator_and_command_that_sets_a_scheduler_counts() {
+    let system = with_sda("udev-forms");
+    for line in [
+        "KERNEL==\"sd?\", ATTR{queue/scheduler}:=\"bfq\"",
+        "KERNEL==\"sd?\" , ATTR{queue/scheduler} += \"bfq\"",
+        "SUBSYSTEM==\"block\",\\\n  KERNEL!=\"loop*|ram*\",\\\n  ATTR{queue/scheduler}=\"bfq\"",
+        "KERNEL==\"sd[!b-z]\", RUN+=\"/bin/sh -c 'echo bfq > /sys/block/%k/queue/scheduler'\"",
+        "KERNEL==\"sda\", RUN{program}+=\"/bin/sh -c \\\"echo -n bfq >/sys/$devpath/queue/scheduler\\\"\"",
+        "ACTION!=\"remove\", TEST==\"queue/rotational\", ATTR{queue/scheduler}=\"bfq\"",
+        "ACTION==\"remove\", GOTO=\"end\"\nATTR{queue/rotational}!=\"0\", ATTR{queue/scheduler}=\"bfq\"\nLABEL=\"end\"",
+    ] {
+        system.write("etc/udev/rules.d/60-io.rules", line);
+        let found = of_udev(&system);
+        assert!(
+            found.len() == 1 && found[0].1.contains(" sets bfq for sda, which has none"),
+            "{line}: {found:?}"
+        );
+        assert_eq!(found[0].0, Level::Problem);
+    }
+    for line in [
+        "KERNEL==\"sda\", GOTO=\"end\"\nATTR{queue/rotational}==\"1\", ATTR{queue/scheduler}=\"bfq\"\nLABEL=\"end\"",
+        "KERNEL==\"sda\", RUN+=\"/usr/local/bin/choose %k\"",
+        "KERNEL==\"sda\", ATTR{queue/scheduler}=\"$env{CHOICE}\"",
+    ] {
+        system.write("etc/udev/rules.d/60-io.rules", line);
+        let found = of_udev(&system);
+        assert!(!found.iter().any(|(_, what)| what.contains("sets bfq for sda")), "{line}: {found:?}");
+    }
+    // Commands run after all rules.
+    system.write(
+        "etc/udev/rules.d/60-io.rules",
+        "KERNEL==\"sda\", RUN+=\"/bin/sh -c 'echo none > /sys/block/%k/queue/scheduler'\"\nKERNEL==\"sda\", ATTR{queue/scheduler}=\"bfq\"",
+    );
+    assert_eq!(of_udev(&system), []);
+}
+
+#[test]
+fn properties_of_udevs_database_are_compared() {
+    let system = with_sda("udev-database");
+    let rule = "ENV{DEVTYPE}==\"disk\", ENV{ID_SERIAL_SHORT}==\"WD-1\", ATTR{queue/scheduler}=\"bfq\"";
+    system.write("etc/udev/rules.d/60-dwell-sda.rules", rule);
+    assert_eq!(of_udev(&system), [], "no database: it cannot be known");
+    system.write("run/udev/data/b8:0", "S:disk/by-id/x\nE:ID_SERIAL_SHORT=WD-1");
+    assert!(of_udev(&system)[0].1.contains(":1 sets bfq for sda, which has none"));
+    system.write("run/udev/data/b8:0", "E:ID_SERIAL_SHORT=WD-2");
+    assert!(of_udev(&system)[0].1.ends_with("the rule that sets bfq matches no disk"));
+    system.write(
+        "etc/udev/rules.d/60-dwell-sda.rules",
+        "ATTRS{wwid}==\"naa.1\", ATTR{queue/scheduler}=\"bfq\"",
+    );
+    assert_eq!(of_udev(&system), [], "it may be that of a device above");
+    system.write("sys/devices/ata1/block/sda/device/wwid", "naa.1");
+    assert!(of_udev(&system)[0].1.contains(":1 sets bfq for sda, which has none"));
+}
+
+#[test]
+fn a_rule_that_compares_instead_of_setting_is_reported() {
+    let system = with_sda("udev-compares");
+    system.write("etc/udev/rules.d/60-io.rules", "KERNEL==\"sd*\", ATTR{queue/scheduler}==\"bfq\"");
+    let found = of_udev(&system);
+    assert_eq!(found[0].0, Level::Problem);
+    assert!(found[0].1.contains("compares the scheduler with 'bfq' (==) and sets nothing"), "{found:?}");
+}
