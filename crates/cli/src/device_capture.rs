@@ -41,7 +41,7 @@ pub(crate) struct Reached {
     /// Use this device's own queue, not that of the device below it that schedules
     #[arg(long, conflicts_with = "follow")]
     here: bool,
-    /// Follow a loop device down to the disk that holds its file, and change that disk's scheduler
+    /// Follow a loop device down to the disk that holds its file, and choose the scheduler of that disk
     #[arg(long)]
     follow: bool,
 }

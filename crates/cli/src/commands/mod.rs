@@ -78,15 +78,20 @@ pub(crate) enum Command {
     Drives(DrivesArguments),
     /// List schedulers, or print one with its tunables
     Schedulers(SchedulersArguments),
-    /// Record the requests of a live device: type, sectors, times and process; no data
+    /// Record the requests of a live device: type, sectors, times, process and control group; no data. Needs root
     Record(RecordArguments),
     /// Show which processes or cgroups cause a device's writes; writes of the journal and of kernel workers are attributed to their causes
     Causes(CausesArguments),
     /// Replay a recording or a fio job on a real device under each of its schedulers, and print the model's prediction; reads only by default
     Replay(ReplayArguments),
     /// Measure a device: service time by distance, throughput by scheduler; reads only
+    ///
+    /// With four schedulers this takes about a minute. The device must not be mounted, and should be idle. Its scheduler and the settings are
+    /// restored at the end, also after a kill. Needs root.
     Profile(ProfileArguments),
     /// Follow a device, unit or container down to the scheduler and report settings without effect
+    ///
+    /// Only reads. Without root it leaves out what it may not read.
     Doctor(DoctorArguments),
     /// Inspect or convert recordings
     Trace(TraceArguments),
@@ -98,7 +103,9 @@ pub(crate) enum Command {
     Ctl(CtlArguments),
     /// Run a program whose write, fsync and directory system calls are admitted by a served device's split-level scheduler
     Exec(ExecArguments),
-    /// Show a served device live: head, rates, waits, latencies, streams
+    /// Show a device live: processes, causes of writes, latencies, depth, seeks, flushes; of a served one the scheduler's decisions
+    ///
+    /// Shows any block device, which need not be served. Needs root. If standard output is not a terminal, it prints one picture, as --once.
     Top(TopArguments),
     /// Compare the kernel's schedulers with ours using real programs on an emulated drive; needs root
     Duel(DuelArguments),
@@ -108,9 +115,14 @@ pub(crate) enum Command {
         /// Its role, as written by the duel
         role: String,
     },
-    /// Watch a device and recommend a scheduler; changes nothing
+    /// Watch a device for 15 s, measure it and recommend a scheduler, with the configuration to paste; changes nothing
+    ///
+    /// Run it while the load of interest runs. It changes no setting and only reads the device. Without permission for BPF it creates an instance
+    /// of the kernel's tracer while it runs, and prints a message. Needs root.
     Advise(AdviseArguments),
     /// Keep a device on its best scheduler; restore all settings on exit
+    ///
+    /// After a kill that cannot be handled (SIGKILL), the next 'dwell tune' or 'dwell profile' restores the settings. Needs root.
     Tune(TuneArguments),
     /// Inspect and edit what the tuner learned
     Patterns(PatternsArguments),
