@@ -60,9 +60,12 @@ impl Origins {
     pub(crate) fn locate(&self, error: Error) -> Error {
         let place = |problem: &str| {
             let quoted = |origin: &&Origin| {
-                let text = &origin.text;
-                text.len() > 2
-                    && (problem.contains(&format!("'{text}'")) || problem.starts_with(&format!("{text}: ")))
+                let (text, option) = (&origin.text, format!("--{}", origin.name));
+                let is_of_option =
+                    problem.strip_prefix(&option).is_some_and(|rest| rest.starts_with([':', ' ']));
+                let is_quoted =
+                    problem.contains(&format!("'{text}'")) || problem.starts_with(&format!("{text}: "));
+                is_of_option || (text.len() > 2 && is_quoted)
             };
             self.0.iter().find(quoted).map(|of| format!("{}: {} = {:?}", of.place, of.name, of.text))
         };
@@ -230,7 +233,8 @@ fn with_options(
         for (id, texts) in values {
             // clap's defaults live as long as the program; the files are read once.
             let texts = texts.into_iter().map(|text| &*text.leak());
-            sub = sub.mut_arg(id, |arg| arg.default_values(texts));
+            // clap does not count a default as a given value.
+            sub = sub.mut_arg(id, |arg| arg.default_values(texts).required(false));
         }
         sub
     });
@@ -278,12 +282,18 @@ fn is_valid(command: &Command, id: &str, name: &str, texts: &[String]) -> Result
     }
     if !takes_values {
         let is_switch = texts.iter().all(|text| matches!(&**text, "true" | "false"));
-        return if is_switch { Ok(()) } else { Err(format!("'{name}' is true or false, not '{}'", texts[0])) };
+        return if is_switch {
+            Ok(())
+        } else {
+            Err(format!("'{name}' is true or false, not '{}'", texts[0]))
+        };
     }
     texts.iter().try_for_each(|text| {
         let line = [command.get_name().to_owned(), format!("--{name}={text}")];
         let problem = match command.clone().try_get_matches_from(line) {
-            Err(error) if matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation) => error,
+            Err(error) if matches!(error.kind(), ErrorKind::InvalidValue | ErrorKind::ValueValidation) => {
+                error
+            }
             // Without the other arguments the line is incomplete.
             _ => return Ok(()),
         };
@@ -363,6 +373,16 @@ mod tests {
         let (_, origins) = located(text, &["dwell", "compare", "par-read", "--drive", "bogus"]);
         let error = origins.locate(Error::Usage("there is no drive 'bogus'".to_owned())).to_string();
         assert_eq!(error, "there is no drive 'bogus'", "it is from the command line");
+        let (_, origins) = located("[top]\nevery = \"0s\"\n", &["dwell", "top", "/dev/sda"]);
+        let error = origins.locate(Error::Usage("--every: must be greater than 0".to_owned())).to_string();
+        assert_eq!(error, "dwell.toml:2: every = \"0s\": --every: must be greater than 0");
+    }
+
+    #[test]
+    fn a_required_option_may_be_in_the_file() {
+        let found = parsed("[record]\noutput = \"io.trace\"\n", &["dwell", "record", "/dev/sda"]);
+        let Parsed::Record(found) = found else { panic!("{found:?}") };
+        assert_eq!(found.output, Path::new("io.trace"));
     }
 
     #[test]
@@ -373,7 +393,10 @@ mod tests {
         };
         for (text, problem) in [
             ("[replay]\n\nrounds = 0\n", "dwell.toml:3: 'rounds' cannot be '0': 0 is not in 1..=100"),
-            ("[profile]\nreaders = \"many\"\n", "dwell.toml:2: 'readers' cannot be 'many': invalid digit found in string"),
+            (
+                "[profile]\nreaders = \"many\"\n",
+                "dwell.toml:2: 'readers' cannot be 'many': invalid digit found in string",
+            ),
             ("[top]\nonce = \"maybe\"\n", "dwell.toml:2: 'once' is true or false, not 'maybe'"),
             ("[top]\nevery = [\"1s\", \"2s\"]\n", "dwell.toml:2: 'every' takes one value, not a list of 2"),
         ] {
@@ -385,7 +408,8 @@ mod tests {
                 && metric.ends_with("did you mean 'bandwidth'?"),
             "{metric}"
         );
-        applied(command(), "dwell.toml", "[tune]\narm = [\"none\", \"bfq\"]\nsearch = 2\ndry-run = true\n").unwrap();
+        applied(command(), "dwell.toml", "[tune]\narm = [\"none\", \"bfq\"]\nsearch = 2\ndry-run = true\n")
+            .unwrap();
     }
 
     fn parsed(text: &str, line: &[&str]) -> Parsed {
