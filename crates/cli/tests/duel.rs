@@ -122,7 +122,7 @@ fn schedulers_are_compared_and_nothing_is_left() {
 #[test]
 fn one_request_at_a_time_is_made_by_parking() {
     let Some(_machine) = machine() else { return };
-    let arguments = ["-b", "par-read", "--time", "500ms", "--depth", "1", "--programs", "shown"];
+    let arguments = ["-b", "par-read", "--time", "200ms", "--depth", "1", "--programs", "shown"];
     let elevators = ["-s", "kernel:none", "-s", "kernel:bfq"];
     let (pid, output) = finish(duel(&[&arguments[..], &elevators].concat()).spawn().unwrap());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -133,7 +133,7 @@ fn one_request_at_a_time_is_made_by_parking() {
 fn programs_on_file_systems_run_too() {
     let Some(_machine) = machine() else { return };
     let small =
-        ["-b", "greps", "-b", "postmark", "--tree-files", "40", "--transactions", "20", "--time", "1s"];
+        ["-b", "greps", "-b", "postmark", "--tree-files", "40", "--transactions", "20", "--time", "100ms"];
     let who = ["--programs", "hidden", "-s", "kernel:mq-deadline", "-s", "noop"];
     let (pid, output) = finish(duel(&[&small[..], &who].concat()).spawn().unwrap());
     let words = String::from_utf8_lossy(&output.stderr);

@@ -44,7 +44,7 @@ fn torture(name: &str, operations: u64, first_seed: u64) -> Result<(), String> {
 }
 
 #[test]
-fn every_policy_keeps_the_contract() {
+fn all_policies_keep_the_contract() {
     let operations = from_environment("DWELL_OPERATIONS", 140_000);
     let seed = from_environment("DWELL_SEED", 1);
     let names = policies();

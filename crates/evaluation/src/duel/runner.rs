@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Resolution of the measured latency distribution. The effect of a busy machine appears at one in a thousand.
 const QUANTILES: u32 = 2000;
 
-/// Duration of a latency measurement.
-const MEASURED: Duration = Duration::from_secs(1);
+/// Longest duration of a latency measurement.
+const MEASURED_MAX: Duration = Duration::from_secs(1);
 
 /// The depth for trying a scheduler: one that every loop device supports.
 const TRIED: u32 = 4;
@@ -197,8 +197,9 @@ impl Duel {
         Ok(Outcome { tasks, lateness, reads_queued })
     }
 
-    /// Measures the latency of the path between a program and the drive, both directions, without the drive: for one second, one request
-    /// after the other, with a drive of constant service time. The model needs it, because it has no such path.
+    /// Measures the latency of the path between a program and the drive, both directions, without the drive: for a second, or the time of a
+    /// run if that is shorter, one request after the other, with a drive of constant service time. The model needs it, because it has no such
+    /// path.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -207,7 +208,7 @@ impl Duel {
         let fixed = Store::Fixed(Span::from_nanos(drive.as_nanos() as u64));
         let testbed = Testbed::set_up(&self.options, scheduler, fixed, &[])?;
         let task = Task::Blocks(kind.blocks(testbed.device()));
-        let process = self.process("way".to_owned(), task, false, MEASURED);
+        let process = self.process("way".to_owned(), task, false, self.measured());
         let failed = || DuelError::io("reading the loop device's statistics");
         let before = testbed.time_below().map_err(failed())?;
         let tasks = self.run_all(vec![Process { quantiles: QUANTILES, ..process }]);
@@ -228,7 +229,12 @@ impl Duel {
         Ok(PathLatency { times, below, gaps })
     }
 
-    /// Measures [`PathLatency::gaps`] for one second, under a scheduler that never idles; the gap does not depend on the scheduler.
+    /// Duration of a latency measurement.
+    fn measured(&self) -> Duration {
+        self.size.time.min(MEASURED_MAX)
+    }
+
+    /// Measures [`PathLatency::gaps`], under a scheduler that never idles; the gap does not depend on the scheduler.
     fn gap(&self, kind: RequestKind) -> Result<Duration, DuelError> {
         let elevator = Scheduler::Kernel { elevator: "mq-deadline".to_owned(), tunables: Vec::new() };
         let fixed = Store::Fixed(Span::from_nanos(kind.service.as_nanos() as u64));
@@ -236,7 +242,7 @@ impl Duel {
         // One request per call, so that calls count requests.
         let kind = RequestKind { bytes: kind.bytes.min(LONGEST_BYTES), ..kind };
         let task = |n| Task::Blocks(Blocks { start_bytes: n << 30, ..kind.blocks(testbed.device()) });
-        let crowd = (0..CROWD).map(|n| self.process("turn".to_owned(), task(n), false, MEASURED));
+        let crowd = (0..CROWD).map(|n| self.process("turn".to_owned(), task(n), false, self.measured()));
         let tasks = self.run_all(crowd.collect());
         let (lateness, reads_queued) = testbed.tear_down()?;
         let each = 1.0 / Outcome { tasks: tasks?, lateness, reads_queued }.operations_per_second().max(1.0);
