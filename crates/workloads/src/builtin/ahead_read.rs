@@ -14,7 +14,7 @@ use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::script::script;
-use crate::workload::{Settings, SettingsError, Workload, apply};
+use crate::workload::Workload;
 
 tunables! {
     /// Settings of [`AheadRead`].
@@ -39,19 +39,6 @@ tunables! {
 pub struct AheadRead(pub AheadReadSettings);
 
 impl AheadRead {
-    /// The settings.
-    pub const TABLE: &'static [elevator::Tunable] = AheadReadSettings::TABLE;
-
-    /// From settings.
-    ///
-    /// # Errors
-    /// A setting is unknown or out of range.
-    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
-        let mut own = AheadReadSettings::default();
-        apply("ahead-read", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
-        Ok(Self(own))
-    }
-
     fn reader(&self, first: u64) -> Box<dyn Program> {
         let AheadReadSettings { request_bytes, window_bytes, file_bytes, think, .. } = self.0;
         let sectors = Sectors::from_bytes(request_bytes);

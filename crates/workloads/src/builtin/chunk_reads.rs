@@ -14,7 +14,7 @@ use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::script::script;
-use crate::workload::{Settings, SettingsError, Workload, apply};
+use crate::workload::Workload;
 
 tunables! {
     /// Settings of [`ChunkReads`].
@@ -49,19 +49,6 @@ const STREAM_BYTES: u64 = GIB;
 const STREAM_REQUEST: u64 = 64 * KIB;
 
 impl ChunkReads {
-    /// The settings.
-    pub const TABLE: &'static [elevator::Tunable] = ChunkReadsSettings::TABLE;
-
-    /// From settings.
-    ///
-    /// # Errors
-    /// A setting is unknown or out of range.
-    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
-        let mut own = ChunkReadsSettings::default();
-        apply("chunk-reads", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
-        Ok(Self(own))
-    }
-
     /// The files of a tree: (first sector, length).
     fn files(&self, instance: u64) -> Vec<(Sector, Sectors)> {
         let mut random = Random::new(self.0.seed ^ instance.wrapping_mul(0x9e37_79b9));

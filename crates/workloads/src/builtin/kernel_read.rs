@@ -17,7 +17,7 @@ use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::script::script;
-use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
+use crate::workload::{Processes, Workload};
 
 tunables! {
     /// Settings of [`KernelRead`].
@@ -58,19 +58,6 @@ const AHEAD: Sectors = Sectors(256);
 const DIRECTORY: u64 = 17;
 
 impl KernelRead {
-    /// The settings.
-    pub const TABLE: &'static [elevator::Tunable] = KernelReadSettings::TABLE;
-
-    /// From settings.
-    ///
-    /// # Errors
-    /// A setting is unknown or out of range.
-    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
-        let mut own = KernelReadSettings::default();
-        apply("kernel-read", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
-        Ok(Self(own))
-    }
-
     fn trees(&self) -> u64 {
         self.0.readers * self.0.traversals
     }

@@ -10,7 +10,7 @@ mod tariffs;
 mod tpc_e;
 mod tpc_h;
 
-use crate::workload::{Settings, SettingsError, Workload};
+use crate::workload::{Settings, SettingsError, Workload, apply};
 
 pub use ahead_read::AheadRead;
 pub use chunk_reads::ChunkReads;
@@ -37,64 +37,6 @@ pub struct Builtin {
 }
 
 impl Builtin {
-    /// All built-in workloads.
-    pub const ALL: &'static [Self] = &[
-        Self {
-            name: "par-read",
-            doc: "processes that each read a file of their own from start to end, far apart (stream paper, section 3.3)",
-            settings: ParRead::TABLE,
-            build: |settings| ParRead::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
-        },
-        Self {
-            name: "ahead-read",
-            doc: "the same below a page cache that reads ahead two full stripes of an array (stream paper, section 3.5)",
-            settings: AheadRead::TABLE,
-            build: |settings| AheadRead::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
-        },
-        Self {
-            name: "multi-threads",
-            doc: "pairs of threads that read the first 4 KB of each 16 KB of a file and meet every five requests (stream paper, section 3.4)",
-            settings: MultiThreads::TABLE,
-            build: |settings| MultiThreads::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
-        },
-        Self {
-            name: "chunk-reads",
-            doc: "small files of a tree, each read by a process of its own, beside others that do the same (cooperative paper)",
-            settings: ChunkReads::TABLE,
-            build: |settings| ChunkReads::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
-        },
-        Self {
-            name: "strided",
-            doc: "processes that each read 4 KB and jump 8 KB (8S) or 512 KB (512S) through a file of their own (IOAnalyzer, section IV-E)",
-            settings: Strided::TABLE,
-            build: |settings| Strided::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
-        },
-        Self {
-            name: "kernel-read",
-            doc: "two readers of kernel trees beside two dumps of big files: sequential each, random together (IOAnalyzer, section IV-C)",
-            settings: KernelRead::TABLE,
-            build: |settings| KernelRead::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
-        },
-        Self {
-            name: "tpc-e",
-            doc: "like TPC-E: clients whose transactions read scattered pages and commit to a log, above a checkpointer (IOAnalyzer, section IV-A)",
-            settings: TpcE::TABLE,
-            build: |settings| TpcE::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
-        },
-        Self {
-            name: "tpc-h",
-            doc: "like TPC-H: eight queries in parallel that scan and join tables through a shared page cache (IOAnalyzer, section IV-B)",
-            settings: TpcH::TABLE,
-            build: |settings| TpcH::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
-        },
-        Self {
-            name: "tariffs",
-            doc: "like Tariff Advisor: four virtual machines that read calls and write reports, on raw or copy-on-write images (IOAnalyzer, section IV-D)",
-            settings: Tariffs::TABLE,
-            build: |settings| Tariffs::new(settings).map(|w| Box::new(w) as Box<dyn Workload>),
-        },
-    ];
-
     /// The built-in workload of a name.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
@@ -108,6 +50,54 @@ impl Builtin {
     pub fn build(&self, settings: &Settings) -> Result<Box<dyn Workload>, SettingsError> {
         (self.build)(settings)
     }
+}
+
+/// Declares the built-in workloads.
+macro_rules! builtins {
+    ($($name:literal: $module:ident::$workload:ident($settings:ident), $doc:literal;)+) => {
+        $(impl $workload {
+            /// From settings.
+            ///
+            /// # Errors
+            /// A setting is unknown or out of range.
+            pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
+                let mut own = $module::$settings::default();
+                apply($name, $module::$settings::TABLE, settings, &mut |name, value| own.set(name, value))?;
+                Ok(Self(own))
+            }
+        })+
+
+        impl Builtin {
+            /// All built-in workloads.
+            pub const ALL: &'static [Self] = &[$(Self {
+                name: $name,
+                doc: $doc,
+                settings: $module::$settings::TABLE,
+                build: |settings| $workload::new(settings).map(|workload| Box::new(workload) as Box<dyn Workload>),
+            }),+];
+        }
+    };
+}
+
+builtins! {
+    "par-read": par_read::ParRead(ParReadSettings),
+        "processes that each read a file of their own from start to end, far apart (stream paper, section 3.3)";
+    "ahead-read": ahead_read::AheadRead(AheadReadSettings),
+        "the same below a page cache that reads ahead two full stripes of an array (stream paper, section 3.5)";
+    "multi-threads": multi_threads::MultiThreads(MultiThreadsSettings),
+        "pairs of threads that read the first 4 KB of each 16 KB of a file and meet every five requests (stream paper, section 3.4)";
+    "chunk-reads": chunk_reads::ChunkReads(ChunkReadsSettings),
+        "small files of a tree, each read by a process of its own, beside others that do the same (cooperative paper)";
+    "strided": strided::Strided(StridedSettings),
+        "processes that each read 4 KB and jump 8 KB (8S) or 512 KB (512S) through a file of their own (IOAnalyzer, section IV-E)";
+    "kernel-read": kernel_read::KernelRead(KernelReadSettings),
+        "two readers of kernel trees beside two dumps of big files: sequential each, random together (IOAnalyzer, section IV-C)";
+    "tpc-e": tpc_e::TpcE(TpcESettings),
+        "like TPC-E: clients whose transactions read scattered pages and commit to a log, above a checkpointer (IOAnalyzer, section IV-A)";
+    "tpc-h": tpc_h::TpcH(TpcHSettings),
+        "like TPC-H: eight queries in parallel that scan and join tables through a shared page cache (IOAnalyzer, section IV-B)";
+    "tariffs": tariffs::Tariffs(TariffsSettings),
+        "like Tariff Advisor: four virtual machines that read calls and write reports, on raw or copy-on-write images (IOAnalyzer, section IV-D)";
 }
 
 /// Bytes of a KiB, MiB and GiB.

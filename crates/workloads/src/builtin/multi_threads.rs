@@ -11,7 +11,7 @@ use machine::{Await, Barrier, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::script::script;
-use crate::workload::{Settings, SettingsError, Workload, apply};
+use crate::workload::Workload;
 
 const MIB: u64 = 1 << 20;
 
@@ -40,19 +40,6 @@ tunables! {
 pub struct MultiThreads(pub MultiThreadsSettings);
 
 impl MultiThreads {
-    /// The settings.
-    pub const TABLE: &'static [elevator::Tunable] = MultiThreadsSettings::TABLE;
-
-    /// From settings.
-    ///
-    /// # Errors
-    /// A setting is unknown or out of range.
-    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
-        let mut own = MultiThreadsSettings::default();
-        apply("multi-threads", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
-        Ok(Self(own))
-    }
-
     fn thread(&self, process: u64, thread: u64) -> Box<dyn Program> {
         let own = self.0;
         let first = (process * own.apart_bytes + thread * own.pair_bytes) / 512;

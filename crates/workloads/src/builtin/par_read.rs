@@ -10,7 +10,7 @@ use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::script::script;
-use crate::workload::{Settings, SettingsError, Workload, apply};
+use crate::workload::Workload;
 
 tunables! {
     /// Settings of [`ParRead`].
@@ -31,21 +31,6 @@ tunables! {
 /// The benchmark with its settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ParRead(pub ParReadSettings);
-
-impl ParRead {
-    /// The settings.
-    pub const TABLE: &'static [elevator::Tunable] = ParReadSettings::TABLE;
-
-    /// From settings.
-    ///
-    /// # Errors
-    /// A setting is unknown or out of range.
-    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
-        let mut own = ParReadSettings::default();
-        apply("par-read", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
-        Ok(Self(own))
-    }
-}
 
 impl Workload for ParRead {
     fn describe(&self) -> String {

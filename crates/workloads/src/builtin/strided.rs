@@ -10,7 +10,7 @@ use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
 use crate::script::script;
-use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
+use crate::workload::{Processes, Workload};
 
 tunables! {
     /// Settings of [`Strided`].
@@ -33,19 +33,6 @@ tunables! {
 pub struct Strided(pub StridedSettings);
 
 impl Strided {
-    /// The settings.
-    pub const TABLE: &'static [elevator::Tunable] = StridedSettings::TABLE;
-
-    /// From settings.
-    ///
-    /// # Errors
-    /// A setting is unknown or out of range.
-    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
-        let mut own = StridedSettings::default();
-        apply("strided", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
-        Ok(Self(own))
-    }
-
     fn reader(&self, n: u64) -> Box<dyn Program> {
         let StridedSettings { file_bytes, stride_bytes, request_bytes, apart_bytes, .. } = self.0;
         let sectors = Sectors::from_bytes(request_bytes);

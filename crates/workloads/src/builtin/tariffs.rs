@@ -20,7 +20,7 @@ use elevator::{Flags, Op, Process, Sector, Sectors, Span, Time, tunables};
 use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
-use crate::workload::{Processes as Started, Settings, SettingsError, Workload, apply};
+use crate::workload::{Processes as Started, Workload};
 
 tunables! {
     /// Settings of [`Tariffs`].
@@ -59,19 +59,6 @@ const TABLE_COVERS: u64 = 8192;
 const TABLES_CACHED: usize = 16;
 
 impl Tariffs {
-    /// The settings.
-    pub const TABLE: &'static [elevator::Tunable] = TariffsSettings::TABLE;
-
-    /// From settings.
-    ///
-    /// # Errors
-    /// A setting is unknown or out of range.
-    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
-        let mut own = TariffsSettings::default();
-        apply("tariffs", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
-        Ok(Self(own))
-    }
-
     const fn image_sectors(&self) -> u64 {
         self.0.image_bytes / 512
     }

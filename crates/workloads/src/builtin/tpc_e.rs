@@ -20,7 +20,7 @@ use elevator::{Flags, Op, Sector, Sectors, Span, Time, tunables};
 use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
-use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
+use crate::workload::{Processes, Workload};
 
 tunables! {
     /// Settings of [`TpcE`].
@@ -56,21 +56,6 @@ const DIRTIED: u64 = 4;
 const LOG_SECTORS: u64 = 2 * 1024 * 1024;
 /// Interval at which the checkpointer checks the log.
 const LOOK: Span = Span::from_secs(1);
-
-impl TpcE {
-    /// The settings.
-    pub const TABLE: &'static [elevator::Tunable] = TpcESettings::TABLE;
-
-    /// From settings.
-    ///
-    /// # Errors
-    /// A setting is unknown or out of range.
-    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
-        let mut own = TpcESettings::default();
-        apply("tpc-e", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
-        Ok(Self(own))
-    }
-}
 
 /// State shared by clients and checkpointer.
 #[derive(Default)]

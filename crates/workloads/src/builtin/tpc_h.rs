@@ -19,7 +19,7 @@ use elevator::{Sector, Sectors, Span, Time, tunables};
 use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
-use crate::workload::{Processes, Settings, SettingsError, Workload, apply};
+use crate::workload::{Processes, Workload};
 
 tunables! {
     /// Settings of [`TpcH`].
@@ -195,19 +195,6 @@ impl Program for Running {
 }
 
 impl TpcH {
-    /// The settings.
-    pub const TABLE: &'static [elevator::Tunable] = TpcHSettings::TABLE;
-
-    /// From settings.
-    ///
-    /// # Errors
-    /// A setting is unknown or out of range.
-    pub fn new(settings: &Settings) -> Result<Self, SettingsError> {
-        let mut own = TpcHSettings::default();
-        apply("tpc-h", Self::TABLE, settings, &mut |name, value| own.set(name, value))?;
-        Ok(Self(own))
-    }
-
     /// The processes, and the counter of the bytes that they receive.
     #[must_use]
     pub fn counted(&self) -> (Processes, UserBytes) {
