@@ -13,10 +13,12 @@ use std::path::Path as FilePath;
 use closed_loop::{Disk, Load, Log, Outcomes, Partner, Path, Served, level, reader};
 use dwell_schedulers::{Environment, Spec, registry};
 use elevator::queue::{Identity, Options, Plugging};
-use elevator::{Op, Priority, PriorityClass, Request, Sector, Span};
+use elevator::{Op, Priority, PriorityClass, Random, Request, Sector, Span, Value};
 
 /// Sectors of the disk: 100 GB.
 const CAPACITY: u64 = 200_000_000;
+/// Scenarios that are drawn.
+const DRAWN: u64 = 48;
 
 /// 64 KiB take 1.3 ms. A seek takes 2 to 15 ms by its distance, a short one half a millisecond.
 fn takes(head: Sector, request: &Request) -> Span {
@@ -192,7 +194,7 @@ fn extremes() -> Vec<Spec> {
     let plain = policies().into_iter().map(|name| Spec::parse(&name).unwrap());
     let at = |spec: Spec| {
         let tunables = spec.listing().tunables;
-        let set = move |(tunable, value): (&'static elevator::Tunable, elevator::Value)| {
+        let set = move |(tunable, value): (&'static elevator::Tunable, Value)| {
             spec.clone().with_tunable(tunable.name, value.to_string().trim_end_matches(" sectors")).unwrap()
         };
         tunables.iter().flat_map(|tunable| [(tunable, tunable.min), (tunable, tunable.max)]).map(set)
@@ -200,20 +202,92 @@ fn extremes() -> Vec<Spec> {
     plain.flat_map(at).collect()
 }
 
-/// Runs policies in scenarios for `most` each and compares the results with a golden file; `only`: these scenarios.
-fn compare(file: &str, specs: &[Spec], only: &[&str], most: Span) {
-    let mut text = String::new();
-    let scenarios = scenarios();
-    for spec in specs {
-        for (scenario, options, loads) in
-            scenarios.iter().filter(|of| only.is_empty() || only.contains(&of.0))
-        {
-            text += &line(&spec.to_string(), scenario, &run(spec, *options, loads, most));
+/// A load with drawn properties. Some share a process, a priority or a region with another one.
+fn drawn_load(random: &mut Random, n: u32) -> Load {
+    let process = if random.once_in(5) { 1 } else { n + 1 };
+    let at = random.below(10) * CAPACITY / 10 + random.below(3) * 4_096;
+    let path = match random.below(8) {
+        0..4 => Path::Ahead([0, 0, 64, 8_000][random.below(4) as usize]),
+        4 => Path::Within(4_096),
+        5 | 6 => Path::Within(CAPACITY / 10),
+        _ => {
+            let spawn = Span::from_micros(100 + random.below(3_000));
+            Path::Files { requests: 1 + random.below(6), gap: 64 << random.below(5), spawn }
         }
+    };
+    let is_write = random.once_in(3);
+    let class = match random.below(8) {
+        0 => PriorityClass::RealTime,
+        1 => PriorityClass::Idle,
+        _ => PriorityClass::BestEffort,
+    };
+    let level = if random.once_in(2) { 4 } else { random.below(8) as u8 };
+    Load {
+        process,
+        op: if is_write { Op::Write } else { Op::Read },
+        sync: !is_write || random.once_in(3),
+        sectors: 8 << random.below(6),
+        at,
+        path,
+        depth: if random.once_in(3) { 1 + random.below(24) as u32 } else { 1 },
+        think: Span::from_micros([0, 30, 700, 2_500, 9_000, 30_000][random.below(6) as usize]),
+        priority: Priority { class, level },
+        start: Span::from_millis([0, 0, 0, 150, 600][random.below(5) as usize]),
+        partner: None,
+        enough: u64::MAX,
     }
+}
+
+/// A scenario from a seed: two to nine loads in front of a queue with drawn options.
+fn drawn(seed: u64) -> (Options, Vec<Load>) {
+    let mut random = Random::new(seed);
+    let loads = 2 + random.below(8) as u32;
+    let mut loads: Vec<Load> = (0..loads).map(|n| drawn_load(&mut random, n)).collect();
+    if random.once_in(3) {
+        // Two processes that wait for each other.
+        let every = 1 + random.below(8);
+        loads[0] = Load { partner: Some(Partner { load: 1, every }), depth: 1, ..loads[0] };
+        loads[1] = Load { partner: Some(Partner { load: 0, every }), depth: 1, ..loads[1] };
+    }
+    let options = Options {
+        depth: [1, 1, 2, 8, 31][random.below(5) as usize],
+        plugging: if random.once_in(2) { Plugging::None } else { Options::default().plugging },
+        identity: if random.once_in(4) { Identity::Hidden } else { Identity::Shown },
+        merges: !random.once_in(4),
+        ..Options::default()
+    };
+    (options, loads)
+}
+
+/// A policy with drawn tunables: half of the seeds have the default ones.
+fn tuned(name: &str, seed: u64) -> Spec {
+    let mut spec = Spec::parse(name).unwrap();
+    let mut random = Random::new(seed * 7_919);
+    if seed.is_multiple_of(2) {
+        return spec;
+    }
+    for tunable in spec.listing().tunables {
+        let text = match (tunable.default, random.below(5)) {
+            (Value::Span(of), 0) => (of / 4).to_string(),
+            (Value::Span(of), 1) => (of * 3).min(Span::from_secs(3)).to_string(),
+            (Value::Count(of), 0) => (of / 2).to_string(),
+            (Value::Count(of), 1) => (of * 3).to_string(),
+            (Value::Percent(of), 0) => format!("{}%", of / 2),
+            (Value::Percent(of), 1) => format!("{}%", of + of / 3),
+            (Value::Flag(of), 0) => Value::Flag(!of).to_string(),
+            _ => continue,
+        };
+        // A value out of range leaves the default.
+        spec = spec.clone().with_tunable(tunable.name, &text).unwrap_or(spec);
+    }
+    spec
+}
+
+/// Compares results with a golden file.
+fn compare(file: &str, text: &str) {
     let path = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
     if std::env::var_os("DWELL_BLESS").is_some() {
-        std::fs::write(&path, &text).unwrap();
+        std::fs::write(&path, text).unwrap();
     }
     let golden = std::fs::read_to_string(&path).unwrap();
     let changed: Vec<&str> = text.lines().filter(|line| !golden.lines().any(|was| was == *line)).collect();
@@ -231,12 +305,43 @@ fn compare(file: &str, specs: &[Spec], only: &[&str], most: Span) {
 
 #[test]
 fn results_with_default_settings_equal_the_golden_file() {
-    let specs: Vec<Spec> = policies().iter().map(|name| Spec::parse(name).unwrap()).collect();
-    compare("results.golden", &specs, &[], Span::from_secs(2));
+    let mut text = String::new();
+    for name in policies() {
+        for (scenario, options, loads) in scenarios() {
+            let spec = Spec::parse(&name).unwrap();
+            text += &line(&name, scenario, &run(&spec, options, &loads, Span::from_secs(2)));
+        }
+    }
+    compare("results.golden", &text);
 }
 
 /// In the two scenarios with the most kinds of loads.
 #[test]
 fn results_at_the_ends_of_tunables_equal_the_golden_file() {
-    compare("extremes.golden", &extremes(), &["mix", "classes"], Span::from_secs(1));
+    let mut text = String::new();
+    for spec in extremes() {
+        for (scenario, options, loads) in
+            scenarios().into_iter().filter(|of| ["mix", "classes"].contains(&of.0))
+        {
+            text += &line(&spec.to_string(), scenario, &run(&spec, options, &loads, Span::from_secs(1)));
+        }
+    }
+    compare("extremes.golden", &text);
+}
+
+/// Drawn loads, options and tunables. A line has the results of one policy: its requests in all scenarios, and one digest.
+#[test]
+fn results_of_drawn_scenarios_equal_the_golden_file() {
+    let mut text = String::new();
+    for name in policies() {
+        let (mut requests, mut digests) = (0, String::new());
+        for seed in 1..=DRAWN {
+            let (options, loads) = drawn(seed);
+            let outcomes = run(&tuned(&name, seed), options, &loads, Span::from_secs(2));
+            requests += outcomes.served.iter().map(Served::requests).sum::<u64>();
+            let _ = write!(digests, " {:04x}", digest(&outcomes.log) & 0xffff);
+        }
+        let _ = writeln!(text, "{name} | {requests} |{digests}");
+    }
+    compare("drawn.golden", &text);
 }
