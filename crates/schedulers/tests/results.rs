@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use std::path::Path as FilePath;
 
 use closed_loop::{Disk, Load, Log, Outcomes, Partner, Path, Served, level, reader};
-use dwell_schedulers::{Environment, Spec, registry};
+use dwell_schedulers::{Environment, Listing, Spec, registry};
 use elevator::queue::{Identity, Options, Plugging};
 use elevator::{Op, Priority, PriorityClass, Random, Request, Sector, Span, Value};
 
@@ -176,8 +176,9 @@ fn line(name: &str, scenario: &str, outcomes: &Outcomes) -> String {
 
 /// Every policy that works on one disk, by its full name, and wrappers around those that they accept.
 fn policies() -> Vec<String> {
-    // `dwell` changes with each evaluation of its regret, which has results of its own.
-    let disks = registry::all().filter(|listing| !listing.needs_array() && listing.name != "dwell");
+    // `dwell` changes with each evaluation of its regret, and split policies do little without their hooks above the block layer.
+    let fits = |listing: &&Listing| !listing.needs_array() && !listing.split && listing.name != "dwell";
+    let disks = registry::all().filter(fits);
     let names = disks.flat_map(|listing| {
         let name = listing.full_name();
         if !listing.is_wrapper() {
