@@ -19,6 +19,8 @@ use elevator::{Op, Priority, PriorityClass, Random, Request, Sector, Span, Value
 const CAPACITY: u64 = 200_000_000;
 /// Scenarios that are drawn.
 const DRAWN: u64 = 48;
+/// The same for policies with many rules.
+const MANY: u64 = 320;
 
 /// 64 KiB take 1.3 ms. A seek takes 2 to 15 ms by its distance, a short one half a millisecond.
 fn takes(head: Sector, request: &Request) -> Span {
@@ -149,8 +151,19 @@ fn scenarios() -> Vec<(&'static str, Options, Vec<Load>)> {
 }
 
 fn run(spec: &Spec, options: Options, loads: &[Load], most: Span) -> Outcomes {
-    let scheduler = spec.build(&Environment::default()).unwrap();
     let disk = if options.depth > 1 { Disk::nearest_first(takes) } else { Disk::in_order(takes) };
+    run_on(disk, &Environment::default(), spec, options, loads, most)
+}
+
+fn run_on(
+    disk: Disk,
+    environment: &Environment,
+    spec: &Spec,
+    options: Options,
+    loads: &[Load],
+    most: Span,
+) -> Outcomes {
+    let scheduler = spec.build(environment).unwrap();
     closed_loop::run(scheduler, options, disk, loads, most)
 }
 
@@ -284,9 +297,23 @@ fn tuned(name: &str, seed: u64) -> Spec {
     spec
 }
 
+/// Runs a policy in a drawn scenario; of four devices one is solid-state.
+fn run_drawn(name: &str, seed: u64) -> Outcomes {
+    let (options, loads) = drawn(seed);
+    if !seed.is_multiple_of(4) {
+        return run(&tuned(name, seed), options, &loads, Span::from_secs(2));
+    }
+    let environment = Environment { rotational: false, nr_requests: 64, ..Environment::default() };
+    let fast = |head: Sector, request: &Request| {
+        let jump = if head == request.start { Span::ZERO } else { Span::from_micros(150) };
+        jump + Span::from_micros(3) * u64::from(request.sectors.0)
+    };
+    run_on(Disk::in_order(fast), &environment, &tuned(name, seed), options, &loads, Span::from_millis(700))
+}
+
 /// Compares results with a golden file.
 fn compare(file: &str, text: &str) {
-    let path = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
+    let path = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("tests/results").join(file);
     if std::env::var_os("DWELL_BLESS").is_some() {
         std::fs::write(&path, text).unwrap();
     }
@@ -294,7 +321,7 @@ fn compare(file: &str, text: &str) {
     let changed: Vec<&str> = text.lines().filter(|line| !golden.lines().any(|was| was == *line)).collect();
     assert!(
         changed.is_empty() && golden.lines().count() == text.lines().count(),
-        "{} of {} results are new or differ from tests/{file}, which has {} lines:\n{}\n\
+        "{} of {} results are new or differ from tests/results/{file}, which has {} lines:\n{}\n\
          If the change is intended, write the file anew with DWELL_BLESS=1 cargo test -p dwell-schedulers --test results, and \
          explain the changed lines in the commit.",
         changed.len(),
@@ -337,12 +364,46 @@ fn results_of_drawn_scenarios_equal_the_golden_file() {
     for name in policies() {
         let (mut requests, mut digests) = (0, String::new());
         for seed in 1..=DRAWN {
-            let (options, loads) = drawn(seed);
-            let outcomes = run(&tuned(&name, seed), options, &loads, Span::from_secs(2));
+            let outcomes = run_drawn(&name, seed);
             requests += outcomes.served.iter().map(Served::requests).sum::<u64>();
             let _ = write!(digests, " {:04x}", digest(&outcomes.log) & 0xffff);
         }
         let _ = writeln!(text, "{name} | {requests} |{digests}");
     }
     compare("drawn.golden", &text);
+}
+
+/// A policy with many rules in many drawn scenarios: the requests of each sixteen, and their digest.
+fn many(name: &str) {
+    let mut text = String::new();
+    for first in (1..=MANY).step_by(16) {
+        let outcomes: Vec<Outcomes> = (first..first + 16).map(|seed| run_drawn(name, 1_000 + seed)).collect();
+        let served = outcomes.iter().flat_map(|outcomes| &outcomes.served);
+        let digest = outcomes.iter().fold(0, |all: u64, outcomes| all.rotate_left(7) ^ digest(&outcomes.log));
+        let _ = writeln!(
+            text,
+            "{name} | {first} | {} | {digest:016x}",
+            served.map(Served::requests).sum::<u64>()
+        );
+    }
+    compare(&format!("many-{}.golden", name.split('(').next().unwrap_or(name)), &text);
+}
+
+macro_rules! many {
+    ($($test:ident: $name:literal),+ $(,)?) => {
+        $(#[test]
+        fn $test() {
+            many($name);
+        })+
+    };
+}
+
+many! {
+    bfq_in_many_scenarios: "bfq",
+    cfq_in_many_scenarios: "cfq-2.6.32",
+    old_anticipatory_in_many_scenarios: "anticipatory-2.6.9",
+    anticipatory_in_many_scenarios: "anticipatory-2.6.32",
+    cooperative_in_many_scenarios: "cooperative",
+    kyber_in_many_scenarios: "kyber",
+    stream_in_many_scenarios: "stream(deadline)",
 }
