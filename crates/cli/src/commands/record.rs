@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use capture::{Backend, Batch, Options, Recorder, Source};
 use elevator::text::counted;
+use elevator::{Span, Time};
 use traces::write::Written;
 
 use crate::device_capture;
@@ -71,6 +72,11 @@ const ROUND: Duration = Duration::from_millis(200);
 /// The time to wait for completions of the last requests.
 const LAST: Duration = Duration::from_millis(500);
 
+/// Drops the requests that arrived after the end of the recording. Completions of recorded requests are kept.
+fn drop_later(batch: &mut Batch, end: Time) {
+    batch.arrivals.retain(|arrival| arrival.at <= end);
+}
+
 pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     can_be_compressed(&arguments.output)?;
@@ -108,10 +114,13 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
         batch.clear();
     }
     if outcome.is_ok() {
-        // Completions of recorded requests are kept. Requests that arrived after the end are not.
+        // On a busy machine this may be the first call that gets any.
+        let until =
+            during.map_or_else(capture::now, |during| origin + Span::from_nanos(during.as_nanos() as u64));
         outcome = capture.take(&mut batch, LAST.min(ROUND));
-        batch.arrivals.clear();
+        drop_later(&mut batch, until);
         recorder.take(&batch).map_err(failed)?;
+        identities.take(&batch)?;
     }
     recorder.identify(identities.finish()?);
     let missing = device_capture::missing(&capture)?;
@@ -120,4 +129,30 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     say!("{output}: {} in {:.1} s", counted(written, "request"), begun.elapsed().as_secs_f64());
     missing.iter().for_each(|text| say!("{output}: {text}"));
     outcome.map_err(Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use capture::Arrival;
+    use elevator::{Flags, Op, Sector, Sectors};
+
+    use super::*;
+
+    #[test]
+    fn requests_until_the_end_are_kept() {
+        let arrival = |at: u64| Arrival {
+            at: Time::from_nanos(at),
+            op: Op::Read,
+            start: Sector(0),
+            sectors: Sectors(8),
+            flags: Flags::default(),
+            priority: None,
+            process: None,
+            name: capture::Name::new([0; 16]),
+        };
+        let mut batch = Batch { arrivals: [5, 10, 11].map(arrival).to_vec(), ..Batch::default() };
+        drop_later(&mut batch, Time::from_nanos(10));
+        let kept: Vec<Time> = batch.arrivals.iter().map(|arrival| arrival.at).collect();
+        assert_eq!(kept, [5, 10].map(Time::from_nanos));
+    }
 }
