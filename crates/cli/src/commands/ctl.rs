@@ -173,8 +173,7 @@ fn rejected(socket: &Path, error: &std::io::Error) -> Error {
 /// The error for a control socket whose server does not answer.
 pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
-        // `advise` and `tune` have the option too.
-        && let Some(pid) = process_for(socket).filter(|&pid| pid != std::process::id())
+        && let Some(pid) = process_for(socket).filter(|&pid| serves(pid))
     {
         return Error::Failed(format!(
             "{}: process {pid} is restarting its server, which does not listen yet ({error}); requests to the attached device wait; try again",
@@ -194,6 +193,12 @@ pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
         }
         _ => Error::Failed(format!("{socket}: {error}")),
     }
+}
+
+/// Whether a process is `dwell serve`: `advise` and `tune` have the option `--control` too, and so has a program such as `timeout` that starts them.
+fn serves(pid: u32) -> bool {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|&byte| byte == 0).nth(1) == Some(b"serve")
 }
 
 /// A hint if the scheduler has no tunable of that name: the nearest name, or all names.

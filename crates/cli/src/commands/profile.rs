@@ -89,6 +89,11 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     let ProfileArguments { rounds, even_if_unsteady, even_if_used, .. } = *arguments;
     let plan = Plan { switch: !arguments.no_switch, even_if_used, rounds, even_if_unsteady, load };
     let mut say = |what: &str| say!("{}: {what}", scheduling.above.name);
+    if let Some(rate) = requests_per_second(&scheduling.above.name) {
+        say(&format!(
+            "other programs issued {rate:.0} requests a second before the measurement, and delay it; measure the device while it is idle"
+        ));
+    }
     let profile = Profile::measure(&scheduling, &plan, &mut say, &interrupt::requested).map_err(unsteady)?;
     if let Some(why) = &profile.unsteady {
         say(&format!(
@@ -109,6 +114,22 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
         say!("{}", in_words(&profile));
     }
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// The requests a second of other programs, if there are more than a few.
+fn requests_per_second(name: &str) -> Option<f64> {
+    const OBSERVED: Duration = Duration::from_millis(300);
+    const FEW: f64 = 10.0;
+    let completed = || {
+        let text = std::fs::read_to_string(Path::new("/sys/class/block").join(name).join("stat")).ok()?;
+        let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        // Reads and writes (Documentation/block/stat.rst).
+        Some(fields.first()? + fields.get(4)?)
+    };
+    let before = completed()?;
+    std::thread::sleep(OBSERVED);
+    let rate = completed()?.saturating_sub(before) as f64 / OBSERVED.as_secs_f64();
+    (rate > FEW).then_some(rate)
 }
 
 /// Adds the option that accepts an unsteady device.

@@ -42,6 +42,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     if arguments.status {
         return show(arguments);
     }
+    let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     let backups = Path::new(settings_backup::DIRECTORY);
     if !arguments.dry_run {
         let lines = settings_backup::restore_leftovers(backups, Path::new(BLOCK));
@@ -50,8 +51,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
     target.has_profile(&arguments.watching)?;
     if arguments.dry_run {
-        let lines = target.queues.iter().filter_map(|queue| settings_backup::left_behind(backups, queue));
-        lines.for_each(|line| say!("{line}"));
+        target.left_behind().iter().for_each(|line| say!("{line}"));
     }
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         runtime: arguments.runtime.clone(),
         status_failed: false,
         shown: StatusServer::default(),
-        until: end(arguments)?,
+        until: during.map(|during| Instant::now() + during),
     };
     show_metrics(&run.shown, arguments)?;
     let ended = run.tune_until_end();
@@ -114,12 +114,6 @@ fn with_search(
     let spaces = setup::spaces(target, &arguments.watching, catalogue, names);
     let searching = analyser.with_search(spaces, usize::from(arguments.search));
     searching.map_err(|problem| Error::Usage(format!("--search: {problem}")))
-}
-
-/// When to end; `None`: never.
-fn end(arguments: &TuneArguments) -> Result<Option<Instant>, Error> {
-    let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
-    Ok(during.map(|during| Instant::now() + during))
 }
 
 fn show_metrics(shown: &StatusServer, arguments: &TuneArguments) -> Result<(), Error> {
@@ -316,12 +310,8 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     let read = status::read(&arguments.runtime, name)
         .map_err(|error| Error::file(status::file(&arguments.runtime, name).display(), &error))?;
     let Some(status) = read else {
-        let backups = Path::new(settings_backup::DIRECTORY);
-        let left: Vec<String> =
-            target.queues.iter().filter_map(|queue| settings_backup::left_behind(backups, queue)).collect();
-        return Err(Error::Failed(
-            once(format!("{name}: not being tuned")).chain(left).collect::<Vec<_>>().join("\n"),
-        ));
+        let lines = once(format!("{name}: not being tuned")).chain(target.left_behind());
+        return Err(Error::Failed(lines.collect::<Vec<_>>().join("\n")));
     };
     let mut out = std::io::stdout().lock();
     if arguments.json {

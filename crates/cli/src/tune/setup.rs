@@ -13,7 +13,7 @@ use tuner::{
     Analyser, Better, DeciderName, LatencyClass, LatencyStatistic, Metric, Parameters, Random, Space,
 };
 use tuner_live::arms::{Arms, KernelArms, ServedArms};
-use tuner_live::settings_backup::SettingsBackup;
+use tuner_live::settings_backup::{self, SettingsBackup};
 use tuner_live::{Cgroups, FairnessUnit, QueueSettings, ThreadGroups, Windower, identity, outside};
 
 use super::args::{DeciderArgument, MetricName, Watching};
@@ -67,6 +67,12 @@ impl Target {
     /// Reasons why the choice of a scheduler may have no effect on this device. They concern the kernel's queue, so that `--control` has none.
     pub(super) fn doubts(&self, watching: &Watching) -> Vec<String> {
         if watching.control.is_some() { Vec::new() } else { self.stack.doubts() }
+    }
+
+    /// Settings that a killed tuner left on its queues, in words.
+    pub(super) fn left_behind(&self) -> Vec<String> {
+        let backups = Path::new(settings_backup::DIRECTORY);
+        self.queues.iter().filter_map(|queue| settings_backup::left_behind(backups, queue)).collect()
     }
 
     /// An error if the profile is of another device.

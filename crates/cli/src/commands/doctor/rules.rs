@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::snapshot::{Cgroup, Device, Roots, tree};
 use super::udev;
 use capture::topology::{Kind, Layer, honours_priorities, together};
+use tuner_live::{QueueSettings, settings_backup};
 
 /// The severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -39,8 +40,17 @@ pub(super) fn finding(
 
 /// The findings about a device, in any order.
 pub(super) fn of_device(roots: &Roots, device: &Device) -> Vec<Finding> {
-    let rules =
-        [ionice, both_schedule, nvme, wbt, ignored_boot_option, accounting, old_cgroups, unlike_members];
+    let rules = [
+        ionice,
+        both_schedule,
+        nvme,
+        wbt,
+        ignored_boot_option,
+        accounting,
+        old_cgroups,
+        unlike_members,
+        killed_tuner,
+    ];
     rules.iter().filter_map(|rule| rule(roots, device)).chain(udev::findings(roots, device)).collect()
 }
 
@@ -151,6 +161,14 @@ fn unlike_members(_: &Roots, device: &Device) -> Option<Finding> {
             "set the same scheduler for all members; 'dwell tune' does",
         )
     })
+}
+
+fn killed_tuner(roots: &Roots, device: &Device) -> Option<Finding> {
+    let backups = roots.root.join(settings_backup::DIRECTORY.trim_start_matches('/'));
+    let queue = QueueSettings::within(&roots.root.join("sys/block"), &device.leaf.name);
+    let what = settings_backup::left_behind(&backups, &queue)?;
+    let fix = format!("dwell tune /dev/{} --for 1s restores them", device.leaf.name.replace('!', "/"));
+    Some(finding(Level::Problem, "scheduler", what, fix))
 }
 
 fn accounting(_: &Roots, device: &Device) -> Option<Finding> {

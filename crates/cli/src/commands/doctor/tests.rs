@@ -236,6 +236,35 @@ fn writeback_and_boot_options_are_reported() {
 }
 
 #[test]
+fn settings_of_a_killed_tuner_are_reported() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let system = System::new("killed");
+    system.disk("ata1/block", "sda", "8:0", "none [mq-deadline] bfq");
+    let inode = fs::metadata(system.0.join("sys/block/sda/queue")).unwrap().ino();
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let record = serde_json::json!({
+        "pid": 1, "started": 1, "boot": boot.trim(), "device": "sda", "inode": inode,
+        "before": [["scheduler", "none"]], "set": {"scheduler": ["mq-deadline"]}
+    });
+    system.write("run/dwell/tune/sda.json", &record.to_string());
+    let private = |path: &str, mode| {
+        fs::set_permissions(system.0.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    private("run/dwell/tune", 0o700);
+    private("run/dwell/tune/sda.json", 0o600);
+    let found = system.examined("sda");
+    assert!(
+        found[0].level == Level::Problem
+            && found[0]
+                .what
+                .starts_with("sda: process 1 changed its settings and was killed; before: scheduler=none"),
+        "{found:?}"
+    );
+    system.write("sys/devices/ata1/block/sda/queue/scheduler", NONE);
+    assert_eq!(system.links("sda", Level::Problem), [""; 0], "it is as before");
+}
+
+#[test]
 fn a_container_is_found_by_its_identifier() {
     let system = System::new("container");
     system.disk("ata1/block", "sda", "8:0", BFQ);

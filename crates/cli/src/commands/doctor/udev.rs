@@ -393,7 +393,7 @@ pub(super) fn findings(roots: &Roots, device: &Device) -> Vec<Finding> {
             Level::Problem,
             "udev",
             format!("{place} sets {scheduler} for {name}, which has {active}: the rule did not run, or a program changed the scheduler later"),
-            format!("udevadm trigger --action={action} /sys/block/{name}, then look for another program, such as tuned or dwell tune"),
+            format!("udevadm control --reload && udevadm trigger --action={action} /sys/block/{name}, then look for another program, such as tuned or dwell tune"),
         ));
     }
     found

@@ -190,21 +190,15 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let recording = Recording::of(&target)?;
     let into = recording.clone();
     let mut windows = target.watch_through(length, metric, move |capture| Recorded(capture, into.clone()))?;
-    let watched = length * arguments.windows;
-    say!(
-        "watching {} for {} of {:.0} s, then measuring it for at most 4 s; done in {:.0} s; changing nothing",
-        target.layer.name,
-        counted(u64::from(arguments.windows), "window"),
-        length.as_secs_f64(),
-        (watched + PROBING).as_secs_f64() + 2.0
-    );
+    announce(arguments, &target.layer.name, length);
     let current = arms.current()?;
+    let doubts = target.left_behind().into_iter().chain(target.doubts(&arguments.watching));
     let mut advice = Advice {
         device: arguments.device.display().to_string(),
         stack: target.stack.describe(),
         scheduler: current.clone(),
         metric: in_words(metric),
-        doubts: target.doubts(&arguments.watching).into_iter().chain(unusable).collect(),
+        doubts: doubts.chain(unusable).collect(),
         schedulers: arms.names().to_vec(),
         facts,
         ..Advice::default()
@@ -268,6 +262,20 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         false => print::print(&advice, &mut out)?,
     }
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// Prints how long the command takes.
+fn announce(arguments: &AdviseArguments, device: &str, length: Duration) {
+    let watched = length.saturating_mul(arguments.windows).as_secs_f64();
+    let (measuring, all) = match arguments.no_probe {
+        true => ("", watched + 1.0),
+        false => (", then measuring it for at most 4 s", watched + PROBING.as_secs_f64() + 2.0),
+    };
+    let windows = counted(u64::from(arguments.windows), "window");
+    say!(
+        "watching {device} for {windows} of {} s{measuring}; done in {all:.0} s; changing nothing",
+        length.as_secs_f64()
+    );
 }
 
 /// Loads what the tuner learned about the device, if anything. A state that cannot be used changes nothing.
