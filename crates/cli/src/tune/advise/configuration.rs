@@ -24,6 +24,9 @@ pub(super) struct Configuration {
 }
 
 impl Configuration {
+    /// The rule's first line, before the command that applies the rule.
+    pub(super) const APPLY: &str = "# then: ";
+
     /// The configuration of an arm on these queues, of which `current` is in use.
     pub(super) fn of(arm: &str, current: &str, queues: &[QueueSettings], arms: &dyn Arms) -> Self {
         let (set, udev_rule) = arms.by_hand(arm);
@@ -40,7 +43,8 @@ impl Configuration {
         let matches = queues.iter().map(|queue| format!(" --sysname-match={}", queue.name()));
         let matches = matches.collect::<String>();
         let udev_rule = udev_rule.map(|rule| {
-            format!("# then: udevadm control --reload && udevadm trigger --action=change{matches}\n{rule}")
+            let apply = Self::APPLY;
+            format!("{apply}udevadm control --reload && udevadm trigger --action=change{matches}\n{rule}")
         });
         let mut revert: Vec<String> = set.iter().map(|_| arms.by_hand(current).0).collect();
         if udev_rule.is_some() {

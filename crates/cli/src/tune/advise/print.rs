@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use elevator::text::counted;
 use evaluation::report::format::{bytes, number, time};
 
+use super::configuration::Configuration;
 use super::model::BUSY;
 use super::{Advice, Basis};
 use crate::report::{Style, Table, Tone};
@@ -125,12 +126,16 @@ fn recommendation(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
 
 fn configuration(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     let Some(configuration) = &advice.configuration else { return Ok(()) };
+    if configuration.set.is_some() || configuration.udev_rule.is_some() {
+        writeln!(out, "to paste into a shell of root:")?;
+    }
     if let Some(set) = &configuration.set {
         writeln!(out, "set it:  {set}")?;
     }
     if let (Some(rule), Some(file)) = (&configuration.udev_rule, &configuration.udev_file) {
-        writeln!(out, "keep it: in {file}")?;
-        rule.lines().try_for_each(|line| writeln!(out, "    {line}"))?;
+        writeln!(out, "keep it:\ncat > {file} <<'END'\n{rule}\nEND")?;
+        let apply = rule.lines().find_map(|line| line.strip_prefix(Configuration::APPLY));
+        apply.iter().try_for_each(|apply| writeln!(out, "{apply}"))?;
     }
     if let Some(profile) = &configuration.tuned_profile {
         writeln!(out, "or with tuned:")?;
