@@ -14,7 +14,7 @@ use crate::input::shared_args::{Output, scale};
 pub(crate) struct RunArguments {
     /// A script (*.toml), a fio job file, or the name of a paper's experiment
     pub(crate) script: String,
-    /// The machine: built in (pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs, linux-6) or a file. Default: the script's, or linux-6
+    /// The machine: built in (linux-6, pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs) or a file. Default: the script's, or linux-6
     #[arg(long)]
     pub(crate) machine: Option<String>,
     /// The drive: built in, or a file; see 'dwell drives'. Default: the script's, or wd5000aaks
@@ -32,8 +32,8 @@ pub(crate) struct RunArguments {
     /// Print the script instead of running it
     #[arg(long)]
     pub(crate) show: bool,
-    /// Print the results of each member of an array, under each scheduler
-    #[arg(long)]
+    /// Print the results of each member of an array, under each scheduler; --json always has them
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
     pub(crate) members: bool,
     #[command(flatten)]
     pub(crate) output: Output,
