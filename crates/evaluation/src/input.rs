@@ -1,5 +1,6 @@
 //! Workloads by name: a recording, a fio job file, or a built-in workload; and scripts.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -357,6 +358,37 @@ pub fn script_names() -> impl Iterator<Item = &'static str> {
     scripts().map(|(name, _)| *name)
 }
 
+/// Experiments that a message lists for a name that none has.
+const SIMILAR_MAX: usize = 5;
+
+/// The experiments of a paper if `name` is one, or those whose names are near `name` or contain it, or the papers.
+fn similar_scripts(name: &str) -> String {
+    let paper = |known: &'static str| known.split('/').next().unwrap_or(known);
+    let title = |known: &'static str| known.rsplit('/').next().unwrap_or(known);
+    let part = name.trim_matches('/').to_lowercase();
+    let of_paper: Vec<&str> = script_names().filter(|known| paper(known) == part).collect();
+    if !of_paper.is_empty() {
+        return format!("experiments of this paper are {}", of_paper.join(", "));
+    }
+    let is_near = |known: &&'static str| {
+        let contains = part.chars().count() > 2 && known.contains(&part);
+        contains || [*known, title(known)].iter().any(|of| !did_you_mean(&part, [*of]).is_empty())
+    };
+    let mut near: Vec<&str> = script_names().filter(is_near).collect();
+    let more = near.len().saturating_sub(SIMILAR_MAX);
+    near.truncate(SIMILAR_MAX);
+    match (&near[..], more) {
+        ([], _) => {
+            let papers: BTreeSet<&str> = script_names().map(paper).collect();
+            let papers: Vec<&str> = papers.into_iter().collect();
+            format!("name a paper to list its experiments: {}", papers.join(", "))
+        }
+        ([one], _) => format!("did you mean '{one}'?"),
+        (all, 0) => format!("similar are {}", all.join(", ")),
+        (all, more) => format!("similar are {}, and {more} more", all.join(", ")),
+    }
+}
+
 /// A script's text: a file's, or an experiment's.
 ///
 /// # Errors
@@ -366,11 +398,9 @@ pub fn script_text(name: &str) -> Result<String, Error> {
         return Ok((*text).to_owned());
     }
     if !Path::new(name).exists() && !name.ends_with(".toml") && !name.ends_with(".fio") {
-        let known: Vec<&str> = scripts().map(|(known, _)| *known).collect();
-        let hint = did_you_mean(name, known.iter().copied());
         return Err(Error::Usage(format!(
-            "'{name}' is neither a file nor an experiment; experiments are {}{hint}",
-            known.join(", ")
+            "'{name}' is neither a file nor an experiment; {}",
+            similar_scripts(name)
         )));
     }
     text_file::read(name, "script")

@@ -97,6 +97,9 @@ impl fmt::Display for SpecErrorKind {
             Self::Expected { expected, found: None } => write!(f, "expected {expected}, found the end"),
             Self::Trailing(extra) => write!(f, "unexpected '{extra}' after the end of the name"),
             Self::TooDeep => f.write_str("nested too deeply"),
+            Self::UnknownScheduler { name, .. } if name.eq_ignore_ascii_case("none") => {
+                write!(f, "no scheduler is called '{name}'; the kernel's none is 'noop'")
+            }
             Self::UnknownScheduler { name, known } => {
                 write!(f, "no scheduler is called '{name}'{}", suggest(name, known))
             }

@@ -65,6 +65,7 @@ fn errors_state_their_position_and_the_nearest_name() {
     let table = [
         ("", 1, "expected the name of a scheduler"),
         ("dedline", 1, "no scheduler is called 'dedline'; did you mean 'deadline'?"),
+        ("none", 1, "no scheduler is called 'none'; the kernel's none is 'noop'"),
         ("DEADLINE", 1, "no scheduler is called 'DEADLINE'; did you mean 'deadline'?"),
         ("Stream(CFQ)", 1, "did you mean 'stream'?"),
         ("deadline{", 10, "expected a tunable or '}'"),

@@ -11,28 +11,40 @@ use elevator::text::counted;
 use serde_json::json;
 
 use crate::error::Error;
-use crate::report::table_of_texts;
+use crate::report::{table_of_texts, wide_table_of_texts};
 use evaluation::device::describe;
 use evaluation::report::format::{bytes, object};
 
 /// Options of `dwell drives`.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   dwell drives
-  dwell drives show wd5000aaks")]
+  dwell drives show wd5000aaks"
+)]
 pub(crate) struct DrivesArguments {
     #[command(subcommand)]
     pub(crate) command: Option<DrivesCommand>,
+    #[command(flatten)]
+    pub(crate) list: ListArguments,
+}
+
+/// Options of the list of drives.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct ListArguments {
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// Print each drive on one line, however wide the table becomes
+    #[arg(long, conflicts_with = "json")]
+    wide: bool,
 }
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum DrivesCommand {
     /// List the built-in drives
-    List {
-        /// Print one JSON object
-        #[arg(long)]
-        json: bool,
-    },
+    List(ListArguments),
     /// Print a drive's description, with the origin of each number
     Show {
         /// A built-in drive or a file (.toml, .diskspecs, .parv)
@@ -55,16 +67,16 @@ pub(crate) enum DrivesCommand {
 
 pub(crate) fn run(arguments: &DrivesArguments) -> Result<(), Error> {
     match &arguments.command {
-        None => list(false),
-        Some(DrivesCommand::List { json }) => list(*json),
+        None => list(arguments.list),
+        Some(DrivesCommand::List(how)) => list(*how),
         Some(DrivesCommand::Show { drive, json }) => show(drive, *json),
         Some(DrivesCommand::Validate { drive, trace, json }) => run_trace(drive, trace, *json),
     }
 }
 
-fn list(as_json: bool) -> Result<(), Error> {
+fn list(how: ListArguments) -> Result<(), Error> {
     let mut out = std::io::stdout().lock();
-    if as_json {
+    if how.json {
         let of = |drive: DriveDescription| {
             let bytes = drive.capacity().ok().map(|sectors| sectors.bytes());
             json!({"name": drive.name(), "bytes": bytes, "depth": drive.depth(), "summary": drive.summary})
@@ -72,7 +84,8 @@ fn list(as_json: bool) -> Result<(), Error> {
         let drives: Vec<_> = catalogue::built_in().map(of).collect();
         return Ok(writeln!(out, "{}", object(&json!({"drives": drives}))?)?);
     }
-    let mut table = table_of_texts(&["drive", "size", "depth", "description"]);
+    let heads = ["drive", "size", "depth", "description"];
+    let mut table = if how.wide { wide_table_of_texts(&heads) } else { table_of_texts(&heads) };
     for drive in catalogue::built_in() {
         let size = drive.capacity().map_or_else(|e| e.to_string(), |sectors| bytes(sectors.bytes()));
         table.add_row([drive.name().to_owned(), size, drive.depth().to_string(), drive.summary.clone()]);

@@ -45,14 +45,14 @@ pub(crate) struct Output {
     /// Print one JSON object instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the table of schedulers as CSV, with all columns and digits
+    /// Print the table of schedulers as CSV, with all columns and digits; --json also has processes and members
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
     /// Print tables as Markdown
     #[arg(long, conflicts_with_all = ["json", "csv"])]
     pub(crate) markdown: bool,
-    /// Print all columns, however wide the table becomes. Default: those that fit the terminal, or 80 columns
-    #[arg(long)]
+    /// Print all columns, however wide the table becomes. Default: those that fit the terminal, or 80 columns. Other formats always have all columns
+    #[arg(long, conflicts_with_all = ["json", "csv", "markdown"])]
     pub(crate) wide: bool,
     /// Rank schedulers by this metric. Default: throughput ('run': time); for a replay by time stamps, mean latency; for a workload of given duration, work per second
     #[arg(long, value_name = "KEY", value_enum, ignore_case = true)]

@@ -180,13 +180,18 @@ fn chars(text: &str) -> usize {
     text.chars().count()
 }
 
-/// A table of texts, whose columns wrap at the width of the terminal; in a file or a pipe each row is one line.
+/// A table of texts, whose columns wrap at the width of the terminal, or at 80 columns in a file or a pipe.
 pub(crate) fn table_of_texts(heads: &[&str]) -> comfy_table::Table {
+    let mut table = wide_table_of_texts(heads);
+    let columns = u16::try_from(width(std::io::stdout()).unwrap_or(DEFAULT_WIDTH)).unwrap_or(u16::MAX);
+    table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic).set_width(columns);
+    table
+}
+
+/// A table of texts as wide as its longest texts.
+pub(crate) fn wide_table_of_texts(heads: &[&str]) -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
     table.load_preset(comfy_table::presets::UTF8_FULL_CONDENSED).set_header(heads);
-    if let Some(columns) = width(std::io::stdout()).and_then(|columns| u16::try_from(columns).ok()) {
-        table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic).set_width(columns);
-    }
     table
 }
 

@@ -298,7 +298,11 @@ fn csv_and_markdown_have_a_line_for_each_scheduler() {
     assert!(lines.iter().all(|line| line.split(',').count() == columns), "{csv}");
     let markdown = prints(&[&compare[..], &["--markdown"]].concat());
     assert!(markdown.starts_with("| scheduler | rank | MB/s |"), "{markdown}");
-    assert_eq!(dwell(&[&compare[..], &["--csv", "--json"]].concat()).status.code(), Some(2));
+    for two in [["--csv", "--json"], ["--csv", "--wide"], ["--csv", "--processes"], ["--json", "--processes"]]
+    {
+        assert_eq!(dwell(&[&compare[..], &two].concat()).status.code(), Some(2), "{two:?}");
+    }
+    fails(&[&compare[..], &["--depth", "32"]].concat(), 2, &["--depth 32: wd5000aaks queues at most 31"]);
 }
 
 /// A replay by time stamps has the throughput of its recording.

@@ -27,6 +27,15 @@ fn a_name_that_nothing_has_is_answered_with_the_nearest_one() {
     fails(&["compare", script], 2, &["'dwell run' runs scripts"]);
     fails(&["trace", "info", script, "--format", "ftrac"], 2, &["did you mean 'ftrace'?"]);
     fails(&["compare", "par-reed"], 2, &["did you mean 'par-read'?"]);
+    fails(&["compare", SMALL, "-s", "none"], 2, &["the kernel's none is 'noop'"]);
+    fails(&["run", "grep-2"], 2, &["did you mean 'stream/grep-2'?"]);
+    fails(&["run", "nosuch"], 2, &["name a paper to list its experiments: benchmarks-2003, cooperative,"]);
+    fails(
+        &["run", "cooperative"],
+        2,
+        &["experiments of this paper are cooperative/stream-write+stream-read, "],
+    );
+    fails(&["run", "isolation"], 2, &["similar are split/isolation-", "more"]);
 }
 
 #[test]
@@ -69,6 +78,11 @@ fn schedulers_are_listed_with_their_tunables() {
     let one = prints_json(&["schedulers", "deadline", "--json"]);
     let tunables = one["schedulers"][0]["tunables"].as_array().expect("tunables");
     assert!(tunables.iter().any(|tunable| tunable["name"] == "fifo_batch"), "{one}");
+    for list in ["schedulers", "drives"] {
+        let (narrow, wide) = (prints(&[list]), prints(&[list, "--wide"]));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        assert!(wide.lines().any(|line| line.chars().count() > 80), "{wide}");
+    }
     assert!(prints(&["schedulers"]).contains("stream(...)"));
     assert!(prints(&["schedulers", "deadline"]).contains("fifo_batch = "));
 }

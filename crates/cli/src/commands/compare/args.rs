@@ -45,7 +45,7 @@ pub(crate) struct CompareArguments {
     /// The process identity that schedulers see with each request
     #[arg(long, value_enum, default_value_t = Identity::Shown)]
     pub(crate) identity: Identity,
-    /// Commands in the drive at once; at most the drive's own depth
+    /// Commands in the drive at once; at most the drive's own depth, which is the default
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) depth: Option<u32>,
     /// Limit of queued requests per direction
@@ -59,11 +59,11 @@ pub(crate) struct CompareArguments {
     /// Stop each run after this virtual time, e.g. 30s
     #[arg(long, value_name = "TIME")]
     pub(crate) at_most: Option<String>,
-    /// Print the results of each process, under each scheduler
-    #[arg(long)]
+    /// Print the results of each process, under each scheduler; --json always has them
+    #[arg(long, conflicts_with_all = ["json", "csv"])]
     pub(crate) processes: bool,
-    /// Print the results of each member of an array, under each scheduler
-    #[arg(long, requires = "array")]
+    /// Print the results of each member of an array, under each scheduler; --json always has them
+    #[arg(long, requires = "array", conflicts_with_all = ["json", "csv"])]
     pub(crate) members: bool,
     #[command(flatten)]
     pub(crate) output: Output,

@@ -7,6 +7,7 @@ mod settings;
 
 use elevator::Span;
 use elevator::queue::{Identity, Limits, Options};
+use elevator::text::counted;
 use evaluation::device::Device;
 use evaluation::report::format::object;
 use evaluation::runs::{Plan, Run, run as run_plan};
@@ -37,10 +38,10 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
             return Err(Error::Usage(format!("{option} {}: {problem}", key.name())));
         }
     }
+    let options = options(arguments, &device)?;
     // Last, because a recording may take minutes to read.
     let how = Replaying { open: arguments.open, reads_only: false, seed: 0 };
     let workload = workload::open(&arguments.workload, &arguments.reading.options(), how, device.capacity())?;
-    let options = options(arguments, &device);
     let plan = |specs| Plan {
         workload: &*workload.workload,
         device: &device,
@@ -92,15 +93,22 @@ fn at_most(text: &str) -> Result<Span, Error> {
     some_time("--at-most", text).map(|time| Span::from_nanos(time.as_nanos() as u64))
 }
 
-fn options(arguments: &CompareArguments, device: &Device) -> Options {
-    let depth = arguments.depth.unwrap_or_else(|| device.depth()).min(device.depth());
+fn options(arguments: &CompareArguments, device: &Device) -> Result<Options, Error> {
+    let depth = arguments.depth.unwrap_or_else(|| device.depth());
+    if depth > device.depth() {
+        return Err(Error::Usage(format!(
+            "--depth {depth}: {} queues at most {}; choose a lower depth or another drive",
+            device.name(),
+            counted(u64::from(device.depth()), "command")
+        )));
+    }
     let identity = match arguments.identity {
         args::Identity::Shown => Identity::Shown,
         args::Identity::Hidden => Identity::Hidden,
         args::Identity::Same => Identity::Same,
     };
     let limits = Limits { nr_requests: arguments.nr_requests, ..Limits::default() };
-    Options { depth, identity, limits, ..Options::default() }
+    Ok(Options { depth, identity, limits, ..Options::default() })
 }
 
 fn with_progress(arguments: &CompareArguments, plan: &Plan<'_>) -> Result<Vec<Run>, Error> {

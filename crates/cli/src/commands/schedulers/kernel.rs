@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{described, page};
 use crate::error::Error;
-use crate::report::table_of_texts;
+use crate::report::{table_of_texts, wide_table_of_texts};
 use evaluation::report::format::object;
 
 /// The module's directory in sysfs, which exists while the module is loaded.
@@ -23,7 +23,7 @@ struct Offered {
     spec: Spec,
 }
 
-pub(super) fn run(name: Option<&str>, is_json: bool) -> Result<(), Error> {
+pub(super) fn run(name: Option<&str>, is_json: bool, is_wide: bool) -> Result<(), Error> {
     let is_loaded = fs::metadata(MODULE).is_ok();
     let custom = fs::read_to_string(format!("{MODULE}/parameters/custom")).ok();
     let chosen = match name {
@@ -45,7 +45,7 @@ pub(super) fn run(name: Option<&str>, is_json: bool) -> Result<(), Error> {
             writeln!(out, "{}: {}\n\n{}", names(&one.elevator), one.spec, pages(&one.spec).join("\n\n"))?;
         }
     } else {
-        writeln!(out, "{}", table(&offered))?;
+        writeln!(out, "{}", table(&offered, is_wide))?;
     }
     writeln!(
         out,
@@ -82,8 +82,9 @@ fn pages(spec: &Spec) -> Vec<String> {
 }
 
 /// Each elevator with its files in `iosched/`.
-fn table(offered: &[Offered]) -> Table {
-    let mut table = table_of_texts(&["elevator", "policy", "tunables in queue/iosched"]);
+fn table(offered: &[Offered], is_wide: bool) -> Table {
+    let heads = ["elevator", "policy", "tunables in queue/iosched"];
+    let mut table = if is_wide { wide_table_of_texts(&heads) } else { table_of_texts(&heads) };
     for one in offered {
         let tunables = layers(&one.spec).flat_map(|spec| {
             spec.listing()

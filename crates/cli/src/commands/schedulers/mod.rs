@@ -10,7 +10,7 @@ use schedulers::{Listing, Spec};
 use serde_json::json;
 
 use crate::error::Error;
-use crate::report::table_of_texts;
+use crate::report::{table_of_texts, wide_table_of_texts};
 use evaluation::report::format::object;
 
 /// Options of `dwell schedulers`.
@@ -28,11 +28,14 @@ pub(crate) struct SchedulersArguments {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print each scheduler of the list on one line, however wide the table becomes
+    #[arg(long, conflicts_with_all = ["json", "name"])]
+    pub(crate) wide: bool,
 }
 
 pub(crate) fn run(arguments: &SchedulersArguments, catalogue: Catalogue) -> Result<(), Error> {
     if arguments.kernel {
-        return kernel::run(arguments.name.as_deref(), arguments.json);
+        return kernel::run(arguments.name.as_deref(), arguments.json, arguments.wide);
     }
     let specs: Vec<Spec> = match &arguments.name {
         None => catalogue.all().map(Spec::of).collect(),
@@ -46,7 +49,7 @@ pub(crate) fn run(arguments: &SchedulersArguments, catalogue: Catalogue) -> Resu
         let pages: Vec<String> = specs.iter().map(page).collect();
         writeln!(out, "{}", pages.join("\n\n"))?;
     } else {
-        writeln!(out, "{}", table(specs.iter().map(Spec::listing)))?;
+        writeln!(out, "{}", table(specs.iter().map(Spec::listing), arguments.wide))?;
     }
     Ok(())
 }
@@ -59,8 +62,9 @@ fn find(catalogue: Catalogue, name: &str) -> Result<Vec<Spec>, Error> {
     Ok(std::iter::successors(Some(&spec), |spec| spec.inside()).take(layers).cloned().collect())
 }
 
-fn table(listings: impl Iterator<Item = &'static Listing>) -> String {
-    let mut table = table_of_texts(&["scheduler", "description"]);
+fn table(listings: impl Iterator<Item = &'static Listing>, is_wide: bool) -> String {
+    let heads = ["scheduler", "description"];
+    let mut table = if is_wide { wide_table_of_texts(&heads) } else { table_of_texts(&heads) };
     for listing in listings {
         let name = listing.full_name();
         let wraps = if listing.is_wrapper() { "(...)" } else { "" };
