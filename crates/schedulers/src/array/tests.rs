@@ -333,3 +333,16 @@ fn members_stop_waiting_if_that_is_faster() {
     let served = heard[without..with].iter().any(|(_, d)| matches!(d, Directive::Urgent(_)));
     assert!(!served, "no stream is served during the trial");
 }
+
+#[test]
+fn a_description_builds_the_coordinator_with_its_settings() {
+    use crate::{Environment, Spec};
+    let build =
+        |text: &str| Spec::parse(text).unwrap().build_coordinator(&Environment::default(), 2).unwrap();
+    assert!(build("deadline").is_none() && build("stream(deadline)").is_none());
+    let mut coordinator = build("array-stream(deadline){trial_slices=8}").expect("a policy for arrays");
+    assert_eq!(coordinator.tune("trial_slices", Value::Count(16)), Ok(()));
+    assert!(coordinator.tune("trial_slices", Value::Count(1_001)).is_err());
+    assert!(coordinator.tune("trial_slices", Value::Flag(true)).is_err());
+    assert_eq!(coordinator.tune("no_such", Value::Count(1)), Err(TuneError::unknown("no_such")));
+}

@@ -2,8 +2,8 @@
 
 use elevator::Requests;
 use elevator::{
-    Decision, Flags, Growth, HoldReason, Op, Priority, PriorityClass, Process, Reason, Request, Scheduler,
-    Sector, Sectors, Side, Time, Value,
+    Decision, Device, Flags, Growth, HoldReason, Op, Outcome, Priority, PriorityClass, Process, Reason,
+    Request, Scheduler, Sector, Sectors, Side, Time, Value, View,
 };
 
 use super::Bfq;
@@ -321,4 +321,29 @@ fn any_process_may_merge_at_the_back_and_only_the_own_queue_at_the_front() {
     let third = t.read_by(1, 1_032);
     let absorbs = |id, side| t.scheduler.may_merge(&t.requests[own], &t.requests[id], side);
     assert!(!absorbs(other, Side::Back) && absorbs(third, Side::Back));
+}
+
+/// Processes come and go: each has a queue of its own, whose memory another one gets later.
+#[test]
+fn queues_of_processes_that_have_ended_are_freed() {
+    let (mut bfq, mut requests) = (Bfq::new(true, 256), Requests::default());
+    for process in 0..300 {
+        let now = at_ms(u64::from(process) * 40);
+        let id = requests.add(Request {
+            arrived: now,
+            ..of(process, PriorityClass::BestEffort, 4, u64::from(process) * FAR)
+        });
+        bfq.insert(now, &requests[id]);
+        let device = Device { depth: 1, in_flight: 0, last_dispatched: None, positioning: None };
+        let mut at = now;
+        while let Decision::Hold(hold) = bfq.next(at, &View { requests: &requests, device }) {
+            at = hold.until.expect("nothing is in flight");
+        }
+        let done = requests.remove(id);
+        bfq.completed(at, &done, Outcome::Done);
+        bfq.exited(at, Process::single(process));
+    }
+    let (slots, used) =
+        (bfq.queues.ids().count(), bfq.queues.ids().filter(|&id| bfq.queues.is_in_use(id)).count());
+    assert!(slots <= 8 && used <= 8, "{used} of {slots} queues are in use");
 }
