@@ -93,3 +93,25 @@ fn deadline_without_turns_for_reads_has_no_bound() {
     assert!(bound("deadline{writes_starved=1}").is_some());
     assert_eq!(bound("deadline{writes_starved=0}"), None, "writes always go first");
 }
+
+/// The bounds of three loads, in milliseconds: a shallow queue, a deep one, and requests that a device serves slowly.
+#[test]
+fn bounds_grow_with_the_load() {
+    let load = |requests, depth, millis| Load { requests, depth, service: Span::from_millis(millis) };
+    let loads = [load(3, 1, 1), load(128, 31, 2), load(16, 1, 250)];
+    for (name, expected) in [
+        ("noop", [3, 256, 4_000]),
+        ("deadline-2.6.9", [5_036, 21_384, 261_000]),
+        ("deadline-2.6.32", [5_036, 21_384, 261_000]),
+        ("deadline{fifo_batch=1, writes_starved=1}", [5_009, 5_768, 17_000]),
+        ("elevator-2.4", [8_195, 16_640, 2_052_000]),
+        ("kyber", [87, 39_424, 168_000]),
+        ("stream(noop)", [756, 48_128, 19_968]),
+        ("stream(deadline){stream_time_slice=1s}", [44_078, 8_857_480, 1_565_000]),
+        ("token-call", [3, 256, 4_000]),
+    ] {
+        let policy = Spec::parse(name).unwrap().build(&Environment::default()).unwrap();
+        let found = loads.map(|load| policy.longest_wait(load).expect(name).as_nanos() / 1_000_000);
+        assert_eq!(found, expected, "{name}");
+    }
+}
