@@ -8,8 +8,9 @@ use std::time::Instant;
 use elevator::Time;
 
 use crate::control::{Order, Orders, Snapshot};
-use crate::device::{Device, FrontEndEvent, FrontIndex};
+use crate::device::Device;
 use crate::front::{FrontEnd, Host};
+use crate::operation::{FrontEndEvent, FrontIndex};
 use crate::poller::Poller;
 
 /// A device, its front ends and the handler of its orders.

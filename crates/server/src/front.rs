@@ -11,7 +11,8 @@ use elevator::queue::Accepted;
 use elevator::{Process, Time};
 
 use crate::backend::Geometry;
-use crate::device::{Answer, Device, FrontIndex, NewOperation};
+use crate::device::Device;
+use crate::operation::{Answer, FrontIndex, NewOperation};
 use crate::poller::{Interest, Poller, Source};
 
 /// A front end's access to the device during a call.

@@ -13,7 +13,7 @@
 //! | file | content |
 //! |---|---|
 //! | `array` | several devices under one coordinator |
-//! | `device` | the queue, the back end, and unfinished operations |
+//! | `device`, `operation` | the queue, the back end, and unfinished operations; what front ends submit and receive |
 //! | `core` | a device and its front ends, without sleep or clock |
 //! | `thread` | the loop around the core |
 //! | `simulation` | the core in virtual time, for tests (feature `simulation`) |
@@ -63,6 +63,7 @@ mod loop_device;
 mod memory_limit;
 mod names;
 pub mod nbd;
+mod operation;
 mod poller;
 mod private_directory;
 mod privileges;
@@ -83,11 +84,12 @@ pub use ::control::protocol::{ProcessAccount, TimesSummary};
 pub use attach::AttachOptions;
 pub use buffer::{Buffer, Pool};
 pub use clock::Clock;
-pub use device::{Answer, Device, Failure, FrontEndEvent, NewOperation, Woken};
+pub use device::{Device, Failure};
 pub use error::ServeError;
 pub use identity::{Identify, IdentifyFactory};
 pub use loop_device::{Lifetime, LoopDevice, QueueSettings};
 pub use nbd::{Nbd, NbdOptions};
+pub use operation::{Answer, FrontEndEvent, NewOperation, Woken};
 pub use poller::Interest;
 pub use realtime::Punctuality;
 pub use server::{BackendFactory, Configuration, ObserverFactory, Report, Server, run, run_with, start};

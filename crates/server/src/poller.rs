@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 
-use crate::device::FrontIndex;
+use crate::operation::FrontIndex;
 
 /// Events a call.
 const EVENTS: usize = 64;

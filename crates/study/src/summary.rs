@@ -361,7 +361,7 @@ impl Summary {
         }
         page.chart(&chart);
         for front in self.fronts.iter().filter(|front| !front.points.is_empty()) {
-            page.write(format_args!("<h2>{}</h2>", evaluation::report::page::escape(&front.cell)));
+            page.write(format_args!("<h2>{}</h2>", evaluation::report::format::escape(&front.cell)));
             let heads = ["scheduler", "MB/s", "p99"].map(str::to_owned);
             let rows = front
                 .points

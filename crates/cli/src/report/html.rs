@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 
 use ::machine::{Point, Timeline};
 use evaluation::report::chart::{Chart, Mark, colour};
-use evaluation::report::page::{Page, escape};
+use evaluation::report::format::escape;
+use evaluation::report::page::Page;
 use evaluation::runs::Run;
 
 use super::columns::{self, COLUMNS, Column, Value};

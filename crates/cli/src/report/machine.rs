@@ -3,8 +3,9 @@
 use super::layout::{Style, Table, Tone};
 use super::table::titled;
 use evaluation::report::chart::{Chart, Mark, colour};
+use evaluation::report::format::escape;
 use evaluation::report::format::{bytes, time};
-use evaluation::report::page::{Page, escape};
+use evaluation::report::page::Page;
 use evaluation::run_setup::{Moment, Outcome};
 use evaluation::runs::Run;
 

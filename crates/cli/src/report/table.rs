@@ -2,7 +2,7 @@
 
 use super::columns::{self, COLUMNS, Value};
 use super::layout::{Style, Table, Tone, text_style};
-use super::ranking::{Ranking, SortKey, TIE};
+use super::ranking::{Ranking, SortKey};
 use super::why::contrast;
 use evaluation::report::format::{bytes, time};
 use evaluation::runs::Run;
@@ -149,11 +149,6 @@ pub(crate) fn members(run: &Run, style: Style) -> String {
         table.row(Tone::Plain, cells);
     }
     titled(&run.scheduler, &table.print(style), style)
-}
-
-/// The percentage within which results are ties.
-pub(crate) fn tie_percent() -> String {
-    format!("{:.0}%", TIE * 100.0)
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@
 
 use elevator::text::counted;
 
-use super::ranking::Ranking;
-use super::table::tie_percent;
+use super::ranking::{Ranking, tie_percent};
 use evaluation::report::format::time;
 use evaluation::runs::Run;
 

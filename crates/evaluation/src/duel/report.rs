@@ -3,7 +3,8 @@
 use crate::duel::comparison::{Comparison, Entry};
 use crate::duel::table;
 use crate::report::chart::{Bar, bars};
-use crate::report::page::{Page, escape};
+use crate::report::format::escape;
+use crate::report::page::Page;
 
 /// The whole report.
 #[must_use]

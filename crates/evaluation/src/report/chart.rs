@@ -7,8 +7,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use super::format::escape;
 use super::format::number;
-use super::page::escape;
 
 /// Width of the viewBox.
 const WIDTH: u32 = 900;

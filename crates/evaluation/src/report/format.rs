@@ -1,8 +1,14 @@
-//! Numbers with their unit, and JSON objects with their schema version.
+//! Numbers with their unit, text as HTML, and JSON objects with their schema version.
 
 use serde::Serialize;
 
 use crate::error::Error;
+
+/// Text as HTML.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
 
 /// A time in nanoseconds with three significant digits: `1.23 ms`.
 #[must_use]

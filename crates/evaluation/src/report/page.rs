@@ -5,6 +5,7 @@
 use std::fmt::Write as _;
 
 use super::chart::Chart;
+use super::format::escape;
 
 /// A page under construction.
 pub struct Page {
@@ -138,9 +139,3 @@ const SCRIPT: &str = "const all=(q,e=document)=>[...e.querySelectorAll(q)];\
     all('figure').forEach((f,i)=>{const s=f.querySelector('svg'),t=f.querySelector('table'),d=document.createElement('div'),b=document.createElement('button');\
     d.className='save';b.textContent=s?'SVG':'CSV';b.title='save as a file';d.append(b);f.append(d);\
     b.addEventListener('click',()=>s?save('dwell-'+i+'.svg','image/svg+xml',s.outerHTML):save('dwell-'+i+'.csv','text/csv',csv(t)))})";
-
-/// Text as HTML.
-#[must_use]
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}

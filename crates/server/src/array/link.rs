@@ -13,7 +13,7 @@ use elevator::{Op, Positioning, RequestId, Sector, Sectors, Time};
 
 use super::background::Background;
 use super::hub::{Directed, Hub, Message, Note};
-use crate::device::{FrontIndex, NewOperation};
+use crate::operation::{FrontIndex, NewOperation};
 use crate::poller::Bell;
 use crate::statistics::Watch;
 

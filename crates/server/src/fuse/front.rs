@@ -12,9 +12,9 @@ use rustix::process::{getegid, geteuid};
 use super::protocol::{self, OUT_HEADER, Operation, PREFIX};
 use crate::backend::Payload;
 use crate::buffer::{Buffer, LARGEST};
-use crate::device::{Answer, NewOperation};
 use crate::front::{Client, FrontEnd, Host};
 use crate::identity::Identity;
+use crate::operation::{Answer, NewOperation};
 use crate::poller::Interest;
 
 /// Number under which this front end watches the connection.

@@ -13,8 +13,8 @@ use super::greeter::{Greeted, Wanted};
 use super::places::{Origin, Shortage};
 use super::stream::Stream;
 use super::survey::{Question, Survey};
-use crate::device::Answer;
 use crate::front::{Client, Host};
+use crate::operation::Answer;
 
 /// Every client in the transmission phase.
 pub(super) struct Connections<S> {

@@ -14,13 +14,14 @@ use super::connections::{Connections, Displaced};
 use super::greeter::{Arrival, ClientLog, Greeted, Wanted};
 use super::listener::{Listeners, Shared};
 use super::negotiation::Export;
-use super::options::{Address, FAREWELL, NbdOptions};
+use super::options::{Address, NbdOptions};
 use super::places::Places;
+use super::stream::FAREWELL;
 use super::survey::Surveyor;
 use super::tls::Acceptor;
 use crate::ServeError;
-use crate::device::Answer;
 use crate::front::{Client, FrontEnd, Guard, Host};
+use crate::operation::Answer;
 use crate::poller::{Bell, Interest};
 
 /// Number of the bell that rings for each [`Arrival`] and each survey; connections have the numbers after it.

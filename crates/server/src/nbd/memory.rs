@@ -16,8 +16,8 @@ use super::greeter::Greeted;
 use super::negotiation::Agreed;
 use super::places::{Origin, Places};
 use super::stream::Stream;
-use crate::device::Answer;
 use crate::front::{Client, FrontEnd, Host};
+use crate::operation::Answer;
 use crate::poller::Interest;
 
 /// Number under which the front end is called when clients have connected; connections follow.

@@ -49,5 +49,5 @@ mod zero_copy;
 
 pub use front::Nbd;
 pub use negotiation::Export;
-pub use options::{Address, NbdOptions, TlsFiles};
-pub use tls::Acceptor;
+pub use options::{Address, NbdOptions};
+pub use tls::{Acceptor, TlsFiles};

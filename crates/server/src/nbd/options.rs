@@ -8,11 +8,8 @@ use std::time::Duration;
 
 use super::budget::Division;
 use super::protocol::LONGEST_PAYLOAD;
-use super::tls::Acceptor;
+use super::tls::{Acceptor, TlsFiles};
 use crate::{ServeError, memory_limit};
-
-/// How long a client may take to read its last replies after the server has closed the connection.
-pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Where to listen.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,17 +43,6 @@ impl fmt::Display for Address {
             Self::Tcp(address) => write!(f, "tcp:{address}"),
         }
     }
-}
-
-/// Paths of certificates and keys, all in PEM.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct TlsFiles {
-    /// The server's certificate, followed by the intermediate ones up to its authority.
-    pub certificates: PathBuf,
-    /// The server's private key.
-    pub key: PathBuf,
-    /// Certificates of authorities for clients. If given, a client needs a certificate that one of these authorities signed.
-    pub client_authorities: Option<PathBuf>,
 }
 
 /// Memory of a server without clients, which a memory cgroup must permit as well, and the least for clients.

@@ -4,12 +4,16 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use crate::front::Host;
 use crate::poller::Interest;
+
+/// How long a client may take to read its last replies after the server has closed the connection.
+pub(super) const FAREWELL: Duration = Duration::from_secs(5);
 
 /// A stream of bytes in both directions, which never blocks.
 pub(in crate::nbd) trait Stream {

@@ -8,8 +8,15 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use super::cookie::Cookie;
+use super::protocol::DESCRIPTOR_BYTES;
 use crate::backend::{Extent, Extents};
 use crate::poller::Bell;
+
+/// Most extents in one reply to a block status.
+pub(super) const EXTENTS: usize = 512;
+
+/// Memory for them, held from the request on.
+pub(super) const SURVEY: usize = EXTENTS * DESCRIPTOR_BYTES;
 
 /// A range whose extents a client requests.
 pub(super) struct Question {

@@ -7,7 +7,7 @@ use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,8 +19,8 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
 use super::client_socket::STACK;
-use super::options::{FAREWELL, TlsFiles};
 use super::places::Place;
+use super::stream::FAREWELL;
 use super::zero_copy::untaken;
 use crate::{ServeError, supervisor};
 
@@ -29,6 +29,17 @@ const BACKLOG: usize = 256 << 10;
 
 /// Certificates of all public authorities together have 200 KiB.
 const LARGEST_FILE: u64 = 4 << 20;
+
+/// Paths of certificates and keys, all in PEM.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TlsFiles {
+    /// The server's certificate, followed by the intermediate ones up to its authority.
+    pub certificates: PathBuf,
+    /// The server's private key.
+    pub key: PathBuf,
+    /// Certificates of authorities for clients. If given, a client needs a certificate that one of these authorities signed.
+    pub client_authorities: Option<PathBuf>,
+}
 
 /// The TLS configuration of a front end. Clones share it.
 #[derive(Clone)]

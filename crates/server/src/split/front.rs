@@ -8,8 +8,8 @@ use elevator::Time;
 use elevator::queue::Queue;
 
 use super::{Observed, SplitHost};
-use crate::device::Answer;
 use crate::front::{FrontEnd, Host};
+use crate::operation::Answer;
 use crate::poller::{Interest, Source};
 use crate::statistics::Watch;
 

@@ -4,7 +4,8 @@ use super::Done;
 use super::print::{HEADS, cells};
 use crate::papers::{Row, SuiteExperiment, print};
 use crate::report::chart::{Chart, Mark, colour};
-use crate::report::page::{Page, escape};
+use crate::report::format::escape;
+use crate::report::page::Page;
 use crate::run_setup::Vmstat;
 
 /// The whole report.

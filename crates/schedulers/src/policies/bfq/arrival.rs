@@ -2,9 +2,7 @@
 
 use elevator::{Admission, Priority, PriorityClass, Process, Request, Span, Time};
 
-use super::contexts::ContextId;
-use super::queue::Handle;
-use super::queue::QueueId;
+use super::queue::{ContextId, Handle, QueueId};
 use super::service::Entity;
 use super::{Bfq, LEVELS, passed, weight_raising};
 

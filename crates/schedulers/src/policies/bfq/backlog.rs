@@ -2,8 +2,7 @@
 
 use elevator::{Growth, Request, RequestId, Sector, Time};
 
-use super::contexts::ContextId;
-use super::queue::QueueId;
+use super::queue::{ContextId, QueueId};
 use super::{Bfq, NO_REQUEST};
 use crate::parts::sorted::Key;
 

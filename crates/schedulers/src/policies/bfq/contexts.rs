@@ -6,12 +6,7 @@ use core::ops::{Index, IndexMut};
 use elevator::{Priority, Process, Time};
 use hashbrown::HashMap;
 
-use super::queue::QueueId;
-use super::queue::{Injection, Raising, ThinkTime};
-
-/// A context's id: its index in the slab.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct ContextId(pub(super) u32);
+use super::queue::{ContextId, Injection, QueueId, Raising, ThinkTime};
 
 /// The state of a queue when it was merged with another, to resume after a split.
 #[derive(Clone, Copy, Default)]

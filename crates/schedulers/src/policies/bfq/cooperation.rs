@@ -8,10 +8,9 @@
 
 use elevator::{PriorityClass, Request, Sector, Span, Time};
 
-use super::contexts::ContextId;
 use super::contexts::Saved;
-use super::queue::QueueId;
 use super::queue::Raising;
+use super::queue::{ContextId, QueueId};
 use super::{Bfq, burst, passed};
 
 /// How long after its first service a queue may be merged.

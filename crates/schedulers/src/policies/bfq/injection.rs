@@ -11,9 +11,8 @@
 use elevator::{RequestId, Span, Time};
 
 use super::Bfq;
-use super::contexts::ContextId;
-use super::queue::Injection;
 use super::queue::QueueId;
+use super::queue::{ContextId, Injection};
 
 /// The least time between two changes of a limit.
 const PAUSE: Span = Span::from_millis(10);

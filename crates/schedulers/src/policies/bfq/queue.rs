@@ -5,9 +5,12 @@ use core::ops::{Index, IndexMut};
 
 use elevator::{RequestId, Sector, Span, Time};
 
-use super::contexts::ContextId;
 use crate::parts::fifo::Fifo;
 use crate::parts::sorted::SortedIndex;
+
+/// The id of a context: its index in the slab of [`contexts`](super::contexts).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct ContextId(pub(super) u32);
 
 /// A queue's id: its index in the slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

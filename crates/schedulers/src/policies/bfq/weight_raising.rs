@@ -7,9 +7,7 @@
 
 use elevator::{Span, Time};
 
-use super::contexts::ContextId;
-use super::queue::QueueId;
-use super::queue::Raised;
+use super::queue::{ContextId, QueueId, Raised};
 use super::{Bfq, passed};
 
 /// The factor for interactive queues,

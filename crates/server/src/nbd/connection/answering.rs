@@ -2,16 +2,15 @@
 
 use rustix::io::Errno;
 
-use super::requesting::SURVEY;
 use super::{Connection, Phase};
 use crate::backend::Payload;
 use crate::buffer::{Buffer, LARGEST};
-use crate::device::Answer;
 use crate::front::Host;
 use crate::nbd::cookie::Cookie;
 use crate::nbd::protocol::{Command, DESCRIPTOR_BYTES, Header, Request, descriptor, error};
 use crate::nbd::stream::Stream;
-use crate::nbd::survey::Survey;
+use crate::nbd::survey::{SURVEY, Survey};
+use crate::operation::Answer;
 
 impl<S: Stream> Connection<S> {
     /// Queues a reply without data.

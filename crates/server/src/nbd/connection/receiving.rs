@@ -3,12 +3,12 @@
 use elevator::Op;
 use rustix::io::{Errno, IoSliceMut};
 
-use super::requesting::SURVEY;
 use super::{Connection, Receiving};
 use crate::buffer::{self, Buffer, LARGEST};
 use crate::front::Host;
 use crate::nbd::protocol::{self, Command, REQUEST_BYTES, Request};
 use crate::nbd::stream::Stream;
+use crate::nbd::survey::SURVEY;
 
 /// From this length on, a separate call for the next header costs less than copying a payload that arrived behind a header.
 pub(super) const LARGE: usize = 32 << 10;

@@ -7,22 +7,16 @@ use super::receiving::LARGE;
 use super::{Connection, Pending, Phase, Receiving};
 use crate::backend::Payload;
 use crate::buffer::LARGEST;
-use crate::device::NewOperation;
 use crate::front::Host;
 use crate::nbd::cookie::Cookie;
-use crate::nbd::protocol::{Command, DESCRIPTOR_BYTES, Request, error};
+use crate::nbd::protocol::{Command, Request, error};
 use crate::nbd::stream::Stream;
-use crate::nbd::survey::Question;
+use crate::nbd::survey::{EXTENTS, Question, SURVEY};
+use crate::operation::NewOperation;
 
 /// Bytes of one operation of a write-zeroes. A disk that writes zeroes as data needs at most a third of a second for this many, after
 /// which other clients' requests are served.
 const ZEROES_STEP: u64 = 32 << 20;
-
-/// Most extents in one reply to a block status.
-const EXTENTS: usize = 512;
-
-/// Memory for them, held from the request on.
-pub(super) const SURVEY: usize = EXTENTS * DESCRIPTOR_BYTES;
 
 impl<S: Stream> Connection<S> {
     /// Accepts a request, or refuses it with the error number `problem`.
