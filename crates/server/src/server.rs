@@ -19,7 +19,7 @@ use crate::backend::{Backend, Geometry, Medium};
 use crate::busy_poll::BusyPoll;
 use crate::clock::Clock;
 use crate::control::protocol::State;
-use crate::control::{Line, Order, Orders, SchedulerFactory, Snapshot, Socket, state};
+use crate::control::{Line, Order, Orders, SchedulerFactory, Snapshot, Socket, Stop, state};
 use crate::device::Device;
 use crate::front::{FrontEnd, Guard};
 use crate::fuse::{Fuse, FuseOptions};
@@ -147,15 +147,6 @@ pub struct Server {
     /// The TLS configuration of NBD, to read its certificates again.
     acceptor: Option<Acceptor>,
     _control: Option<Socket>,
-}
-
-/// Why a server ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stop {
-    /// A signal or a control client requested it.
-    Asked,
-    /// The device's thread has ended.
-    Ended,
 }
 
 /// Reports the end of the device's thread, a panic included.

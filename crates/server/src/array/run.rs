@@ -13,10 +13,9 @@ use super::Array;
 use super::control::{Command, Listener, aggregate};
 use super::md::{self, Found};
 use crate::ServeError;
-use crate::control::{Line, Order, state};
+use crate::control::{Line, Order, Stop, state};
 use crate::server::{
-    Configuration, Report, Server, Stop, signals, signals_of, start, stop_without_supervisor,
-    wait_for_signals,
+    Configuration, Report, Server, signals, signals_of, start, stop_without_supervisor, wait_for_signals,
 };
 use crate::{attach, supervisor};
 

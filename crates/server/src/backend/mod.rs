@@ -27,11 +27,48 @@ use rustix::io::Errno;
 
 pub use self::emulated::{Emulated, Nature};
 pub use self::engine::Engine;
-pub use self::file::{FileBackend, FileOptions};
+pub use self::file::FileBackend;
 #[cfg(feature = "simulation")]
 pub use self::inline::{Calls, carry_out};
 pub use self::memory::{Memory, Nothing};
 use crate::buffer::Buffer;
+
+/// Options of a file back end.
+#[derive(Clone, Debug)]
+pub struct FileOptions {
+    /// The file or block device.
+    pub path: PathBuf,
+    /// Bypass the page cache. If the file system does not support that, opening fails.
+    pub direct: bool,
+    /// Maximum number of jobs at the same time.
+    pub depth: u32,
+    /// The device's size in bytes. If given, a missing file is created (sparse); an existing file must have exactly
+    /// this size; a block device must have at least this size.
+    pub size: Option<u64>,
+    /// The engine; `None` for the best available one.
+    pub engine: Option<Engine>,
+    /// Serve a device although it is mounted or held by another device.
+    pub even_if_used: bool,
+    /// Open the file without write access. Writes and discards fail with `EROFS`.
+    pub read_only: bool,
+}
+
+impl FileOptions {
+    /// The file at `path` without the page cache, with 31 jobs at the same time.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        let path = path.into();
+        Self {
+            path,
+            direct: true,
+            depth: 31,
+            size: None,
+            engine: None,
+            even_if_used: false,
+            read_only: false,
+        }
+    }
+}
 
 /// The data of a write, or the memory for the data of a read.
 #[derive(Default)]

@@ -9,6 +9,6 @@ mod socket;
 
 pub use ::control::{Client, process_for, protocol};
 pub use orders::SchedulerFactory;
-pub(crate) use orders::{Order, Orders, Snapshot};
+pub(crate) use orders::{Order, Orders, Snapshot, Stop};
 pub(crate) use socket::{Line, REFUSED, Socket, obey, state};
 pub use socket::{SocketFile, bind_private};

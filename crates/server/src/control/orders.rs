@@ -45,6 +45,15 @@ pub(crate) enum Order {
     Stop,
 }
 
+/// Why a server ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stop {
+    /// A signal or a control client requested it.
+    Asked,
+    /// The device's thread has ended.
+    Ended,
+}
+
 /// A device's state at one moment.
 pub(crate) struct Snapshot {
     pub(crate) now: Time,

@@ -18,13 +18,12 @@ use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, listen, socket_with};
 
 use super::metrics::{self, OPERATIONS};
-use super::orders::{Order, Snapshot};
+use super::orders::{Order, Snapshot, Stop};
 use super::protocol::{ItemState, LONGEST_LINE, OperationState, Reply, Request, State, SwitchState};
 use crate::names::node;
 use crate::poller::Bell;
 use crate::progress::Progress;
 use crate::rate_limit::RateLimit;
-use crate::server::Stop;
 use crate::split::Joining;
 
 /// Clients served at once; each has a thread.
