@@ -15,6 +15,7 @@ use aya::util::nr_cpus;
 use aya::{Btf, Ebpf, EbpfLoader};
 use rustix::event::{Timespec, epoll};
 
+use crate::clock::now;
 use crate::error::Error;
 use crate::event::Batch;
 use crate::source::{Backend, Counts, Options, Source};
@@ -105,8 +106,12 @@ impl Source for Bpf {
                 Err(error) => return Err(Error::io("waiting for a BPF ring buffer", error.into())),
             }
         }
-        while let Some(bytes) = self.ring.next() {
+        // Later events stay for the next call: on a busy device they may arrive as fast as they are read, so that this call would not end.
+        let until = now();
+        let mut is_over = false;
+        while !is_over && let Some(bytes) = self.ring.next() {
             let Some(record) = Record::parse(&bytes) else { continue };
+            is_over = record.at().is_some_and(|at| at > until);
             match (record, &mut self.under_way) {
                 (Record::Arrived(bio, arrival), under_way) => {
                     batch.arrivals.push(arrival);

@@ -46,6 +46,15 @@ impl Record {
             _ => None,
         }
     }
+
+    /// When it happened, if the record has a time.
+    pub(super) const fn at(&self) -> Option<Time> {
+        match self {
+            Self::Arrived(_, arrival) => Some(arrival.at),
+            Self::Completed { at, .. } => Some(*at),
+            Self::Exited(_) => None,
+        }
+    }
 }
 
 fn arrival(bytes: &[u8]) -> Option<Arrival> {

@@ -5,6 +5,9 @@ use std::io::{self, Read};
 
 use crate::error::Error;
 
+/// Bytes from which on the rest is left for the next call: a busy device may add text as fast as it is read.
+const MOST: usize = 16 << 20;
+
 /// A trace, each event once; reads do not block.
 pub(super) struct Pipe {
     file: File,
@@ -17,10 +20,10 @@ impl Pipe {
         Self { file, text: Vec::new() }
     }
 
-    /// Reads the available text. Returns the complete lines.
+    /// Reads the available text, or a part of it. Returns the complete lines.
     pub(super) fn lines(&mut self) -> Result<Vec<u8>, Error> {
         let mut buffer = [0; 1 << 16];
-        loop {
+        while self.text.len() < MOST {
             match self.file.read(&mut buffer) {
                 Ok(0) => break,
                 Ok(bytes) => self.text.extend_from_slice(&buffer[..bytes]),
