@@ -139,3 +139,10 @@ fn policies_with_a_part_above_the_block_layer_need_a_host_for_it() {
         assert_eq!(spec.at_the_block().is_err(), is_split, "{text}");
     }
 }
+
+#[test]
+fn a_wrapper_names_the_policy_inside() {
+    let inside = |text: &str| Spec::parse(text).unwrap().inside().map(Spec::name);
+    assert_eq!(inside("stream(look)").as_deref(), Some("look"));
+    assert_eq!(inside("look"), None);
+}
