@@ -33,14 +33,22 @@ const HALF_LIFE: Span = Span::from_secs(1);
 const BYTES_MAX: u64 = 256 << 20;
 /// Flows with less than this share of the heaviest flow's data are light beside it.
 const RELATIVE: u64 = 8;
+/// Beside a heavy flow, flows with this share of the data from which a flow is heavy are heavy, too: flows of one kind take turns.
+const SIMILAR: u64 = 4;
 /// One, in the fixed point of shares: of arrivals in time, of waits that were rewarded.
 const ONE: u64 = 256;
 /// By how much the share of rewarded waits rises with each request that arrived without a wait, so that the disk waits again at times.
 const RECOVERY: u64 = ONE / 64;
 /// A request this soon after the completion of an asynchronous write was waiting for that write: its program needed memory.
 const DEPENDENT: Span = Span::from_micros(50);
+/// Requests without a pause from which a stream of synchronous writes has a queue of its own.
+const RUN: u64 = 16;
 /// A request this soon after its predecessor's completion continues it within `reach`, too.
 const PROMPT: Span = Span::from_millis(1);
+/// Requests whose measured times count.
+const MEASURED: u64 = 16;
+/// Weight of the estimate beside measurements, in nanoseconds.
+const PRIOR: u64 = 1_000_000;
 /// A mean move that is longer than this is one between random positions.
 const RANDOM_STEP: Span = Span::from_millis(1);
 
@@ -59,6 +67,8 @@ pub(super) struct Flow {
     latest: u64,
     /// Number of requests so far.
     length: u64,
+    /// Requests that arrived at once after their predecessors.
+    run: u64,
     /// Its requests that have not completed, whichever flow they are queued in.
     outstanding: u32,
     /// When the last of them completed.
@@ -77,12 +87,25 @@ pub(super) struct Flow {
     hits: u64,
     /// Mean estimated time to move to its next request from where its last one ended.
     step: Span,
+    /// Mean transfer time of a request.
+    transfer: Span,
+    /// Actual and estimated times of moves to next requests, while the device has no other flow's request.
+    alone: Measured,
+    /// Mean number of its requests that have not completed when one arrives, that one included, in 1/256.
+    parallel: u64,
     /// Share of the disk's waits in which the next request arrived, in 1/256.
     rewarded: u64,
     /// The disk waits for the next request, or did so in vain.
     wait: Waiting,
     /// A prompt next request may begin this far away: twice the distance of the nearest request of another stream.
     reach: u64,
+}
+
+/// Decayed sums of times, in nanoseconds.
+#[derive(Clone, Copy, Default)]
+struct Measured {
+    actual: u64,
+    estimated: u64,
 }
 
 /// Whether the disk has waited for a flow's next request since the last one completed.
@@ -100,9 +123,40 @@ impl Flow {
         if is_timely { self.timely_gap } else { self.mean_gap }
     }
 
-    /// Mean estimated time to move from one of its requests to the next.
-    pub(super) const fn step(&self) -> Span {
-        self.step
+    /// Mean time of a request if the device has those of this flow only: the estimate, corrected by measurements. `gain`: the expected
+    /// correction, in 1/256, as long as there are none.
+    pub(super) fn time(&self, gain: u64) -> Span {
+        let estimate = u128::from((self.step + self.transfer).as_nanos());
+        let actual = u128::from(self.alone.actual + PRIOR * gain / ONE);
+        Span::from_nanos((estimate * actual / u128::from(self.alone.estimated + PRIOR)) as u64)
+    }
+
+    /// The device has served a request of it after another one of it, while it had no others.
+    pub(super) fn served(&mut self, actual: Span, estimated: Span) {
+        let Measured { actual: a, estimated: e } = &mut self.alone;
+        *a = *a - *a / MEASURED + actual.as_nanos();
+        *e = *e - *e / MEASURED + estimated.as_nanos();
+    }
+
+    /// Mean number of its requests that have not completed when one arrives, that one included.
+    pub(super) const fn parallel(&self) -> u64 {
+        (self.parallel + ONE / 2) / ONE
+    }
+
+    /// Whether it keeps the device busy: at least one and a half are outstanding on average.
+    pub(super) const fn is_parallel(&self) -> bool {
+        self.parallel >= ONE * 3 / 2
+    }
+
+    /// Whether its reads have a queue of their own.
+    pub(super) const fn is_established(&self, threshold: u64) -> bool {
+        self.length > threshold
+    }
+
+    /// Whether its writes have a queue of their own: its latest requests arrived at once after their predecessors. Those of a program
+    /// that makes its writes durable one by one do not; its next request may be anywhere.
+    pub(super) const fn is_run(&self) -> bool {
+        self.run > RUN
     }
 
     /// Whether its latest request was the first in its own queue.
@@ -129,7 +183,7 @@ impl Flow {
 
     /// Whether its requests are far from each other, so that its queue has no order of its own.
     pub(super) fn is_random(&self) -> bool {
-        self.step >= RANDOM_STEP
+        self.time(ONE) >= RANDOM_STEP + self.transfer
     }
 
     /// Whether waiting for so long pays if a request in time saves `saved`. A vain wait lowers `hits` twice, when it ends and when the
@@ -145,8 +199,12 @@ impl Flow {
 
     /// The next request arrives. `written`: when an asynchronous write completed last.
     fn learn(&mut self, now: Time, limit: Span, written: Time) {
+        self.run += 1;
         if self.outstanding == 0 && self.length > 0 {
             let gap = now.since(self.idle_since);
+            if gap > PROMPT {
+                self.run = 0;
+            }
             self.rewarded = match core::mem::take(&mut self.wait) {
                 Waiting::Waits => (self.rewarded * 3 + ONE) / 4,
                 Waiting::InVain if now.since(written) <= DEPENDENT => self.rewarded * 3 / 4,
@@ -180,6 +238,14 @@ impl Flow {
         }
     }
 
+    /// The next request arrives: how far it is from the latest one.
+    fn moves(&mut self, request: &Request, service_times: &ServiceCurve) {
+        let step = service_times.at_distance(self.expected.distance(request.start));
+        let transfer = service_times.transfer(request.sectors);
+        self.transfer = if self.length <= 1 { transfer } else { (self.transfer * 3 + transfer) / 4 };
+        self.step = if self.length <= 1 { step } else { (self.step * 3 + step) / 4 };
+    }
+
     fn adds(&mut self, now: Time, request: &Request, is_contiguous: bool) {
         self.decay(now);
         if is_contiguous {
@@ -187,13 +253,14 @@ impl Flow {
         }
         self.length += 1;
         self.outstanding += 1;
+        self.parallel = (self.parallel * 7 + u64::from(self.outstanding) * ONE) / 8;
         self.latest = request.serial;
         self.expected = request.end();
     }
 }
 
 /// The numbers of the bits that are set, lowest first.
-fn bits(mut word: u32) -> impl Iterator<Item = FlowId> {
+fn bits(mut word: u32) -> impl Iterator<Item = FlowId> + Clone {
     core::iter::from_fn(move || {
         let bit = word.trailing_zeros();
         word &= word.wrapping_sub(1);
@@ -227,6 +294,11 @@ impl Flows {
         Self { all, used: 0, near, far_cost: longest / 2, heaviest: 0, written: Time::ZERO }
     }
 
+    /// A request farther than this from its predecessor does not continue it.
+    pub(super) const fn near(&self) -> u64 {
+        self.near
+    }
+
     pub(super) fn get(&self, id: FlowId) -> &Flow {
         &self.all[usize::from(id)]
     }
@@ -235,37 +307,36 @@ impl Flows {
         &mut self.all[usize::from(id)]
     }
 
-    /// The flows with queued requests.
-    pub(super) fn queued(&self) -> impl Iterator<Item = FlowId> + '_ {
-        bits(self.used | ((1 << STREAMS) - 1)).filter(|&id| !self.get(id).queued.is_empty())
+    /// All flows in use.
+    pub(super) fn used(&self) -> impl Iterator<Item = FlowId> + Clone + '_ {
+        bits(self.used | ((1 << STREAMS) - 1))
     }
 
-    /// A read arrives: the stream that it continues or begins, and the flow in which it is queued.
-    pub(super) fn read(
-        &mut self,
-        now: Time,
-        request: &Request,
-        threshold: u64,
-        service_times: &ServiceCurve,
-    ) -> (FlowId, FlowId) {
+    /// The flows with queued requests.
+    pub(super) fn queued(&self) -> impl Iterator<Item = FlowId> + Clone + '_ {
+        self.used().filter(|&id| !self.get(id).queued.is_empty())
+    }
+
+    /// A synchronous request arrives: the stream that it continues or begins.
+    pub(super) fn tracked(&mut self, now: Time, request: &Request, service_times: &ServiceCurve) -> FlowId {
         let Some(track) = self.continued(now, request.start) else {
-            return (self.begin(now, request), SCATTERED);
+            return self.begin(now, request, service_times);
         };
         let (limit, written) = (self.far_cost, self.written);
         let flow = self.get_mut(track);
         flow.learn(now, limit, written);
         let ahead = request.start.0.wrapping_sub(flow.expected.0);
-        let step = service_times.at_distance(flow.expected.distance(request.start));
-        flow.step = if flow.length == 1 { step } else { (flow.step * 3 + step) / 4 };
+        flow.moves(request, service_times);
         flow.adds(now, request, ahead <= CONTIGUOUS);
-        (track, if flow.length > threshold { track } else { SCATTERED })
+        track
     }
 
     /// A request arrives in one of the flows that always exist.
-    pub(super) fn joins(&mut self, now: Time, request: &Request, id: FlowId) {
+    pub(super) fn joins(&mut self, now: Time, request: &Request, id: FlowId, service_times: &ServiceCurve) {
         let (limit, written) = (self.far_cost, self.written);
         let flow = self.get_mut(id);
         flow.learn(now, limit, written);
+        flow.moves(request, service_times);
         flow.adds(now, request, false);
     }
 
@@ -294,19 +365,19 @@ impl Flows {
     }
 
     /// A stream of one request so far, in the place of one that is over; [`SCATTERED`] if all places are taken.
-    fn begin(&mut self, now: Time, request: &Request) -> FlowId {
+    fn begin(&mut self, now: Time, request: &Request, service_times: &ServiceCurve) -> FlowId {
         let mut free = (STREAMS..FLOWS).find(|&id| self.used & 1 << id == 0);
         if free.is_none() {
             let idle = (STREAMS..FLOWS).filter(|&id| self.all[id].outstanding == 0);
             free = idle.min_by_key(|&id| self.all[id].expires);
         }
         let Some(free) = free else {
-            self.joins(now, request, SCATTERED);
+            self.joins(now, request, SCATTERED, service_times);
             return SCATTERED;
         };
         self.used |= 1 << free;
         // The first requests of a stream are in time, or it would not become one.
-        self.all[free] = Flow { hits: ONE / 2, rewarded: ONE, ..Flow::default() };
+        self.all[free] = Flow { hits: ONE / 2, rewarded: ONE, parallel: ONE, ..Flow::default() };
         self.all[free].adds(now, request, false);
         free as FlowId
     }
@@ -366,6 +437,6 @@ impl Flows {
     /// Whether a stream has read more than `limit` bytes, and not little beside the heaviest one.
     pub(super) fn is_heavy(&self, now: Time, id: FlowId, limit: u64) -> bool {
         let bytes = self.get(id).recent_bytes(now);
-        bytes > limit && bytes >= self.heaviest / RELATIVE
+        self.heaviest > limit && bytes > limit / SIMILAR && bytes >= self.heaviest / RELATIVE
     }
 }

@@ -10,18 +10,27 @@
 //! - A read that arrives at once after a request of a flow has completed continues that flow also from farther away: up to twice the
 //!   distance to the nearest pending request of another one. So programs that read at random, each in an area of its own, are flows.
 //! - A flow is *heavy* while it has transferred more than `light_kib` of contiguous data lately, and not less than an eighth of the
-//!   heaviest flow's, and otherwise *light*. Programs that start, look-ups and commits are light; copies, scans and backups are heavy.
-//!   A flow whose requests wait does not become lighter. Long synchronous writes are heavy.
+//!   heaviest flow's, and otherwise *light*; beside a heavy flow, a quarter of `light_kib` is enough, so that equal flows are alike.
+//!   Programs that start, look-ups and commits are light; copies, scans and backups are heavy. A flow whose requests wait does not become
+//!   lighter. Long synchronous writes are heavy.
 //! - The disk is dedicated to one flow at a time. It waits for the flow's next request if the wait and the move to that request are
 //!   expected to take less time than the move to another flow's request. Of each flow, the policy measures the mean time from a completion
 //!   to the next request, the mean move, and the share of requests that arrive in time. Beside flows of its own kind, a flow is awaited only
 //!   if requests in time save more, on average, than vain waits cost. A light flow is awaited before a heavy one and before writes even if
 //!   that costs throughput, unless most of its requests are late. After vain waits, the disk waits no more for the flow; a vain wait
 //!   that ended with the write for which the program was waiting counts twice.
-//! - A device that queues orders scattered requests itself: it gets those of other light flows without a wait for further ones.
+//! - A synchronous write continues a flow, too, but is queued in it only after 16 requests without a pause: the next request of a
+//!   program that makes its writes durable one by one may be anywhere, so its writes stay among the scattered requests.
+//! - All of this compares estimates, which measurements correct: the time of a flow's requests while the device has no others (a drive
+//!   without a write cache loses a revolution on each of a sequential writer), the time of synchronous writes elsewhere (almost none on a
+//!   drive with a write cache), and the time of random requests by the number that the device has.
+//! - A device that queues orders requests itself: it gets scattered requests of other light flows without a wait for further ones, and
+//!   all random requests of flows of one kind if that is expected to take less time for each than one flow alone.
 //! - A light flow is served at once, whatever is being served, and heavy flows take turns of `stream_slice`. So a commit is never behind
-//!   a stream's slice. Among light flows with long moves between their requests the nearest is next, unless a request of another one has
-//!   waited for 100 ms. While heavy flows or writes wait, light flows together get `light_share` of the time.
+//!   a stream's slice. Among flows of one kind, one that is as near as the requests of a flow is next, until the slice of the area is
+//!   over; among those with long moves between their requests the nearest one, unless a request of another one has waited for longer
+//!   than a sweep takes. A flow that becomes heavy keeps its slice, except from scattered requests. While heavy flows or writes wait,
+//!   light flows together get `light_share` of the time.
 //! - Asynchronous writes are served when nothing else is queued or expected, and otherwise for `write_slice` of estimated work every
 //!   `write_period`. While synchronous requests are about, the device has few writes at a time, because a request that is in the device
 //!   can no longer be overtaken. In their turn, the device has as many as the turn allows, and orders them itself. Heavy flows pause while
@@ -32,7 +41,8 @@
 //!
 //! # State
 //! One index by flow and sector, a list by arrival for each flow, and a list by age for synchronous and asynchronous requests. Of each
-//! flow: the expected position, mean gaps, mean step, share of hits, recent contiguous bytes. The flow that owns the disk, and since when.
+//! flow: the expected position, mean gaps, mean step, its correction, share of hits, recent contiguous bytes. The flow that owns the disk,
+//! and since when. `gains`: measured times by the number of requests in the device.
 //! `credit`: time that light flows may still take from heavy ones.
 //!
 //! # Order of decisions
@@ -71,11 +81,14 @@ use crate::parts::fifo::{Fifo, Links};
 use crate::parts::per_request::PerRequest;
 use crate::parts::sorted::{Key, SortedIndex};
 
+mod choice;
 mod flows;
+mod gains;
 #[cfg(test)]
 mod tests;
 
 use flows::{BULK, FlowId, Flows, SCATTERED, WRITES};
+use gains::Gains;
 
 tunables! {
     /// Tunables.
@@ -132,8 +145,8 @@ const RECENT: Span = Span::from_millis(200);
 const CREDIT_MAX: i64 = 1_000_000_000;
 /// The shortest time for which the disk waits, if it waits.
 const WAIT_MIN: Span = Span::from_micros(500);
-/// Age from which requests of light flows are served in the order of age instead of position.
-const PATIENCE: Span = Span::from_millis(100);
+/// Estimated work from which a synchronous write shows whether the device has a cache for writes: it includes a move.
+const AWAY: Span = Span::from_millis(2);
 /// Without a head: one asynchronous request for so many synchronous ones.
 const PASSING: u64 = 4;
 
@@ -163,6 +176,8 @@ struct Owner {
     work: Span,
     /// Asynchronous writes beside synchronous requests, which cannot end the slice.
     is_turn: bool,
+    /// It was light then: a flow that becomes heavy keeps its slice.
+    is_light: bool,
 }
 
 /// The scheduler.
@@ -196,6 +211,12 @@ pub struct Dwell {
     light_in_device: u32,
     /// The end of the request dispatched last.
     head: Sector,
+    /// Since when the disk has served flows near each other.
+    area: Time,
+    /// The flow of the request that completed last.
+    last_completed: FlowId,
+    /// How much faster the device serves what it can order itself.
+    gains: Gains,
 }
 
 impl Dwell {
@@ -222,6 +243,9 @@ impl Dwell {
             writing: Span::ZERO,
             light_in_device: 0,
             head: Sector(0),
+            area: Time::ZERO,
+            last_completed: WRITES,
+            gains: Gains::new(),
         }
     }
 
@@ -241,21 +265,23 @@ impl Dwell {
 
     /// The flow in which a request is queued, and the stream that it continues.
     fn classify(&mut self, now: Time, request: &Request) -> (FlowId, FlowId) {
+        if Self::is_async(request) {
+            self.flows.joins(now, request, WRITES, &self.service_times);
+            return (WRITES, WRITES);
+        }
+        let threshold = self.tunables.stream_threshold;
+        let track = self.flows.tracked(now, request, &self.service_times);
         let flow = match request.op {
-            _ if Self::is_async(request) => WRITES,
-            Op::Read => {
-                let (track, flow) =
-                    self.flows.read(now, request, self.tunables.stream_threshold, &self.service_times);
-                if track != flow {
-                    self.flows.joins(now, request, flow);
-                }
-                return (flow, track);
-            }
+            Op::Read if self.flows.get(track).is_established(threshold) => track,
+            Op::Write if self.flows.get(track).is_run() => track,
+            Op::Read => SCATTERED,
             _ if request.sectors.0 > SHORT_WRITE => BULK,
             _ => SCATTERED,
         };
-        self.flows.joins(now, request, flow);
-        (flow, flow)
+        if track != flow {
+            self.flows.joins(now, request, flow, &self.service_times);
+        }
+        (flow, track)
     }
 
     /// Removes a request, as it was with that first sector, from the queues.
@@ -319,61 +345,6 @@ impl Dwell {
         oldest.filter(|&id| self.stored[id].expires <= now).min_by_key(|&id| self.stored[id].expires)
     }
 
-    /// Of the light flows the nearest one in the direction of the head's movement, if the oldest request among theirs is not old, and
-    /// belongs to a flow whose requests are far from each other: such flows have no position that would be worth keeping.
-    fn nearest(&self, now: Time, view: &View<'_>, oldest: FlowId, but: Option<FlowId>) -> FlowId {
-        let is_random = |flow: FlowId| flow == SCATTERED || self.flows.get(flow).is_random();
-        let front = self.flows.get(oldest).queued.front();
-        let waited = front.map(|id| now.since(view.requests[id].arrived));
-        if !is_random(oldest) || waited.is_some_and(|waited| waited >= PATIENCE) {
-            return oldest;
-        }
-        let others = self.flows.queued().filter(|&flow| {
-            flow != WRITES && Some(flow) != but && is_random(flow) && self.is_light(now, flow)
-        });
-        let cost = |flow: &FlowId| {
-            let start = self.next_of(*flow).map_or(Sector(0), |id| view.requests[id].start);
-            (start < self.head, self.head.distance(start))
-        };
-        others.min_by_key(cost).unwrap_or(oldest)
-    }
-
-    /// The flow that owns the disk next.
-    fn choose(&self, now: Time, view: &View<'_>, but: Option<FlowId>) -> Option<FlowId> {
-        let oldest = |light: bool| {
-            let of = self.flows.queued().filter(|&flow| flow != WRITES && self.is_light(now, flow) == light);
-            let of = of.filter(|&flow| Some(flow) != but);
-            of.min_by_key(|&flow| self.flows.get(flow).queued.front().map(|id| self.stored[id].expires))
-        };
-        let light = oldest(true);
-        if light.is_some() && !self.is_exhausted {
-            return light.map(|oldest| self.nearest(now, view, oldest, but));
-        }
-        let writes = !self.flows.get(WRITES).queued.is_empty() && but != Some(WRITES);
-        if writes && self.is_turn_of_writes(now) {
-            return Some(WRITES);
-        }
-        let writes = writes.then_some(WRITES);
-        oldest(false).or(if self.is_exhausted { writes.or(light) } else { writes })
-    }
-
-    fn is_turn_of_writes(&self, now: Time) -> bool {
-        now.since(self.last_writes) >= self.tunables.write_period
-    }
-
-    /// Whether another flow replaces the owner although the owner could go on, and why.
-    fn successor(&self, now: Time, owner: Owner, other: FlowId) -> Option<(FlowId, Reason)> {
-        if other == WRITES && !self.is_turn_of_writes(now) {
-            return None;
-        }
-        let (from, to) = (self.is_light(now, owner.flow), self.is_light(now, other));
-        if to && !from && !self.is_exhausted || owner.flow == WRITES && !owner.is_turn && other != WRITES {
-            return Some((other, Reason::Urgent));
-        }
-        let is_over = now >= self.end(now, owner, other) || owner.work == Span::ZERO;
-        (is_over && (to || !from || self.is_exhausted)).then_some((other, Reason::StreamSliceOver))
-    }
-
     /// When the owner's slice is over if `other` is next.
     fn end(&self, now: Time, owner: Owner, other: FlowId) -> Time {
         let Tunables { stream_slice, light_slice, .. } = self.tunables;
@@ -387,14 +358,19 @@ impl Dwell {
         owner.since + if slice == Span::ZERO { slice } else { slice.max(WAIT_MIN) }
     }
 
-    fn own(&mut self, now: Time, flow: FlowId) {
+    fn own(&mut self, now: Time, flow: FlowId, view: &View<'_>) {
+        let start = self.next_of(flow).map(|id| view.requests[id].start);
+        if start.is_none_or(|start| self.head.distance(start) > self.flows.near()) {
+            self.area = now;
+        }
         let work = match flow {
             // More of a backlog, because seeks between many are shorter.
             WRITES => self.tunables.write_slice * (1 + self.flows.get(WRITES).queued.len() as u64 / BACKLOG),
             _ => Span::from_secs(3_600),
         };
         let is_turn = flow == WRITES && self.is_turn_of_writes(now);
-        self.owner = Some(Owner { flow, since: now, work, is_turn });
+        let is_light = self.is_light(now, flow);
+        self.owner = Some(Owner { flow, since: now, work, is_turn, is_light });
     }
 
     /// The flow's next request: behind its last one, or its first.
@@ -416,11 +392,12 @@ impl Dwell {
             return None;
         }
         let request = &view.requests[self.next_of(other)?];
-        let cost = self.service_times.service_time(self.head, request.start, BACKWARD_PENALTY);
-        // The flow's next request takes time, too.
-        let limit = cost.saturating_sub(flow.step()).min(self.tunables.wait_max);
+        let cost = self.time_elsewhere(request);
         // Behind a heavy flow's long requests, or writes, a light flow would wait longer than the disk does now.
         let precedes = self.is_light(now, owner.flow) && !self.is_light(now, other);
+        // The flow's next request takes time, too; a light flow is awaited even if that costs throughput.
+        let own = if precedes { Span::ZERO } else { self.time_alone(view, flow) };
+        let limit = cost.saturating_sub(own).min(self.tunables.wait_max);
         let gap = flow.gap(precedes);
         if gap >= limit {
             return None;
@@ -460,6 +437,7 @@ impl Dwell {
             + self.service_times.transfer(request.sectors);
         let flow = self.stored[id].flow;
         let is_light = self.is_light(now, flow);
+        self.gains.sent(now);
         self.light_in_device += u32::from(is_light);
         let stored = &mut self.stored[id];
         (stored.work, stored.is_light) = (work, is_light);
@@ -514,7 +492,7 @@ impl Scheduler for Dwell {
             self.classify(now, request)
         } else {
             let flow = if is_async { WRITES } else { SCATTERED };
-            self.flows.joins(now, request, flow);
+            self.flows.joins(now, request, flow, &self.service_times);
             (flow, flow)
         };
         if is_async {
@@ -536,7 +514,9 @@ impl Scheduler for Dwell {
         // The first requests of the flow were served as scattered ones; it is the flow for which the disk waits.
         let is_new = flow > WRITES && self.flows.get(flow).is_new(self.tunables.stream_threshold);
         if is_new && self.owner.is_some_and(|owner| owner.flow == SCATTERED) {
-            self.own(now, flow);
+            self.area = now;
+            let (work, is_light) = (Span::from_secs(3_600), self.is_light(now, flow));
+            self.owner = Some(Owner { flow, since: now, work, is_turn: false, is_light });
         }
     }
 
@@ -563,17 +543,21 @@ impl Scheduler for Dwell {
         }
         self.pass_time(now);
         if let Some(id) = self.expired(now) {
-            self.own(now, self.stored[id].flow);
+            self.own(now, self.stored[id].flow, view);
             return self.dispatch(now, view, id, Reason::Expired);
         }
         let mut reason = Reason::SliceOwner;
         let other = self.owner.and_then(|owner| self.choose(now, view, Some(owner.flow)));
-        if let Some(owner) = self.owner {
+        if let (Some(owner), Some(other)) = (self.owner, other)
+            && self.mixes(now, view, owner.flow, other)
+        {
+            self.owner = Some(Owner { flow: self.next_of_all(now, view, owner.flow), ..owner });
+        } else if let Some(owner) = self.owner {
             if let Some((other, why)) = other.and_then(|other| self.successor(now, owner, other)) {
-                self.own(now, other);
+                self.own(now, other, view);
                 reason = why;
             } else if now >= self.end(now, owner, other.unwrap_or(owner.flow)) || owner.work == Span::ZERO {
-                self.own(now, owner.flow);
+                self.own(now, owner.flow, view);
             }
         }
         if let Some(owner) = self.owner.filter(|owner| self.flows.get(owner.flow).queued.is_empty()) {
@@ -584,7 +568,7 @@ impl Scheduler for Dwell {
         }
         if self.owner.is_none() {
             let Some(flow) = self.choose(now, view, None) else { return Decision::Idle };
-            self.own(now, flow);
+            self.own(now, flow, view);
             reason = Reason::NewSlice;
         }
         let Some(Owner { flow, is_turn, .. }) = self.owner else { return Decision::Idle };
@@ -604,6 +588,16 @@ impl Scheduler for Dwell {
     fn completed(&mut self, now: Time, request: &Request, _outcome: Outcome) {
         self.pass_time(now);
         let Stored { flow, work, is_async, is_light, .. } = self.stored[request.id];
+        let entry = self.flows.get_mut(flow);
+        if flow != WRITES && self.last_completed == flow && self.gains.in_device() == entry.in_device {
+            entry.served(self.gains.busy(now), work);
+        }
+        if request.op == Op::Write && !is_async && work >= AWAY {
+            self.gains.wrote(now, work);
+        }
+        self.last_completed = flow;
+        let counts = self.has_head && self.is_random(flow) && self.flows.get(WRITES).in_device == 0;
+        self.gains.ended(now, counts.then_some(work));
         self.light_in_device -= u32::from(is_light);
         self.flows.get_mut(flow).in_device -= 1;
         if flow == WRITES {

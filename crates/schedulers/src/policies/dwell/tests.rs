@@ -189,3 +189,77 @@ fn a_device_that_queues_gets_scattered_requests_beside_those_of_a_light_flow() {
     let child = t.insert(request(next, 64));
     assert_eq!(t.dispatches(), child);
 }
+
+/// A synchronous write of 16 KiB.
+fn direct(start: u64) -> Request {
+    let mut write = request(start, 32);
+    (write.op, write.flags.sync) = (Op::Write, true);
+    write
+}
+
+/// Two sequential writers on a device that takes `near` for a write behind the last one and `far` for others: how often the device
+/// changes from one to the other in 200 writes.
+fn changes_between_writers(near: Span, far: Span) -> u32 {
+    let mut t = table();
+    t.depth = 4;
+    let mut next = [0, 400_000_000];
+    let mut queued = next.map(|start| t.insert(direct(start)));
+    let (mut changes, mut last, mut sent) = (0, 0, std::vec::Vec::new());
+    for _ in 0..200 {
+        while let Decision::Dispatch { id, .. } = t.next() {
+            sent.push(id);
+        }
+        if sent.is_empty() {
+            t.now += Span::from_millis(1);
+            continue;
+        }
+        let id = sent.remove(0);
+        let writer = usize::from(id == queued[1]);
+        changes += u32::from(writer != last);
+        t.now += if writer == last { near } else { far };
+        last = writer;
+        t.complete(id);
+        next[writer] += 32;
+        queued[writer] = t.insert(direct(next[writer]));
+    }
+    changes
+}
+
+#[test]
+fn sequential_writers_take_turns_where_a_change_costs_a_move() {
+    let changes = changes_between_writers(Span::from_micros(300), Span::from_millis(8));
+    assert!(changes <= 60, "{changes} changes");
+}
+
+#[test]
+fn a_device_with_a_cache_for_writes_gets_those_of_all_writers() {
+    let changes = changes_between_writers(Span::from_micros(100), Span::from_micros(100));
+    assert!(changes >= 150, "{changes} changes");
+}
+
+#[test]
+fn flows_near_each_other_are_served_before_those_far_away() {
+    let mut t = table();
+    // Two files in one area, and one far away; 4 KB of each 16 KB.
+    let starts = [800_000_000, 400_000_000, 400_100_000];
+    for start in starts {
+        t.now += Span::from_millis(50);
+        for n in 0..8 {
+            let id = t.insert(request(start + n * 32, 8));
+            assert_eq!(t.dispatches(), id);
+            t.now += Span::from_micros(100);
+            t.complete(id);
+        }
+    }
+    let [far, near] = [starts[0], starts[1]].map(|start| t.insert(request(start + 256, 8)));
+    // The disk has served the third file; its program pauses.
+    let mut decision = t.next();
+    while let Decision::Hold(hold) = decision {
+        t.now = hold.until.expect("a time");
+        decision = t.next();
+    }
+    assert!(matches!(decision, Decision::Dispatch { id, .. } if id == near), "{decision:?}");
+    t.complete(near);
+    t.now += Span::from_millis(200);
+    assert_eq!(t.dispatches(), far);
+}

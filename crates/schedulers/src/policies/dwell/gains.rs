@@ -1,0 +1,102 @@
+//! How much faster the device serves random requests if it has several and orders them itself.
+
+use elevator::{Span, Time};
+
+/// One, in the fixed point of shares.
+const ONE: u64 = 256;
+/// By powers of two of the requests in the device: the time relative to that in the order of dispatch, of a drive that orders by
+/// positioning time.
+const PRIOR: [u64; 6] = [ONE, 215, 180, 150, 125, 105];
+/// Weight of the latest request in the mean, as a divisor.
+const WEIGHT: u64 = 64;
+/// The same of writes.
+const WRITES_WEIGHT: u64 = 16;
+
+/// Mean time of random requests by the number in the device, relative to the estimate for the order of their dispatch.
+pub(super) struct Gains {
+    /// Sums of actual and of estimated times, decayed, by powers of two of the requests in the device.
+    times: [(u64, u64); PRIOR.len()],
+    /// The same of synchronous writes after requests elsewhere.
+    writes: (u64, u64),
+    in_device: u32,
+    /// When the device turned to the request that it completes next.
+    since: Time,
+}
+
+impl Gains {
+    pub(super) fn new() -> Self {
+        // Sixteen requests of eight milliseconds.
+        let times = PRIOR.map(|prior| (500_000 * prior, 500_000 * ONE));
+        Self { times, writes: (1_000_000, 1_000_000), in_device: 0, since: Time::ZERO }
+    }
+
+    /// A request goes to the device.
+    pub(super) const fn sent(&mut self, now: Time) {
+        if self.in_device == 0 {
+            self.since = now;
+        }
+        self.in_device += 1;
+    }
+
+    /// Requests in the device.
+    pub(super) const fn in_device(&self) -> u32 {
+        self.in_device
+    }
+
+    /// For how long the device has worked on the request that it completes now.
+    pub(super) fn busy(&self, now: Time) -> Span {
+        now.since(self.since)
+    }
+
+    /// The device has completed a request, of that estimated work if it counts.
+    pub(super) fn ended(&mut self, now: Time, work: Option<Span>) {
+        if let Some(work) = work {
+            let (actual, estimated) = &mut self.times[Self::class(u64::from(self.in_device))];
+            *actual += now.since(self.since).as_nanos();
+            *estimated += work.as_nanos();
+            *actual -= *actual / WEIGHT;
+            *estimated -= *estimated / WEIGHT;
+        }
+        self.in_device = self.in_device.saturating_sub(1);
+        self.since = now;
+    }
+
+    /// The device has completed a synchronous write after a request elsewhere.
+    pub(super) fn wrote(&mut self, now: Time, work: Span) {
+        let actual = self.busy(now);
+        let (a, e) = &mut self.writes;
+        *a = *a - *a / WRITES_WEIGHT + actual.as_nanos();
+        *e = *e - *e / WRITES_WEIGHT + work.as_nanos();
+    }
+
+    /// The mean time of a synchronous write elsewhere whose estimate is `work`.
+    pub(super) fn written(&self, work: Span) -> Span {
+        let (actual, estimated) = self.writes;
+        Span::from_nanos(
+            (u128::from(work.as_nanos()) * u128::from(actual) / u128::from(estimated.max(1))) as u64,
+        )
+    }
+
+    const fn class(in_device: u64) -> usize {
+        let class = in_device.checked_ilog2();
+        match class {
+            None => 0,
+            Some(class) if class as usize >= PRIOR.len() => PRIOR.len() - 1,
+            Some(class) => class as usize,
+        }
+    }
+
+    /// The same as a share of the estimate, in 1/256.
+    pub(super) fn share(&self, in_device: u64) -> u64 {
+        let (actual, estimated) = self.times[Self::class(in_device)];
+        actual * ONE / estimated.max(1)
+    }
+
+    /// The mean time of a request whose estimate is `work` if the device has so many.
+    pub(super) fn time(&self, work: Span, in_device: u64) -> Span {
+        let (actual, estimated) = self.times[Self::class(in_device)];
+        Span::from_nanos(
+            (u128::from(work.as_nanos()) * u128::from(actual) / u128::from(estimated.max(1))) as u64,
+        )
+    }
+}
