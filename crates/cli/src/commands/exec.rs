@@ -59,6 +59,9 @@ pub(crate) struct ExecArguments {
     /// Print a seccomp profile for containers that sends the calls to a listener at this path (see --listen) and allows all others
     #[arg(long, value_name = "SOCKET")]
     pub(crate) seccomp_profile: Option<PathBuf>,
+    /// Leave 'write' out of the profile, which runc rejects: plain writes of its containers are charged and not delayed
+    #[arg(long, requires = "seccomp_profile")]
+    pub(crate) runc: bool,
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
@@ -139,7 +142,7 @@ fn terms(
 pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode, Error> {
     if let Some(listener) = &arguments.seccomp_profile {
         let path = std::path::absolute(listener).map_err(|error| Error::file(listener.display(), &error))?;
-        writeln!(std::io::stdout(), "{:#}", container::profile(&path.to_string_lossy()))?;
+        writeln!(std::io::stdout(), "{:#}", container::profile(&path.to_string_lossy(), arguments.runc))?;
         return Ok(ExitCode::SUCCESS);
     }
     let terms = terms(arguments.weight, arguments.fsync_deadline.as_deref(), arguments.rate.as_deref())?;
