@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use control::admission::{MESSAGE_BYTES, Message, take};
 
 use crate::call::{Sync, Wanted, wanted};
+use crate::continuing::Continuing;
 use crate::device::{Served, find};
 use crate::handed::{Received, take_fd};
 use crate::listener::{Intercepted, Readiness, finish, poll, proceed, readiness, receive};
@@ -53,7 +54,7 @@ impl Shared {
         self.answered(id);
     }
 
-    /// Lets an admitted call continue, whose end the kernel does not report.
+    /// Lets an fsync continue whose end the kernel would not report.
     fn let_continue(&self, number: u32, id: u64) {
         self.proceed(id);
         self.send(Message::Return { call: number });
@@ -61,8 +62,13 @@ impl Shared {
 
     /// Sends a message. `false` if the server's connection has ended.
     fn send(&self, message: Message) -> bool {
+        self.send_all(&[message])
+    }
+
+    fn send_all(&self, messages: &[Message]) -> bool {
+        let bytes: Vec<u8> = messages.iter().flat_map(|message| message.to_bytes()).collect();
         let mut server = lock(&self.server);
-        let sent = server.as_mut().is_some_and(|stream| stream.write_all(&message.to_bytes()).is_ok());
+        let sent = server.as_mut().is_some_and(|stream| stream.write_all(&bytes).is_ok());
         if !sent {
             *server = None;
         }
@@ -75,6 +81,8 @@ struct Held {
     id: u64,
     wanted: Wanted,
     process: u32,
+    thread: u32,
+    system_call: libc::c_long,
 }
 
 /// The agent's own state.
@@ -85,6 +93,7 @@ pub(crate) struct Agent {
     buffer: Vec<u8>,
     served: Served,
     held: BTreeMap<u32, Held>,
+    continuing: Continuing,
     next: u32,
     /// Thread groups by thread, and where a file's descriptor was seen: the thread and the descriptor.
     groups: HashMap<u32, u32>,
@@ -108,6 +117,7 @@ impl Agent {
             buffer: Vec::new(),
             served: Served::new(disk),
             held: BTreeMap::new(),
+            continuing: Continuing::new(),
             next: 0,
             groups: HashMap::new(),
             descriptors: HashMap::new(),
@@ -119,7 +129,7 @@ impl Agent {
     pub(crate) fn run(&mut self) {
         loop {
             let server = self.server.as_ref().map(AsRawFd::as_raw_fd);
-            let [calls, messages] = poll(&self.shared.listener, server);
+            let [calls, messages] = poll(&self.shared.listener, server, self.continuing.timeout());
             if messages != 0 && !self.receive() {
                 self.let_all_continue();
             }
@@ -132,6 +142,16 @@ impl Agent {
                 Readiness::Ended => return,
                 Readiness::Nothing => {}
             }
+            self.returned();
+        }
+    }
+
+    /// Reports continuing calls that ended without a next one.
+    fn returned(&mut self) {
+        let ended: Vec<_> =
+            self.continuing.ended().into_iter().map(|call| Message::Return { call }).collect();
+        if !ended.is_empty() && !self.shared.send_all(&ended) {
+            self.let_all_continue();
         }
     }
 
@@ -140,15 +160,25 @@ impl Agent {
             return self.shared.proceed(call.id);
         }
         let process = self.group_of(call.thread);
-        let Some(wanted) = wanted(&call, &mut self.served) else { return self.shared.proceed(call.id) };
+        let before = self.continuing.ends(call.thread).map(|call| Message::Return { call });
+        let Some(wanted) = wanted(&call, &mut self.served) else {
+            self.shared.proceed(call.id);
+            if before.is_some_and(|before| !self.shared.send(before)) {
+                self.let_all_continue();
+            }
+            return;
+        };
         if let Some(descriptor) = wanted.descriptor {
             self.descriptors.insert(wanted.file, (call.thread, descriptor));
         }
         let number = self.next;
         self.next = self.next.wrapping_add(1);
         let Wanted { operation, file, bytes, .. } = wanted;
-        self.held.insert(number, Held { id: call.id, wanted, process });
-        if !self.shared.send(Message::Enter { call: number, operation, process, file, bytes }) {
+        let (thread, system_call) = (call.thread, call.number);
+        self.held.insert(number, Held { id: call.id, wanted, process, thread, system_call });
+        let enter = Message::Enter { call: number, operation, process, file, bytes };
+        let messages: Vec<_> = before.into_iter().chain([enter]).collect();
+        if !self.shared.send_all(&messages) {
             self.let_all_continue();
         }
     }
@@ -156,6 +186,7 @@ impl Agent {
     /// The server ended or sent an invalid message: no call is held any more.
     fn let_all_continue(&mut self) {
         self.server = None;
+        self.continuing = Continuing::new();
         *lock(&self.shared.server) = None;
         for (_, held) in std::mem::take(&mut self.held) {
             self.shared.proceed(held.id);
@@ -192,12 +223,13 @@ impl Agent {
         }
     }
 
-    fn admit(&self, number: u32, held: Held) {
-        let Held { id, wanted, process } = held;
+    fn admit(&mut self, number: u32, held: Held) {
+        let Held { id, wanted, process, thread, system_call } = held;
         let file_of = |descriptor| take_fd(process, descriptor).ok().map(File::from);
         let file = wanted.sync.and_then(|sync| Some((sync, file_of(wanted.descriptor?)?)));
         let Some((sync, file)) = file else {
-            return self.shared.let_continue(number, id);
+            self.continuing.begins(thread, number, system_call);
+            return self.shared.proceed(id);
         };
         // The kernel does not report the end of a call that continues, and the scheduler needs that of an fsync. The same open file: an
         // error is reported once to each.

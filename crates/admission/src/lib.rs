@@ -19,6 +19,7 @@
 mod agent;
 mod call;
 pub mod container;
+mod continuing;
 mod device;
 mod filter;
 mod handed;

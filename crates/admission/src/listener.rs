@@ -77,11 +77,11 @@ pub(crate) fn readiness(events: libc::c_short) -> Readiness {
     }
 }
 
-/// Waits until one of two descriptors is ready; returns the events of both.
-pub(crate) fn poll(one: &OwnedFd, other: Option<i32>) -> [libc::c_short; 2] {
+/// Waits until one of two descriptors is ready, at most `timeout` ms if that is not negative; returns the events of both.
+pub(crate) fn poll(one: &OwnedFd, other: Option<i32>, timeout: libc::c_int) -> [libc::c_short; 2] {
     let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut all = [entry(one.as_raw_fd()), entry(other.unwrap_or(-1))];
     // SAFETY: two entries, which live during the call.
-    unsafe { libc::poll(all.as_mut_ptr(), 2, -1) };
+    unsafe { libc::poll(all.as_mut_ptr(), 2, timeout) };
     all.map(|entry| entry.revents)
 }
