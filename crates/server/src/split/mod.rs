@@ -423,7 +423,7 @@ impl SplitHost {
                     }
                 }
                 Action::WriteBack { file: File(file), pages } => {
-                    let offset = self.dirty.first(file).unwrap_or(0);
+                    let Some((offset, pages)) = self.dirty.write_back(now, file, pages) else { continue };
                     let message = Message::WriteBack { file, pages, offset };
                     for agent in self.agents.iter().flatten().filter(|agent| agent.is_ready) {
                         // One that does not read is removed when a call of it is admitted.

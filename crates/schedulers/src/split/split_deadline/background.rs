@@ -8,7 +8,20 @@ const PAGE_SECTORS: u64 = 8;
 /// the slowdown of a full cache. Higher: it follows a change of position too slowly.
 const MEMORY: u64 = 64;
 
-/// The amounts of dirty, queued and cached data, and the recent speed.
+/// Sectors per second are learnt from periods between two fsyncs that are at least this long.
+const SHORTEST: Span = Span::from_millis(10);
+
+const NANOS: u128 = 1_000_000_000;
+
+/// The time of a returned fsync.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Returned {
+    pub(super) deadline: Span,
+    /// What was left of it; zero if it was missed.
+    pub(super) left: Span,
+}
+
+/// The amounts of dirty, queued and cached data, and the speed at which it becomes durable.
 #[derive(Default)]
 pub(super) struct Background {
     /// Their dirty pages. If an account gets a deadline, its data stays counted; both counts saturate at zero.
@@ -23,6 +36,12 @@ pub(super) struct Background {
     /// requests' speeds would measure the drive's cache while that has room.
     written: u64,
     took: u64,
+    /// Sectors written since the last fsync with a deadline, which returned at `durable`.
+    accepted: u64,
+    durable: Option<Time>,
+    /// The learnt speed, in sectors per second; 0 if unknown. The recent speed is too high while the drive's cache has room: it accepts more than
+    /// it can write, and the next fsync waits for all of it.
+    speed: u64,
 }
 
 impl Background {
@@ -46,28 +65,56 @@ impl Background {
         self.queued = self.queued.saturating_sub(sectors);
     }
 
-    /// Whether more than `pages` pages are queued.
-    pub(super) const fn queues_more_than(&self, pages: u64) -> bool {
-        self.queued > pages * PAGE_SECTORS
+    /// The pages that are queued.
+    pub(super) const fn queued_pages(&self) -> u64 {
+        self.queued / PAGE_SECTORS
     }
 
     /// Whether the data would take longer than `most`, and is more than `pages` pages.
     pub(super) fn is_too_much(&self, now: Time, most: Span, pages: u64) -> bool {
         let sectors = self.dirty * PAGE_SECTORS + self.queued + self.cached_at(now);
-        let takes = u128::from(sectors) * u128::from(self.took) / u128::from(self.written.max(1));
+        let takes = match self.speed {
+            0 => u128::from(sectors) * u128::from(self.took) / u128::from(self.written.max(1)),
+            speed => u128::from(sectors) * NANOS / u128::from(speed),
+        };
         let takes = Span::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX));
         sectors > pages * PAGE_SECTORS && takes > most
     }
 
     fn cached_at(&self, now: Time) -> u64 {
         let since = u128::from(now.since(self.counted).as_nanos());
-        let written = since * u128::from(self.written) / u128::from(self.took.max(1));
+        let written = match self.speed {
+            0 => since * u128::from(self.written) / u128::from(self.took.max(1)),
+            speed => since * u128::from(speed) / NANOS,
+        };
         self.cached.saturating_sub(u64::try_from(written).unwrap_or(u64::MAX))
     }
 
-    /// An fsync has returned: the data in the device's cache at its beginning is durable.
-    pub(super) const fn is_durable(&mut self) {
+    /// An fsync has returned: the data in the device's cache at its beginning is durable. After one that left less than a fifth of its deadline, the
+    /// speed is reduced. After one that left two fifths it is raised if it limited the data, by as much as delays the next fsync by an eighth.
+    pub(super) fn is_durable(&mut self, now: Time, fsync: Returned) {
         self.cached = 0;
+        let Some(last) = self.durable.filter(|last| now.since(*last) >= SHORTEST) else {
+            if self.durable.is_none() {
+                (self.durable, self.accepted) = (Some(now), 0);
+            }
+            return;
+        };
+        let since = now.since(last);
+        let per_second = |sectors: u64, nanos: u64| {
+            u64::try_from(u128::from(sectors) * NANOS / u128::from(nanos.max(1))).unwrap_or(u64::MAX)
+        };
+        let reached = per_second(core::mem::take(&mut self.accepted), since.as_nanos());
+        self.durable = Some(now);
+        let recent = per_second(self.written, self.took);
+        let speed = if self.speed == 0 { recent } else { self.speed };
+        if fsync.left * 5 < fsync.deadline {
+            self.speed = speed.min(reached.max(speed / 4 * 3)) / 100 * 97;
+        } else if fsync.left * 5 >= fsync.deadline * 2 && self.speed > 0 && reached >= speed / 4 * 3 {
+            let step = u128::from(speed) * u128::from(fsync.deadline.as_nanos());
+            let step = u64::try_from(step / 8 / u128::from(since.as_nanos())).unwrap_or(u64::MAX);
+            self.speed = speed.saturating_add(step.min(speed / 32));
+        }
     }
 
     /// The device flushed its cache for the time `took`, which counts as time of the earlier writes.
@@ -80,6 +127,7 @@ impl Background {
         let sectors = u64::from(request.sectors.0);
         if request.op == Op::Write && sectors > 0 {
             (self.cached, self.counted) = (self.cached_at(now) + sectors, now);
+            self.accepted += sectors;
             self.took = (self.took - self.took / MEMORY).saturating_add(took.as_nanos());
             self.written = (self.written - self.written / MEMORY).saturating_add(sectors);
         }
@@ -114,11 +162,40 @@ mod tests {
         assert!(background.is_too_much(at_ms(20), Span::from_millis(99), 100), "20 ms for each 100");
         assert!(!background.is_too_much(at_ms(20), Span::from_millis(101), 100));
         background.done(1600);
-        assert!(
-            !background.queues_more_than(0) && background.is_too_much(at_ms(20), Span::from_millis(59), 100)
-        );
+        assert_eq!(background.queued_pages(), 0);
+        assert!(background.is_too_much(at_ms(20), Span::from_millis(59), 100));
         background.served(at_ms(20), &write, Span::from_millis(10));
-        background.is_durable();
+        background.is_durable(at_ms(20), left(50));
         assert_eq!(background.cached_at(at_ms(20)), 0);
+    }
+
+    const fn left(left_ms: u64) -> Returned {
+        let ms = Span::from_millis;
+        Returned { deadline: ms(100), left: ms(left_ms) }
+    }
+
+    /// Writes each ms, of which the device's cache accepts each in half a ms, and an fsync each 500 ms. Returns the speed in pages per ms.
+    fn period(background: &mut Background, number: u64, pages_per_ms: u32, left_ms: u64) -> u64 {
+        for ms in number * 500..number * 500 + 500 {
+            let write = Request { op: Op::Write, ..request(0, 8 * pages_per_ms) };
+            background.served(at_ms(ms), &write, Span::from_micros(500));
+        }
+        background.is_durable(at_ms(number * 500 + 500), left(left_ms));
+        background.speed / 8 / 1000
+    }
+
+    #[test]
+    fn late_fsyncs_reduce_the_speed_and_early_ones_raise_it_while_it_is_the_limit() {
+        let mut background = Background::default();
+        assert_eq!(period(&mut background, 0, 100, 0), 0, "no period has been measured");
+        assert_eq!(period(&mut background, 1, 100, 80), 0, "the recent speed of 200 is no danger");
+        assert_eq!(period(&mut background, 2, 100, 19), 145, "at most a quarter less at once");
+        assert_eq!(period(&mut background, 3, 100, 0), 105, "a quarter less again");
+        assert_eq!(period(&mut background, 4, 100, 0), 97, "not less than was written");
+        assert_eq!(period(&mut background, 5, 97, 39), 97);
+        assert_eq!(period(&mut background, 6, 97, 40), 99, "12.5 ms of 500");
+        assert_eq!(period(&mut background, 7, 50, 50), 99, "it was not the limit");
+        background.is_durable(at_ms(4001), left(0));
+        assert_eq!(background.speed / 8 / 1000, 99, "too short a period");
     }
 }

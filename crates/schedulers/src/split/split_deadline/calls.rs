@@ -5,6 +5,7 @@ use alloc::collections::VecDeque;
 use elevator::split::{Account, Action, CallId, CallKind, File, Page, Split, SystemCall, Terms, Verdict};
 use elevator::{CauseSet, Time};
 
+use super::background::Returned;
 use super::{SplitDeadline, Tunables};
 
 /// A call that waits for its file to have fewer dirty pages.
@@ -21,15 +22,9 @@ struct Waiting {
 pub(super) struct Held {
     waiting: VecDeque<Waiting>,
     actions: VecDeque<Action>,
-    /// The latest writeback action: its time and number of pages, which may not have reached the queue yet.
-    ordered: (Time, u64),
-}
-
-impl Held {
-    /// The number of pages whose writeback was ordered at `now`.
-    const fn ordered(&self, now: Time) -> u64 {
-        if self.ordered.0.as_nanos() == now.as_nanos() { self.ordered.1 } else { 0 }
-    }
+    /// Pages whose writeback was ordered and that have not been submitted yet, and the time of the latest order.
+    ordered: u64,
+    since: Time,
 }
 
 impl SplitDeadline {
@@ -45,12 +40,17 @@ impl SplitDeadline {
         most.is_some_and(|most| self.background.is_too_much(now, most, bleed))
     }
 
-    /// Orders the writeback of some of a file's pages, unless enough is queued already or an fsync with a deadline is running.
+    /// Orders the writeback of some of a file's pages, unless enough is under way already or an fsync with a deadline is running.
     fn bleed(&mut self, now: Time, file: File) {
-        let bleed = self.tunables.bleed;
-        let ordered = self.held.ordered(now);
-        if self.running.is_empty() && ordered < bleed && !self.background.queues_more_than(bleed - ordered) {
-            self.held.ordered = (now, ordered + self.ledger.dirty_pages(file).min(bleed));
+        let Tunables { bleed, look_again, .. } = self.tunables;
+        // An order may find less than was dirty: the kernel writes pages by itself too.
+        if now >= self.held.since + look_again {
+            self.held.ordered = 0;
+        }
+        let pages = self.ledger.dirty_pages(file).min(bleed);
+        let under_way = self.held.ordered + self.background.queued_pages();
+        if self.running.is_empty() && pages > 0 && under_way <= bleed {
+            (self.held.ordered, self.held.since) = (self.held.ordered + pages, now);
             self.held.actions.push_back(Action::WriteBack { file, pages: bleed as u32 });
         }
     }
@@ -62,11 +62,10 @@ impl SplitDeadline {
             let Some(held) = self.held.waiting.pop_front() else { return };
             if !self.must_wait(held.file, held.fsync, crowded) {
                 self.held.actions.push_back(Action::Admit(held.call));
-            } else if held.look > now {
-                self.held.waiting.push_back(held);
             } else {
                 self.bleed(now, held.file);
-                self.held.waiting.push_back(Waiting { look: now + self.tunables.look_again, ..held });
+                let look = if held.look > now { held.look } else { now + self.tunables.look_again };
+                self.held.waiting.push_back(Waiting { look, ..held });
             }
         }
     }
@@ -113,10 +112,11 @@ impl Split for SplitDeadline {
         let place = self.ledger.place(call.account);
         self.notice_flush(now);
         if let Some(due) = self.running.remove(&(place, call.id)) {
-            self.background.is_durable();
             let Tunables { spare, bleed, .. } = self.tunables;
-            let spare = self.deadline(place).unwrap_or_default() * spare / 100;
-            self.patience.ends(due.since(now), spare, bleed);
+            let deadline = self.deadline(place).unwrap_or_default();
+            let (left, spare) = (due.since(now), deadline * spare / 100);
+            self.patience.ends(left, spare, bleed);
+            self.background.is_durable(now, Returned { deadline, left });
         }
     }
 
@@ -135,6 +135,7 @@ impl Split for SplitDeadline {
     }
 
     fn submitted(&mut self, now: Time, page: &Page, causes: CauseSet) {
+        self.held.ordered = self.held.ordered.saturating_sub(1);
         self.freed(now, page, causes);
     }
 

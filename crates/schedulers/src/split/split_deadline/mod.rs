@@ -15,12 +15,12 @@
 //!
 //! # Order of decisions
 //! At the call, for accounts without an fsync deadline:
-//! 1. An fsync of a file with at least `big_fsync` dirty pages is held: `bleed` pages are written back, and the call is checked
-//!    every `look_again` until fewer are left.
+//! 1. An fsync of a file with at least `big_fsync` dirty pages is held: `bleed` pages are written back, and further ones when at most
+//!    as many are under way, until fewer are dirty. The call is checked at every event, and every `look_again`.
 //! 2. A write to a file with at least `big_write` dirty pages is held, and the file is written back likewise.
 //! 3. While an account has a deadline: a write is also held when the dirty and queued data of such accounts would take longer
-//!    than `in_front` of the shortest deadline, at the recent speed, flushes included. Any of it may enter the transaction that
-//!    an account with a deadline waits for.
+//!    than `in_front` of the shortest deadline. Any of it may enter the transaction that an account with a deadline waits for, and a commit
+//!    waits for what is in the drive's cache. The speed is learnt: what became durable between two fsyncs of which the second was late.
 //! 4. No page is written back for held calls while an fsync with a deadline runs.
 //!
 //! At the block layer, while an account has a deadline:
@@ -42,8 +42,8 @@
 //! - The source marks background accounts by a fixed number in their deadline; here they are the accounts without one.
 //! - Rule 3 at the call is ours. The source counts dirty pages only, per file and by number: at 25 MB/s its thousand pages are
 //!   160 ms, and written-back pages wait in the queue, up to its request limit, which is seconds.
-//! - The source flushes the drive's cache before each writeback, which empties the drive; here writeback waits until little of
-//!   the previous one is queued.
+//! - The source flushes the drive's cache before each writeback, which empties the drive, and writes `bleed` pages every `look_again`: at
+//!   most 41 MB/s. Here writeback continues when at most `bleed` pages of the previous ones are under way.
 //! - The source's block level has no notion of fsync; rules 1 to 6 there are ours.
 //! - The source contains a threshold on writes, 1000 pages, which is not in force. The paper's slides say that writes are
 //!   suspended too; set `big_write` to its maximum for the source's behaviour.

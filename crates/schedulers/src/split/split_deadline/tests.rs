@@ -55,11 +55,12 @@ fn a_large_fsync_without_a_deadline_is_held_while_its_file_is_written_back() {
     let (call, verdict) = t.fsync(1, 7);
     assert_eq!(verdict, Verdict::Hold);
     let bleed = Action::WriteBack { file: File(7), pages: 100 };
-    assert_eq!(t.acts(), [bleed]);
+    assert_eq!(t.acts(), [bleed, bleed], "the device has work while the second hundred is on its way");
     assert_eq!(t.alarm_ms(), Some(10));
     t.submit(1, 7, 0, 100);
-    assert_eq!(t.acts(), [], "150 pages are left, and the next check is not due");
-    t.table.at(10);
+    let queued = t.caused(1, Op::Write, 0, 808);
+    assert_eq!(t.acts(), [], "100 pages are ordered, and 101 are queued");
+    t.table.serves(queued, Reason::NewSweep);
     assert_eq!(t.acts(), [bleed]);
     t.submit(1, 7, 100, 100);
     assert_eq!(t.acts(), [Action::Admit(call)], "50 pages are left");
@@ -82,9 +83,21 @@ fn a_background_writer_is_held_while_its_file_has_too_many_dirty_pages() {
     t.dirty(1, 7, 0, 1000);
     let (call, verdict) = t.write(1, 7);
     assert_eq!(verdict, Verdict::Hold);
-    assert_eq!(t.acts().len(), 1);
+    assert_eq!(t.acts().len(), 2);
     t.free(1, 7, 0, 1);
     assert_eq!(t.acts(), [Action::Admit(call)]);
+}
+
+#[test]
+fn an_order_of_writeback_that_found_nothing_is_forgotten_at_the_next_check() {
+    let mut t = host();
+    t.dirty(1, 7, 0, 1000);
+    assert_eq!(t.write(1, 7).1, Verdict::Hold);
+    assert_eq!(t.acts().len(), 2);
+    t.table.at(9);
+    assert_eq!(t.acts(), []);
+    t.table.at(10);
+    assert_eq!(t.acts().len(), 2);
 }
 
 #[test]
