@@ -304,6 +304,33 @@ fn each_policy_lets_writers_finish_and_charges_them() {
     }
 }
 
+/// Directories have no data: what is dirty after a commit is metadata in the buffer cache.
+#[test]
+fn metadata_is_dirty_for_its_account_until_it_is_written() {
+    let _alone = alone();
+    let Some(served) = Served::new("metadata", "split-token") else { return };
+    let mut round = 0;
+    eventually("dirty metadata of the account", || {
+        // Again, as the kernel may have written it already.
+        round += 1;
+        let directory = served.file(&format!("directory-{round}"));
+        let script = format!("mkdir {0} {0}/1 {0}/2 {0}/3 && sync {0}", directory.display());
+        let made = dwell()
+            .args(["exec", "--account", "writer", "--rate", "100M", "--control"])
+            .arg(served.control())
+            .args(["--", "sh", "-c", &script])
+            .status();
+        assert!(made.unwrap().success());
+        served.account("writer").filter(|account| account["dirty"].as_u64() > Some(0))
+    });
+    assert!(succeeds(Command::new("sync").arg("-f").arg(served.directory.join("files"))));
+    eventually("written metadata of the account", || {
+        let account = served.account("writer")?;
+        (account["dirty"] == 0 && account["metadata"].as_u64() > Some(0) && account["data"] == 0)
+            .then_some(())
+    });
+}
+
 #[test]
 fn a_server_without_causes_has_no_accounts() {
     let _alone = alone();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use elevator::split::CauseEvent;
+use elevator::split::{CauseEvent, File};
 use elevator::{Sector, Sectors};
 
 use super::owner::{Class, Owner};
@@ -66,8 +66,9 @@ impl CauseEvents {
         let (owner, second, file, offset) = (Owner::parse(long(0)), long(8), long(16), long(24));
         let (sector, length, class) = (long(32), long(40) as u32, Class::parse(u32::from(short(46))));
         match short(44) {
-            DIRTIED if class == Class::Data => {
-                Some(CauseEvent::Dirtied { process: process(owner), file, offset, bytes: length })
+            DIRTIED => {
+                let file = file_of(class, file);
+                Some(CauseEvent::Dirtied { process: self.process(owner), file, offset, bytes: length })
             }
             DROPPED => Some(CauseEvent::Dropped { file, offset, bytes: length }),
             SHARE => {
@@ -87,10 +88,21 @@ impl CauseEvents {
                     sectors: Sectors::from_bytes(u64::from(length)),
                     is_read: class == Class::Read,
                     processes,
-                    file: (class == Class::Data && file != 0).then_some((file, offset)),
+                    file: (matches!(class, Class::Data | Class::Metadata) && file != 0)
+                        .then_some((file_of(class, file), offset)),
                 })
             }
             _ => None,
+        }
+    }
+
+    /// The process that made a page dirty. Metadata becomes dirty in the buffer cache when its transaction has committed: the process that changed
+    /// most in it. The requests that write it are charged to all of them.
+    fn process(&self, owner: Owner) -> Option<u32> {
+        match owner {
+            Owner::Account(account) => Some(account as u32),
+            Owner::KernelThread(_) => None,
+            Owner::Transaction(transaction) => self.shares.greatest(transaction),
         }
     }
 
@@ -103,9 +115,7 @@ impl CauseEvents {
     }
 }
 
-const fn process(owner: Owner) -> Option<u32> {
-    match owner {
-        Owner::Account(account) => Some(account as u32),
-        Owner::KernelThread(_) | Owner::Transaction(_) => None,
-    }
+/// The number of a page's file for policies. Changed metadata has its position on the device as its offset.
+fn file_of(class: Class, inode: u64) -> u64 {
+    if class == Class::Metadata { File::METADATA.0 } else { inode }
 }

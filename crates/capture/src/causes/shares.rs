@@ -39,6 +39,11 @@ impl Shares {
         self.of(transaction).iter().map(|&(account, _)| account as u32).collect()
     }
 
+    /// The account with the most blocks in a transaction.
+    pub(super) fn greatest(&self, transaction: Transaction) -> Option<u32> {
+        self.of(transaction).iter().max_by_key(|(_, blocks)| *blocks).map(|&(account, _)| account as u32)
+    }
+
     /// The accounts of a transaction. A transaction in which no account took part continues the one before, as the kernel writes
     /// what that one left; if there is none before, the one after it has started early.
     fn of(&self, transaction: Transaction) -> &[(u64, u64)] {

@@ -239,7 +239,8 @@ impl SplitHost {
                     processes.into_iter().map(|process| self.account_of(Some(process))).collect();
                 if let Some(set) = self.sets.of(accounts) {
                     self.runs.add(is_read, start, sectors, set);
-                    self.count_submitted(set, sectors.bytes(), is_read, file.is_some());
+                    let is_data = file.is_some_and(|(file, _)| !File(file).is_metadata());
+                    self.count_submitted(set, sectors.bytes(), is_read, is_data);
                 }
                 if let (Some((file, offset)), false) = (file, is_read) {
                     self.clean(queue, now, (file, offset, sectors.bytes()), |policy, now, page, causes| {
