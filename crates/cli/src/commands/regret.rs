@@ -7,8 +7,8 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use elevator::Sector;
 use evaluation::interrupt;
-use evaluation::regret::cells::{Selection, Set, cells};
-use evaluation::regret::{drawn, run as run_cells, table};
+use evaluation::regret::cells::{Selection, Set, cells, drawn_drives};
+use evaluation::regret::{run as run_cells, table};
 use schedulers::registry::Catalogue;
 
 use crate::error::Error;
@@ -120,7 +120,9 @@ pub(crate) fn run(arguments: &RegretArguments, catalogue: Catalogue) -> Result<(
         ));
     }
     if !arguments.quiet && arguments.drives.is_empty() {
-        say!("drive drawn with --seed {}: {}", arguments.seed, drawn::drive(arguments.seed).0);
+        for (drive, _) in drawn_drives(selection.set, arguments.seed) {
+            say!("drive drawn with --seed {}: {drive}", arguments.seed);
+        }
     }
     let bar = if arguments.quiet {
         indicatif::ProgressBar::hidden()

@@ -156,6 +156,16 @@ pub fn cells(selection: &Selection<'_>) -> Result<Vec<Cell>, Error> {
     Ok(cells)
 }
 
+/// The drives that a set has from a seed: a specification and a depth each. The held-out set has others than the set for tuning.
+#[must_use]
+pub fn drawn_drives(set: Set, seed: u64) -> Vec<(String, u32)> {
+    let seeds = match set {
+        Set::Tuning => seed..seed + 1,
+        Set::HeldOut => seed + 1000..seed + 1003,
+    };
+    seeds.map(drawn::drive).collect()
+}
+
 fn drives(selection: &Selection<'_>) -> Vec<(String, u32)> {
     let named = |all: &[(&str, u32)]| all.iter().map(|&(drive, depth)| (drive.to_owned(), depth)).collect();
     let mut drives: Vec<(String, u32)> = match selection.set {
@@ -166,11 +176,7 @@ fn drives(selection: &Selection<'_>) -> Vec<(String, u32)> {
         Set::HeldOut => named(&HELD_OUT),
     };
     if selection.drives.is_empty() {
-        // The held-out set has other drawn drives than the set for tuning.
-        let seeds = if selection.set == Set::HeldOut { 3 } else { 1 };
-        drives.extend((0..seeds).map(|n| {
-            drawn::drive(selection.seed + n + if selection.set == Set::HeldOut { 1000 } else { 0 })
-        }));
+        drives.extend(drawn_drives(selection.set, selection.seed));
     }
     if selection.depths.is_empty() {
         return drives;
@@ -261,6 +267,17 @@ mod tests {
         assert!(HELD_OUT_WORKLOADS.iter().all(|name| tuning.iter().all(|cell| !cell.starts_with(name))));
         assert!(HELD_OUT_WORKLOADS.iter().all(|name| held_out.iter().any(|cell| cell.starts_with(name))));
         assert!(tuning.iter().all(|cell| !held_out.contains(cell)));
+    }
+
+    #[test]
+    fn the_drawn_drives_are_those_that_run() {
+        for set in [Set::Tuning, Set::HeldOut] {
+            let names = names(&Selection { set, ..ALL });
+            for (drive, depth) in drawn_drives(set, ALL.seed) {
+                let what = format!(" on {drive} depth {depth} ");
+                assert!(names.iter().any(|name| name.contains(&what)), "{what}");
+            }
+        }
     }
 
     #[test]
