@@ -88,7 +88,7 @@ pub fn open(text: &str, reading: &Reading, how: Replaying, capacity: Sector) -> 
             return Err(Error::Usage(format!("{text}: 'dwell run' runs scripts")));
         }
         Ok(about) if about.is_file() && is_job_file(text, &head(text).unwrap_or_default()) => {
-            (job_file(text, how)?, false)
+            (job_file(text, how, capacity)?, false)
         }
         Ok(_) => (recording(text, reading, how, capacity)?, true),
         Err(_) => (builtin(text, how.seed)?, false),
@@ -137,9 +137,10 @@ pub fn no_script(name: &str) -> Option<Error> {
     )))
 }
 
-fn job_file(path: &str, how: Replaying) -> Result<Opened, Error> {
+fn job_file(path: &str, how: Replaying, capacity: Sector) -> Result<Opened, Error> {
     let text = text_file::read(path, "job file")?;
-    let mut jobs = JobFile::parse(path, &text).map_err(|e| Error::Input(e.to_string()))?;
+    let mut jobs = JobFile::parse_on_device(path, &text, capacity.0.saturating_mul(SECTOR_BYTES))
+        .map_err(|e| Error::Input(e.to_string()))?;
     if let Some(job) = jobs.jobs().iter().find(|job| how.reads_only && (job.trims || job.reads_percent < 100))
     {
         return Err(Error::Usage(format!(

@@ -224,9 +224,9 @@ fn global_sections_and_comments() {
 
 #[test]
 fn notes_appear_once_for_all_clones() {
-    let text = "[a]\nsize=1m\nnumjobs=20\niodepth=4\nioengine=libaio\nramp_time=5\nruntime=10\n";
+    let text = "[a]\nsize=1m\nnumjobs=20\niodepth=4\nioengine=libaio\nthread\nruntime=10\n";
     let file = JobFile::parse("x.fio", text).unwrap();
-    assert_eq!(file.notes, ["x.fio:6: 'ramp_time' has no effect: the whole run is measured"]);
+    assert_eq!(file.notes, ["x.fio:6: 'thread' has no effect: only affects the machine that runs fio"]);
     assert!(file.buffered().unwrap().starts_with("x.fio: [a-1], [a-2],"));
     assert!(file.buffered().unwrap().contains("[a-8], and 12 more: buffered"));
     assert_eq!(file.one_by_one(), None, "buffered calls are synchronous in Linux as well");
@@ -248,16 +248,22 @@ fn errors_name_line_and_option() {
         ("[a]\nrw=backwards\nsize=1m\n", 2, "randread"),
         ("[a]\nrw=read\n", 1, "size"),
         ("[a]\nsize=4k\nbs=8k\n", 1, "holds no block"),
-        ("[a]\nsize=1m\nverify=crc32c\n", 3, "not supported"),
+        ("[a]\nsize=1m\nverify=crc\n", 3, "crc32c"),
         ("[a]\nsize=1m\ntime_based\n", 1, "runtime"),
-        ("[a]\nsize=50%\n", 2, "percentage"),
+        ("[a]\nsize=50%\n", 1, "filesize"),
+        ("[a]\nsize=150%\n", 2, "percentage"),
+        ("[a]\nsize=0%\n", 2, "above 0%"),
+        ("[a]\nsize=1m\noffset=-1%\n", 3, "percentage"),
+        ("[a]\nsize=1m\nverify_only\n", 3, "remove it"),
         ("[a]\nsize=1m\niodepth=0\n", 3, "from 1"),
         ("[a]\nsize=1m\nioengine=rbd\n", 3, "psync"),
         ("[a]\nsize=1m\nbs=4KiB\n", 3, "KiB"),
         ("[a]\nsize=1m\nkb_base=1000\n", 3, "1024"),
         ("[a]\nsize=1m\nnrfiles=4\n", 3, "one file"),
         ("[a]\nsize=1m\nfilename=/dev/sda:/dev/sdb\n", 3, "one file"),
-        ("[a]\nsize=1m\niodepth_batch=16\n", 3, "one by one"),
+        ("[a]\nsize=1m\niodepth_batch=x\n", 3, "from 0"),
+        ("[a]\nsize=1m\niodepth_low=0\n", 3, "from 1"),
+        ("[a]\nsize=1m\nramp_time=soon\n", 3, "expected a time"),
         ("[a]\nsize=1m\nexitall\n", 3, "do not end each other"),
         ("[global]\nsize=1m\n", 1, "no job"),
         ("[a]\nsize=1m\nbs=${BS}\n", 3, "write the value"),
@@ -287,13 +293,12 @@ fn errors_name_line_and_option() {
 
 #[test]
 fn one_error_lists_all_rejected_options() {
-    let text =
-        "[global]\nverify=md5\nbs=1000\n[a]\nsize=1m\nrw=read\nlatency_target=10ms\n[b]\nrate_min=1m\n";
+    let text = "[global]\nnrfiles=2\nbs=1000\n[a]\nsize=1m\nrw=read\nlatency_target=10ms\n[b]\nrate_min=1m\n";
     let error = JobFile::parse("x.fio", text).unwrap_err().to_string();
     // Those of [global] once, although they concern both jobs.
     let lines: Vec<&str> = error.lines().collect();
     let expected = [
-        "x.fio:2: option 'verify=md5': verification is not supported",
+        "x.fio:2: option 'nrfiles=2': one file per job",
         "x.fio:3: option 'bs=1000': must be",
         "x.fio:7: option 'latency_target=10ms': closed loops",
         "x.fio:9: option 'rate_min=1m': a job is not aborted",
@@ -552,4 +557,93 @@ fn synchronous_writes_carry_fua() {
         }
     }
     assert_eq!(writes, 2);
+}
+
+/// Regions (first byte, bytes) of the jobs on a device of a hundred MiB.
+fn regions_mib(text: &str) -> Vec<(u64, u64)> {
+    let file = JobFile::parse_on_device("f", text, 100 << 20).unwrap();
+    let region = |job: &workloads::fio::Job| (job.offset.bytes() >> 20, job.region_bytes >> 20);
+    file.jobs().iter().map(region).collect()
+}
+
+/// The numbers are those that fio 3.33 accesses of a file of 100 MiB.
+#[test]
+fn sizes_and_positions_are_parts_of_the_device() {
+    for (options, regions) in [
+        ("", &[(0, 100)][..]),
+        ("size=0", &[(0, 100)]),
+        ("size=50%", &[(0, 50)]),
+        ("size=50%\noffset=10%", &[(10, 50)]),
+        ("size=50%\noffset=90%", &[(90, 10)]),
+        ("offset=33%", &[(33, 67)]),
+        ("size=20m\noffset=10%", &[(10, 20)]),
+        ("size=50%\nnumjobs=2\noffset_increment=10%", &[(0, 50), (10, 50)]),
+        ("numjobs=3\noffset_increment=40%", &[(0, 100), (40, 60), (80, 20)]),
+        ("filesize=40m\nsize=50%\noffset=10%", &[(4, 36)]),
+    ] {
+        assert_eq!(regions_mib(&format!("[a]\nbs=1m\n{options}\n")), regions, "{options}");
+    }
+    let once = |text: &str| JobFile::parse_on_device("f", text, 100 << 20).unwrap().jobs()[0].io_bytes >> 20;
+    assert_eq!(once("[a]\nbs=1m\nfilesize=40m\nsize=50%\n"), 20);
+    assert_eq!(once("[a]\nbs=1m\nio_size=10%\n"), 10);
+    assert_eq!(once("[a]\nbs=1m\nio_size=200m\n"), 200);
+}
+
+#[test]
+fn jobs_on_the_device_share_it() {
+    let text = "[global]\nbs=1m\n[a]\n[b]\nsize=4m\noffset=8m\n[c]\nfilename=/dev/sdx\nsize=25%\n";
+    assert_eq!(regions_mib(text), [(0, 100), (8, 4), (0, 25)]);
+    let of = |text: &str| JobFile::parse_on_device("x.fio", text, 1 << 20).unwrap_err();
+    let two = of("[a]\nfilename=/dev/sdx\n[b]\nfilename=/dev/sdy\nsize=4k\n");
+    assert!(two.line == 3 && two.to_string().contains("[a] has no size"), "{two}");
+    let behind = of("[a]\nnumjobs=3\noffset_increment=50%\n");
+    assert!(behind.to_string().contains("clone 3 begins beyond the end of the device"), "{behind}");
+}
+
+#[test]
+fn a_job_that_verifies_reads_what_it_wrote() {
+    use Op::{Read, Write};
+    let pass = [(Write, 0), (Write, 8), (Read, 0), (Read, 8)];
+    assert_eq!(asked("[a]\nrw=write\nsize=8k\nverify=md5\n"), pass);
+    assert_eq!(asked("[a]\nrw=write\nsize=8k\nverify=md5\nloops=2\n"), [pass, pass].concat());
+    assert_eq!(asked("[a]\nrw=write\nsize=8k\nverify=md5\ndo_verify=0\n"), pass[..2]);
+    assert_eq!(asked("[a]\nrw=write\nsize=8k\nverify=md5\nnumber_ios=1\n"), [(Write, 0), (Read, 0)]);
+    assert_eq!(asked("[a]\nrw=read\nsize=8k\nverify=md5\n"), [(Read, 0), (Read, 8)]);
+    let random = asked("[a]\nrw=randwrite\nnorandommap\nsize=64k\nverify=meta\n");
+    let written = random.iter().filter(|(op, _)| *op == Write).count();
+    let read: Vec<u64> = random.iter().filter(|(op, _)| *op == Read).map(|(_, at)| *at).collect();
+    assert_eq!(written, 16);
+    assert!(read.is_sorted_by(|a, b| a < b) && (1..16).contains(&read.len()), "{read:?}");
+}
+
+#[test]
+fn full_queues_wait_for_several_completions() {
+    let waits = |options: &str| -> Vec<u32> {
+        let text = format!("[a]\nrw=read\nsize=32k\nioengine=libaio\niodepth=4\n{options}\n");
+        let (_, steps) = made(&text);
+        let fewer = |step: &Next| match step {
+            Next::Await(machine::Await::Fewer(count)) => Some(*count),
+            _ => None,
+        };
+        steps.iter().filter_map(fewer).collect()
+    };
+    assert_eq!(waits(""), [4; 5]);
+    assert_eq!(waits("iodepth_batch_complete_min=3"), [2; 2]);
+    assert_eq!(waits("iodepth_low=1"), [2; 2]);
+    let times = |batch: u32| {
+        times_ms(&format!(
+            "[a]\nrw=read\nsize=32k\nioengine=libaio\niodepth=8\nrate_iops=100\niodepth_batch={batch}\n"
+        ))
+    };
+    assert_eq!(times(1), [0, 10, 20, 30, 40, 50, 60, 70]);
+    assert_eq!(times(4), [30, 30, 30, 30, 70, 70, 70, 70]);
+    assert_eq!(times(0), [70; 8]);
+}
+
+#[test]
+fn a_ramp_lengthens_the_runtime() {
+    let all = "[a]\nrw=read\nsize=1m\nrate_iops=100\ntime_based\nruntime=50ms\n";
+    assert_eq!(times_ms(all).len() + 3, times_ms(&format!("{all}ramp_time=30ms\n")).len());
+    let mapped = JobFile::parse("f", "[a]\nsize=4k\ndirect=1\nioengine=mmap\niodepth=8\n").unwrap();
+    assert!(!mapped.jobs()[0].direct && mapped.jobs()[0].iodepth == 1);
 }

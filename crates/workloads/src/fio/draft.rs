@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use elevator::{PriorityClass, Sector, Span};
 
-use super::job::{BlockSizes, Distribution, Job, Pattern, Sequencer};
+use super::job::{Batch, BlockSizes, Distribution, Job, Pattern, Sequencer};
 use super::options::{Support, support};
 use super::parse::{JobFileError, Section, Setting};
-use super::values::{ByDirection, block, bytes, decimal, flag, number, percentages, time, whole_sectors};
+use super::values::{
+    Amount, ByDirection, block, bytes, decimal, flag, number, percentages, position, time, whole_sectors,
+};
 
 const SECOND: u64 = 1_000_000_000;
 const MICROSECOND: u64 = 1_000;
@@ -15,6 +17,7 @@ const MICROSECOND: u64 = 1_000;
 pub(super) fn jobs(
     file: &str,
     sections: &[Section],
+    device_bytes: Option<u64>,
     notes: &mut Vec<String>,
 ) -> Result<Vec<Job>, JobFileError> {
     let mut globals: Vec<Setting> = Vec::new();
@@ -26,7 +29,7 @@ pub(super) fn jobs(
             continue;
         }
         let settings: Vec<&Setting> = globals.iter().chain(&section.settings).collect();
-        match Draft::read(file, section, &settings, notes) {
+        match Draft::read(file, section, &settings, device_bytes, notes) {
             Ok(draft) => drafts.push(draft),
             Err(found) => problems.extend(found),
         }
@@ -38,13 +41,38 @@ pub(super) fn jobs(
         let problem = "has no job: add a section beside [global]".to_owned();
         return Err(JobFileError { file: file.to_owned(), line: 1, problem });
     }
+    share_device(file, &mut drafts)?;
     let mut jobs = Vec::new();
     for draft in drafts {
-        jobs.extend(draft.clones(jobs.len() as u64));
+        let (line, name) = (draft.line, draft.job.name.clone());
+        let error =
+            |problem| JobFileError { file: file.to_owned(), line, problem: format!("[{name}] {problem}") };
+        jobs.extend(draft.clones(jobs.len() as u64).map_err(error)?);
     }
     place(&mut jobs);
     number_names(&mut jobs);
     Ok(jobs)
+}
+
+/// The file of jobs that cover the device and name no file.
+const DEVICE: &str = "device";
+
+/// Jobs without a file of their own share the device, if a job covers it. The device is then the only file.
+fn share_device(file: &str, drafts: &mut [Draft]) -> Result<(), JobFileError> {
+    let Some(of_device) = drafts.iter().find(|draft| draft.is_of_device) else { return Ok(()) };
+    let named = of_device.filename.iter().chain(drafts.iter().filter_map(|draft| draft.filename.as_ref()));
+    let device = named.clone().next().cloned().unwrap_or_else(|| DEVICE.to_owned());
+    if let Some(other) =
+        drafts.iter().find(|draft| draft.filename.as_ref().is_some_and(|name| *name != device))
+    {
+        let (covers, name, line) = (&of_device.job.name, &other.job.name, other.line);
+        let problem = format!(
+            "[{name}] uses another file, but [{covers}] has no size and covers the whole device: give it a size"
+        );
+        return Err(JobFileError { file: file.to_owned(), line, problem });
+    }
+    drafts.iter_mut().for_each(|draft| draft.filename = Some(device.clone()));
+    Ok(())
 }
 
 /// Appends numbers to the names of jobs, clones or sections, that share a name: fio reports each job by itself, and results
@@ -89,13 +117,24 @@ fn place(jobs: &mut [Job]) {
 /// A job before it is cloned, with the options that depend on others.
 struct Draft {
     job: Job,
+    line: usize,
+    /// The size of the device, if the jobs run on one.
+    device_bytes: Option<u64>,
+    /// Whether its size is that of the device, or a part of it.
+    is_of_device: bool,
     filename: Option<String>,
     numjobs: u64,
-    offset_increment: u64,
-    engine_is_sync: bool,
-    size: Option<u64>,
+    offset: Amount,
+    offset_increment: Amount,
+    offset_align: Option<u64>,
+    engine: Engine,
+    size: Option<Amount>,
     file_size: Option<u64>,
-    io_size: Option<u64>,
+    io_size: Option<Amount>,
+    ramp: Span,
+    batch: Batch,
+    verify: bool,
+    do_verify: bool,
     mixed: bool,
     reads: Option<u64>,
     sizes: [BlockSizes; 3],
@@ -111,13 +150,22 @@ impl Draft {
     fn new(name: &str) -> Self {
         Self {
             job: Job::new(name),
+            line: 0,
+            device_bytes: None,
+            is_of_device: false,
             filename: None,
             numjobs: 1,
-            offset_increment: 0,
-            engine_is_sync: true,
+            offset: Amount::Bytes(0),
+            offset_increment: Amount::Bytes(0),
+            offset_align: None,
+            engine: Engine::Sync,
             size: None,
             file_size: None,
             io_size: None,
+            ramp: Span::ZERO,
+            batch: Batch::default(),
+            verify: false,
+            do_verify: true,
             mixed: false,
             reads: None,
             sizes: [BlockSizes::Fixed(4096), BlockSizes::Fixed(4096), BlockSizes::Fixed(4096)],
@@ -134,9 +182,10 @@ impl Draft {
         file: &str,
         section: &Section,
         settings: &[&Setting],
+        device_bytes: Option<u64>,
         notes: &mut Vec<String>,
     ) -> Result<Self, Vec<JobFileError>> {
-        let mut draft = Self::new(&section.name);
+        let mut draft = Self { line: section.line, device_bytes, ..Self::new(&section.name) };
         let apply = |setting: &&Setting| draft.apply(file, setting, notes).err();
         let problems: Vec<JobFileError> = settings.iter().filter_map(apply).collect();
         if !problems.is_empty() {
@@ -182,7 +231,15 @@ impl Draft {
             "filename" => self.filename = Some(value.to_owned()),
             "numjobs" => self.numjobs = number(value, 1, 4096)?,
             "iodepth" => job.iodepth = number(value, 1, 4096)? as u32,
-            "ioengine" => self.engine_is_sync = engine_is_sync(value)?,
+            "ioengine" => self.engine = engine(value)?,
+            "iodepth_batch" | "iodepth_batch_submit" => self.batch.submit = number(value, 0, 4096)? as u32,
+            "iodepth_batch_complete" | "iodepth_batch_complete_min" => {
+                self.batch.complete = number(value, 0, 4096)? as u32;
+            }
+            "iodepth_low" => self.batch.low = Some(number(value, 1, 4096)? as u32),
+            "ramp_time" => self.ramp = time(value, SECOND)?,
+            "verify" => self.verify = verify(value)?,
+            "do_verify" => self.do_verify = flag(value)?,
             "direct" => job.direct = flag(value)?,
             "buffered" => job.direct = !flag(value)?,
             "sync" => job.sync = sync(value)?,
@@ -215,13 +272,21 @@ impl Draft {
     /// Options of how much is accessed; whether `name` is one.
     fn set_amount(&mut self, name: &str, value: &str) -> Result<bool, String> {
         match name {
-            "size" => self.size = Some(bytes(value)?),
+            "size" => {
+                // As in fio, 0 is the whole file.
+                self.size = Some(Amount::parse(value)?).filter(|size| *size != Amount::Bytes(0));
+                if self.size == Some(Amount::Percent(0)) {
+                    return Err("must be above 0%".to_owned());
+                }
+            }
             "filesize" => self.file_size = Some(bytes(value)?),
-            "io_size" | "io_limit" => self.io_size = Some(bytes(value)?),
+            "io_size" | "io_limit" => self.io_size = Some(Amount::parse(value)?),
             "number_ios" => self.job.requests_max = Some(number(value, 1, u64::MAX)?),
-            "loops" => self.job.loops = number(value, 1, 1_000_000)?,
-            "offset" => self.job.file_offset = whole_sectors(value)?,
-            "offset_increment" => self.offset_increment = whole_sectors(value)?,
+            // As in fio, 0 is once.
+            "loops" => self.job.loops = number(value, 0, 1_000_000)?.max(1),
+            "offset" => self.offset = position(value)?,
+            "offset_increment" => self.offset_increment = position(value)?,
+            "offset_align" => self.offset_align = Some(block(value)?),
             "bs" | "blocksize" => {
                 if value.contains('-') {
                     return Err("use bsrange for a range of sizes".to_owned());
@@ -317,9 +382,14 @@ impl Draft {
         if self.mixed {
             job.reads_percent = self.reads.unwrap_or(50);
         }
-        if self.engine_is_sync {
-            job.iodepth = 1;
+        match self.engine {
+            Engine::Async => {}
+            Engine::Sync => job.iodepth = 1,
+            Engine::Mapped => (job.iodepth, job.direct) = (1, false),
         }
+        job.batch = self.batch;
+        job.runtime = job.runtime.map(|runtime| runtime + self.ramp);
+        job.verify = self.verify && self.do_verify && !job.trims && job.reads_percent < 100;
         if self.sizes != Self::new("").sizes {
             let [reads, writes, trims] = self.sizes.clone();
             job.blocks = [reads, if job.trims { trims } else { writes }];
@@ -363,18 +433,33 @@ impl Draft {
         Ok(())
     }
 
+    /// The size of its file, if it depends on it: a given one, or the device's.
+    fn total(&self) -> Result<u64, String> {
+        let missing = "needs a size in bytes, or filesize: there is no file or device to take it from";
+        self.file_size.or(self.device_bytes).ok_or_else(|| missing.to_owned())
+    }
+
     fn set_region(&mut self) -> Result<(), String> {
+        let amounts = [self.size, Some(self.offset), Some(self.offset_increment)];
+        let is_part = self.size.is_none() || amounts.iter().flatten().any(|amount| amount.is_percentage());
+        self.is_of_device = is_part && self.file_size.is_none();
+        let total = if is_part { self.total()? } else { 0 };
+        let offset = self.aligned(self.offset, total);
         let job = &mut self.job;
+        job.file_offset = offset;
+        let behind = total.saturating_sub(offset);
         let region = match (self.file_size, self.size) {
-            (Some(file), _) => file.saturating_sub(job.file_offset),
-            (None, Some(size)) => size,
-            (None, None) => return Err("needs a size, since there is no file to take it from".to_owned()),
+            (Some(file), _) => file.saturating_sub(offset),
+            (None, Some(Amount::Bytes(size))) => size,
+            (None, Some(part)) => part.of(total).min(behind),
+            (None, None) => behind,
         };
         job.region_bytes = region;
         let least = job.block_min();
         // What is left of the region behind its last whole block is never accessed.
         let once = region - region % least;
-        job.io_bytes = self.io_size.unwrap_or_else(|| self.size.unwrap_or(once).min(once));
+        let size = self.size.map_or(once, |size| size.of(total).min(once));
+        job.io_bytes = self.io_size.map_or(size, |amount| amount.of(size));
         if region < least {
             return Err(format!("its size of {region} bytes holds no block of {least} bytes"));
         }
@@ -389,16 +474,39 @@ impl Draft {
         Ok(())
     }
 
-    fn clones(self, first: u64) -> impl Iterator<Item = Job> {
-        (0..self.numjobs).map(move |n| {
+    /// A position in a file of `total` bytes. As in fio, percentages are rounded down to whole blocks.
+    fn aligned(&self, amount: Amount, total: u64) -> u64 {
+        let unit = self.offset_align.unwrap_or_else(|| self.job.block_min());
+        let bytes = amount.of(total);
+        if amount.is_percentage() { bytes - bytes % unit } else { bytes }
+    }
+
+    fn clones(self, first: u64) -> Result<Vec<Job>, String> {
+        let total = if self.is_of_device { self.device_bytes } else { None };
+        let increment = self.aligned(self.offset_increment, total.or(self.file_size).unwrap_or(0));
+        let clone = |n: u64| {
             let mut job = self.job.clone();
             job.filename = self.filename.clone().unwrap_or_else(|| format!("{}.{n}.0", job.name));
-            job.file_offset = job.file_offset.saturating_add(n.saturating_mul(self.offset_increment));
+            job.file_offset = job.file_offset.saturating_add(n.saturating_mul(increment));
             job.seed = job.seed.wrapping_add((first + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             // Clones wait for others, not for each other.
             job.stonewall &= n == 0;
-            job
-        })
+            // The device ends the regions of later clones.
+            if let Some(left) = total.map(|total| total.saturating_sub(job.file_offset))
+                && left < job.region_bytes
+            {
+                let least = job.block_min();
+                if left < least {
+                    return Err(format!("its clone {} begins beyond the end of the device", n + 1));
+                }
+                job.region_bytes = left;
+                if self.io_size.is_none() {
+                    job.io_bytes = job.io_bytes.min(left - left % least);
+                }
+            }
+            Ok(job)
+        };
+        (0..self.numjobs).map(clone).collect()
     }
 }
 
@@ -520,14 +628,56 @@ fn zones(
     if zones.is_empty() { Err("needs zones such as zoned:60/10:40/90".to_owned()) } else { Ok(zones) }
 }
 
-fn engine_is_sync(value: &str) -> Result<bool, String> {
+/// How an engine issues requests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Engine {
+    /// One at a time.
+    Sync,
+    /// Up to `iodepth`.
+    Async,
+    /// By page faults: one at a time, through the page cache.
+    Mapped,
+}
+
+fn engine(value: &str) -> Result<Engine, String> {
     match value {
-        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(true),
-        "libaio" | "io_uring" | "posixaio" | "io_uring_cmd" => Ok(false),
+        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(Engine::Sync),
+        "libaio" | "io_uring" | "posixaio" | "io_uring_cmd" => Ok(Engine::Async),
+        "mmap" => Ok(Engine::Mapped),
         _ => {
-            Err("supported engines: sync, psync, vsync, pvsync, pvsync2, libaio, io_uring, posixaio"
-                .to_owned())
+            let known = "sync, psync, vsync, pvsync, pvsync2, mmap, libaio, io_uring, posixaio";
+            Err(format!("supported engines: {known}"))
         }
+    }
+}
+
+/// The methods of fio's manual. All of them read what was written.
+const VERIFY: [&str; 18] = [
+    "md5",
+    "crc64",
+    "crc32c",
+    "crc32c-intel",
+    "crc32",
+    "crc16",
+    "crc7",
+    "xxhash",
+    "sha512",
+    "sha256",
+    "sha1",
+    "sha3-224",
+    "sha3-256",
+    "sha3-384",
+    "sha3-512",
+    "meta",
+    "pattern",
+    "pattern_hdr",
+];
+
+fn verify(value: &str) -> Result<bool, String> {
+    match value {
+        "0" | "null" => Ok(false),
+        _ if VERIFY.contains(&value) => Ok(true),
+        _ => Err(format!("expected null, {}", VERIFY.join(", "))),
     }
 }
 

@@ -101,6 +101,31 @@ pub struct ThinkTime {
     pub every: Option<Span>,
 }
 
+/// Requests that are submitted and reaped together (`iodepth_batch` and its relatives).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Batch {
+    /// Requests that are submitted together; 0 for as many as `iodepth`.
+    pub submit: u32,
+    /// Completions for which a full queue waits.
+    pub complete: u32,
+    /// Requests in flight to which a full queue drains before more are submitted.
+    pub low: Option<u32>,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self { submit: 1, complete: 1, low: None }
+    }
+}
+
+impl Batch {
+    /// Requests in flight, of at most `depth`, at which a queue that was full takes more.
+    pub(super) fn rest(&self, depth: u32) -> u32 {
+        let rest = depth.saturating_sub(self.complete.max(1));
+        self.low.map_or(rest, |low| rest.min(low))
+    }
+}
+
 /// A job, one for each of `numjobs`. Fields in pairs are for reads, and for writes or discards.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
@@ -142,6 +167,10 @@ pub struct Job {
     pub requests_max: Option<u64>,
     /// Requests kept in flight; 1 for synchronous engines.
     pub iodepth: u32,
+    /// Which of them are submitted and reaped together.
+    pub batch: Batch,
+    /// Whether it reads what it has written after each pass (`verify`).
+    pub verify: bool,
     /// Pauses.
     pub think: ThinkTime,
     /// Limits in bytes a second.
@@ -207,6 +236,8 @@ impl Job {
             loops: 1,
             requests_max: None,
             iodepth: 1,
+            batch: Batch::default(),
+            verify: false,
             think: ThinkTime::default(),
             rate: [None; 2],
             poisson: false,

@@ -17,7 +17,7 @@ mod values;
 use elevator::{Priority, Process, Sector};
 use machine::{Next, Program, Submitter};
 
-pub use job::{BlockSizes, Distribution, Job, Pattern, Sequencer, ThinkTime};
+pub use job::{Batch, BlockSizes, Distribution, Job, Pattern, Sequencer, ThinkTime};
 pub use options::{OPTIONS, Support};
 pub use parse::JobFileError;
 pub(crate) use sequence::{Access, Sequence, Sync};
@@ -57,9 +57,21 @@ impl JobFile {
     /// # Errors
     /// With the line and the option, if an option is unsupported, malformed or out of range.
     pub fn parse(name: &str, text: &str) -> Result<Self, JobFileError> {
+        Self::read(name, text, None)
+    }
+
+    /// The same for jobs on a device of `bytes` bytes, which jobs without a size cover, and of which percentages are.
+    ///
+    /// # Errors
+    /// As [`JobFile::parse`].
+    pub fn parse_on_device(name: &str, text: &str, bytes: u64) -> Result<Self, JobFileError> {
+        Self::read(name, text, Some(bytes))
+    }
+
+    fn read(name: &str, text: &str, device_bytes: Option<u64>) -> Result<Self, JobFileError> {
         let sections = parse::sections(name, text)?;
         let mut notes = Vec::new();
-        let jobs = draft::jobs(name, &sections, &mut notes)?;
+        let jobs = draft::jobs(name, &sections, device_bytes, &mut notes)?;
         Ok(Self { name: name.to_owned(), jobs, notes })
     }
 

@@ -1,6 +1,8 @@
 //! The program of a job, at the level of requests.
 
-use elevator::{Direction, Flags, Op, SECTOR_BYTES, Sector, Sectors, Time};
+use std::collections::VecDeque;
+
+use elevator::{Direction, Flags, Op, SECTOR_BYTES, Sector, Sectors, Span, Time};
 use machine::{Await, Io, Next, Program};
 
 use super::job::Job;
@@ -14,6 +16,10 @@ struct Running {
     started: Option<Time>,
     due: Due,
     ending: Option<Ending>,
+    /// Requests that are held back until their batch is complete.
+    batch: VecDeque<Next>,
+    /// Requests in flight that have not been reaped: at most `iodepth`.
+    unreaped: u32,
 }
 
 /// Stages of the end of a job.
@@ -31,6 +37,8 @@ enum Ending {
 enum Due {
     Draw,
     Request(Direction),
+    /// A batch is submitted.
+    Submit,
     Room,
     Flush,
     FlushDone,
@@ -46,6 +54,8 @@ pub(super) fn program(job: &Job, number: u64) -> Box<dyn Program> {
         started: None,
         due: Due::Draw,
         ending: None,
+        batch: VecDeque::new(),
+        unreaped: 0,
     })
 }
 
@@ -59,16 +69,29 @@ impl Program for Running {
             let passed = now.since(started);
             let over = self.ending.is_some() || self.sequence.is_over(passed);
             let (next, after) = match self.due {
+                Due::Draw | Due::Request(_) if over && !self.batch.is_empty() => (None, Due::Submit),
                 Due::Draw | Due::Request(_) if over => return self.end(),
                 Due::Draw => {
                     let (way, at) = self.sequence.draw(passed);
                     ((at > passed).then_some(Next::Until(started + at)), Due::Request(way))
                 }
-                Due::Request(way) => (Some(self.request(way)), Due::Room),
-                Due::Room => (Some(Next::Await(Await::Fewer(self.job.iodepth))), Due::Flush),
+                Due::Request(way) => {
+                    let request = self.request(way);
+                    self.batch.push_back(request);
+                    (None, if self.is_batch_complete(passed) { Due::Submit } else { Due::Draw })
+                }
+                Due::Submit => match self.batch.pop_front() {
+                    Some(request) => {
+                        self.unreaped += 1;
+                        (Some(request), Due::Submit)
+                    }
+                    None => (None, Due::Room),
+                },
+                Due::Room => (self.reap(), Due::Flush),
                 Due::Flush if self.flushes() => (Some(flush()), Due::FlushDone),
                 Due::Flush => (None, Due::Quiet),
                 Due::FlushDone => (Some(Next::Await(Await::All)), Due::Quiet),
+                Due::Quiet if self.sequence.begins_to_verify() => (Some(Next::Await(Await::All)), Due::Draw),
                 Due::Quiet if self.sequence.think_due(passed) => (Some(Next::Await(Await::All)), Due::Think),
                 Due::Quiet => (None, Due::Draw),
                 Due::Think => (Some(Next::Think(self.sequence.think(passed))), Due::Draw),
@@ -92,6 +115,26 @@ impl Running {
         };
         self.ending = Some(ending);
         next
+    }
+
+    /// Whether what is held back is submitted now: the batch or the queue is full, or the job pauses, flushes or verifies next.
+    fn is_batch_complete(&self, passed: Span) -> bool {
+        let held = self.batch.len() as u32;
+        let batch = if self.job.batch.submit == 0 { self.job.iodepth } else { self.job.batch.submit };
+        held >= batch
+            || self.unreaped + held >= self.job.iodepth
+            || self.flushes()
+            || self.sequence.begins_to_verify()
+            || self.sequence.think_due(passed)
+    }
+
+    /// Waits for completions once the queue is full; as in fio, none are reaped before.
+    fn reap(&mut self) -> Option<Next> {
+        if self.unreaped < self.job.iodepth {
+            return None;
+        }
+        self.unreaped = self.job.batch.rest(self.job.iodepth);
+        Some(Next::Await(Await::Fewer(self.unreaped + 1)))
     }
 
     fn has_written(&self) -> bool {

@@ -40,6 +40,10 @@ pub(crate) struct Sequence {
     pass_bytes: u64,
     passes: u64,
     last_was_write: bool,
+    /// What this pass has written, if the job verifies it.
+    written: Vec<Access>,
+    /// The number of the next write to read again, while the job verifies.
+    verifying: Option<usize>,
     /// Requests and time at the last pause.
     thought: (u64, Span),
 }
@@ -78,6 +82,8 @@ impl Sequence {
             pass_bytes: 0,
             passes: 0,
             last_was_write: false,
+            written: Vec::new(),
+            verifying: None,
             thought: (0, Span::ZERO),
             job: job.clone(),
         }
@@ -97,12 +103,45 @@ impl Sequence {
         let job = &self.job;
         let out_of_time = job.runtime.is_some_and(|runtime| passed >= runtime);
         let enough = job.requests_max.is_some_and(|max| self.requests() >= max);
-        out_of_time || enough || (self.passes >= job.loops && !job.time_based)
+        let all = enough || (self.passes >= job.loops && !job.time_based);
+        out_of_time || (all && self.verifying.is_none())
+    }
+
+    /// Whether the next request is the first one that reads what a pass has written.
+    pub(crate) fn begins_to_verify(&self) -> bool {
+        self.verifying == Some(0)
+    }
+
+    /// The next read of what was written.
+    fn verify(&mut self, next: usize) -> Option<Access> {
+        let access = self.written.get(next).copied()?;
+        self.verifying = Some(next + 1).filter(|&next| next < self.written.len());
+        if self.verifying.is_none() {
+            self.written.clear();
+        }
+        self.last_was_write = false;
+        Some(access)
+    }
+
+    /// Begins to verify at the end of a pass. As in fio, what a map or an order protects from being written twice is read in the order of the
+    /// writes, everything else in the order of positions.
+    fn end_pass(&mut self) {
+        if self.written.is_empty() {
+            return;
+        }
+        if self.job.pattern == Pattern::Random && self.map.is_none() {
+            self.written.sort_by_key(|access| (access.at, std::cmp::Reverse(access.bytes)));
+            self.written.dedup_by_key(|access| access.at);
+        }
+        self.verifying = Some(0);
     }
 
     /// The direction of the next request, and when it is due. Each direction has a rate of its own; one that is ahead of its rate
     /// lets the other go first.
     pub(crate) fn draw(&mut self, passed: Span) -> (Direction, Span) {
+        if self.verifying.is_some() {
+            return (Direction::Read, passed);
+        }
         let reads = self.random.below(100) < self.job.reads_percent;
         let (drawn, other) = match reads {
             true => (Direction::Read, Direction::Write),
@@ -116,6 +155,9 @@ impl Sequence {
 
     /// Makes the next request.
     pub(crate) fn take(&mut self, way: Direction) -> Access {
+        if let Some(access) = self.verifying.and_then(|next| self.verify(next)) {
+            return access;
+        }
         let w = way as usize;
         let (at, is_random) = self.next_offset(w);
         let mut bytes = self.size(w, at, is_random);
@@ -130,7 +172,13 @@ impl Sequence {
         progress.rated_bytes = progress.rated_bytes.saturating_add(bytes);
         self.last_was_write = way == Direction::Write;
         self.set_due(w);
+        if self.job.verify && self.last_was_write {
+            self.written.push(Access { at, bytes });
+        }
         self.count_pass(bytes);
+        if self.job.requests_max.is_some_and(|max| self.requests() >= max) {
+            self.end_pass();
+        }
         Access { at, bytes }
     }
 
@@ -226,6 +274,11 @@ impl Sequence {
             return;
         }
         (self.passes, self.pass_bytes) = (self.passes + 1, 0);
+        if self.job.time_based {
+            // As in fio, which verifies after the last write, when the time is over.
+            self.written.clear();
+        }
+        self.end_pass();
         if !self.job.time_based {
             self.map.iter_mut().for_each(RandomMap::clear);
             for progress in &mut self.ways {

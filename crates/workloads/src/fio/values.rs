@@ -29,10 +29,47 @@ impl<T: Copy> ByDirection<T> {
     }
 }
 
+/// An amount that may depend on the size of a file or device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Amount {
+    Bytes(u64),
+    Percent(u64),
+}
+
+impl Amount {
+    /// `4k`, or a whole percentage up to 100.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match text.strip_suffix('%') {
+            Some(percent) => {
+                let whole = number(percent.trim(), 0, 100);
+                Ok(Self::Percent(
+                    whole.map_err(|_| "expected a whole percentage from 0% to 100%".to_owned())?,
+                ))
+            }
+            None => bytes(text).map(Self::Bytes),
+        }
+    }
+
+    /// Of a file of `total` bytes.
+    pub(super) fn of(self, total: u64) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Percent(percent) => (u128::from(total) * u128::from(percent) / 100) as u64,
+        }
+    }
+
+    pub(super) const fn is_percentage(self) -> bool {
+        matches!(self, Self::Percent(_))
+    }
+}
+
 /// A size in bytes with fio's default `kb_base=1024`: `4k`, `4kb` and `4ki` are 4096, but `4KiB` is 4000, which fio takes for
 /// the decimal form.
 pub(super) fn size(text: &str) -> Option<u64> {
     let text = text.trim().to_lowercase();
+    if let Some(digits) = text.strip_prefix("0x") {
+        return u64::from_str_radix(digits, 16).ok();
+    }
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let (letter, base) = match unit.strip_suffix("ib") {
@@ -46,6 +83,9 @@ pub(super) fn size(text: &str) -> Option<u64> {
 /// A time in nanoseconds; a number without a suffix counts `unit` nanoseconds.
 fn nanoseconds(text: &str, unit: u64) -> Option<u64> {
     let text = text.trim().to_lowercase();
+    if text.contains(':') {
+        return clock(&text);
+    }
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
     let unit = match suffix {
@@ -62,16 +102,27 @@ fn nanoseconds(text: &str, unit: u64) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(unit)
 }
 
+/// `DD:HH:MM:SS` or less of it, in nanoseconds.
+fn clock(text: &str) -> Option<u64> {
+    let parts = text.split(':').map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<_>>>()?;
+    let seconds = [1, 60, 3_600, 86_400];
+    let sum = (parts.len() <= seconds.len()).then(|| {
+        let each = parts.iter().rev().zip(seconds).map(|(part, seconds)| part.checked_mul(seconds));
+        each.sum::<Option<u64>>()
+    })?;
+    sum?.checked_mul(1_000_000_000)
+}
+
 pub(super) fn bytes(value: &str) -> Result<u64, String> {
-    if value.ends_with('%') {
-        return Err(
-            "percentages are not supported, since no device or file gives the total; write bytes".to_owned()
-        );
-    }
     size(value).ok_or_else(|| "expected a size such as 4k or 1g".to_owned())
 }
 
-/// A position; requests address whole sectors.
+/// A position, in bytes or as a percentage; requests address whole sectors.
+pub(super) fn position(value: &str) -> Result<Amount, String> {
+    if value.ends_with('%') { Amount::parse(value) } else { whole_sectors(value).map(Amount::Bytes) }
+}
+
+/// A distance; requests address whole sectors.
 pub(super) fn whole_sectors(value: &str) -> Result<u64, String> {
     let bytes = bytes(value)?;
     if bytes.is_multiple_of(512) { Ok(bytes) } else { Err("must be a multiple of 512 bytes".to_owned()) }
@@ -150,7 +201,11 @@ mod tests {
         assert_eq!(size("4k"), Some(4096));
         assert_eq!([size("1g"), size("1GB"), size("1Gi")], [Some(1 << 30); 3]);
         assert_eq!([size("1GiB"), size("4kib")], [Some(1_000_000_000), Some(4000)]);
-        assert_eq!(size("512"), Some(512));
+        assert_eq!([size("512"), size("0x1000"), size("0xg")], [Some(512), Some(4096), None]);
+        assert_eq!(Amount::parse("50%").map(|half| half.of(4097)), Ok(2048));
+        assert!(["101%", "1.5%", "%", "x%", "-1%"].iter().all(|wrong| Amount::parse(wrong).is_err()));
+        assert_eq!(nanoseconds("01:00:01", 1), nanoseconds("3601s", 1));
+        assert_eq!([nanoseconds("1:x", 1), nanoseconds("1:1:1:1:1", 1)], [None, None]);
         assert_eq!(size("4q"), None);
         assert_eq!(size("99999999999t"), None);
         assert_eq!(nanoseconds("200", 1_000), Some(200_000));

@@ -53,7 +53,8 @@ impl Source {
         let words = |error: &dyn std::fmt::Display| error.to_string();
         if let Benchmark::Fio(job) = benchmark {
             let text = text_file::read(job, "job file").map_err(|e| words(&e))?;
-            let jobs = jobs(&job.display().to_string(), &text).map_err(|e| words(&e))?;
+            let bytes = model.device.capacity().bytes();
+            let jobs = jobs(&job.display().to_string(), &text, bytes).map_err(|e| words(&e))?;
             return Ok(Some((Self::Jobs(jobs), Vec::new())));
         }
         let nowhere = Path::new("");
@@ -76,9 +77,9 @@ impl Source {
 }
 
 /// The jobs of a file as the duel runs them: all on the one device, whatever files they name.
-fn jobs(file: &str, text: &str) -> Result<JobFile, JobFileError> {
+fn jobs(file: &str, text: &str, device_bytes: u64) -> Result<JobFile, JobFileError> {
     let Fio { text, .. } = Fio::on(text, Path::new("device"), PathBuf::new());
-    JobFile::parse(file, &text).map_err(|error| {
+    JobFile::parse_on_device(file, &text, device_bytes).map_err(|error| {
         let line = error.line.saturating_sub(Fio::LINES_BEFORE);
         JobFileError { line, ..error }
     })
@@ -314,9 +315,9 @@ mod tests {
     #[test]
     fn all_jobs_run_on_the_one_device_whatever_files_they_name() {
         let text = "[global]\nrw=read\nsize=1m\ndirectory=/srv\n[a]\nnumjobs=2\n[b]\nfilename=/dev/sda\n[c]\nfilename=/dev/sdb\n";
-        let parsed = jobs("mine.fio", text).unwrap();
+        let parsed = jobs("mine.fio", text, 1 << 30).unwrap();
         assert_eq!((parsed.processes().len(), parsed.end()), (4, Sector(2048)));
-        let wrong = jobs("mine.fio", "[a]\ndirectory=/srv\nrw=sideways\n").unwrap_err();
+        let wrong = jobs("mine.fio", "[a]\ndirectory=/srv\nrw=sideways\n", 1 << 30).unwrap_err();
         assert_eq!(wrong.line, 3);
     }
 
