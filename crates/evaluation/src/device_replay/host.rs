@@ -91,7 +91,7 @@ impl<'a> Host<'a> {
                         break;
                     }
                     while workers.len() <= index {
-                        workers.push(Workers::new(scope, &self.target.file, sender.clone()));
+                        workers.push(Workers::new(scope, self.target, sender.clone()));
                     }
                     if self.processes[index].state == State::Runnable {
                         self.advance(index, &mut workers[index])?;

@@ -25,6 +25,7 @@ pub struct Target {
     /// Requests are extended to multiples of these many bytes: the device's logical block.
     block_bytes: u64,
     writes: bool,
+    fua: bool,
 }
 
 /// What to do with a device.
@@ -36,6 +37,8 @@ pub struct Access {
     pub direct: bool,
     /// The device's logical block in bytes.
     pub block_bytes: u64,
+    /// Whether the device executes writes with forced unit access.
+    pub fua: bool,
 }
 
 impl Target {
@@ -50,7 +53,8 @@ impl Target {
             options.custom_flags(OFlags::DIRECT.bits() as i32);
         }
         let file = options.open(node).map_err(|error| Error::file(node.display(), &error))?;
-        Ok(Self { file, block_bytes: access.block_bytes.max(512), writes: access.writes })
+        let Access { writes, block_bytes, fua, .. } = access;
+        Ok(Self { file, block_bytes: block_bytes.max(512), writes, fua })
     }
 }
 
@@ -117,7 +121,7 @@ mod tests {
         }
 
         fn open(&self, writes: bool) -> Target {
-            Target::open(&self.0, Access { writes, direct: false, block_bytes: 512 }).unwrap()
+            Target::open(&self.0, Access { writes, direct: false, block_bytes: 512, fua: false }).unwrap()
         }
     }
 

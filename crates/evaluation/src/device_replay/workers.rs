@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 use elevator::{Flags, Op};
 use rustix::io::{ReadWriteFlags, pwritev2};
 
+use super::Target;
+
 /// The alignment for direct I/O: no logical block is larger.
 const ALIGNMENT: usize = 4096;
 
@@ -56,7 +58,7 @@ struct Queue {
 /// The workers of a process.
 pub(super) struct Workers<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
-    file: &'env File,
+    target: &'env Target,
     completions: Sender<Completion>,
     queue: Arc<(Mutex<Queue>, Condvar)>,
     threads: Vec<ScopedJoinHandle<'scope, ()>>,
@@ -65,10 +67,10 @@ pub(super) struct Workers<'scope, 'env> {
 impl<'scope, 'env> Workers<'scope, 'env> {
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
-        file: &'env File,
+        target: &'env Target,
         completions: Sender<Completion>,
     ) -> Self {
-        Self { scope, file, completions, queue: Arc::default(), threads: Vec::new() }
+        Self { scope, target, completions, queue: Arc::default(), threads: Vec::new() }
     }
 
     /// Passes a request to an idle thread, or to a new one.
@@ -82,8 +84,9 @@ impl<'scope, 'env> Workers<'scope, 'env> {
             queue.waiting.len() > queue.idle && self.threads.len() < THREADS_MAX
         };
         if needs_thread {
-            let (queue, completions, file) = (Arc::clone(&self.queue), self.completions.clone(), self.file);
-            let work = move || work(file, &queue, &completions);
+            let (queue, completions, target) =
+                (Arc::clone(&self.queue), self.completions.clone(), self.target);
+            let work = move || work(target, &queue, &completions);
             match std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(self.scope, work) {
                 Ok(thread) => self.threads.push(thread),
                 Err(error) if self.threads.is_empty() => return Err(error),
@@ -106,7 +109,7 @@ impl Drop for Workers<'_, '_> {
     }
 }
 
-fn work(file: &File, queue: &(Mutex<Queue>, Condvar), completions: &Sender<Completion>) {
+fn work(target: &Target, queue: &(Mutex<Queue>, Condvar), completions: &Sender<Completion>) {
     let mut memory = Memory { read: Buffer::new(), zeros: Buffer::new() };
     loop {
         let mut locked = queue.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,8 +125,8 @@ fn work(file: &File, queue: &(Mutex<Queue>, Condvar), completions: &Sender<Compl
             locked.idle -= 1;
         };
         drop(locked);
-        let (flushed, result) = match flush_before(file, &request) {
-            Ok(flushed) => (flushed, execute(file, &request, &mut memory)),
+        let (flushed, result) = match flush_before(&target.file, &request) {
+            Ok(flushed) => (flushed, execute(target, &request, &mut memory)),
             Err(error) => (None, Err(error)),
         };
         if completions.send(Completion { request, ended: Instant::now(), flushed, result }).is_err() {
@@ -142,17 +145,25 @@ fn flush_before(file: &File, request: &Request) -> io::Result<Option<Duration>> 
     Ok(Some(began.elapsed()))
 }
 
-fn execute(file: &File, request: &Request, memory: &mut Memory) -> io::Result<()> {
+fn execute(target: &Target, request: &Request, memory: &mut Memory) -> io::Result<()> {
+    let file = &target.file;
     match request.op {
         Op::Read => file.read_exact_at(memory.read.of(request.bytes), request.offset),
-        Op::Write if request.flags.fua => write_through(file, memory.zeros.of(request.bytes), request.offset),
+        Op::Write if request.flags.fua && target.fua => {
+            write_through(file, memory.zeros.of(request.bytes), request.offset)
+        }
+        Op::Write if request.flags.fua => {
+            file.write_all_at(memory.zeros.of(request.bytes), request.offset)?;
+            file.sync_data()
+        }
         Op::Write => file.write_all_at(memory.zeros.of(request.bytes), request.offset),
         Op::Flush => file.sync_data(),
         Op::Discard => Ok(()),
     }
 }
 
-/// Writes data that is on the medium when the call ends: a request with FUA, after which the kernel flushes.
+/// Writes data with FUA, after which the kernel also flushes. On a device without FUA the kernel would flush twice: in place of the FUA, and
+/// at the end of the call.
 fn write_through(file: &File, mut data: &[u8], mut offset: u64) -> io::Result<()> {
     while !data.is_empty() {
         match pwritev2(file, &[IoSlice::new(data)], offset, ReadWriteFlags::DSYNC) {

@@ -161,7 +161,8 @@ impl<'a> Prepared<'a> {
         };
         let is_claimed = arguments.allow_writes || (*switches && !arguments.even_if_used);
         let claim = is_claimed.then(|| claim(scheduling, advice)).transpose()?;
-        let access = Access { writes: arguments.allow_writes, direct: true, block_bytes: facts.block_bytes };
+        let &QueueFacts { block_bytes, fua, .. } = facts;
+        let access = Access { writes: arguments.allow_writes, direct: true, block_bytes, fua };
         let target = Target::open(&scheduling.above.node(), access)?;
         Ok(Claimed { device: self, target, _queues: queues, _claim: claim })
     }
@@ -227,6 +228,8 @@ struct QueueFacts {
     capacity: Sector,
     block_bytes: u64,
     is_read_only: bool,
+    /// Whether it executes writes with forced unit access.
+    fua: bool,
 }
 
 impl QueueFacts {
@@ -246,7 +249,8 @@ impl QueueFacts {
         // A partition has the block size of its disk.
         let of_disk = || read("../queue/logical_block_size");
         let block_bytes = read("queue/logical_block_size").or_else(of_disk).unwrap_or(4096);
-        Ok(Self { capacity, block_bytes, is_read_only: read("ro") == Some(1) })
+        let fua = read("queue/fua").or_else(|| read("../queue/fua")) == Some(1);
+        Ok(Self { capacity, block_bytes, is_read_only: read("ro") == Some(1), fua })
     }
 }
 
