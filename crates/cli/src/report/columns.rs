@@ -40,9 +40,10 @@ impl Value {
     }
 
     /// With all digits and no unit, for CSV.
-    fn exact(&self) -> String {
+    pub(crate) fn exact(&self) -> String {
         match self {
             Self::Nothing => String::new(),
+            Self::Text(text) if text == "-" => String::new(),
             Self::Text(text) => text.clone(),
             Self::Time(of) | Self::Bytes(of) => of.to_string(),
             Self::Share(of) | Self::Number(of, _) => of.to_string(),
@@ -183,10 +184,7 @@ pub(crate) fn csv(ranking: &Ranking<'_>) -> String {
     };
     let mut text = COLUMNS.iter().map(|column| column.csv).collect::<Vec<_>>().join(",");
     for line in lines(ranking) {
-        let cells = COLUMNS.iter().map(|column| match (column.of)(&line) {
-            Value::Text(text) if text == "-" => String::new(),
-            value => quoted(value.exact()),
-        });
+        let cells = COLUMNS.iter().map(|column| quoted((column.of)(&line).exact()));
         text += "\n";
         text += &cells.collect::<Vec<_>>().join(",");
     }

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use ::machine::{Point, Timeline};
-use evaluation::report::chart::{Chart, Mark, colour};
+use evaluation::report::chart::{Chart, Mark, colour, share_axes};
 use evaluation::report::format::escape;
 use evaluation::report::page::Page;
 use evaluation::runs::Run;
@@ -39,11 +39,10 @@ pub(crate) fn html(comparison: &Comparison, ranking: &Ranking<'_>) -> String {
     page.note(HEAD);
     let names: Vec<&str> = runs.iter().map(|run| run.scheduler.as_str()).collect();
     page.choices(&names);
-    for run in runs {
+    for (run, charts) in runs.iter().zip(side_by_side(runs)) {
         page.choice(&run.scheduler);
         page.write(format_args!("{}", summary(run)));
-        page.chart(&head(&run.timeline, &run.names));
-        over_time(&run.timeline).iter().for_each(|chart| page.chart(chart));
+        charts.iter().for_each(|chart| page.chart(chart));
         match &run.outcome {
             Some(outcome) => machine::sections(&mut page, outcome),
             None => processes(&mut page, run),
@@ -52,6 +51,19 @@ pub(crate) fn html(comparison: &Comparison, ranking: &Ranking<'_>) -> String {
     }
     page.end_choices();
     page.end("; all results are those of the modelled machine.")
+}
+
+/// The charts over time of each run. Charts of the same kind have the same axes.
+fn side_by_side(runs: &[&Run]) -> Vec<Vec<Chart>> {
+    let charts = |run: &&Run| {
+        let head = head(&run.timeline, &run.names);
+        std::iter::once(head).chain(over_time(&run.timeline)).collect()
+    };
+    let mut all: Vec<Vec<Chart>> = runs.iter().map(charts).collect();
+    for kind in 0..all.first().map_or(0, Vec::len) {
+        share_axes(all.iter_mut().map(|charts| &mut charts[kind]));
+    }
+    all
 }
 
 /// Rows of the table of processes.
@@ -87,10 +99,15 @@ fn results(page: &mut Page, ranking: &Ranking<'_>) {
             Some(ranked) if ranked.rank == Some(1) => "best",
             Some(_) => "",
         };
-        (class, shown.iter().map(|column| (column.of)(line).text()).collect())
+        let cell = |column: &&Column| {
+            let value = (column.of)(line);
+            (value.text(), value.exact())
+        };
+        (class, shown.iter().map(cell).collect())
     });
-    let heads: Vec<String> = shown.iter().map(|column| columns::on_one_line(column.head)).collect();
-    page.table(&heads, rows);
+    let heads: Vec<(String, &str)> =
+        shown.iter().map(|column| (columns::on_one_line(column.head), column.csv)).collect();
+    page.exact_table(&heads, rows);
 }
 
 fn distribution(runs: &[&Run], index: usize, what: &str) -> Chart {

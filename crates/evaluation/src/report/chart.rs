@@ -59,6 +59,22 @@ pub struct Chart {
     log_x: bool,
     series: Vec<Series>,
     bands: Vec<(f64, f64)>,
+    /// Corners that the axes cover, besides the points.
+    covered: Vec<(f64, f64)>,
+}
+
+/// Gives charts that are compared the same axes.
+pub fn share_axes<'a>(charts: impl Iterator<Item = &'a mut Chart>) {
+    let mut charts: Vec<&mut Chart> = charts.collect();
+    let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
+    let points = charts.iter().flat_map(|chart| chart.series.iter().flat_map(|series| &series.points));
+    let corners = points.copied().filter(finite).fold(None, |corners, (x, y)| {
+        let (low, high) = corners.unwrap_or(((x, y), (x, y)));
+        Some(((f64::min(low.0, x), f64::min(low.1, y)), (f64::max(high.0, x), f64::max(high.1, y))))
+    });
+    for chart in &mut charts {
+        chart.covered = corners.iter().flat_map(|&(low, high)| [low, high]).collect();
+    }
 }
 
 impl Chart {
@@ -66,7 +82,8 @@ impl Chart {
     #[must_use]
     pub fn new(x_label: &str, y_label: &str, height: u32) -> Self {
         let (x_label, y_label) = (x_label.to_owned(), y_label.to_owned());
-        Self { x_label, y_label, height, log_x: false, series: Vec::new(), bands: Vec::new() }
+        let (series, bands, covered) = Default::default();
+        Self { x_label, y_label, height, log_x: false, series, bands, covered }
     }
 
     /// Uses a logarithmic x axis. Points at or below 0 are left out.
@@ -94,7 +111,7 @@ impl Chart {
     /// The chart as an SVG element.
     #[must_use]
     pub fn svg(&self) -> String {
-        let points = || self.series.iter().flat_map(|series| &series.points);
+        let points = || self.series.iter().flat_map(|series| &series.points).chain(&self.covered);
         let usable = || points().filter(|point| !self.log_x || point.0 > 0.0);
         let x = Axis::of(usable().map(|point| point.0), self.log_x);
         let y = Axis::of(points().map(|point| point.1).chain([0.0]), false);
@@ -453,6 +470,19 @@ mod tests {
             (0..1_000_000).map(|n| (f64::from(n), f64::from((i64::from(n) * 7919 % 1000) as i32))).collect();
         chart.add("many", colour(0), Mark::Dots, points);
         assert!(chart.svg().len() < 1 << 20, "{}", chart.svg().len());
+    }
+
+    #[test]
+    fn shared_axes_cover_the_points_of_all_charts() {
+        let mut charts = [Chart::new("x", "y", 300), Chart::new("x", "y", 300), Chart::new("x", "y", 300)];
+        charts[0].add("short", colour(0), Mark::Line, vec![(0.0, 1.0), (1.0, 2.0), (2.0, f64::NAN)]);
+        charts[1].add("long", colour(0), Mark::Line, vec![(0.0, 100.0), (50.0, 1.0)]);
+        assert!(charts[0].svg().contains(">2</text>") && !charts[0].svg().contains(">100</text>"));
+        share_axes(charts.iter_mut());
+        for chart in charts {
+            let svg = chart.svg();
+            assert!(svg.contains(">50</text>") && svg.contains(">100</text>"), "{svg}");
+        }
     }
 
     #[test]

@@ -53,6 +53,25 @@ impl Page {
         self.html.push_str("</tr>");
     }
 
+    /// Adds a table that the page saves with other values than it shows: of each cell, the text and the saved one.
+    pub fn exact_table<'a>(
+        &mut self,
+        heads: &[(String, &str)],
+        rows: impl IntoIterator<Item = (&'a str, Vec<(String, String)>)>,
+    ) {
+        self.html.push_str("<figure><div class=scroll><table><tr>");
+        for (text, saved) in heads {
+            self.write(format_args!("<th data-v=\"{}\">{}</th>", escape(saved), escape(text)));
+        }
+        for (class, cells) in rows {
+            self.write(format_args!("</tr><tr class=\"{class}\">"));
+            for (text, saved) in cells {
+                self.write(format_args!("<td data-v=\"{}\">{}</td>", escape(&saved), escape(&text)));
+            }
+        }
+        self.html.push_str("</tr></table></div></figure>");
+    }
+
     /// Adds a chart.
     pub fn chart(&mut self, chart: &Chart) {
         self.svg(&chart.svg());
@@ -135,7 +154,12 @@ const SCRIPT: &str = "const all=(q,e=document)=>[...e.querySelectorAll(q)];\
     if(picks.length){picks[1].value=Math.max(0,sections.length-1);picks.forEach(p=>p.addEventListener('change',show));show();\
     addEventListener('beforeprint',()=>sections.forEach(s=>s.hidden=false));addEventListener('afterprint',show)}\
     function save(name,type,text){const a=document.createElement('a');a.href=URL.createObjectURL(new Blob([text],{type}));a.download=name;a.click()}\
-    const csv=t=>all('tr',t).map(r=>all('th,td',r).map(c=>'\"'+c.textContent.replaceAll('\"','\"\"')+'\"').join(',')).join('\\n')+'\\n';\
+    const units={ns:[1,'ns'],us:[1e3,'ns'],ms:[1e6,'ns'],s:[1e9,'ns'],B:[1,'bytes'],kB:[1e3,'bytes'],MB:[1e6,'bytes'],GB:[1e9,'bytes'],TB:[1e12,'bytes'],PB:[1e15,'bytes'],'%':[.01,'share']};\
+    const of=t=>{const m=/^(-?[\\d.]+) ?([a-zA-Z]+|%)$/.exec(t),u=m&&units[m[2]];return u&&[+(m[1]*u[0]).toPrecision(6),u[1]]};\
+    function csv(t){const rows=all('tr',t).map(r=>all('th,td',r).map(c=>c.dataset.v??c.textContent));\
+    rows[0].forEach((h,i)=>{const cells=rows.slice(1).map(r=>r[i]).filter(c=>c),got=cells.map(of);if(!cells.length||!got.every(g=>g&&g[1]==got[0][1]))return;\
+    rows[0][i]=h+' ('+got[0][1]+')';rows.slice(1).forEach(r=>{if(r[i])r[i]=of(r[i])[0]})});\
+    return rows.map(r=>r.map(c=>'\"'+String(c).replaceAll('\"','\"\"')+'\"').join(',')).join('\\n')+'\\n'}\
     all('figure').forEach((f,i)=>{const s=f.querySelector('svg'),t=f.querySelector('table'),d=document.createElement('div'),b=document.createElement('button');\
     d.className='save';b.textContent=s?'SVG':'CSV';b.title='save as a file';d.append(b);f.append(d);\
     b.addEventListener('click',()=>s?save('dwell-'+i+'.svg','image/svg+xml',s.outerHTML):save('dwell-'+i+'.csv','text/csv',csv(t)))})";
