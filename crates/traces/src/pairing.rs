@@ -24,7 +24,7 @@ use elevator::{Op, SECTOR_BYTES, Time};
 use crate::context::{Context, Source};
 use crate::devices::Key;
 use crate::error::{Error, ErrorKind, Position};
-use crate::events::{Event, EventKind, EventSource, Selection};
+use crate::events::{Event, EventKind, EventSource, Selections};
 use crate::options::StartEvent;
 use crate::record::{DeviceId, Record};
 use crate::skips::Oddity;
@@ -74,7 +74,7 @@ type StartKey = (u32, u8, u64, u64);
 /// Makes a source of records from a source of events.
 pub(crate) struct Paired<E> {
     events: E,
-    selection: Selection,
+    selections: Selections,
     held: VecDeque<Held>,
     /// Sequence number of the first waiting start.
     first: u64,
@@ -90,11 +90,12 @@ pub(crate) struct Paired<E> {
 }
 
 impl<E: EventSource> Paired<E> {
-    pub(crate) fn new(events: E, selection: Selection, context: &mut Context) -> Self {
-        context.event = Some(selection.start);
+    pub(crate) fn new(events: E, selections: Selections, context: &mut Context) -> Self {
+        context.event = Some(selections.general.start);
+        context.notes.extend(selections.note());
         Self {
             events,
-            selection,
+            selections,
             held: VecDeque::new(),
             first: 0,
             by_sector: BTreeSet::new(),
@@ -107,24 +108,28 @@ impl<E: EventSource> Paired<E> {
         }
     }
 
-    /// Whether only issues to the device are recorded, not submissions.
-    fn starts_are_issues(&self) -> bool {
-        self.selection.start == StartEvent::Issue
+    /// Whether only issues to the event's device are recorded, not submissions.
+    fn starts_are_issues(&self, event: &Event) -> bool {
+        self.selections.of(event.device).start == StartEvent::Issue
+    }
+
+    /// Whether requests of the event's device grow after their start event without further events.
+    fn grows(&self, event: &Event) -> bool {
+        self.selections.of(event.device).grows()
     }
 
     fn take_event(&mut self, event: &Event, context: &mut Context) -> Result<(), Error> {
         self.now = event.at;
+        let start_event = self.selections.of(event.device).start;
         let Some(op) = event.rwbs.op else {
-            if event.kind == EventKind::Start(self.selection.start) {
+            if event.kind == EventKind::Start(start_event) {
                 context.skip(Oddity::OtherCommand)?;
             }
             return Ok(());
         };
         let device = device_of(event.device, context)?;
         match event.kind {
-            EventKind::Start(start) if start == self.selection.start => {
-                self.start(event, op, device, context)
-            }
+            EventKind::Start(start) if start == start_event => self.start(event, op, device, context),
             EventKind::Start(_) => {
                 self.issued(event, op, device, context);
                 Ok(())
@@ -156,7 +161,7 @@ impl<E: EventSource> Paired<E> {
     fn start(&mut self, event: &Event, op: Op, device: DeviceId, context: &mut Context) -> Result<(), Error> {
         let flush = event.sectors == 0 && (op == Op::Flush || event.rwbs.flags.preflush);
         // The block layer's own flushes are ignored, unless only issues are recorded.
-        if event.rwbs.own_flush && !self.starts_are_issues() {
+        if event.rwbs.own_flush && !self.starts_are_issues(event) {
             return Ok(());
         }
         let Some(offset) = event.sector.checked_mul(SECTOR_BYTES).or(flush.then_some(0)) else {
@@ -190,7 +195,7 @@ impl<E: EventSource> Paired<E> {
             sector: event.sector,
             sectors: event.sectors,
             left: event.sectors,
-            issued: !self.selection.grows(),
+            issued: !self.grows(event),
             lingers_until: None,
         });
     }
@@ -227,7 +232,7 @@ impl<E: EventSource> Paired<E> {
 
     /// A request was issued: its starts have grown to its extent.
     fn issued(&mut self, event: &Event, op: Op, device: DeviceId, context: &mut Context) {
-        if self.selection.grows() && event.sectors > 0 {
+        if self.grows(event) && event.sectors > 0 {
             self.stretch(device, op, event.sector, event.sector.saturating_add(event.sectors), context);
         }
     }
@@ -275,7 +280,7 @@ impl<E: EventSource> Paired<E> {
             return self.completed_empty(event, device, context);
         }
         let to = event.sector.saturating_add(event.sectors);
-        if self.selection.grows() {
+        if self.grows(event) {
             self.stretch(device, op, event.sector, to, context);
         }
         self.find_overlapping(device, op, event.sector, to);
@@ -316,7 +321,7 @@ impl<E: EventSource> Paired<E> {
 
     /// A zero-length completion: the second one of a write with FUA, or that of a flush.
     fn completed_empty(&mut self, event: &Event, device: DeviceId, context: &mut Context) {
-        if event.rwbs.own_flush != self.starts_are_issues() {
+        if event.rwbs.own_flush != self.starts_are_issues(event) {
             return;
         }
         if let Some(seq) = self.lingering(device, event) {

@@ -47,9 +47,10 @@ fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Blkparse>> {
             survey.saw(kind);
         }
     }
-    let selection = survey.choose(context.options.event);
+    let selections = survey.choose(context.options.event);
+    let selection = selections.general;
     let scale = context.settle_unit(TimeUnit::Seconds, None);
-    Paired::new(Lines::new(input, Blkparse { scale, selection }), selection, context)
+    Paired::new(Lines::new(input, Blkparse { scale, selection }), selections, context)
 }
 
 /// Whether a line has blkparse's form.

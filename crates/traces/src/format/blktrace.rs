@@ -178,8 +178,9 @@ fn reader(mut input: Input, context: &mut Context) -> Result<Paired<Blktrace>, E
     context.notes.push(format!("version {}, {order}", layout.version));
     let scale = context.settle_unit(TimeUnit::Nanoseconds, None);
     context.epoch_clock = true;
-    let selection = survey(input.peek(BUFFER_BYTES), layout).choose(context.options.event);
-    Ok(Paired::new(Blktrace { input, layout, scale, selection }, selection, context))
+    let selections = survey(input.peek(BUFFER_BYTES), layout).choose(context.options.event);
+    let selection = selections.general;
+    Ok(Paired::new(Blktrace { input, layout, scale, selection }, selections, context))
 }
 
 fn survey(mut head: &[u8], layout: Layout) -> Survey {

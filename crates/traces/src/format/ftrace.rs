@@ -26,7 +26,7 @@ use memchr::{memchr, memmem, memrchr};
 use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
-use crate::events::{Event, EventKind, Selection, Survey};
+use crate::events::{Event, EventKind, Selections, Survey};
 use crate::input::{BUFFER_BYTES, Input};
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
@@ -47,7 +47,7 @@ pub(crate) const SPEC: Spec = Spec {
 #[derive(Clone)]
 pub(crate) struct Ftrace {
     scale: u64,
-    selection: Selection,
+    selections: Selections,
 }
 
 fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Ftrace>> {
@@ -55,14 +55,17 @@ fn reader(mut input: Input, context: &mut Context) -> Paired<Lines<Ftrace>> {
     let mut fraction = true;
     for line in input.peek(BUFFER_BYTES).split(|&byte| byte == b'\n') {
         if let Some(found) = find_event(line) {
-            survey.saw(found.kind);
+            match Cursor::new(found.payload.trim_ascii_start()).device() {
+                Ok(device) => survey.saw_on(device, found.kind),
+                Err(_) => survey.saw(found.kind),
+            }
             fraction = stamp(found.prefix).contains(&b'.');
         }
     }
-    let selection = survey.choose(context.options.event);
+    let selections = survey.choose(context.options.event);
     let scale = context.settle_unit(TimeUnit::Seconds, (!fraction).then_some(TimeUnit::Nanoseconds));
     context.epoch_clock = true;
-    Paired::new(Lines::new(input, Ftrace { scale, selection }), selection, context)
+    Paired::new(Lines::new(input, Ftrace { scale, selections: selections.clone() }), selections, context)
 }
 
 /// Whether the head of a file has a block event.
@@ -101,7 +104,7 @@ impl LineFormat for Ftrace {
 
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Event>, FieldError> {
         let Some(found) = find_event(line) else { return other_line(line, context).map(|()| None) };
-        if !self.selection.wants(found.kind) {
+        if !self.selections.wants(found.kind) {
             return Ok(None);
         }
         let mut time = Cursor::new(line);
@@ -110,8 +113,12 @@ impl LineFormat for Ftrace {
         let mut payload = Cursor::new(line);
         payload.advance(line.len() - found.payload.len());
         let payload = parse_payload(payload)?;
+        let selection = self.selections.of(payload.device);
+        if !selection.wants(found.kind) {
+            return Ok(None);
+        }
         let process = match found.kind {
-            EventKind::Start(event) if event == self.selection.start => {
+            EventKind::Start(event) if event == selection.start => {
                 process(found.prefix, payload.bracketed, context)
             }
             _ => None,
