@@ -159,6 +159,39 @@ fn a_failed_member_takes_no_other_one_with_it_and_can_be_replaced() {
     array.until("the coordinator has it again", |state| state.members.iter().all(|member| member.present));
 }
 
+/// A member has failed a moment ago: its server may not have ended, or the array may not have noticed.
+#[test]
+fn orders_right_after_a_failure_reach_the_others_and_a_replacement_waits_for_the_end() {
+    let array = Served::start(3, Some(Arrangement::Parity(1)), false);
+    for _ in 0..10 {
+        array.control().fail_member(1).unwrap();
+        let state = array.control().show().unwrap();
+        assert!(state.capacity_sectors >= 2 * SIZE / 512, "{state:?}");
+        array.control().switch("noop", false).unwrap();
+        array.control().switch(SCHEDULER, false).unwrap();
+        let back = array.control().replace_member(1, array.directory.join("disk1")).unwrap();
+        assert!(back.served, "{back:?}");
+    }
+}
+
+#[test]
+fn a_smaller_replacement_is_refused_with_both_sizes() {
+    let array = Served::start(2, Some(Arrangement::Mirrored), false);
+    let replacement = |name: &str, size: u64| {
+        let path = array.directory.join(name);
+        File::create(&path).unwrap().set_len(size).unwrap();
+        path
+    };
+    let (small, large) = (replacement("small", SIZE - 4096), replacement("large", SIZE + 4096));
+    array.control().fail_member(1).unwrap();
+    let refused = array.control().replace_member(1, small).unwrap_err().to_string();
+    for part in [(SIZE - 4096).to_string(), SIZE.to_string(), "at least as large".to_owned()] {
+        assert!(refused.contains(&part), "{refused}");
+    }
+    assert!(!array.control().array().unwrap().members[1].served);
+    assert!(array.control().replace_member(1, large).unwrap().served);
+}
+
 #[test]
 fn a_scheduler_is_switched_for_all_members_at_once() {
     let array = Served::start(2, Some(Arrangement::Striped), false);

@@ -8,12 +8,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ::control::protocol::{ArrayState, MemberState, Reply, Request, State};
+use elevator::Sector;
 
 use super::Array;
 use super::control::{Command, Listener, aggregate};
 use super::md::{self, Found};
 use crate::ServeError;
-use crate::control::{Line, Order, Stop, state};
+use crate::backend::Backend;
+use crate::control::{Line, Order, STOPPED, Stop, state};
 use crate::server::{
     Configuration, Report, Server, signals, signals_of, start, stop_without_supervisor, wait_for_signals,
 };
@@ -21,6 +23,12 @@ use crate::{attach, supervisor};
 
 /// Period of the look at md and at servers that have ended.
 const LOOK: Duration = Duration::from_millis(500);
+
+/// Period of the look at a member that is ending.
+const LOOK_FOR_END: Duration = Duration::from_millis(20);
+
+/// How long a replacement waits for the end of the member that it replaces.
+const ENDING: Duration = Duration::from_secs(10);
 
 /// Makes the configuration of a member in front of a source. The first call for each member is at the start.
 pub type MemberFactory = Box<dyn Fn(u32, Option<&Path>) -> Result<Configuration, ServeError> + Send>;
@@ -47,6 +55,8 @@ struct Slot {
     running: Option<Running>,
     report: Option<Report>,
     control: Option<PathBuf>,
+    /// Of the latest device in this place; none if it was not served.
+    capacity: Option<Sector>,
 }
 
 struct Running {
@@ -123,6 +133,7 @@ pub fn start_array(configuration: ArrayConfiguration) -> Result<ArrayServer, Ser
         running: None,
         report: None,
         control: None,
+        capacity: None,
     }));
     let mut server = ArrayServer {
         array,
@@ -212,12 +223,14 @@ impl ArrayServer {
         let (line, stop) = (server.line.clone(), server.stop.clone());
         let device = server.attached().map(Path::to_path_buf);
         let addresses = server.addresses().to_vec();
+        let capacity = server.geometry().capacity;
         let waiting = thread::Builder::new()
             .name(format!("member {index}"))
             .spawn(move || server.wait())
             .map_err(|error| ServeError::io("starting", error))?;
         let slot = &mut self.slots[index];
         slot.control = control;
+        slot.capacity = Some(capacity);
         slot.running = Some(Running { line, stop, device, addresses, waiting });
         Ok(())
     }
@@ -304,37 +317,11 @@ impl ArrayServer {
             Request::Show => Ok(Reply::State(Box::new(self.aggregate()?))),
             Request::Switch { .. } | Request::Tune { .. } => self.order_all(&request),
             Request::MemberFail { member } => {
-                let running = self.running(member)?;
-                running.line.order(Order::Stop)?;
+                let stopped = self.running(member)?.line.order(Order::Stop);
+                stopped.map_err(|_| not_served(member))?;
                 Ok(Reply::Done)
             }
-            Request::MemberReplace { member, source } => {
-                let index = member as usize;
-                self.collect();
-                if self.is_stopping {
-                    return Err("the array is about to end: it serves no further member".to_owned());
-                }
-                let slot = self.slots.get_mut(index).ok_or_else(|| no_member(member))?;
-                if slot.running.is_some() {
-                    return Err(format!(
-                        "member {member} is served; remove it from the array and fail it first"
-                    ));
-                }
-                let former = slot.source.replace(source);
-                let started = self
-                    .configuration(index)
-                    .and_then(|configuration| self.start_member(index, configuration));
-                if let Err(error) = started {
-                    self.slots[index].source = former;
-                    return Err(error.to_string());
-                }
-                let line = &self.running(member)?.line;
-                for order in &self.orders {
-                    crate::control::obey(order.clone(), line)?;
-                }
-                let state = self.state().members.swap_remove(index);
-                Ok(Reply::Member(Box::new(state)))
-            }
+            Request::MemberReplace { member, source } => self.replace(member, source),
             Request::Stop => {
                 self.stop();
                 Ok(Reply::Done)
@@ -345,28 +332,94 @@ impl ArrayServer {
         }
     }
 
+    fn replace(&mut self, member: u32, source: PathBuf) -> Result<Reply, String> {
+        let index = member as usize;
+        self.wait_for_end_of(index);
+        if self.is_stopping {
+            return Err("the array is about to end: it serves no further member".to_owned());
+        }
+        let slot = self.slots.get_mut(index).ok_or_else(|| no_member(member))?;
+        if slot.running.is_some() {
+            return Err(format!("member {member} is served; remove it from the array and fail it first"));
+        }
+        let former = slot.source.replace(source);
+        let started = self
+            .configuration(index)
+            .map(|configuration| self.not_smaller(index, configuration))
+            .and_then(|configuration| self.start_member(index, configuration));
+        if let Err(error) = started {
+            self.slots[index].source = former;
+            return Err(error.to_string());
+        }
+        let line = &self.running(member)?.line;
+        for order in &self.orders {
+            crate::control::obey(order.clone(), line)?;
+        }
+        let state = self.state().members.swap_remove(index);
+        Ok(Reply::Member(Box::new(state)))
+    }
+
+    /// A member that was ordered to stop, or whose disk is gone, ends soon.
+    fn wait_for_end_of(&mut self, index: usize) {
+        let began = Instant::now();
+        loop {
+            self.collect();
+            let running = self.slots.get(index).and_then(|slot| slot.running.as_ref());
+            let is_ending = running.is_some_and(|running| is_stopped(running.line.ask(Order::Show)));
+            if !is_ending || began.elapsed() >= ENDING {
+                return;
+            }
+            thread::sleep(LOOK_FOR_END);
+        }
+    }
+
+    /// Refuses a replacement that is smaller than the former device in its place: the end of the array would be cut off. If that one was
+    /// not served, than the smallest member.
+    fn not_smaller(&self, index: usize, mut configuration: Configuration) -> Configuration {
+        let slot = &self.slots[index];
+        let smallest = || self.slots.iter().filter_map(|slot| slot.capacity).min();
+        let (Some(least), Some(source)) = (slot.capacity.or_else(smallest), slot.source.clone()) else {
+            return configuration;
+        };
+        let make = configuration.backend;
+        configuration.backend = Box::new(move || -> Result<Box<dyn Backend>, ServeError> {
+            let backend = make()?;
+            let found = backend.geometry().capacity;
+            if found < least {
+                let problem = format!(
+                    "has {} bytes, and the member that it would replace has {}; a replacement must be at least as large",
+                    found.bytes(),
+                    least.bytes()
+                );
+                return Err(ServeError::unfit(&source, &problem));
+            }
+            Ok(backend)
+        });
+        configuration
+    }
+
     fn running(&self, member: u32) -> Result<&Running, String> {
         let slot = self.slots.get(member as usize).ok_or_else(|| no_member(member))?;
-        slot.running.as_ref().ok_or_else(|| format!("member {member} is not served"))
+        slot.running.as_ref().ok_or_else(|| not_served(member))
+    }
+
+    /// What each member answers, without those that are about to end; the first error ends it.
+    fn ask_all<T>(&self, ask: impl Fn(&Line) -> Result<T, String>) -> Result<Vec<T>, String> {
+        let running = self.slots.iter().filter_map(|slot| slot.running.as_ref());
+        let answers = running.map(|running| ask(&running.line)).filter(|answer| !is_stopped(answer.as_ref()));
+        answers.collect()
     }
 
     /// The members as one device.
     fn aggregate(&self) -> Result<State, String> {
-        let running = self.slots.iter().filter_map(|slot| slot.running.as_ref());
-        let states = running.map(|running| {
-            let snapshot = running.line.ask(Order::Show)?;
-            Ok(state(&snapshot, running.line.speed))
-        });
-        aggregate(states.collect::<Result<_, String>>()?).ok_or_else(|| "no member is served".to_owned())
+        let states = self.ask_all(|line| Ok(state(&*line.ask(Order::Show)?, line.speed)))?;
+        aggregate(states).ok_or_else(|| "no member is served".to_owned())
     }
 
-    /// Gives one order to every member; the first error ends it.
+    /// Gives one order to every member.
     fn order_all(&mut self, request: &Request) -> Result<Reply, String> {
-        let mut last = None;
-        for running in self.slots.iter().filter_map(|slot| slot.running.as_ref()) {
-            last = Some(crate::control::obey(request.clone(), &running.line)?);
-        }
-        let last = last.ok_or_else(|| "no member is served".to_owned())?;
+        let mut replies = self.ask_all(|line| crate::control::obey(request.clone(), line))?;
+        let last = replies.pop().ok_or_else(|| "no member is served".to_owned())?;
         match request {
             Request::Tune { tunable, .. } => self
                 .orders
@@ -399,6 +452,15 @@ fn member_state(slot: &Slot, present: bool) -> MemberState {
         served: running.is_some(),
         present: present && running.is_some(),
     }
+}
+
+fn not_served(member: u32) -> String {
+    format!("member {member} is not served")
+}
+
+/// Whether the answer is that the device has ended.
+fn is_stopped<T, E: AsRef<str>>(answer: Result<T, E>) -> bool {
+    answer.is_err_and(|error| error.as_ref() == STOPPED)
 }
 
 fn no_member(member: u32) -> String {

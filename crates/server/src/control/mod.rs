@@ -10,5 +10,5 @@ mod socket;
 pub use ::control::{Client, process_for, protocol};
 pub use orders::SchedulerFactory;
 pub(crate) use orders::{Order, Orders, Snapshot, Stop};
-pub(crate) use socket::{Line, REFUSED, Socket, obey, state};
+pub(crate) use socket::{Line, REFUSED, STOPPED, Socket, obey, state};
 pub use socket::{SocketFile, bind_private};

@@ -45,6 +45,9 @@ const BACKLOG: i32 = 128;
 /// Pause after the system refused to accept a connection.
 pub(crate) const REFUSED: Duration = Duration::from_millis(50);
 
+/// The answer of a line whose device has ended.
+pub(crate) const STOPPED: &str = "the device has stopped";
+
 /// Sends orders to the device's thread.
 #[derive(Clone)]
 pub(crate) struct Line {
@@ -58,7 +61,7 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn order(&self, order: Order) -> Result<(), String> {
-        self.orders.send(order).map_err(|_| "the device has stopped".to_string())?;
+        self.orders.send(order).map_err(|_| STOPPED.to_string())?;
         self.bell.ring();
         Ok(())
     }
@@ -68,7 +71,7 @@ impl Line {
         let (reply, answer) = channel();
         self.order(order(reply))?;
         answer.recv_timeout(PATIENCE).map_err(|error| match error {
-            RecvTimeoutError::Disconnected => "the device has stopped".to_string(),
+            RecvTimeoutError::Disconnected => STOPPED.to_string(),
             RecvTimeoutError::Timeout => format!(
                 "the device's thread has not answered for {} s ({}, {} operations unfinished); a requested change may still be made",
                 PATIENCE.as_secs(),
@@ -294,7 +297,7 @@ pub(crate) fn obey(request: Request, line: &Line) -> Result<Reply, String> {
         }
         Request::Join { .. } => return Err("join needs a connection of its own".to_string()),
         Request::Stop => {
-            line.stop.send(Stop::Asked).map_err(|_| "the device has stopped".to_string())?;
+            line.stop.send(Stop::Asked).map_err(|_| STOPPED.to_string())?;
             Reply::Done
         }
     })
