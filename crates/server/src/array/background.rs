@@ -3,7 +3,8 @@
 //! md reads every member from its first to its last sector, all members at about the same place, the parity included; a rebuild writes
 //! one of them instead. A reader of the array leaves the parity out, or reads one copy of several, so no member is read without gaps.
 //! RAID 0 has no such traffic. Each member divides itself into zones of some rows and counts what is transferred in each: a zone of
-//! which nearly everything was read is *dense*.
+//! which nearly everything was read is *dense*. Two readers of one file on RAID 1 may read both copies, but at different places: of
+//! copies, only what is read in step with another member counts.
 
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 
@@ -13,6 +14,12 @@ use elevator::{Op, Sector, Sectors, Span, Time};
 
 /// How near the members of one sweep are, in zones.
 const NEAR: u64 = 2;
+
+/// How near reads of two copies by one scrub are, in sectors: md submits them together, and a member's thread may be late.
+const STEP: u64 = 1024;
+
+/// The ends of sequential reads that a member publishes, by zone.
+const ENDS: usize = 32;
 
 /// A sweep that has not moved for so long is over.
 const FORGOTTEN: Span = Span::from_secs(20);
@@ -36,6 +43,9 @@ const BURST: u64 = 256;
 
 /// How often a member looks whether the others have become quiet.
 const LOOK: Span = Span::from_millis(5);
+
+/// For how long a background that was faster than the least rate may be slower: no foreground request waits for it meanwhile.
+const CREDIT: Span = Span::from_secs(1);
 
 /// Sequences of the foreground that a member distinguishes.
 const SEQUENCES: usize = 8;
@@ -67,6 +77,28 @@ struct Sweep {
     zone: AtomicU64,
     at: AtomicU64,
     reads: AtomicU8,
+    /// The ends of its latest sequential reads: that of zone `z` at `z` modulo [`ENDS`].
+    ends: [AtomicU64; ENDS],
+}
+
+impl Sweep {
+    fn end_of(&self, zone: u64) -> &AtomicU64 {
+        &self.ends[(zone % ENDS as u64) as usize]
+    }
+
+    /// Whether a sequence of reads of this member ends near this range of a zone.
+    fn is_in_step(&self, zone: u64, start: u64, end: u64) -> bool {
+        (zone.saturating_sub(1)..=zone + 1).any(|zone| {
+            let other = self.end_of(zone).load(Ordering::Relaxed);
+            other > 0 && (other.abs_diff(start) <= STEP || other.abs_diff(end) <= STEP)
+        })
+    }
+
+    /// Whether this member is written near this zone: a copy is rebuilt there.
+    fn is_written(&self, zone: u64) -> bool {
+        let written = self.zone.load(Ordering::Relaxed);
+        written > 0 && written.abs_diff(zone + 1) <= NEAR && self.reads.load(Ordering::Relaxed) == 0
+    }
 }
 
 /// What members share about foreground and background.
@@ -137,10 +169,22 @@ impl Activity {
 #[derive(Clone, Copy, Default)]
 struct Place {
     zone: u64,
-    sectors: u64,
+    read: u64,
+    /// Sectors of them that count: on RAID 1, those in step with another member.
+    counted: u64,
+    written: u64,
+    /// The end of the latest request.
+    end: u64,
     /// The zone before was dense.
     sweeps: bool,
     used: u64,
+}
+
+impl Place {
+    /// Whether nearly everything was read, or written. What is both was rewritten by a program.
+    const fn is_dense(&self, enough: u64) -> bool {
+        self.counted >= enough && self.written < enough || self.written >= enough && self.read < enough
+    }
 }
 
 /// The foreground on one member.
@@ -179,9 +223,9 @@ impl Background {
     /// The place to give up: of those that do not sweep, the one with the least transferred, so that random requests replace each other.
     fn least(&self) -> usize {
         let value = |&index: &usize| {
-            let Place { sectors, sweeps, used, .. } = self.places[index];
+            let Place { read, written, sweeps, used, .. } = self.places[index];
             let is_stale = self.uses - used >= STALE;
-            (sweeps && !is_stale, if is_stale { 0 } else { sectors }, used)
+            (sweeps && !is_stale, if is_stale { 0 } else { read + written }, used)
         };
         (0..PLACES).min_by_key(value).unwrap_or(0)
     }
@@ -192,7 +236,7 @@ impl Background {
         activity: &Activity,
         layout: &Layout,
         member: Member,
-        (op, start, sectors): (Op, Sector, Sectors),
+        (op, Sector(start), sectors): (Op, Sector, Sectors),
         now: Time,
     ) -> bool {
         if !matches!(op, Op::Read | Op::Write) || layout.arrangement() == Arrangement::Striped {
@@ -200,7 +244,7 @@ impl Background {
         }
         let rows = u64::from(layout.unit().0) * u64::from(layout.members());
         let size = rows.max(ZONE_MIN);
-        let zone = start.0 / size;
+        let zone = start / size;
         self.uses += 1;
         // Readers of one copy, or without the parity, leave out more than this.
         let enough = size - size / (2 * u64::from(layout.members()));
@@ -211,17 +255,36 @@ impl Background {
                 .iter()
                 .position(|place| place.used > 0 && place.zone.checked_add(1) == Some(zone));
             let index = before.unwrap_or_else(|| self.least());
-            let sweeps = before.is_some() && self.places[index].sectors >= enough;
-            self.places[index] = Place { zone, sectors: 0, sweeps, used: 0 };
+            let former = before.map(|index| self.places[index]);
+            let sweeps = former.is_some_and(|place| place.is_dense(enough));
+            let end = former.map_or(0, |place| place.end);
+            self.places[index] = Place { zone, sweeps, end, ..Place::default() };
             index
         });
         let place = &mut self.places[index];
-        place.sectors += u64::from(sectors.0);
-        place.used = self.uses;
+        let (sectors, end) = (u64::from(sectors.0), start.saturating_add(u64::from(sectors.0)));
+        let sweep = &activity.sweeps[member.index()];
+        if op == Op::Write {
+            place.written += sectors;
+        } else if layout.arrangement() != Arrangement::Mirrored {
+            place.read += sectors;
+            place.counted += sectors;
+        } else {
+            place.read += sectors;
+            if place.end == start {
+                // It has left the zone before.
+                sweep.end_of(zone.wrapping_sub(1)).store(0, Ordering::Relaxed);
+                sweep.end_of(zone).store(end, Ordering::Relaxed);
+            }
+            let mut others = (0..).zip(&activity.sweeps).filter(|&(other, _)| Member(other) != member);
+            let counts =
+                others.any(|(_, other)| other.is_in_step(zone, start, end) || other.is_written(zone));
+            place.counted += if counts { sectors } else { 0 };
+        }
+        (place.used, place.end) = (self.uses, end);
         if !place.sweeps {
             return false;
         }
-        let sweep = &activity.sweeps[member.index()];
         sweep.zone.store(zone + 1, Ordering::Relaxed);
         sweep.at.store(now.as_nanos(), Ordering::Relaxed);
         sweep.reads.store(u8::from(op == Op::Read), Ordering::Relaxed);
@@ -273,7 +336,9 @@ impl Background {
             return false;
         }
         let nanoseconds = u128::from(sectors.bytes()) * 1_000_000_000 / u128::from(activity.least);
-        self.allowed = now + Span::from_nanos(nanoseconds.min(u128::from(u64::MAX / 4)) as u64);
+        let cost = Span::from_nanos(nanoseconds.min(u128::from(u64::MAX / 4)) as u64);
+        // What went while the member was unused counts.
+        self.allowed = self.allowed.clamp(now, now + CREDIT) + cost;
         true
     }
 
@@ -358,6 +423,47 @@ mod tests {
             2,
             "one copies"
         );
+        assert_eq!(Array::new(Arrangement::Mirrored, 2).sweep(&[], |_, _| false), 2, "scrub of two copies");
+    }
+
+    /// Reads both copies in order; the second one is `behind` requests behind. How many of the last 100 are recognised.
+    fn both_copies(array: &mut Array, behind: u64, beside: impl Fn(&mut Array, u64)) -> u32 {
+        let mut recognised = 0;
+        for row in behind..600 {
+            let first = array.request(0, Op::Read, row * u64::from(UNIT));
+            let second = array.request(1, Op::Read, (row - behind) * u64::from(UNIT));
+            recognised += if row >= 550 { u32::from(first) + u32::from(second) } else { 0 };
+            beside(array, row);
+        }
+        recognised
+    }
+
+    #[test]
+    fn two_readers_of_one_file_are_no_scrub_of_a_mirror() {
+        let mirror = || Array::new(Arrangement::Mirrored, 2);
+        assert_eq!(both_copies(&mut mirror(), 0, |_, _| ()), 100, "a scrub");
+        assert_eq!(both_copies(&mut mirror(), 4, |_, _| ()), 100, "a scrub; one thread is late");
+        for behind in [10, 16, 24, 32, 100] {
+            assert_eq!(both_copies(&mut mirror(), behind, |_, _| ()), 0, "{behind} requests behind");
+        }
+        let random = |array: &mut Array, row: u64| {
+            for count in 0..20 {
+                let place = (1 << 20) + ((row * 20 + count).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 34);
+                array.request_of((count % 2) as u32, Op::Read, place, Sectors(8));
+            }
+        };
+        assert_eq!(both_copies(&mut mirror(), 0, random), 100, "a scrub beside random readers");
+    }
+
+    #[test]
+    fn a_program_that_rewrites_its_file_is_no_rebuild_of_a_mirror() {
+        let mut array = Array::new(Arrangement::Mirrored, 2);
+        for row in 0..200 {
+            let place = row * u64::from(UNIT);
+            for (member, op) in [(0, Op::Read), (0, Op::Write), (1, Op::Write)] {
+                assert!(!array.request(member, op, place), "{op} of member {member}, row {row}");
+            }
+        }
     }
 
     #[test]
@@ -440,6 +546,20 @@ mod tests {
         now += IDLE;
         own.began(Sectors(10_000));
         assert!((0..100).all(|_| own.may_go(&activity, SMALL, now)), "nothing else is to do");
+    }
+
+    #[test]
+    fn what_went_while_the_member_was_unused_counts_for_a_second() {
+        let (activity, mut own) = (Activity::new(2, 1 << 20), Background::default());
+        let mut now = Time::ZERO + Span::from_secs(1);
+        for _ in 0..1000 {
+            now += ms(1);
+            assert!(own.may_go(&activity, SMALL, now), "64 MB a second");
+        }
+        activity.foreground(now, 1);
+        own.foreground_began(None, Sector(0), SMALL, now);
+        let paused = (1..2000).find(|&passed| own.may_go(&activity, SMALL, now + ms(passed)));
+        assert_eq!(paused, Some(1063), "a second and the time of one request");
     }
 
     #[test]
