@@ -11,7 +11,17 @@
 //!     4 KiB reads at random places, one at a time for each program
 //! cargo run … -- scrub 256 0 /dev/loop0 …
 //!     reads the first 256 MiB of every member in lockstep, as a scrub of md does
+//! cargo run … -- par-read 4 10 unit=16k parity=1 /dev/loop0 …
+//!     an option in front of the members
 //! ```
+//!
+//! | option | meaning |
+//! |---|---|
+//! | `unit=64k` | the stripe unit |
+//! | `parity=0` | parity units in each row: 1 is RAID 5, left-symmetric; read by no program but `scrub` |
+//! | `window=SIZE` | what `par-read` and `tpch` read at a time; default: two rows |
+//! | `depth=2` | windows in flight of `par-read` and `tpch`; 1: no read-ahead. Requests in flight on each member of `scrub`, by default 1 |
+//! | `think=5` | milliseconds that `random` computes after each read |
 //!
 //! A member is an attached device, or `unix:PATH` of an NBD export (`--nbd`), which saves the kernel's workers on the way.
 //!
@@ -28,27 +38,92 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The stripe unit.
-const UNIT: u64 = 64 << 10;
+/// The options.
+#[derive(Clone, Copy)]
+struct Options {
+    members: u64,
+    /// The stripe unit.
+    unit: u64,
+    parity: u64,
+    window: Option<u64>,
+    depth: Option<u64>,
+    think: u64,
+}
 
-/// Rows of a window.
-const ROWS: u64 = 2;
+impl Options {
+    /// Takes the options that `arguments` begin with.
+    fn take(arguments: &[String]) -> io::Result<(Self, &[String])> {
+        let mut options = Self { members: 0, unit: 64 << 10, parity: 0, window: None, depth: None, think: 5 };
+        let mut rest = arguments;
+        while let Some((key, value)) = rest.first().and_then(|first| first.split_once('=')) {
+            let (digits, factor) = value.strip_suffix('k').map_or((value, 1), |digits| (digits, 1 << 10));
+            let value = digits.parse::<u64>().map_err(io::Error::other)? * factor;
+            match key {
+                "unit" => options.unit = value,
+                "parity" => options.parity = value,
+                "window" => options.window = Some(value),
+                "depth" => options.depth = Some(value.max(1)),
+                "think" => options.think = value,
+                other => return Err(io::Error::other(format!("{other}: no such option"))),
+            }
+            rest = &rest[1..];
+        }
+        options.members = rest.len() as u64;
+        let is_possible = options.parity < options.members && options.unit.is_multiple_of(BLOCK);
+        let is_possible = is_possible && options.unit > 0 && options.window().is_multiple_of(BLOCK);
+        is_possible.then_some((options, rest)).ok_or_else(|| io::Error::other("no such array"))
+    }
+
+    const fn row(self) -> u64 {
+        self.unit * (self.members - self.parity)
+    }
+
+    fn window(self) -> u64 {
+        self.window.unwrap_or(2 * self.row())
+    }
+
+    /// The member of an address of the array, and the address there.
+    const fn place(self, at: u64) -> (usize, u64) {
+        let (row, index) = (at / self.row(), at % self.row() / self.unit);
+        // Left-symmetric: the data follow the parity, which moves to the member before in each row.
+        let first = if self.parity == 0 { 0 } else { self.members - row % self.members };
+        (((first + index) % self.members) as usize, row * self.unit + at % self.unit)
+    }
+
+    /// The ranges of each member in a range of the array.
+    fn ranges(self, at: u64, length: u64) -> Vec<(usize, u64, u64)> {
+        let mut ranges: Vec<(usize, u64, u64)> = Vec::new();
+        let mut next = at;
+        while next < at + length {
+            let (member, place) = self.place(next);
+            let piece = (self.unit - next % self.unit).min(at + length - next);
+            match ranges.iter_mut().find(|(of, start, length)| *of == member && start + length == place) {
+                Some((_, _, length)) => *length += piece,
+                None => ranges.push((member, place, piece)),
+            }
+            next += piece;
+        }
+        ranges
+    }
+}
 
 fn main() -> io::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [mode, count, seconds, members @ ..] = arguments.as_slice() else {
+    let [mode, count, seconds, rest @ ..] = arguments.as_slice() else {
         return Err(io::Error::other(
-            "usage: striped_reader par-read|tpch|postmark|random|scrub COUNT SECONDS MEMBER…",
+            "usage: striped_reader par-read|tpch|postmark|random|scrub COUNT SECONDS [OPTION=VALUE…] MEMBER…",
         ));
     };
-    let number = |text: &String| text.parse::<u64>().map_err(io::Error::other);
-    let (count, during) = (number(count)?, Duration::from_secs(number(seconds)?));
+    let (options, members) = Options::take(rest)?;
+    let count = count.parse::<u64>().map_err(io::Error::other)?;
+    let seconds = seconds.parse().map_err(io::Error::other)?;
+    let during = Duration::try_from_secs_f64(seconds).map_err(io::Error::other)?;
     match mode.as_str() {
-        "par-read" => par_read(count, during, members),
-        "tpch" => tpch(count, during, members),
-        "postmark" => postmark(count, during, members),
-        "random" => random(count, during, members),
-        "scrub" => scrub(count << 20, members),
+        "par-read" => par_read(count, during, options, members),
+        "tpch" => tpch(count, during, options, members),
+        "postmark" => postmark(count, during, options, members),
+        "random" => random(count, during, options, members),
+        "scrub" => scrub(count << 20, options, members),
         other => Err(io::Error::other(format!("{other}: no such mode"))),
     }
 }
@@ -127,6 +202,9 @@ impl Aligned {
     }
 
     fn get(&mut self, length: usize) -> &mut [u8] {
+        if self.0.len() < length + 4096 {
+            *self = Self::new(length);
+        }
         let skip = self.0.as_ptr().align_offset(4096);
         &mut self.0[skip..skip + length]
     }
@@ -137,7 +215,7 @@ fn worker(member: &str, done: Sender<io::Result<u64>>) -> io::Result<Sender<(u64
     let (sender, ranges): (_, Receiver<(u64, u64)>) = channel();
     let file = open(member)?;
     thread::spawn(move || {
-        let mut memory = Aligned::new((ROWS * UNIT) as usize);
+        let mut memory = Aligned::new(0);
         for (at, length) in ranges {
             let read = file.read(memory.get(length as usize), at).map(|()| length);
             if done.send(read).is_err() {
@@ -151,38 +229,42 @@ fn worker(member: &str, done: Sender<io::Result<u64>>) -> io::Result<Sender<(u64
 /// A file that is read in order through read-ahead.
 #[derive(Clone, Copy)]
 struct Stream {
-    /// Its first row.
-    first: u64,
-    /// Its length in rows.
-    rows: u64,
+    /// Where it begins in the array, and its length.
+    at: u64,
+    bytes: u64,
     /// What the program computes between two windows.
     think: Duration,
 }
 
 impl Stream {
-    /// Reads until its end or until `end`, two windows at a time, and counts the bytes.
-    fn read(self, end: Instant, members: &[String], total: &AtomicU64) -> io::Result<()> {
+    /// Reads until its end or until `end`, some windows at a time, and counts the bytes.
+    fn read(self, end: Instant, options: Options, members: &[String], total: &AtomicU64) -> io::Result<()> {
+        let (window, depth) = (options.window(), options.depth.unwrap_or(2));
         let mut slots = Vec::new();
-        for _ in 0..2 {
+        for _ in 0..depth {
             let (done, finished) = channel();
             let workers: Vec<_> =
                 members.iter().map(|member| worker(member, done.clone())).collect::<Result<_, _>>()?;
             slots.push((workers, finished));
         }
-        let windows = self.rows / ROWS;
-        let issue = |window: u64| {
-            for range in slots[(window % 2) as usize].0.iter().filter(|_| window < windows) {
-                let _ = range.send(((self.first + window * ROWS) * UNIT, ROWS * UNIT));
+        let windows = self.bytes / window;
+        let ranges = |number: u64| match number < windows {
+            true => options.ranges(self.at + number * window, window),
+            false => Vec::new(),
+        };
+        let issue = |number: u64| {
+            for (member, at, length) in ranges(number) {
+                let _ = slots[(number % depth) as usize].0[member].send((at, length));
             }
         };
-        issue(0);
-        for window in 0..windows {
+        (0..depth - 1).for_each(issue);
+        for number in 0..windows {
             if Instant::now() >= end {
                 break;
             }
-            issue(window + 1);
-            for _ in members {
-                let read = slots[(window % 2) as usize].1.recv().map_err(io::Error::other)??;
+            issue(number + depth - 1);
+            for _ in ranges(number) {
+                let read = slots[(number % depth) as usize].1.recv().map_err(io::Error::other)??;
                 total.fetch_add(read, Ordering::Relaxed);
             }
             if self.think > Duration::ZERO {
@@ -212,38 +294,43 @@ fn programs<T: Send>(count: u64, program: impl Fn(u64) -> io::Result<T> + Sync) 
 fn streams(
     count: u64,
     during: Duration,
+    options: Options,
     members: &[String],
     of: impl Fn(u64) -> Vec<Stream> + Sync,
 ) -> io::Result<()> {
     let (total, began) = (AtomicU64::new(0), Instant::now());
     let end = began + during;
-    programs(count, |index| of(index).into_iter().try_for_each(|stream| stream.read(end, members, &total)))?;
+    programs(count, |index| {
+        of(index).into_iter().try_for_each(|stream| stream.read(end, options, members, &total))
+    })?;
     let rate = total.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64() / 1e6;
     println!("{rate:.1} MB/s");
     Ok(())
 }
 
-fn par_read(count: u64, during: Duration, members: &[String]) -> io::Result<()> {
-    let rows = size(&members[0])? / UNIT;
-    let stream = |index| Stream { first: rows / count * index, rows: u64::MAX, think: Duration::ZERO };
-    streams(count, during, members, |index| vec![stream(index)])
+fn par_read(count: u64, during: Duration, options: Options, members: &[String]) -> io::Result<()> {
+    let rows = size(&members[0])? / options.unit;
+    let part = rows / count * options.row();
+    let stream = |index| Stream { at: part * index, bytes: part, think: Duration::ZERO };
+    streams(count, during, options, members, |index| vec![stream(index)])
 }
 
 /// The distance of the programs' files in the array, unless the members are too small.
-fn apart(count: u64, members: &[String]) -> io::Result<u64> {
-    Ok((50 << 30).min(size(&members[0])? * members.len() as u64 / count))
+fn apart(count: u64, options: Options, members: &[String]) -> io::Result<u64> {
+    let data = options.members - options.parity;
+    Ok((50 << 30).min(size(&members[0])? / options.unit * options.unit * data / count))
 }
 
 /// The paper's queries, 50 GB apart: `part` in pieces of 8 KiB with 10 us of computation after each, then `lineitem` with 20 us. The
 /// computation of a window's pieces is one sleep.
-fn tpch(count: u64, during: Duration, members: &[String]) -> io::Result<()> {
-    let (apart, row) = (apart(count, members)?, UNIT * members.len() as u64);
+fn tpch(count: u64, during: Duration, options: Options, members: &[String]) -> io::Result<()> {
+    let (apart, row) = (apart(count, options, members)?, options.row());
     let lineitem = 880 << 20;
-    streams(count, during, members, |index| {
+    streams(count, during, options, members, |index| {
         let stream = |at: u64, bytes: u64, piece: Duration| Stream {
-            first: at / row,
-            rows: bytes / row,
-            think: piece * (ROWS * row / 8192) as u32,
+            at: at / row * row,
+            bytes: bytes / row * row,
+            think: piece * (options.window() / 8192) as u32,
         };
         let at = index * apart;
         vec![
@@ -266,6 +353,7 @@ impl Random {
 /// Blocks of the array, through a page cache that never drops one.
 struct Cache<'a> {
     members: &'a [Member],
+    options: Options,
     /// Where the program's files begin.
     start: u64,
     present: HashSet<u64>,
@@ -276,24 +364,18 @@ struct Cache<'a> {
 
 const BLOCK: u64 = 4096;
 
-/// The member of an address of the array, and the address there.
-fn place(at: u64, members: usize) -> (usize, u64) {
-    let unit = at / UNIT;
-    ((unit % members as u64) as usize, unit / members as u64 * UNIT + at % UNIT)
-}
-
 impl Cache<'_> {
     /// Reads those blocks that are not present, one request for neighbours in the same unit.
     fn read(&mut self, blocks: std::ops::Range<u64>) -> io::Result<()> {
         let mut missing: Vec<u64> = blocks.filter(|block| self.present.insert(*block)).collect();
         while let Some(&first) = missing.first() {
-            let unit = UNIT / BLOCK;
+            let unit = self.options.unit / BLOCK;
             let same = |(index, &block): (usize, &u64)| {
                 block == first + index as u64
                     && (self.start / BLOCK + block) / unit == (self.start / BLOCK + first) / unit
             };
             let count = missing.iter().enumerate().take_while(|&next| same(next)).count();
-            let (member, at) = place(self.start + first * BLOCK, self.members.len());
+            let (member, at) = self.options.place(self.start + first * BLOCK);
             self.members[member].read(self.memory.get(count * BLOCK as usize), at)?;
             missing.drain(..count);
         }
@@ -318,10 +400,12 @@ impl Cache<'_> {
         blocks.sort_unstable();
         let mut writes: BTreeMap<usize, Vec<(u64, u64)>> = BTreeMap::new();
         for block in blocks {
-            let (member, at) = place(self.start + block * BLOCK, self.members.len());
+            let (member, at) = self.options.place(self.start + block * BLOCK);
             let ranges = writes.entry(member).or_default();
             match ranges.last_mut() {
-                Some((first, length)) if *first + *length == at && at % UNIT != 0 => *length += BLOCK,
+                Some((first, length)) if *first + *length == at && at % self.options.unit != 0 => {
+                    *length += BLOCK
+                }
                 _ => ranges.push((at, BLOCK)),
             }
         }
@@ -334,7 +418,7 @@ fn writer(member: &str) -> io::Result<Sender<Vec<(u64, u64)>>> {
     let (sender, batches) = channel::<Vec<(u64, u64)>>();
     let file = open(member)?;
     thread::spawn(move || -> io::Result<()> {
-        let mut memory = Aligned::new(UNIT as usize);
+        let mut memory = Aligned::new(0);
         let mut ranges = batches.into_iter().flatten();
         ranges.try_for_each(|(at, length)| file.write(memory.get(length as usize), at))
     });
@@ -363,14 +447,14 @@ impl Small {
 
 /// PostMark: 10,000 files of 0.5 to 10 KiB that lie one behind the other, none of them in memory. A transaction reads a file or appends
 /// up to 10 KiB to one, and creates or deletes one. Changed blocks are written every five seconds.
-fn postmark(count: u64, during: Duration, members: &[String]) -> io::Result<()> {
+fn postmark(count: u64, during: Duration, options: Options, members: &[String]) -> io::Result<()> {
     const FILES: u64 = 10_000;
     const LEAST: u64 = 512;
     const MOST: u64 = 10 << 10;
     /// Blocks of the table of inodes, with room for created files.
     const TABLE: u64 = 2048;
     const WRITTEN_EVERY: Duration = Duration::from_secs(5);
-    let apart = apart(count, members)?;
+    let apart = apart(count, options, members)?;
     let began = Instant::now();
     let end = began + during;
     let done = programs(count, |index| {
@@ -378,10 +462,11 @@ fn postmark(count: u64, during: Duration, members: &[String]) -> io::Result<()> 
         let writers: Vec<_> = members.iter().map(|member| writer(member)).collect::<Result<_, _>>()?;
         let mut cache = Cache {
             members: &files,
+            options,
             start: index * apart / BLOCK * BLOCK,
             present: HashSet::new(),
             changed: HashSet::new(),
-            memory: Aligned::new(UNIT as usize),
+            memory: Aligned::new(0),
         };
         let (mut random, mut made, free) = (Random(index + 1), FILES, Cell::new(TABLE));
         let allocate = |blocks: u64| free.replace(free.get() + blocks);
@@ -432,7 +517,7 @@ fn postmark(count: u64, during: Duration, members: &[String]) -> io::Result<()> 
     Ok(())
 }
 
-fn random(count: u64, during: Duration, members: &[String]) -> io::Result<()> {
+fn random(count: u64, during: Duration, options: Options, members: &[String]) -> io::Result<()> {
     let sectors = size(&members[0])? / 4096;
     let end = Instant::now() + during;
     let one = |seed: u64| -> io::Result<Vec<Duration>> {
@@ -444,7 +529,7 @@ fn random(count: u64, during: Duration, members: &[String]) -> io::Result<()> {
             files[(place % files.len() as u64) as usize]
                 .read(memory.get(4096), place / files.len() as u64 % sectors * 4096)?;
             times.push(began.elapsed());
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(options.think));
         }
         Ok(times)
     };
@@ -461,18 +546,26 @@ fn random(count: u64, during: Duration, members: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-fn scrub(bytes: u64, members: &[String]) -> io::Result<()> {
-    let began = Instant::now();
-    let (done, finished) = channel();
-    let workers: Vec<_> =
-        members.iter().map(|member| worker(member, done.clone())).collect::<Result<_, _>>()?;
-    let mut at = 0;
-    while at < bytes {
-        workers.iter().for_each(|range| _ = range.send((at, UNIT)));
+fn scrub(bytes: u64, options: Options, members: &[String]) -> io::Result<()> {
+    let (began, unit) = (Instant::now(), options.unit);
+    let mut slots = Vec::new();
+    for _ in 0..options.depth.unwrap_or(1) {
+        let (done, finished) = channel();
+        let workers: Vec<_> =
+            members.iter().map(|member| worker(member, done.clone())).collect::<Result<_, _>>()?;
+        slots.push((workers, finished));
+    }
+    let (rows, depth) = (bytes / unit, slots.len() as u64);
+    let issue = |row: u64| {
+        let workers = slots[(row % depth) as usize].0.iter().filter(|_| row < rows);
+        workers.for_each(|range| _ = range.send((row * unit, unit)));
+    };
+    (0..depth).for_each(issue);
+    for row in 0..rows {
         for _ in members {
-            finished.recv().map_err(io::Error::other)??;
+            slots[(row % depth) as usize].1.recv().map_err(io::Error::other)??;
         }
-        at += UNIT;
+        issue(row + depth);
     }
     println!(
         "{:.1} s, {:.1} MB/s of each member",
