@@ -1,52 +1,6 @@
 # md on members that dwell serves: every level, a failed member, its replacement and rebuild, a scrub, and what is left at the end.
 
-modprobe -a raid456 raid10 dm_raid
-
-# members N [LAYOUT]: that many files, served as members of an array, by default md's /dev/md9 ($server, $loops).
-members() {
-    local number arguments=()
-    for ((number = 0; number < $1; number++)); do
-        truncate -s 48M "disk$number"
-        arguments+=(--member "disk$number")
-    done
-    dwell serve "${arguments[@]}" --array "${2:-md:/dev/md9}" --attach --control array.ctl >served 2>said &
-    server=$!
-    until_true eval "[ \"\$(wc -l <served)\" = $1 ]"
-    mapfile -t loops <served
-}
-
-creates() {
-    mdadm --create /dev/md9 --run --quiet --metadata=1.2 --level="$1" --raid-devices=${#loops[@]} "${@:2}" "${loops[@]}"
-    udevadm settle
-}
-
-describes() { dwell ctl array.ctl array >array && grep -qF -- "$1" array; }
-is_idle() { [ "$(cat /sys/block/md9/md/sync_action)" = idle ]; }
-
-# fills [DEVICE]
-fills() {
-    local device=${1:-/dev/md9}
-    mkfs.ext4 -q -F "$device"
-    mkdir -p files
-    mount "$device" files
-    head -c 12M /dev/urandom >files/data
-    md5sum files/data >sums
-    sync
-}
-
-verifies() {
-    echo 3 >/proc/sys/vm/drop_caches
-    md5sum -c sums
-}
-
-# Everything is given back: md, the members, their loop devices.
-ends_array() {
-    umount files
-    mdadm --stop /dev/md9
-    kill "$server"
-    ends "$server" 0
-    not grep -qs /run/dwell /proc/mounts
-}
+. checks/array-functions
 
 # level LEVEL MEMBERS NAME OPTIONS...: created, recognised, written and read.
 level() {
