@@ -59,7 +59,12 @@ impl Served {
             array: array(layout, members),
             sources,
             member: Box::new(member),
-            md: layout.is_none().then(|| "dwell-has-no-such-md".to_owned()),
+            schedulers: Box::new(move |name| {
+                let spec = Spec::parse(name).map_err(|error| error.to_string())?;
+                let coordinator = spec.build_coordinator(&Environment::default(), members);
+                Ok((name.to_owned(), coordinator.map_err(|error| error.to_string())?))
+            }),
+            md: layout.is_none().then(|| "/dev/dwell-has-no-such-md".into()),
             control: Some(directory.join("array")),
             runtime: None,
         };
@@ -196,11 +201,14 @@ fn a_smaller_replacement_is_refused_with_both_sizes() {
 fn a_scheduler_is_switched_for_all_members_at_once() {
     let array = Served::start(2, Some(Arrangement::Striped), false);
     array.control().switch("bfq", false).unwrap();
+    assert!(!array.control().array().unwrap().coordinated);
     for member in 0..2 {
         let path = array.directory.join(&format!("control{member}"));
         assert!(Client::connect(&path).unwrap().show().unwrap().scheduler.starts_with("bfq"));
     }
     assert!(array.control().switch("no-such-scheduler", false).is_err());
+    array.control().switch("array-stream(noop)", false).unwrap();
+    assert!(array.control().array().unwrap().coordinated);
     let one = Client::connect(&array.directory.join("control0")).unwrap().array().unwrap_err().to_string();
     assert!(one.contains("the socket of one device"), "{one}");
 }

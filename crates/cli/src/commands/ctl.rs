@@ -113,12 +113,21 @@ pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), 
         CtlCommand::Switch { scheduler, drain } => {
             let scheduler = &scheduler_arg::full_name(catalogue, scheduler)?;
             let cost = client.switch(scheduler, *drain).map_err(|error| rejected(socket, &error))?;
+            // The members of an array get stream(...) with its coordinator.
+            let (scheduler, coordinated) = &match client.array() {
+                Ok(array) => {
+                    let coordinated =
+                        if array.coordinated { "; coordinated" } else { "; members schedule alone" };
+                    (client.show().map_err(failed)?.scheduler, coordinated)
+                }
+                Err(_) => (scheduler.clone(), ""),
+            };
             if cost.draining {
-                writeln!(out, "{scheduler}: takes over when the queue is empty")?;
+                writeln!(out, "{scheduler}: takes over when the queue is empty{coordinated}")?;
             } else {
                 writeln!(
                     out,
-                    "{scheduler}: {} moved, {} in the device meanwhile",
+                    "{scheduler}: {} moved, {} in the device meanwhile{coordinated}",
                     counted(u64::from(cost.moved), "request"),
                     cost.in_flight
                 )?;

@@ -92,6 +92,28 @@ struct Running {
     /// The number of the last message of each member.
     seen: Vec<u64>,
     frontiers: Frontiers,
+    /// The unfinished requests to the array that this coordinator received, by id.
+    received: Vec<bool>,
+}
+
+impl Running {
+    fn receive(&mut self, id: ArrayRequestId) {
+        let index = id.0 as usize;
+        if index >= self.received.len() {
+            self.received.resize((index + 1).next_power_of_two(), false);
+        }
+        self.received[index] = true;
+    }
+
+    /// The request has ended; whether this coordinator received it.
+    fn end(&mut self, id: ArrayRequestId) -> bool {
+        self.received.get_mut(id.0 as usize).is_some_and(std::mem::take)
+    }
+
+    /// Whether this coordinator received the request: one that arrived before belongs to a former coordinator.
+    fn is_received(&self, id: ArrayRequestId) -> bool {
+        self.received.get(id.0 as usize).copied().unwrap_or(false)
+    }
 }
 
 /// The ends of recent sequences of requests, by the array's addresses.
@@ -173,6 +195,7 @@ impl Hub {
             latest: vec![0; members as usize],
             seen: vec![0; members as usize],
             frontiers: Frontiers::default(),
+            received: Vec::new(),
         };
         Arc::new(Self {
             running: Mutex::new(running),
@@ -192,6 +215,18 @@ impl Hub {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.members[member.index()] = Some((sender, bell));
         (self.sender.clone(), directives)
+    }
+
+    /// Puts another coordinator in the place of this one. May wait: not for members' threads.
+    pub(super) fn replace(&self, mut coordinator: BoxedCoordinator) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        for member in (0..).map(Member).take(running.present.len()).filter(|m| !running.present[m.index()]) {
+            coordinator.lost(running.now, member);
+        }
+        running.coordinator = coordinator;
+        running.received.clear();
+        self.next.store(NEVER, Ordering::Relaxed);
+        self.broken.store(false, Ordering::Relaxed);
     }
 
     /// Whether the coordinator takes part.
@@ -215,10 +250,10 @@ impl Hub {
         (next != NEVER).then(|| Time::from_nanos(next))
     }
 
-    /// Runs the coordinator if there are messages or its time has come, unless another thread does.
-    pub(super) fn run(&self, now: Time, own: Member) {
+    /// Runs the coordinator if there are messages or its time has come. Returns false if another thread runs it.
+    pub(super) fn run(&self, now: Time, own: Member) -> bool {
         while self.due.load(Ordering::SeqCst) > 0 || self.next.load(Ordering::Relaxed) <= now.as_nanos() {
-            let Ok(mut running) = self.running.try_lock() else { return };
+            let Ok(mut running) = self.running.try_lock() else { return false };
             self.due.store(0, Ordering::SeqCst);
             // Messages are sent before they are counted: what is counted is received here.
             fence(Ordering::SeqCst);
@@ -232,6 +267,7 @@ impl Hub {
             // Who tried in vain counted its messages before: the loop's condition sees them.
             fence(Ordering::SeqCst);
         }
+        true
     }
 
     fn step(&self, running: &mut Running, now: Time, own: Member) {
@@ -241,6 +277,12 @@ impl Hub {
             running.now = now;
             if matches!(note, Note::Arrived(_)) {
                 self.notice_silence(running, member);
+            }
+            match &note {
+                Note::Arrived(request) => running.receive(request.id),
+                Note::Event(MemberEvent::Inserted(_), id) if !running.is_received(*id) => continue,
+                Note::Completed(id) if !running.end(*id) => continue,
+                _ => {}
             }
             let coordinator = &mut running.coordinator;
             match note {

@@ -9,13 +9,17 @@ use std::sync::mpsc::{Receiver, Sender};
 use disks::array::Layout;
 use elevator::array::{ArrayRequest, ArrayRequestId, Directive, Member, MemberEvent};
 use elevator::queue::{Queue, Token};
-use elevator::{Op, Positioning, RequestId, Sector, Sectors, Time};
+use elevator::{Op, Positioning, RequestId, Sector, Sectors, Span, Time};
 
 use super::background::Background;
 use super::hub::{Directed, Hub, Message, Note};
 use crate::operation::{FrontIndex, NewOperation};
 use crate::poller::Bell;
 use crate::statistics::Watch;
+
+/// After an attempt in vain a member's thread sleeps for so long. With a real-time priority it would otherwise keep the processor from the thread
+/// that runs the coordinator.
+const BUSY: Span = Span::from_micros(500);
 
 /// A submission that was announced to the coordinator.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,6 +49,8 @@ pub(crate) struct Link {
     background: Background,
     held: VecDeque<(FrontIndex, NewOperation)>,
     latest: Time,
+    /// Until then another thread runs the coordinator, if it did at the last attempt.
+    busy_until: Time,
 }
 
 impl Link {
@@ -62,6 +68,7 @@ impl Link {
             background: Background::default(),
             held: VecDeque::new(),
             latest: Time::ZERO,
+            busy_until: Time::ZERO,
         };
         link.send(Note::Returned);
         link
@@ -118,6 +125,7 @@ impl Link {
         let held = self.held.front();
         let held = held.map(|(_, held)| self.background.look_again(&self.hub.activity, held.sectors, now));
         let coordinator = if self.hub.is_coordinated() { self.hub.next_event() } else { None };
+        let coordinator = coordinator.map(|at| at.max(self.busy_until));
         held.into_iter().chain(coordinator).min()
     }
 
@@ -189,7 +197,9 @@ impl Link {
             while let Some(report) = queue.report() {
                 self.send(Note::Reported(report));
             }
-            self.hub.run(now, self.member);
+            if !self.hub.run(now, self.member) {
+                self.busy_until = now + BUSY;
+            }
             let mut any = false;
             while let Ok((directive, seen)) = self.directives.try_recv() {
                 any = true;

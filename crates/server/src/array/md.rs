@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use disks::array::superblock::{BYTES, Superblock, SuperblockError, places};
+use disks::array::{Arrangement, Layout};
 use elevator::{SECTOR_BYTES, Sector};
 
 use super::background::Sync;
@@ -47,15 +48,22 @@ pub fn find(sources: &[impl AsRef<Path>]) -> Result<Found, ServeError> {
     Ok(newest.map_or(Found::Nothing, |(superblock, _)| Found::Array(superblock, roles)))
 }
 
-/// The first source whose place in the array is another one than here, and that place.
+/// The first source whose place in the array is another one than here, and that place. Copies have no order.
 #[must_use]
-pub fn misplaced(roles: &[Option<u32>]) -> Option<(u32, u32)> {
+pub fn misplaced(layout: &Layout, roles: &[Option<u32>]) -> Option<(u32, u32)> {
+    if layout.arrangement() == Arrangement::Mirrored {
+        return None;
+    }
     (0..).zip(roles).find_map(|(index, role)| role.filter(|&role| role != index).map(|role| (index, role)))
 }
 
 /// The superblock of one member; none if it has none.
 fn read(source: &Path) -> Result<Option<Superblock>, ServeError> {
     let failed = |error| ServeError::io(format!("reading the md superblock of {}", source.display()), error);
+    // The back end rejects it with the reason.
+    if source.is_dir() {
+        return Ok(None);
+    }
     let file = match File::open(source) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(failed)?,
@@ -82,9 +90,32 @@ fn read(source: &Path) -> Result<Option<Superblock>, ServeError> {
     Ok(None)
 }
 
-/// What md reports of its own traffic: `sync_action` of the array `name` (`md0`).
-pub(super) fn sync(name: &str) -> Sync {
-    match fs::read_to_string(format!("/sys/block/{name}/md/sync_action")) {
+/// md's device by the name that the user gave: `/dev/md0`, or a link such as `/dev/md/fast`, which exists once the array is assembled.
+/// The kernel's name of it (`md0`); none until then.
+#[must_use]
+pub fn kernel_name(device: &Path) -> Option<String> {
+    fs::canonicalize(device).ok()?.file_name()?.to_str().map(str::to_owned)
+}
+
+/// Whether a block device with the kernel's name is an array of md.
+#[must_use]
+pub fn is_array(name: &str) -> bool {
+    Path::new("/sys/block").join(name).join("md").exists()
+}
+
+/// What md reports of its own traffic on these attached members: `sync_action` of the array, which may not be assembled yet. An array on
+/// other devices counts for nothing.
+pub(super) fn sync<'a>(array: &Path, attached: impl Iterator<Item = &'a Path>) -> Sync {
+    let Some(name) = kernel_name(array) else { return Sync::Unknown };
+    let sysfs = Path::new("/sys/block").join(name);
+    let is_on =
+        |device: &Path| device.file_name().is_some_and(|device| sysfs.join("slaves").join(device).exists());
+    let mut attached = attached.peekable();
+    // Members over NBD have other names.
+    if attached.peek().is_some() && !attached.any(is_on) {
+        return Sync::Unknown;
+    }
+    match fs::read_to_string(sysfs.join("md/sync_action")) {
         Ok(action) if action.trim() == "idle" || action.trim() == "frozen" => Sync::Idle,
         Ok(_) => Sync::Active,
         Err(_) => Sync::Unknown,

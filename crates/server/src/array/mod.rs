@@ -22,15 +22,15 @@ mod run;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use disks::array::Layout;
 use elevator::array::Member;
 
 pub use background::Sync;
 pub use hub::BoxedCoordinator;
-pub use md::{Found, find, misplaced};
-pub use run::{ArrayConfiguration, ArrayServer, run_array, start_array};
+pub use md::{Found, find, is_array, kernel_name, misplaced};
+pub use run::{ArrayConfiguration, ArrayServer, MemberFactory, MemberSchedulers, run_array, start_array};
 
 pub(crate) use hub::Hub;
 pub(crate) use link::Link;
@@ -46,7 +46,7 @@ pub struct Array {
     clock: Clock,
     members: u32,
     /// There is a coordinator.
-    directs: bool,
+    directs: AtomicBool,
 }
 
 /// A place in an array, for a member's [`Configuration`](crate::Configuration).
@@ -62,7 +62,7 @@ impl Array {
     /// member, however busy the foreground is.
     #[must_use]
     pub fn new(coordinator: Option<BoxedCoordinator>, members: u32, speed: u32, background: u64) -> Self {
-        let directs = coordinator.is_some();
+        let directs = AtomicBool::new(coordinator.is_some());
         let coordinator = coordinator.unwrap_or_else(|| Box::new(hub::NoCoordinator));
         let hub = Hub::new(coordinator, members, Activity::new(members, background));
         Self { hub, clock: Clock::new(speed), members, directs }
@@ -72,6 +72,12 @@ impl Array {
     #[must_use]
     pub fn place(&self, member: u32) -> ArrayPlace {
         ArrayPlace { hub: self.hub.clone(), member: Member(member), clock: self.clock }
+    }
+
+    /// Replaces the coordinator, also one that has panicked.
+    pub fn set_coordinator(&self, coordinator: Option<BoxedCoordinator>) {
+        self.directs.store(coordinator.is_some(), Ordering::Relaxed);
+        self.hub.replace(coordinator.unwrap_or_else(|| Box::new(hub::NoCoordinator)));
     }
 
     /// Sets the layout; the members are coordinated from then on. A second call changes nothing.
@@ -107,7 +113,7 @@ impl Array {
         let count = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
         let state = ArrayState {
             layout: self.layout().map(|layout| layout.to_string()),
-            coordinated: self.directs && self.hub.is_coordinated(),
+            coordinated: self.directs.load(Ordering::Relaxed) && self.hub.is_coordinated(),
             members: Vec::new(),
             directives: count(&counters.directives),
             background: count(&self.hub.activity.recognised),

@@ -8,11 +8,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use ::control::protocol::{ArrayState, MemberState, Reply, Request, State};
+use disks::array::Layout;
 use elevator::Sector;
 
-use super::Array;
 use super::control::{Command, Listener, aggregate};
 use super::md::{self, Found};
+use super::{Array, BoxedCoordinator};
 use crate::ServeError;
 use crate::backend::Backend;
 use crate::control::{Line, Order, STOPPED, Stop, state};
@@ -33,6 +34,9 @@ const ENDING: Duration = Duration::from_secs(10);
 /// Makes the configuration of a member in front of a source. The first call for each member is at the start.
 pub type MemberFactory = Box<dyn Fn(u32, Option<&Path>) -> Result<Configuration, ServeError> + Send>;
 
+/// The members' scheduler for a name that a user gives, with its coordinator, if it has one.
+pub type MemberSchedulers = Box<dyn Fn(&str) -> Result<(String, Option<BoxedCoordinator>), String> + Send>;
+
 /// The configuration of an array.
 pub struct ArrayConfiguration {
     /// Its coordinator, and the layout if it is known.
@@ -41,8 +45,10 @@ pub struct ArrayConfiguration {
     pub sources: Vec<Option<PathBuf>>,
     /// Makes members.
     pub member: MemberFactory,
-    /// The name of md's device (`md0`), whose superblock has the layout.
-    pub md: Option<String>,
+    /// Makes what members get when they are switched.
+    pub schedulers: MemberSchedulers,
+    /// md's device, whose superblock has the layout. It need not exist yet.
+    pub md: Option<PathBuf>,
     /// The array's control socket. Those of the members are named by the configuration of each.
     pub control: Option<PathBuf>,
     /// Where attached members have their records: those that a killed process of the same supervisor served are continued.
@@ -61,6 +67,8 @@ struct Slot {
 
 struct Running {
     line: Line,
+    /// It was ordered to end.
+    is_failing: bool,
     stop: Sender<Stop>,
     device: Option<PathBuf>,
     addresses: Vec<String>,
@@ -72,7 +80,8 @@ pub struct ArrayServer {
     array: Array,
     slots: Vec<Slot>,
     member: MemberFactory,
-    md: Option<String>,
+    schedulers: MemberSchedulers,
+    md: Option<PathBuf>,
     commands: Receiver<Command>,
     /// Signals and the control socket.
     events: Sender<Command>,
@@ -124,7 +133,7 @@ pub fn run_array(
 /// # Errors
 /// As [`run_array`].
 pub fn start_array(configuration: ArrayConfiguration) -> Result<ArrayServer, ServeError> {
-    let ArrayConfiguration { array, sources, member, md, control, runtime } = configuration;
+    let ArrayConfiguration { array, sources, member, schedulers, md, control, runtime } = configuration;
     let (events, commands) = channel();
     let left = runtime.as_deref().map(attach::members_left).unwrap_or_default();
     let mut slots = Vec::new();
@@ -139,6 +148,7 @@ pub fn start_array(configuration: ArrayConfiguration) -> Result<ArrayServer, Ser
         array,
         slots,
         member,
+        schedulers,
         md,
         commands,
         events,
@@ -231,7 +241,7 @@ impl ArrayServer {
         let slot = &mut self.slots[index];
         slot.control = control;
         slot.capacity = Some(capacity);
-        slot.running = Some(Running { line, stop, device, addresses, waiting });
+        slot.running = Some(Running { line, is_failing: false, stop, device, addresses, waiting });
         Ok(())
     }
 
@@ -289,8 +299,9 @@ impl ArrayServer {
 
     /// Finds the layout once md has written its superblock, and reads what md does.
     fn look_at_md(&mut self) {
-        let Some(name) = &self.md else { return };
-        self.array.set_sync(md::sync(name));
+        let Some(array) = &self.md else { return };
+        let running = self.slots.iter().filter_map(|slot| slot.running.as_ref());
+        self.array.set_sync(md::sync(array, running.filter_map(|running| running.device.as_deref())));
         if self.array.layout().is_some() {
             return;
         }
@@ -305,7 +316,7 @@ impl ArrayServer {
 
     fn take_layout(&self, found: Found) -> Result<(), ServeError> {
         let Found::Array(superblock, roles) = found else { return Ok(()) };
-        check_order(&roles)?;
+        check_order(&superblock.layout, &roles)?;
         self.array.set_layout(superblock.layout)?;
         say!("coordinating {}: {}", superblock.name, superblock.layout);
         Ok(())
@@ -315,10 +326,18 @@ impl ArrayServer {
         match request {
             Request::Array => Ok(Reply::Array(Box::new(self.state()))),
             Request::Show => Ok(Reply::State(Box::new(self.aggregate()?))),
-            Request::Switch { .. } | Request::Tune { .. } => self.order_all(&request),
+            Request::Switch { scheduler, drain } => {
+                let (scheduler, coordinator) = (self.schedulers)(&scheduler)?;
+                let reply = self.order_all(&Request::Switch { scheduler, drain })?;
+                self.array.set_coordinator(coordinator);
+                Ok(reply)
+            }
+            Request::Tune { .. } => self.order_all(&request),
             Request::MemberFail { member } => {
-                let stopped = self.running(member)?.line.order(Order::Stop);
-                stopped.map_err(|_| not_served(member))?;
+                self.running(member)?.line.order(Order::Stop).map_err(|_| not_served(member))?;
+                if let Some(running) = &mut self.slots[member as usize].running {
+                    running.is_failing = true;
+                }
                 Ok(Reply::Done)
             }
             Request::MemberReplace { member, source } => self.replace(member, source),
@@ -365,7 +384,9 @@ impl ArrayServer {
         loop {
             self.collect();
             let running = self.slots.get(index).and_then(|slot| slot.running.as_ref());
-            let is_ending = running.is_some_and(|running| is_stopped(running.line.ask(Order::Show)));
+            let is_ending =
+                |running: &Running| running.is_failing || is_stopped(running.line.ask(Order::Show));
+            let is_ending = running.is_some_and(is_ending);
             if !is_ending || began.elapsed() >= ENDING {
                 return;
             }
@@ -406,6 +427,7 @@ impl ArrayServer {
     /// What each member answers, without those that are about to end; the first error ends it.
     fn ask_all<T>(&self, ask: impl Fn(&Line) -> Result<T, String>) -> Result<Vec<T>, String> {
         let running = self.slots.iter().filter_map(|slot| slot.running.as_ref());
+        let running = running.filter(|running| !running.is_failing);
         let answers = running.map(|running| ask(&running.line)).filter(|answer| !is_stopped(answer.as_ref()));
         answers.collect()
     }
@@ -468,8 +490,8 @@ fn no_member(member: u32) -> String {
 }
 
 /// The place of each `--member` must be md's place of it: the layout is in md's order.
-fn check_order(roles: &[Option<u32>]) -> Result<(), ServeError> {
-    match md::misplaced(roles) {
+fn check_order(layout: &Layout, roles: &[Option<u32>]) -> Result<(), ServeError> {
+    match md::misplaced(layout, roles) {
         Some((index, role)) => Err(ServeError::Configuration(format!(
             "--member number {index} (from 0) has place {role} in the array; name the members in the array's order"
         ))),

@@ -17,6 +17,7 @@ use crate::poller::Bell;
 #[derive(Default)]
 struct Received {
     arrived: AtomicU64,
+    completed: AtomicU64,
     lost: AtomicU64,
     returned: AtomicU64,
 }
@@ -48,7 +49,9 @@ impl Coordinator for Counting {
     fn grown(&mut self, _: Time, _: Member, _: &Request, _: Option<&Request>) {}
     fn dispatched(&mut self, _: Time, _: Member, _: &Request) {}
     fn part_completed(&mut self, _: Time, _: Member, _: &Request, _: Option<RequestId>) {}
-    fn completed(&mut self, _: Time, _: ArrayRequestId) {}
+    fn completed(&mut self, _: Time, _: ArrayRequestId) {
+        self.received.completed.fetch_add(1, Ordering::Relaxed);
+    }
     fn reported(&mut self, _: Time, _: Member, _: Report) {}
     fn missed(&mut self, _: Time, _: Member) {}
     fn next_event(&self) -> Option<Time> {
@@ -64,10 +67,14 @@ impl Coordinator for Counting {
     }
 }
 
-fn hub(members: u32) -> (Arc<Hub>, Arc<Received>) {
+fn counting() -> (Box<Counting>, Arc<Received>) {
     let received = Arc::new(Received::default());
-    let coordinator = Counting { received: received.clone(), latest: Time::ZERO, directives: 0 };
-    let hub = Hub::new(Box::new(coordinator), members, Activity::new(members, 1 << 20));
+    (Box::new(Counting { received: received.clone(), latest: Time::ZERO, directives: 0 }), received)
+}
+
+fn hub(members: u32) -> (Arc<Hub>, Arc<Received>) {
+    let (coordinator, received) = counting();
+    let hub = Hub::new(coordinator, members, Activity::new(members, 1 << 20));
     let layout = Layout::new(Arrangement::Striped, members, Sectors(128), 0, 1 << 40).unwrap();
     let _ = hub.layout.set(layout);
     (hub, received)
@@ -127,6 +134,34 @@ fn a_coordinator_that_panics_is_not_called_again() {
     }
     assert_eq!(received.arrived.load(Ordering::Relaxed), 1);
     assert!(!hub.is_coordinated(), "the members schedule alone");
+}
+
+#[test]
+fn a_new_coordinator_receives_nothing_of_earlier_requests_and_replaces_one_that_panicked() {
+    let (hub, first) = hub(2);
+    let (sender, _directives) = hub.connect(Member(0), Arc::new(Bell::new().unwrap()));
+    let send_of = |member, note| {
+        sender.send(Message { member, number: 1, at: Time::ZERO, note }).unwrap();
+        hub.sent();
+        hub.run(Time::ZERO, Member(0));
+    };
+    let send = |note| send_of(Member(0), note);
+    let arrived = |id| Note::Arrived(ArrayRequest { id: ArrayRequestId(id), ..request(5) });
+    send_of(Member(1), Note::Lost);
+    send(arrived(1));
+    send(arrived(PANICS_AT.0));
+    assert!(!hub.is_coordinated());
+    let (coordinator, second) = counting();
+    hub.replace(coordinator);
+    send(arrived(2));
+    send(Note::Completed(ArrayRequestId(1)));
+    send(Note::Completed(ArrayRequestId(2)));
+    assert!(hub.is_coordinated());
+    let counts = |received: &Received| {
+        [&received.arrived, &received.completed, &received.lost].map(|count| count.load(Ordering::Relaxed))
+    };
+    assert_eq!(counts(&first), [1, 0, 1]);
+    assert_eq!(counts(&second), [1, 1, 1]);
 }
 
 #[test]

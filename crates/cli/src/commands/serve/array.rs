@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 
 use disks::array::{Arrangement, Layout};
 use elevator::Sectors;
+use elevator::text::counted;
 use schedulers::registry::Catalogue;
-use server::array::{Array, ArrayConfiguration, ArrayServer, Found, find, misplaced, run_array};
+use server::array::{
+    Array, ArrayConfiguration, ArrayServer, Found, find, is_array, kernel_name, misplaced, run_array,
+};
 use server::{AttachOptions, Configuration, Report, ServeError, supervisor};
 
 use super::rewards::Rewards;
@@ -25,8 +28,8 @@ const LEAST_RATE: u64 = 64_000;
 /// Where the layout comes from.
 enum Origin {
     Given(Arrangement, Sectors),
-    /// The name of md's device, without directory.
-    Md(String),
+    /// md's device, which need not exist yet.
+    Md(PathBuf),
 }
 
 pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue) -> Result<(), Error> {
@@ -44,6 +47,14 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
     let environment = Rewards::of(arguments.profile.as_deref(), device.as_ref(), first)?.environment;
     let wrong = |error: schedulers::SpecError| Error::Usage(error.to_string());
     let coordinator = spec.build_coordinator(&environment, members).map_err(wrong)?;
+    let schedulers = move |name: &str| {
+        let words = |error: Error| error.to_string();
+        let given = scheduler_arg::for_member(catalogue, name).map_err(words)?;
+        let coordinated = scheduler_arg::coordinated(catalogue, &given).map_err(words)?;
+        let spec = coordinated.as_ref().unwrap_or(&given);
+        let coordinator = spec.build_coordinator(&environment, members).map_err(|error| error.to_string())?;
+        Ok((coordinated.as_ref().map_or_else(|| name.to_owned(), ToString::to_string), coordinator))
+    };
     let background = size(&arguments.background_rate)?;
     if background < LEAST_RATE {
         return Err(Error::Usage(format!(
@@ -62,7 +73,10 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
             array.set_layout(layout).map_err(|error| failed(&error))?;
             None
         }
-        Origin::Md(name) => Some(name),
+        Origin::Md(device) => {
+            may_become(&device, &arguments.member)?;
+            Some(device)
+        }
     };
     let attached = arguments.attach && !arguments.discard_data;
     if attached {
@@ -78,7 +92,11 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
     let arguments = arguments.clone();
     let what = format!(
         "{members} members of an array under {spec}{}",
-        if is_coordinated { "" } else { ", not coordinated" }
+        if is_coordinated {
+            ""
+        } else {
+            ", not coordinated: stream(...) is, such as --scheduler 'stream(deadline)'"
+        }
     );
     let json = arguments.json;
     let sources = arguments.member.iter().cloned().map(Some).collect();
@@ -89,7 +107,8 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
             .map_err(|error| ServeError::Configuration(error.to_string()))
     };
     let runtime = attached.then(|| AttachOptions::default().runtime);
-    let configuration = ArrayConfiguration { array, sources, member: Box::new(member), md, control, runtime };
+    let (member, schedulers) = (Box::new(member), Box::new(schedulers));
+    let configuration = ArrayConfiguration { array, sources, member, schedulers, md, control, runtime };
     let reports =
         run_array(configuration, |server| announce(server, &what)).map_err(|error| failed(&error))?;
     print(&reports, json)
@@ -209,10 +228,7 @@ fn origin(text: &str) -> Result<Origin, Error> {
     let (level, unit) = text.split_once(':').map_or((text, None), |(level, unit)| (level, Some(unit)));
     if level == "md" {
         let node = unit.filter(|node| !node.is_empty()).ok_or_else(|| wrong("md's device is missing"))?;
-        // A name such as /dev/md/fast is a link to the node.
-        let node = std::fs::canonicalize(node).unwrap_or_else(|_| PathBuf::from(node));
-        let name = node.file_name().and_then(|name| name.to_str()).ok_or_else(|| wrong("no such name"))?;
-        return Ok(Origin::Md(name.to_owned()));
+        return Ok(Origin::Md(Path::new("/dev").join(node)));
     }
     let arrangement = match level {
         "raid0" => Arrangement::Striped,
@@ -252,6 +268,44 @@ fn data_of(members: &[PathBuf], given: Layout) -> Result<Layout, Error> {
     }
 }
 
+/// Rejects a name that is another device, and members whose superblocks cannot be one array in this order. Members without superblocks are to
+/// be created. A server that continues attached members refuses none, as above; it schedules them alone.
+fn may_become(array: &Path, members: &[PathBuf]) -> Result<(), Error> {
+    if supervisor::is_server() {
+        return Ok(());
+    }
+    let is_other = |name: &String| array.exists() && !is_array(name);
+    if let Some(name) = kernel_name(array).filter(is_other) {
+        return Err(Error::Usage(format!(
+            "--array md:{}: {name} is no array of md; name the array, which need not exist yet (md:/dev/md0)",
+            array.display()
+        )));
+    }
+    match find(members).map_err(|error| failed(&error))? {
+        Found::Array(superblock, _) if superblock.layout.members() as usize != members.len() => {
+            Err(Error::Usage(format!(
+                "--member: {} given, but md's superblock on them is of {}; name all members",
+                counted(members.len() as u64, "member"),
+                superblock.layout
+            )))
+        }
+        Found::Array(superblock, roles) => in_order(&superblock.layout, &roles, members),
+        Found::Nothing => Ok(()),
+    }
+}
+
+/// Rejects members in another order than md's.
+fn in_order(layout: &Layout, roles: &[Option<u32>], members: &[PathBuf]) -> Result<(), Error> {
+    match misplaced(layout, roles) {
+        Some((place, role)) => Err(Error::Usage(format!(
+            "--member {}: it is number {place} here, but {role} in md's superblock; name the members in md's order, or remove a \
+             superblock that is not used any more ('mdadm --zero-superblock')",
+            members[place as usize].display()
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// The layout of md's superblock, if it is the given one with the members in the given order.
 fn agreed(given: Layout, found: &Found, members: &[PathBuf]) -> Result<Layout, Error> {
     let Found::Array(superblock, roles) = found else { return Ok(given) };
@@ -263,14 +317,7 @@ fn agreed(given: Layout, found: &Found, members: &[PathBuf]) -> Result<Layout, E
             "--array: {given}, but md's superblock on the members has {found}; leave the choice to it with md:/dev/mdX"
         )));
     }
-    // Copies have no order.
-    match misplaced(roles).filter(|_| given.arrangement() != Arrangement::Mirrored) {
-        Some((place, role)) => Err(Error::Usage(format!(
-            "--member {}: it is number {place} here, but {role} in md's superblock; name the members in md's order",
-            members[place as usize].display()
-        ))),
-        None => Ok(found),
-    }
+    in_order(&found, roles, members).map(|()| found)
 }
 
 #[cfg(test)]
@@ -282,13 +329,14 @@ mod tests {
     fn layouts_are_read_and_wrong_ones_are_refused_with_the_reason() {
         let given = |text: &str| match origin(text) {
             Ok(Origin::Given(arrangement, unit)) => format!("{arrangement} {}", unit.0),
-            Ok(Origin::Md(name)) => format!("md {name}"),
+            Ok(Origin::Md(device)) => format!("md {}", device.display()),
             Err(error) => error.to_string(),
         };
         assert_eq!(given("raid0:64k"), "raid0 128");
         assert_eq!(given("raid6:1M"), "raid6 2048");
         assert_eq!(given("raid1"), "raid1 8");
-        assert_eq!(given("md:/dev/md127"), "md md127");
+        assert_eq!(given("md:/dev/md/not-yet"), "md /dev/md/not-yet");
+        assert_eq!(given("md:md127"), "md /dev/md127");
         for (text, reason) in [
             ("raid0", "the stripe unit is missing"),
             ("raid0:64", "end the stripe unit with k or m"),
@@ -330,6 +378,14 @@ mod tests {
         assert!(unit.contains("leave the choice to it"), "{unit}");
         let mirror = layout(Arrangement::Mirrored, 8, 0);
         assert!(agreed(mirror, &found(mirror, &[Some(1), Some(0)]), &paths).is_ok(), "copies have no order");
+    }
+
+    #[test]
+    fn the_array_of_md_need_not_exist_but_may_be_nothing_else() {
+        let none: [PathBuf; 2] = ["/nonexistent/a".into(), "/nonexistent/b".into()];
+        assert!(may_become(Path::new("/dev/md/not-yet"), &none).is_ok());
+        let refused = may_become(Path::new("/dev/null"), &none).unwrap_err().to_string();
+        assert!(refused.contains("null is no array of md"), "{refused}");
     }
 
     #[test]

@@ -86,12 +86,15 @@ impl Facts {
     fn of(target: &Target) -> (Self, Kind) {
         let roots = Roots::at(std::path::Path::new("/"));
         let device = Device::new(&roots, target.stack.clone());
-        let read = |file: &str| roots.read(&format!("sys/block/{}/{file}", device.leaf.name));
+        let of = |name: &str, file: &str| roots.read(&format!("sys/block/{name}/{file}"));
+        let read = |file: &str| of(&device.leaf.name, file);
+        // An array is observed itself, and scheduled by its members.
+        let size = of(&target.layer.name, "size");
         let facts = Self {
             file_systems: device.mounts.iter().map(|(place, kind)| format!("{place} ({kind})")).collect(),
             guest: roots.is_guest(),
             scheduled_by_host: device.is_scheduled_by_host(&roots),
-            capacity_bytes: read("size").and_then(|size| size.parse::<u64>().ok()).map(|size| size * 512),
+            capacity_bytes: size.and_then(|size| size.parse::<u64>().ok()).map(|size| size * 512),
             device_depth: read("device/queue_depth").and_then(|depth| depth.parse().ok()),
             settings: device.settings.clone(),
         };
