@@ -3,7 +3,7 @@
 use std::io::{self, Cursor};
 
 use elevator::Op;
-use traces::write::{BlkparseWriter, DiskSimWriter, FioWriter};
+use traces::write::Writer;
 use traces::{DeviceChoice, Format, Info, Options, StartEvent, TimeUnit};
 
 /// Reads `data` as `format`, or as the detected format, with options selected by the last byte. Checks the guarantees about
@@ -31,15 +31,11 @@ pub fn read(format: Option<Format>, data: &[u8]) {
     let _ = (recording.interpretation().to_string(), recording.interpretation().doubt());
     let _ = recording.skips().to_string();
     let _ = gatherer.finish(&recording);
-    let mut disksim = DiskSimWriter::new(io::sink());
-    let mut fio = FioWriter::new(io::sink(), recording.devices()).expect("a sink");
-    let mut blkparse = BlkparseWriter::new(io::sink(), recording.devices());
-    for record in &records {
-        disksim.write(record).expect("a sink");
-        fio.write(record).expect("a sink");
-        blkparse.write(record, None).expect("a sink");
+    for format in Format::ALL.iter().filter(|format| format.holds().is_some()) {
+        let mut writer = Writer::new(*format, io::sink(), recording.devices(), "fuzz").expect("a sink");
+        records.iter().for_each(|record| writer.write(record, None).expect("a sink"));
+        writer.finish().expect("a sink");
     }
-    blkparse.finish().expect("a sink");
 }
 
 /// Options selected by the last byte. Corpus files end with a newline or a zero, which select the defaults with all devices.

@@ -1,4 +1,4 @@
-//! Reads recorded block I/O in the formats that exist, and writes some of them.
+//! Reads recorded block I/O in the formats that exist, and writes them.
 //!
 //! [`open`] removes gzip, bzip2, zstd and tar from a stream, detects the format and the unit of time, and returns a [`Recording`]:
 //! an iterator of [`Record`]s in time order. Its [`Interpretation`] states what was detected, its [`Skips`] what was left out or

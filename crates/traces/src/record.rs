@@ -80,6 +80,11 @@ impl Record {
         Sectors::from_bytes(self.end().saturating_sub(self.start().bytes()))
     }
 
+    /// As [`sectors`](Self::sectors), without a limit.
+    pub(crate) const fn sector_count(&self) -> u64 {
+        if self.bytes == 0 { 0 } else { self.end().div_ceil(SECTOR_BYTES) - self.start().0 }
+    }
+
     /// The byte behind the last one.
     #[must_use]
     pub const fn end(&self) -> u64 {

@@ -6,7 +6,7 @@ mod common;
 
 use std::io::{self, Read};
 
-use dwell_traces::write::{BlkparseWriter, DiskSimWriter, FioWriter};
+use dwell_traces::write::Writer;
 use dwell_traces::{DeviceChoice, Format, Info, Options, Record, Recording, TimeUnit};
 use elevator::Op;
 
@@ -86,17 +86,12 @@ fn drain(mut recording: Recording, options: &Options) -> (Vec<Record>, Recording
 }
 
 fn write_all(records: &[Record], recording: &Recording) {
-    let mut disksim = DiskSimWriter::new(io::sink());
-    let mut fio = FioWriter::new(io::sink(), recording.devices()).unwrap();
-    let mut blkparse = BlkparseWriter::new(io::sink(), recording.devices());
-    for record in records {
-        disksim.write(record).unwrap();
-        fio.write(record).unwrap();
-        blkparse.write(record, None).unwrap();
+    for format in Format::ALL.iter().filter(|format| format.holds().is_some()) {
+        let mut writer = Writer::new(*format, io::sink(), recording.devices(), "of a test").unwrap();
+        records.iter().for_each(|record| writer.write(record, None).unwrap());
+        let written = writer.finish().unwrap();
+        assert_eq!(written.written + written.left_out, records.len() as u64);
     }
-    disksim.finish().unwrap();
-    fio.finish().unwrap();
-    blkparse.finish().unwrap();
 }
 
 fn number(name: &str, default: u64) -> u64 {

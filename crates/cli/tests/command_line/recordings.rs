@@ -147,7 +147,9 @@ fn a_converted_recording_has_the_same_requests() {
     let original = recording("two-greps-and-a-copy");
     let info = |file: &str| prints_json(&["trace", "info", "--json", file])["info"].take();
     let before = info(&original);
-    for format in ["fio", "blkparse", "disksim"] {
+    for format in
+        ["fio", "blkparse", "disksim", "ftrace", "blktrace", "msr", "alibaba", "spc", "vscsi", "srt", "mqsim"]
+    {
         let file = directory.path(&format!("converted.{format}"));
         prints(&["trace", "convert", &original, &file, "--to-format", format]);
         let after = info(&file);
@@ -156,7 +158,11 @@ fn a_converted_recording_has_the_same_requests() {
         assert_eq!(after["end_bytes"], before["end_bytes"], "{format}");
     }
     let to = directory.path("converted.xls");
-    fails(&["trace", "convert", &original, &to, "--to-format", "xls"], 2, &["fio, blkparse, disksim"]);
+    fails(
+        &["trace", "convert", &original, &to, "--to-format", "xls"],
+        2,
+        &["does not write 'xls'", "blkparse", "tencent"],
+    );
     let lie = directory.path("copy.bz2");
     fails(&["trace", "convert", &original, &lie, "--to-format", "dwell"], 2, &["does not write .bz2"]);
     assert!(!Path::new(&lie).exists());

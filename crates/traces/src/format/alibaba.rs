@@ -11,6 +11,8 @@
 //! Source: Li et al., *An In-Depth Analysis of Cloud Block Storage Workloads in Large-Scale Production*, IISWC 2020, and
 //! the README of alibaba/block-traces (CC-BY-4.0).
 
+use std::io::Write;
+
 use elevator::Time;
 
 use super::{Signature, Spec};
@@ -22,6 +24,7 @@ use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError, is_read_or_write, is_whole};
 use crate::unit;
+use crate::write::{Device, Field, Holds, Rows, Writes, letter};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "alibaba",
@@ -29,6 +32,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Cells(looks_like),
     reader: |input, context| Ok(Box::new(reader(input, context))),
+    writes: Some(Writes::rows::<Row>()),
 };
 
 fn looks_like(cells: &[&str]) -> bool {
@@ -66,5 +70,22 @@ impl LineFormat for Alibaba {
         cursor.end("timestamp")?;
         let device = context.device(Key::Number(device))?;
         Ok(Some(Record::new(at, device, op, offset, bytes)))
+    }
+}
+
+/// January 2020, the month of the published traces, in microseconds since 1970.
+const PUBLISHED: u64 = 1_577_808_000_000_000;
+
+/// Writes rows.
+#[derive(Default)]
+struct Row;
+
+impl Rows for Row {
+    const HOLDS: Holds = Holds::least(1_000).with(Field::Devices).with(Field::Bytes);
+    const IS_RELATIVE: bool = true;
+
+    fn row(&mut self, at: u64, record: &Record, device: &Device, to: &mut Vec<u8>) -> Option<()> {
+        let (number, at) = (device.number, PUBLISHED + at / 1_000);
+        writeln!(to, "{number},{},{},{},{at}", letter(record.op), record.offset, record.bytes).ok()
     }
 }

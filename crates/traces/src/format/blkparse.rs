@@ -12,6 +12,9 @@
 //!
 //! Source: blktrace, blkparse_fmt.c (`process_default`).
 
+use std::io::Write;
+
+use elevator::Time;
 use memchr::memmem;
 
 use super::{Signature, Spec};
@@ -21,7 +24,9 @@ use crate::input::{BUFFER_BYTES, Input};
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::pairing::Paired;
+use crate::rwbs::Rwbs;
 use crate::scan::{Cursor, FieldError};
+use crate::write::{self, Events, Field, Holds, Writes};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "blkparse",
@@ -29,6 +34,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Line(looks_like),
     reader: |input, context| Ok(Box::new(reader(input, context))),
+    writes: Some(Writes::events::<Printed>()),
 };
 
 /// Bracketed names of a process without a known name: Dwell's, and that of printing a null pointer.
@@ -143,4 +149,35 @@ fn extent(cursor: &mut Cursor<'_>) -> Result<(u64, u64), FieldError> {
     let sectors = u64::from(cursor.number32("sectors")?);
     cursor.blanks();
     Ok((sector, sectors))
+}
+
+/// Writes a Q line for each request's issue and a C line for its completion, without a summary.
+#[derive(Default)]
+struct Printed {
+    sequence: u64,
+}
+
+impl Printed {
+    fn line(&mut self, at: Time, action: char, event: &write::Event, bracketed: &str, to: &mut Vec<u8>) {
+        let (major, minor) = event.device;
+        self.sequence += 1;
+        let (seconds, nanos) = (at.as_nanos() / 1_000_000_000, at.as_nanos() % 1_000_000_000);
+        let write::Event { pid, start, sectors, .. } = event;
+        let letters = Rwbs::letters(event.op, event.flags);
+        // A vector does not fail.
+        let _ = write!(to, "{major:3},{minor:<3} {:2} {:8} {seconds:5}.{nanos:09} ", 0, self.sequence);
+        let _ = writeln!(to, "{pid:5} {action:>2} {letters:>3} {start} + {sectors} [{bracketed}]");
+    }
+}
+
+impl Events for Printed {
+    const HOLDS: Holds = Holds::all(1).except(Field::Bytes).except(Field::Priorities);
+
+    fn start(&mut self, at: Time, event: &write::Event, name: Option<&str>, to: &mut Vec<u8>) {
+        self.line(at, 'Q', event, name.unwrap_or("?"), to);
+    }
+
+    fn complete(&mut self, at: Time, event: &write::Event, to: &mut Vec<u8>) {
+        self.line(at, 'C', event, "0", to);
+    }
 }

@@ -18,7 +18,9 @@
 //!
 //! Source: Linux, `include/uapi/linux/blktrace_api.h`; blktrace.
 
-use elevator::{Flags, Op};
+use std::collections::HashMap;
+
+use elevator::{Flags, Op, Time};
 
 use super::{Signature, Spec};
 use crate::binary::{Endian, Numbers, not_a_record, peek_record};
@@ -30,6 +32,7 @@ use crate::input::{BUFFER_BYTES, Input};
 use crate::options::TimeUnit;
 use crate::pairing::Paired;
 use crate::rwbs::Rwbs;
+use crate::write::{self, Events, Field, Holds, Writes};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "blktrace",
@@ -37,6 +40,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Start(looks_like),
     reader: |input, context| Ok(Box::new(reader(input, context)?)),
+    writes: Some(Writes::events::<Binary>()),
 };
 
 const MAGIC: u32 = 0x6561_7400;
@@ -247,5 +251,91 @@ impl Blktrace {
             process,
             place: context.place,
         }))
+    }
+}
+
+/// Writes version 7, little-endian: a Q and a C event for each request, and a notification when a process's name is new.
+#[derive(Default)]
+struct Binary {
+    sequence: u32,
+    names: HashMap<u32, String>,
+}
+
+/// The bits of a device's minor number.
+const MINOR_BITS: u32 = 20;
+/// Linux's limit of a name, without the NUL.
+const COMM_BYTES: usize = 15;
+
+impl Binary {
+    fn record(
+        &mut self,
+        at: Time,
+        action: u64,
+        (sector, bytes): (u64, u32),
+        event: &write::Event,
+        data: &[u8],
+        to: &mut Vec<u8>,
+    ) {
+        self.sequence = self.sequence.wrapping_add(1);
+        let device = event.device.0 << MINOR_BITS | event.device.1;
+        for number in [MAGIC | 7, self.sequence] {
+            to.extend_from_slice(&number.to_le_bytes());
+        }
+        for number in [at.as_nanos(), sector] {
+            to.extend_from_slice(&number.to_le_bytes());
+        }
+        for number in [bytes, action as u32, event.pid, device, 0] {
+            to.extend_from_slice(&number.to_le_bytes());
+        }
+        for number in [0, data.len() as u16] {
+            to.extend_from_slice(&number.to_le_bytes());
+        }
+        to.extend_from_slice(data);
+    }
+
+    fn event(&mut self, at: Time, action: u64, event: &write::Event, to: &mut Vec<u8>) {
+        let flags = event.flags;
+        let categories = [
+            (category::WRITE, event.op != Op::Read),
+            (category::DISCARD, event.op == Op::Discard),
+            (category::FLUSH, flags.preflush || event.op == Op::Flush),
+            (category::SYNC, flags.sync),
+            (category::META, flags.meta),
+            (category::AHEAD, flags.ahead),
+            (category::FUA, flags.fua),
+        ];
+        let categories = categories.iter().filter(|(_, has)| *has).map(|(category, _)| category);
+        let action = action | categories.sum::<u64>() << CATEGORY_SHIFT;
+        // 'can_hold' has checked the length.
+        let bytes = (event.sectors * elevator::SECTOR_BYTES) as u32;
+        self.record(at, action, (event.start, bytes), event, &[], to);
+    }
+}
+
+impl Events for Binary {
+    const HOLDS: Holds = Holds::all(1).except(Field::Bytes).except(Field::Priorities);
+
+    fn can_hold(&self, event: &write::Event) -> bool {
+        let (major, minor) = event.device;
+        major < 1 << (u32::BITS - MINOR_BITS)
+            && minor < 1 << MINOR_BITS
+            && event.sectors <= u64::from(u32::MAX) / elevator::SECTOR_BYTES
+    }
+
+    fn start(&mut self, at: Time, event: &write::Event, name: Option<&str>, to: &mut Vec<u8>) {
+        if let Some(name) = name.filter(|_| event.pid > 0)
+            && self.names.get(&event.pid).is_none_or(|known| known != name)
+        {
+            self.names.insert(event.pid, name.to_owned());
+            let end = (0..=COMM_BYTES.min(name.len())).rev().find(|&end| name.is_char_boundary(end));
+            let mut data = name.as_bytes()[..end.unwrap_or(0)].to_vec();
+            data.resize(COMM_BYTES + 1, 0);
+            self.record(at, category::NOTIFY << CATEGORY_SHIFT, (0, 0), event, &data, to);
+        }
+        self.event(at, 1, event, to);
+    }
+
+    fn complete(&mut self, at: Time, event: &write::Event, to: &mut Vec<u8>) {
+        self.event(at, 8, event, to);
     }
 }

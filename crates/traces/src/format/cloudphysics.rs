@@ -12,6 +12,8 @@
 //!
 //! Source: Waldspurger et al., *Efficient MRC Construction with SHARDS*, FAST 2015; libCacheSim.
 
+use std::io::Write;
+
 use elevator::{Op, SECTOR_BYTES, Time};
 
 use super::{Signature, Spec};
@@ -25,6 +27,7 @@ use crate::scan::{Cursor, FieldError, is_hex, is_whole};
 use crate::skips::Oddity;
 use crate::spread::spread_seconds;
 use crate::unit;
+use crate::write::{Device, Holds, Rows, Writes};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "cloudphysics",
@@ -32,6 +35,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Cells(looks_like),
     reader: |input, context| Ok(reader(input, context)),
+    writes: Some(Writes::rows::<Row>()),
 };
 
 fn looks_like(cells: &[&str]) -> bool {
@@ -88,5 +92,24 @@ pub(crate) const fn scsi_op(code: u64) -> Option<Op> {
         0x08 | 0x28 | 0x88 | 0xa8 => Some(Op::Read),
         0x0a | 0x2a | 0x8a | 0xaa | 0x2e | 0x8e | 0xae => Some(Op::Write),
         _ => None,
+    }
+}
+
+/// Writes rows.
+#[derive(Default)]
+struct Row;
+
+impl Rows for Row {
+    const HOLDS: Holds = Holds::least(1_000);
+    const IS_RELATIVE: bool = true;
+
+    fn head(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(b"version,time,op,size,lbn\n");
+    }
+
+    fn row(&mut self, at: u64, record: &Record, _device: &Device, to: &mut Vec<u8>) -> Option<()> {
+        let code = if record.op == Op::Read { "28" } else { "2a" };
+        let bytes = record.sector_count() * SECTOR_BYTES;
+        writeln!(to, "1,{},{code},{bytes},{}", at / 1_000, record.start()).ok()
     }
 }

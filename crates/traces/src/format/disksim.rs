@@ -11,6 +11,8 @@
 //!
 //! Source: the DiskSim 4.0 reference manual, section on input formats (Carnegie Mellon University).
 
+use std::io::Write;
+
 use elevator::{Op, SECTOR_BYTES, Time};
 
 use super::{Signature, Spec};
@@ -21,6 +23,7 @@ use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError, is_decimal, is_hex, is_whole};
+use crate::write::{Device, Field, Holds, Rows, Writes};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "disksim",
@@ -28,6 +31,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &["ascii"],
     signature: Signature::Words(looks_like),
     reader: |input, context| Ok(Box::new(reader(input, context))),
+    writes: Some(Writes::rows::<Row>()),
 };
 
 /// Five whole numbers with a flag of 0 or 1 are left to [MQSim](super::mqsim).
@@ -69,5 +73,21 @@ impl LineFormat for DiskSim {
         let op = if cursor.hex("flags")? & 1 == 1 { Op::Read } else { Op::Write };
         cursor.end("flags")?;
         Ok(Some(Record::new(at, device, op, offset, bytes)))
+    }
+}
+
+/// Writes rows.
+#[derive(Default)]
+struct Row;
+
+impl Rows for Row {
+    const HOLDS: Holds = Holds::least(1).with(Field::Devices);
+    const IS_RELATIVE: bool = false;
+
+    fn row(&mut self, at: u64, record: &Record, device: &Device, to: &mut Vec<u8>) -> Option<()> {
+        let (number, flags) = (device.number, u8::from(record.op == Op::Read));
+        let (millis, nanos) = (at / 1_000_000, at % 1_000_000);
+        let (start, sectors) = (record.start(), record.sector_count());
+        writeln!(to, "{millis}.{nanos:06} {number} {start} {sectors} {flags}").ok()
     }
 }

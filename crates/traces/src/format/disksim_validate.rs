@@ -13,6 +13,8 @@
 //! Source: the `valid` directory of DiskSim 4.0; the traces were measured by Worthington, Ganger and Patt, and by CMU's
 //! DIXtrac.
 
+use std::io::Write;
+
 use elevator::{SECTOR_BYTES, Time};
 
 use super::{Signature, Spec};
@@ -23,6 +25,7 @@ use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError, is_decimal};
+use crate::write::{Device, Field, Holds, Rows, Writes, letter};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "disksim-validate",
@@ -30,6 +33,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Words(looks_like),
     reader: |input, context| Ok(Box::new(reader(input, context))),
+    writes: Some(Writes::rows::<Row>()),
 };
 
 fn looks_like(words: &[&str]) -> bool {
@@ -81,5 +85,44 @@ impl LineFormat for Validate {
         record.completed = Some(Time::from_nanos(completed));
         self.now = next;
         Ok(Some(record))
+    }
+}
+
+/// Writes rows.
+#[derive(Default)]
+struct Row {
+    /// A row lacks the gap to the next one.
+    begun: bool,
+    /// The completion of the last request.
+    ended: u64,
+}
+
+impl Rows for Row {
+    const HOLDS: Holds = Holds::least(1).with(Field::Completions);
+    const IS_RELATIVE: bool = true;
+
+    fn row(&mut self, at: u64, record: &Record, _device: &Device, to: &mut Vec<u8>) -> Option<()> {
+        // The issuer waits: there is no request without a completion, and none before the completion of the one before it.
+        let service = record.latency()?.as_nanos();
+        let gap = at.checked_sub(self.ended)?;
+        self.end_row(gap, to);
+        self.ended = at.checked_add(service)?;
+        let (op, start, sectors) = (letter(record.op), record.start(), record.sector_count());
+        write!(to, "{op} Miss {start} {sectors} {}.{:03}", service / 1_000, service % 1_000).ok()?;
+        self.begun = true;
+        Some(())
+    }
+
+    fn end(&mut self, to: &mut Vec<u8>) {
+        self.end_row(0, to);
+    }
+}
+
+impl Row {
+    fn end_row(&self, gap: u64, to: &mut Vec<u8>) {
+        if self.begun {
+            // A vector does not fail.
+            let _ = writeln!(to, " {}.{:03}", gap / 1_000, gap % 1_000);
+        }
     }
 }

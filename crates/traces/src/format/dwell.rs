@@ -25,6 +25,7 @@ use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError};
+use crate::write::Writes;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "dwell",
@@ -32,6 +33,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Start(looks_like),
     reader: |input, context| Ok(Box::new(reader(input, context)?)),
+    writes: Some(Writes::DWELL),
 };
 
 /// The first line without the version.

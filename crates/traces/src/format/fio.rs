@@ -25,6 +25,7 @@ use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError};
+use crate::write::FioWriter;
 
 pub(crate) const SPEC: Spec = Spec {
     name: "fio",
@@ -32,6 +33,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &["iolog"],
     signature: Signature::Start(looks_like),
     reader: |input, context| Ok(Box::new(reader(input, context)?)),
+    writes: Some(FioWriter::WRITES),
 };
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -18,9 +18,10 @@
 //!
 //! Source: Linux, `include/trace/events/block.h` and `kernel/trace/trace_output.c`; tried on recordings of kernel 6.18.
 
+use std::io::Write;
 use std::sync::LazyLock;
 
-use elevator::{Priority, PriorityClass};
+use elevator::{Priority, PriorityClass, Time};
 use memchr::{memchr, memmem, memrchr};
 
 use super::{Signature, Spec};
@@ -35,6 +36,7 @@ use crate::record::Pid;
 use crate::rwbs::Rwbs;
 use crate::scan::{Cursor, FieldError};
 use crate::skips::Oddity;
+use crate::write::{self, Events, Writes};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "ftrace",
@@ -42,6 +44,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Head(looks_like),
     reader: |input, context| Ok(Box::new(reader(input, context))),
+    writes: Some(Writes::events::<Text>()),
 };
 
 #[derive(Clone)]
@@ -245,4 +248,49 @@ fn process(prefix: &[u8], comm: &[u8], context: &mut Context) -> Option<Pid> {
     let pid = Cursor::new(&head[at + 1..]).number32("pid").ok()?;
     let name = if comm.is_empty() { head[..at].trim_ascii_end() } else { comm };
     context.process(pid, name)
+}
+
+/// Writes a `block_io_start` and a `block_rq_complete` for each request.
+#[derive(Default)]
+struct Text;
+
+impl Text {
+    fn line(at: Time, process: &str, event: &write::Event, name: &str, bracketed: &str, to: &mut Vec<u8>) {
+        let (seconds, nanos) = (at.as_nanos() / 1_000_000_000, at.as_nanos() % 1_000_000_000);
+        let (major, minor) = event.device;
+        let letters = Rwbs::letters(event.op, event.flags);
+        let write::Event { start, sectors, .. } = event;
+        let size = match name {
+            "block_io_start" => format!("{} ", sectors * elevator::SECTOR_BYTES),
+            _ => String::new(),
+        };
+        // A vector does not fail.
+        let _ = write!(to, "{process:>24} [000] ..... {seconds:5}.{nanos:09}: {name}: {major},{minor} ");
+        let _ = write!(to, "{letters} {size}() {start} + {sectors} ");
+        let _ = match event.priority {
+            Some(Priority { class: PriorityClass::RealTime, level }) => write!(to, "rt,0,{level}"),
+            Some(Priority { class: PriorityClass::BestEffort, level }) => write!(to, "be,0,{level}"),
+            Some(Priority { class: PriorityClass::Idle, level }) => write!(to, "idle,0,{level}"),
+            None => write!(to, "none,0,0"),
+        };
+        let _ = writeln!(to, " [{bracketed}]");
+    }
+}
+
+impl Events for Text {
+    fn head(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(b"# tracer: nop\n#\n");
+    }
+
+    fn start(&mut self, at: Time, event: &write::Event, name: Option<&str>, to: &mut Vec<u8>) {
+        let name = name.unwrap_or("<...>");
+        // Brackets and colons have a meaning in this place; the last brackets have the name as it is.
+        let plain = name.replace(['[', ']', ':'], "_");
+        let process = if event.pid == 0 { "<idle>-0".to_owned() } else { format!("{plain}-{}", event.pid) };
+        Self::line(at, &process, event, "block_io_start", name, to);
+    }
+
+    fn complete(&mut self, at: Time, event: &write::Event, to: &mut Vec<u8>) {
+        Self::line(at, "<idle>-0", event, "block_rq_complete", "0", to);
+    }
 }

@@ -1,4 +1,4 @@
-//! The formats that can be read: one module each, which documents columns, units and pitfalls.
+//! The formats that can be read and written: one module each, which documents columns, units and pitfalls.
 //!
 //! A format is a module with a `SPEC` and one line in the table of this file. `docs/adding-a-trace-format.md` has a worked example.
 
@@ -9,6 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::context::{Context, Source};
 use crate::error::Error;
 use crate::input::Input;
+use crate::write::{Holds, Writes};
 
 pub mod alibaba;
 pub mod blkparse;
@@ -29,7 +30,7 @@ pub mod vscsi;
 
 macro_rules! formats {
     ($($(#[$doc:meta])* $variant:ident = $module:ident;)+) => {
-        /// A format that can be read.
+        /// A format that can be read and written.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
         #[non_exhaustive]
         pub enum Format {
@@ -97,6 +98,8 @@ pub(crate) struct Spec {
     pub(crate) signature: Signature,
     /// Makes a source of records. The input is at the first byte.
     pub(crate) reader: fn(Input, &mut Context) -> Opened,
+    /// How it is written; `None` if that needs a file.
+    pub(crate) writes: Option<Writes>,
 }
 
 /// How the content of a file reveals its format. Detection tries the variants in this order.
@@ -136,6 +139,16 @@ impl Format {
     pub(crate) fn from_extension(part: &str) -> Option<Self> {
         let suggests = |format: &Self| format.name() == part || format.spec().extensions.contains(&part);
         Self::ALL.iter().copied().find(suggests)
+    }
+
+    /// What [`Writer`](crate::write::Writer) can write of a recording; `None` for Parquet, which holds everything and has a writer of its own.
+    #[must_use]
+    pub fn holds(self) -> Option<Holds> {
+        self.writes().map(|writes| writes.holds)
+    }
+
+    pub(crate) fn writes(self) -> Option<&'static Writes> {
+        self.spec().writes.as_ref()
     }
 
     pub(crate) fn signature(self) -> &'static Signature {

@@ -10,7 +10,9 @@
 //!
 //! Source: MQSim's README and the traces in its repository (SAFARI, ETH Zurich).
 
-use elevator::{SECTOR_BYTES, Time};
+use std::io::Write;
+
+use elevator::{Op, SECTOR_BYTES, Time};
 
 use super::{Signature, Spec};
 use crate::context::Context;
@@ -20,6 +22,7 @@ use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError, is_whole};
+use crate::write::{Device, Field, Holds, Rows, Writes};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "mqsim",
@@ -27,6 +30,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Words(looks_like),
     reader: |input, context| Ok(Box::new(reader(input, context))),
+    writes: Some(Writes::rows::<Row>()),
 };
 
 fn looks_like(words: &[&str]) -> bool {
@@ -62,5 +66,19 @@ impl LineFormat for MqSim {
         let op = cursor.read_is("type", 1)?;
         cursor.end("type")?;
         Ok(Some(Record::new(at, device, op, offset, bytes)))
+    }
+}
+
+/// Writes rows.
+#[derive(Default)]
+struct Row;
+
+impl Rows for Row {
+    const HOLDS: Holds = Holds::least(1).with(Field::Devices);
+    const IS_RELATIVE: bool = false;
+
+    fn row(&mut self, at: u64, record: &Record, device: &Device, to: &mut Vec<u8>) -> Option<()> {
+        let (number, kind) = (device.number, u8::from(record.op == Op::Read));
+        writeln!(to, "{at} {number} {} {} {kind}", record.start(), record.sector_count()).ok()
     }
 }

@@ -11,7 +11,9 @@
 //!
 //! Source: Narayanan, Donnelly, Rowstron, *Write Off-Loading*, FAST 2008, and the README published with the traces.
 
-use elevator::Time;
+use std::io::Write;
+
+use elevator::{Op, Time};
 
 use super::{Signature, Spec};
 use crate::context::Context;
@@ -22,6 +24,7 @@ use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError, is_decimal, is_read_or_write, is_whole};
 use crate::unit;
+use crate::write::{Device, Field, Holds, Rows, Writes};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "msr",
@@ -29,6 +32,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Cells(looks_like),
     reader: |input, context| Ok(Box::new(reader(input, context))),
+    writes: Some(Writes::rows::<Row>()),
 };
 
 fn looks_like(cells: &[&str]) -> bool {
@@ -90,4 +94,28 @@ fn host_and_disk<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], FieldError> {
     let name = &rest[..rest.len() - cursor.rest().len()];
     cursor.comma("DiskNumber")?;
     Ok(name)
+}
+
+/// February 2007, the month of the published traces, in ticks since 1601.
+const PUBLISHED: u64 = 128_166_372_000_000_000;
+
+/// Writes rows.
+#[derive(Default)]
+struct Row;
+
+impl Rows for Row {
+    const HOLDS: Holds = Holds::least(100)
+        .with(Field::Devices)
+        .with(Field::Completions)
+        .except(Field::NoCompletion)
+        .with(Field::Bytes);
+    const IS_RELATIVE: bool = true;
+
+    fn row(&mut self, at: u64, record: &Record, device: &Device, to: &mut Vec<u8>) -> Option<()> {
+        let at = PUBLISHED.checked_add(at / 100)?;
+        let response = record.latency().map_or(0, |latency| latency.as_nanos() / 100);
+        let kind = if record.op == Op::Read { "Read" } else { "Write" };
+        let (host, disk) = &device.host_and_disk;
+        writeln!(to, "{at},{host},{disk},{kind},{},{},{response}", record.offset, record.bytes).ok()
+    }
 }

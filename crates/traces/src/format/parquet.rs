@@ -35,6 +35,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Start(|head| head.starts_with(MAGIC)),
     reader: from_stream,
+    writes: None,
 };
 
 /// Largest stream that is read into memory.

@@ -12,6 +12,8 @@
 //!
 //! Source: Storage Performance Council, *SPC Trace File Format Specification*; the UMass Trace Repository.
 
+use std::io::Write;
+
 use elevator::{SECTOR_BYTES, Time};
 
 use super::{Signature, Spec};
@@ -22,6 +24,7 @@ use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError, is_decimal, is_read_or_write, is_whole};
+use crate::write::{Device, Field, Holds, Rows, Writes, letter};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "spc",
@@ -29,6 +32,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Cells(looks_like),
     reader: |input, context| Ok(Box::new(reader(input, context))),
+    writes: Some(Writes::rows::<Row>()),
 };
 
 fn looks_like(cells: &[&str]) -> bool {
@@ -70,5 +74,21 @@ impl LineFormat for Spc {
         }
         let device = context.device(Key::Number(unit))?;
         Ok(Some(Record::new(at, device, op, offset, bytes)))
+    }
+}
+
+/// Writes rows.
+#[derive(Default)]
+struct Row;
+
+impl Rows for Row {
+    const HOLDS: Holds = Holds::least(1).with(Field::Devices);
+    const IS_RELATIVE: bool = false;
+
+    fn row(&mut self, at: u64, record: &Record, device: &Device, to: &mut Vec<u8>) -> Option<()> {
+        let (number, op) = (device.number, letter(record.op));
+        let bytes = record.sector_count() * SECTOR_BYTES;
+        let (seconds, nanos) = (at / 1_000_000_000, at % 1_000_000_000);
+        writeln!(to, "{number},{},{bytes},{op},{seconds}.{nanos:09}", record.start()).ok()
     }
 }

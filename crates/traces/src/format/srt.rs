@@ -30,6 +30,7 @@ use crate::input::{BUFFER_BYTES, Input};
 use crate::options::TimeUnit;
 use crate::record::{Pid, Record};
 use crate::skips::Oddity;
+use crate::write::{Device, Field, Holds, Rows, Writes};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "srt",
@@ -37,6 +38,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Start(|head| header_bytes(head).is_some()),
     reader: |input, context| Ok(Box::new(reader(input, context)?)),
+    writes: Some(Writes::rows::<Row>()),
 };
 
 const FORM_FEED: u8 = 0x0c;
@@ -237,5 +239,46 @@ impl Srt {
         record.flags = raw.flags();
         record.process = raw.pid.map(Pid);
         Ok(Some(record))
+    }
+}
+
+/// January 2003, in seconds since 1970.
+const YEAR_2003: u64 = 1_041_379_200;
+
+/// Writes version 7.
+#[derive(Default)]
+struct Row;
+
+impl Rows for Row {
+    const HOLDS: Holds = Holds::least(1_000)
+        .with(Field::Devices)
+        .with(Field::Completions)
+        .except(Field::NoCompletion)
+        .with(Field::Synchronous)
+        .with(Field::Processes)
+        .with(Field::Bytes);
+    const IS_RELATIVE: bool = true;
+
+    fn head(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(b"version = 1.7;\ntracedate = \"2003-01-01\";\n");
+        to.push(FORM_FEED);
+    }
+
+    fn row(&mut self, at: u64, record: &Record, device: &Device, to: &mut Vec<u8>) -> Option<()> {
+        let micros = at / 1_000;
+        let seconds = u32::try_from(YEAR_2003 + micros / 1_000_000).ok()?;
+        let response = record.latency().map_or(0, |latency| latency.as_nanos() / 1_000);
+        let (response, bytes) = (u32::try_from(response).ok()?, u32::try_from(record.bytes).ok()?);
+        let number = u32::try_from(device.number).unwrap_or(record.device.0);
+        let direction = if record.op == Op::Read { READ } else { 0 };
+        let ioflags = direction | if record.flags.sync { 0 } else { ASYNC };
+        let pid = record.process.map_or(0, |pid| pid.0);
+        let (size, id) = (88, 7 << 16 | SHORT_IO);
+        let time = [seconds, (micros % 1_000_000) as u32, 0, response];
+        let first = [size, id].into_iter().chain(time).chain([bytes, 0, number, 0, 0, ioflags, 0, 0, pid, 0]);
+        first.for_each(|number| to.extend_from_slice(&number.to_be_bytes()));
+        to.extend_from_slice(&record.offset.to_be_bytes());
+        to.extend_from_slice(&[0; 16]);
+        Some(())
     }
 }

@@ -12,7 +12,9 @@
 //! Source: Zhang et al., *OSCA: An Online-Model Based Cache Allocation Scheme in Cloud Block Storage Systems*, USENIX ATC
 //! 2020, and the README published with the traces.
 
-use elevator::{SECTOR_BYTES, Time};
+use std::io::Write;
+
+use elevator::{Op, SECTOR_BYTES, Time};
 
 use super::{Signature, Spec};
 use crate::context::{Context, Source};
@@ -24,6 +26,7 @@ use crate::record::Record;
 use crate::scan::{Cursor, FieldError, is_whole};
 use crate::spread::spread_seconds;
 use crate::unit;
+use crate::write::{Device, Field, Holds, Rows, Writes};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "tencent",
@@ -31,6 +34,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Cells(looks_like),
     reader: |input, context| Ok(reader(input, context)),
+    writes: Some(Writes::rows::<Row>()),
 };
 
 fn looks_like(cells: &[&str]) -> bool {
@@ -68,5 +72,22 @@ impl LineFormat for Tencent {
         cursor.end("VolumeID")?;
         let device = context.device(Key::Number(volume))?;
         Ok(Some(Record::new(at, device, op, offset, bytes)))
+    }
+}
+
+/// October 2018, the month of the published traces, in seconds since 1970.
+const PUBLISHED: u64 = 1_538_323_200;
+
+/// Writes rows.
+#[derive(Default)]
+struct Row;
+
+impl Rows for Row {
+    const HOLDS: Holds = Holds::least(1_000_000_000).with(Field::Devices);
+    const IS_RELATIVE: bool = true;
+
+    fn row(&mut self, at: u64, record: &Record, device: &Device, to: &mut Vec<u8>) -> Option<()> {
+        let (at, kind) = (PUBLISHED + at / 1_000_000_000, u8::from(record.op != Op::Read));
+        writeln!(to, "{at},{},{},{kind},{}", record.start(), record.sector_count(), device.number).ok()
     }
 }

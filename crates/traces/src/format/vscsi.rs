@@ -9,7 +9,7 @@
 //!
 //! Source: VMware's vscsiStats trace records, as libCacheSim's reader has them.
 
-use elevator::{SECTOR_BYTES, Time};
+use elevator::{Op, SECTOR_BYTES, Time};
 
 use super::cloudphysics::scsi_op;
 use super::{Signature, Spec};
@@ -21,6 +21,7 @@ use crate::input::Input;
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::skips::Oddity;
+use crate::write::{Device, Field, Holds, Rows, Writes};
 
 pub(crate) const SPEC: Spec = Spec {
     name: "vscsi",
@@ -28,6 +29,7 @@ pub(crate) const SPEC: Spec = Spec {
     extensions: &[],
     signature: Signature::Head(looks_like),
     reader: |input, context| Ok(Box::new(reader(input, context)?)),
+    writes: Some(Writes::rows::<Row>()),
 };
 
 const V1_BYTES: usize = 32;
@@ -142,5 +144,32 @@ impl Vscsi {
         let response = raw.response.and_then(|response| response.checked_mul(self.scale));
         record.completed = response.and_then(|response| at.checked_add(response)).map(Time::from_nanos);
         Ok(Some(record))
+    }
+}
+
+/// Writes version 2.
+#[derive(Default)]
+struct Row {
+    serial: u32,
+}
+
+impl Rows for Row {
+    const HOLDS: Holds = Holds::least(1_000).with(Field::Completions).except(Field::NoCompletion);
+    const IS_RELATIVE: bool = true;
+
+    fn row(&mut self, at: u64, record: &Record, _device: &Device, to: &mut Vec<u8>) -> Option<()> {
+        let command: u16 = if record.op == Op::Read { 0x28 } else { 0x2a };
+        let bytes = u32::try_from(record.sector_count() * SECTOR_BYTES).ok()?;
+        let response = record.latency().map_or(0, |latency| latency.as_nanos() / 1_000);
+        self.serial = self.serial.wrapping_add(1);
+        to.extend_from_slice(&command.to_le_bytes());
+        to.extend_from_slice(&0x200_u16.to_le_bytes());
+        for number in [self.serial, bytes, 1] {
+            to.extend_from_slice(&number.to_le_bytes());
+        }
+        for number in [record.start().0, at / 1_000, response] {
+            to.extend_from_slice(&number.to_le_bytes());
+        }
+        Some(())
     }
 }

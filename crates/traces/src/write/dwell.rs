@@ -2,7 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::Written;
+use super::{RecordWriter, Written};
+use crate::devices::DeviceEntry;
 use crate::format::dwell::{CLASSES, PROCESS, TITLE, VERSION};
 use crate::record::{Pid, Record};
 use crate::rwbs::Rwbs;
@@ -98,5 +99,19 @@ impl<W: Write> DwellWriter<W> {
     /// If the sink fails.
     pub fn finish(mut self) -> io::Result<Written> {
         self.sink.flush().map(|()| self.written)
+    }
+}
+
+impl<W: Write> RecordWriter for DwellWriter<W> {
+    fn meet(&mut self, devices: &[DeviceEntry]) {
+        Self::meet(self, devices.iter().map(|device| &device.name));
+    }
+
+    fn write(&mut self, record: &Record, process_name: Option<&str>) -> io::Result<()> {
+        Self::write(self, record, process_name)
+    }
+
+    fn finish(self: Box<Self>) -> io::Result<Written> {
+        Self::finish(*self)
     }
 }

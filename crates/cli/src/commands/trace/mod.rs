@@ -5,14 +5,14 @@ mod parquet;
 mod recipe;
 
 use clap::{Args, Subcommand};
-use std::io::{BufWriter, Write};
+use std::io::BufWriter;
 use std::path::Path;
 use std::path::PathBuf;
 
 use elevator::Span;
-use elevator::text::counted;
-use traces::write::{BlkparseWriter, DiskSimWriter, DwellWriter, FioWriter, Written};
-use traces::{Record, Recording};
+use elevator::text::{counted, did_you_mean};
+use traces::write::{Writer, Written};
+use traces::{Format, Record, Recording};
 
 use crate::error::Error;
 use crate::input::quantity::some_time;
@@ -77,7 +77,7 @@ pub(crate) enum TraceCommand {
         from: PathBuf,
         /// The file to write ('-' for standard output); .gz and .zst are compressed
         to: PathBuf,
-        /// The format of the output: dwell, fio, blkparse, disksim or parquet. Default: parquet if the file's name ends in .parquet
+        /// The format of the output: any of --format (docs/traces.md has what each holds). Default: parquet if the file's name ends in .parquet
         #[arg(long, value_name = "FORMAT")]
         to_format: Option<String>,
         #[command(flatten)]
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<(), Error> {
         TraceCommand::Recipe { name } => recipe::run(name.as_deref()),
         TraceCommand::Split { from, to, reading } => parquet::split(from, to, &reading.options()),
         TraceCommand::Convert { from, to, to_format, reading } => {
-            convert(from, to, &written_format(to, to_format.as_deref())?, reading)
+            convert(from, to, written_format(to, to_format.as_deref())?, reading)
         }
     }
 }
@@ -131,84 +131,26 @@ fn whole() -> Result<(), Error> {
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }
 
-/// Formats that Dwell writes.
-const WRITTEN: [&str; 5] = ["dwell", "fio", "blkparse", "disksim", "parquet"];
-
 /// The format to write: as given, or by the file's name.
-fn written_format(to: &Path, given: Option<&str>) -> Result<String, Error> {
-    let by_name = to.extension().filter(|extension| *extension == "parquet").map(|_| "parquet");
-    let advice = "name the format to write: --to-format dwell, fio, blkparse, disksim or parquet";
-    given.or(by_name).map(str::to_owned).ok_or_else(|| Error::Usage(advice.to_owned()))
-}
-
-fn unknown(format: &str) -> Error {
-    Error::Usage(format!("Dwell does not write '{format}'; it writes {}", WRITTEN.join(", ")))
-}
-
-/// The writer of a format.
-enum Writer<W: Write> {
-    Dwell(DwellWriter<W>),
-    Fio(FioWriter<W>),
-    Blkparse(BlkparseWriter<W>),
-    DiskSim(DiskSimWriter<W>),
-}
-
-impl<W: Write> Writer<W> {
-    fn new(format: &str, sink: W, recording: &Recording) -> Result<Self, Error> {
-        Ok(match format {
-            "dwell" => {
-                let comment = format!("converted from {}", recording.interpretation().format);
-                let devices = recording.devices().iter().map(|device| &device.name);
-                Self::Dwell(DwellWriter::new(sink, devices, &comment)?)
-            }
-            "fio" => Self::Fio(FioWriter::new(sink, recording.devices())?),
-            "blkparse" => Self::Blkparse(BlkparseWriter::new(sink, recording.devices())),
-            "disksim" => Self::DiskSim(DiskSimWriter::new(sink)),
-            _ => return Err(unknown(format)),
-        })
-    }
-
-    fn write(&mut self, record: &Record, recording: &Recording) -> std::io::Result<()> {
-        match self {
-            Self::Dwell(writer) => {
-                let name = record.process.and_then(|pid| recording.process_name(pid));
-                writer.write(record, name.as_deref())
-            }
-            Self::Fio(writer) => writer.write(record),
-            Self::Blkparse(writer) => {
-                let name = record.process.and_then(|pid| recording.process_name(pid));
-                writer.write(record, name.as_deref())
-            }
-            Self::DiskSim(writer) => writer.write(record),
-        }
-    }
-
-    /// Adds devices that the recording has named since the last call.
-    fn add_devices(&mut self, recording: &Recording) {
-        match self {
-            Self::Dwell(writer) => writer.meet(recording.devices().iter().map(|device| &device.name)),
-            Self::Fio(writer) => writer.meet(recording.devices()),
-            Self::Blkparse(writer) => writer.meet(recording.devices()),
-            Self::DiskSim(_) => {}
-        }
-    }
-
-    fn finish(self) -> std::io::Result<Written> {
-        match self {
-            Self::Dwell(writer) => writer.finish(),
-            Self::Fio(writer) => writer.finish(),
-            Self::Blkparse(writer) => writer.finish(),
-            Self::DiskSim(writer) => writer.finish(),
-        }
+fn written_format(to: &Path, given: Option<&str>) -> Result<Format, Error> {
+    let names = || Format::ALL.iter().map(|format| format.name());
+    let list = || names().collect::<Vec<_>>().join(", ");
+    match given {
+        Some(name) => Format::from_name(name).ok_or_else(|| {
+            Error::Usage(format!(
+                "Dwell does not write '{name}'; it writes {}{}",
+                list(),
+                did_you_mean(name, names())
+            ))
+        }),
+        None if to.extension().is_some_and(|extension| extension == "parquet") => Ok(Format::Parquet),
+        None => Err(Error::Usage(format!("name the format to write with --to-format: {}", list()))),
     }
 }
 
 /// Checks before the output file is truncated.
-fn check(from: &Path, to: &Path, format: &str) -> Result<(), Error> {
-    if !WRITTEN.contains(&format) {
-        return Err(unknown(format));
-    }
-    if format == "parquet" && !study::HAS_PARQUET {
+fn check(from: &Path, to: &Path, format: Format) -> Result<(), Error> {
+    if format == Format::Parquet && !study::HAS_PARQUET {
         return Err(Error::Usage(study::NOT_BUILT.to_owned()));
     }
     can_be_compressed(to)?;
@@ -221,26 +163,31 @@ fn check(from: &Path, to: &Path, format: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<(), Error> {
+fn convert(from: &Path, to: &Path, format: Format, reading: &Reading) -> Result<(), Error> {
     check(from, to, format)?;
-    if format == "parquet" {
+    if format == Format::Parquet {
         return parquet::convert(from, to, &reading.options());
     }
     let mut recording = open(from, reading)?;
     // The first record is read before the file is created, so that an unreadable recording leaves no file.
     let first = next_record(&mut recording)?;
     let mut sink = sink(to)?;
-    let mut writer = Writer::new(format, BufWriter::new(&mut sink), &recording)?;
+    let comment = format!("converted from {}", recording.interpretation().format);
+    let mut writer = Writer::new(format, BufWriter::new(&mut sink), recording.devices(), &comment)?;
+    let write = |writer: &mut Writer<'_>, record: &Record, recording: &Recording| {
+        let name = record.process.and_then(|pid| recording.process_name(pid));
+        writer.write(record, name.as_deref())
+    };
     if let Some(first) = &first {
-        writer.write(first, &recording)?;
+        write(&mut writer, first, &recording)?;
     }
     let mut devices = recording.devices().len();
     until_stopped(&mut recording, |record, recording| {
         if recording.devices().len() > devices {
             devices = recording.devices().len();
-            writer.add_devices(recording);
+            writer.meet(recording.devices());
         }
-        Ok(writer.write(record, recording)?)
+        Ok(write(&mut writer, record, recording)?)
     })?;
     let written = writer.finish()?;
     sink.finish()?;
@@ -248,13 +195,17 @@ fn convert(from: &Path, to: &Path, format: &str, reading: &Reading) -> Result<()
 }
 
 /// Prints what was written.
-fn report(from: &Path, format: &str, written: Written, recording: &Recording) -> Result<(), Error> {
-    let Written { written, left_out, rounded } = written;
+fn report(from: &Path, format: Format, written: Written, recording: &Recording) -> Result<(), Error> {
+    let Written { written, left_out, rounded, lost } = written;
+    let format = format.name();
     say!("{}: {}", from.display(), recording.interpretation());
     say!(
         "{} written, {left_out} left out because {format} cannot express them, {rounded} rounded",
         counted(written, "request")
     );
+    if !lost.is_empty() {
+        say!("{format} does not hold: {lost}");
+    }
     for line in recording.skips().to_string().lines() {
         say!("{}: {line}", from.display());
     }

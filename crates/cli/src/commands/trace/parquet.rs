@@ -4,6 +4,7 @@ use std::path::Path;
 
 use elevator::text::counted;
 use evaluation::input::{Reading, open_recording, options};
+use traces::Format;
 
 use crate::error::Error;
 
@@ -15,7 +16,7 @@ pub(super) fn convert(from: &Path, to: &Path, reading: &Reading) -> Result<(), E
     crate::output_file::can_be_written(to)?;
     let mut recording = open_recording(from, &options(reading, None)?)?;
     let written = study::recordings::convert(&mut recording, to)?;
-    super::report(from, "parquet", written, &recording)
+    super::report(from, Format::Parquet, written, &recording)
 }
 
 pub(super) fn split(from: &Path, folder: &Path, reading: &Reading) -> Result<(), Error> {
@@ -28,5 +29,5 @@ pub(super) fn split(from: &Path, folder: &Path, reading: &Reading) -> Result<(),
     let mut recording = open_recording(from, &options(&reading, None)?)?;
     let (written, files) = study::recordings::split(&mut recording, folder)?;
     say!("{}: {}", folder.display(), counted(files as u64, "file"));
-    super::report(from, "parquet", written, &recording)
+    super::report(from, Format::Parquet, written, &recording)
 }
