@@ -129,6 +129,10 @@ fn a_prior_is_only_for_its_device_and_for_kinds_that_are_unknown() {
     assert_eq!(known, state);
     let mut new = fresh();
     assert_eq!(shared.give_to(DEVICE, &mut new), 1);
+    assert!(
+        Shared::of("b", DEVICE, &new).loads.is_empty(),
+        "the ratings of other hosts are not exported as own ones"
+    );
     assert_eq!(shared.give_to(DEVICE, &mut new), 0);
     let mut broken = shared.clone();
     broken.loads[0].schedulers[0].rating = f64::NAN;

@@ -43,6 +43,9 @@ pub(super) struct Arm {
     /// The kind's window count before which it takes no turn: its loss in an opening would cost more than [`BUDGET`].
     #[serde(default)]
     aside: u64,
+    /// It began with a rating from elsewhere, which counts as one of its windows and one of its pairs.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_prior: bool,
 }
 
 /// A kind of load.
@@ -149,13 +152,15 @@ impl Kind {
         }
     }
 
-    /// The ratings of the schedulers that served the kind.
+    /// The ratings of the schedulers that served the kind on this host. Those from elsewhere are left out: their hosts export them.
     pub(super) fn ratings(&self) -> Vec<Rating> {
         let rating = |(scheduler, arm): (usize, &Arm)| {
-            let Arm { rating, pairs, windows, .. } = *arm;
+            let Arm { rating, pairs, windows, has_prior, .. } = *arm;
+            let prior = u64::from(has_prior);
+            let (pairs, windows) = (pairs.saturating_sub(prior), windows.saturating_sub(prior));
             Rating { scheduler, rating, pairs, windows }
         };
-        self.known().map(rating).collect()
+        self.known().map(rating).filter(|of| of.windows > 0).collect()
     }
 
     /// Begins with ratings from elsewhere. Each counts as one window and one pair, and as at most [`TRUSTED`] behind the best, so that the first trials
@@ -164,7 +169,8 @@ impl Kind {
         let best = ratings.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
         for (arm, rating) in self.arms.iter_mut().zip(ratings) {
             if let Some(rating) = *rating {
-                *arm = Arm { rating: rating.max(best - TRUSTED), pairs: 1, windows: 1, ..Arm::default() };
+                let rating = rating.max(best - TRUSTED);
+                *arm = Arm { rating, pairs: 1, windows: 1, has_prior: true, ..Arm::default() };
             }
         }
         self.opened();
