@@ -201,7 +201,11 @@ mod tests {
     fn every_json_output_has_a_schema() {
         let schemas = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/schemas");
         for name in with_json(&Arguments::command(), "") {
-            let schema = if name == "tune" { "tune-status" } else { &name };
+            let schema = match &*name {
+                "tune" => "tune-status",
+                "drives" => "drives-list",
+                name => name,
+            };
             let exists = schemas.join(format!("{schema}.schema.json")).exists();
             assert!(exists, "{name}: packaging/schemas has no {schema}.schema.json");
         }
