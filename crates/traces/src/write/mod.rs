@@ -58,11 +58,13 @@ pub(crate) trait RecordWriter {
     fn finish(self: Box<Self>) -> io::Result<Written>;
 }
 
+/// Makes a writer for these devices, with a comment for people if the format has comments.
+type Open = for<'a> fn(Sink<'a>, &[DeviceEntry], &str) -> io::Result<Box<dyn RecordWriter + 'a>>;
+
 /// How a format is written.
 pub(crate) struct Writes {
     pub(crate) holds: Holds,
-    /// Makes a writer for these devices, with a comment for people if the format has comments.
-    pub(crate) open: for<'a> fn(Sink<'a>, &[DeviceEntry], &str) -> io::Result<Box<dyn RecordWriter + 'a>>,
+    pub(crate) open: Open,
 }
 
 impl Writes {
