@@ -34,12 +34,12 @@ DEFAULT_SCHEDULERS = ("noop", "mq-deadline", "kyber", "bfq", "cooperative", "str
 def compare(
     trace: Trace | str | os.PathLike[str],
     schedulers: Sequence[str | Scheduler | Callable[[], Any]] = DEFAULT_SCHEDULERS,
-    drive: str | Drive = "wd5000aaks",
+    drive: str | Drive | None = None,
     depth: int | None = None,
     *,
     machine: Machine | None = None,
-    nr_requests: int = 128,
-    identity: str = "shown",
+    nr_requests: int | None = None,
+    identity: str | None = None,
     open: bool = False,
     at_most: int | float | str | None = None,
 ) -> Comparison:
@@ -47,7 +47,8 @@ def compare(
 
     ``schedulers`` are names, ``Scheduler`` objects, and classes derived from ``Policy``. ``depth`` is the number of commands in the drive at
     once, at most the drive's. ``open=True`` replays by time stamps. ``at_most`` stops each run after this virtual time (seconds, or text such as
-    "30s"). ``machine`` replaces ``drive``, ``depth``, ``nr_requests`` and ``identity``.
+    "30s"). ``machine`` has ``drive``, ``depth``, ``nr_requests`` and ``identity`` together, and excludes these arguments; their defaults are those of
+    ``Machine()``.
 
     The simulation uses all cores without the GIL; policies written in Python run one after another, with it. Ctrl-C raises
     ``KeyboardInterrupt``.
@@ -56,8 +57,13 @@ def compare(
         schedulers = [schedulers]
     if not schedulers:
         raise InputError("schedulers is empty; name at least one, or leave it out for those of current kernels")
-    if machine is not None:
-        drive, depth, nr_requests, identity = machine.drive, machine.depth, machine.nr_requests, machine.identity
+    parts = {"drive": drive, "depth": depth, "nr_requests": nr_requests, "identity": identity}
+    given: dict[str, Any] = {name: value for name, value in parts.items() if value is not None}
+    if machine is not None and given:
+        name, value = next(iter(given.items()))
+        raise InputError(f"machine has a {name} of its own; set it there (Machine({name}={value!r}, ...)), or leave out machine")
+    machine = machine or Machine(**given)
+    drive, depth, nr_requests, identity = machine.drive, machine.depth, machine.nr_requests, machine.identity
     for name, value in (("depth", depth), ("nr_requests", nr_requests)):
         if value is not None and not 1 <= value <= 65_536:
             raise InputError(f"{name}={value} is not from 1 to 65536")

@@ -58,7 +58,7 @@ def _task(batch: list[str]) -> tuple[float, list[tuple[bool, str]]]:
 
 
 def _version() -> str:
-    return _native.__version__
+    return _native.simulator
 
 
 def _check(client: Any) -> None:
@@ -70,8 +70,8 @@ def _check(client: Any) -> None:
     if not versions:
         raise InputError("the cluster has no worker yet; start one, or wait for it with client.wait_for_workers(1)")
     for worker, version in versions.items():
-        if version != _native.__version__:
-            raise InputError(f"worker {worker} has dwell {version}, this client {_native.__version__}; install the same version")
+        if version != _native.simulator:
+            raise InputError(f"worker {worker} has dwell {version}, this client {_native.simulator}; install the same wheel")
 
 
 class _Progress:

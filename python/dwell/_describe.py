@@ -48,6 +48,8 @@ def _readable(name: str, column: Any) -> Any:
             column = column.to_numpy()
         elif not hasattr(column, "__arrow_c_stream__") and hasattr(column.array, "__arrow_array__"):  # pandas 2
             column = column.array.__arrow_array__()
+    if type(column).__name__ == "MaskedArray" and hasattr(column, "mask"):
+        column = _unmasked(name, column)
     if hasattr(column, "__array_interface__"):
         kind = column.__array_interface__["typestr"]
         if kind[1:2] == "O":
@@ -60,6 +62,22 @@ def _readable(name: str, column: Any) -> Any:
     except ImportError:
         raise InputError(f"column '{name}' is {type(column).__name__}: install numpy, or give an Arrow array") from None
     return numpy.ascontiguousarray(column)
+
+
+def _unmasked(name: str, column: Any) -> Any:
+    """The values of a masked NumPy array; without a value where it is masked, which only optional columns may have."""
+    import numpy
+
+    masked = numpy.flatnonzero(numpy.ma.getmaskarray(column))
+    if len(masked) == 0:
+        return column.data
+    if name not in ("process", "completed"):
+        raise InputError(f"columns, row {masked[0]}, column '{name}': there is no value (masked); fill it, or leave the row out")
+    try:
+        import pyarrow
+    except ImportError:
+        raise InputError(f"column '{name}' is masked in row {masked[0]}: install pyarrow, or give an Arrow array with nulls") from None
+    return pyarrow.array(column.data, mask=numpy.ma.getmaskarray(column))
 
 
 class Trace:
@@ -106,7 +124,7 @@ class Trace:
         """A recording from columns: one row per request, in the order of ``time``.
 
         ``time`` and ``completed`` are in ``time_unit`` (s, ms, us, 100ns, ns) unless their type is a time. ``op`` is text (read, write,
-        discard, flush or their first letters) or 0, 1, 2, 3. ``offset`` and ``bytes`` are in bytes.
+        discard, flush, r, w, d, f, or the block layer's letters such as ``WS``) or 0, 1, 2, 3. ``process`` and ``completed`` may lack values (null, NaN, masked). ``offset`` and ``bytes`` are in bytes.
 
         NumPy arrays of numbers, times and text in this machine's byte order, with or without strides, and arrays with Arrow's C data
         interface (pyarrow, polars, nanoarrow) are read where they are. Lists, arrays of Python objects and arrays in the other byte order

@@ -32,6 +32,15 @@ def _fsspec(address: str) -> Any:
     return fsspec
 
 
+def _reason(error: Exception) -> str:
+    return f"{error}" or type(error).__name__
+
+
+def _of_process(address: str) -> str:
+    """A note about addresses that another process cannot read."""
+    return " (memory:// exists in the Python process that wrote it only)" if address.startswith("memory:") else ""
+
+
 def _copy(address: str) -> str:
     """Copies what an address names; returns the path, which is the content's hash."""
     fsspec = _fsspec(address)
@@ -40,8 +49,8 @@ def _copy(address: str) -> str:
         with fsspec.open(address, "rb") as source, tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
             while block := source.read(1 << 20):
                 copy.write(block)
-    except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"{address}: cannot be read: {error}") from None
+    except Exception as error:  # Each file system has exceptions of its own.
+        raise InputError(f"{address}: cannot be read: {_reason(error)}{_of_process(address)}") from None
     # The name's end belongs to the format in some cases.
     suffix = "".join(pathlib.PurePosixPath(address.rpartition("/")[2]).suffixes)
     path = folder / (_native.sha256(copy.name) + suffix)
@@ -57,10 +66,10 @@ def copies(pattern: str) -> list[tuple[str, str]]:
         try:
             system, _ = fsspec.core.url_to_fs(pattern)
             addresses = sorted(system.unstrip_protocol(path) for path in system.glob(pattern))
-        except (OSError, ValueError, ImportError) as error:
-            raise InputError(f"{pattern}: cannot be listed: {error}") from None
+        except Exception as error:
+            raise InputError(f"{pattern}: cannot be listed: {_reason(error)}") from None
         if not addresses:
-            raise InputError(f"{pattern}: nothing matches; check the address")
+            raise InputError(f"{pattern}: nothing matches; check the address{_of_process(pattern)}")
     return [(address, _copy(address)) for address in addresses]
 
 
@@ -76,13 +85,11 @@ def localised(run: str) -> str:
 
 def _local(place: str, expected: str, name: str) -> str:
     with _lock:
-        if "://" in place:
-            suffix = "".join(pathlib.PurePosixPath(place.rpartition("/")[2]).suffixes)
-            known = _folder() / (expected + suffix)
-            path = str(known) if known.exists() else _copy(place)
-        else:
-            path = place
-        file, _, overrides = path.partition("{")
+        file, brace, overrides = place.partition("{")
+        if "://" in file:
+            suffix = "".join(pathlib.PurePosixPath(file.rpartition("/")[2]).suffixes)
+            known = _folder() / (expected.partition("{")[0] + suffix)
+            file = str(known) if known.exists() else _copy(file)
         try:
             about = os.stat(file)
         except OSError as error:
@@ -94,4 +101,4 @@ def _local(place: str, expected: str, name: str) -> str:
             _verified[key] = _native.sha256(file)
         if _verified[key] != expected.partition("{")[0]:
             raise InputError(f"{place}: this worker's {name} has another content than the client's; copy it anew, or start the study again")
-        return path
+        return file + brace + overrides

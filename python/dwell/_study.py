@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import html
-import json
 import os
 import pathlib
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,14 +20,19 @@ _TABLES = ("runs", "processes", "windows")
 
 
 class StudyResult:
-    """The results of a study: Parquet data sets in ``folder`` (``runs``, ``processes``, and ``windows`` if the study has them)."""
+    """The results of a study: Parquet data sets in ``folder`` (``runs``, ``processes``, and ``windows`` if the study has them).
+
+    ``omissions`` has a line for each recording of which requests are left out because they are malformed or impossible.
+    """
+
+    omissions: list[str]
 
     def __init__(self, runs: _native.Runs, store: _native.Store, folder: str, executed: int, skipped: int, title: str) -> None:
         self.folder = folder
         self.executed = executed
         self.skipped = skipped
         self._ids = runs.ids()
-        self._heads, self._rows, self._legend, self._page = _native.summary(runs, store, title)
+        self._heads, self._rows, self._legend, self._page, self.omissions = _native.summary(runs, store, title)
 
     def _path(self, table: str) -> pathlib.Path:
         if table not in _TABLES:
@@ -69,13 +72,26 @@ class StudyResult:
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self._heads)
         rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows)
-        return f"<div><table><tr>{head}</tr>{rows}</table><p>{html.escape(self._legend)}</p></div>"
+        notes = "".join(f"<p>{html.escape(line)}</p>" for line in self.omissions)
+        return f"<div><table><tr>{head}</tr>{rows}</table><p>{html.escape(self._legend)}</p>{notes}</div>"
 
     def __repr__(self) -> str:
         table = [[head.replace("\n", " ") for head in self._heads], *self._rows]
         widths = [max(map(len, column)) for column in zip(*table)]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in table]
-        return "\n".join([*lines, "", self._legend])
+        return "\n".join([*lines, "", self._legend, *self.omissions])
+
+
+def _connected(address: str) -> Any:
+    """A client of the Dask scheduler at an address."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError("install distributed to use a cluster (pip install 'dwell[dask]')") from None
+    try:
+        return Client(address, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{address}: no Dask scheduler answers: {error}; start one with 'dask scheduler'") from None
 
 
 def study(
@@ -85,11 +101,12 @@ def study(
     client: Any = None,
     only: Sequence[str] = (),
     jobs: int | None = None,
+    _copies: dict[str, list[tuple[str, str]]] | None = None,
 ) -> StudyResult:
     """Executes the missing runs of a study file (docs/study.md) and returns the results, which are Parquet data sets in the folder ``out``.
 
-    Without ``client``, on this machine's cores (``jobs``: number of threads). ``client`` is a ``distributed.Client``: the runs are executed by
-    its cluster. Workloads may be fsspec addresses (``s3://bucket/*.gz``), and files need the same path on all workers. The results are equal to the byte in
+    Without ``client``, on this machine's cores (``jobs``: number of threads). ``client`` is a ``distributed.Client``, or the address of its
+    scheduler: the runs are executed by its cluster. Workloads may be fsspec addresses (``s3://bucket/*.gz``), and files need the same path on all workers. The results are equal to the byte in
     both cases. Ctrl-C raises ``KeyboardInterrupt``; the next call continues. A run that cannot be executed raises ``Error`` after all others.
     """
     path = pathlib.Path(file)
@@ -102,7 +119,12 @@ def study(
         raise InputError(f"{folder}: is a file; name a folder for the results with out")
     if jobs is not None and jobs < 1:
         raise InputError(f"jobs={jobs} must be at least 1")
-    runs = _expand(path, text, [only] if isinstance(only, str) else list(only), client is not None)
+    if isinstance(client, str):
+        with _connected(client) as connected:
+            return study(file, out, client=connected, only=only)
+    if client is not None and not (hasattr(client, "submit") and hasattr(client, "nthreads")):
+        raise TypeError(f"client is {type(client).__name__}; pass a distributed.Client, or the address of a Dask scheduler")
+    runs = _expand(path, text, [only] if isinstance(only, str) else list(only), client is not None, _copies)
     store = _native.Store(folder)
     if client is None:
         threads = jobs or len(os.sched_getaffinity(0))
@@ -116,25 +138,18 @@ def study(
     return StudyResult(runs, store, str(folder), executed, skipped, f"Study {path}")
 
 
-#: A workload in a study file that is an address.
-_ADDRESS = re.compile(r"""(?P<quote>["'])(?P<address>[a-z0-9+]+(?:::[a-z0-9+]+)*://[^"'\s]*)(?P=quote)""")
-
-
-def _expand(path: pathlib.Path, text: str, only: list[str], remote: bool) -> _native.Runs:
-    """The runs. Addresses are read once here: the identifier of a run contains the hash of its inputs."""
+def _expand(
+    path: pathlib.Path, text: str, only: list[str], remote: bool, copied: dict[str, list[tuple[str, str]]] | None = None
+) -> _native.Runs:
+    """The runs. Addresses are read once here, unless there are copies: the identifier of a run contains the hash of its inputs."""
     from ._inputs import copies
 
-    addresses: dict[str, str] = {}
-
-    def local(match: re.Match[str]) -> str:
-        known = copies(match["address"])
-        addresses.update({copy: address for address, copy in known})
-        return ", ".join(json.dumps(copy) for _, copy in known)
-
-    # Comments keep their addresses.
-    lines = [line if line.lstrip().startswith("#") else _ADDRESS.sub(local, line) for line in text.splitlines()]
-    runs = _native.Runs.parse(str(path), "\n".join(lines) + "\n", str(path.parent))
-    runs = runs.at(addresses, remote).only(only)
+    copied = dict(copied or {})
+    for address in _native.addresses(str(path), text):
+        if address not in copied:
+            copied[address] = copies(address)
+    runs = _native.Runs.parse(str(path), text, str(path.parent), copied)
+    runs = (runs.remote() if remote else runs).only(only)
     if len(runs) == 0:
         raise InputError(f"{path}: no run contains {only}; 'dwell study --dry-run' lists the runs")
     return runs

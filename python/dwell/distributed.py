@@ -6,9 +6,20 @@
 from __future__ import annotations
 
 import argparse
+import ctypes
+import json
+import signal
 import sys
 
 from ._errors import Error, InputError
+
+
+def _end_with_parent() -> None:
+    """Requests SIGTERM when the parent is killed (PR_SET_PDEATHSIG)."""
+    try:
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+    except (OSError, AttributeError):
+        pass  # Not Linux.
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -20,22 +31,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--report", metavar="FILE", help="write the report as HTML")
     parser.add_argument("--no-table", action="store_true", help="do not print the table of results")
     parser.add_argument("--quiet", "-q", action="store_true", help="print no progress")
+    # For the command 'dwell study'.
+    parser.add_argument("--copies", choices=["-"], help=argparse.SUPPRESS)
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
-    try:
-        from distributed import Client
-    except ImportError:
-        print("dwell: install distributed to use a cluster (pip install 'dwell[dask]')", file=sys.stderr)
-        return 2
-    from ._study import study
+    # As Ctrl-C: the tasks are cancelled, and the next start continues.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if given.child:
+        _end_with_parent()
+    from ._study import _connected, study
 
     try:
-        try:
-            client = Client(given.on, timeout="10s")
-        except (OSError, ValueError) as error:
-            raise InputError(f"{given.on}: no Dask scheduler answers: {error}; start one with 'dask scheduler'") from None
-        with client:
+        given_copies = json.load(sys.stdin) if given.copies else {}
+        copies = {address: [(name, path) for name, path in known] for address, known in given_copies.items()}
+        with _connected(given.on) as client:
             client.wait_for_workers(1)
-            result = study(given.file, given.out, client=client, only=given.only)
+            result = study(given.file, given.out, client=client, only=given.only, _copies=copies)
         if given.report:
             result.report(given.report)
         if not given.quiet:

@@ -105,8 +105,40 @@ pub(crate) enum Value {
     Null,
     Whole(i128),
     Real(f64),
-    /// The first letter of a text, in lower case; 0 for an empty text.
-    Letter(u8),
+    /// A text.
+    Word(Word),
+}
+
+/// A text: its bytes if there are few.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub(crate) struct Word {
+    bytes: [u8; Self::MOST],
+    length: u8,
+}
+
+impl Word {
+    /// More bytes than the name of an operation has. Arrow's views have texts of this length in place.
+    const MOST: usize = 12;
+
+    fn of(bytes: impl Iterator<Item = u8>) -> Value {
+        let mut word = Self::default();
+        for byte in bytes {
+            if let Some(place) = word.bytes.get_mut(usize::from(word.length)) {
+                *place = byte;
+            }
+            word.length = word.length.saturating_add(1).min(Self::MOST as u8 + 1);
+        }
+        Value::Word(word)
+    }
+
+    const fn long() -> Value {
+        Value::Word(Self { bytes: [0; Self::MOST], length: Self::MOST as u8 + 1 })
+    }
+
+    /// The text; empty if it is too long.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.bytes.get(..usize::from(self.length)).unwrap_or_default()
+    }
 }
 
 impl Chunk {
@@ -151,20 +183,28 @@ impl Chunk {
                 Kind::F64 => Value::Real(at.cast::<f64>().read_unaligned()),
                 Kind::Bool => Value::Whole(i128::from(*at != 0)),
                 Kind::Bits => Value::Whole(i128::from(bit(first))),
-                Kind::Wide(0) | Kind::Narrow(0) => Value::Letter(0),
-                Kind::Wide(_) => letter(u8::try_from(at.cast::<u32>().read_unaligned()).unwrap_or(b'?')),
-                Kind::Narrow(_) => letter(*at),
+                Kind::Wide(length) => {
+                    let letter = |n: usize| at.cast::<u32>().add(n).read_unaligned();
+                    let letters = (0..*length).map(letter).take_while(|letter| *letter != 0);
+                    Word::of(letters.map(|letter| u8::try_from(letter).unwrap_or(b'?')))
+                }
+                Kind::Narrow(length) => {
+                    Word::of((0..*length).map(|n| *at.add(n)).take_while(|byte| *byte != 0))
+                }
                 Kind::Text32 => {
                     let [from, to] = [0, 1].map(|n| at.cast::<i32>().add(n).read_unaligned() as usize);
-                    if to > from { letter(*text.add(from)) } else { Value::Letter(0) }
+                    Word::of((from..to).take(Word::MOST + 1).map(|n| *text.add(n)))
                 }
                 Kind::Text64 => {
                     let [from, to] = [0, 1].map(|n| at.cast::<i64>().add(n).read_unaligned() as usize);
-                    if to > from { letter(*text.add(from)) } else { Value::Letter(0) }
+                    Word::of((from..to).take(Word::MOST + 1).map(|n| *text.add(n)))
                 }
-                // Short text is in the view, and the first four bytes of long text are as well.
-                Kind::TextView if at.cast::<i32>().read_unaligned() > 0 => letter(*at.add(4)),
-                Kind::TextView | Kind::Dictionary(_) => Value::Letter(0),
+                // Short text is in the view.
+                Kind::TextView => match usize::try_from(at.cast::<i32>().read_unaligned()) {
+                    Ok(length) if length <= Word::MOST => Word::of((0..length).map(|n| *at.add(4 + n))),
+                    _ => Word::long(),
+                },
+                Kind::Dictionary(_) => Value::Null,
             };
             match (&self.dictionary, value) {
                 (None, value) => value,
@@ -176,10 +216,6 @@ impl Chunk {
             }
         }
     }
-}
-
-const fn letter(byte: u8) -> Value {
-    Value::Letter(byte.to_ascii_lowercase())
 }
 
 /// A column: values in any number of pieces.

@@ -37,13 +37,15 @@ mod _native {
     #[pymodule_export]
     use super::objects::{Dispatch, Growth, Hold, Request, View, drive, drives, scheduler, schedulers};
     #[pymodule_export]
-    use super::study::{Executor, Runs, Store, execute, sha256, summary};
+    use super::study::{Executor, Runs, Store, addresses, execute, sha256, summary};
     #[pymodule_export]
     use super::trace::Trace;
     use pyo3::prelude::*;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // With a hash of the sources that determine results.
+        module.add("simulator", ::study::VERSION)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -1,9 +1,8 @@
 //! Studies: the list of runs, their execution, and the folder of results. The Python part distributes runs to other processes.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use ::study::{Executor as RunExecutor, PART, Rows, Run, Study, Summary, drive};
+use ::study::{Copies, Executor as RunExecutor, PART, Rows, Run, Study, Summary, drive};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use schedulers::registry::Catalogue;
@@ -23,12 +22,13 @@ impl Runs {
         PART
     }
 
-    /// Expands the text of a study file; `name` is the file's name in errors, and paths are relative to `folder`.
+    /// Expands the text of a study file; `name` is the file's name in errors, and paths are relative to `folder`. `copies` has the local copies of
+    /// what addresses name.
     #[staticmethod]
-    fn parse(py: Python<'_>, name: &str, text: String, folder: &str) -> PyResult<Self> {
+    fn parse(py: Python<'_>, name: &str, text: String, folder: &str, copies: Copies) -> PyResult<Self> {
         let (name, folder) = (name.to_owned(), PathBuf::from(folder));
         in_background(py, move || {
-            let study = Study::parse(&name, text, &folder).map_err(input)?;
+            let study = Study::parse(&name, text, &folder).map_err(input)?.with_copies(copies);
             study.runs(Catalogue::default()).map(Self).map_err(input)
         })
     }
@@ -42,16 +42,13 @@ impl Runs {
         Self(self.0.iter().filter(matches).cloned().collect())
     }
 
-    /// The runs, with other names for the workloads that are copies: by path, an address. `remote`: another process executes them, and reads the
-    /// address itself.
-    fn at(&self, addresses: HashMap<String, String>, remote: bool) -> Self {
+    /// The runs for other processes, which read addresses themselves.
+    fn remote(&self) -> Self {
         let moved = |run: &Run| {
             let mut run = run.clone();
-            if let Some(address) = run.workload.path.as_ref().and_then(|path| addresses.get(path)) {
-                run.workload.name.clone_from(address);
-                if remote {
-                    run.workload.path = Some(address.clone());
-                }
+            let inputs = [Some(&mut run.workload), run.drive.as_mut(), run.machine.as_mut()];
+            for input in inputs.into_iter().flatten().filter(|input| input.name.contains("://")) {
+                input.path = Some(input.name.clone());
             }
             run
         };
@@ -160,7 +157,13 @@ pub(crate) fn execute(
     })
 }
 
-/// The summary of the runs that a folder has: heads and rows of the table, a legend, and an HTML page with the title.
+/// The addresses, and patterns of addresses, in the text of a study file.
+#[pyfunction]
+pub(crate) fn addresses(name: &str, text: String) -> PyResult<Vec<String>> {
+    contained(|| Ok(Study::parse(name, text, Path::new(".")).map_err(input)?.addresses()))
+}
+
+/// The summary of the runs that a folder has: heads and rows of the table, a legend, an HTML page with the title, and what recordings lack.
 #[pyfunction]
 #[allow(clippy::type_complexity)]
 pub(crate) fn summary(
@@ -168,13 +171,13 @@ pub(crate) fn summary(
     runs: &Bound<'_, Runs>,
     store: &Bound<'_, Store>,
     title: &str,
-) -> PyResult<(Vec<String>, Vec<Vec<String>>, String, String)> {
+) -> PyResult<(Vec<String>, Vec<Vec<String>>, String, String, Vec<String>)> {
     let (runs, store) = (&runs.get().0, &store.get().0);
     in_background(py, || {
         let summary = Summary::of(runs, store).map_err(input)?;
         let (heads, rows) = summary.table();
         let heads = heads.into_iter().map(str::to_owned).collect();
-        Ok((heads, rows, Summary::legend().to_owned(), summary.html(title)))
+        Ok((heads, rows, Summary::legend().to_owned(), summary.html(title), summary.omissions))
     })
 }
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use elevator::{Op, SECTOR_BYTES, Sector, Time};
+use elevator::{Flags, Op, SECTOR_BYTES, Sector, Time};
 use evaluation::input::{self, Opened, Reading, Replaying};
 use pyo3::prelude::*;
-use traces::{DeviceId, Pid, Record};
+use traces::{DeviceId, Pid, Record, Rwbs};
 use workloads::Workload;
 use workloads::replay::{Closed, Open};
 
@@ -189,7 +189,7 @@ impl Columns {
             self.records(capacity, &mut |record| builder.push(record))?;
             Box::new(builder.finish(&self.name, &|_| None))
         };
-        Ok(Opened { workload, notes, missing: Vec::new(), by_time: open })
+        Ok(Opened { workload, notes, missing: Vec::new(), by_time: open, skips: Default::default() })
     }
 
     /// Calls `push` with each row's record.
@@ -215,6 +215,9 @@ impl Columns {
     }
 }
 
+/// NumPy's `NaT`.
+const NOT_A_TIME: i128 = i64::MIN as i128;
+
 /// Converts the values of a row.
 struct Rows<'a> {
     columns: &'a Columns,
@@ -233,9 +236,14 @@ impl Rows<'_> {
             return Err(self.wrong("time", "earlier than the row before; sort the rows by time"));
         }
         self.latest = at;
-        let op = self.op(op)?;
+        let (mut op, flags) = self.op(op)?;
         let (offset, bytes) = (self.whole("offset", offset)?, self.whole("bytes", bytes)?);
-        Ok(Record::new(Time::from_nanos(at), DeviceId(0), op, offset, bytes))
+        if bytes == 0 && flags.preflush {
+            op = Op::Flush;
+        }
+        let mut record = Record::new(Time::from_nanos(at), DeviceId(0), op, offset, bytes);
+        record.flags = Flags { preflush: flags.preflush && op != Op::Flush, ..flags };
+        Ok(record)
     }
 
     fn check(&self, record: &Record, capacity: Sector) -> PyResult<()> {
@@ -260,6 +268,7 @@ impl Rows<'_> {
     fn time(&self, name: &str, column: &Column, value: Value) -> PyResult<u64> {
         let unit = column.ticks.map_or(self.columns.unit, |ticks| ticks as f64);
         match value {
+            Value::Whole(NOT_A_TIME) if column.ticks.is_some() => Err(self.wrong(name, "there is no value")),
             Value::Whole(ticks) if unit.fract() == 0.0 => u64::try_from(ticks)
                 .ok()
                 .and_then(|ticks| ticks.checked_mul(unit as u64))
@@ -270,7 +279,7 @@ impl Rows<'_> {
             }
             Value::Real(ticks) => Err(self.wrong(name, &format!("{ticks} is no time"))),
             Value::Null => Err(self.wrong(name, "there is no value")),
-            Value::Letter(_) => Err(self.wrong(name, "text is no time; convert the column to numbers")),
+            Value::Word(_) => Err(self.wrong(name, "text is no time; convert the column to numbers")),
         }
     }
 
@@ -283,26 +292,53 @@ impl Rows<'_> {
             }
             Value::Real(number) => Err(self.wrong(name, &format!("{number} is no whole number"))),
             Value::Null => Err(self.wrong(name, "there is no value")),
-            Value::Letter(_) => Err(self.wrong(name, "text is no number; convert the column to numbers")),
+            Value::Word(_) => Err(self.wrong(name, "text is no number; convert the column to numbers")),
         }
     }
 
-    fn op(&self, value: Value) -> PyResult<Op> {
-        match value {
-            Value::Letter(b'r') | Value::Whole(0) => Ok(Op::Read),
-            Value::Letter(b'w') | Value::Whole(1) => Ok(Op::Write),
-            Value::Letter(b'd' | b't') | Value::Whole(2) => Ok(Op::Discard),
-            Value::Letter(b'f') | Value::Whole(3) => Ok(Op::Flush),
-            _ => Err(self.wrong(
-                "op",
-                "not an operation; use read, write, discard, flush (or their first letters), or 0, 1, 2, 3",
-            )),
-        }
+    /// The operation; and the flags, if it is in the letters of the block layer.
+    fn op(&self, value: Value) -> PyResult<(Op, Flags)> {
+        let wrong = |found: &str| {
+            let advice = "use read, write, discard, flush (or r, w, d, f), the block layer's letters such as WS, or 0, 1, 2, 3";
+            Err(self.wrong("op", &format!("{found} is not an operation; {advice}")))
+        };
+        let word = match value {
+            Value::Whole(number @ 0..=3) => {
+                let all = [Op::Read, Op::Write, Op::Discard, Op::Flush];
+                return Ok((all[number as usize], Flags::default()));
+            }
+            Value::Whole(number) => return wrong(&number.to_string()),
+            Value::Real(number) => return wrong(&number.to_string()),
+            Value::Null => return Err(self.wrong("op", "there is no value")),
+            Value::Word(word) => word,
+        };
+        let op = match word.bytes().to_ascii_lowercase().as_slice() {
+            b"read" | b"r" => Op::Read,
+            b"write" | b"w" => Op::Write,
+            b"discard" | b"trim" | b"d" | b"t" => Op::Discard,
+            b"flush" | b"f" => Op::Flush,
+            _ => {
+                let is_upper = word.bytes().iter().all(u8::is_ascii_uppercase);
+                let letters =
+                    Rwbs::parse(word.bytes()).filter(|_| is_upper && Self::are_letters(word.bytes()));
+                return match letters.and_then(|letters| Some((letters.op?, letters.flags))) {
+                    Some(found) => Ok(found),
+                    None => wrong(&format!("'{}'", String::from_utf8_lossy(word.bytes()))),
+                };
+            }
+        };
+        Ok((op, Flags::default()))
+    }
+
+    /// Whether all of a text are letters of the block layer, in a number that it prints.
+    fn are_letters(word: &[u8]) -> bool {
+        word.len() <= 7 && word.iter().all(|byte| b"RWDFNEZASM".contains(byte))
     }
 
     fn process(&self, value: Value) -> PyResult<Option<Pid>> {
         match value {
             Value::Null => Ok(None),
+            Value::Real(number) if number.is_nan() => Ok(None),
             value => {
                 let number = self.whole("process", value)?;
                 let process = u32::try_from(number);
@@ -317,6 +353,7 @@ impl Rows<'_> {
         match value {
             Value::Null => Ok(None),
             Value::Real(ticks) if ticks.is_nan() => Ok(None),
+            Value::Whole(NOT_A_TIME) if column.ticks.is_some() => Ok(None),
             value => {
                 let completed = Time::from_nanos(self.time("completed", column, value)?);
                 if completed < at {

@@ -55,6 +55,9 @@ def test_html_and_text():
 
 def test_machine_replaces_drive_and_queue():
     machine = dwell.Machine(drive=dwell.Drive("wd5000aaks", depth=4), depth=1, identity="hidden")
+    for conflict in ({"drive": "ssd-sata"}, {"depth": 2}, {"nr_requests": 3}, {"identity": "same"}):
+        with pytest.raises(ValueError, match=f"machine has a {next(iter(conflict))} of its own"):
+            dwell.compare("par-read", "noop", machine=machine, **conflict)
     result = dwell.compare("par-read", "stream", machine=machine, at_most=0.5)
     assert result.depth == 1 and "wd5000aaks{depth=4}" in result.drive
     assert dwell.compare("par-read", "noop", dwell.Drive("wd5000aaks", depth=4), at_most=0.5).depth == 4

@@ -1,3 +1,5 @@
+import functools
+import http.server
 import os
 import pathlib
 import shutil
@@ -24,6 +26,13 @@ at_most = "100ms"
 fifo_batch = [1, 4, 16]
 """
 RUNS = 2 * 5
+PROGRAM = os.environ.get("DWELL_PROGRAM") or str(pathlib.Path(sysconfig.get_path("scripts")) / "dwell")
+
+
+def program(*arguments, **environment):
+    """Runs the command of the wheel."""
+    environment = {**os.environ, "DWELL_PYTHON": sys.executable, **environment}
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300, env=environment)
 
 
 @pytest.fixture
@@ -133,6 +142,92 @@ def test_addresses(study, tmp_path, client):
     by_address.write_text(TEXT.replace("WORKLOAD", "nosuch://bucket/a.gz"))
     with pytest.raises(dwell.InputError, match="nosuch://bucket/a.gz: cannot be read"):
         dwell.study(by_address)
+
+
+def test_addresses_of_a_server(study, tmp_path, cluster):
+    """By http, in the command without and with a cluster."""
+    pytest.importorskip("aiohttp")
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/io.ftrace.gz"
+        by_address = tmp_path / "address.toml"
+        by_address.write_text(TEXT.replace("WORKLOAD", address))
+        try:
+            for name, options in [("here", []), ("there", ["--on", cluster.scheduler_address])]:
+                ended = program("study", *options, by_address, "--out", tmp_path / name)
+                assert ended.returncode == 0, ended.stderr
+                assert address in set(pyarrow.parquet.read_table(tmp_path / name / "runs")["workload"].to_pylist())
+            assert contents(tmp_path / "here") == contents(tmp_path / "there")
+            by_address.write_text(TEXT.replace("WORKLOAD", address + ".none"))
+            ended = program("study", by_address, "--out", tmp_path / "none")
+            assert ended.returncode == 6 and address + ".none: cannot be read" in ended.stderr, ended.stderr
+        finally:
+            server.shutdown()
+
+
+def test_addresses_of_a_file_in_the_command(study, tmp_path):
+    by_address = tmp_path / "address.toml"
+    by_address.write_text(TEXT.replace("WORKLOAD", f"file://{tmp_path}/*.ftrace.gz"))
+    ended = program("study", by_address, "--out", tmp_path / "out")
+    assert ended.returncode == 0 and f"{RUNS} runs executed" in ended.stderr, ended.stderr
+    ended = program("study", by_address, "--out", tmp_path / "out", DWELL_PYTHON="/nonexistent/python")
+    assert ended.returncode == 1 and "an address is opened by the Python package" in ended.stderr, ended.stderr
+    assert "pip install" in ended.stderr
+
+
+def test_addresses_in_memory(study, tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    with fsspec.open("memory://dwell/io.ftrace.gz", "wb") as file:
+        file.write((tmp_path / "io.ftrace.gz").read_bytes())
+    by_address = tmp_path / "address.toml"
+    by_address.write_text(TEXT.replace("WORKLOAD", "memory://dwell/*.gz"))
+    result = dwell.study(by_address, tmp_path / "memory")
+    named = dwell.study(study, tmp_path / "named")
+    assert list(result.to_pandas()["run"]) == list(named.to_pandas()["run"])
+    ended = program("study", by_address, "--out", tmp_path / "other")
+    assert ended.returncode == 6 and "exists in the Python process that wrote it only" in ended.stderr, ended.stderr
+
+
+def test_a_signal_ends_the_command_and_its_child(tmp_path, cluster):
+    """SIGTERM to the command alone: the package ends as well, and the same command continues."""
+    study = tmp_path / "study.toml"
+    study.write_text('workloads = ["par-read"]\nschedulers = ["noop"]\nat_most = "2s"\nseeds = "1..100"\n')
+    command = [PROGRAM, "study", "--on", cluster.scheduler_address, str(study), "--out", str(tmp_path / "out")]
+    environment = {**os.environ, "DWELL_PYTHON": sys.executable}
+    running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while not any((tmp_path / "out").rglob("*.json")) and running.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(running.pid, signal.SIGTERM)
+    _, messages = running.communicate(timeout=120)
+    if running.returncode != 0:  # Otherwise the study was complete.
+        assert running.returncode == 130, messages
+    with distributed.Client(cluster) as client:
+        deadline = time.monotonic() + 120
+        while any(client.processing().values()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not any(client.processing().values())
+    ended = program("study", study, "--out", tmp_path / "out", "--jobs", "2")
+    assert ended.returncode == 0, ended.stderr
+    assert pyarrow.parquet.read_table(tmp_path / "out" / "runs").num_rows == 100
+
+
+def test_a_client_by_its_address(study, tmp_path, cluster):
+    assert dwell.study(study, tmp_path / "out", client=cluster.scheduler_address).executed == RUNS
+    with pytest.raises(dwell.InputError, match="no Dask scheduler answers"):
+        dwell.study(study, tmp_path / "none", client="tcp://127.0.0.1:1")
+    with pytest.raises(TypeError, match="client is int; pass a distributed.Client, or the address"):
+        dwell.study(study, tmp_path / "none", client=3)
+
+
+def test_omissions_are_reported(tmp_path):
+    (tmp_path / "io.ascii").write_text("0.5 0 8 8 1\nnonsense\n2.5 0 80 8 1\n")
+    study = tmp_path / "study.toml"
+    study.write_text('workloads = ["io.ascii"]\nschedulers = ["noop"]\n')
+    result = dwell.study(study)
+    assert result.omissions == ["io.ascii: 1 request left out: 1 malformed, left out (first: line 2)"]
+    assert result.omissions[0] in repr(result) and list(result.to_pandas()["left_out"]) == [1]
 
 
 def test_a_changed_file_is_found_by_the_workers(study, tmp_path, client, monkeypatch):

@@ -108,9 +108,16 @@ def test_without_completions_a_recording_is_replayed_by_time(columns):
         ({"time": numpy.arange(400)[::-1]}, "row 1, column 'time': earlier than the row before; sort the rows by time"),
         ({"time": numpy.full(400, numpy.nan)}, "row 0, column 'time': NaN is no time"),
         ({"time": numpy.full(400, "now")}, "text is no time"),
-        ({"op": numpy.full(400, "erase")}, "column 'op': not an operation; use read, write"),
+        ({"op": numpy.full(400, "erase")}, "row 0, column 'op': 'erase' is not an operation; use read, write"),
+        ({"op": numpy.full(400, "rewind")}, "'rewind' is not an operation"),
+        ({"op": numpy.full(400, "wait")}, "'wait' is not an operation"),
+        ({"op": numpy.full(400, 4)}, "4 is not an operation"),
+        ({"op": pyarrow.array(["read"] * 399 + [None])}, "row 399, column 'op': there is no value"),
+        ({"op": pyarrow.array(["a text that is long"] * 400)}, "is not an operation"),
+        ({"bytes": numpy.ma.masked_equal(numpy.r_[[512] * 7, 0, [512] * 392], 0)}, "row 7, column 'bytes': there is no value (masked)"),
+        ({"time": numpy.array(["NaT"] * 400, "M8[ns]")}, "row 0, column 'time': there is no value"),
         ({"op": pyarrow.array([[1]] * 400)}, "column 'op' has the Arrow type"),
-        ({"op": pyarrow.array(["", "read"] * 200)}, "not an operation"),
+        ({"op": pyarrow.array(["", "read"] * 200)}, "is not an operation"),
         ({"process": numpy.full(400, 2**40)}, "column 'process': not below 2^32"),
         ({"completed": numpy.zeros(400)}, "row 1, column 'completed': earlier than 'time'"),
     ],
@@ -119,6 +126,36 @@ def test_wrong_columns(columns, changes, expected):
     with pytest.raises(dwell.InputError) as caught:
         results(made(columns, **changes))
     assert expected in str(caught.value)
+
+
+def test_operations_in_words_and_letters(columns):
+    words = numpy.resize(["read", "Write", "R", "w"], 400)
+    letters = numpy.resize(["R", "W", "R", "W"], 400)
+    assert results(made(columns, op=words)) == results(made(columns, op=numpy.resize([0, 1], 400)))
+    assert results(made(columns, op=letters, process=None)) == results(made(columns, op=numpy.resize([0, 1], 400), process=None))
+    assert results(made(columns, op=numpy.resize(["RA", "WS", "FWFSM", "D"], 400)))[0]
+
+
+def test_masked_and_missing_values_of_optional_columns(columns):
+    missing = numpy.arange(400) % 5 == 0
+    process = columns["process"]
+    expected = results(made(columns, process=pyarrow.array(process, mask=missing)))
+    assert results(made(columns, process=numpy.ma.masked_array(process, missing))) == expected
+    assert results(made(columns, process=numpy.where(missing, numpy.nan, process))) == expected
+    assert results(made(columns, process=numpy.ma.masked_array(process, False))) == results(made(columns))
+
+
+def test_wrong_types_in_parquet(columns, tmp_path):
+    table = {"at_ns": columns["time"], "op": numpy.zeros(400, "i4"), "offset": columns["offset"], "bytes": columns["bytes"]}
+    path = tmp_path / "recording.parquet"
+    for column, values, expected in [
+        ("offset", numpy.zeros(400), "column 'offset' has the type DOUBLE; expected a whole number, INT32 or INT64"),
+        ("op", ["read"] * 400, "column 'op' has the type BYTE_ARRAY"),
+        ("at_ns", pyarrow.array([0] * 400, pyarrow.timestamp("us")), "column 'at_ns' has the type INT64 .*expected a whole number of nanoseconds"),
+    ]:
+        pyarrow.parquet.write_table(pyarrow.table({**table, column: values}), path)
+        with pytest.raises(dwell.InputError, match=expected):
+            dwell.compare(str(path), ["noop"])
 
 
 def test_wrong_tables(columns):

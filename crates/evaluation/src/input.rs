@@ -9,7 +9,7 @@ use std::sync::Arc;
 use elevator::text::{counted, did_you_mean};
 use elevator::{Op, SECTOR_BYTES, Sector};
 use serde::{Deserialize, Serialize};
-use traces::{DeviceChoice, Format, Options, Record, Recording, TimeUnit};
+use traces::{DeviceChoice, Format, Options, Record, Recording, Skips, TimeUnit};
 use workloads::builtin::Builtin;
 use workloads::fio::JobFile;
 use workloads::replay::{Closed, Open, Replay};
@@ -62,6 +62,8 @@ pub struct Opened {
     pub missing: Vec<String>,
     /// Whether requests arrive at given times, regardless of the device's speed.
     pub by_time: bool,
+    /// What was left out of the recording or corrected.
+    pub skips: Skips,
 }
 
 /// How a recording is replayed.
@@ -150,7 +152,8 @@ fn job_file(path: &str, how: Replaying, capacity: Sector) -> Result<Opened, Erro
     }
     jobs.reseed(how.seed.max(1) - 1);
     let notes = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
-    Ok(Opened { workload: Box::new(jobs), notes, missing: Vec::new(), by_time: false })
+    let (missing, skips) = (Vec::new(), Skips::default());
+    Ok(Opened { workload: Box::new(jobs), notes, missing, by_time: false, skips })
 }
 
 fn builtin(text: &str, seed: u64) -> Result<Opened, Error> {
@@ -168,7 +171,8 @@ fn builtin(text: &str, seed: u64) -> Result<Opened, Error> {
         settings.push(("seed".to_owned(), seed.to_string()));
     }
     let workload = builtin.build(&settings).map_err(|e| Error::Usage(e.to_string()))?;
-    Ok(Opened { workload, notes: Vec::new(), missing: Vec::new(), by_time: false })
+    let (notes, missing, skips) = (Vec::new(), Vec::new(), Skips::default());
+    Ok(Opened { workload, notes, missing, by_time: false, skips })
 }
 
 /// Splits `name{key=value, key=value}`.
@@ -309,7 +313,8 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
         recording.skips().lines().partition(|(oddity, _)| oddity.is_fault());
     let lines = |of: Vec<(_, String)>| of.into_iter().map(|(_, line)| format!("{path}: {line}"));
     notes.extend(lines(oddities));
-    Ok(Opened { workload: Box::new(replay), notes, missing: lines(faults).collect(), by_time })
+    let (missing, skips) = (lines(faults).collect(), recording.skips().clone());
+    Ok(Opened { workload: Box::new(replay), notes, missing, by_time, skips })
 }
 
 /// Returns the next record that is replayed.

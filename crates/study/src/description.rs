@@ -11,7 +11,7 @@ use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 
 /// Changes when equal descriptions have other results or other columns than before, within one version of the program.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The kind of a workload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -138,8 +138,9 @@ pub struct Run {
     pub depth: Option<u32>,
     /// What schedulers see of processes.
     pub identity: Identity,
-    /// Limit of queued requests per direction; not for scripts, whose machine has one.
-    pub nr_requests: u32,
+    /// Limit of queued requests per direction; `None` for scripts, whose machine has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nr_requests: Option<u32>,
     /// 1 is the workload as written; others draw the phase of the platters and the random numbers of built-in workloads and job files.
     pub seed: u64,
     /// Replay a recording by its time stamps.
@@ -147,8 +148,9 @@ pub struct Run {
     /// How a recording is read.
     #[serde(default)]
     pub reading: Reading,
-    /// Size of a script's data, operations and memory.
-    pub scale: f64,
+    /// Size of a script's data, operations and memory; `None` for other workloads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scale: Option<f64>,
     /// Virtual time after which the run stops, in nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_most_ns: Option<u64>,
@@ -158,6 +160,19 @@ pub struct Run {
 }
 
 impl Run {
+    /// Removes the settings that do not apply to the kind of workload, so that they do not change the identifier.
+    #[must_use]
+    pub(crate) fn applicable(mut self) -> Self {
+        match self.kind {
+            Kind::Script => self.nr_requests = None,
+            _ => (self.scale, self.machine) = (None, None),
+        }
+        if self.kind != Kind::Recording {
+            (self.open, self.reading) = (false, Reading::default());
+        }
+        self
+    }
+
     /// Sets the identifier: the first 16 bytes of the SHA-256 of version, inputs' hashes and settings. Names of files do not count.
     #[must_use]
     pub fn identify(mut self) -> Self {
@@ -171,7 +186,7 @@ impl Run {
         };
         let text = serde_json::to_string(&content).unwrap_or_default();
         let mut context = Context::new(&SHA256);
-        context.update(format!("{FORMAT} {} {text}", env!("CARGO_PKG_VERSION")).as_bytes());
+        context.update(format!("{FORMAT} {} {text}", crate::VERSION).as_bytes());
         self.id = hexadecimal(&context.finish().as_ref()[..16]);
         self
     }
@@ -228,11 +243,11 @@ pub(crate) mod tests {
             machine: None,
             depth: None,
             identity: Identity::Shown,
-            nr_requests: 128,
+            nr_requests: Some(128),
             seed: 1,
             open: false,
             reading: Reading::default(),
-            scale: 1.0,
+            scale: None,
             at_most_ns: Some(200_000_000),
             window_ns: None,
         }
@@ -254,6 +269,7 @@ pub(crate) mod tests {
         assert_ne!(id(of("a", "00")), id(of("a", "01")));
         assert_ne!(id(run()), id(Run { seed: 2, ..run() }));
         assert_ne!(id(run()), id(Run { scheduler: "deadline".to_owned(), ..run() }));
+        assert!(crate::VERSION.starts_with(concat!(env!("CARGO_PKG_VERSION"), "+")));
         assert_eq!(run().id.len(), 32);
         assert_eq!(run().id, id(run()));
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use elevator::queue::{Limits, Observer, Options};
 use elevator::{Random, Sector, Span};
 use evaluation::device::Device;
-use evaluation::input::{self, Reading, Replaying};
+use evaluation::input::{self, Opened, Reading, Replaying};
 use evaluation::run_setup::{Overrides, RunSetup};
 use evaluation::runs::{self, Plan};
 use evaluation::{Error, interrupt};
@@ -17,7 +17,7 @@ use workloads::programs::units::Delay;
 use workloads::scenario;
 
 use crate::description::{Identity, Kind, Run};
-use crate::table::{Cell, Made, process_row, run_row, window_row};
+use crate::table::{Cell, Made, Omitted, process_row, run_row, window_row};
 use crate::windows::{Watcher, Windows};
 
 /// Opened workloads that are kept for the next runs. A recording of a million requests takes 12 MB.
@@ -49,6 +49,7 @@ impl Rows {
 struct Loaded {
     workload: Box<dyn Workload>,
     by_time: bool,
+    omitted: Option<Omitted>,
 }
 
 /// What a loaded workload depends on.
@@ -112,7 +113,8 @@ impl Executor {
     fn unfit(run: &Run, problem: &str) -> Rows {
         let drive = run.drive.as_ref().map_or("", |drive| &drive.name);
         let by_time = false;
-        let made = Made { run, drive, depth: run.depth, result: None, failure: Some(problem), by_time };
+        let (depth, failure) = (run.depth, Some(problem));
+        let made = Made { run, drive, depth, result: None, failure, by_time, omitted: None };
         Rows { run: run_row(&made), processes: Vec::new(), windows: Vec::new() }
     }
 
@@ -132,7 +134,8 @@ impl Executor {
         }
         let loaded = self.load(run, device.capacity())?;
         let depth = run.depth.unwrap_or_else(|| device.depth()).min(device.depth());
-        let limits = Limits { nr_requests: run.nr_requests, ..Limits::default() };
+        let limits = Limits::default();
+        let limits = Limits { nr_requests: run.nr_requests.unwrap_or(limits.nr_requests), ..limits };
         let plan = Plan {
             workload: &*loaded.workload,
             device: &device,
@@ -146,11 +149,12 @@ impl Executor {
         let (windows, result) = observed(run, |observer| runs::one(&plan, &spec, observer));
         let result = result.map_err(Error::Usage)?;
         let drive = run.drive.as_ref().map_or(DEFAULT_DRIVE, |drive| &drive.name);
-        Ok(rows(run, drive, depth, loaded.by_time, &result, windows))
+        let how = (loaded.by_time, loaded.omitted.as_ref());
+        Ok(rows(run, drive, depth, how, &result, windows))
     }
 
     fn script(&self, run: &Run) -> Result<Rows, Error> {
-        let (mut scenario, _) = input::open_script(run.workload.place(), run.scale)?;
+        let (mut scenario, _) = input::open_script(run.workload.place(), run.scale.unwrap_or(1.0))?;
         scenario.reseed(run.seed.saturating_sub(1));
         if let Some(ns) = run.at_most_ns {
             // The set-up multiplies it by the scale.
@@ -176,7 +180,7 @@ impl Executor {
         let spec = self.spec(run)?;
         let by_time = setup.scenario.lasts_fixed_time();
         let (windows, result) = observed(run, |observer| runs::script(&setup, &spec, 0, None, observer));
-        Ok(rows(run, &name, setup.options().depth, by_time, &result?, windows))
+        Ok(rows(run, &name, setup.options().depth, (by_time, None), &result?, windows))
     }
 
     /// The workload of a run, opened at most once for consecutive runs.
@@ -205,7 +209,11 @@ impl Executor {
             let reading = if run.kind == Kind::Recording { run.reading.clone() } else { Reading::default() };
             let how = Replaying { open: run.open && run.kind == Kind::Recording, reads_only: false, seed };
             match input::open(&key.place, &reading, how, capacity) {
-                Ok(opened) => Ok(Arc::new(Loaded { workload: opened.workload, by_time: opened.by_time })),
+                Ok(opened) => {
+                    let Opened { workload, by_time, skips, .. } = opened;
+                    let omitted = (run.kind == Kind::Recording).then(|| Omitted::of(&skips));
+                    Ok(Arc::new(Loaded { workload, by_time, omitted }))
+                }
                 Err(Error::Usage(problem)) => Err(Unusable::Unfit(problem)),
                 Err(error) => Err(Unusable::Unreadable(error.to_string())),
             }
@@ -226,7 +234,7 @@ impl Executor {
 }
 
 /// The drive of workloads that name none.
-const DEFAULT_DRIVE: &str = "wd5000aaks";
+pub(crate) const DEFAULT_DRIVE: &str = "wd5000aaks";
 
 /// How long before the start the drives were switched on, which sets the phase of the platters: up to a second, and 0 with seed 1.
 fn phase(seed: u64) -> Span {
@@ -254,12 +262,12 @@ fn rows(
     run: &Run,
     drive: &str,
     depth: u32,
-    by_time: bool,
+    (by_time, omitted): (bool, Option<&Omitted>),
     result: &runs::Run,
     windows: Vec<crate::windows::Window>,
 ) -> Rows {
     let (depth, failure) = (Some(depth), result.failure.as_deref());
-    let made = Made { run, drive, depth, result: Some(result), failure, by_time };
+    let made = Made { run, drive, depth, result: Some(result), failure, by_time, omitted };
     Rows {
         run: run_row(&made),
         processes: result.measured.processes.iter().map(|process| process_row(run, process)).collect(),

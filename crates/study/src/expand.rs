@@ -1,11 +1,13 @@
 //! Expansion of a study to runs.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use elevator::queue::Limits;
 use elevator::text::{counted, did_you_mean};
 use evaluation::device::Device;
 use evaluation::input::{self, is_job_file};
+use evaluation::run_setup::description;
 use evaluation::scheduler_page::scheduler_page;
 use evaluation::sweep::{self, Sweep};
 use evaluation::{Error, text_file};
@@ -15,7 +17,8 @@ use toml::Spanned;
 use workloads::builtin::Builtin;
 
 use crate::description::{Input, Kind, Run};
-use crate::file::{Study, Tunables, Values};
+use crate::execute::DEFAULT_DRIVE;
+use crate::file::{Study, Tunables, Values, is_address};
 
 /// Most runs of a study. More are a mistake in a range: their list alone takes gigabytes.
 const MOST_RUNS: usize = 10_000_000;
@@ -34,8 +37,10 @@ impl Study {
         let arrays = self.arrays()?;
         let depths = self.numbers("depths", page.depths.as_ref(), 1, 65_536)?;
         let seeds = self.numbers("seeds", page.seeds.as_ref(), 1, i64::MAX as u64)?;
-        let identities = page.identities.clone().unwrap_or_else(|| vec![base.identity]);
+        let identities =
+            self.list("identities", page.identities.as_ref())?.unwrap_or_else(|| vec![base.identity]);
         let workloads = self.workloads()?;
+        self.check_applicable(&workloads)?;
         let factors =
             [workloads.len(), schedulers.len(), drives.len(), arrays.len(), depths.len(), seeds.len()];
         let product = factors.iter().try_fold(identities.len(), |product, n| product.checked_mul(*n));
@@ -45,6 +50,7 @@ impl Study {
         let (mut runs, mut seen) = (Vec::new(), HashSet::new());
         for (workload, kind) in &workloads {
             for (drive, array) in product_of(&drives, &arrays) {
+                let most = greatest_depth(*kind, drive.as_ref(), array.as_deref());
                 for (depth, identity) in product_of(&depths, &identities) {
                     for (seed, scheduler) in product_of(&seeds, &schedulers) {
                         let run = Run {
@@ -53,11 +59,12 @@ impl Study {
                             scheduler: scheduler.clone(),
                             drive: drive.clone(),
                             array: array.clone(),
-                            depth: depth.map(|depth| depth as u32),
+                            depth: depth.map(|depth| (depth as u32).min(most)),
                             identity: *identity,
                             seed: seed.unwrap_or(1),
                             ..base.clone()
                         }
+                        .applicable()
                         .identify();
                         if seen.insert(run.id.clone()) {
                             runs.push(run);
@@ -77,13 +84,16 @@ impl Study {
             let at = page.scale.as_ref().map_or(0, |scale| scale.span().start);
             return Err(self.wrong(at, "scale", "a scale is above 0 and at most 1"));
         }
-        let nr_requests = page.nr_requests.as_ref().map_or(128, |number| *number.get_ref());
+        let nr_requests =
+            page.nr_requests.as_ref().map_or(Limits::default().nr_requests, |number| *number.get_ref());
         if nr_requests == 0 {
             let at = page.nr_requests.as_ref().map_or(0, |number| number.span().start);
             return Err(self.wrong(at, "nr_requests", "the limit is at least 1"));
         }
-        input::options(&page.reading, None)
-            .map_err(|error| Error::Input(format!("{}: reading: {error}", self.name)))?;
+        if let Some(reading) = &page.reading {
+            input::options(reading.get_ref(), None)
+                .map_err(|error| self.wrong(reading.span().start, "reading", &error.to_string()))?;
+        }
         Ok(Run {
             id: String::new(),
             workload: Input::built_in(""),
@@ -91,17 +101,63 @@ impl Study {
             scheduler: String::new(),
             drive: None,
             array: None,
-            machine: page.machine.as_ref().map(|machine| self.input(machine.get_ref())).transpose()?,
+            machine: self.machine()?,
             depth: None,
             identity: crate::Identity::Shown,
-            nr_requests,
+            nr_requests: Some(nr_requests),
             seed: 1,
-            open: page.open,
-            reading: page.reading.clone(),
-            scale,
+            open: page.open.as_ref().is_some_and(|open| *open.get_ref()),
+            reading: page.reading.as_ref().map(|reading| reading.get_ref().clone()).unwrap_or_default(),
+            scale: Some(scale),
             at_most_ns: self.time("at_most", page.at_most.as_ref())?,
             window_ns: self.time("window", page.window.as_ref())?,
         })
+    }
+
+    /// The machine of scripts.
+    fn machine(&self) -> Result<Option<Input>, Error> {
+        let Some(machine) = &self.page.machine else { return Ok(None) };
+        let wrong = |error: Error| self.wrong(machine.span().start, "machine", &error.to_string());
+        let input = self.input(machine.get_ref()).map_err(wrong)?;
+        description(input.place()).map_err(wrong)?;
+        Ok(Some(input))
+    }
+
+    /// Rejects settings that apply to no workload of the study.
+    fn check_applicable(&self, workloads: &[(Input, Kind)]) -> Result<(), Error> {
+        let page = &self.page;
+        let scripts = workloads.iter().filter(|(_, kind)| *kind == Kind::Script).count();
+        let has_recordings = workloads.iter().any(|(_, kind)| *kind == Kind::Recording);
+        let is_open = page.open.as_ref().filter(|open| *open.get_ref());
+        let (of_scripts, of_recordings) =
+            ("applies to scripts, and no workload is one", "applies to recordings, and no workload is one");
+        for (key, at, applies, problem) in [
+            ("machine", page.machine.as_ref().map(|value| value.span()), scripts > 0, of_scripts),
+            ("scale", page.scale.as_ref().map(|value| value.span()), scripts > 0, of_scripts),
+            (
+                "nr_requests",
+                page.nr_requests.as_ref().map(|value| value.span()),
+                scripts < workloads.len(),
+                "does not apply to scripts, whose machine has this limit, and all workloads are scripts",
+            ),
+            ("open", is_open.map(|value| value.span()), has_recordings, of_recordings),
+            ("reading", page.reading.as_ref().map(|value| value.span()), has_recordings, of_recordings),
+        ] {
+            if let Some(at) = at.filter(|_| !applies) {
+                return Err(self.wrong(at.start, key, &format!("{problem}; remove it")));
+            }
+        }
+        Ok(())
+    }
+
+    /// A list of values, which must have one.
+    fn list<T: Clone>(&self, key: &str, list: Option<&Spanned<Vec<T>>>) -> Result<Option<Vec<T>>, Error> {
+        match list {
+            Some(list) if list.get_ref().is_empty() => {
+                Err(self.wrong(list.span().start, key, "there is no value; remove the key for its default"))
+            }
+            list => Ok(list.map(|list| list.get_ref().clone())),
+        }
     }
 
     /// Numbers of an axis; one `None` if the study does not have it.
@@ -191,18 +247,18 @@ impl Study {
     }
 
     fn drives(&self) -> Result<Vec<Option<Input>>, Error> {
-        let Some(drives) = &self.page.drives else { return Ok(vec![None]) };
+        let Some(drives) = self.list("drives", self.page.drives.as_ref())? else { return Ok(vec![None]) };
         let open = |drive: &Spanned<String>| {
-            let input = self.input(drive.get_ref())?;
-            Device::open(input.place())
-                .map_err(|e| self.wrong(drive.span().start, "drives", &e.to_string()))?;
+            let wrong = |error: Error| self.wrong(drive.span().start, "drives", &error.to_string());
+            let input = self.input(drive.get_ref()).map_err(wrong)?;
+            Device::open(input.place()).map_err(wrong)?;
             Ok(Some(input))
         };
         drives.iter().map(open).collect()
     }
 
     fn arrays(&self) -> Result<Vec<Option<String>>, Error> {
-        let Some(arrays) = &self.page.arrays else { return Ok(vec![None]) };
+        let Some(arrays) = self.list("arrays", self.page.arrays.as_ref())? else { return Ok(vec![None]) };
         let check = |array: &Spanned<String>| match array.get_ref().as_str() {
             "none" => Ok(None),
             text => Device::open("wd5000aaks")
@@ -217,8 +273,15 @@ impl Study {
     fn input(&self, name: &str) -> Result<Input, Error> {
         // Overrides in braces follow the name: the whole text is opened, and the file is hashed.
         let (file, overrides) = name.split_at(name.find('{').unwrap_or(name.len()));
-        let path = self.folder.join(file);
+        let path = match is_address(file) {
+            true => self.copies(file)?.first().map(|(_, copy)| copy.clone()).unwrap_or_default(),
+            false => self.folder.join(file),
+        };
         if !path.is_file() {
+            // Something built in has no extension: this would be a file of the present folder, or none.
+            if file.contains(['/', '.']) {
+                return Err(Error::Input(format!("'{file}' is no file in {}", self.folder.display())));
+            }
             return Ok(Input::built_in(name));
         }
         let mut input = Input::file(name, &path)?;
@@ -229,12 +292,27 @@ impl Study {
         Ok(input)
     }
 
+    /// What an address, or a pattern of addresses, names.
+    fn copies(&self, address: &str) -> Result<&[(String, PathBuf)], Error> {
+        self.copies.get(address).map(Vec::as_slice).ok_or_else(|| {
+            Error::Input(format!(
+                "'{address}' is an address, which the Python package opens (pip install './python[dask]'); or copy what it names to a file"
+            ))
+        })
+    }
+
     fn workloads(&self) -> Result<Vec<(Input, Kind)>, Error> {
         let mut all = Vec::new();
         let mut hashed: HashMap<String, (Input, Kind)> = HashMap::new();
         for workload in self.page.workloads.get_ref() {
             let (at, text) = (workload.span().start, workload.get_ref().as_str());
             let wrong = |problem: &str| self.wrong(at, "workloads", problem);
+            if is_address(text) {
+                for (address, copy) in self.copies(text).map_err(|error| wrong(&error.to_string()))? {
+                    all.push(self.file(address, copy).map_err(|error| wrong(&error.to_string()))?);
+                }
+                continue;
+            }
             let is_pattern = text.contains(['*', '?', '[']);
             let names =
                 if is_pattern { self.matches(text).map_err(|e| wrong(&e))? } else { vec![text.to_owned()] };
@@ -278,19 +356,7 @@ impl Study {
             return Err(Error::Input(format!("'{name}' is a folder; name files in it, such as '{name}/*'")));
         }
         if path.is_file() {
-            let input = Input::file(name, &path)?;
-            let kind = match () {
-                () if name.ends_with(".toml") => Kind::Script,
-                () if is_job_file(name, &input::head(input.place()).unwrap_or_default()) => Kind::Job,
-                () => Kind::Recording,
-            };
-            if kind == Kind::Script {
-                input::open_script(input.place(), self.scale())?;
-            }
-            if kind == Kind::Job {
-                text_file::read(&path, "job file")?;
-            }
-            return Ok((input, kind));
+            return self.file(name, &path);
         }
         if Builtin::named(name.split('{').next().unwrap_or_default()).is_some() {
             input::open(
@@ -312,6 +378,23 @@ impl Study {
         )))
     }
 
+    /// The workload of a file.
+    fn file(&self, name: &str, path: &Path) -> Result<(Input, Kind), Error> {
+        let input = Input::file(name, path)?;
+        let kind = match () {
+            () if name.ends_with(".toml") => Kind::Script,
+            () if is_job_file(name, &input::head(input.place()).unwrap_or_default()) => Kind::Job,
+            () => Kind::Recording,
+        };
+        if kind == Kind::Script {
+            input::open_script(input.place(), self.scale())?;
+        }
+        if kind == Kind::Job {
+            text_file::read(path, "job file")?;
+        }
+        Ok((input, kind))
+    }
+
     fn scale(&self) -> f64 {
         self.page.scale.as_ref().map_or(1.0, |scale| *scale.get_ref())
     }
@@ -327,6 +410,17 @@ impl Study {
             counted(distinct(|run| &run.scheduler), "scheduler setting")
         )
     }
+}
+
+/// The greatest depth of a device, above which all depths have equal results. Scripts limit it themselves.
+fn greatest_depth(kind: Kind, drive: Option<&Input>, array: Option<&str>) -> u32 {
+    let device = Device::open(drive.map_or(DEFAULT_DRIVE, Input::place));
+    let device = device.and_then(|device| match array {
+        Some(array) => device.in_array(array),
+        None => Ok(device),
+    });
+    // The run's row has the error.
+    device.ok().filter(|_| kind != Kind::Script).map_or(u32::MAX, |device| device.depth())
 }
 
 fn product_of<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {

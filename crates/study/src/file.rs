@@ -20,6 +20,16 @@ pub struct Study {
     text: String,
     /// Paths in the file are relative to this folder.
     pub(crate) folder: PathBuf,
+    /// What addresses name: for each, or each pattern of them, addresses with their local copies.
+    pub(crate) copies: Copies,
+}
+
+/// For each address, or pattern of addresses, of a study file: addresses with the paths of their local copies.
+pub type Copies = BTreeMap<String, Vec<(String, PathBuf)>>;
+
+/// Whether a name is an address, such as `s3://bucket/a.gz`.
+pub(crate) fn is_address(name: &str) -> bool {
+    name.contains("://")
 }
 
 #[derive(Deserialize)]
@@ -29,17 +39,15 @@ pub(crate) struct Page {
     pub(crate) schedulers: Spanned<Vec<Spanned<String>>>,
     #[serde(default)]
     pub(crate) tunables: BTreeMap<String, Spanned<Tunables>>,
-    pub(crate) drives: Option<Vec<Spanned<String>>>,
-    pub(crate) arrays: Option<Vec<Spanned<String>>>,
+    pub(crate) drives: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(crate) arrays: Option<Spanned<Vec<Spanned<String>>>>,
     pub(crate) machine: Option<Spanned<String>>,
     pub(crate) depths: Option<Spanned<Values>>,
-    pub(crate) identities: Option<Vec<Identity>>,
+    pub(crate) identities: Option<Spanned<Vec<Identity>>>,
     pub(crate) seeds: Option<Spanned<Values>>,
     pub(crate) nr_requests: Option<Spanned<u32>>,
-    #[serde(default)]
-    pub(crate) open: bool,
-    #[serde(default)]
-    pub(crate) reading: Reading,
+    pub(crate) open: Option<Spanned<bool>>,
+    pub(crate) reading: Option<Spanned<Reading>>,
     pub(crate) scale: Option<Spanned<f64>>,
     pub(crate) at_most: Option<Spanned<String>>,
     pub(crate) window: Option<Spanned<String>>,
@@ -103,7 +111,10 @@ impl Study {
     /// The text has an error: with name, line and key.
     pub fn parse(name: &str, text: String, folder: &Path) -> Result<Self, Error> {
         match toml::from_str(&text) {
-            Ok(page) => Ok(Self { page, name: name.to_owned(), text, folder: folder.to_owned() }),
+            Ok(page) => {
+                let (name, folder, copies) = (name.to_owned(), folder.to_owned(), Copies::new());
+                Ok(Self { page, name, text, folder, copies })
+            }
             Err(error) => {
                 let at = error.span().map_or(0, |span| span.start);
                 let message = error.message().replace('\n', " ");
@@ -111,6 +122,25 @@ impl Study {
                 Err(Error::Input(format!("{name}:{}: {message}{hint}", line(&text, at))))
             }
         }
+    }
+
+    /// The addresses, and patterns of addresses, of workloads, drives and the machine, without overrides. Their contents must be copied before the
+    /// runs are known, because the identifiers of runs have the hashes of contents: see [`with_copies`](Self::with_copies).
+    #[must_use]
+    pub fn addresses(&self) -> Vec<String> {
+        let drives = self.page.drives.iter().flat_map(|drives| drives.get_ref());
+        let texts = self.page.workloads.get_ref().iter().chain(drives).chain(&self.page.machine);
+        let addresses = texts.map(|text| text.get_ref().split('{').next().unwrap_or_default());
+        let mut all: Vec<String> = addresses.filter(|text| is_address(text)).map(str::to_owned).collect();
+        all.sort();
+        all.dedup();
+        all
+    }
+
+    /// The study with local copies of its addresses.
+    #[must_use]
+    pub fn with_copies(self, copies: Copies) -> Self {
+        Self { copies, ..self }
     }
 
     /// The error for a value at this position.

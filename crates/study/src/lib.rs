@@ -13,7 +13,7 @@
 //!
 //! and [`Study::runs`] expands it to an ordered list of [`Run`]s. Each is a self-contained description that can be serialised and
 //! executed by another process: [`Executor::execute`] is a function from the description to [`Rows`]. The identifier of a run is a hash of the
-//! version, the inputs' contents and the settings, so results of equal identifiers are equal.
+//! [`VERSION`], the inputs' contents and the settings, so results of equal identifiers are equal.
 //!
 //! [`Store`] keeps the rows in a folder of Parquet files, which an interrupted study continues; [`drive`] executes the missing runs on
 //! all cores; [`Summary`] has regret and Pareto fronts.
@@ -47,11 +47,14 @@ pub use description::{Identity, Input, Kind, Run};
 pub use driver::{Ended, PART, drive};
 pub use evaluation::Error;
 pub use execute::{Executor, Rows};
-pub use file::Study;
+pub use file::{Copies, Study};
 pub use parquet_file::{read_table, write_table};
 pub use store::{NOT_BUILT, Store};
-pub use summary::{Front, Scheduler, Summary};
+pub use summary::{Front, Scheduler, Summary, dominates};
 pub use table::{Cell, Field, PROCESSES, RUNS, Type, WINDOWS};
+
+/// The version, and a hash of the sources that determine results.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("DWELL_SOURCES"));
 
 /// Whether this build reads and writes Parquet.
 pub const HAS_PARQUET: bool = cfg!(feature = "parquet");

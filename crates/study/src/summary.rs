@@ -1,8 +1,9 @@
 //! Regret of each scheduler setting over the cells of a study, and Pareto fronts of throughput against latency.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use elevator::text::counted;
 use evaluation::Error;
 use evaluation::report::chart::{Chart, Mark, colour};
 use evaluation::report::format::{number, percent, time};
@@ -71,10 +72,12 @@ pub struct Summary {
     pub schedulers: Vec<Scheduler>,
     /// Fronts, in the order of the cells.
     pub fronts: Vec<Front>,
+    /// What recordings lack: a line for each with omissions.
+    pub omissions: Vec<String>,
 }
 
 /// Columns of the summary.
-const COLUMNS: [&str; 11] = [
+const COLUMNS: [&str; 12] = [
     "run",
     "failure",
     "cut",
@@ -85,7 +88,8 @@ const COLUMNS: [&str; 11] = [
     "p99_ns",
     "transactions",
     "work_bytes",
-    "kind",
+    "omissions",
+    "left_out",
 ];
 
 impl Summary {
@@ -96,13 +100,20 @@ impl Summary {
     pub fn of(runs: &[Run], store: &Store) -> std::result::Result<Self, Error> {
         let by_id: HashMap<&str, &Run> = runs.iter().map(|run| (run.id.as_str(), run)).collect();
         let mut found: HashMap<&str, Result> = HashMap::new();
+        let mut omissions = BTreeSet::new();
         for cells in store.read_runs(&COLUMNS)? {
-            let [id, failure, cut, by_time, elapsed, rate, mean, p99, transactions, work, _] = &cells[..]
+            let [id, failure, cut, by_time, elapsed, rate, mean, p99, transactions, work, lacks, left_out] =
+                &cells[..]
             else {
                 continue;
             };
             let Cell::Text(id) = id else { continue };
             let Some(run) = by_id.get(id.as_str()) else { continue };
+            if let (Cell::Text(lacks), Cell::Whole(left_out)) = (lacks, left_out) {
+                let (requests, device) = (counted(*left_out as u64, "request"), drive_of(run));
+                let line = format!("{}{device}: {requests} left out: {lacks}", run.workload.name);
+                omissions.insert((run.workload.name.as_str(), line));
+            }
             let result = Result {
                 scheduler: run.scheduler.clone(),
                 cell: run.cell(),
@@ -117,7 +128,8 @@ impl Summary {
             };
             found.insert(&run.id, result);
         }
-        Ok(Self::new(runs.iter().filter_map(|run| found.remove(run.id.as_str())).collect()))
+        let summary = Self::new(runs.iter().filter_map(|run| found.remove(run.id.as_str())).collect());
+        Ok(Self { omissions: omissions.into_iter().map(|(_, line)| line).collect(), ..summary })
     }
 
     fn new(results: Vec<Result>) -> Self {
@@ -186,8 +198,13 @@ impl Summary {
             one.on_front = one.cells > 0 && !points.iter().any(|other| dominates(*other, *point));
         }
         all.sort_by(|a, b| (a.cells == 0).cmp(&(b.cells == 0)).then(a.mean_regret.total_cmp(&b.mean_regret)));
-        Self { schedulers: all, fronts }
+        Self { schedulers: all, fronts, omissions: Vec::new() }
     }
+}
+
+/// The drive, for a line about requests that may be beyond its end.
+fn drive_of(run: &Run) -> String {
+    run.drive.as_ref().map_or_else(String::new, |drive| format!(" on {}", drive.name))
 }
 
 fn value(cell: &Cell) -> Option<f64> {
@@ -214,7 +231,8 @@ fn measures(results: &[Result]) -> Vec<f64> {
 }
 
 /// Whether the first point has at least the throughput and at most the latency of the second, and is better in one of them.
-fn dominates(a: (f64, f64), b: (f64, f64)) -> bool {
+#[must_use]
+pub fn dominates(a: (f64, f64), b: (f64, f64)) -> bool {
     a.0 >= b.0 && a.1 <= b.1 && (a.0 > b.0 || a.1 < b.1)
 }
 
@@ -287,15 +305,15 @@ const HEADS: [&str; 9] = [
     "worst regret",
     "throughput",
     "p99",
-    "front",
+    "Pareto front",
     "failures",
     "worst cell",
 ];
 
 /// The meaning of the headings.
 const LEGEND: &str = "mean regret: the share by which a cell takes longer than under the best scheduler of the cell. throughput, p99: geometric means \
-     over the cells, relative to the best of each. front: cells in which no other scheduler has both a higher throughput and a lower 99th percentile; \
-     * marks those on the front of the means.";
+     over the cells, relative to the best of each. Pareto front: cells in which no other scheduler has both a higher throughput and a lower 99th percentile; \
+     * marks the schedulers on the Pareto front of the means.";
 
 impl Summary {
     /// The rows of the table of schedulers.
@@ -337,8 +355,15 @@ impl Summary {
             let _ = writeln!(text, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
         }
         let _ = write!(text, "\n{LEGEND}\n");
+        for line in &self.omissions {
+            let _ = write!(text, "\n{line}\n");
+        }
         for front in &self.fronts {
-            let _ = write!(text, "\n## {}\n\n| scheduler | MB/s | p99 |\n|---|---|---|\n", front.cell);
+            let _ = write!(
+                text,
+                "\n## Pareto front: {}\n\n| scheduler | MB/s | p99 |\n|---|---|---|\n",
+                front.cell
+            );
             for (name, rate, p99) in &front.points {
                 let _ = writeln!(text, "| {name} | {} | {} |", number(*rate), time(*p99 as u64));
             }
@@ -353,15 +378,25 @@ impl Summary {
         let heads: Vec<String> = HEADS.iter().map(ToString::to_string).collect();
         page.table(&heads, self.rows().into_iter().map(|row| ("", row.to_vec())));
         page.note(LEGEND);
+        self.omissions.iter().for_each(|line| page.note(line));
         let mut chart =
             Chart::new("p99 over the least of the cell (geometric mean)", "throughput, % of the best", 360)
                 .log_x();
         for (n, one) in self.schedulers.iter().enumerate().filter(|(_, one)| one.p99.is_finite()) {
-            chart.add(&one.name, colour(n), Mark::Dots, vec![(one.p99, one.throughput * 100.0)]);
+            let mark = if one.on_front { " (Pareto front)" } else { "" };
+            chart.add(
+                &format!("{}{mark}", one.name),
+                colour(n),
+                Mark::Dots,
+                vec![(one.p99, one.throughput * 100.0)],
+            );
         }
         page.chart(&chart);
         for front in self.fronts.iter().filter(|front| !front.points.is_empty()) {
-            page.write(format_args!("<h2>{}</h2>", evaluation::report::format::escape(&front.cell)));
+            page.write(format_args!(
+                "<h2>Pareto front: {}</h2>",
+                evaluation::report::format::escape(&front.cell)
+            ));
             let heads = ["scheduler", "MB/s", "p99"].map(str::to_owned);
             let rows = front
                 .points

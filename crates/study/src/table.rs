@@ -82,6 +82,12 @@ impl From<&String> for Cell {
     }
 }
 
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
 impl<T: Into<Self>> From<Option<T>> for Cell {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Nothing, Into::into)
@@ -107,6 +113,25 @@ pub(crate) struct Made<'a> {
     pub(crate) result: Option<&'a evaluation::runs::Run>,
     pub(crate) failure: Option<&'a str>,
     pub(crate) by_time: bool,
+    /// What is left out of a recording.
+    pub(crate) omitted: Option<&'a Omitted>,
+}
+
+/// What is left out of a recording.
+pub(crate) struct Omitted {
+    /// Number of requests.
+    pub(crate) requests: u64,
+    /// Reasons with numbers.
+    pub(crate) lines: Vec<String>,
+}
+
+impl Omitted {
+    pub(crate) fn of(skips: &traces::Skips) -> Self {
+        let is_listed = |oddity: traces::Oddity| oddity.is_omission() || oddity.is_fault();
+        let omissions = skips.iter().filter(|(oddity, _)| oddity.is_omission());
+        let lines = skips.lines().filter(|(oddity, _)| is_listed(*oddity)).map(|(_, line)| line);
+        Self { requests: omissions.map(|(_, tally)| tally.count).sum(), lines: lines.collect() }
+    }
 }
 
 impl Made<'_> {
@@ -141,7 +166,7 @@ table! {
     /// Columns of the runs: one row for each.
     RUNS, run_row(of: &Made<'_>) {
         "run" Text &of.run.id, "identifier: hash of version, inputs and settings";
-        "version" Text env!("CARGO_PKG_VERSION"), "version of dwell";
+        "version" Text crate::VERSION, "version of dwell, with a hash of the sources that determine results";
         "workload" Text &of.run.workload.name, "file, or built-in workload";
         "workload_sha256" Text of.run.workload.sha256.as_ref(), "hash of the workload's file; null if it is built in";
         "kind" Text kind(of.run), "recording, job, built-in or script";
@@ -152,11 +177,13 @@ table! {
         "machine" Text of.run.machine.as_ref().map(|machine| &machine.name), "machine of scripts, if the study sets one";
         "depth" Whole of.depth, "commands in the drive at once";
         "identity" Text of.run.identity.name(), "what schedulers see of processes: shown, hidden or same";
-        "nr_requests" Whole of.run.nr_requests, "limit of queued requests per direction";
+        "nr_requests" Whole of.run.nr_requests, "limit of queued requests per direction; null for scripts";
         "seed" Whole of.run.seed, "draw of the random numbers; 1 is the workload as written";
-        "scale" Number of.run.scale, "size of a script's data, operations and memory";
+        "scale" Number of.run.scale, "size of a script's data, operations and memory; null for other workloads";
         "at_most_ns" Whole of.run.at_most_ns, "virtual time after which the run stops; null for none";
         "by_time" Flag of.by_time, "the requests arrive at given times, so the throughput is the recording's";
+        "left_out" Whole of.omitted.map(|omitted| omitted.requests), "requests of the recording that are not replayed because they are malformed or impossible; null for other workloads";
+        "omissions" Text of.omitted.filter(|omitted| !omitted.lines.is_empty()).map(|omitted| omitted.lines.join("; ")), "what the recording lacks, with reasons; null if nothing";
         "failure" Text of.failure, "why there is no complete result; null if there is one";
         "cut" Flag of.result.map(|result| result.cut), "the run was stopped at at_most_ns: rates are valid, totals are not";
         "elapsed_ns" Whole of.of(|m| m.elapsed_ns), "virtual time from the start to the last completion, or to the end of a script's measured processes";

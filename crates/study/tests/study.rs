@@ -137,6 +137,88 @@ fn a_larger_study_executes_only_the_new_runs() {
 }
 
 #[test]
+fn every_key_is_checked_with_its_line() {
+    let folder = Folder::new();
+    let start = "workloads = [\"a.ascii\"]\nschedulers = [\"noop\"]\n";
+    for (line, expected) in [
+        ("machine = \"linux-6\"", "s.toml:3: machine: applies to scripts, and no workload is one; remove it"),
+        ("machine = \"linux-66\"", "s.toml:3: machine: "),
+        ("machine = \"none.toml\"", "s.toml:3: machine: 'none.toml' is no file in "),
+        ("scale = 0.5", "s.toml:3: scale: applies to scripts"),
+        ("drives = []", "s.toml:3: drives: there is no value"),
+        ("drives = [\"none.toml\"]", "s.toml:3: drives: 'none.toml' is no file in "),
+        ("arrays = []", "s.toml:3: arrays: there is no value"),
+        ("identities = []", "s.toml:3: identities: there is no value"),
+        ("identities = [\"show\"]", "s.toml:3: unknown variant `show`"),
+        ("reading = { unit = \"h\" }", "s.toml:3: reading: 'h' is not a unit of time"),
+        ("reading = { formt = \"msr\" }", "s.toml:3: unknown field `formt`"),
+        ("depth = 3", "s.toml:3: unknown field `depth`"),
+    ] {
+        let error = study(&folder, &format!("{start}{line}\n")).unwrap_err();
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+    let built_in = "workloads = [\"par-read\"]\nschedulers = [\"noop\"]\n";
+    for (line, expected) in [
+        ("open = true", "s.toml:3: open: applies to recordings, and no workload is one; remove it"),
+        ("reading = { unit = \"s\" }", "s.toml:3: reading: applies to recordings"),
+    ] {
+        let error = study(&folder, &format!("{built_in}{line}\n")).unwrap_err();
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+}
+
+#[test]
+fn settings_that_do_not_apply_do_not_change_the_identifier() {
+    let folder = Folder::new();
+    let both = "workloads = [\"a.ascii\", \"par-read\"]\nschedulers = [\"noop\"]\n";
+    let ids =
+        |text: &str| -> Vec<String> { study(&folder, text).unwrap().into_iter().map(|run| run.id).collect() };
+    let (plain, open) = (ids(both), ids(&format!("{both}open = true\n")));
+    assert_ne!(plain[0], open[0]);
+    assert_eq!(plain[1], open[1], "only recordings are replayed by time stamps");
+    // The drive has a depth of 32.
+    assert_eq!(ids(&format!("{both}depths = [32, 64, 1000]\n")).len(), 2);
+}
+
+#[test]
+fn an_address_needs_a_copy() {
+    let folder = Folder::new();
+    let text = "workloads = [\"s3://bucket/*.ascii\"]\nschedulers = [\"noop\"]\n";
+    let error = study(&folder, text).unwrap_err();
+    assert!(error.contains("s.toml:1: workloads: 's3://bucket/*.ascii' is an address"), "{error}");
+    let of = Study::parse("s.toml", text.to_owned(), &folder.0).unwrap();
+    assert_eq!(of.addresses(), ["s3://bucket/*.ascii"]);
+    let copy = ("s3://bucket/x.ascii".to_owned(), folder.0.join("a.ascii"));
+    let of = of.with_copies([("s3://bucket/*.ascii".to_owned(), vec![copy])].into());
+    let runs = of.runs(Catalogue::default()).unwrap();
+    assert_eq!(runs[0].workload.name, "s3://bucket/x.ascii");
+    let named = study(&folder, "workloads = [\"a.ascii\"]\nschedulers = [\"noop\"]\n").unwrap();
+    assert_eq!(runs[0].id, named[0].id);
+}
+
+#[test]
+fn omissions_of_recordings_are_reported() {
+    let folder = Folder::new();
+    fs::write(folder.0.join("c.ascii"), "0.5 0 8 8 1\nnonsense\n1.5 0 99999999999 8 1\n2.5 0 80 8 1\n")
+        .unwrap();
+    let runs =
+        study(&folder, "workloads = [\"c.ascii\", \"a.ascii\"]\nschedulers = [\"noop\", \"deadline\"]\n");
+    let (runs, out) = (runs.unwrap(), folder.0.join("out"));
+    execute(&runs, &out, 1);
+    let store = Store::open(&out).unwrap();
+    let rows = store.read_runs(&["left_out", "omissions"]).unwrap();
+    assert_eq!(rows[0][0], study::Cell::Whole(2));
+    assert_eq!(rows[2], [study::Cell::Whole(0), study::Cell::Nothing]);
+    let summary = Summary::of(&runs, &store).unwrap();
+    let [line] = &summary.omissions[..] else { panic!("{:?}", summary.omissions) };
+    assert!(
+        line.starts_with("c.ascii: 2 requests left out: 1 malformed, left out (first: line 2)"),
+        "{line}"
+    );
+    assert!(summary.markdown("t").contains(line) && summary.html("t").contains("Pareto front: c.ascii"));
+}
+
+#[test]
 fn a_changed_input_is_another_run() {
     let folder = Folder::new();
     let before = study(&folder, STUDY).unwrap();
@@ -180,7 +262,11 @@ fn errors_have_file_line_and_key() {
         ("depths = [1, 4]", "drives = [\"wd5000ak\"]", "s.toml:4: drives: "),
         ("depths = [1, 4]", "arrays = [\"raid7:2\"]", "s.toml:4: arrays: "),
         ("depths = [1, 4]", "identities = [\"shwon\"]", "s.toml:4: unknown variant `shwon`"),
-        ("depths = [1, 4]", "reading = { format = \"x\" }", "s.toml: reading: 'x' is not a recording format"),
+        (
+            "depths = [1, 4]",
+            "reading = { format = \"x\" }",
+            "s.toml:4: reading: 'x' is not a recording format",
+        ),
         ("\"1..2\"", "0", "s.toml:5: seeds: 0 is not within 1 and"),
         ("\"100ms\"", "\"0s\"", "s.toml:6: at_most: expected a length of time above 0"),
         ("\"100ms\"", "\"soon\"", "s.toml:6: at_most: "),

@@ -79,6 +79,21 @@ impl Oddity {
         }
     }
 
+    /// Whether the line or record is left out because of it.
+    #[must_use]
+    pub const fn is_omission(self) -> bool {
+        matches!(
+            self,
+            Self::Malformed
+                | Self::CutShort
+                | Self::Trailing
+                | Self::ZeroLength
+                | Self::BeyondCapacity
+                | Self::ClockJump
+                | Self::OtherCommand
+        )
+    }
+
     /// Whether the recording is incomplete or wrong because of it; [`Options::strict`](crate::Options::strict) makes it an error.
     /// Missing completions at the ends of a recording and sizes that need rounding are normal.
     #[must_use]

@@ -61,6 +61,7 @@ pub(crate) struct Line<'a> {
     share: Option<f64>,
     of_limit: Option<f64>,
     regret: Option<f64>,
+    on_front: Option<bool>,
 }
 
 impl<'a> Line<'a> {
@@ -76,6 +77,7 @@ impl<'a> Line<'a> {
             share: ranking.share(run),
             of_limit: run.of_limit(),
             regret: ranking.regret(run),
+            on_front: ranking.is_on_front(run),
         }
     }
 
@@ -86,7 +88,9 @@ impl<'a> Line<'a> {
         let rate = if elapsed_ns == 0 { 0.0 } else { run.measured.bytes as f64 * 1e3 / elapsed_ns as f64 };
         let name = "physical limit".to_owned();
         let share = ranking.share_of_limit(rate, elapsed_ns);
-        Some(Self { name, rank: None, run: None, rate, elapsed_ns, share, of_limit: Some(1.0), regret: None })
+        let of_limit = Some(1.0);
+        let (rank, run, regret, on_front) = (None, None, None, None);
+        Some(Self { name, rank, run, rate, elapsed_ns, share, of_limit, regret, on_front })
     }
 
     /// The run with its rank; `None` for the limit.
@@ -156,6 +160,8 @@ pub(crate) const COLUMNS: &[Column] = columns! {
     "of\nlimit", "of_limit", 8, |line| line.of_limit.map_or(Value::Nothing, Value::Share),
         "relative to the physical limit: transfer times and the fewest possible seeks, each process in its own order";
     "regret", "regret", 17, |line| line.regret.map_or(Value::Nothing, Value::Share), "by how much the result is worse than the best one, as a share of the best";
+    "Pareto\nfront", "pareto_front", 4, |line| line.on_front.map_or(Value::Nothing, |on| Value::Text(if on { "yes" } else { "-" }.to_owned())),
+        "of the compared settings, no other one has both a higher throughput and a lower 99th percentile of latency";
 };
 
 /// A heading on one line.

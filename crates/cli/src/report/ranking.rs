@@ -194,6 +194,22 @@ impl<'a> Ranking<'a> {
         self.share(run).filter(|share| *share > 0.0).map(|share| 1.0 / share - 1.0)
     }
 
+    /// Whether no other run has both a higher throughput and a lower 99th percentile of latency; `None` unless several settings of a scheduler are
+    /// compared.
+    pub(crate) fn is_on_front(&self, run: &Run) -> Option<bool> {
+        let base = |run: &Run| run.scheduler.split('{').next().unwrap_or_default().to_owned();
+        let mut names: Vec<String> = self.rows.iter().map(|row| base(row.run)).collect();
+        names.sort();
+        let is_swept = names.windows(2).any(|pair| pair[0] == pair[1]);
+        let point = |run: &Run| {
+            let measured = &run.measured;
+            let has_point = run.failure.is_none() && measured.latency.count > 0;
+            has_point.then(|| (measured.megabytes_per_second(), measured.latency.p99_ns as f64))
+        };
+        let own = point(run).filter(|_| is_swept)?;
+        Some(!self.rows.iter().filter_map(|row| point(row.run)).any(|other| study::dominates(other, own)))
+    }
+
     /// The same of a throughput in MB/s and a time in nanoseconds, if the ranking is by one of them.
     pub(crate) fn share_of_limit(&self, rate: f64, elapsed_ns: u64) -> Option<f64> {
         match self.key {
@@ -301,6 +317,20 @@ mod tests {
         let none = Ranking::of(&runs[..1], SortKey::Mean, true);
         assert!(none.words().starts_with("Replays by time stamps"), "{}", none.words());
         assert_eq!(Ranking::of(&runs[..1], SortKey::Mean, false).rows[0].rank, Some(1));
+    }
+
+    #[test]
+    fn settings_of_one_scheduler_have_a_pareto_front() {
+        let point = |name: &str, bytes: u64, p99_ns: u64| {
+            let mut run = run(name, 10, bytes);
+            (run.measured.latency.count, run.measured.latency.p99_ns) = (1, p99_ns);
+            run
+        };
+        let runs = [point("a{x=1}", 9, 50), point("a{x=2}", 9, 60), point("a{x=3}", 5, 40)];
+        let ranking = Ranking::new(&runs, SortKey::Rate);
+        let front: Vec<_> = runs.iter().map(|run| ranking.is_on_front(run)).collect();
+        assert_eq!(front, [Some(true), Some(false), Some(true)]);
+        assert_eq!(Ranking::new(&runs[..1], SortKey::Rate).is_on_front(&runs[0]), None);
     }
 
     #[test]

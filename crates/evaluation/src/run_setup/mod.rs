@@ -265,7 +265,10 @@ fn two_stripes_kib(geometry: &Geometry) -> u32 {
 }
 
 /// A machine by name or from a file.
-fn description(name: &str) -> Result<Description, Error> {
+///
+/// # Errors
+/// No such machine, or an error in the file.
+pub fn description(name: &str) -> Result<Description, Error> {
     if !name.ends_with(".toml") {
         return Description::named(name).map_err(|e| Error::Usage(e.to_string()));
     }

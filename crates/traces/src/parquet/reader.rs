@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use elevator::Time;
-use parquet::basic::Compression;
+use parquet::basic::{Compression, LogicalType, TimeUnit as TimeUnitOfFile, Type};
 use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::data_type::ByteArray;
@@ -14,6 +14,7 @@ use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMe
 use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescriptor;
 
 use super::zstd::Decompressed;
 use super::{OPS, flags, priority};
@@ -59,6 +60,15 @@ pub(crate) fn source<R: ChunkReader + 'static>(
             let problem = format!("column '{}' has lists", column.path());
             return Err(context.error(ErrorKind::Format, problem).advice("recordings have plain columns"));
         }
+        if let Some(expected) = expected_type(column) {
+            let found = match column.logical_type_ref() {
+                Some(logical) => format!("{} ({logical:?})", column.physical_type()),
+                None => column.physical_type().to_string(),
+            };
+            let problem = format!("column '{}' has the type {found}; expected {expected}", column.name());
+            let advice = "convert the column; docs/traces.md describes the columns of recordings";
+            return Err(context.error(ErrorKind::Format, problem).advice(advice));
+        }
     }
     for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
         let codec = column.compression();
@@ -87,6 +97,27 @@ pub(crate) fn source<R: ChunkReader + 'static>(
     let mut file = File { file: Arc::new(file), metadata, columns, cursors: Vec::new(), order: Vec::new() };
     file.plan(context)?;
     Ok(Box::new(file))
+}
+
+/// The type that a column must have, if it has another one.
+fn expected_type(column: &ColumnDescriptor) -> Option<&'static str> {
+    let (physical, logical) = (column.physical_type(), column.logical_type_ref());
+    if NUMBERS.contains(&column.name()) {
+        let is_whole = matches!(physical, Type::INT32 | Type::INT64);
+        let unit = match logical {
+            Some(LogicalType::Timestamp(time) | LogicalType::Time(time)) => Some(&time.unit),
+            Some(LogicalType::Date | LogicalType::Decimal(_)) => return Some("a whole number"),
+            _ => None,
+        };
+        let is_in_nanoseconds = unit.is_none_or(|unit| matches!(unit, TimeUnitOfFile::NANOS));
+        return match (is_whole, is_in_nanoseconds) {
+            (true, true) => None,
+            (true, false) => Some("a whole number of nanoseconds"),
+            (false, _) => Some("a whole number, INT32 or INT64"),
+        };
+    }
+    (["device", "process_name"].contains(&column.name()) && physical != Type::BYTE_ARRAY)
+        .then_some("text, BYTE_ARRAY")
 }
 
 fn damaged(context: &Context, error: &ParquetError) -> Error {

@@ -19,13 +19,17 @@ const ROUND: usize = 4;
 
 /// The sweeps of the command line; each must have a tunable of one of the schedulers.
 pub(super) fn sweeps(texts: &[String], specs: &[Spec]) -> Result<Vec<Sweep>, Error> {
-    let sweep = |text: &String| {
-        let sweep = Sweep::parse(text)?;
-        sweep::check(&sweep.tunable, specs)?;
-        Ok(sweep)
-    };
-    let all = texts.iter().map(sweep).collect::<Result<_, String>>();
-    all.map_err(|problem| Error::Usage(format!("--sweep: {problem}")))
+    let wrong = |problem: String| Error::Usage(format!("--sweep: {problem}"));
+    let mut all: Vec<Sweep> = Vec::new();
+    for text in texts {
+        let sweep = Sweep::parse(text).map_err(wrong)?;
+        sweep::check(&sweep.tunable, specs).map_err(wrong)?;
+        match all.iter_mut().find(|known| known.tunable == sweep.tunable) {
+            Some(known) => known.values = format!("{},{}", known.values, sweep.values),
+            None => all.push(sweep),
+        }
+    }
+    Ok(all)
 }
 
 /// Each scheduler with each combination of the values.
@@ -87,6 +91,12 @@ fn search(
 ) -> Result<Option<Spec>, Error> {
     let loss = |spec: &Spec| one(plan, spec, &mut |_| None).map_or(f64::INFINITY, |run| key.loss(&run));
     let mut best = (loss(spec), None);
+    if !best.0.is_finite() && !interrupt::requested() {
+        let problem = format!(
+            "no result under {spec}; optimise another result, or compare without --optimise for the reason"
+        );
+        return Err(Error::Usage(format!("--optimise {} ({}): {problem}", key.name(), key.words())));
+    }
     let mut optimiser = Optimiser::new(space).map_err(Error::Failed)?;
     let mut random = Random::seeded(1);
     let mut known: HashMap<Vec<usize>, f64> = HashMap::new();
@@ -129,6 +139,13 @@ mod tests {
     use elevator::queue::Options;
     use evaluation::device::Device;
     use evaluation::input::{Reading, Replaying, open};
+
+    #[test]
+    fn values_of_a_repeated_sweep_are_joined() {
+        let specs = [Spec::parse("deadline").unwrap()];
+        let all = sweeps(&["fifo_batch=1".to_owned(), "fifo_batch=4,16".to_owned()], &specs).unwrap();
+        assert_eq!(swept(&specs, &all).unwrap().len(), 3);
+    }
 
     #[test]
     fn the_search_finds_the_best_value_of_a_ladder() {

@@ -180,8 +180,13 @@ impl DeviceBenchmark {
             (self.jobs)(bytes)
         );
         let jobs = JobFile::parse(self.name, &text).map_err(|error| Error::Failed(error.to_string()))?;
-        let opened =
-            Opened { workload: Box::new(jobs), notes: Vec::new(), missing: Vec::new(), by_time: false };
+        let opened = Opened {
+            workload: Box::new(jobs),
+            notes: Vec::new(),
+            missing: Vec::new(),
+            by_time: false,
+            skips: Default::default(),
+        };
         Ok((self.name.to_owned(), opened))
     }
 }

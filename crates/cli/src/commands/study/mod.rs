@@ -1,17 +1,18 @@
 //! `dwell study`: a matrix of runs on the model, on all cores, with results in Parquet files.
 
+mod python;
+
 use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::thread;
 
 use clap::Args;
 use elevator::text::counted;
 use indicatif::{ProgressBar, ProgressStyle};
 use schedulers::registry::Catalogue;
-use study::{Executor, Run, Store, Study, Summary, drive};
+use study::{Copies, Executor, Run, Store, Study, Summary, drive};
 
 use crate::error::Error;
 use crate::output_file::{are_apart, can_be_written};
@@ -55,7 +56,10 @@ pub(crate) struct StudyArguments {
 }
 
 pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<(), Error> {
-    let mut runs = Study::read(&arguments.file)?.runs(catalogue)?;
+    let study = Study::read(&arguments.file)?;
+    let addresses = study.addresses();
+    let copies = if addresses.is_empty() { Copies::new() } else { python::copies(&addresses)? };
+    let mut runs = study.with_copies(copies.clone()).runs(catalogue)?;
     runs.retain(|run| arguments.only.iter().all(|only| line(run).contains(only.as_str())));
     if runs.is_empty() {
         return Err(Error::Usage("no run matches --only; --dry-run lists the runs".to_owned()));
@@ -69,7 +73,8 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
         can_be_written(path)?;
     }
     if let Some(address) = &arguments.on {
-        execute_on(address, arguments, &out)?;
+        let on = python::On { address, file: &arguments.file, out: &out, copies: &copies };
+        python::execute(&on, &arguments.only, arguments.quiet)?;
     }
     let store = Store::open(&out)?;
     if !arguments.quiet {
@@ -102,6 +107,7 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
     }
     let summary = Summary::of(&runs, &store)?;
     print(arguments, &summary)?;
+    summary.omissions.iter().for_each(|line| say!("{line}"));
     if let Some(path) = &arguments.report {
         write_report(path, &arguments.file, &summary)?;
     }
@@ -110,35 +116,6 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
         errors => {
             let problem = "could not be executed; the same command tries again";
             Err(Error::Failed(format!("{} {problem}", counted(errors as u64, "run"))))
-        }
-    }
-}
-
-/// Executes the missing runs on a Dask cluster: the Python package distributes them and writes the same files. What it leaves is executed here.
-fn execute_on(address: &str, arguments: &StudyArguments, out: &Path) -> Result<(), Error> {
-    let beside = std::env::current_exe().ok().map(|program| program.with_file_name("python3"));
-    let python = std::env::var_os("DWELL_PYTHON").map(PathBuf::from);
-    let python = python.or(beside.filter(|python| python.exists())).unwrap_or_else(|| "python3".into());
-    let mut command = Command::new(&python);
-    command.args(["-m", "dwell.distributed", "--on", address, "--out"]).arg(out);
-    for only in &arguments.only {
-        command.args(["--only", only]);
-    }
-    if arguments.quiet {
-        command.arg("--quiet");
-    }
-    let advice =
-        "install the package (pip install './python[dask]'), or name its interpreter in DWELL_PYTHON";
-    let ended = command.arg("--no-table").arg(&arguments.file).status();
-    let ended = ended.map_err(|error| Error::Failed(format!("{}: {error}; {advice}", python.display())))?;
-    match ended.code() {
-        Some(0) => Ok(()),
-        Some(130) => Err(Error::Interrupted),
-        _ => {
-            let python = python.display();
-            Err(Error::Failed(format!(
-                "{address}: {python} -m dwell.distributed failed, see above; {advice}"
-            )))
         }
     }
 }

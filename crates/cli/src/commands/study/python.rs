@@ -1,0 +1,149 @@
+//! What the Python package does for a study: it opens addresses, and executes runs on a Dask cluster.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use study::Copies;
+
+use crate::error::Error;
+use crate::interrupt;
+
+const ADVICE: &str =
+    "install the package (pip install './python[dask]'), or name its interpreter in DWELL_PYTHON";
+
+/// How long the package may take to end after a signal. Then it is killed; complete runs are in the folder of results.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The interpreter that has the package: that of DWELL_PYTHON, that of the wheel of this program, or `python3`.
+fn interpreter() -> PathBuf {
+    let beside = std::env::current_exe().ok().map(|program| program.with_file_name("python3"));
+    let python = std::env::var_os("DWELL_PYTHON").map(PathBuf::from);
+    python.or(beside.filter(|python| python.exists())).unwrap_or_else(|| "python3".into())
+}
+
+/// Copies what addresses, and patterns of addresses, name.
+pub(super) fn copies(addresses: &[String]) -> Result<Copies, Error> {
+    let python = interpreter();
+    let mut command = Command::new(&python);
+    command.args(["-m", "dwell.addresses", "--"]).args(addresses).stdout(Stdio::piped());
+    let what = format!("{}: an address is opened by the Python package", addresses[0]);
+    let failed = |problem: &str| Error::Failed(format!("{what}; {}: {problem}; {ADVICE}", python.display()));
+    let child = command.spawn().map_err(|error| failed(&error.to_string()))?;
+    let output = Guard(child).output().map_err(|error| failed(&error.to_string()))?;
+    match output {
+        (status, text) if status.success() => {
+            serde_json::from_slice(&text).map_err(|error| failed(&error.to_string()))
+        }
+        (status, _) if interrupt::requested() || status.code() == Some(130) => Err(Error::Interrupted),
+        // The package has printed which address, and why.
+        (status, _) if status.code() == Some(2) => {
+            Err(Error::Input("an address of the study cannot be opened, see above".to_owned()))
+        }
+        _ => Err(failed("python -m dwell.addresses failed, see above")),
+    }
+}
+
+/// A study on a cluster.
+pub(super) struct On<'a> {
+    /// The address of Dask's scheduler.
+    pub(super) address: &'a str,
+    /// The study file.
+    pub(super) file: &'a Path,
+    /// The folder of results.
+    pub(super) out: &'a Path,
+    /// The copies of what addresses name.
+    pub(super) copies: &'a Copies,
+}
+
+/// Executes the missing runs on a Dask cluster: the package distributes them and writes the same files. A signal ends the package as well, which cancels
+/// its tasks; the next start continues.
+pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<(), Error> {
+    let python = interpreter();
+    let mut command = Command::new(&python);
+    command.args([
+        "-m",
+        "dwell.distributed",
+        "--on",
+        on.address,
+        "--no-table",
+        "--child",
+        "--copies",
+        "-",
+        "--out",
+    ]);
+    command.arg(on.out).stdin(Stdio::piped());
+    only.iter().for_each(|only| {
+        command.args(["--only", only]);
+    });
+    if quiet {
+        command.arg("--quiet");
+    }
+    let name = python.display();
+    let failed = |error: &std::io::Error| Error::Failed(format!("{name}: {error}; {ADVICE}"));
+    let child = command.arg(on.file).spawn().map_err(|error| failed(&error))?;
+    let mut guard = Guard(child);
+    let text = serde_json::to_vec(on.copies).map_err(|error| Error::Failed(error.to_string()))?;
+    if let Some(mut stdin) = guard.0.stdin.take() {
+        // If the package has ended already, its status has the reason.
+        let _ = stdin.write_all(&text);
+    }
+    let status = guard.wait().map_err(|error| failed(&error))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        _ if interrupt::requested() => Err(Error::Interrupted),
+        Some(130) => Err(Error::Interrupted),
+        _ => {
+            let problem = format!("{name} -m dwell.distributed failed, see above; {ADVICE}");
+            Err(Error::Failed(format!("{}: {problem}", on.address)))
+        }
+    }
+}
+
+/// A child that gets the signals of this process, and does not outlive it.
+struct Guard(Child);
+
+impl Guard {
+    /// Waits for the end. After a signal to this process the child gets SIGTERM, in case that the signal was for this process alone.
+    fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        let mut asked: Option<Instant> = None;
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                return Ok(status);
+            }
+            match asked {
+                None if interrupt::requested() => {
+                    asked = Some(Instant::now());
+                    // SIGTERM lets Python cancel the tasks.
+                    let process = rustix::process::Pid::from_child(&self.0);
+                    let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+                }
+                Some(at) if at.elapsed() > PATIENCE => self.0.kill()?,
+                _ => {}
+            }
+            sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits for the end, and reads standard output.
+    fn output(mut self) -> std::io::Result<(ExitStatus, Vec<u8>)> {
+        let mut text = Vec::new();
+        let stdout = self.0.stdout.take();
+        let reader = std::thread::spawn(move || {
+            let read = stdout.map(|mut stdout| std::io::Read::read_to_end(&mut stdout, &mut text));
+            read.transpose().map(|_| text)
+        });
+        let status = self.wait()?;
+        let text = reader.join().map_err(|_| std::io::Error::other("a thread failed"))??;
+        Ok((status, text))
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
