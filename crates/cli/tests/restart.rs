@@ -192,7 +192,7 @@ fn verify(devices: &[String], stop: &AtomicBool, rounds: &AtomicU64) {
     while !stop.load(Ordering::Relaxed) {
         let round = rounds.load(Ordering::Relaxed);
         let at = round % 4096 * 4096;
-        written.fill(round as u8 + 1);
+        written.fill((round as u8).wrapping_add(1));
         for file in &files {
             file.write_all_at(written, at).unwrap();
             file.read_exact_at(read, at).unwrap();
