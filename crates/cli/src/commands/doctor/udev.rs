@@ -230,8 +230,8 @@ impl<'a> Disk<'a> {
     }
 
     fn fits_action(parts: &[Part], action: &str) -> bool {
-        let of_action = parts.iter().filter(|part| part.key == "ACTION" && part.is_comparison());
-        of_action.into_iter().all(|part| is_one_of(&part.value, action) == (part.operator == "=="))
+        let mut of_action = parts.iter().filter(|part| part.key == "ACTION" && part.is_comparison());
+        of_action.all(|part| is_one_of(&part.value, action) == (part.operator == "=="))
     }
 
     /// Whether all comparisons of a line hold.

@@ -71,22 +71,25 @@ impl Gains {
 
     /// The mean time of a synchronous write elsewhere whose estimate is `work`.
     pub(super) fn written(&self, work: Span) -> Span {
-        let (actual, estimated) = self.writes;
-        Span::from_nanos(
-            (u128::from(work.as_nanos()) * u128::from(actual) / u128::from(estimated.max(1))) as u64,
-        )
+        Self::scaled(work, self.writes)
     }
 
     const fn class(in_device: u64) -> usize {
-        let class = in_device.checked_ilog2();
-        match class {
+        match in_device.checked_ilog2() {
             None => 0,
             Some(class) if class as usize >= PRIOR.len() => PRIOR.len() - 1,
             Some(class) => class as usize,
         }
     }
 
-    /// The same as a share of the estimate, in 1/256.
+    /// An estimate, corrected by a sum of actual and one of estimated times.
+    fn scaled(work: Span, (actual, estimated): (u64, u64)) -> Span {
+        Span::from_nanos(
+            (u128::from(work.as_nanos()) * u128::from(actual) / u128::from(estimated.max(1))) as u64,
+        )
+    }
+
+    /// The mean time of a request relative to its estimate if the device has so many, in 1/256.
     pub(super) fn share(&self, in_device: u64) -> u64 {
         let (actual, estimated) = self.times[Self::class(in_device)];
         actual * ONE / estimated.max(1)
@@ -94,9 +97,6 @@ impl Gains {
 
     /// The mean time of a request whose estimate is `work` if the device has so many.
     pub(super) fn time(&self, work: Span, in_device: u64) -> Span {
-        let (actual, estimated) = self.times[Self::class(in_device)];
-        Span::from_nanos(
-            (u128::from(work.as_nanos()) * u128::from(actual) / u128::from(estimated.max(1))) as u64,
-        )
+        Self::scaled(work, self.times[Self::class(in_device)])
     }
 }
