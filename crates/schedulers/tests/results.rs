@@ -10,27 +10,15 @@ mod closed_loop;
 use std::fmt::Write as _;
 use std::path::Path as FilePath;
 
-use closed_loop::{Disk, Load, Log, Outcomes, Partner, Path, Served, level, reader};
+use closed_loop::{CAPACITY, Disk, Load, Log, Outcomes, Partner, Path, Served, level, reader, takes};
 use dwell_schedulers::{Environment, Listing, Spec, registry};
 use elevator::queue::{Identity, Options, Plugging};
 use elevator::{Op, Priority, PriorityClass, Random, Request, Sector, Span, Value};
 
-/// Sectors of the disk: 100 GB.
-const CAPACITY: u64 = 200_000_000;
 /// Scenarios that are drawn.
 const DRAWN: u64 = 48;
 /// The same for policies with many rules.
 const MANY: u64 = 320;
-
-/// 64 KiB take 1.3 ms. A seek takes 2 to 15 ms by its distance, a short one half a millisecond.
-fn takes(head: Sector, request: &Request) -> Span {
-    let seek = match head.0.abs_diff(request.start.0) {
-        0 => Span::ZERO,
-        1..2048 => Span::from_micros(500),
-        distance => Span::from_micros(2_000 + distance * 13_000 / CAPACITY),
-    };
-    seek + Span::from_micros(10) * u64::from(request.sectors.0)
-}
 
 /// A sequential reader in a tenth of the disk.
 fn stream(tenth: u32) -> Load {

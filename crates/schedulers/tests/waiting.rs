@@ -2,28 +2,16 @@
 
 mod closed_loop;
 
-use closed_loop::{Disk, Load, Outcomes, Path, Served, build, reader};
+use closed_loop::{CAPACITY, Disk, Load, Outcomes, Path, Served, build, reader, takes};
 use elevator::queue::Identity::{self, Same, Shown};
 use elevator::queue::{Options, Plugging};
-use elevator::{Op, Request, Sector, Span};
+use elevator::{Op, Span};
 
 const WAITING: [&str; 4] = ["anticipatory-2.6.9", "anticipatory-2.6.32", "cooperative", "cfq-2.6.32"];
 
-/// Sectors of the disk: 100 GB.
-const CAPACITY: u64 = 200_000_000;
 /// Sectors in a request: 64 KiB.
 const SECTORS: u32 = 128;
 const HOUR: Span = Span::from_secs(3_600);
-
-/// 64 KiB take 1.3 ms. A seek takes 2 to 15 ms by its distance, a short seek half a millisecond.
-fn takes(head: Sector, request: &Request) -> Span {
-    let seek = match head.0.abs_diff(request.start.0) {
-        0 => Span::ZERO,
-        1..2048 => Span::from_micros(500),
-        distance => Span::from_micros(2_000 + distance * 13_000 / CAPACITY),
-    };
-    seek + Span::from_micros(10) * u64::from(request.sectors.0)
-}
 
 fn run(scheduler: &str, identity: Identity, loads: &[Load]) -> Outcomes {
     let options =

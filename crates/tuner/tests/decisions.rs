@@ -1,12 +1,13 @@
 //! Decisions on sequences whose right answer is known.
 
+mod golden;
 mod world;
 
 use tuner::selector::{Curve, Kind, Table};
 use tuner::{DeciderName, Metric, Observed, Parameters, Performance, Random, SchedulerId, State, Why};
 use world::{BANDWIDTH, World, analyser, best, paper, window};
 
-/// Compares a decision log. To record it: `BLESS=1 cargo test -p dwell-tuner --test decisions`.
+/// Compares a decision log. To record it: `DWELL_BLESS=1 cargo test -p dwell-tuner --test decisions`.
 #[test]
 fn golden_decisions() {
     let mut world = World::new(paper(Parameters::default(), 1));
@@ -20,15 +21,7 @@ fn golden_decisions() {
             decision.line(world.analyser.schedulers())
         );
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/decisions.txt");
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(path, &log).unwrap();
-    }
-    let golden = std::fs::read_to_string(path).unwrap();
-    for (found, expected) in log.lines().zip(golden.lines()) {
-        assert_eq!(found, expected);
-    }
-    assert_eq!(log.len(), golden.len());
+    golden::compare("decisions.txt", &log);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The decisions of the default decider in fixed worlds, in a golden file: each switch with its reason, and a digest of all decisions and of
 //! what was learned.
 //!
-//! `BLESS=1 cargo test -p dwell-tuner --test kinds_log` writes the file anew; the commit must explain each changed line.
+//! `DWELL_BLESS=1 cargo test -p dwell-tuner --test kinds_log` writes the file anew; the commit must explain each changed line.
 
+mod golden;
 mod world;
 
 use std::fmt::Write as _;
@@ -218,13 +219,5 @@ fn follow(world: &mut Fixed, decision: &Decision, scheduler: &mut SchedulerId, r
 #[test]
 fn decisions_equal_the_golden_file() {
     let log: String = worlds().into_iter().map(log).collect();
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/kinds.txt");
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(path, &log).unwrap();
-    }
-    let golden = std::fs::read_to_string(path).unwrap();
-    for (found, expected) in log.lines().zip(golden.lines()) {
-        assert_eq!(found, expected);
-    }
-    assert_eq!(log.len(), golden.len());
+    golden::compare("kinds.txt", &log);
 }

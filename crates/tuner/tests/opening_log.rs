@@ -1,6 +1,8 @@
 //! The steps of openings, and of the significance test behind them, in a golden file: one load of each class, with values of several devices.
 //!
-//! `BLESS=1 cargo test -p dwell-tuner --test opening_log` writes the file anew; the commit must explain each changed line.
+//! `DWELL_BLESS=1 cargo test -p dwell-tuner --test opening_log` writes the file anew; the commit must explain each changed line.
+
+mod golden;
 
 use std::fmt::Write as _;
 
@@ -133,13 +135,5 @@ fn steps_equal_the_golden_file() {
             }
         }
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/opening.txt");
-    if std::env::var_os("BLESS").is_some() {
-        std::fs::write(path, &all).unwrap();
-    }
-    let golden = std::fs::read_to_string(path).unwrap();
-    for (found, expected) in all.lines().zip(golden.lines()) {
-        assert_eq!(found, expected);
-    }
-    assert_eq!(all.len(), golden.len());
+    golden::compare("opening.txt", &all);
 }

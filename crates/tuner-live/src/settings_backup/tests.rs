@@ -358,8 +358,8 @@ fn a_link_out_of_the_queue_directory_is_not_followed() {
     assert_eq!(fs::read_to_string(tree.directory().join("elsewhere/quantum")).unwrap(), "1");
 }
 
-/// The user and group `nobody`.
-const NOBODY: u32 = 65534;
+/// A user and group that own no file of these tests.
+const OTHER_USER: u32 = 65534;
 
 #[test]
 fn a_file_that_another_user_owns_is_ignored() {
@@ -368,7 +368,7 @@ fn a_file_that_another_user_owns_is_ignored() {
     let queue = backup.queue.clone();
     switch(&mut backup, &[("scheduler", "bfq")]);
     kill(backup);
-    if let Err(error) = chown(tree.backups().join("sda.json"), Some(NOBODY), None) {
+    if let Err(error) = chown(tree.backups().join("sda.json"), Some(OTHER_USER), None) {
         return eprintln!("SKIPPED: only root can give a file away ({error})");
     }
     let lines = restored(&tree);
@@ -383,7 +383,7 @@ fn a_directory_that_another_user_owns_is_not_used() {
     let queue = backup.queue.clone();
     switch(&mut backup, &[("scheduler", "bfq")]);
     kill(backup);
-    if let Err(error) = chown(tree.backups(), Some(NOBODY), None) {
+    if let Err(error) = chown(tree.backups(), Some(OTHER_USER), None) {
         return eprintln!("SKIPPED: only root can give a directory away ({error})");
     }
     let lines = restored(&tree);
@@ -402,13 +402,13 @@ fn without_access_to_the_directory_there_is_nothing_to_restore() {
     switch(&mut backup, &[("scheduler", "bfq")]);
     kill(backup);
     let (path, block) = (tree.backups(), tree.block());
-    let as_nobody = std::thread::spawn(move || {
+    let as_other_user = std::thread::spawn(move || {
         // SAFETY: takes numbers only; the raw system call concerns this thread alone.
-        if unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) } != 0 {
+        if unsafe { libc::syscall(libc::SYS_setresuid, OTHER_USER, OTHER_USER, OTHER_USER) } != 0 {
             eprintln!("SKIPPED: only root can become another user");
             return (vec![], None);
         }
         (restore_leftovers(&path, &block), left_behind(&path, &queue))
     });
-    assert_eq!(as_nobody.join().unwrap(), (vec![], None));
+    assert_eq!(as_other_user.join().unwrap(), (vec![], None));
 }
