@@ -3,11 +3,12 @@
 //!
 //! # Idea
 //! A decision to wait is *judicious* if a future request R arrives for which
-//! `wait time(R) + service time(R) < service time(selected pending request)`. The *selected pending request* is the wrapped
-//! policy's candidate. The framework does not predict arrivals from histories; it observes whether such a request arrived. The
-//! first arrival after the completion of a request that satisfies the inequality is that request's *child*. Parents and
-//! children form a *stream*. A stream of `stream_threshold` requests is *established*: its next child is expected too, and the
-//! disk waits for it. For `stream_time_slice` the disk serves one stream, then a pending request.
+//! `wait time(R) + service time(R) < service time(selected pending request)`. The *selected pending request* is the candidate of the
+//! wrapped policy, or, with `pending_in_device` (the default), a request of another stream in the device if that is nearer. Service
+//! times are a function of distance, from the host's `Environment`. The framework does not predict arrivals from histories; it
+//! observes whether such a request arrived. A request's *child* is the first arrival after its completion that satisfies the
+//! inequality. Parents and children form a *stream*. A stream of `stream_threshold` requests is *established*: its next child is
+//! expected too, and the disk waits for it. For `stream_time_slice` the disk serves one stream, then a pending request.
 //!
 //! # State
 //! Of each stream, the end of its latest request and its length. Streams whose latest request may still get a child are in the
@@ -17,12 +18,16 @@
 //! # Order of decisions
 //! 1. The wrapped policy's candidate, if it is *urgent* (expired): dedicated service is suspended. On a member of an array, then
 //!    the request that the coordinator marked urgent.
-//! 2. While a stream is served and its slice is not over: its next child, if it has arrived; or a request of another stream
-//!    that arrived while the disk waited and satisfies the inequality.
-//! 3. While a stream is served and no child has arrived: wait until the deadline or the end of the slice. A stream without a
-//!    child by the deadline is aborted. A stream
-//!    longer than `stream_threshold` by more than `tolerance_factor` gets a *second chance* to be extended.
-//! 4. The candidate. If it continues an established stream, that stream is served from now on.
+//! 2. If the wrapped policy has no candidate although requests are queued: wait for a completion, as the policy would alone.
+//! 3. If an urgent request has moved the head away from the served stream, and that stream has no request: serve the stream at the
+//!    head's new position instead.
+//! 4. While a stream is served and its slice is not over: its next child, if it has arrived; or a request of another stream
+//!    that arrived while the disk waited and satisfies the inequality (*close enough*).
+//! 5. While a stream is served and no child has arrived: wait until the deadline or the end of the slice, except after a write
+//!    (`wait_after_writes`) and on a second chance. A stream without a child by the deadline is aborted. A stream longer than
+//!    `stream_threshold` by more than `tolerance_factor` per cent (with the defaults: of more than 6 requests) gets a *second chance*
+//!    to be extended.
+//! 6. The candidate. If it continues an established stream, that stream is served from now on.
 //!
 //! # Where it differs from the source
 //! The paper's text is silent on these points (its pseudo code was not available), so the choices are ours:
@@ -38,20 +43,20 @@
 //! - *Several children* of one parent: the first extends the stream, and so does any other within `early_child`. Others that
 //!   satisfy the inequality begin *branches*, streams as long as their parent's. So when readers of nearby files continue after
 //!   they have waited for each other, each heads an established stream.
-//! - *Writes* form streams, and queued children of writes are served in dedication, but the disk does not wait for the child of a
+//! - *Writes* form streams, and a child of a write that is already queued is dispatched, but the disk does not wait for the child of a
 //!   write (`wait_after_writes`). The gain would be small: a write into the drive's cache costs no seek, and after a write to the
 //!   medium the next sector has just passed. The loss would be large: each commit of a database ends with a write to the
 //!   journal, which continues with the next commit, so the next commit's first write would be delayed until the stream broke.
-//!   The members of an array wait as directed.
+//!   The members of an array wait as the coordinator directs.
 //! - *Children that arrive when their slice is over* are not dispatched until a request of another stream was dispatched. Otherwise a policy
 //!   in sector order would select the stream whose time is over.
-//! - *Requests of the lowest priority* (the idle class, best effort 7) form no streams: a scrub in order would get whole slices, and other
-//!   requests would wait for them.
-//! - *Devices that queue* (depth > 1). With `pending_in_device` on (our rule, the default), requests in the device count as
-//!   pending, the nearest of them is the selected one, a parent's time begins at its actual completion, and while a stream is
-//!   served no other request is dispatched. The head then stays with the stream at any depth. With `pending_in_device` off (the
-//!   paper's tail rule), the request dispatched last counts as completed, its time starts at once, and no other request is
-//!   dispatched. If the device can hold everything that waits, nothing is ever pending under that rule, and no stream begins.
+//! - *Requests of the lowest priority* (the idle class, and level 7 of the other classes) form no streams: a scrub in order would get
+//!   whole slices, and other requests would wait for them.
+//! - *Devices that queue* (depth > 1). While a stream is served, no request of another stream is dispatched.
+//!   - With `pending_in_device` on (our rule, the default), requests in the device count as pending, and the nearest of them can be
+//!     the selected one. A parent's time begins at its actual completion. The head then stays with the stream at any depth.
+//!   - With `pending_in_device` off (the paper's tail rule), the request dispatched last counts as completed, and its time starts at
+//!     once. If the device can hold everything that waits, nothing is ever pending under that rule, and no stream begins.
 //!
 //! # Not for
 //! Devices without a head. Fairness and priority classes are left to the wrapped policy, and a stream's slice can delay them: a
