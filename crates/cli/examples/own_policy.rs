@@ -1,4 +1,4 @@
-//! A policy of one's own: reads first, but no write waits longer than it must. `docs/own-policy.md` walks through it.
+//! A policy of one's own: reads first, but a write waits at most `patience` behind reads. `docs/own-policy.md` walks through it.
 //!
 //! This is the whole of `dwell` with one more scheduler:
 //! `cargo run --release --example own_policy -p dwell-cli -- compare par-read -s own -s 'stream(own)' -s noop`
@@ -13,9 +13,9 @@ use schedulers::parts::fifo::{Fifo, Links};
 use schedulers::{Listing, Make};
 
 tunables! {
-    /// What can be tuned in `own`.
+    /// Tunables of `own`.
     pub struct Tunables {
-        /// How long a write may be passed by reads. Longer suits readers, shorter those who wait for writes.
+        /// How long a write may wait behind reads. Higher: faster reads, slower writes.
         patience: Span = Span::from_millis(200), Span::ZERO, Span::from_secs(60);
     }
 }
@@ -28,12 +28,12 @@ pub struct ReadsFirst {
     lists: [Fifo; 2],
 }
 
-/// How the policy is found by its name.
+/// The description of the policy, for the catalogue.
 pub const LISTING: Listing = Listing {
     name: "own",
     version: "",
     plain: true,
-    about: "reads first, but no write waits longer than it must",
+    about: "reads first, but a write waits at most `patience` behind reads",
     source: "docs/own-policy.md",
     split: false,
     tunables: Tunables::TABLE,
