@@ -1,5 +1,8 @@
 //! Flows: which requests belong together, how much data they read lately, and how long their programs think.
 
+use alloc::boxed::Box;
+use alloc::vec;
+
 use elevator::service_time::ServiceCurve;
 use elevator::{Request, Sector, Span, Time};
 
@@ -270,7 +273,8 @@ fn bits(mut word: u32) -> impl Iterator<Item = FlowId> + Clone {
 
 /// All flows.
 pub(super) struct Flows {
-    all: [Flow; FLOWS],
+    /// On the heap: a kernel's stack has no room for the table.
+    all: Box<[Flow]>,
     /// Streams and candidates in use, a bit each.
     used: u32,
     /// A request farther than this from its predecessor does not continue it.
@@ -286,7 +290,7 @@ pub(super) struct Flows {
 impl Flows {
     pub(super) fn new(service_times: &ServiceCurve) -> Self {
         let longest = service_times.longest();
-        let mut all = [Flow::default(); FLOWS];
+        let mut all = vec![Flow::default(); FLOWS].into_boxed_slice();
         for flow in &mut all[..STREAMS] {
             (flow.hits, flow.rewarded) = (ONE / 2, ONE);
         }
