@@ -89,7 +89,7 @@ impl StreamCoordinator {
         self.service = Some(Service { stream, until, arrivals });
         self.resting = None;
         let total = self.trials.total(now);
-        self.worth.begins(total);
+        self.worth.begins(now, total);
         for member in 0..self.members.len() as u32 {
             self.bring(stream, Member(member));
         }

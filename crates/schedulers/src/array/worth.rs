@@ -6,7 +6,8 @@
 //!
 //! A service that transfers less than the array does without one is a *failure*. After a failure no stream is served that has not paid
 //! before: for `retry_slices`, and for four times as long after each further failure in a row. The load is the same for the other
-//! streams, so that each need not fail by itself.
+//! streams, so that each need not fail by itself. In that time the throughput without a service is measured anew: the older measurement may
+//! be of another load. It is also discarded if the array was idle for as long as it is remembered.
 
 use elevator::{Span, Time};
 
@@ -27,8 +28,9 @@ const LONGEST: u64 = 256;
 pub(super) struct Worth {
     /// The array's work without a service.
     without: Account,
-    /// Its total work when a service began or ended last.
+    /// Its total work when a service began or ended last, and when that was.
     mark: Account,
+    marked: Time,
     /// Services in a row that failed.
     failures: u32,
     /// Until when only streams are served that have paid.
@@ -37,14 +39,19 @@ pub(super) struct Worth {
 
 impl Worth {
     /// The work since the mark, which moves.
-    fn since_mark(&mut self, total: Account) -> Account {
+    fn since_mark(&mut self, now: Time, total: Account) -> Account {
         let mark = core::mem::replace(&mut self.mark, total);
+        self.marked = now;
         Account { sectors: total.sectors - mark.sectors, busy: total.busy - mark.busy }
     }
 
     /// A service begins.
-    pub(super) fn begins(&mut self, total: Account) {
-        let Account { sectors, busy } = self.since_mark(total);
+    pub(super) fn begins(&mut self, now: Time, total: Account) {
+        let elapsed = now.since(self.marked);
+        let Account { sectors, busy } = self.since_mark(now, total);
+        if elapsed.saturating_sub(busy) > MEMORY {
+            self.without = Account::default();
+        }
         self.without = Account { sectors: self.without.sectors + sectors, busy: self.without.busy + busy };
         while self.without.busy > MEMORY {
             self.without = Account { sectors: self.without.sectors / 2, busy: self.without.busy.percent(50) };
@@ -53,7 +60,7 @@ impl Worth {
 
     /// A service ends: whether it has paid. `None` if there is too little to compare with.
     pub(super) fn ends(&mut self, now: Time, total: Account, tunables: &Tunables) -> Option<bool> {
-        let with = self.since_mark(total);
+        let with = self.since_mark(now, total);
         let slice = tunables.stream_time_slice;
         if tunables.retry_slices == 0 || self.without.busy < slice || with.busy < slice.percent(LEAST) {
             return None;
@@ -64,6 +71,7 @@ impl Worth {
         } else {
             let slices = (tunables.retry_slices << (2 * self.failures).min(32)).min(LONGEST);
             self.failures += 1;
+            self.without = Account::default();
             self.until = Some(now + slice * slices);
         }
         Some(pays)
@@ -100,7 +108,7 @@ mod tests {
         }
 
         fn serve(&mut self, ms: u64, rate: u64) -> Option<bool> {
-            self.worth.begins(self.total);
+            self.worth.begins(self.now, self.total);
             self.work(ms, rate);
             self.worth.ends(self.now, self.total, &self.tunables)
         }
@@ -134,6 +142,31 @@ mod tests {
         assert_eq!(busy.serve(124, 8), Some(false));
         busy.work(20_000, 5);
         assert_eq!(busy.serve(124, 8), Some(true));
+    }
+
+    #[test]
+    fn a_failure_is_compared_with_what_comes_after_it() {
+        let mut busy = Busy::new();
+        busy.work(2000, 10);
+        assert_eq!(busy.serve(124, 8), Some(false));
+        // The load has changed: without a service it is slower than any service was.
+        busy.work(4 * 124, 2);
+        assert_eq!(busy.serve(124, 8), Some(true));
+    }
+
+    #[test]
+    fn an_idle_array_forgets_the_former_load() {
+        let mut busy = Busy::new();
+        busy.work(2000, 10);
+        busy.now += MEMORY;
+        busy.work(400, 2);
+        assert_eq!(busy.serve(124, 8), Some(false), "it was idle for as long as the load is remembered");
+        let mut idle = Busy::new();
+        idle.work(2000, 10);
+        assert_eq!(idle.serve(124, 11), Some(true));
+        idle.now += MEMORY + Span::from_nanos(1);
+        idle.work(400, 2);
+        assert_eq!(idle.serve(124, 8), Some(true));
     }
 
     #[test]
