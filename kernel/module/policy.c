@@ -108,21 +108,21 @@ POLICY(show_processes, (struct dwell_queue *d, bool shows), dwell_show_processes
 POLICY(insert, (struct dwell_queue *d, u64 now, const struct dwell_submission *submission),
        d->result = dwell_insert(d->host, now, submission))
 POLICY(merged, (struct dwell_queue *d, u32 id, u64 sector, u32 sectors, u32 absorbed),
-       dwell_merged(d->host, ktime_get_ns(), id, sector, sectors, absorbed))
+       dwell_merged(d->host, dwell_now(d), id, sector, sectors, absorbed))
 POLICY(may_merge, (struct dwell_queue *d, u32 id, const struct dwell_submission *submission, bool is_front),
-       d->result = dwell_may_merge(d->host, ktime_get_ns(), id, submission, is_front))
+       d->result = dwell_may_merge(d->host, dwell_now(d), id, submission, is_front))
 POLICY(may_queue, (struct dwell_queue *d, struct dwell_process process, bool is_write, bool is_sync),
-       d->result = dwell_may_queue(d->host, ktime_get_ns(), process, is_write, is_sync))
+       d->result = dwell_may_queue(d->host, dwell_now(d), process, is_write, is_sync))
 POLICY(next, (struct dwell_queue *d, u64 now), dwell_next(d->host, now, &d->next))
-POLICY(completed, (struct dwell_queue *d, u32 id, u32 outcome), dwell_completed(d->host, ktime_get_ns(), id, outcome))
-POLICY(exited, (struct dwell_queue *d, struct dwell_process process), dwell_exited(d->host, ktime_get_ns(), process))
+POLICY(completed, (struct dwell_queue *d, u64 now, u32 id, u32 outcome), dwell_completed(d->host, now, id, outcome))
+POLICY(exited, (struct dwell_queue *d, struct dwell_process process), dwell_exited(d->host, dwell_now(d), process))
 POLICY(tunable, (struct dwell_queue *d, size_t index, char *room, size_t size),
        d->result = dwell_tunable(d->host, index, room, size))
 POLICY(tune, (struct dwell_queue *d, size_t index, const char *text, size_t length),
        d->result = dwell_tune(d->host, index, text, length))
 POLICY(spec, (struct dwell_queue *d, char *room, size_t size), d->result = dwell_spec(d->host, room, size))
 POLICY(inspect, (struct dwell_queue *d, char *room, size_t size),
-       d->result = dwell_inspect(d->host, ktime_get_ns(), room, size))
+       d->result = dwell_inspect(d->host, dwell_now(d), room, size))
 POLICY(set_service_times, (struct dwell_queue *d, const char *text, size_t length),
-       d->result = dwell_set_service_times(d->host, ktime_get_ns(), text, length))
+       d->result = dwell_set_service_times(d->host, dwell_now(d), text, length))
 POLICY(inject, (struct dwell_queue *d, u32 what), dwell_inject(d->host, what))

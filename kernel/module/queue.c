@@ -8,6 +8,7 @@
 #include <linux/ioprio.h>
 #include <linux/jiffies.h>
 #include <linux/module.h>
+#include <linux/rbtree.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <trace/events/block.h>
@@ -171,16 +172,60 @@ static void unlink(struct dwell_queue *d, struct request *rq)
 {
 	list_del_init(&rq->queuelist);
 	elv_rb_del(&d->sorted[rq_data_dir(rq)], rq);
+	/* A request that has grown is in the block layer's table. */
 	elv_rqhash_del(d->q, rq);
 	if (d->q->last_merge == rq)
 		d->q->last_merge = NULL;
 	d->queued--;
 }
 
+static sector_t end_of(struct request *rq)
+{
+	return blk_rq_pos(rq) + blk_rq_sectors(rq);
+}
+
+/* A sector among the queued requests of one direction: the last request that starts before it, the first that does not, a link for one there. */
+struct place {
+	struct request *before, *after;
+	struct rb_node *parent, **link;
+};
+
+static struct place place_of(struct rb_root *root, sector_t sector)
+{
+	struct place place = { .link = &root->rb_node };
+
+	while (*place.link) {
+		struct request *rq = rb_entry(*place.link, struct request, rb_node);
+
+		place.parent = *place.link;
+		if (blk_rq_pos(rq) < sector) {
+			place.before = rq;
+			place.link = &place.parent->rb_right;
+		} else {
+			place.after = rq;
+			place.link = &place.parent->rb_left;
+		}
+	}
+	return place;
+}
+
+/*
+ * The block layer finds a request that `rq` continues in q->last_merge, or in a table of 64 buckets that takes long with thousands queued.
+ * The module finds it in the tree, and leaves the table to requests that have grown.
+ */
+static bool try_insert_merge(struct dwell_queue *d, struct request *rq, const struct place *place, struct list_head *unneeded)
+{
+	if (place->before && end_of(place->before) == blk_rq_pos(rq) && !blk_queue_noxmerges(d->q))
+		d->q->last_merge = place->before;
+	return blk_mq_sched_try_insert_merge(d->q, rq, unneeded);
+}
+
 static void insert(struct dwell_queue *d, struct request *rq, blk_insert_t flags, u64 now, struct list_head *unneeded)
 {
+	struct rb_root *sorted = &d->sorted[rq_data_dir(rq)];
 	struct request_queue *q = d->q;
 	struct dwell_submission submission;
+	struct place place;
 
 	if (flags & BLK_MQ_INSERT_AT_HEAD || !is_ours(rq) || state(rq) & GIVEN_BACK || op_of(rq->cmd_flags) < 0) {
 		trace_block_rq_insert(rq);
@@ -192,15 +237,14 @@ static void insert(struct dwell_queue *d, struct request *rq, blk_insert_t flags
 		d->stats.bypassed++;
 		return;
 	}
-	if (blk_mq_sched_try_insert_merge(q, rq, unneeded))
+	place = place_of(sorted, blk_rq_pos(rq));
+	if (try_insert_merge(d, rq, &place, unneeded))
 		return;
 	trace_block_rq_insert(rq);
-	elv_rb_add(&d->sorted[rq_data_dir(rq)], rq);
-	if (is_mergeable(rq)) {
-		elv_rqhash_add(q, rq);
-		if (!q->last_merge)
-			q->last_merge = rq;
-	}
+	rb_link_node(&rq->rb_node, place.parent, place.link);
+	rb_insert_color(&rq->rb_node, sorted);
+	if (!q->last_merge && is_mergeable(rq))
+		q->last_merge = rq;
 	list_add_tail(&rq->queuelist, &d->fifo);
 	rq->fifo_time = jiffies;
 	d->queued++;
@@ -223,7 +267,7 @@ static void dwell_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *
 	u64 now;
 
 	irq = dwell_lock(d);
-	now = ktime_get_ns();
+	now = dwell_now(d);
 	list_for_each_entry_safe(rq, next, list, queuelist) {
 		list_del_init(&rq->queuelist);
 		insert(d, rq, flags, now, &unneeded);
@@ -271,6 +315,8 @@ static bool dwell_bio_merge(struct request_queue *q, struct bio *bio, unsigned i
 	unsigned long irq;
 	bool merged;
 
+	if (!READ_ONCE(d->queued))
+		return false;
 	irq = dwell_lock(d);
 	merged = blk_mq_sched_try_merge(q, bio, nr_segs, &unneeded);
 	dwell_unlock(d, irq);
@@ -282,14 +328,20 @@ static bool dwell_bio_merge(struct request_queue *q, struct bio *bio, unsigned i
 static int dwell_request_merge(struct request_queue *q, struct request **rq, struct bio *bio)
 {
 	struct dwell_queue *d = dwell_queue(q);
-	struct request *behind = elv_rb_find(&d->sorted[bio_data_dir(bio)], bio_end_sector(bio));
+	sector_t sector = bio->bi_iter.bi_sector;
+	struct place found = place_of(&d->sorted[bio_data_dir(bio)], sector);
+	int kind;
 
-	if (!behind || !elv_bio_merge_ok(behind, bio))
+	if (found.before && end_of(found.before) == sector && elv_bio_merge_ok(found.before, bio)) {
+		*rq = found.before;
+		kind = ELEVATOR_BACK_MERGE;
+	} else if (found.after && blk_rq_pos(found.after) == bio_end_sector(bio) && elv_bio_merge_ok(found.after, bio)) {
+		*rq = found.after;
+		kind = ELEVATOR_FRONT_MERGE;
+	} else {
 		return ELEVATOR_NO_MERGE;
-	*rq = behind;
-	if (is_discard_mergeable(behind))
-		return ELEVATOR_DISCARD_MERGE;
-	return ELEVATOR_FRONT_MERGE;
+	}
+	return is_discard_mergeable(*rq) ? ELEVATOR_DISCARD_MERGE : kind;
 }
 
 /* Also called without the lock, for requests that are plugged and not queued: those have no state. */
@@ -406,7 +458,7 @@ static bool decide(struct dwell_queue *d, u64 now, u32 depth)
 static struct request *ask(struct dwell_queue *d, u32 depth)
 {
 	struct dwell_next *next = &d->next;
-	u64 now = ktime_get_ns();
+	u64 now = dwell_now(d);
 	char text[64];
 
 	if (d->fault == DWELL_SOUND && is_starving(d))
@@ -472,31 +524,29 @@ static bool dwell_has_work(struct blk_mq_hw_ctx *hctx)
  * blk-mq asks for a request only while requests are queued. A policy that waits is asked after every event: it ends the service of a
  * stream or process then, or begins to wait for its next request. The model and a served device ask in the same places.
  */
-static void consult(struct dwell_queue *d)
+static void consult(struct dwell_queue *d, u64 now)
 {
 	u32 depth = dwell_depth(d);
-	u64 now;
 
 	if (!d->may_wait || d->fault != DWELL_SOUND || d->in_flight >= depth)
 		return;
-	now = ktime_get_ns();
 	if (decide(d, now, depth) && d->next.what == DWELL_HOLD)
 		hrtimer_start(&d->timer, ns_to_ktime(max(d->next.until, now + 1)), HRTIMER_MODE_ABS);
 }
 
 /* Something happened that the policy may have waited for. */
-static bool resume(struct dwell_queue *d)
+static bool resume(struct dwell_queue *d, u64 now)
 {
 	bool was_waiting = d->is_waiting;
 
 	d->is_waiting = false;
 	if (d->queued)
 		return was_waiting;
-	consult(d);
+	consult(d, now);
 	return false;
 }
 
-static void ended(struct request *rq, u32 outcome)
+static void ended(struct request *rq, u32 outcome, u64 now)
 {
 	struct dwell_queue *d = dwell_queue(rq->q);
 	unsigned long irq;
@@ -505,12 +555,14 @@ static void ended(struct request *rq, u32 outcome)
 	if (!(state(rq) & DISPATCHED))
 		return;
 	irq = dwell_lock(d);
+	/* `now` was read before the lock was taken. */
+	now = d->now = max(d->now, now);
 	d->in_flight--;
 	d->stats.completed += outcome != DWELL_GIVEN_BACK;
 	d->stats.given_back += outcome == DWELL_GIVEN_BACK;
-	policy_completed(d, id_of(rq), outcome);
+	policy_completed(d, now, id_of(rq), outcome);
 	set_state(rq, outcome == DWELL_GIVEN_BACK ? GIVEN_BACK : 0);
-	again = resume(d);
+	again = resume(d, now);
 	dwell_unlock(d, irq);
 	if (again)
 		blk_mq_run_hw_queues(d->q, true);
@@ -518,18 +570,19 @@ static void ended(struct request *rq, u32 outcome)
 
 static void dwell_completed_request(struct request *rq, u64 now)
 {
-	ended(rq, DWELL_DONE);
+	ended(rq, DWELL_DONE, now);
 }
 
 static void dwell_requeue_request(struct request *rq)
 {
-	ended(rq, DWELL_GIVEN_BACK);
+	ended(rq, DWELL_GIVEN_BACK, ktime_get_ns());
 }
 
 /* Also called for a request that never completed. */
 static void dwell_finish_request(struct request *rq)
 {
-	ended(rq, DWELL_DONE);
+	if (unlikely(state(rq) & DISPATCHED))
+		ended(rq, DWELL_DONE, ktime_get_ns());
 	set_state(rq, 0);
 	if (is_ours(rq) && rq->elv.icq) {
 		put_io_context(rq->elv.icq->ioc);
@@ -545,7 +598,7 @@ static enum hrtimer_restart dwell_timer(struct hrtimer *timer)
 
 	irq = dwell_lock(d);
 	d->stats.timer++;
-	again = resume(d);
+	again = resume(d, dwell_now(d));
 	dwell_unlock(d, irq);
 	if (again)
 		blk_mq_run_hw_queues(d->q, true);
@@ -573,7 +626,7 @@ static void dwell_exit_icq(struct io_cq *icq)
 
 	irq = dwell_lock(d);
 	policy_exited(d, own->process);
-	again = resume(d);
+	again = resume(d, dwell_now(d));
 	dwell_unlock(d, irq);
 	if (again)
 		blk_mq_run_hw_queues(d->q, true);

@@ -58,6 +58,7 @@ struct dwell_queue {
 	/* Results of the policy_NAME() calls: in memory, since the jump out of a panic restores registers. */
 	struct dwell_next next;
 	u32 result;
+	u64 now; /* the latest time that the policy received */
 	u64 entered, locked;
 	struct dwell_stats stats;
 };
@@ -106,6 +107,12 @@ static inline void dwell_unlock(struct dwell_queue *d, unsigned long irq)
 	spin_unlock_irqrestore(&d->lock, irq);
 }
 
+/* The time, with the lock held. */
+static inline u64 dwell_now(struct dwell_queue *d)
+{
+	return d->now = ktime_get_ns();
+}
+
 /* Leaves the policy for good; every request is served first come, first served from now on. */
 void dwell_fail(struct dwell_queue *d, enum dwell_fault fault, const char *text, int length);
 
@@ -123,7 +130,7 @@ bool policy_merged(struct dwell_queue *d, u32 id, u64 sector, u32 sectors, u32 a
 bool policy_may_merge(struct dwell_queue *d, u32 id, const struct dwell_submission *submission, bool is_front);
 bool policy_may_queue(struct dwell_queue *d, struct dwell_process process, bool is_write, bool is_sync);
 bool policy_next(struct dwell_queue *d, u64 now);
-bool policy_completed(struct dwell_queue *d, u32 id, u32 outcome);
+bool policy_completed(struct dwell_queue *d, u64 now, u32 id, u32 outcome);
 bool policy_exited(struct dwell_queue *d, struct dwell_process process);
 bool policy_tunable(struct dwell_queue *d, size_t index, char *room, size_t size);
 bool policy_tune(struct dwell_queue *d, size_t index, const char *text, size_t length);

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * shim POLICY QUEUED: what the whole module costs, C files and policy, in user space on one thread (stand_in.h stands for the kernel). The load
- * is bench.c's. Each turn passes the module as a request does: bio_merge, prepare_request, insert_requests, has_work, dispatch_request,
- * completed_request, finish_request. Prints nanoseconds a turn (the lowest tenth of many short rounds), the same with
- * iosched/timing on, and how long the lock was held: each hold is measured in PASSES equal runs and the shortest counts, since an interrupt of this
- * machine takes longer than any.
+ * shim POLICY QUEUED: what the whole module costs, C files and policy, in user space (stand_in.h stands for the kernel). The load is
+ * bench.c's. Each turn passes the module as a request does: bio_merge, prepare_request, insert_requests, has_work, dispatch_request,
+ * completed_request, finish_request. Prints
+ *
+ * - nanoseconds a turn, the lowest tenth of many short rounds; the same with iosched/timing on, and of the C files alone, which serve first come,
+ *   first served after a fault;
+ * - nanoseconds a turn of each of two threads that contend for the queue: of the rounds in which the other thread ran as well;
+ * - how long the lock was held, on one thread: each hold is measured in PASSES equal runs and the shortest counts, since an interrupt of
+ *   this machine takes longer than any.
  */
+#include <pthread.h>
+#include <time.h>
+
 #include "stand_in.h"
 #include "../module/queue.h"
 
@@ -13,17 +20,18 @@ enum { PROCESSES = 16, ROUNDS = 100, TURNS = 2000, PASSES = 5, TURN_NS = 1000000
 enum { HOLDS = 600000, BUCKETS = 8 };
 
 u64 tsc_scale, load_now;
-static struct task_struct tasks[PROCESSES];
-static struct io_context contexts[PROCESSES];
-static struct dwell_icq icqs[PROCESSES];
-struct task_struct *current;
-static u64 seed;
+/* Each thread has processes of its own. */
+__thread struct task_struct *current;
+static __thread struct task_struct tasks[PROCESSES];
+static __thread struct io_context contexts[PROCESSES];
+static __thread struct dwell_icq icqs[PROCESSES];
+static __thread struct request **free_requests;
+static __thread u32 free_count;
+static __thread u64 seed;
 static struct dwell_elevator elevator;
 static struct blk_mq_tag_set tag_set = { .queue_depth = 1 };
 static struct request_queue queue = { .queue_depth = 1, .tag_set = &tag_set };
 static struct blk_mq_hw_ctx hctx = { .queue = &queue };
-static struct request *requests, **free_requests;
-static u32 free_count;
 
 /* ---- how long the lock is held ---- */
 
@@ -86,42 +94,15 @@ struct io_cq *ioc_lookup_icq(struct request_queue *q)
 	return &icqs[current - tasks].icq;
 }
 
-static struct hlist_head *bucket(struct request_queue *q, sector_t end)
+/* The block layer's table of requests by their end. The module leaves it to requests that have grown; here none does. */
+static bool is_in_table(struct request_queue *q, sector_t end)
 {
-	return &q->elevator->hash[end * 0x61c8864680b583ebull >> (64 - ELV_HASH_BITS)];
-}
-
-void elv_rqhash_add(struct request_queue *q, struct request *rq)
-{
-	struct hlist_head *head = bucket(q, rq->sector + rq->sectors);
-
-	rq->hash.next = head->first;
-	if (head->first)
-		head->first->pprev = &rq->hash.next;
-	head->first = &rq->hash;
-	rq->hash.pprev = &head->first;
+	return q->elevator->hash[end * 0x61c8864680b583ebull >> (64 - ELV_HASH_BITS)].first;
 }
 
 void elv_rqhash_del(struct request_queue *q, struct request *rq)
 {
-	(void)q;
-	if (!rq->hash.pprev)
-		return;
-	*rq->hash.pprev = rq->hash.next;
-	if (rq->hash.next)
-		rq->hash.next->pprev = rq->hash.pprev;
-	rq->hash.pprev = NULL;
-}
-
-static struct request *hash_find(struct request_queue *q, sector_t sector)
-{
-	for (struct hlist_node *at = bucket(q, sector)->first; at; at = at->next) {
-		struct request *rq = container_of(at, struct request, hash);
-
-		if (rq->sector + rq->sectors == sector)
-			return rq;
-	}
-	return NULL;
+	(void)q, (void)rq;
 }
 
 void elv_rb_add(struct rb_root *root, struct request *rq)
@@ -130,7 +111,7 @@ void elv_rb_add(struct rb_root *root, struct request *rq)
 
 	while (*at) {
 		parent = *at;
-		at = rq->sector < container_of(parent, struct request, rb_node)->sector ? &parent->left : &parent->right;
+		at = rq->sector < container_of(parent, struct request, rb_node)->sector ? &parent->rb_left : &parent->rb_right;
 	}
 	rq->rb_node = (struct rb_node){ .parent = parent };
 	*at = &rq->rb_node;
@@ -140,10 +121,10 @@ static void replace(struct rb_root *root, struct rb_node *old, struct rb_node *n
 {
 	if (!old->parent)
 		root->rb_node = new;
-	else if (old->parent->left == old)
-		old->parent->left = new;
+	else if (old->parent->rb_left == old)
+		old->parent->rb_left = new;
 	else
-		old->parent->right = new;
+		old->parent->rb_right = new;
 	if (new)
 		new->parent = old->parent;
 }
@@ -152,32 +133,20 @@ void elv_rb_del(struct rb_root *root, struct request *rq)
 {
 	struct rb_node *node = &rq->rb_node, *next;
 
-	if (!node->left || !node->right) {
-		replace(root, node, node->left ?: node->right);
+	if (!node->rb_left || !node->rb_right) {
+		replace(root, node, node->rb_left ?: node->rb_right);
 		return;
 	}
-	for (next = node->right; next->left;)
-		next = next->left;
+	for (next = node->rb_right; next->rb_left;)
+		next = next->rb_left;
 	if (next->parent != node) {
-		replace(root, next, next->right);
-		next->right = node->right;
-		next->right->parent = next;
+		replace(root, next, next->rb_right);
+		next->rb_right = node->rb_right;
+		next->rb_right->parent = next;
 	}
 	replace(root, node, next);
-	next->left = node->left;
-	next->left->parent = next;
-}
-
-struct request *elv_rb_find(struct rb_root *root, sector_t sector)
-{
-	for (struct rb_node *at = root->rb_node; at;) {
-		struct request *rq = container_of(at, struct request, rb_node);
-
-		if (rq->sector == sector)
-			return rq;
-		at = sector < rq->sector ? at->left : at->right;
-	}
-	return NULL;
+	next->rb_left = node->rb_left;
+	next->rb_left->parent = next;
 }
 
 struct request *elv_rb_former_request(struct request_queue *q, struct request *rq)
@@ -201,13 +170,12 @@ bool blk_mq_sched_try_merge(struct request_queue *q, struct bio *bio, unsigned i
 	struct request *rq;
 
 	(void)nr_segs, (void)unneeded;
-	hash_find(q, bio->bi_iter.bi_sector);
-	return q->elevator->type->ops.request_merge(q, &rq, bio) == ELEVATOR_FRONT_MERGE;
+	return is_in_table(q, bio->bi_iter.bi_sector) || q->elevator->type->ops.request_merge(q, &rq, bio) != ELEVATOR_NO_MERGE;
 }
 
 bool blk_mq_sched_try_insert_merge(struct request_queue *q, struct request *rq, struct list_head *unneeded)
 {
-	return (void)unneeded, hash_find(q, rq->sector) != NULL;
+	return (void)unneeded, is_in_table(q, rq->sector);
 }
 
 /* ---- the load ---- */
@@ -229,21 +197,33 @@ static void insert(void)
 	dwell_ops.insert_requests(&hctx, &list, 0);
 }
 
+static bool are_two;
+
+/* The policy holds: time passes until its timer. The other thread may have passed it, or may have the request whose completion ends the hold. */
+static void wait_for_timer(struct dwell_queue *d)
+{
+	u64 now = READ_ONCE(load_now), until = READ_ONCE(d->timer.expires);
+
+	if (until <= now && !are_two) {
+		fprintf(stderr, "nothing to wait for: fault %d, %u queued\n", d->fault, d->queued);
+		exit(1);
+	}
+	if (until > now && __atomic_compare_exchange_n(&load_now, &now, until, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		d->timer.function(&d->timer);
+}
+
 static void turn(void)
 {
 	struct dwell_queue *d = queue.elevator->elevator_data;
 	struct request *rq;
 
 	insert();
-	while (!dwell_ops.has_work(&hctx) || !(rq = dwell_ops.dispatch_request(&hctx))) {
-		if (d->timer.expires <= load_now) {
-			fprintf(stderr, "nothing to wait for: fault %d, %u queued\n", d->fault, d->queued);
-			exit(1);
-		}
-		load_now = d->timer.expires;
-		d->timer.function(&d->timer);
-	}
-	load_now += TURN_NS;
+	while (!dwell_ops.has_work(&hctx) || !(rq = dwell_ops.dispatch_request(&hctx)))
+		wait_for_timer(d);
+	if (are_two)
+		__atomic_add_fetch(&load_now, TURN_NS, __ATOMIC_RELAXED);
+	else
+		load_now += TURN_NS;
 	dwell_ops.completed_request(rq, load_now);
 	dwell_ops.finish_request(rq);
 	free_requests[free_count++] = rq;
@@ -256,16 +236,29 @@ static int order(const void *one, const void *other)
 	return (a > b) - (a < b);
 }
 
+/* The processes and unused requests of this thread, one of two. */
+static void equip(int thread, u32 count)
+{
+	struct request *requests = calloc(count, sizeof(*requests));
+
+	for (int i = 0; i < PROCESSES; i++) {
+		u32 pid = 100 + thread * PROCESSES + i;
+
+		tasks[i] = (struct task_struct){ pid, pid, &contexts[i] };
+		icqs[i] = (struct dwell_icq){ .icq = { &queue, &contexts[i] }, .process = { pid, pid, pid } };
+	}
+	free_requests = calloc(count + 1, sizeof(*free_requests));
+	for (free_count = 0; free_count < count; free_count++)
+		free_requests[free_count] = &requests[free_count];
+	seed = 1 + thread;
+}
+
 static void start(u32 queued)
 {
 	load_now = 1000000;
-	seed = 1;
 	queue.nr_requests = 2 * queued;
 	queue.last_merge = NULL;
-	requests = calloc(queued + 1, sizeof(*requests));
-	free_requests = calloc(queued + 1, sizeof(*free_requests));
-	for (free_count = 0; free_count <= queued; free_count++)
-		free_requests[free_count] = &requests[free_count];
+	equip(0, queued + 1);
 	if (dwell_ops.init_sched(&queue, &elevator.type))
 		exit(2);
 	for (u32 i = 1; i < queued; i++)
@@ -274,17 +267,21 @@ static void start(u32 queued)
 		turn();
 }
 
+static u64 monotonic(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
 static void calibrate(void)
 {
-	struct timespec { long s, ns; } from, to;
-	int clock_gettime(int, struct timespec *);
-	u64 tsc = __rdtsc(), ns;
+	u64 tsc = __rdtsc(), from = monotonic(), ns;
 
-	clock_gettime(CLOCK_MONOTONIC, &from);
-	do {
-		clock_gettime(CLOCK_MONOTONIC, &to);
-		ns = (to.s - from.s) * 1000000000 + to.ns - from.ns;
-	} while (ns < 50000000);
+	do
+		ns = monotonic() - from;
+	while (ns < 50000000);
 	tsc_scale = (ns << 32) / (__rdtsc() - tsc);
 }
 
@@ -303,6 +300,50 @@ static double lowest_tenth(void)
 	return rounds[ROUNDS / 10];
 }
 
+/* The second thread: its turns so far, and whether it ends. */
+static struct {
+	u64 turns;
+	bool is_over;
+} __aligned(64) other;
+
+static void *compete(void *unused)
+{
+	equip(1, 2);
+	while (!READ_ONCE(other.is_over)) {
+		turn();
+		WRITE_ONCE(other.turns, other.turns + 1);
+	}
+	return unused;
+}
+
+/* Nanoseconds a turn of this thread while the other makes at least half as many; 0 if it never did. */
+static double contended(void)
+{
+	double rounds[ROUNDS];
+	pthread_t thread;
+	int n = 0;
+
+	queue.queue_depth = 2;
+	are_two = true;
+	other.is_over = false;
+	if (pthread_create(&thread, NULL, compete, NULL))
+		exit(1);
+	for (int tries = 0; n < ROUNDS && tries < 20 * ROUNDS; tries++) {
+		u64 turns = READ_ONCE(other.turns), began = local_clock();
+
+		for (int i = 0; i < TURNS; i++)
+			turn();
+		rounds[n] = (double)(local_clock() - began) / TURNS;
+		n += READ_ONCE(other.turns) - turns >= TURNS / 2;
+	}
+	WRITE_ONCE(other.is_over, true);
+	pthread_join(thread, NULL);
+	are_two = false;
+	queue.queue_depth = 1;
+	qsort(rounds, n, sizeof(*rounds), order);
+	return n ? rounds[n / 10] : 0;
+}
+
 int main(int argc, char **argv)
 {
 	u32 queued = argc > 2 ? atoi(argv[2]) : 128, histogram[BUCKETS] = {}, longest = 0;
@@ -311,16 +352,16 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	calibrate();
-	for (int i = 0; i < PROCESSES; i++) {
-		tasks[i] = (struct task_struct){ 100 + i, 100 + i, &contexts[i] };
-		icqs[i] = (struct dwell_icq){ .icq = { &queue, &contexts[i] }, .process = { 100 + i, 100 + i, 100 + i } };
-	}
 	elevator = (struct dwell_elevator){ .type = { .elevator_name = "dwell", .ops = dwell_ops }, .spec = argv[1] };
 	start(queued);
 	d = queue.elevator->elevator_data;
 	printf("%-18s %6u queued: %5.0f ns, ", argv[1], queued, lowest_tenth());
 	d->is_timed = true;
-	printf("%.0f with timing; ", lowest_tenth());
+	printf("%.0f with timing, ", lowest_tenth());
+	d->is_timed = false;
+	printf("%.0f each of two threads, ", contended());
+	d->fault = DWELL_STARVED;
+	printf("%.0f the C files alone; ", lowest_tenth());
 	for (int pass = 0; pass < PASSES; pass++) {
 		start(queued);
 		is_timed = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the module's C files use of the kernel, for one thread in user space: enough to measure them, no more. Time is the harness's;
- * locks, lists and the hash of requests cost what they cost in the kernel. Trees are not balanced, since sectors arrive at random.
+ * What the module's C files use of the kernel, in user space: enough to measure them, no more. A thread stands for a processor. Time is
+ * the harness's; locks and lists cost what they cost in the kernel. Trees are not balanced, since sectors arrive at random.
  */
 #ifndef DWELL_NATIVE_KERNEL_H
 #define DWELL_NATIVE_KERNEL_H
@@ -72,7 +72,7 @@ typedef unsigned short umode_t;
 #define fls64(x) ((x) ? 64 - __builtin_clzll(x) : 0)
 #define order_base_2(n) ((n) > 1 ? 64 - __builtin_clzll((n) - 1) : 0)
 #define roundup_pow_of_two(n) (1ul << order_base_2(n))
-#define DEFINE_PER_CPU(type, name) type name
+#define DEFINE_PER_CPU(type, name) __thread type name
 #define this_cpu_read(x) READ_ONCE(x)
 #define this_cpu_write(x, to) WRITE_ONCE(x, to)
 #define preempt_disable() __asm__ volatile("" ::: "memory")
@@ -110,7 +110,8 @@ static inline void spin_lock_init(spinlock_t *lock)
 static inline void spin_lock(spinlock_t *lock)
 {
 	while (__atomic_exchange_n(&lock->is_locked, 1, __ATOMIC_ACQUIRE))
-		_mm_pause();
+		while (READ_ONCE(lock->is_locked))
+			_mm_pause();
 }
 static inline void spin_unlock(spinlock_t *lock)
 {
@@ -153,9 +154,16 @@ struct hlist_node { struct hlist_node *next, **pprev; };
 struct hlist_head { struct hlist_node *first; };
 #define DECLARE_HASHTABLE(name, bits) struct hlist_head name[1 << (bits)]
 
-struct rb_node { struct rb_node *parent, *left, *right; };
+struct rb_node { struct rb_node *parent, *rb_left, *rb_right; };
 struct rb_root { struct rb_node *rb_node; };
 #define RB_ROOT (struct rb_root){ NULL }
+#define rb_entry container_of
+static inline void rb_link_node(struct rb_node *node, struct rb_node *parent, struct rb_node **link)
+{
+	*node = (struct rb_node){ .parent = parent };
+	*link = node;
+}
+#define rb_insert_color(node, root) ((void)(root))
 
 struct hrtimer;
 enum hrtimer_restart { HRTIMER_NORESTART };
@@ -176,7 +184,7 @@ struct mutex { int is_locked; };
 struct io_context { int references; };
 struct io_cq { struct request_queue *q; struct io_context *ioc; };
 struct task_struct { int pid, tgid; struct io_context *io_context; };
-extern struct task_struct *current;
+extern __thread struct task_struct *current;
 #define put_io_context(ioc) ((ioc)->references--)
 
 #define IOPRIO_PRIO_CLASS(p) (((p) >> 13) & 7)
@@ -236,6 +244,7 @@ struct blk_mq_hw_ctx { struct request_queue *queue; struct blk_mq_tags *sched_ta
 #define queue_max_discard_segments(q) 1
 #define blk_queue_nonrot(q) 0
 #define blk_queue_is_zoned(q) 0
+#define blk_queue_noxmerges(q) 0
 #define blk_queue_flag_set(flag, q) ((void)(q))
 #define blk_mq_free_request(rq) ((void)(rq))
 #define blk_mq_run_hw_queues(q, async) ((void)(q))
