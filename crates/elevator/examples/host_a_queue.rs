@@ -33,8 +33,10 @@ fn main() {
     for (token, start) in [(1, 0), (2, 8), (3, 1_000_000)] {
         let read = Submission::new(Token(token), Op::Read, Sector(start), Sectors(8));
         println!("{now}: submit {:?}: {:?}", read.token, queue.submit(now, read));
+        print_notices(&mut queue, now);
     }
     loop {
+        // The second argument is the device's estimate of positioning times, for policies like `sptf`; few hosts have one.
         match queue.next(now, None) {
             Step::Dispatch(ticket) => {
                 let Request { op, start, sectors, .. } = *queue.request(&ticket);
@@ -46,8 +48,19 @@ fn main() {
             Step::Wait(hold) => now = hold.until.expect("no other event ends the wait"),
             Step::Full | Step::Idle => break,
         }
-        while let Some(Notice::Finished(finished)) = queue.notice() {
-            println!("{now}: finished {:?} after {}", finished.token, now.since(finished.submitted));
+        print_notices(&mut queue, now);
+    }
+}
+
+/// A host drains the notices after each call of the queue.
+fn print_notices(queue: &mut Queue, now: Time) {
+    while let Some(notice) = queue.notice() {
+        match notice {
+            Notice::Finished(finished) => {
+                println!("{now}: finished {:?} after {}", finished.token, now.since(finished.submitted));
+            }
+            // The submitter of a submission that was `Accepted::Asleep` may continue.
+            Notice::Woken(token) => println!("{now}: woken {token:?}"),
         }
     }
 }
