@@ -267,6 +267,11 @@ pub fn read_batch(recording: &mut Recording, to: &mut Vec<Record>) -> Result<boo
 fn unreadable(error: &traces::Error) -> Error {
     Error::Input(match error.kind() {
         traces::ErrorKind::Device => format!("{error} (--device NAME, --device all)"),
+        traces::ErrorKind::NotBuilt => {
+            format!(
+                "{error}; build dwell with 'cargo build --release --features studies', or install the package"
+            )
+        }
         // The format of an empty file is not the problem.
         traces::ErrorKind::Format if !error.to_string().ends_with("there is nothing in it") => {
             format!("{error} (--format NAME)")

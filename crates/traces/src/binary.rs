@@ -5,6 +5,9 @@ use crate::error::{Error, ErrorKind, Position};
 use crate::input::Input;
 use crate::skips::Oddity;
 
+/// The first and last bytes of a Parquet file.
+pub(crate) const PARQUET_MAGIC: &[u8] = b"PAR1";
+
 /// Byte order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Endian {

@@ -11,8 +11,8 @@ use crate::context::Context;
 use crate::devices::OwnedKey;
 use crate::error::{Error, ErrorKind, Position};
 use crate::input::{Block, Input};
-use crate::lines::{LineFormat, is_heading};
-use crate::record::DeviceId;
+use crate::line_format::{LineFormat, is_heading};
+use crate::record::{DeviceId, Settle};
 use crate::scan::FieldError;
 use crate::skips::Skips;
 
@@ -21,12 +21,6 @@ const WAITING: usize = 2;
 
 /// The id of a device beyond the limit.
 const TOO_MANY: DeviceId = DeviceId(u32::MAX);
-
-/// What a worker cannot decide about an item.
-pub(crate) trait Settle: Copy + Send + 'static {
-    /// Sets the position and replaces the worker's device ids. False: too many devices.
-    fn settle(&mut self, ids: &[DeviceId], place: Position) -> bool;
-}
 
 /// Something in a block that the consumer handles in order.
 enum Odd {

@@ -2,7 +2,7 @@
 
 use crate::devices::{DEVICES_MAX, Devices, Key};
 use crate::error::{Error, ErrorKind, Position};
-use crate::format::Format;
+use crate::format::list::Format;
 use crate::input::ReadStop;
 use crate::names::Names;
 use crate::options::{Options, StartEvent, TimeUnit};

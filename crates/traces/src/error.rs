@@ -44,6 +44,8 @@ pub enum ErrorKind {
     Io,
     /// The format was not detected, or the file does not have the specified format.
     Format,
+    /// This build does not include the file's format.
+    NotBuilt,
     /// A line or record is malformed.
     Malformed,
     /// An anomaly that [`Options::strict`](crate::Options::strict) makes an error.

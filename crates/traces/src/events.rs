@@ -2,13 +2,12 @@
 
 use elevator::Priority;
 
-use crate::blocks::Settle;
 use crate::context::Context;
 use crate::devices::Key;
 use crate::error::{Error, Position};
 use crate::lines::{LineFormat, Lines};
 use crate::options::StartEvent;
-use crate::record::{DeviceId, Pid};
+use crate::record::{DeviceId, Pid, Settle};
 use crate::rwbs::Rwbs;
 
 /// The event that completes a request.

@@ -34,6 +34,7 @@ pub mod format;
 mod info;
 mod input;
 mod interpretation;
+mod line_format;
 mod lines;
 mod names;
 mod options;

@@ -1,29 +1,14 @@
 //! Reading of line-oriented formats.
 
-use crate::blocks::{Blocks, Settle, Step};
+use crate::blocks::{Blocks, Step};
 use crate::context::{Context, Source};
 use crate::error::{Error, Position};
 use crate::input::Input;
+use crate::line_format::is_heading;
 use crate::record::Record;
-use crate::scan::FieldError;
 use crate::skips::Oddity;
 
-/// The parser of one format.
-pub(crate) trait LineFormat: Clone + Send + 'static {
-    /// The content of a line.
-    type Item: Settle;
-
-    /// Whether a line is parsed without the lines before it.
-    const IS_STATELESS: bool = true;
-
-    /// Parses a line; `None` if it is valid and has no request.
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Self::Item>, FieldError>;
-
-    /// Whether the recording ends before this malformed line (a printed summary).
-    fn is_over(&self, _line: &[u8]) -> bool {
-        false
-    }
-}
+pub(crate) use crate::line_format::LineFormat;
 
 /// The lines of an input.
 pub(crate) struct Lines<F: LineFormat> {
@@ -101,12 +86,6 @@ impl<F: LineFormat> Lines<F> {
         self.over = true;
         odd.map(|oddity| context.skip(oddity)).transpose().map(|_| None)
     }
-}
-
-/// Whether the first line is a heading, which some republished files have.
-pub(crate) fn is_heading(number: u64, line: &[u8]) -> bool {
-    let begins = line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'"' | b'#'));
-    number == 1 && begins && !line.iter().any(u8::is_ascii_digit)
 }
 
 impl<F: LineFormat<Item = Record>> Source for Lines<F> {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::format::Format;
+use crate::format::list::Format;
 
 /// The unit of time stamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]

@@ -5,7 +5,6 @@ use core::fmt;
 use elevator::{Flags, Op, Priority, SECTOR_BYTES, Sector, Sectors, Span, Time};
 use serde::Serialize;
 
-use crate::blocks::Settle;
 use crate::error::Position;
 
 /// A device of a recording, numbered in order of appearance. [`Recording::devices`](crate::Recording::devices) has its name.
@@ -46,6 +45,12 @@ pub struct Record {
     pub bytes: u64,
     /// The process, if recorded.
     pub process: Option<Pid>,
+}
+
+/// What a worker cannot decide about an item that it has parsed.
+pub(crate) trait Settle: Copy + Send + 'static {
+    /// Sets the position and replaces the worker's device ids. False: too many devices.
+    fn settle(&mut self, ids: &[DeviceId], place: Position) -> bool;
 }
 
 impl Settle for Record {

@@ -6,6 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use elevator::{Op, Span, Time, cold_path};
 
+use crate::binary::PARQUET_MAGIC;
 use crate::compression::{self, Wrapping};
 use crate::context::{Context, Source};
 use crate::detect::detect;
@@ -50,10 +51,10 @@ pub fn open(name: &str, source: Box<dyn Read + Send>, options: &Options) -> Resu
 /// # Errors
 /// As [`open`].
 pub fn open_file(name: &str, mut file: File, options: &Options) -> Result<Recording, Error> {
-    let mut head = [0; parquet::MAGIC.len()];
+    let mut head = [0; PARQUET_MAGIC.len()];
     // A pipe cannot go back; it is read as a stream.
     let is_seekable = file.metadata().is_ok_and(|found| found.is_file());
-    let is_parquet = is_seekable && file.read_exact(&mut head).is_ok() && head == parquet::MAGIC;
+    let is_parquet = is_seekable && file.read_exact(&mut head).is_ok() && head == PARQUET_MAGIC;
     if is_seekable {
         let mut context = Context::new(name, options);
         if let Err(error) = file.seek(SeekFrom::Start(0)) {

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use elevator::text::did_you_mean;
+
 /// Why tuning ended or did not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -74,6 +76,23 @@ pub enum Error {
 impl Error {
     pub(crate) fn file(path: &Path, source: io::Error) -> Self {
         Self::File { path: path.to_owned(), source }
+    }
+
+    /// The error for a setting that a scheduler does not have.
+    pub(crate) fn no_setting<'a>(
+        device: &str,
+        scheduler: &str,
+        setting: &str,
+        known: impl Iterator<Item = &'a str>,
+    ) -> Self {
+        let known: Vec<&str> = known.collect();
+        let has = if known.is_empty() {
+            "it has no settings".to_owned()
+        } else {
+            format!("it has {}", known.join(", "))
+        };
+        let hint = did_you_mean(setting, known.iter().copied());
+        Self::Usage(format!("{device}: {scheduler} has no setting '{setting}'; {has}{hint}"))
     }
 
     /// Whether a permission is missing.

@@ -1,7 +1,5 @@
 //! Settings of the kernel's schedulers with their ranges, to reject a wrong arm without setting it.
 
-use elevator::text::did_you_mean;
-
 use crate::error::Error;
 use crate::queue::{NO_SCHEDULER, QueueSettings};
 
@@ -65,7 +63,7 @@ pub(crate) fn check(queue: &QueueSettings, scheduler: &str, setting: &str, value
         Some((_, least, greatest)) => in_range(device, (scheduler, setting), value, (*least, *greatest)),
         // A kernel that is newer than the table.
         None if is_active() && queue.get(&format!("iosched/{setting}")).is_ok() => Ok(()),
-        None => Err(no_such(device, scheduler, setting, known.iter().map(|(name, ..)| *name))),
+        None => Err(Error::no_setting(device, scheduler, setting, known.iter().map(|(name, ..)| *name))),
     }
 }
 
@@ -81,23 +79,6 @@ fn in_range(
     Err(Error::Usage(format!(
         "{device}: {scheduler}{{{setting}={value}}}: {setting} must be a number from {least} to {greatest}"
     )))
-}
-
-/// The error for a setting that a scheduler does not have.
-pub(crate) fn no_such<'a>(
-    device: &str,
-    scheduler: &str,
-    setting: &str,
-    known: impl Iterator<Item = &'a str>,
-) -> Error {
-    let known: Vec<&str> = known.collect();
-    let has = if known.is_empty() {
-        "it has no settings".to_owned()
-    } else {
-        format!("it has {}", known.join(", "))
-    };
-    let hint = did_you_mean(setting, known.iter().copied());
-    Error::Usage(format!("{device}: {scheduler} has no setting '{setting}'; {has}{hint}"))
 }
 
 #[cfg(test)]

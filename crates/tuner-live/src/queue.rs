@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use capture::topology::schedulers;
 
 use crate::error::Error;
-use crate::kernel_settings::no_such;
 use crate::stable::{Property, UDEV};
 use crate::system;
 
@@ -166,7 +165,7 @@ impl QueueSettings {
         }
         let own = self.of_scheduler();
         let own = own.iter().filter_map(|setting| setting.strip_prefix("iosched/"));
-        no_such(&self.name, scheduler, setting, own)
+        Error::no_setting(&self.name, scheduler, setting, own)
     }
 
     pub(crate) fn failed(&self, setting: &str, error: io::Error) -> Error {

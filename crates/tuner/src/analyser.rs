@@ -14,11 +14,11 @@ use crate::decider::{BanditAlone, Choice, Decider, DeciderName};
 use crate::decision::{Decision, Restraint, Why};
 use crate::early_end::EarlyEnd;
 use crate::kinds::Kinds;
+use crate::measured::Measured;
 use crate::opening::Opened;
 use crate::regret::{Proposal, RegretBound};
 use crate::search::{Search, Space};
 use crate::selector::{Table, Workload};
-use crate::significance::Measured;
 use crate::state::Absent;
 
 /// The observations of a window, except its accesses.

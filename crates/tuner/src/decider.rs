@@ -13,7 +13,7 @@ use ioanalyzer::{Answer, Better, ClusterId, Input, IoAnalyzer, Random, Reason, S
 use crate::decision::Why;
 use crate::early_end::{ABANDON, COLD, EarlyEnd};
 use crate::kinds::Kinds;
-use crate::significance::Measured;
+use crate::measured::Measured;
 
 /// Learns from one window after the other, and chooses for the next one.
 pub trait Decider {

@@ -10,7 +10,7 @@
 
 use ioanalyzer::Better;
 
-use crate::significance::Measured;
+use crate::measured::Measured;
 
 /// The loss in a window that ends a trial, as a part of the reference's value.
 pub(crate) const ABANDON: f64 = -0.25;

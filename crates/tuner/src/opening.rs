@@ -20,8 +20,8 @@ use ioanalyzer::{Better, Metric, Window};
 
 use crate::early_end::{ABANDON, COLD, EarlyEnd};
 use crate::load::Load;
+use crate::measured::Measured;
 use crate::prior::{self, LoadClass};
-use crate::significance::Measured;
 
 /// A loss in the trial for which the significance test that follows leaves a scheduler out from its first block.
 const HOPELESS: f64 = -0.4;

@@ -15,7 +15,7 @@ use tuner_live::in_words;
 
 use super::args::PatternsArguments;
 use super::exchange_table;
-use super::patterns::{claim_all, is_called, nothing, selected};
+use super::selection::{claim_all, is_called, nothing, selected};
 use crate::error::Error;
 use crate::output_file::created;
 

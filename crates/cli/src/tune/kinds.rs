@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tuner::{Knowledge, SchedulerId, Shape, State};
 use tuner_live::in_words;
 
-use super::patterns::worth;
+use super::selection::worth;
 use crate::error::Error;
 use crate::report::table_of_texts;
 use evaluation::report::format::object;

@@ -7,6 +7,7 @@ mod exchange_table;
 mod kinds;
 mod patterns;
 pub(crate) mod recognised;
+mod selection;
 mod setup;
 
 use std::io::Write;

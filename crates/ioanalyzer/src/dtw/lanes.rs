@@ -177,5 +177,5 @@ macro_rules! for_each_width {
     };
 }
 
-for_each_width!(warp, [warp_loops::<4>, warp_loops::<2>, warp_loops::<1>], "Banded distances of `a` to the series in `ys`; see [`super::band`].",
+for_each_width!(warp, [warp_loops::<4>, warp_loops::<2>, warp_loops::<1>], "Banded distances of `a` to the series in `ys`.",
     (a: &[f32], ys: &[Lanes], width: usize, row: &mut Vec<Lanes>));

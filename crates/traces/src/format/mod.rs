@@ -1,6 +1,6 @@
 //! The formats that can be read and written: one module each, which documents columns, units and pitfalls.
 //!
-//! A format is a module with a `SPEC` and one line in the table of this file. `docs/adding-a-trace-format.md` has a worked example.
+//! A format is a module with a `SPEC` and a line in `list.rs`. `docs/adding-a-trace-format.md` has a worked example.
 
 use std::fmt;
 
@@ -20,6 +20,7 @@ pub mod disksim_validate;
 pub mod dwell;
 pub mod fio;
 pub mod ftrace;
+pub(crate) mod list;
 pub mod mqsim;
 pub mod msr;
 pub mod parquet;
@@ -28,19 +29,11 @@ pub mod srt;
 pub mod tencent;
 pub mod vscsi;
 
-macro_rules! formats {
+pub use list::Format;
+
+macro_rules! specs {
     ($($(#[$doc:meta])* $variant:ident = $module:ident;)+) => {
-        /// A format that can be read and written.
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-        #[non_exhaustive]
-        pub enum Format {
-            $($(#[$doc])* $variant),+
-        }
-
         impl Format {
-            /// Every format, in the order in which detection compares lines with them.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
             const fn spec(self) -> &'static Spec {
                 match self { $(Self::$variant => &$module::SPEC),+ }
             }
@@ -48,40 +41,7 @@ macro_rules! formats {
     };
 }
 
-formats! {
-    /// See [`ftrace`].
-    Ftrace = ftrace;
-    /// See [`blkparse`].
-    Blkparse = blkparse;
-    /// See [`blktrace`].
-    Blktrace = blktrace;
-    /// See [`fio`].
-    Fio = fio;
-    /// See [`msr`].
-    Msr = msr;
-    /// See [`cloudphysics`].
-    CloudPhysics = cloudphysics;
-    /// See [`vscsi`].
-    Vscsi = vscsi;
-    /// See [`alibaba`].
-    Alibaba = alibaba;
-    /// See [`tencent`].
-    Tencent = tencent;
-    /// See [`spc`].
-    Spc = spc;
-    /// See [`disksim`].
-    DiskSim = disksim;
-    /// See [`disksim_validate`].
-    DiskSimValidate = disksim_validate;
-    /// See [`srt`].
-    Srt = srt;
-    /// See [`mqsim`].
-    MqSim = mqsim;
-    /// See [`dwell`].
-    Dwell = dwell;
-    /// See [`mod@parquet`].
-    Parquet = parquet;
-}
+list::formats!(specs);
 
 /// A source of records, or why the file is not of the format.
 type Opened = Result<Box<dyn Source>, Error>;

@@ -22,18 +22,16 @@
 //! Pitfalls: the index of the file is at its end. A file is read in place; a stream is first read into memory, up to 64 MiB.
 
 use super::{Signature, Spec};
+use crate::binary::PARQUET_MAGIC;
 use crate::context::{Context, Source};
 use crate::error::{Error, ErrorKind};
 use crate::input::Input;
-
-/// The first and last bytes of a file.
-pub(crate) const MAGIC: &[u8] = b"PAR1";
 
 pub(crate) const SPEC: Spec = Spec {
     name: "parquet",
     title: "Parquet",
     extensions: &[],
-    signature: Signature::Start(|head| head.starts_with(MAGIC)),
+    signature: Signature::Start(|head| head.starts_with(PARQUET_MAGIC)),
     reader: from_stream,
     writes: None,
 };
@@ -44,7 +42,7 @@ const STREAM_BYTES_MAX: usize = 64 << 20;
 
 #[cfg(feature = "parquet")]
 fn from_stream(mut input: Input, context: &mut Context) -> Result<Box<dyn Source>, Error> {
-    if !input.peek(MAGIC.len()).starts_with(MAGIC) {
+    if !input.peek(PARQUET_MAGIC.len()).starts_with(PARQUET_MAGIC) {
         return Err(context.error(ErrorKind::Format, "does not begin with 'PAR1'"));
     }
     let mut bytes = Vec::new();
@@ -83,6 +81,5 @@ pub(crate) fn from_file(_file: std::fs::File, context: &mut Context) -> Result<B
 
 #[cfg(not(feature = "parquet"))]
 fn not_built(context: &Context) -> Error {
-    let advice = "build dwell with 'cargo build --release --features studies', or install the package";
-    context.error(ErrorKind::Format, "this program was built without Parquet files").advice(advice)
+    context.error(ErrorKind::NotBuilt, "a Parquet file, and this program was built without Parquet")
 }

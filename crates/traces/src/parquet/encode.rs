@@ -16,6 +16,7 @@ use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 
 use super::index::{Chunk, Group};
 use super::rows::{Row, Rows};
+use super::varint::{number, signed};
 
 /// An encoded row group.
 pub(super) struct Encoded {
@@ -291,20 +292,6 @@ fn levels(rows: &[Row], values: usize, has: fn(&Row) -> bool) -> Vec<u8> {
 fn run(to: &mut Vec<u8>, rows: usize, value: u8) {
     number(to, (rows as u64) << 1);
     to.push(value);
-}
-
-/// An unsigned LEB128 number.
-pub(super) fn number(to: &mut Vec<u8>, mut value: u64) {
-    while value > 0x7f {
-        to.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    to.push(value as u8);
-}
-
-/// A signed number in zigzag order.
-fn signed(to: &mut Vec<u8>, value: i64) {
-    number(to, (value << 1 ^ value >> 63) as u64);
 }
 
 /// Values of a block of [`delta`], which has four parts.

@@ -14,8 +14,8 @@ use parquet::file::metadata::{
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::SchemaDescPtr;
 
-use super::encode::number;
-use crate::format::parquet::MAGIC;
+use super::varint::number;
+use crate::binary::PARQUET_MAGIC;
 
 /// Number of columns.
 const COLUMNS: usize = 10;
@@ -104,7 +104,7 @@ fn end(mut sink: impl Write, last: &[u8], length: usize) -> Result<(), ParquetEr
     let length = u32::try_from(length + last.len()).map_err(too_long)?;
     sink.write_all(last)?;
     sink.write_all(&length.to_le_bytes())?;
-    Ok(sink.write_all(MAGIC)?)
+    Ok(sink.write_all(PARQUET_MAGIC)?)
 }
 
 /// The head of a list of structures in Thrift's compact protocol.

@@ -4,6 +4,7 @@ pub(crate) mod encode;
 mod index;
 mod reader;
 mod rows;
+mod varint;
 pub(crate) mod writer;
 mod zstd;
 

@@ -13,9 +13,9 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type as Node, Type
 use super::encode::{Encoded, Encoders, encode, failed as thread_failed};
 use super::index::{self, Group};
 use super::rows::Rows;
-use crate::format::parquet::MAGIC;
+use crate::binary::PARQUET_MAGIC;
 use crate::record::Record;
-use crate::write::Written;
+use crate::write::written::Written;
 
 /// Rows of a row group.
 const GROUP_ROWS: usize = 1 << 17;
@@ -83,10 +83,10 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// If the sink fails.
     pub fn new(mut sink: W, comment: &str) -> io::Result<Self> {
         let schema = Arc::new(SchemaDescriptor::new(schema().map_err(failed)?));
-        sink.write_all(MAGIC)?;
+        sink.write_all(PARQUET_MAGIC)?;
         Ok(Self {
             sink,
-            at: MAGIC.len() as u64,
+            at: PARQUET_MAGIC.len() as u64,
             groups: Vec::new(),
             schema,
             comment: comment.to_owned(),

@@ -11,10 +11,9 @@ mod events;
 mod fio;
 mod holds;
 mod rows;
+pub(crate) mod written;
 
 use std::io::{self, Write};
-
-use serde::Serialize;
 
 pub use compressed::{Compressed, not_written};
 pub use dwell::DwellWriter;
@@ -22,26 +21,14 @@ pub(crate) use events::{Event, Events};
 pub(crate) use fio::FioWriter;
 pub use holds::{Field, Fields, Holds};
 pub(crate) use rows::{Device, Rows, letter};
+pub use written::Written;
 
 #[cfg(feature = "parquet")]
 pub use crate::parquet::{encode::Encoders, writer::ParquetWriter};
 
 use crate::devices::DeviceEntry;
-use crate::format::Format;
+use crate::format::list::Format;
 use crate::record::Record;
-
-/// What a writer wrote.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Written {
-    /// Records written.
-    pub written: u64,
-    /// Records left out, because the format cannot express them.
-    pub left_out: u64,
-    /// Records whose time or extent was rounded.
-    pub rounded: u64,
-    /// Fields that some of the records have and the format has not.
-    pub lost: Fields,
-}
 
 /// Where a writer writes to.
 pub(crate) type Sink<'a> = Box<dyn Write + 'a>;

@@ -1,17 +1,8 @@
 //! Exports the ratings of kinds of load for other hosts, and adds kinds with the ratings of other hosts.
 
-use super::kind::Kind;
-use super::{ALIKE, Kinds, MOST, Shape};
-
-/// The rating of one scheduler for a kind, by its index.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) struct Rating {
-    pub(crate) scheduler: usize,
-    /// The sum of relative differences to others; only differences of ratings of one kind have a meaning.
-    pub(crate) rating: f64,
-    pub(crate) pairs: u64,
-    pub(crate) windows: u64,
-}
+use super::kind::{Kind, Rating};
+use super::shape::{ALIKE, Shape};
+use super::{Kinds, MOST};
 
 impl Kinds {
     /// The shape, the number of windows and the ratings of each kind in which schedulers were compared.
@@ -34,9 +25,4 @@ impl Kinds {
         self.kinds.push(kind);
         true
     }
-}
-
-/// Whether windows of these shapes are of one kind.
-pub(crate) fn are_alike(one: &Shape, other: &Shape) -> bool {
-    one.similarity(other) >= ALIKE
 }

@@ -1,6 +1,6 @@
 //! Saves and restores kinds of load; shows, merges and forgets them for `dwell patterns`.
 
-use super::Shape;
+use super::shape::Shape;
 use super::{Kinds, Trial};
 use crate::saved::place_now;
 use ioanalyzer::Better;

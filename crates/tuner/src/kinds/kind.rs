@@ -12,7 +12,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::credit::{BUDGET, Credits, FIRST};
-use super::{Rating, Shape};
+use super::shape::Shape;
 use crate::saved::{COUNT_MAX, carried_over};
 use ioanalyzer::Better;
 
@@ -46,6 +46,16 @@ pub(super) struct Arm {
     /// It began with a rating from elsewhere, which counts as one of its windows and one of its pairs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_prior: bool,
+}
+
+/// The rating of one scheduler for a kind, by its index.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Rating {
+    pub(crate) scheduler: usize,
+    /// The sum of relative differences to others; only differences of ratings of one kind have a meaning.
+    pub(crate) rating: f64,
+    pub(crate) pairs: u64,
+    pub(crate) windows: u64,
 }
 
 /// A kind of load.

@@ -40,18 +40,17 @@ mod transitions;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::exchange::{Rating, are_alike};
+pub(crate) use self::kind::Rating;
 use self::kind::{Arm, Kind, TRIAL, ahead};
 pub use self::knowledge::{Estimate, Knowledge, is_worth_it};
+use self::shape::ALIKE;
 pub use self::shape::Shape;
+pub(crate) use self::shape::are_alike;
 use self::switch_history::SwitchHistory;
 use self::transitions::KindTransitions;
 use ioanalyzer::Better;
 use ioanalyzer::SchedulerId;
 
-/// A window belongs to a kind if their shapes have at least this part in common. With a much greater part, the phases of one load would be kinds
-/// of their own, each with its own best scheduler, and none would learn the long-term effect of one scheduler.
-const ALIKE: f64 = 0.5;
 /// Windows of a kind before the first trial: the first ones may be the effect of another kind's trial.
 const YOUNG: u64 = 3;
 /// The greatest number of kinds; after that a window belongs to the most similar one.

@@ -20,6 +20,9 @@ const LOOK_BEHIND: usize = 32;
 const SIZES: [u64; 3] = [8, 64, 256];
 /// The upper bounds of the distance classes in sectors: sequential, 64 KiB, 1 MiB, 32 MiB, 1 GiB, above.
 const DISTANCES: [u64; 5] = [0, 128, 1 << 11, 1 << 16, 1 << 21];
+/// A window belongs to a kind if their shapes have at least this part in common. With a much greater part, the phases of one load would be kinds
+/// of their own, each with its own best scheduler, and none would learn the long-term effect of one scheduler.
+pub(super) const ALIKE: f64 = 0.5;
 const BINS: usize = 2 * (SIZES.len() + 1) * (DISTANCES.len() + 1);
 
 /// The share of a window's accesses in each class.
@@ -89,6 +92,11 @@ fn class(bin: usize) -> String {
     let (rest, far) = (bin / DISTANCE.len(), bin % DISTANCE.len());
     let what = if rest < SIZE.len() { "reads" } else { "writes" };
     format!("{what} {} {}", SIZE[rest % SIZE.len()], DISTANCE[far])
+}
+
+/// Whether windows of these shapes are of one kind.
+pub(crate) fn are_alike(one: &Shape, other: &Shape) -> bool {
+    one.similarity(other) >= ALIKE
 }
 
 #[cfg(test)]

@@ -20,10 +20,10 @@ mod blocks;
 
 use ioanalyzer::Better;
 
-pub use self::blocks::Measured;
 use self::blocks::{Blocks, Found, WORTH};
 use crate::early_end::{ABANDON, EarlyEnd};
 use crate::load::Load;
+use crate::measured::Measured;
 use crate::opening::Opened;
 use crate::standby::Known;
 

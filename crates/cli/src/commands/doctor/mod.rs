@@ -132,7 +132,9 @@ fn of_one(roots: &Roots, stack: &Stack, cgroup: Option<&Cgroup>) -> Examined {
     let mut findings: Vec<Finding> = Vec::new();
     for device in &devices {
         let of_group = cgroup.map(|cgroup| of_cgroup(roots, cgroup, device)).unwrap_or_default();
-        for finding in of_group.into_iter().chain(of_device(roots, device)) {
+        for finding in
+            of_group.into_iter().chain(of_device(roots, device)).chain(udev::findings(roots, device))
+        {
             // Some concern all members of an array.
             if !findings.contains(&finding) {
                 findings.push(finding);

@@ -3,7 +3,6 @@
 use serde::Serialize;
 
 use super::snapshot::{Cgroup, Device, Roots, tree};
-use super::udev;
 use capture::topology::{Kind, Layer, honours_priorities, together};
 use tuner_live::{QueueSettings, settings_backup};
 
@@ -51,7 +50,7 @@ pub(super) fn of_device(roots: &Roots, device: &Device) -> Vec<Finding> {
         unlike_members,
         killed_tuner,
     ];
-    rules.iter().filter_map(|rule| rule(roots, device)).chain(udev::findings(roots, device)).collect()
+    rules.iter().filter_map(|rule| rule(roots, device)).collect()
 }
 
 /// The findings about a control group on a device, in any order.

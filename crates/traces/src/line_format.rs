@@ -1,0 +1,28 @@
+//! The parser of a line-oriented format.
+
+use crate::context::Context;
+use crate::record::Settle;
+use crate::scan::FieldError;
+
+/// The parser of one format.
+pub(crate) trait LineFormat: Clone + Send + 'static {
+    /// The content of a line.
+    type Item: Settle;
+
+    /// Whether a line is parsed without the lines before it.
+    const IS_STATELESS: bool = true;
+
+    /// Parses a line; `None` if it is valid and has no request.
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Self::Item>, FieldError>;
+
+    /// Whether the recording ends before this malformed line (a printed summary).
+    fn is_over(&self, _line: &[u8]) -> bool {
+        false
+    }
+}
+
+/// Whether the first line is a heading, which some republished files have.
+pub(crate) fn is_heading(number: u64, line: &[u8]) -> bool {
+    let begins = line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b'"' | b'#'));
+    number == 1 && begins && !line.iter().any(u8::is_ascii_digit)
+}
