@@ -172,7 +172,7 @@ impl Study {
         let at = values.span().start;
         let numbers = sweep::numbers(&values.get_ref().text()).map_err(|e| self.wrong(at, key, &e))?;
         if let Some(wrong) = numbers.iter().find(|number| !(least..=most).contains(number)) {
-            return Err(self.wrong(at, key, &format!("{wrong} is not within {least} and {most}")));
+            return Err(self.wrong(at, key, &format!("{wrong} is not between {least} and {most}")));
         }
         Ok(numbers.into_iter().map(Some).collect())
     }

@@ -176,7 +176,7 @@ table! {
         "array" Text of.run.array.as_ref(), "array of such drives; null for one drive";
         "machine" Text of.run.machine.as_ref().map(|machine| &machine.name), "machine of scripts, if the study sets one";
         "depth" Whole of.depth, "commands in the drive at once";
-        "identity" Text of.run.identity.name(), "what schedulers see of processes: shown, hidden or same";
+        "identity" Text of.run.identity.name(), "process identity that schedulers receive: shown, hidden or same";
         "nr_requests" Whole of.run.nr_requests, "limit of queued requests per direction; null for scripts";
         "seed" Whole of.run.seed, "draw of the random numbers; 1 is the workload as written";
         "scale" Number of.run.scale, "size of a script's data, operations and memory; null for other workloads";

@@ -254,7 +254,7 @@ fn errors_have_file_line_and_key() {
     let folder = Folder::new();
     for (from, to, expected) in [
         ("depths = [1, 4]", "dephts = [1, 4]", "s.toml:4: unknown field `dephts`"),
-        ("depths = [1, 4]", "depths = [0]", "s.toml:4: depths: 0 is not within 1 and 65536"),
+        ("depths = [1, 4]", "depths = [0]", "s.toml:4: depths: 0 is not between 1 and 65536"),
         ("depths = [1, 4]", "depths = \"4..1\"", "s.toml:4: depths: '4..1': the range ends before its start"),
         ("depths = [1, 4]", "depths = {}", "s.toml:4: expected a value, a list, or a range"),
         ("depths = [1, 4]", "scale = 2.0", "s.toml:4: scale: a scale is above 0 and at most 1"),
@@ -267,7 +267,7 @@ fn errors_have_file_line_and_key() {
             "reading = { format = \"x\" }",
             "s.toml:4: reading: 'x' is not a recording format",
         ),
-        ("\"1..2\"", "0", "s.toml:5: seeds: 0 is not within 1 and"),
+        ("\"1..2\"", "0", "s.toml:5: seeds: 0 is not between 1 and"),
         ("\"100ms\"", "\"0s\"", "s.toml:6: at_most: expected a length of time above 0"),
         ("\"100ms\"", "\"soon\"", "s.toml:6: at_most: "),
         ("\"*.ascii\"", "\"*.csv\"", "s.toml:2: workloads: no file matches '*.csv'"),

@@ -272,6 +272,16 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_has_every_column() {
+        let page = include_str!("../../../../docs/compare.md");
+        for column in COLUMNS {
+            let name = on_one_line(column.head);
+            let has = |line: &str| line.starts_with("| `") && line.contains(&format!("`{name}`"));
+            assert!(page.lines().any(has), "docs/compare.md has no column {name}");
+        }
+    }
+
+    #[test]
     fn csv_has_all_digits_and_a_line_for_each_run() {
         let runs = [run("a{x=1, y=2}", 3_000_000_000, 1_000_000), run("b", 1_000_000_000, 1_000_000)];
         let csv = csv(&Ranking::new(&runs, SortKey::Rate));

@@ -1,4 +1,4 @@
-//! What is run: workloads × drives × depths × what schedulers see of processes.
+//! What is run: workloads × drives × depths × process identity that schedulers receive.
 //!
 //! The full product would take hours. Each workload therefore runs on every drive of the list, with depth and identity drawn in turn so
 //! that each pair occurs, and a paper's script on its own drive.

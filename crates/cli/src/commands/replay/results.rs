@@ -169,7 +169,7 @@ impl Results<'_> {
         let by = if self.by_time { "mean latency" } else { "throughput" };
         let rounds = counted(u64::from(arguments.rounds), "round");
         let mut lines = vec![format!(
-            "Ranked by {by}, the median of {rounds}; results whose rounds overlap share a rank."
+            "Ranked by {by}, the median of {rounds}; results whose rounds overlap those of a rank's first share that rank."
         )];
         if arguments.rounds == 1 && ranked.len() > 1 {
             lines.push(
