@@ -114,12 +114,6 @@ impl Error {
     pub fn position(&self) -> Option<Position> {
         self.0.place
     }
-
-    /// The format's name of the malformed field, if the error is in a field.
-    #[must_use]
-    pub fn malformed_field(&self) -> Option<&'static str> {
-        self.0.field
-    }
 }
 
 impl fmt::Display for Error {

@@ -47,9 +47,6 @@ pub(crate) struct ProfileArguments {
     /// Time to measure each scheduler at each request size, all rounds together
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub(crate) each: String,
-    /// Processes that read at the same time
-    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=64))]
-    pub(crate) readers: u32,
     #[command(flatten)]
     pub(crate) reached: Reached,
     /// Number of measurements of each scheduler; the order alternates between forwards and backwards
@@ -76,7 +73,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
         is_free(path, arguments.overwrite)?;
         can_be_written(path)?;
     }
-    let load = Load { readers: arguments.readers, each, ..Load::default() };
+    let load = Load { each, ..Load::default() };
     // A queue with a choice is claimed: a running tuner would switch during the measurement, and mistake the switches here for those of
     // another program.
     let switched = scheduling.queues.iter().filter(|_| scheduling.offers_a_choice());

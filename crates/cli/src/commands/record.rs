@@ -38,14 +38,11 @@ pub(crate) struct RecordArguments {
     /// Record this device itself, not the device below it that schedules
     #[arg(long)]
     pub(crate) here: bool,
-    /// Record at most this many requests per second and processor, in bursts; 0 for all
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) rate_max: u32,
     /// Do not observe who causes what kernel threads write (a BPF program on each page that becomes dirty)
     #[arg(long)]
     pub(crate) no_causes: bool,
     /// How to observe the device; default: BPF, or tracefs where BPF is not allowed
-    #[arg(long, alias = "way", value_enum)]
+    #[arg(long, value_enum)]
     pub(crate) backend: Option<BackendName>,
 }
 
@@ -85,10 +82,9 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let reach = if arguments.here { Reach::Here } else { Reach::Followed };
     let scheduling = device_capture::scheduling_of(&arguments.device, reach)?;
     let layer = &scheduling.above;
-    let rate_max = (arguments.rate_max > 0).then_some(arguments.rate_max);
     let backend = arguments.backend.map(Into::into);
     let ring_bytes = 16 << 20;
-    let options = Options { completions: true, rate_max, ring_bytes, backend, ..Options::default() };
+    let options = Options { completions: true, rate_max: None, ring_bytes, backend, ..Options::default() };
     let output = arguments.output.display();
     let mut capture = device_capture::open_capture(layer, &options)?;
     let (mut identities, notes) = Identities::open(layer, !arguments.no_causes);
