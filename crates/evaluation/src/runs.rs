@@ -51,7 +51,7 @@ pub struct Run {
     #[serde(flatten)]
     pub measured: Measured,
     /// Jain's index over the slowdown of each process; `None` if the undisturbed speed is unknown: on a
-    /// machine with a kernel, on a drive without ideal times, and for more than four million requests.
+    /// machine with a kernel, and on a drive without ideal times.
     pub fairness: Option<f64>,
     /// The run was stopped early, so rates are valid and totals are not.
     pub cut: bool,

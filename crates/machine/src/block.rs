@@ -1,13 +1,13 @@
 //! The queue and the drive, advanced together.
 
-use disks::{Command, Drive, Tag};
+use disks::{Command, Drive, Ideal, Tag};
 use elevator::queue::{
     Accepted, Event, Notice, Observer, Options, Plugging, Queue, Step, Submission, Ticket,
 };
 use elevator::{Direction, Process, RequestId, Scheduler, Span, Time, cold_path};
 
 use crate::alarms::earlier;
-use crate::limit::{Limit, LimitRecorder};
+use crate::limit::Single;
 use crate::measure::DeviceStats;
 
 /// A queue in front of a modelled drive.
@@ -165,8 +165,13 @@ impl Block {
         vec![stats]
     }
 
-    pub(crate) fn limit(&self, limit_recorder: LimitRecorder) -> Option<Limit> {
-        Some(limit_recorder.limit_on(self.drive.ideal()?))
+    /// The drive's ideal times, if they are known.
+    pub(crate) fn ideal(&self) -> Option<&dyn Ideal> {
+        self.drive.ideal()
+    }
+
+    pub(crate) fn as_devices(&self) -> Single<'_> {
+        Single(self.ideal())
     }
 }
 

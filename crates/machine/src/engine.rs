@@ -408,7 +408,9 @@ impl Machine {
         running.outstanding.push(number);
         if let Some(limit_recorder) = &mut self.limit_recorder {
             cold_path();
-            limit_recorder.asked(process, &io, running.outstanding.len() > 1);
+            if limit_recorder.asked(process, &io, running.outstanding.len() > 1) {
+                self.storage.fold(limit_recorder);
+            }
         }
         let who = &running.who;
         let (priority, name) = (who.priority, who.process);

@@ -9,39 +9,71 @@
 //! processes jump about in the same region: serving one process on the way to another saves a seek for both (102% with 32
 //! random readers). A limit that allowed for this would be useless: for two greps of small files it would be the time of
 //! reading the whole disk in one sweep.
+//!
+//! A run of any length takes constant memory: requests are added up while the run lasts ([`LimitRecorder::fold`]), and of a batch only the
+//! extents that it covers are kept. Of more than a million extents the narrowest gaps are closed, so that the seeks across them do not count and
+//! the limit is lower than the exact one.
 
 use disks::Ideal;
-use elevator::{Op, Sector, Span, Time};
+use elevator::{Span, Time};
 use serde::Serialize;
 
 use crate::measure::Measured;
 use crate::program::Io;
 
+mod sweep;
+
+use sweep::Sweep;
+
 /// Records requests and think times during a run.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct LimitRecorder {
     processes: Vec<Requests>,
-    requests: usize,
-    /// There were more requests than [`REQUESTS_MAX`]; nothing is recorded.
-    is_full: bool,
+    /// Requests in `processes` that are not added up.
+    kept: usize,
+    /// The devices have no ideal times, so nothing is recorded.
+    is_unknown: bool,
+    most: Most,
 }
 
-/// Requests of a run whose limit is computed. A longer recording is replayed in constant memory, without its limit.
-const REQUESTS_MAX: usize = 4 << 20;
+/// Upper bounds that keep the memory of a recorder constant.
+#[derive(Clone, Copy, Debug)]
+struct Most {
+    /// Requests that are not added up: 3 MiB.
+    requests: usize,
+    /// Extents, of all processes together: 16 MiB.
+    extents: usize,
+}
+
+const MOST: Most = Most { requests: 1 << 17, extents: 1 << 20 };
 
 /// The requests of one process.
 #[derive(Clone, Debug, Default)]
 struct Requests {
-    /// Requests, in order. The requests of a batch may be served in any order.
+    /// Requests that are not added up, in order. The requests of a batch may be served in any order.
     ios: Vec<Io>,
     /// The end of each batch in `ios`.
     batches: Vec<usize>,
+    /// What was added up, for each device.
+    swept: Vec<Sweep>,
     thought: Span,
     latest: Time,
     /// Think time since its last request or call. It counts once the process does something after it.
     thinks: Span,
     sleeps_until: Time,
     overlapped: bool,
+}
+
+/// The devices that serve the requests.
+pub(crate) trait Devices {
+    /// Their number.
+    fn count(&self) -> usize;
+
+    /// The ideal times of a device, if they are known.
+    fn ideal(&self, device: usize) -> Option<&dyn Ideal>;
+
+    /// Appends the accesses that a request needs on a device.
+    fn accesses(&self, device: usize, io: &Io, to: &mut Vec<Io>);
 }
 
 /// The least time of a workload on a device.
@@ -57,6 +89,12 @@ pub struct Limit {
     pub seeks: u64,
 }
 
+impl Default for LimitRecorder {
+    fn default() -> Self {
+        Self { processes: Vec::new(), kept: 0, is_unknown: false, most: MOST }
+    }
+}
+
 impl LimitRecorder {
     fn of(&mut self, process: usize) -> &mut Requests {
         if self.processes.len() <= process {
@@ -65,16 +103,18 @@ impl LimitRecorder {
         &mut self.processes[process]
     }
 
-    pub(crate) fn asked(&mut self, process: usize, io: &Io, others_unfinished: bool) {
-        self.requests += 1;
-        if self.requests > REQUESTS_MAX {
-            (self.is_full, self.processes) = (true, Vec::new());
-            return;
+    /// Records a request. If it returns true, the caller must [`fold`](Self::fold).
+    #[must_use]
+    pub(crate) fn asked(&mut self, process: usize, io: &Io, others_unfinished: bool) -> bool {
+        if self.is_unknown {
+            return false;
         }
         let asked = self.of(process);
         asked.overlapped |= others_unfinished;
         asked.ios.push(*io);
+        self.kept += 1;
         self.acted(process);
+        self.kept >= self.most.requests
     }
 
     /// The process did something other than think, so the device may have waited for its think time.
@@ -102,37 +142,59 @@ impl LimitRecorder {
         asked.sleeps_until = asked.sleeps_until.max(at);
     }
 
-    /// The same requests, each replaced by the requests that `map` makes of it.
-    pub(crate) fn mapped(&self, map: &mut dyn FnMut(&Io, &mut Vec<Io>)) -> Self {
-        let mut processes = self.processes.clone();
-        for asked in &mut processes {
-            let ios = std::mem::take(&mut asked.ios);
-            let mut batches = asked.batches.iter_mut().peekable();
-            for (index, io) in ios.iter().enumerate() {
-                while let Some(end) = batches.next_if(|end| **end <= index) {
-                    *end = asked.ios.len();
-                }
-                map(io, &mut asked.ios);
-            }
-            batches.for_each(|end| *end = asked.ios.len());
+    /// Adds up the service of the requests so far, and frees their memory.
+    pub(crate) fn fold(&mut self, devices: &dyn Devices) {
+        self.kept = 0;
+        let Some(ideals) =
+            (0..devices.count()).map(|device| devices.ideal(device)).collect::<Option<Vec<_>>>()
+        else {
+            (self.is_unknown, self.processes) = (true, Vec::new());
+            return;
+        };
+        let mut accesses = Vec::new();
+        for asked in &mut self.processes {
+            asked.fold(devices, &ideals, &mut accesses);
         }
-        Self { processes, ..*self }
+        if self.extents() > self.most.extents {
+            self.sweeps().for_each(Sweep::forget_ends);
+        }
+        if self.extents() > self.most.extents {
+            let share = self.most.extents / self.sweeps().filter(|sweep| sweep.size() > 0).count();
+            self.sweeps().filter(|sweep| sweep.size() > share).for_each(|sweep| sweep.shrink(share));
+        }
     }
 
-    /// Whether the limit is known.
-    pub(crate) fn is_known(&self) -> bool {
-        !self.is_full
+    fn sweeps(&mut self) -> impl Iterator<Item = &mut Sweep> {
+        self.processes.iter_mut().flat_map(|asked| &mut asked.swept)
     }
 
-    /// The limit on a device with known ideal times. If the device can read and write at the same time, it does, except for a
-    /// process that waits for each request.
-    pub(crate) fn limit_on(mut self, ideal: &dyn Ideal) -> Limit {
+    /// Extents in memory.
+    fn extents(&self) -> usize {
+        self.processes.iter().flat_map(|asked| &asked.swept).map(Sweep::size).sum()
+    }
+
+    /// The limit on devices with known ideal times, which work in parallel: that of the busiest. If a device can read and write at the same
+    /// time, it does, except for a process that waits for each request.
+    pub(crate) fn limit_on(mut self, devices: &dyn Devices) -> Option<Limit> {
+        self.fold(devices);
+        if self.is_unknown {
+            return None;
+        }
+        let mut limit = |device: usize| Some(self.limit_of(device, devices.ideal(device)?));
+        (0..devices.count()).map(&mut limit).reduce(|all, other| Some(all?.beside(other?)))?
+    }
+
+    /// The limit of one device.
+    fn limit_of(&mut self, device: usize, ideal: &dyn Ideal) -> Limit {
         let mut limit = Limit::default();
         let full_duplex = ideal.full_duplex();
         let least = |[reads, writes]: [Span; 2]| if full_duplex { reads.max(writes) } else { reads + writes };
         let mut service = [Span::ZERO; 2];
         for asked in &mut self.processes {
-            let own = asked.service(ideal, &mut limit.seeks);
+            let mut sweep = asked.swept.get_mut(device).map(std::mem::take).unwrap_or_default();
+            sweep.end_batch(ideal);
+            limit.seeks += sweep.seeks;
+            let own = sweep.total;
             let one_by_one = own[0] + own[1];
             let alone =
                 if asked.overlapped { least(own).max(asked.thought) } else { one_by_one + asked.thought };
@@ -147,7 +209,7 @@ impl LimitRecorder {
 
 impl Limit {
     /// The limit of two devices that work in parallel on the same processes' requests.
-    pub(crate) fn beside(mut self, other: Self) -> Self {
+    fn beside(mut self, other: Self) -> Self {
         self.elapsed_ns = self.elapsed_ns.max(other.elapsed_ns);
         self.service_ns = self.service_ns.max(other.service_ns);
         self.seeks += other.seeks;
@@ -159,71 +221,42 @@ impl Limit {
 }
 
 impl Requests {
-    /// The service time of reads and of writes.
-    fn service(&mut self, ideal: &dyn Ideal, seeks: &mut u64) -> [Span; 2] {
-        let (mut from, mut sweep, mut total) = (0, Sweep::default(), [Span::ZERO; 2]);
-        self.batches.push(self.ios.len());
-        for &to in &self.batches {
-            let [reads, writes] = sweep.over(&mut self.ios[from..to], ideal);
-            total = [total[0] + reads, total[1] + writes];
-            from = to;
-        }
-        *seeks += sweep.seeks;
-        total
-    }
-}
-
-/// The head's position over batches of requests.
-#[derive(Default)]
-struct Sweep {
-    /// The ends of the last batch's requests, in order: the head is at one of them.
-    ends: Vec<Sector>,
-    seeks: u64,
-}
-
-impl Sweep {
-    /// The least time of a batch, of reads and of writes: transfers, the seek to the nearest request, and a seek across each
-    /// gap between neighbours, which every order crosses.
-    fn over(&mut self, ios: &mut [Io], ideal: &dyn Ideal) -> [Span; 2] {
-        ios.sort_by_key(|io| io.start);
-        let mut total = [Span::ZERO; 2];
-        let mut reach: Option<Sector> = None;
-        let mut nearest: Option<(Span, &Io)> = None;
-        for io in ios.iter().filter(|io| transfers(io)) {
-            let gap = reach.filter(|&reach| reach < io.start);
-            self.seeks += u64::from(gap.is_some());
-            let seek = gap.map_or(Span::ZERO, |reach| ideal.least_seek(reach, io.start));
-            total[io.op.direction() as usize] += seek + ideal.sequential_transfer(io.start, io.sectors);
-            reach = reach.max(Some(io.start + io.sectors));
-            if let Some(way) = self.way_to(io, ideal)
-                && nearest.is_none_or(|(known, _)| way < known)
-            {
-                nearest = Some((way, io));
+    /// Adds up the requests. Those after the last batch begin a batch that continues.
+    fn fold(&mut self, devices: &dyn Devices, ideals: &[&dyn Ideal], accesses: &mut Vec<Io>) {
+        self.swept.resize_with(ideals.len(), Sweep::default);
+        for (device, (sweep, ideal)) in self.swept.iter_mut().zip(ideals).enumerate() {
+            let mut add = |sweep: &mut Sweep, ios: &[Io]| {
+                accesses.clear();
+                ios.iter().for_each(|io| devices.accesses(device, io, accesses));
+                sweep.add(accesses, *ideal);
+            };
+            let mut from = 0;
+            for &to in &self.batches {
+                add(sweep, &self.ios[from..to]);
+                sweep.end_batch(*ideal);
+                from = to;
             }
+            add(sweep, &self.ios[from..]);
         }
-        if let Some((way, io)) = nearest {
-            total[io.op.direction() as usize] += way;
-            self.seeks += u64::from(self.ends.binary_search(&io.start).is_err());
-        }
-        if reach.is_some() {
-            self.ends.clear();
-            self.ends.extend(ios.iter().filter(|io| transfers(io)).map(|io| io.start + io.sectors));
-            self.ends.sort_unstable();
-        }
-        total
-    }
-
-    /// The shortest seek to a request from any possible position of the head.
-    fn way_to(&self, io: &Io, ideal: &dyn Ideal) -> Option<Span> {
-        let above = self.ends.partition_point(|&end| end < io.start);
-        let neighbours = &self.ends[above.saturating_sub(1)..self.ends.len().min(above + 1)];
-        let way = |&end: &Sector| if end == io.start { Span::ZERO } else { ideal.least_seek(end, io.start) };
-        neighbours.iter().map(way).min()
+        (self.ios, self.batches) = (Vec::new(), Vec::new());
     }
 }
 
-fn transfers(io: &Io) -> bool {
-    matches!(io.op, Op::Read | Op::Write)
+/// One device.
+pub(crate) struct Single<'a>(pub(crate) Option<&'a dyn Ideal>);
+
+impl Devices for Single<'_> {
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn ideal(&self, _device: usize) -> Option<&dyn Ideal> {
+        self.0
+    }
+
+    fn accesses(&self, _device: usize, io: &Io, to: &mut Vec<Io>) {
+        to.push(*io);
+    }
 }
 
 /// Jain's fairness index of the processes' slowdowns relative to their physical limits when alone: 1 if all are slowed alike,
@@ -244,7 +277,7 @@ pub fn fairness(measured: &Measured, alone_ns: &[u64]) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use elevator::Sectors;
+    use elevator::{Op, Sector, Sectors};
 
     use super::*;
 
@@ -270,10 +303,10 @@ mod tests {
         let mut limit_recorder = LimitRecorder::default();
         limit_recorder.thought(0, Span::from_nanos(5000), false);
         for start in [16, 0, 8] {
-            limit_recorder.asked(0, &read(start), false);
+            let _ = limit_recorder.asked(0, &read(start), false);
             limit_recorder.awaited(0);
         }
-        let limit = limit_recorder.limit_on(&Plain);
+        let limit = limit_recorder.limit_on(&Single(Some(&Plain))).unwrap();
         assert_eq!((limit.service_ns, limit.seeks), (1024 + 24, 1));
         assert_eq!(limit.elapsed_ns, 1024 + 24 + 5000);
     }
@@ -281,29 +314,29 @@ mod tests {
     #[test]
     fn think_time_after_the_last_request_does_not_count() {
         let mut limit_recorder = LimitRecorder::default();
-        limit_recorder.asked(0, &read(0), false);
+        let _ = limit_recorder.asked(0, &read(0), false);
         limit_recorder.awaited(0);
         limit_recorder.thought(0, Span::from_nanos(5000), false);
         limit_recorder.slept_until(0, Time::from_nanos(9000));
-        assert_eq!(limit_recorder.limit_on(&Plain).elapsed_ns, 8);
+        assert_eq!(limit_recorder.limit_on(&Single(Some(&Plain))).unwrap().elapsed_ns, 8);
     }
 
     #[test]
     fn think_time_and_service_in_parallel_count_as_the_longer() {
         let mut limit_recorder = LimitRecorder::default();
-        limit_recorder.asked(0, &read(0), false);
+        let _ = limit_recorder.asked(0, &read(0), false);
         limit_recorder.thought(0, Span::from_nanos(5000), true);
-        limit_recorder.asked(0, &read(8), false);
-        assert_eq!(limit_recorder.limit_on(&Plain).elapsed_ns, 5000);
+        let _ = limit_recorder.asked(0, &read(8), false);
+        assert_eq!(limit_recorder.limit_on(&Single(Some(&Plain))).unwrap().elapsed_ns, 5000);
     }
 
     #[test]
     fn a_batch_is_served_in_order_of_sectors() {
         let mut limit_recorder = LimitRecorder::default();
         for start in [16, 0, 8] {
-            limit_recorder.asked(0, &read(start), true);
+            let _ = limit_recorder.asked(0, &read(start), true);
         }
-        assert_eq!(limit_recorder.limit_on(&Plain).service_ns, 24);
+        assert_eq!(limit_recorder.limit_on(&Single(Some(&Plain))).unwrap().service_ns, 24);
     }
 
     #[test]
@@ -311,15 +344,95 @@ mod tests {
         let mut limit_recorder = LimitRecorder::default();
         for start in [0, 100_000, 0, 100_000] {
             for process in [0, 1] {
-                limit_recorder.asked(process, &read(start), false);
+                let _ = limit_recorder.asked(process, &read(start), false);
                 limit_recorder.awaited(process);
             }
         }
-        let limit = limit_recorder.limit_on(&Plain);
+        let limit = limit_recorder.limit_on(&Single(Some(&Plain))).unwrap();
         let (there, back) = (1000 + 100_000 - 8, 1000 + 100_000 + 8);
         let alone = 2 * there + back + 32;
         assert_eq!(limit.processes_ns, [alone; 2]);
         assert_eq!((limit.service_ns, limit.elapsed_ns), (2 * alone, 2 * alone));
+    }
+
+    /// Two devices with alternate sectors of eight.
+    struct Pair;
+
+    impl Devices for Pair {
+        fn count(&self) -> usize {
+            2
+        }
+
+        fn ideal(&self, _device: usize) -> Option<&dyn Ideal> {
+            Some(&Plain)
+        }
+
+        fn accesses(&self, device: usize, io: &Io, to: &mut Vec<Io>) {
+            if io.start.0 / 8 % 2 == device as u64 {
+                to.push(*io);
+            }
+        }
+    }
+
+    /// Batches of requests that overlap, of three processes, of which some never wait.
+    fn recorded(devices: &dyn Devices, most: Most, seed: u64) -> (LimitRecorder, usize) {
+        let mut random = elevator::Random::new(seed);
+        let mut limit_recorder = LimitRecorder { most, ..LimitRecorder::default() };
+        let mut extents = 0;
+        for _ in 0..400 {
+            let process = random.below(3) as usize;
+            for _ in 0..random.below(9) {
+                let op = [Op::Read, Op::Write, Op::Flush][random.below(3) as usize];
+                let io =
+                    Io { op, sectors: Sectors(1 + random.below(12) as u32), ..read(random.below(1_500)) };
+                if limit_recorder.asked(process, &io, random.below(2) == 0) {
+                    limit_recorder.fold(devices);
+                    extents = extents.max(limit_recorder.extents());
+                }
+            }
+            if process > 0 && random.below(3) == 0 {
+                limit_recorder.awaited(process);
+            }
+        }
+        (limit_recorder, extents)
+    }
+
+    #[test]
+    fn requests_added_up_in_pieces_have_the_same_limit() {
+        for devices in [&Single(Some(&Plain)) as &dyn Devices, &Pair] {
+            for seed in 1..40 {
+                let whole = recorded(devices, MOST, seed).0.limit_on(devices).unwrap();
+                for requests in [1, 2, 7, 100] {
+                    let (limit_recorder, _) = recorded(devices, Most { requests, ..MOST }, seed);
+                    assert_eq!(limit_recorder.limit_on(devices).unwrap(), whole, "{requests}, seed {seed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn few_extents_give_a_lower_bound() {
+        let device = Single(Some(&Plain));
+        for seed in 1..40 {
+            let exact = recorded(&device, MOST, seed).0.limit_on(&device).unwrap();
+            for extents in [3, 20, 60] {
+                let (limit_recorder, kept) = recorded(&device, Most { requests: 5, extents }, seed);
+                assert!(kept <= extents.max(6), "{kept} of {extents}");
+                let limit = limit_recorder.limit_on(&device).unwrap();
+                assert!(limit.elapsed_ns <= exact.elapsed_ns && limit.service_ns <= exact.service_ns);
+                assert!(limit.service_ns > 0 && limit.seeks <= exact.seeks);
+                let each = limit.processes_ns.iter().zip(&exact.processes_ns);
+                assert!(each.clone().all(|(bound, exact)| bound <= exact));
+            }
+        }
+    }
+
+    #[test]
+    fn a_device_without_ideal_times_has_no_limit() {
+        let device = Single(None);
+        let (limit_recorder, _) = recorded(&device, Most { requests: 5, ..MOST }, 1);
+        assert_eq!(limit_recorder.processes.iter().map(|asked| asked.ios.len()).sum::<usize>(), 0);
+        assert_eq!(limit_recorder.limit_on(&device), None);
     }
 
     /// The least that a process's batches take, found by trying every order.
@@ -348,10 +461,12 @@ mod tests {
                 .collect();
             let mut limit_recorder = LimitRecorder::default();
             for batch in &batches {
-                batch.iter().for_each(|&start| limit_recorder.asked(0, &read(start), true));
+                for &start in batch {
+                    let _ = limit_recorder.asked(0, &read(start), true);
+                }
                 limit_recorder.awaited(0);
             }
-            let limit = limit_recorder.limit_on(&Plain);
+            let limit = limit_recorder.limit_on(&Single(Some(&Plain))).unwrap();
             assert!(limit.elapsed_ns <= tried(&batches), "{batches:?}");
             if batches.iter().all(|batch| batch.len() == 1) {
                 assert_eq!(limit.elapsed_ns, tried(&batches), "{batches:?}");
@@ -367,11 +482,11 @@ mod tests {
             let mut limit_recorder = LimitRecorder::default();
             for n in 0..100 {
                 let read = Io::read(Sector(n * 512), Sectors(512));
-                limit_recorder.asked(0, &read, overlapped);
-                limit_recorder.asked(1, &Io { op: Op::Write, ..read }, overlapped);
+                let _ = limit_recorder.asked(0, &read, overlapped);
+                let _ = limit_recorder.asked(1, &Io { op: Op::Write, ..read }, overlapped);
             }
             let one = ideal.sequential_transfer(Sector(0), Sectors(512)).as_nanos() * 100;
-            let limit = limit_recorder.limit_on(ideal);
+            let limit = limit_recorder.limit_on(&Single(Some(ideal))).unwrap();
             assert_eq!(limit.processes_ns, [one, one]);
             (limit.elapsed_ns, one)
         };

@@ -96,7 +96,13 @@ impl Storage {
 
     /// The physical limit of the recorded workload, if the devices can compute it.
     pub(crate) fn limit(&self, limit_recorder: LimitRecorder) -> Option<Limit> {
-        ask!(self, below => below.limit(limit_recorder))
+        ask!(self, below => limit_recorder.limit_on(&below.as_devices()))
+    }
+
+    /// Adds up what the recorder has.
+    #[cold]
+    pub(crate) fn fold(&self, limit_recorder: &mut LimitRecorder) {
+        ask!(self, below => limit_recorder.fold(&below.as_devices()));
     }
 
     /// Submissions of reads must end at multiples of this, if it is set. A submission completes as a whole, so reads on an

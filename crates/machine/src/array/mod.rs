@@ -9,13 +9,14 @@ mod member;
 
 use std::collections::VecDeque;
 
+use disks::Ideal;
 use disks::array::{Access, Geometry, MemberSector, Part, StripeCache};
 use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Member};
 use elevator::queue::{Accepted, Finished, Notice, Observer, Options, Submission, Token};
 use elevator::{Flags, Op, Outcome, Process, Sector, Sectors, Time};
 
 use crate::block::Block;
-use crate::limit::{Limit, LimitRecorder};
+use crate::limit::Devices;
 use crate::measure::DeviceStats;
 use crate::program::Io;
 
@@ -357,15 +358,26 @@ impl Array {
         self.disks.iter_mut().flat_map(|disk| disk.block.device_stats()).collect()
     }
 
-    /// The limit of the busiest member. Parity accesses and the controller are not counted, so no order of service beats the
-    /// limit, but RAID 5 writes stay above it.
-    pub(crate) fn limit(&self, limit_recorder: LimitRecorder) -> Option<Limit> {
-        let of_member = |(index, disk): (usize, &Disk)| {
-            let limit_recorder =
-                limit_recorder.mapped(&mut |io, parts| self.data_on(index as u32, io, parts));
-            disk.block.limit(limit_recorder)
-        };
-        let limits = self.disks.iter().enumerate().map(of_member).collect::<Option<Vec<_>>>()?;
-        limits.into_iter().reduce(Limit::beside)
+    /// The members, for the limit of the busiest one.
+    pub(crate) const fn as_devices(&self) -> Members<'_> {
+        Members(self)
+    }
+}
+
+/// The members of an array. Parity accesses and the controller are not counted, so no order of service beats the limit, but RAID 5 writes stay
+/// above it.
+pub(crate) struct Members<'a>(&'a Array);
+
+impl Devices for Members<'_> {
+    fn count(&self) -> usize {
+        self.0.disks.len()
+    }
+
+    fn ideal(&self, device: usize) -> Option<&dyn Ideal> {
+        self.0.disks[device].block.ideal()
+    }
+
+    fn accesses(&self, device: usize, io: &Io, to: &mut Vec<Io>) {
+        self.0.data_on(device as u32, io, to);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Machine;
 use crate::kernel;
-use crate::limit::{Limit, LimitRecorder};
+use crate::limit::Limit;
 use crate::measure::Measured;
 
 impl Machine {
@@ -37,11 +37,10 @@ impl Machine {
     }
 
     /// The physical limit of this workload on this drive, if [`record_limit`](Self::record_limit) was called before the run
-    /// and the drive can compute its ideal times, and the run had at most four million requests. Entries correspond to the lines of
+    /// and the drive can compute its ideal times. Entries correspond to the lines of
     /// [`Measured`]; of processes that share a line and ran at the same time, the longest counts.
     pub fn limit(&mut self) -> Option<Limit> {
-        let limit_recorder = self.limit_recorder.take().filter(LimitRecorder::is_known)?;
-        let limit = self.storage.limit(limit_recorder)?;
+        let limit = self.storage.limit(self.limit_recorder.take()?)?;
         let processes_ns = self.stats.by_line(&limit.processes_ns);
         Some(Limit { processes_ns, ..limit })
     }
