@@ -28,7 +28,6 @@ pub(super) struct Steps {
 struct Place {
     from: u64,
     steps: u32,
-    large: u32,
 }
 
 /// Steps in memory.
@@ -96,22 +95,26 @@ const PACKED_BYTES: usize = 12;
 /// Bytes of a step that does not fit: dependency, its two numbers, sector, length, operation.
 const LARGE_BYTES: usize = 36;
 
-impl Segment {
-    /// The step at `at`, which is the `index`-th of the chain; `latest`: the latest time of the steps before it, 0 at first.
-    fn get(&self, at: usize, index: usize, latest: u64) -> Option<Step> {
-        let &Packed { what: [lower, upper], time } = self.packed.get(at)?;
+impl Packed {
+    /// The step, which is the `index`-th of the chain; `latest`: the latest time of the steps before it, 0 at first; `large`: a step that does not
+    /// fit.
+    #[inline]
+    fn unpack(self, index: usize, latest: u64, large: impl FnOnce(usize) -> Option<Step>) -> Option<Step> {
+        let Self { what: [lower, upper], time } = self;
         let what = u64::from(upper) << 32 | u64::from(lower);
         let low = |from: u32, bits: u32| what >> from & ((1 << bits) - 1);
         let after = match low(0, AFTER_BITS) {
             TOGETHER => After::Together,
             AT => After::At(latest + u64::from(time)),
             COMPLETION => After::Completion(index as u32 - low(BACK_AT, BACK_BITS) as u32, time.into()),
-            _ => return self.large.get((what >> AFTER_BITS) as usize).copied(),
+            _ => return large((what >> AFTER_BITS) as usize),
         };
         let kind = Kind(low(AFTER_BITS, KIND_BITS) as u8);
         Some(Step { after, start: what >> START_AT, sectors: low(SECTORS_AT, SECTORS_BITS) as u32, kind })
     }
+}
 
+impl Segment {
     fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.packed.len() * PACKED_BYTES + self.large.len() * LARGE_BYTES);
         for Packed { what: [lower, upper], time } in &self.packed {
@@ -132,30 +135,47 @@ impl Segment {
         }
         bytes
     }
+}
 
-    /// The segment at `place`.
-    fn read(place: Place, spill: &dyn Spill) -> io::Result<Self> {
-        let packed_bytes = place.steps as usize * PACKED_BYTES;
-        let mut bytes = vec![0; packed_bytes + place.large as usize * LARGE_BYTES];
-        spill.read(place.from, &mut bytes)?;
-        let (packed, large) = bytes.split_at(packed_bytes);
-        let word =
-            |bytes: &[u8], at: usize| bytes[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word));
-        let long =
-            |bytes: &[u8], at: usize| bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
-        let packed = packed.chunks_exact(PACKED_BYTES);
-        let packed = packed.map(|step| Packed { what: [word(step, 0), word(step, 4)], time: word(step, 8) });
-        let large = large.chunks_exact(LARGE_BYTES).map(|step| Step {
-            after: match long(step, 0) >> 8 {
+fn word(bytes: &[u8], at: usize) -> u32 {
+    bytes[at..].first_chunk().map_or(0, |word| u32::from_le_bytes(*word))
+}
+
+fn long(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+impl Place {
+    /// Reads up to [`PIECE_STEPS`] steps from the `first`-th on.
+    fn read(self, first: usize, spill: &dyn Spill, to: &mut Vec<Packed>) -> io::Result<()> {
+        let mut bytes = [0; PIECE_STEPS * PACKED_BYTES];
+        let steps = (self.steps as usize - first).min(PIECE_STEPS);
+        let bytes = &mut bytes[..steps * PACKED_BYTES];
+        spill.read(self.from + (first * PACKED_BYTES) as u64, bytes)?;
+        to.clear();
+        let packed = bytes.chunks_exact(PACKED_BYTES);
+        to.extend(packed.map(|step| Packed { what: [word(step, 0), word(step, 4)], time: word(step, 8) }));
+        Ok(())
+    }
+
+    /// Reads a step that does not fit.
+    #[cold]
+    fn read_large(self, number: usize, spill: &dyn Spill) -> io::Result<Step> {
+        let mut step = [0; LARGE_BYTES];
+        spill.read(
+            self.from + (self.steps as usize * PACKED_BYTES + number * LARGE_BYTES) as u64,
+            &mut step,
+        )?;
+        Ok(Step {
+            after: match long(&step, 0) >> 8 {
                 TOGETHER => After::Together,
-                AT => After::At(long(step, 8)),
-                _ => After::Completion(long(step, 8) as u32, long(step, 16)),
+                AT => After::At(long(&step, 8)),
+                _ => After::Completion(long(&step, 8) as u32, long(&step, 16)),
             },
-            start: long(step, 24),
-            sectors: word(step, 32),
+            start: long(&step, 24),
+            sectors: word(&step, 32),
             kind: Kind(step[0]),
-        });
-        Ok(Self { packed: packed.collect(), large: large.collect() })
+        })
     }
 }
 
@@ -203,7 +223,7 @@ impl Steps {
                 }
             }
             let from = spill.append(&segment.to_bytes())?;
-            places.push(Place { from, steps: packed.len() as u32, large: segment.large.len() as u32 });
+            places.push(Place { from, steps: packed.len() as u32 });
         }
         self.spilled_steps += self.rest.packed.len();
         self.spilled.extend(places);
@@ -212,16 +232,19 @@ impl Steps {
     }
 }
 
+/// Steps of a segment that a reader has in memory: 6 KiB, because a recording may have thousands of chains, and each run reads them.
+const PIECE_STEPS: usize = 512;
+
 /// Reads the steps of a chain in order.
 pub(super) struct Reader {
     steps: Arc<Steps>,
     spill: Option<Arc<dyn Spill>>,
-    /// Number of segments read.
+    /// The number of segments before the present one, and of its steps that were read.
     segments: usize,
-    /// The present segment, if it is not in memory.
-    segment: Option<Segment>,
-    /// Number of steps before the segment.
-    before: usize,
+    read: usize,
+    /// The latest steps that were read from the spill; the next one is at `at`.
+    piece: Vec<Packed>,
+    at: usize,
     index: usize,
     /// The latest time of a step.
     latest: u64,
@@ -229,29 +252,38 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new(steps: Arc<Steps>, spill: Option<Arc<dyn Spill>>) -> Self {
-        Self { steps, spill, segments: 0, segment: None, before: 0, index: 0, latest: 0 }
+        Self { steps, spill, segments: 0, read: 0, piece: Vec::new(), at: 0, index: 0, latest: 0 }
     }
 
     /// The next step. The chain ends where the spill cannot be read; the spill keeps the failure.
     pub(super) fn next(&mut self) -> Option<Step> {
-        let at = self.index - self.before;
-        let is_over = self.segment.as_ref().is_none_or(|segment| at == segment.packed.len());
-        let step = if is_over && self.segments < self.steps.spilled.len() {
-            let spill = self.spill.as_ref()?;
-            let segment = Segment::read(self.steps.spilled[self.segments], &**spill).ok()?;
-            (self.segments, self.before) = (self.segments + 1, self.index);
-            self.segment.insert(segment).get(0, self.index, self.latest)
-        } else if is_over {
-            self.segment = None;
-            self.steps.rest.get(self.index - self.steps.spilled_steps, self.index, self.latest)
+        let step = if self.index < self.steps.spilled_steps {
+            self.next_spilled()
         } else {
-            self.segment.as_ref()?.get(at, self.index, self.latest)
+            let Segment { packed, large } = &self.steps.rest;
+            let packed = packed.get(self.index - self.steps.spilled_steps)?;
+            packed.unpack(self.index, self.latest, |number| large.get(number).copied())
         }?;
         self.index += 1;
         if let After::At(at) = step.after {
             self.latest = at;
         }
         Some(step)
+    }
+
+    fn next_spilled(&mut self) -> Option<Step> {
+        let spill = self.spill.as_deref()?;
+        if self.at == self.piece.len() {
+            if self.read == self.steps.spilled[self.segments].steps as usize {
+                (self.segments, self.read) = (self.segments + 1, 0);
+            }
+            self.steps.spilled.get(self.segments)?.read(self.read, spill, &mut self.piece).ok()?;
+            (self.read, self.at) = (self.read + self.piece.len(), 0);
+        }
+        let place = self.steps.spilled[self.segments];
+        let packed = *self.piece.get(self.at)?;
+        self.at += 1;
+        packed.unpack(self.index, self.latest, |number| place.read_large(number, spill).ok())
     }
 }
 
