@@ -221,4 +221,69 @@ mod tests {
         drop(greedy);
         assert_eq!(budget.taken.load(Relaxed), 0);
     }
+
+    #[test]
+    fn without_a_limit_each_client_holds_the_longest_request() {
+        let all = Division::default();
+        assert_eq!((all.own, all.common, all.send_buffer), (40 * MIB, 40 * MIB, 4 * MIB));
+        assert_eq!(all.longest(), LONGEST_PAYLOAD);
+        // The least memory for two clients that is not divided: 40 MiB, 512 KiB, and twice 4 MiB each.
+        let least = 2 * (48 * MIB + 512 * 1024) as u64;
+        assert_eq!(Division::new(least, 2), all);
+        assert_ne!(Division::new(least - 2, 2), all);
+        // No client counts as one.
+        assert_eq!(Division::new(least, 0), all);
+    }
+
+    #[test]
+    fn divided_memory_has_its_parts() {
+        // 64 MiB for 16 clients: parts of 2 MiB.
+        let expected = Division { own: MIB, common: 32 * MIB, send_buffer: 256 * 1024 };
+        assert_eq!(Division::new(64 << 20, 16), expected);
+        assert_eq!(expected.longest(), 32 << 20);
+        // Too little memory: the least that works.
+        let least = Division { own: 4096, common: 2 * MIB, send_buffer: 64 * 1024 };
+        assert_eq!(Division::new(1, 32), least);
+        let longest = |common| Division { common, ..least }.longest();
+        assert_eq!([longest(3 * MIB), longest(4 * MIB - 1), longest(4 * MIB)], [2 << 20, 2 << 20, 4 << 20]);
+    }
+
+    #[test]
+    fn one_client_holds_at_most_one_longest_request_and_a_little_more() {
+        let budget = Budget::new(Division::default());
+        let mut client = Held::new(budget, 0);
+        assert!(client.permits(100 * MIB), "a client that holds nothing");
+        client.add(1);
+        assert!(client.permits(40 * MIB - 1) && !client.permits(40 * MIB) && !client.is_full());
+        client.add(40 * MIB - 2);
+        assert!(!client.is_full() && client.permits(1));
+        client.add(1);
+        assert!(client.is_full() && !client.permits(1));
+        assert_eq!((client.bytes(), client.excess()), (40 * MIB, 0));
+        client.add(1);
+        assert_eq!((client.bytes(), client.excess()), (40 * MIB + 1, 1));
+        client.sub(2);
+        assert_eq!((client.bytes(), client.excess()), (40 * MIB - 1, 0));
+    }
+
+    #[test]
+    fn only_a_change_that_can_make_room_counts_as_one() {
+        let budget = Budget::new(Division { own: MIB, common: MIB, send_buffer: 0 });
+        let mut client = Held::new(budget.clone(), 3);
+        let before = budget.changes();
+        client.add(10);
+        client.sub(0);
+        client.end_turn();
+        assert_eq!(budget.changes(), before);
+        client.sub(4);
+        assert_ne!(budget.changes(), before);
+        // Only the client that has the turn ends it.
+        budget.set_turn(5);
+        client.end_turn();
+        assert!(!budget.is_free());
+        drop(client);
+        assert!(!budget.is_free());
+        Held::new(budget.clone(), 5).end_turn();
+        assert!(budget.is_free());
+    }
 }

@@ -17,3 +17,18 @@ impl Cookie {
         Self { connection: (cookie >> 32) as u16, pending: (cookie >> 16) as u16, part: cookie as u16 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_of_a_cookie_is_kept() {
+        for (connection, pending, part) in
+            [(0, 0, 0), (1, 2, 3), (u16::MAX, 0, 0), (0, u16::MAX, 0), (0, 0, u16::MAX)]
+        {
+            let cookie = Cookie { connection, pending, part };
+            assert_eq!(Cookie::unpack(cookie.pack()), cookie);
+        }
+    }
+}

@@ -145,3 +145,127 @@ impl Outbox {
         freed
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::io;
+
+    use rustix::io::IoSliceMut;
+
+    use super::*;
+    use crate::front::Host;
+    use crate::poller::Interest;
+
+    /// A client that takes at most `most` bytes in one call, and `room` bytes in all.
+    struct Client {
+        most: usize,
+        room: Cell<usize>,
+        received: RefCell<Vec<u8>>,
+        error: Option<Errno>,
+    }
+
+    impl Client {
+        fn new(most: usize, room: usize) -> Self {
+            Self { most, room: Cell::new(room), received: RefCell::default(), error: None }
+        }
+    }
+
+    impl Stream for Client {
+        fn receive(&self, _to: &mut [IoSliceMut<'_>]) -> Result<usize, Errno> {
+            Err(Errno::AGAIN)
+        }
+
+        fn send(&self, from: &[IoSlice<'_>]) -> Result<usize, Errno> {
+            if let Some(error) = self.error {
+                return Err(error);
+            }
+            let all: Vec<u8> = from.iter().flat_map(|slice| slice.to_vec()).collect();
+            let sent = all.len().min(self.most).min(self.room.get());
+            self.room.set(self.room.get() - sent);
+            self.received.borrow_mut().extend(&all[..sent]);
+            if sent == 0 { Err(Errno::AGAIN) } else { Ok(sent) }
+        }
+
+        fn watch(&self, _: Option<Interest>, _: Option<Interest>, _: u32, _: &Host<'_>) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn socket(&self) -> Option<BorrowedFd<'_>> {
+            None
+        }
+    }
+
+    /// An outbox with `count` replies of 16 bytes and a buffer of 5,000 bytes each, and what they look like on the wire.
+    fn filled(count: u64, pool: &mut Pool) -> (Outbox, Vec<u8>) {
+        let (mut outbox, mut wire) = (Outbox::new(None), Vec::new());
+        for n in 0..count {
+            let mut data = pool.take(5000);
+            data.fill(n as u8 + 1);
+            let header = Header::simple(n, 0);
+            wire.extend(header.as_slice());
+            wire.extend(&*data);
+            outbox.push(header, Some(data));
+        }
+        (outbox, wire)
+    }
+
+    #[test]
+    fn replies_arrive_complete_and_in_order_in_pieces_of_any_size() {
+        let mut pool = Pool::new(0);
+        // The last one: more slices than one call takes.
+        for (most, count) in
+            [(1, 1), (7, 3), (16, 3), (5016, 3), (5017, 3), (usize::MAX, 3), (usize::MAX, 100)]
+        {
+            let (mut outbox, wire) = filled(count, &mut pool);
+            let client = Client::new(most, usize::MAX);
+            // A buffer of 5,000 bytes has two pages.
+            assert_eq!(outbox.send(&client, &mut pool), Ok(8192 * count as usize), "{most}");
+            assert!(*client.received.borrow() == wire, "{most}");
+            assert!(outbox.is_empty() && outbox.sent_bytes() == wire.len() as u64);
+        }
+    }
+
+    #[test]
+    fn a_client_without_room_gets_the_rest_later() {
+        let mut pool = Pool::new(0);
+        let (mut outbox, wire) = filled(3, &mut pool);
+        let client = Client::new(usize::MAX, 5016 + 20);
+        assert_eq!(outbox.send(&client, &mut pool), Ok(8192), "one reply and a part of the second one");
+        assert_eq!((outbox.len(), outbox.sent_bytes()), (2, 5036));
+        assert_eq!(outbox.send(&client, &mut pool), Ok(0));
+        client.room.set(usize::MAX);
+        assert_eq!(outbox.send(&client, &mut pool), Ok(2 * 8192));
+        assert!(*client.received.borrow() == wire);
+    }
+
+    #[test]
+    fn a_reply_without_data_frees_nothing() {
+        let mut pool = Pool::new(0);
+        let mut outbox = Outbox::new(None);
+        outbox.push(Header::simple(1, 0), None);
+        assert_eq!((outbox.len(), outbox.is_empty()), (1, false));
+        let client = Client::new(usize::MAX, usize::MAX);
+        assert_eq!(outbox.send(&client, &mut pool), Ok(0));
+        assert_eq!(outbox.sent_bytes(), 16);
+    }
+
+    #[test]
+    fn replies_to_a_client_that_is_gone_are_discarded_and_their_memory_counted() {
+        let mut pool = Pool::new(0);
+        let (mut outbox, _) = filled(3, &mut pool);
+        let mut client = Client::new(usize::MAX, 100);
+        assert_eq!(outbox.send(&client, &mut pool), Ok(0));
+        client.error = Some(Errno::PIPE);
+        assert_eq!(outbox.send(&client, &mut pool), Err(Errno::PIPE));
+        assert_eq!(outbox.clear(&mut pool), 3 * 8192);
+        assert!(outbox.is_empty());
+        // Nothing of the discarded replies counts as sent of the next one.
+        client.error = None;
+        client.room.set(usize::MAX);
+        client.received.borrow_mut().clear();
+        outbox.push(Header::simple(9, 0), None);
+        assert_eq!(outbox.send(&client, &mut pool), Ok(0));
+        assert_eq!(*client.received.borrow(), Header::simple(9, 0).as_slice());
+    }
+}

@@ -189,4 +189,18 @@ mod tests {
         drop(place);
         assert!(waiting.join().unwrap());
     }
+
+    #[test]
+    fn a_shortage_names_the_limit_that_is_reached() {
+        assert_eq!(Shortage::Total(16).to_string(), "all 16 places for clients are taken");
+        let text = Shortage::Address(12).to_string();
+        assert_eq!(text, "its address has reached the limit for one address, 12");
+    }
+
+    #[test]
+    fn a_place_keeps_its_origin() {
+        let places = Places::new(2, 2);
+        let place = places.take(ONE).unwrap();
+        assert!(place.origin() == ONE && Arc::ptr_eq(place.places(), &places) && !places.is_empty());
+    }
 }

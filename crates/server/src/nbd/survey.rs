@@ -80,3 +80,43 @@ impl Surveyor {
         Ok(Self { questions, surveys })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The extents of the answer, as bytes and whether they have data. `found` returns the extent at an offset.
+    fn answered(bytes: u64, most: usize, found: impl FnMut(u64, u64) -> Extent) -> Vec<(u64, bool)> {
+        let cookie = Cookie { connection: 1, pending: 2, part: 3 };
+        let survey = Question { cookie, offset: 4096, bytes, most, block_bytes: 512 }.answer(found);
+        assert_eq!(survey.cookie, cookie);
+        survey.extents.iter().map(|extent| (extent.bytes, extent.data)).collect()
+    }
+
+    #[test]
+    fn extents_are_adjacent_and_cover_the_range() {
+        let mut asked = Vec::new();
+        let extents = answered(8192, EXTENTS, |offset, most| {
+            asked.push((offset, most));
+            Extent { bytes: most.min(3072), data: offset < 7000 }
+        });
+        assert_eq!(extents, [(3072, true), (3072, false), (2048, false)]);
+        assert_eq!(asked, [(4096, 8192), (7168, 5120), (10240, 2048)]);
+    }
+
+    #[test]
+    fn an_extent_ends_at_a_block_and_within_the_range() {
+        let of = |bytes| move |_, _| Extent { bytes, data: true };
+        assert_eq!(answered(1024, 1, of(1)), [(512, true)], "up to the next block");
+        assert_eq!(answered(1024, 1, of(1 << 40)), [(1024, true)], "not beyond the range");
+        // A file that was truncated meanwhile has no extent there: the answer must end nevertheless.
+        assert_eq!(answered(3, EXTENTS, of(0)), [(1, true); 3]);
+    }
+
+    #[test]
+    fn the_number_of_extents_is_limited() {
+        let of = |_, _| Extent { bytes: 512, data: false };
+        assert_eq!(answered(4096, 2, of), [(512, false); 2]);
+        assert_eq!(answered(0, 2, of), []);
+    }
+}

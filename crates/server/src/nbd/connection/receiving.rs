@@ -186,3 +186,57 @@ fn footprint(bytes: usize) -> usize {
     bytes / LARGEST * LARGEST
         + if bytes.is_multiple_of(LARGEST) { 0 } else { buffer::footprint(bytes % LARGEST) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::Pool;
+
+    #[test]
+    fn a_request_needs_the_memory_of_its_buffers() {
+        let need = |command, no_hole, length| {
+            let (fua, one, odd_flags, cookie, offset) = (false, false, false, 0, 0);
+            memory(&Request { command, fua, no_hole, one, odd_flags, cookie, offset, length })
+        };
+        const MIB: u32 = 1 << 20;
+        for command in [Command::Read, Command::Write] {
+            for (length, expected) in [
+                (512, 4096),
+                (4096, 4096),
+                (4097, 8192),
+                (12 << 10, 16 << 10),
+                (MIB, 1 << 20),
+                (MIB + 1, (1 << 20) + 4096),
+                (3 * MIB, 3 << 20),
+            ] {
+                assert_eq!(need(command, false, length), expected, "{length}");
+            }
+        }
+        assert_eq!(
+            [need(Command::WriteZeroes, false, MIB), need(Command::WriteZeroes, true, MIB)],
+            [0, 1 << 20]
+        );
+        assert_eq!(need(Command::WriteZeroes, true, 32 * MIB), 1 << 20, "one step at a time");
+        assert_eq!([need(Command::Trim, false, MIB), need(Command::Flush, false, 0)], [0, 0]);
+        assert_eq!(need(Command::BlockStatus, false, MIB), SURVEY);
+    }
+
+    #[test]
+    fn data_goes_to_the_part_of_the_request_that_is_next() {
+        let mut pool = Pool::new(0);
+        let mut parts = vec![Some(pool.take(LARGEST)), Some(pool.take(512))];
+        for (filled, expected) in [
+            (0, (LARGEST, false)),
+            (100, (LARGEST - 100, false)),
+            (LARGEST - 1, (1, false)),
+            (LARGEST, (512, true)),
+            (LARGEST + 500, (12, true)),
+        ] {
+            let (direct, is_last) = direct_part(&mut parts, filled);
+            assert_eq!((direct.len(), is_last), expected, "{filled}");
+        }
+        assert_eq!(direct_part(&mut parts, 2 * LARGEST).0.len(), 0);
+        direct_part(&mut parts, LARGEST + 500).0[0] = 7;
+        assert_eq!(parts[1].as_ref().unwrap()[500], 7);
+    }
+}

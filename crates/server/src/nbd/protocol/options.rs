@@ -167,4 +167,52 @@ mod tests {
         assert_eq!(option(8, b"x"), None);
         assert_eq!(option(1234, b"x"), Some(Negotiate::Unknown));
     }
+
+    #[test]
+    fn each_option_has_its_number() {
+        let name = [&4u32.to_be_bytes()[..], b"disk", &0u16.to_be_bytes()].concat();
+        let table: [(u32, &[u8], Option<Negotiate<'_>>); 12] = [
+            (1, b"disk", Some(Negotiate::ExportName("disk"))),
+            (1, b"\xff", None),
+            (2, b"", Some(Negotiate::Abort)),
+            (2, b"ignored", Some(Negotiate::Abort)),
+            (3, b"", Some(Negotiate::List)),
+            (3, b"x", None),
+            (4, b"", Some(Negotiate::Unknown)),
+            (5, b"", Some(Negotiate::StartTls)),
+            (5, b"x", None),
+            (6, &name, Some(Negotiate::Info("disk"))),
+            (7, &name, Some(Negotiate::Go("disk"))),
+            (8, b"", Some(Negotiate::StructuredReply)),
+        ];
+        for (number, data, expected) in table {
+            assert_eq!(option(number, data), expected, "{number} {data:?}");
+        }
+    }
+
+    #[test]
+    fn base_contexts_are_listed_by_their_namespace_and_set_by_name() {
+        let found = |number, queries: &[&str]| match option(number, &meta_query("e", queries)) {
+            Some(Negotiate::ListMetaContext(of) | Negotiate::SetMetaContext(of)) => {
+                assert_eq!(of.export, "e");
+                (of.has_no_query, of.base_allocation)
+            }
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([found(9, &[]), found(10, &[])], [(true, false); 2]);
+        assert_eq!([found(9, &["base:"]), found(10, &["base:"])], [(false, true), (false, false)]);
+        assert_eq!([found(9, &["base:allocation"]), found(10, &["base:allocation"])], [(false, true); 2]);
+        assert_eq!([found(9, &["qemu:"]), found(10, &["qemu:", "x"])], [(false, false); 2]);
+        let data = meta_query("e", &["base:allocation"]);
+        assert_eq!(option(9, &[&data[..], b"x"].concat()), None, "bytes after the end");
+    }
+
+    #[test]
+    fn headers_have_the_bytes_of_the_protocol() {
+        let header = [&OPTION_MAGIC.to_be_bytes()[..], &7u32.to_be_bytes(), &300u32.to_be_bytes()].concat();
+        assert_eq!(option_header(header.as_slice().try_into().unwrap()), Ok((7, 300)));
+        let first = [0x0003_e889_0455_65a9_u64.to_be_bytes(), [0, 0, 0, 7, 0x80, 0, 0, 1]].concat();
+        let expected = [&first[..], &[0, 0, 1, 44]].concat();
+        assert_eq!(option_reply(7, reply::ERR_UNSUP, 300)[..], expected);
+    }
 }

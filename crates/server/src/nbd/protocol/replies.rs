@@ -110,3 +110,41 @@ pub fn descriptor(bytes: u32, data: bool) -> [u8; DESCRIPTOR_BYTES] {
     descriptor[4..].copy_from_slice(&flags.to_be_bytes());
     descriptor
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::error;
+    use super::*;
+
+    const COOKIE: u64 = 0x0102_0304_0506_0708;
+
+    /// The bytes of the protocol's document: numbers of 2, 4 and 8 bytes, the most significant byte first.
+    fn bytes(numbers: &[(usize, u64)]) -> Vec<u8> {
+        numbers.iter().flat_map(|(length, number)| number.to_be_bytes()[8 - length..].to_vec()).collect()
+    }
+
+    #[test]
+    fn replies_have_the_bytes_of_the_protocol() {
+        let simple = bytes(&[(4, 0x6744_6698), (4, 28), (8, COOKIE)]);
+        assert_eq!(Header::simple(COOKIE, error::ENOSPC).as_slice(), simple);
+        let chunk =
+            |flags, kind, length| bytes(&[(4, 0x668e_33ef), (2, flags), (2, kind), (8, COOKIE), (4, length)]);
+        for (last, flags) in [(true, 1), (false, 0)] {
+            let data = [chunk(flags, 1, 512 + 8), bytes(&[(8, 4096)])].concat();
+            assert_eq!(Header::data(COOKIE, last, 4096, 512).as_slice(), data);
+        }
+        assert_eq!(Header::end(COOKIE).as_slice(), chunk(1, 0, 0));
+        let failed = [chunk(1, 0x8001, 6), bytes(&[(4, 5), (2, 0)])].concat();
+        assert_eq!(Header::failed(COOKIE, error::EIO).as_slice(), failed);
+        let status = [chunk(1, 5, 4 + 3 * 8), bytes(&[(4, 1)])].concat();
+        assert_eq!(Header::block_status(COOKIE, 3).as_slice(), status);
+        assert_eq!(Header::NONE.as_slice(), b"");
+        assert_eq!(Header::data(COOKIE, true, 0, 0).as_slice().len(), LONGEST_HEADER);
+    }
+
+    #[test]
+    fn an_extent_without_data_is_a_hole_of_zeroes() {
+        assert_eq!(descriptor(0x0102_0304, true), [1, 2, 3, 4, 0, 0, 0, 0]);
+        assert_eq!(descriptor(512, false), [0, 0, 2, 0, 0, 0, 0, 3]);
+    }
+}
