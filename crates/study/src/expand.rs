@@ -183,10 +183,18 @@ impl Study {
             return Err(self.wrong(self.page.schedulers.span().start, key, "there is none"));
         }
         let parse = |name: &Spanned<String>| {
-            if name.get_ref().ends_with(".toml") {
-                let path = self.folder.join(name.get_ref()).display().to_string();
-                let page = text_file::read(&path, "scheduler file")?;
-                return scheduler_page(catalogue, &path, &page);
+            let file = name.get_ref().as_str();
+            if is_address(file) || file.ends_with(".toml") {
+                let wrong = |error: Error| self.wrong(name.span().start, key, &error.to_string());
+                if let Some((file, _)) = file.split_once('{') {
+                    let problem =
+                        format!("{file}: a scheduler file has no settings in braces; write them into it");
+                    return Err(wrong(Error::Input(problem)));
+                }
+                let path = self.path(file).map_err(wrong)?;
+                let page = text_file::read(&path, "scheduler file").map_err(wrong)?;
+                let shown = if is_address(file) { file.to_owned() } else { path.display().to_string() };
+                return scheduler_page(catalogue, &shown, &page).map_err(wrong);
             }
             let spec = Spec::parse_in(catalogue, name.get_ref());
             spec.map_err(|error| self.wrong(name.span().start, key, &error.to_string()))
@@ -273,10 +281,7 @@ impl Study {
     fn input(&self, name: &str) -> Result<Input, Error> {
         // Overrides in braces follow the name: the whole text is opened, and the file is hashed.
         let (file, overrides) = name.split_at(name.find('{').unwrap_or(name.len()));
-        let path = match is_address(file) {
-            true => self.copies(file)?.first().map(|(_, copy)| copy.clone()).unwrap_or_default(),
-            false => self.folder.join(file),
-        };
+        let path = self.path(file)?;
         if !path.is_file() {
             // Something built in has no extension: this would be a file of the present folder, or none.
             if file.contains(['/', '.']) {
@@ -290,6 +295,20 @@ impl Study {
             input.sha256 = input.sha256.map(|hash| hash + overrides);
         }
         Ok(input)
+    }
+
+    /// The path of a file, or of the copy of what an address names.
+    fn path(&self, file: &str) -> Result<PathBuf, Error> {
+        if !is_address(file) {
+            return Ok(self.folder.join(file));
+        }
+        match self.copies(file)? {
+            [(_, copy)] => Ok(copy.clone()),
+            all => Err(Error::Input(format!(
+                "'{file}' matches {}, and only workloads are patterns; name one",
+                counted(all.len() as u64, "file")
+            ))),
+        }
     }
 
     /// What an address, or a pattern of addresses, names.

@@ -124,12 +124,14 @@ impl Study {
         }
     }
 
-    /// The addresses, and patterns of addresses, of workloads, drives and the machine, without overrides. Their contents must be copied before the
+    /// The addresses, and patterns of addresses, of workloads, schedulers, drives and the machine, without overrides. Their contents must be copied before the
     /// runs are known, because the identifiers of runs have the hashes of contents: see [`with_copies`](Self::with_copies).
     #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         let drives = self.page.drives.iter().flat_map(|drives| drives.get_ref());
-        let texts = self.page.workloads.get_ref().iter().chain(drives).chain(&self.page.machine);
+        let schedulers = self.page.schedulers.get_ref();
+        let texts =
+            self.page.workloads.get_ref().iter().chain(schedulers).chain(drives).chain(&self.page.machine);
         let addresses = texts.map(|text| text.get_ref().split('{').next().unwrap_or_default());
         let mut all: Vec<String> = addresses.filter(|text| is_address(text)).map(str::to_owned).collect();
         all.sort();

@@ -197,6 +197,32 @@ fn an_address_needs_a_copy() {
 }
 
 #[test]
+fn a_scheduler_file_may_be_an_address() {
+    let folder = Folder::new();
+    let path = folder.0.join("copy");
+    fs::write(&path, "scheduler = \"deadline\"\nfifo_batch = 3\n").unwrap();
+    let address = "https://host/slow.toml";
+    let text = format!("workloads = [\"par-read\"]\nschedulers = [\"{address}\"]\n");
+    let of = |text: &str, copies: usize| {
+        let study = Study::parse("s.toml", text.to_owned(), &folder.0).unwrap();
+        assert_eq!(study.addresses(), [address]);
+        let copies = vec![(address.to_owned(), path.clone()); copies];
+        let runs = study.with_copies([(address.to_owned(), copies)].into()).runs(Catalogue::default());
+        runs.map_err(|error| error.to_string())
+    };
+    assert_eq!(of(&text, 1).unwrap()[0].scheduler, "deadline-2.6.32{fifo_batch=3}");
+    let swept = format!("{text}[tunables.\"{address}\"]\nfifo_batch = [1, 2]\n");
+    assert_eq!(of(&swept, 1).unwrap().len(), 2);
+    let error = of(&text, 2).unwrap_err();
+    assert!(error.contains("s.toml:2: schedulers: ") && error.contains("matches 2 files"), "{error}");
+    let error = of(&text.replace(".toml", ".toml{fifo_batch=1}"), 1).unwrap_err();
+    assert!(error.contains("has no settings in braces"), "{error}");
+    fs::write(&path, "scheduler = \"dedline\"\n").unwrap();
+    let error = of(&text, 1).unwrap_err();
+    assert!(error.contains("https://host/slow.toml:1: no scheduler is called 'dedline'"), "{error}");
+}
+
+#[test]
 fn omissions_of_recordings_are_reported() {
     let folder = Folder::new();
     fs::write(folder.0.join("c.ascii"), "0.5 0 8 8 1\nnonsense\n1.5 0 99999999999 8 1\n2.5 0 80 8 1\n")
