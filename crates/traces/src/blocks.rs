@@ -299,6 +299,15 @@ fn work<F: LineFormat>(
     }
 }
 
+/// Records the new devices and names of a line.
+#[inline]
+fn note_log(context: &mut Context, before: u32, odd: &mut Vec<(u32, Odd)>) {
+    if context.has_log() {
+        odd.extend(context.devices.take_log().map(|key| (before, Odd::Device(key))));
+        odd.extend(context.names.take_log().map(|(pid, name)| (before, Odd::Name(pid, name))));
+    }
+}
+
 fn parse<F: LineFormat>(
     format: &mut F,
     context: &mut Context,
@@ -310,15 +319,19 @@ fn parse<F: LineFormat>(
     let mut from = block.lines.start;
     // Names are recorded once for each block.
     context.names.forget();
-    for end in memchr::memchr_iter(b'\n', &text[from..]).map(|at| block.lines.start + at) {
+    while from < text.len() {
+        let before = items.len() as u32;
+        if let Some((item, length)) = format.parse_usual(&text[from..], context) {
+            note_log(context, before, &mut odd);
+            items.push(item);
+            from += length;
+            continue;
+        }
+        let end = memchr::memchr(b'\n', &text[from..]).map_or(text.len(), |at| from + at);
         let line = &text[from..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         let result = format.parse(line, context);
-        let before = items.len() as u32;
-        if context.has_log() {
-            odd.extend(context.devices.take_log().map(|key| (before, Odd::Device(key))));
-            odd.extend(context.names.take_log().map(|(pid, name)| (before, Odd::Name(pid, name))));
-        }
+        note_log(context, before, &mut odd);
         match result {
             Ok(Some(item)) => items.push(item),
             Ok(None) => {

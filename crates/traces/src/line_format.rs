@@ -15,6 +15,13 @@ pub(crate) trait LineFormat: Clone + Send + 'static {
     /// Parses a line; `None` if it is valid and has no request.
     fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Self::Item>, FieldError>;
 
+    /// Parses the line with which a text begins, and returns its length, if the line is as most are: a request that ends with `\n`. Otherwise
+    /// [`parse`](Self::parse) parses it. A search for the end of the line before would be a second pass over the text.
+    #[inline(always)]
+    fn parse_usual(&self, _text: &[u8], _context: &mut Context) -> Option<(Self::Item, usize)> {
+        None
+    }
+
     /// Whether the recording ends before this malformed line (a printed summary).
     fn is_over(&self, _line: &[u8]) -> bool {
         false

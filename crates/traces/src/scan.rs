@@ -185,6 +185,17 @@ impl<'a> Cursor<'a> {
         self.word_until(b' ')
     }
 
+    /// Consumes the end of a line, which follows.
+    #[inline(always)]
+    pub(crate) fn line_end(&mut self, field: &'static str) -> Result<(), FieldError> {
+        if self.eat(b'\n') { Ok(()) } else { Err(self.bad(field, "the end of the line")) }
+    }
+
+    /// Bytes consumed.
+    pub(crate) const fn position(&self) -> usize {
+        self.at
+    }
+
     /// Checks that only blanks follow.
     #[inline]
     pub(crate) fn end(&mut self, field: &'static str) -> Result<(), FieldError> {

@@ -27,19 +27,18 @@ pub(crate) fn spread_seconds(source: impl Source + 'static, context: &mut Contex
     }
     let seed = context.options.seed;
     context.notes.push(format!("arrivals spread within their second, seed {seed}"));
-    let (held, next) = (VecDeque::new(), VecDeque::new());
-    let (batch, first, at) = (Vec::new(), context.place, 0);
     Box::new(Spread {
         source,
-        batch,
-        first,
-        at,
+        batch: Vec::new(),
+        first: context.place,
+        at: 0,
         random: seed,
-        held,
-        next,
+        held: Held::default(),
+        next: Held::default(),
         ahead: None,
         second: None,
         used: 0,
+        instants: Vec::new(),
     })
 }
 
@@ -50,47 +49,106 @@ struct Spread<S> {
     first: Position,
     at: usize,
     random: u64,
-    held: VecDeque<(Record, Position)>,
+    held: Held,
     /// Requests of the next second among them.
-    next: VecDeque<(Record, Position)>,
+    next: Held,
     /// The first request of a later second.
     ahead: Option<(Record, Position)>,
     /// The second that is being distributed.
     second: Option<Time>,
     /// Nanoseconds of the second that earlier parts have used.
     used: u64,
+    /// Kept for its memory.
+    instants: Vec<u32>,
+}
+
+/// Requests in the order of the file.
+#[derive(Default)]
+struct Held {
+    records: Vec<Record>,
+    /// Number of requests that were taken.
+    taken: usize,
+    /// The positions of the others: those of a run follow on each other.
+    runs: VecDeque<(Position, usize)>,
+}
+
+impl Held {
+    fn len(&self) -> usize {
+        self.records.len() - self.taken
+    }
+
+    /// Appends requests whose positions follow on each other.
+    fn push(&mut self, records: &[Record], first: Position) {
+        self.records.extend_from_slice(records);
+        self.push_run(first, records.len());
+    }
+
+    fn push_run(&mut self, first: Position, count: usize) {
+        match self.runs.back_mut() {
+            Some((begin, known)) if begin.after(*known as u64) == first => *known += count,
+            _ => self.runs.push_back((first, count)),
+        }
+    }
+
+    fn append(&mut self, other: &mut Self) {
+        if self.len() == 0 {
+            std::mem::swap(self, other);
+        } else {
+            self.records.extend_from_slice(&other.records[other.taken..]);
+            other.runs.iter().for_each(|&(first, count)| self.push_run(first, count));
+        }
+        other.clear();
+    }
+
+    fn clear(&mut self) {
+        self.records.clear();
+        self.runs.clear();
+        self.taken = 0;
+    }
+
+    /// Takes the first request.
+    fn pop(&mut self) -> Option<(Record, Position)> {
+        let record = *self.records.get(self.taken)?;
+        let (place, count) = self.runs.front_mut()?;
+        let found = (record, *place);
+        (*place, *count) = (place.after(1), *count - 1);
+        if *count == 0 {
+            self.runs.pop_front();
+        }
+        self.taken += 1;
+        Some(found)
+    }
+
+    /// Takes the requests up to a gap between their positions.
+    fn pop_run(&mut self, to: &mut Vec<Record>) -> Option<Position> {
+        let (place, count) = self.runs.pop_front()?;
+        if count == self.records.len() {
+            std::mem::swap(to, &mut self.records);
+            self.clear();
+        } else {
+            to.extend_from_slice(&self.records[self.taken..self.taken + count]);
+            self.taken += count;
+        }
+        Some(place)
+    }
 }
 
 impl<S: Source> Source for Spread<S> {
     fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error> {
-        if self.held.is_empty() {
+        if self.held.len() == 0 {
             self.hold_a_second(context)?;
         }
-        let Some((record, place)) = self.held.pop_front() else { return Ok(None) };
+        let Some((record, place)) = self.held.pop() else { return Ok(None) };
         context.place = place;
         Ok(Some(record))
     }
 
-    fn read(&mut self, record: &mut Record, context: &mut Context) -> Result<bool, Error> {
-        if self.held.is_empty() {
-            self.hold_a_second(context)?;
-        }
-        let Some((held, place)) = self.held.front() else { return Ok(false) };
-        (*record, context.place) = (*held, *place);
-        self.held.pop_front();
-        Ok(true)
-    }
-
     fn read_batch(&mut self, to: &mut Vec<Record>, context: &mut Context) -> Result<(), Error> {
-        if self.held.is_empty() {
+        if self.held.len() == 0 {
             self.hold_a_second(context)?;
         }
-        if let Some((_, first)) = self.held.front() {
-            context.place = *first;
-            let positions = (0..).map(|n| context.place.after(n));
-            let count =
-                self.held.iter().zip(positions).take_while(|((_, held), place)| held == place).count();
-            to.extend(self.held.drain(..count).map(|(record, _)| record));
+        if let Some(first) = self.held.pop_run(to) {
+            context.place = first;
         }
         Ok(())
     }
@@ -98,26 +156,30 @@ impl<S: Source> Source for Spread<S> {
 
 impl<S: Source> Spread<S> {
     fn hold_a_second(&mut self, context: &mut Context) -> Result<(), Error> {
+        self.held.clear();
         self.held.append(&mut self.next);
-        let mut second = self.held.front().map(|(record, _)| record.at);
+        let mut second = self.held.records.first().map(|record| record.at);
         let mut whole = true;
         while let Some((record, place)) = self.read(context)? {
             let at = record.at;
             let now = *second.get_or_insert(at);
             let begun = self.second == second && self.used > 0;
             if at == now + SECOND {
-                self.next.push_back((record, place));
+                self.next.push(&[record], place);
             } else if at > now {
                 self.ahead = Some((record, place));
                 break;
             } else {
-                if at + SECOND == now && self.next.is_empty() && !begun {
+                if at + SECOND == now && self.next.len() == 0 && !begun {
                     self.next.append(&mut self.held);
                     second = Some(at);
                 }
-                self.held.push_back((record, place));
+                self.held.push(&[record], place);
+                if at == now {
+                    self.hold_equal(now);
+                }
             }
-            if self.held.len() + self.next.len() >= HELD_MAX {
+            if self.room() == 0 {
                 whole = false;
                 break;
             }
@@ -128,6 +190,22 @@ impl<S: Source> Spread<S> {
         }
         self.give_instants(whole);
         Ok(())
+    }
+
+    /// The number of further requests that may wait.
+    fn room(&self) -> usize {
+        HELD_MAX.saturating_sub(self.held.len() + self.next.len())
+    }
+
+    /// Holds the next requests of the batch, as far as they are of this second.
+    fn hold_equal(&mut self, now: Time) {
+        let rest = &self.batch[self.at..];
+        let rest = &rest[..rest.len().min(self.room())];
+        let count = rest.iter().take_while(|record| record.at == now).count();
+        if count > 0 {
+            self.held.push(&rest[..count], self.first.after(self.at as u64));
+            self.at += count;
+        }
     }
 
     fn read(&mut self, context: &mut Context) -> Result<Option<(Record, Position)>, Error> {
@@ -149,14 +227,18 @@ impl<S: Source> Spread<S> {
         let second = SECOND.as_nanos();
         let left = second.saturating_sub(self.used);
         let width = if whole { left } else { left / 2 };
-        let mut instants: Vec<u64> = self.held.iter().map(|_| self.used).collect();
-        for instant in &mut instants {
-            *instant += next_random(&mut self.random) % width.max(1);
-        }
-        instants.sort_unstable();
-        for ((record, _), instant) in self.held.iter_mut().zip(instants) {
+        let random = &mut self.random;
+        // Usually a whole second: a division by a constant is a multiplication.
+        let mut draw = || match next_random(random) {
+            number if width == SECOND.as_nanos() => number % SECOND.as_nanos(),
+            number => number % width.max(1),
+        };
+        self.instants.clear();
+        self.instants.extend(self.held.records.iter().map(|_| draw() as u32));
+        self.instants.sort_unstable();
+        for (record, instant) in self.held.records.iter_mut().zip(&self.instants) {
             let begin = record.at.as_nanos() / second * second;
-            record.at = Time::from_nanos(begin.saturating_add(instant));
+            record.at = Time::from_nanos(begin.saturating_add(self.used + u64::from(*instant)));
         }
         self.used += width;
     }

@@ -52,12 +52,14 @@ fn reader(mut input: Input, context: &mut Context) -> Lines<Alibaba> {
     Lines::new(input, Alibaba { scale })
 }
 
-impl LineFormat for Alibaba {
-    type Item = Record;
-
+impl Alibaba {
     #[inline(always)]
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
-        let mut cursor = Cursor::new(line);
+    fn record(
+        &self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: fn(&mut Cursor<'_>, &'static str) -> Result<(), FieldError>,
+    ) -> Result<Record, FieldError> {
         let device = cursor.number("device_id")?;
         cursor.comma("device_id")?;
         let op = cursor.read_or_write("opcode")?;
@@ -67,9 +69,24 @@ impl LineFormat for Alibaba {
         let bytes = cursor.number("length")?;
         cursor.comma("length")?;
         let at = Time::from_nanos(cursor.decimal("timestamp", self.scale)?);
-        cursor.end("timestamp")?;
+        end(cursor, "timestamp")?;
         let device = context.device(Key::Number(device))?;
-        Ok(Some(Record::new(at, device, op, offset, bytes)))
+        Ok(Record::new(at, device, op, offset, bytes))
+    }
+}
+
+impl LineFormat for Alibaba {
+    type Item = Record;
+
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
+        self.record(&mut Cursor::new(line), context, |cursor, field| cursor.end(field)).map(Some)
+    }
+
+    #[inline(always)]
+    fn parse_usual(&self, text: &[u8], context: &mut Context) -> Option<(Record, usize)> {
+        let mut cursor = Cursor::new(text);
+        let record = self.record(&mut cursor, context, |cursor, field| cursor.line_end(field)).ok()?;
+        Some((record, cursor.position()))
     }
 }
 

@@ -54,12 +54,14 @@ fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
     spread_seconds(Lines::new(input, Tencent { scale }), context)
 }
 
-impl LineFormat for Tencent {
-    type Item = Record;
-
+impl Tencent {
     #[inline(always)]
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
-        let mut cursor = Cursor::new(line);
+    fn record(
+        &self,
+        cursor: &mut Cursor<'_>,
+        context: &mut Context,
+        end: fn(&mut Cursor<'_>, &'static str) -> Result<(), FieldError>,
+    ) -> Result<Record, FieldError> {
         let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
         cursor.comma("Timestamp")?;
         let offset = cursor.blocks("Offset", SECTOR_BYTES)?;
@@ -69,9 +71,24 @@ impl LineFormat for Tencent {
         let op = cursor.read_is("IOType", 0)?;
         cursor.comma("IOType")?;
         let volume = cursor.number("VolumeID")?;
-        cursor.end("VolumeID")?;
+        end(cursor, "VolumeID")?;
         let device = context.device(Key::Number(volume))?;
-        Ok(Some(Record::new(at, device, op, offset, bytes)))
+        Ok(Record::new(at, device, op, offset, bytes))
+    }
+}
+
+impl LineFormat for Tencent {
+    type Item = Record;
+
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
+        self.record(&mut Cursor::new(line), context, |cursor, field| cursor.end(field)).map(Some)
+    }
+
+    #[inline(always)]
+    fn parse_usual(&self, text: &[u8], context: &mut Context) -> Option<(Record, usize)> {
+        let mut cursor = Cursor::new(text);
+        let record = self.record(&mut cursor, context, |cursor, field| cursor.line_end(field)).ok()?;
+        Some((record, cursor.position()))
     }
 }
 
