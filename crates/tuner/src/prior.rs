@@ -13,13 +13,15 @@
 //! A forecast of the gain. A trial that disagrees overrules the figure.
 
 use elevator::Op;
-use ioanalyzer::{Metric, Window};
-use std::collections::VecDeque;
+use ioanalyzer::{Access, Metric, Window};
 
 /// Earlier accesses that an access may continue.
 const LOOK_BEHIND: usize = 32;
 /// An access continues another one within this distance, in sectors: 1 MiB, so that files of one directory are one stream.
 const NEAR: u64 = 1 << 11;
+/// It is also this many times nearer to one of the preceding accesses than to those of another time: a stream moves on, while random accesses in a
+/// small file are near to all. Of random accesses, one in `1 + NEARER` is so by chance.
+const NEARER: u64 = 4;
 /// A service time per change of position from which on positioning counts, in seconds. Disks take 3 to 15 ms, solid-state drives 0.1 ms.
 const SLOW: f64 = 1e-3;
 /// Changes between streams per second from which on several streams are active.
@@ -49,20 +51,17 @@ impl LoadClass {
     #[must_use]
     pub fn of(window: &Window, busy: f64) -> Self {
         let (mut reads, mut all, mut local, mut changes) = (0.0, 0.0, 0.0, 0.0);
-        let mut latest: VecDeque<u64> = VecDeque::with_capacity(LOOK_BEHIND);
-        for access in window.placed() {
-            let (start, end) = (access.position.0, access.position.0 + u64::from(access.size.0));
+        let placed: Vec<&Access> = window.placed().collect();
+        let ends: Vec<u64> =
+            placed.iter().map(|access| access.position.0 + u64::from(access.size.0)).collect();
+        for (n, access) in placed.iter().enumerate() {
+            let start = access.position.0;
             let is_read = access.op == Op::Read;
             all += 1.0;
             reads += f64::from(u8::from(is_read));
-            let continues_last = latest.front().is_some_and(|&last| last.abs_diff(start) <= NEAR);
-            let continues = latest.iter().any(|&last| last.abs_diff(start) <= NEAR);
-            local += f64::from(u8::from(is_read && continues));
+            let continues_last = n > 0 && ends[n - 1].abs_diff(start) <= NEAR;
+            local += f64::from(u8::from(is_read && continues(&ends, n, start)));
             changes += f64::from(u8::from(!continues_last));
-            if latest.len() == LOOK_BEHIND {
-                latest.pop_back();
-            }
-            latest.push_front(end);
         }
         let seconds = window.length.as_secs_f64();
         if busy * seconds / f64::max(changes, 1.0) < SLOW {
@@ -92,6 +91,17 @@ impl LoadClass {
             Self::Writes => "writes",
         }
     }
+}
+
+/// Whether the access `n`, which begins at `start`, continues one of the preceding accesses, by the ends of all.
+fn continues(ends: &[u64], n: usize, start: u64) -> bool {
+    let nearest = |ends: &mut dyn Iterator<Item = &u64>| ends.map(|end| end.abs_diff(start)).min();
+    let preceding = &ends[n.saturating_sub(LOOK_BEHIND)..n];
+    let Some(near) = nearest(&mut preceding.iter()).filter(|near| *near <= NEAR) else { return false };
+    // As many, half of the window before or after; fewer in a short window, so that they are not the preceding ones.
+    let (half, some) = (ends.len() / 2, LOOK_BEHIND.min(ends.len() / 3));
+    let mut others = (n + half - some / 2..).take(some).map(|other| &ends[other % ends.len()]);
+    nearest(&mut others).is_none_or(|other| near.saturating_mul(NEARER) <= other)
 }
 
 /// The properties of schedulers on which the gain depends.
@@ -188,7 +198,7 @@ const fn in_latency(class: LoadClass, family: Family) -> f64 {
 mod tests {
     use super::*;
     use elevator::{Sector, Sectors, Span, Time};
-    use ioanalyzer::{Access, LatencyClass, LatencyStatistic, Random};
+    use ioanalyzer::{LatencyClass, LatencyStatistic, Random};
 
     fn class(accesses: impl Iterator<Item = (Op, u64)>, busy: f64) -> LoadClass {
         let access =
@@ -209,6 +219,37 @@ mod tests {
         let beside = |n: u64| if n.is_multiple_of(2) { reader(n / 2) } else { (Op::Write, n * 4_000_000) };
         assert_eq!(class((0..500).map(beside), 1.0), LoadClass::StreamsWithWrites);
         assert_eq!(class((0..500).map(|n| (Op::Write, n * 4_000_000)), 1.0), LoadClass::Writes);
+    }
+
+    /// Of 40 MB, the 32 preceding accesses are within 1 MiB of most positions.
+    #[test]
+    fn random_reads_in_a_small_file_are_no_streams() {
+        const FILE: u64 = 40_000_000 / 512;
+        for seed in 1..=20 {
+            let mut random = Random::seeded(seed);
+            for n in [60, 500, 5_000] {
+                let mut at_random = |_| (Op::Read, random.below(FILE));
+                assert_eq!(
+                    class((0..n).map(&mut at_random), 1.0),
+                    LoadClass::RandomReads,
+                    "{n} of seed {seed}"
+                );
+                let in_four = |n: u64| (Op::Read, (n % 4) * (1 << 28) + random.below(FILE));
+                assert_eq!(class((0..n).map(in_four), 1.0), LoadClass::RandomReads, "{n} in four files");
+            }
+            // Two readers of the files of a directory, with gaps, and four slow readers.
+            let mut at = [0, 1 << 28];
+            let in_files = |n: u64| {
+                let at = &mut at[n as usize % 2];
+                *at += 8 + random.below(400);
+                (Op::Read, *at)
+            };
+            assert_eq!(class((0..500).map(in_files), 1.0), LoadClass::Streams, "files, seed {seed}");
+        }
+        let slowly = |n: u64| (Op::Read, n % 4 * (FILE / 4) + n / 4 * 8);
+        for n in [40, 80, 500] {
+            assert_eq!(class((0..n).map(slowly), 1.0), LoadClass::Streams, "{n} of four readers in one file");
+        }
     }
 
     #[test]
@@ -274,9 +315,8 @@ mod tests {
             [LoadClass::Writes, LoadClass::RandomMix, LoadClass::RandomMix, LoadClass::RandomReads]
         );
         // Two of five reads continue another one.
-        let pair = |local: u64| {
-            move |n: u64| (Op::Read, if n % 100 < local && n > 0 { 8 } else { (n + 1) * 10_000_000 })
-        };
+        let pair =
+            |local: u64| move |n: u64| (Op::Read, if n % 100 < local { n * 8 } else { (n + 1) * 10_000_000 });
         let streams = |local| class((0..500).map(pair(local)), 1.0);
         assert_ne!(streams(30), streams(60));
     }
