@@ -27,6 +27,7 @@
 //! | `source` | the trait of sources, which tests implement too ([`Fake`]) |
 //! | `number` | major and minor numbers |
 //! | `topology` | which queue schedules a device's requests |
+//! | `file_system` | the device below a file, a directory or a mount point |
 //! | `issuers` | the process behind a kernel worker's request |
 //! | `process`, `clock` | identity and priority of a process; the clock of arrivals |
 //! | `profile` | measurements of a device |
@@ -42,6 +43,7 @@ mod clock;
 mod error;
 mod event;
 mod fake;
+mod file_system;
 mod issuers;
 mod number;
 mod process;
@@ -56,6 +58,7 @@ pub use clock::now;
 pub use error::Error;
 pub use event::{Arrival, Batch, Completed, Name};
 pub use fake::Fake;
+pub use file_system::device_below;
 pub use issuers::{Issuer, Issuers};
 pub use number::{Number, number};
 pub use process::{is_process, lower_priority, this_process};

@@ -10,6 +10,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
+use crate::file_system::device_below;
 use crate::number::{Number, number_in, number_of, place};
 
 /// The type of a device.
@@ -165,6 +166,14 @@ impl Stack {
     pub fn of(node: &Path) -> Result<Self, Error> {
         let number = number_of(node)?;
         Self::below(Path::new("/sys"), number, &home)
+    }
+
+    /// The stack of a device node, or of the device that holds a file or directory.
+    ///
+    /// # Errors
+    /// As [`of`](Self::of) and [`device_below`](crate::device_below).
+    pub fn holding(path: &Path) -> Result<Self, Error> {
+        Self::below(Path::new("/sys"), device_below(path)?, &home)
     }
 
     /// The stack of a device by its name in `/sys/block`.

@@ -419,6 +419,63 @@ fn advice_without_history_has_the_device_the_load_a_replay_and_configuration() {
     schema::check("advise", "The recommendation of 'dwell advise --json'", &samples);
 }
 
+/// A mounted file system; unmounted when this is dropped.
+struct Mounted(PathBuf);
+
+impl Mounted {
+    fn new(served: &Served) -> Option<Self> {
+        let run = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).output().map_err(|error| error.to_string());
+            let failed = |output: Output| if output.status.success() { Ok(()) } else { Err(words(&output)) };
+            let done = output.and_then(failed);
+            done.inspect_err(|error| eprintln!("SKIPPED: {program}: {error}")).ok()
+        };
+        let (node, place) = (served.node.to_str().unwrap(), served.directory.join("mounted"));
+        fs::create_dir_all(&place).unwrap();
+        run("mkfs.ext4", &["-q", "-F", node])?;
+        run("mount", &[node, place.to_str().unwrap()])?;
+        Some(Self(place))
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.0).output();
+    }
+}
+
+#[test]
+fn a_directory_and_a_file_stand_for_their_device() {
+    let Some(served) = Served::new("placed", &[]) else { return };
+    let Some(mounted) = Mounted::new(&served) else { return };
+    let file = mounted.0.join("database");
+    fs::write(&file, "rows").unwrap();
+    for path in [&mounted.0, &file] {
+        let output = dwell(&["doctor", "--json"]).arg(path).output().unwrap();
+        assert!(output.status.success(), "{}", words(&output));
+        let examined: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let found = examined["examined"][0]["path"].as_str().unwrap();
+        let name = served.node.file_name().unwrap().to_str().unwrap();
+        assert!(found.starts_with(mounted.0.to_str().unwrap()) && found.contains(name), "{found}");
+        let database = served.file("none");
+        let path = path.to_str().unwrap();
+        let options = ["--windows", "1", "--window", "1s", "--no-probe", "--database", &database, "--json"];
+        let advise = [&["advise", path], &options[..]].concat();
+        let Some(advice) = printed_while_read(&served, &advise) else { return };
+        assert!(advice["stack"].as_str().unwrap().starts_with(name), "{advice}");
+        assert_eq!(advice["device"], path);
+    }
+    for command in ["advise", "doctor"] {
+        let output = dwell(&[command, "/proc/self"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", words(&output));
+        assert!(
+            words(&output).contains("is on proc (/proc), which has no block device"),
+            "{}",
+            words(&output)
+        );
+    }
+}
+
 #[test]
 fn top_needs_a_device_or_a_socket() {
     for (path, code, why) in [

@@ -81,9 +81,10 @@ pub(crate) enum DeciderArgument {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell advise /dev/sda
+  dwell advise /var/lib/postgresql
   dwell advise /dev/sda --windows 12 --metric p99-read-latency --json")]
 pub(crate) struct AdviseArguments {
-    /// The device, or an array
+    /// The device, an array, or a mount point, directory or file on it
     pub(crate) device: PathBuf,
     #[command(flatten)]
     pub(crate) watching: Watching,

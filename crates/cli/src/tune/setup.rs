@@ -50,6 +50,7 @@ impl From<tuner_live::Error> for Error {
 }
 
 impl Target {
+    /// By its node.
     pub(super) fn find(device: &Path, reach: Reach) -> Result<Self, Error> {
         let stack = Stack::of(device).map_err(|error| match device.is_file() {
             true => Error::Usage(format!(
@@ -57,6 +58,15 @@ impl Target {
             )),
             false => error.into(),
         })?;
+        Self::over(stack, reach)
+    }
+
+    /// By its node, or by a file or directory that it holds.
+    pub(super) fn holding(path: &Path, reach: Reach) -> Result<Self, Error> {
+        Self::over(Stack::holding(path)?, reach)
+    }
+
+    fn over(stack: Stack, reach: Reach) -> Result<Self, Error> {
         let scheduling = stack.scheduling_within(reach)?;
         let drive = identity::of(Path::new("/sys/block"), &scheduling);
         let Scheduling { above: layer, queues } = scheduling;

@@ -11,8 +11,8 @@ mod udev_tests;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use capture::Number;
 use capture::topology::{Stack, home};
+use capture::{Number, device_below};
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -27,10 +27,11 @@ use evaluation::report::format::object;
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell doctor /dev/sda
+  dwell doctor /var/lib/postgresql
   dwell doctor postgresql.service
   dwell doctor --bundle report.json")]
 pub(crate) struct DoctorArguments {
-    /// A device, a unit (NAME.service, .scope, .slice), or a container's identifier; default: every disk
+    /// A device, a mount point, directory or file, a unit (NAME.service, .scope, .slice), or a container's identifier; default: every disk
     pub(crate) target: Option<String>,
     /// Also write every file that was read to this file, for a bug report
     #[arg(long, value_name = "FILE")]
@@ -92,12 +93,17 @@ fn examine(
             if let Some(stack) = number(roots, plain).and_then(stack) {
                 return Ok(vec![of_one(roots, &stack, None)]);
             }
-            let cgroup = Cgroup::find(roots, name).ok_or_else(|| {
-                Error::Usage(format!(
-                    "{name}: no such device, and no control group (version 2) of a running unit or container; \
-                     write /dev/sda, NAME.service, or at least six digits of a container's identifier"
-                ))
-            })?;
+            let Some(cgroup) = Cgroup::find(roots, name) else {
+                if !Path::new(name).exists() {
+                    return Err(Error::Usage(format!(
+                        "{name}: no such device or file, and no control group (version 2) of a running unit or container; \
+                         write /dev/sda, a directory, NAME.service, or at least six digits of a container's identifier"
+                    )));
+                }
+                let number = device_below(Path::new(name))?;
+                let stack = Stack::below(&roots.root.join("sys"), number, home)?;
+                return Ok(vec![of_one(roots, &stack, None)]);
+            };
             let numbers = cgroup.devices(roots);
             if numbers.is_empty() {
                 return Err(Error::Failed(format!(

@@ -82,6 +82,26 @@ fn a_sound_disk_has_no_findings() {
 }
 
 #[test]
+fn a_directory_or_file_is_examined_on_its_device() {
+    let system = System::new("directory");
+    let Ok((major, minor)) = device_below(&system.0) else {
+        return eprintln!("SKIPPED: the directory of temporary files has no block device");
+    };
+    system.disk("ata1/block", "sda", &format!("{major}:{minor}"), NONE);
+    let expected = system.examined("sda");
+    for place in ["", "proc/cpuinfo"] {
+        assert_eq!(system.examined(system.0.join(place).to_str().unwrap()), expected);
+    }
+    let problem = |target: &str| {
+        let examined = examine(&Roots::at(&system.0), Some(target), &|_| None);
+        examined.map(drop).map_err(|error| error.to_string()).unwrap_err()
+    };
+    assert!(problem("/proc/self").contains("is on proc (/proc), which has no block device"));
+    assert!(problem("/dev/null").contains("is no block device, directory or file"));
+    assert!(problem("/no/where").contains("no such device or file, and no control group"));
+}
+
+#[test]
 fn ionice_without_effect_is_reported() {
     let system = System::new("ionice");
     system.disk("ata1/block", "sda", "8:0", NONE);

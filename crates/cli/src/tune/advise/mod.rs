@@ -170,7 +170,7 @@ struct Compared {
 }
 
 pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(), Error> {
-    let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
+    let target = Target::holding(&arguments.device, arguments.watching.reached.reach())?;
     target.has_profile(&arguments.watching)?;
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;

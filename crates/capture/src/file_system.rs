@@ -1,0 +1,205 @@
+//! The block device below a file, a directory or a mount point.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+
+use crate::error::Error;
+use crate::number::{Number, number_in, number_of};
+
+/// The number of a block device, or of the one that holds a file or directory.
+///
+/// # Errors
+/// It is neither, or its file system has no block device or several.
+pub fn device_below(path: &Path) -> Result<Number, Error> {
+    let metadata = fs::metadata(path).map_err(|error| Error::device(path, error.to_string()))?;
+    let kind = metadata.file_type();
+    if kind.is_block_device() {
+        return number_of(path);
+    }
+    if !kind.is_file() && !kind.is_dir() {
+        return Err(Error::device(path, "is no block device, directory or file"));
+    }
+    let device = metadata.dev();
+    let number = (rustix::fs::major(device), rustix::fs::minor(device));
+    // Major 0 is a file system without a device of its own, or btrfs, which has a number for each subvolume.
+    if number.0 != 0 {
+        return Ok(number);
+    }
+    let mount = Mount::of(path).map_err(|error| Error::io("reading /proc/self/mountinfo", error))?;
+    let problem = match &mount {
+        Some(mount) => match mount.device(Path::new("/sys/fs/btrfs")) {
+            Ok(number) => return Ok(number),
+            Err(problem) => problem,
+        },
+        None => "its file system has no block device".to_owned(),
+    };
+    Err(Error::device(path, problem))
+}
+
+/// A mounted file system (proc_pid_mountinfo(5)).
+#[derive(PartialEq, Eq, Debug)]
+struct Mount {
+    place: String,
+    kind: String,
+    source: String,
+    /// The upper directory of an overlay.
+    upper: Option<String>,
+}
+
+impl Mount {
+    /// The one that a path is on; `None` if it is outside of this process's root.
+    fn of(path: &Path) -> io::Result<Option<Self>> {
+        let id = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)?.stx_mnt_id;
+        let text = fs::read_to_string("/proc/self/mountinfo")?;
+        Ok(text.lines().find_map(|line| Self::with(id, line)))
+    }
+
+    /// A line of mountinfo, if it has this identifier.
+    fn with(id: u64, line: &str) -> Option<Self> {
+        let (before, after) = line.split_once(" - ")?;
+        let mut fields = before.split(' ');
+        fields.next().filter(|field| field.parse() == Ok(id))?;
+        let place = unescaped(fields.nth(3)?);
+        let mut fields = after.split(' ');
+        let [kind, source, options] = [(); 3].map(|()| fields.next().map(unescaped));
+        let upper = options.unwrap_or_default();
+        let upper = upper.split(',').find_map(|option| option.strip_prefix("upperdir=")).map(str::to_owned);
+        Some(Self { place, kind: kind?, source: source?, upper })
+    }
+
+    /// Its block device, or why there is none. `btrfs` is `/sys/fs/btrfs`.
+    fn device(&self, btrfs: &Path) -> Result<Number, String> {
+        let Self { place, kind, source, upper } = self;
+        let Ok(number) = number_of(Path::new(source)) else {
+            let why = match (kind.as_str(), upper) {
+                ("tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs", _) => {
+                    "whose files are in memory, so that no scheduler orders their requests; name a file on a disk, or a device".to_owned()
+                }
+                ("nfs" | "nfs4" | "cifs" | "smb3" | "ceph" | "9p" | "virtiofs" | "afs" | "fuse.sshfs", _) => {
+                    format!("whose files are on a server ({source}); run this command there")
+                }
+                ("overlay", Some(upper)) => {
+                    format!("which has no device of its own; name {upper}, where changes are written, or the device")
+                }
+                ("zfs", _) => format!(
+                    "which schedules above its disks; name a disk of the pool {source} ('zpool status' lists them)"
+                ),
+                _ => "which has no block device; name a device".to_owned(),
+            };
+            return Err(format!("is on {kind} ({place}), {why}"));
+        };
+        match &*members(btrfs, number) {
+            names @ [_, _, ..] => {
+                Err(format!("is on {kind} ({place}) with several devices; name one of {}", names.join(", ")))
+            }
+            _ => Ok(number),
+        }
+    }
+}
+
+/// The devices of the btrfs that has this one.
+fn members(btrfs: &Path, number: Number) -> Vec<String> {
+    let entries = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
+    let devices = |system: fs::DirEntry| entries(system.path().join("devices")).collect::<Vec<_>>();
+    let has =
+        |devices: &Vec<fs::DirEntry>| devices.iter().any(|device| number_in(&device.path()) == Some(number));
+    let found = entries(btrfs.to_owned()).map(devices).find(has).unwrap_or_default();
+    let mut names: Vec<String> =
+        found.iter().map(|device| format!("/dev/{}", device.file_name().to_string_lossy())).collect();
+    names.sort_unstable();
+    names
+}
+
+/// Text in which the kernel has written spaces, tabs, line ends and backslashes as `\040`.
+fn unescaped(text: &str) -> String {
+    let mut parts = text.split('\\');
+    let mut plain = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let code = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        match code {
+            Some(code) => {
+                plain.push(char::from(code));
+                plain += &part[3..];
+            }
+            None => {
+                plain.push('\\');
+                plain += part;
+            }
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_mountinfo_is_found_by_its_identifier() {
+        let line = r"36 35 0:31 /@home /srv/my\040data rw,noatime shared:9 master:1 - btrfs /dev/sda2 rw,subvol=/@home";
+        let mount = Mount::with(36, line).expect("this one");
+        assert_eq!((&*mount.place, &*mount.kind, &*mount.source), ("/srv/my data", "btrfs", "/dev/sda2"));
+        assert_eq!(Mount::with(35, line), None);
+        assert_eq!(Mount::with(36, "36 35 0:31 / /srv rw"), None, "no separator");
+        let overlay =
+            Mount::with(1, "1 0 0:40 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/var/u,workdir=/w");
+        assert_eq!(overlay.and_then(|mount| mount.upper).as_deref(), Some("/var/u"));
+    }
+
+    #[test]
+    fn each_kind_of_file_system_without_a_device_has_a_reason() {
+        let of = |kind: &str, source: &str, upper: Option<&str>| {
+            let [place, kind, source] = ["/mnt", kind, source].map(str::to_owned);
+            let mount = Mount { place, kind, source, upper: upper.map(str::to_owned) };
+            mount.device(Path::new("/nowhere")).expect_err("there is no device")
+        };
+        for (kind, source, upper, part) in [
+            ("tmpfs", "tmpfs", None, "is on tmpfs (/mnt), whose files are in memory"),
+            ("nfs4", "nas:/vol", None, "whose files are on a server (nas:/vol); run this command there"),
+            ("overlay", "overlay", Some("/var/u"), "name /var/u, where changes are written"),
+            ("overlay", "overlay", None, "is on overlay (/mnt), which has no block device"),
+            ("zfs", "tank/db", None, "name a disk of the pool tank/db"),
+            ("proc", "proc", None, "is on proc (/mnt), which has no block device; name a device"),
+        ] {
+            let problem = of(kind, source, upper);
+            assert!(problem.contains(part), "{problem}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_file_has_no_device() {
+        for (path, part) in [
+            ("/dev/null", "is no block device"),
+            ("/nowhere", "No such file"),
+            ("/proc/self", "is on proc (/proc)"),
+        ] {
+            let problem = device_below(Path::new(path)).expect_err(path).to_string();
+            assert!(problem.starts_with(path) && problem.contains(part), "{problem}");
+        }
+    }
+
+    #[test]
+    fn the_devices_of_a_btrfs_are_named_together() {
+        let root = std::env::temp_dir().join(format!("dwell-btrfs-{}", std::process::id()));
+        for (system, name, number) in [("a", "sdb", "8:16"), ("a", "sda2", "8:2"), ("b", "sdc", "8:32")] {
+            let device = root.join(system).join("devices").join(name);
+            fs::create_dir_all(&device).expect("made");
+            fs::write(device.join("dev"), number).expect("written");
+        }
+        assert_eq!(members(&root, (8, 2)), ["/dev/sda2", "/dev/sdb"]);
+        assert_eq!(members(&root, (8, 32)), ["/dev/sdc"]);
+        assert_eq!(members(&root, (8, 48)), [""; 0]);
+        fs::remove_dir_all(root).expect("removed");
+    }
+
+    #[test]
+    fn escaped_characters_are_restored() {
+        for (text, plain) in [(r"a\040b\134", r"a b\"), ("plain", "plain"), (r"\9\04", r"\9\04")] {
+            assert_eq!(unescaped(text), plain);
+        }
+    }
+}
