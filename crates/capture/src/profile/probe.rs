@@ -46,7 +46,7 @@ pub struct Probe {
 
 impl Probe {
     /// Measures a device for at most `within` and the readers' time. Only reads it, past the page cache. `None` for a device that is too small,
-    /// or if `stop` came first.
+    /// or if `stop` came first; no points if no read ended in this time, as on a disk that prefers the nearer requests of its load.
     ///
     /// # Errors
     /// The device cannot be read.
@@ -61,10 +61,12 @@ impl Probe {
         let capacity = real.capacity();
         let service_time = sketch(&mut real, &curve::some_distances(capacity.0)).0;
         real.failure()?;
-        let Some(&(_, farthest)) = service_time.points.last().filter(|_| !stop()) else { return Ok(None) };
-        if capacity.bytes() < u64::from(READERS * READ) * 2 {
+        if stop() || capacity.bytes() < u64::from(READERS * READ) * 2 {
             return Ok(None);
         }
+        let Some(&(_, farthest)) = service_time.points.last() else {
+            return Ok(Some(Self { capacity: capacity.bytes(), service_time, lanes: 1 }));
+        };
         let rate = throughput::random_reads(&node, capacity.bytes(), READERS, READ, PARALLEL, stop)?;
         let at_once = rate / f64::from(READ) * farthest as f64 / 1e9;
         let lanes = (at_once.round() as u32).clamp(1, READERS);

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::time::Duration;
 
-use capture::profile::{Probe, Profile};
+use capture::profile::{Probe, Profile, ServiceTime};
 use capture::topology::Kind;
 use elevator::text::counted;
 use schedulers::registry::Catalogue;
@@ -234,7 +234,8 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         true => None,
         false => Probe::measure(&target.layer, PROBING, &interrupt::requested)?,
     };
-    let is_disturbed = probe.as_ref().is_some_and(|probe| probe.service_time.is_disturbed());
+    let is_useless = |of: &ServiceTime| of.points.is_empty() || of.is_disturbed();
+    let is_disturbed = probe.as_ref().is_some_and(|probe| is_useless(&probe.service_time));
     advice.discarded = probe.as_ref().filter(|_| is_disturbed).map(why_discarded);
     if let (Some(probe), true) = (&probe, class.is_some()) {
         let schedulers = (arms.names(), &*current);
@@ -296,11 +297,13 @@ fn with_history(
 
 /// The reason for not using a measurement that other requests delayed.
 fn why_discarded(probe: &Probe) -> String {
-    let [near, far] = probe
-        .service_time
-        .near_and_far()
-        .map_or([0; 2], |(near, far)| [near.as_nanos(), far.as_nanos()])
-        .map(time);
+    let Some((near, far)) = probe.service_time.near_and_far() else {
+        return format!(
+            "service times: none, because no read ended within {} s: the drive preferred requests of the load",
+            PROBING.as_secs()
+        );
+    };
+    let [near, far] = [near, far].map(|span| time(span.as_nanos()));
     format!(
         "service times: discarded, because reads in sequence took longer ({near}) than across the device ({far}): other requests delayed them"
     )

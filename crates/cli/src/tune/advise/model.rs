@@ -289,7 +289,7 @@ struct Drive {
 /// change of position, and the built-in disk's curve the rest.
 fn drive(observed: Observed<'_>, served: &mut [Served]) -> Result<Drive, Error> {
     let Observed { probe, is_disturbed, busy, disks } = observed;
-    let farthest = probe.service_time.points.last().map_or(Span::ZERO, |&(_, nanos)| Span::from_nanos(nanos));
+    let farthest = probe.service_time.points.last().map_or(Span::MAX, |&(_, nanos)| Span::from_nanos(nanos));
     let changes = changes_of_position(served).filter(|_| busy >= BUSY || is_disturbed);
     let far = changes.map_or(farthest, |(_, time)| time.min(farthest));
     let measured = |lanes| {
@@ -449,6 +449,11 @@ mod tests {
         let scaled = drive(disturbed, &mut alternating()).unwrap();
         let far = scaled.curve.at_distance(200_000_000).as_nanos() / 1_000_000;
         assert!(scaled.lanes == 1 && (14..=16).contains(&far), "{far} ms; {}", scaled.origin);
+        let service_time = ServiceTime { transfer_per_sector: 0, points: Vec::new() };
+        let none = Probe { service_time, ..slow.clone() };
+        let unmeasured = drive(Observed { probe: &none, ..disturbed }, &mut alternating()).unwrap();
+        assert_eq!(unmeasured.curve.at_distance(200_000_000), scaled.curve.at_distance(200_000_000));
+        let disturbed = Observed { probe: &none, ..disturbed };
         let unscaled = drive(disturbed, &mut []).unwrap();
         let [near, far] = [0, 200_000_000].map(|distance| unscaled.curve.at_distance(distance));
         assert!(near < Span::from_millis(1) && far < Span::from_millis(50), "{near} {far}");
