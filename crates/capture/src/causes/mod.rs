@@ -142,6 +142,7 @@ impl Causes {
     /// Reads everything; returns the totals that are still in the kernel's map.
     fn current(&mut self) -> Result<Vec<(Key, [u64; 2])>, Error> {
         let mut totals = self.program.totals()?;
+        totals.iter().for_each(|(key, _)| self.note_submitter(key.submitter));
         // After the totals, so that nothing is charged to an account whose name or share is not known yet.
         for noted in self.program.accounts()? {
             if let Owner::Account(account) = noted.owner {
@@ -172,6 +173,17 @@ impl Causes {
         Ok(totals)
     }
 
+    /// The name of a process that writes for others, while it runs: among control groups, the program notes no processes.
+    fn note_submitter(&mut self, process: u32) {
+        let thread = Owner::KernelThread(process);
+        let is_known = self.names.contains_key(&thread)
+            || (self.grouping == Grouping::Processes
+                && self.names.contains_key(&Owner::Account(process.into())));
+        if !is_known && let Ok(name) = fs::read_to_string(format!("/proc/{process}/comm")) {
+            self.names.insert(thread, name.trim_end().to_owned());
+        }
+    }
+
     fn is_old(&self, owner: Owner) -> bool {
         let Owner::Transaction(transaction) = owner else { return false };
         let newest = self.newest.get(&transaction.device).copied().unwrap_or(0);
@@ -189,6 +201,8 @@ impl Causes {
         match self.names.get(&owner).or_else(|| self.names.get(&thread)) {
             Some(name) if name.starts_with("kworker/") => "kworker".to_owned(),
             Some(name) => name.clone(),
+            // The number is that of a process, and accounts are control groups.
+            None if self.grouping == Grouping::Cgroups => "ended processes".to_owned(),
             None => match self.names.get(&Owner::Account(number)) {
                 Some(name) => name.clone(),
                 None => number.to_string(),
