@@ -409,7 +409,7 @@ fn advice_without_history_has_the_device_the_load_a_replay_and_configuration() {
     );
     full["facts"]["device_depth"] = 32.into();
     full["facts"]["file_systems"] = serde_json::json!(["/srv (ext4)"]);
-    for name in ["set", "udev_rule", "udev_file", "tuned_profile", "unit"] {
+    for name in ["set", "udev_rule", "udev_file", "tuned_profile", "tuned_revert", "unit", "unit_revert"] {
         full["configuration"][name] = "text".into();
     }
     full["configuration"]["remark"] = Value::Null;

@@ -118,15 +118,15 @@ served() {
 
 # The second disk is taken away, and comes back.
 pull() { echo 1 >/sys/block/sdb/device/delete; }
-plug() {
+returns() {
     local host
     for host in /sys/class/scsi_host/*; do
         [ "$(<"$host/proc_name")" != virtio_scsi ] || echo "- - -" >"$host/scan"
     done
     until_true test -b /dev/sdb
     udevadm settle
-    begins_with mq-deadline sdb
 }
+plug() { returns && begins_with mq-deadline sdb; }
 
 install -t /usr/bin dwell
 cp packaging/*.service /etc/systemd/system

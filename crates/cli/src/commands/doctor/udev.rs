@@ -15,6 +15,9 @@ const DIRECTORIES: [&str; 5] = [
 ];
 /// Those of distributions, whose rules also name disks that this machine does not have.
 const OF_DISTRIBUTION: [&str; 2] = ["/lib/", "/usr/lib/"];
+/// Which file of udev's sets properties with these beginnings. In a file before it by name they are empty.
+const SETTERS: [(&str, &str); 2] =
+    [("ID_", "60-persistent-storage.rules"), ("MD_", "63-md-raid-arrays.rules")];
 /// The attribute of the scheduler.
 const SCHEDULER: &str = "queue/scheduler";
 
@@ -317,7 +320,7 @@ impl<'a> Disk<'a> {
                         None => applies,
                     };
                     let action = if Self::fits_action(parts, "change") { "change" } else { "add" };
-                    let set = Set { place, scheduler, applies, action };
+                    let set = Set { place, scheduler, applies, action, early: early(place, parts) };
                     match is_command {
                         true if !is_final => commands.push(set),
                         true => {}
@@ -339,6 +342,19 @@ struct Set<'a> {
     applies: Applies,
     /// An event at which it does so.
     action: &'static str,
+    /// A property that it compares and the file that sets it later.
+    early: Option<(&'a str, &'static str)>,
+}
+
+/// A property that a line compares before udev reads the file that sets it.
+fn early<'a>(place: &str, parts: &'a [Part]) -> Option<(&'a str, &'static str)> {
+    let file = place.rsplit('/').next()?.split(':').next()?;
+    let compared = parts.iter().filter(|part| part.key == "ENV" && part.is_comparison());
+    let set_in = |part: &'a Part| {
+        let (_, setter) = SETTERS.iter().find(|(start, _)| part.attribute.starts_with(start))?;
+        (file < *setter).then_some((&*part.attribute, *setter))
+    };
+    compared.filter_map(set_in).next()
 }
 
 /// The findings about the rules for a device's disk.
@@ -388,13 +404,20 @@ pub(super) fn findings(roots: &Roots, device: &Device) -> Vec<Finding> {
     let last = all.iter().filter(offers).rfind(|set| {
         set.applies == Applies::Yes || (set.applies == Applies::Unknown && set.scheduler == active)
     });
-    if let Some(Set { place, scheduler, action, .. }) = last.filter(|set| set.scheduler != active) {
-        found.push(finding(
-            Level::Problem,
-            "udev",
-            format!("{place} sets {scheduler} for {name}, which has {active}: the rule did not run, or a program changed the scheduler later"),
-            format!("udevadm control --reload && udevadm trigger --action={action} /sys/block/{name}, then look for another program, such as tuned or dwell tune"),
-        ));
+    if let Some(Set { place, scheduler, action, early, .. }) = last.filter(|set| set.scheduler != active) {
+        let what = format!("{place} sets {scheduler} for {name}, which has {active}");
+        let (why, fix) = match early {
+            Some((property, setter)) => (
+                format!("{property} is empty there, because udev sets it in {setter}, which it reads later"),
+                "give the file a later name, 90-dwell.rules for example, then udevadm control --reload && udevadm trigger"
+                    .to_owned(),
+            ),
+            None => (
+                "the rule did not run, or a program changed the scheduler later".to_owned(),
+                format!("udevadm control --reload && udevadm trigger --action={action} /sys/block/{name}, then look for another program, such as tuned or dwell tune"),
+            ),
+        };
+        found.push(finding(Level::Problem, "udev", format!("{what}: {why}"), fix));
     }
     found
 }

@@ -135,6 +135,12 @@ fn properties_of_udevs_database_are_compared() {
     assert_eq!(of_udev(&system), [], "no database: it cannot be known");
     system.write("run/udev/data/b8:0", "S:disk/by-id/x\nE:ID_SERIAL_SHORT=WD-1");
     assert!(of_udev(&system)[0].1.contains(":1 sets bfq for sda, which has none"));
+    let early = "ID_SERIAL_SHORT is empty there, because udev sets it in 60-persistent-storage.rules, which it reads later";
+    assert!(of_udev(&system)[0].1.ends_with(early), "{:?}", of_udev(&system));
+    let [old, new] = ["60", "90"].map(|n| system.0.join(format!("etc/udev/rules.d/{n}-dwell-sda.rules")));
+    fs::rename(&old, &new).unwrap();
+    assert!(of_udev(&system)[0].1.contains("the rule did not run"), "{:?}", of_udev(&system));
+    fs::rename(&new, &old).unwrap();
     system.write("run/udev/data/b8:0", "E:ID_SERIAL_SHORT=WD-2");
     assert!(of_udev(&system)[0].1.ends_with("the rule that sets bfq matches no disk"));
     system.write(

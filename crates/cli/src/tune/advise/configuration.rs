@@ -13,19 +13,28 @@ pub(super) struct Configuration {
     pub(super) udev_rule: Option<String>,
     /// The file for the rule.
     pub(super) udev_file: Option<String>,
+    /// Returns to the scheduler that is in use now, and removes the rule.
+    pub(super) revert: Vec<String>,
     /// A profile of tuned's, with the same effect.
     pub(super) tuned_profile: Option<String>,
+    /// Returns to the profiles that were active before.
+    pub(super) tuned_revert: Option<String>,
     /// The unit that chooses again whenever the load changes.
     pub(super) unit: Option<String>,
-    /// Returns to the scheduler that is in use now.
-    pub(super) revert: Vec<String>,
+    /// Ends the unit, which restores the scheduler.
+    pub(super) unit_revert: Option<String>,
     /// Why something is missing.
     pub(super) remark: Option<String>,
 }
 
 impl Configuration {
-    /// The rule's first line, before the command that applies the rule.
+    /// The first line of the rule, and of the profile, before the command that applies it.
     pub(super) const APPLY: &str = "# then: ";
+    /// The directory of the profile: tuned 2.25 (Debian 13) reads profiles in a folder of their own.
+    pub(super) fn tuned_directory() -> &'static str {
+        let has_own = std::path::Path::new("/etc/tuned/profiles").is_dir();
+        if has_own { "/etc/tuned/profiles/dwell" } else { "/etc/tuned/dwell" }
+    }
 
     /// The configuration of an arm on these queues, of which `current` is in use.
     pub(super) fn of(arm: &str, current: &str, queues: &[QueueSettings], arms: &dyn Arms) -> Self {
@@ -52,12 +61,8 @@ impl Configuration {
         }
         let profile = |properties: &Vec<Property>| tuned(arm, properties);
         let tuned_profile = properties.as_ref().filter(|_| udev_rule.is_some()).and_then(profile);
-        if tuned_profile.is_some() {
-            revert.push(
-                "tuned-adm profile PROFILE, with the name that 'tuned-adm active' printed before".to_owned(),
-            );
-        }
         let is_transient = udev_rule.is_none();
+        let unit = (!is_transient && has_name && queues.len() == 1).then(|| format!("dwell-tune@{name}"));
         let remark = is_transient.then(|| {
             let command = if set.is_some() { "the command above" } else { &*now };
             format!(
@@ -68,18 +73,28 @@ impl Configuration {
         Self {
             set,
             udev_file: udev_rule.is_some().then_some(file),
-            unit: (!is_transient && has_name && queues.len() == 1)
-                .then(|| format!("systemctl enable --now dwell-tune@{name}")),
             udev_rule,
-            tuned_profile,
             revert,
+            tuned_revert: tuned_profile.is_some().then(|| {
+                let directory = Self::tuned_directory();
+                format!(
+                    "p=$(sed 's/ *dwell$//' {ACTIVE}); if [ \"$p\" ]; then tuned-adm profile $p; else tuned-adm off; fi; rm -r {directory}"
+                )
+            }),
+            tuned_profile,
+            unit: unit.as_ref().map(|unit| format!("systemctl enable --now {unit}")),
+            unit_revert: unit.map(|unit| format!("systemctl disable --now {unit}")),
             remark,
         }
     }
 }
 
+/// The names of the active profiles.
+const ACTIVE: &str = "/etc/tuned/active_profile";
+
+/// udev reads files in the order of their names: this one after those that set serial numbers (60-persistent-storage) and UUIDs (63-md-raid-arrays).
 fn rules_file(name: &str) -> String {
-    format!("/etc/udev/rules.d/60-dwell-{name}.rules")
+    format!("/etc/udev/rules.d/90-dwell-{name}.rules")
 }
 
 /// The file for the rule of a device that is identified by its backing file: with the file's name, and a checksum (FNV-1a) because files in
@@ -93,7 +108,8 @@ fn file_of(property: &Property) -> String {
     rules_file(&format!("{base}-{sum:08x}"))
 }
 
-/// A profile of tuned's for a scheduler without settings of its own, which tuned cannot set. Tuned reads udev's properties.
+/// A profile of tuned's for a scheduler without settings of its own, which tuned cannot set. Tuned reads udev's properties. The profile is added to
+/// the active ones, whose other settings stay.
 fn tuned(arm: &str, properties: &[Property]) -> Option<String> {
     if arm.contains('{') {
         return None;
@@ -108,8 +124,9 @@ fn tuned(arm: &str, properties: &[Property]) -> Option<String> {
         several => format!("({})", several.join("|")),
     };
     Some(format!(
-        "# /etc/tuned/dwell/tuned.conf; then: tuned-adm profile dwell\n[main]\ninclude=throughput-performance\n\n[disk]\n\
-         devices_udev_regex={regex}\nelevator={arm}"
+        "{}tuned-adm profile $(cat {ACTIVE}) dwell\n[main]\nsummary=I/O scheduler by dwell advise\n\n[disk]\n\
+         devices_udev_regex={regex}\nelevator={arm}",
+        Configuration::APPLY
     ))
 }
 
@@ -134,7 +151,7 @@ mod tests {
         let file = |value: &str| {
             file_of(&Property { key: "ATTR{loop/backing_file}".to_owned(), value: value.to_owned() })
         };
-        assert_eq!(file("/srv/a b.img"), "/etc/udev/rules.d/60-dwell-a-b.img-63a92e18.rules");
+        assert_eq!(file("/srv/a b.img"), "/etc/udev/rules.d/90-dwell-a-b.img-63a92e18.rules");
         assert_ne!(file("/srv/disk.img"), file("/data/disk.img"));
         assert_ne!(file("/srv/one.img"), file("/srv/two.img"));
     }

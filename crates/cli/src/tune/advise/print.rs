@@ -133,22 +133,30 @@ fn configuration(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "set it:  {set}")?;
     }
     if let (Some(rule), Some(file)) = (&configuration.udev_rule, &configuration.udev_file) {
-        writeln!(out, "keep it:\ncat > {file} <<'END'\n{rule}\nEND")?;
-        let apply = rule.lines().find_map(|line| line.strip_prefix(Configuration::APPLY));
-        apply.iter().try_for_each(|apply| writeln!(out, "{apply}"))?;
-    }
-    if let Some(profile) = &configuration.tuned_profile {
-        writeln!(out, "or with tuned:")?;
-        profile.lines().try_for_each(|line| writeln!(out, "    {line}"))?;
-    }
-    if let Some(unit) = &configuration.unit {
-        writeln!(out, "or, for a load that changes: {unit}")?;
+        writeln!(out, "keep it:")?;
+        file_to_paste(out, file, rule)?;
     }
     if let Some(remark) = &configuration.remark {
         writeln!(out, "keep it: {remark}")?;
     }
-    if configuration.set.is_none() && configuration.udev_rule.is_none() {
-        return Ok(());
+    if configuration.set.is_some() || configuration.udev_rule.is_some() {
+        configuration.revert.iter().try_for_each(|line| writeln!(out, "revert:  {line}"))?;
     }
-    configuration.revert.iter().try_for_each(|line| writeln!(out, "revert:  {line}"))
+    if let (Some(profile), Some(revert)) = (&configuration.tuned_profile, &configuration.tuned_revert) {
+        let directory = Configuration::tuned_directory();
+        writeln!(out, "or keep it with tuned, instead of the rule:\nmkdir -p {directory}")?;
+        file_to_paste(out, &format!("{directory}/tuned.conf"), profile)?;
+        writeln!(out, "revert:  {revert}")?;
+    }
+    if let (Some(unit), Some(revert)) = (&configuration.unit, &configuration.unit_revert) {
+        writeln!(out, "or, for a load that changes, instead of both:\n{unit}\nrevert:  {revert}")?;
+    }
+    Ok(())
+}
+
+/// A command that writes a file, and the one that applies the file, which its first line has. Not indented: the shell would not find the end.
+fn file_to_paste(out: &mut dyn Write, file: &str, text: &str) -> io::Result<()> {
+    writeln!(out, "cat > {file} <<'END'\n{text}\nEND")?;
+    let apply = text.lines().find_map(|line| line.strip_prefix(Configuration::APPLY));
+    apply.iter().try_for_each(|apply| writeln!(out, "{apply}"))
 }
