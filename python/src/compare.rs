@@ -68,6 +68,15 @@ pub(crate) fn compare(
                 let made = || one(&plan(std::slice::from_ref(spec)), spec, &mut |_| None).map_err(input);
                 let run = catching(factory.clone_ref(py), Verify::Here, made)?;
                 py.check_signals()?;
+                if let Some(fault) =
+                    run.failure.as_ref().filter(|failure| failure.starts_with("the scheduler "))
+                {
+                    let name = &entry.name;
+                    return Err(crate::error::policy(format!(
+                        "policy {name}: {}",
+                        fault.replacen("the scheduler", "it", 1)
+                    )));
+                }
                 Some(Run { scheduler: entry.name.clone(), ..run })
             }
         });

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Mutex, PoisonError};
 
+use elevator::check::LONGEST_HOLD;
 use elevator::{
     Capabilities, Decision, Hold, HoldReason, Load, Outcome, Process, Reason, RequestId, Scheduler, Side,
     Span, Time, Wake,
@@ -170,6 +171,14 @@ impl PythonPolicy {
             }
             Decision::Hold(Hold { until: Some(until), .. }) if until <= now => {
                 self.violation("next", now, "it holds until a time that has passed");
+            }
+            Decision::Hold(Hold { until: Some(until), .. }) if until.since(now) > LONGEST_HOLD => {
+                let problem =
+                    format!("it holds for {}; a hold lasts at most {LONGEST_HOLD}", until.since(now));
+                self.violation("next", now, &problem);
+            }
+            Decision::Hold(Hold { wake: Wake::Timer, .. }) if queued == 0 => {
+                self.violation("next", now, "it holds with nothing queued; return None");
             }
             Decision::Hold(Hold { until: None, .. }) if view.device.in_flight == 0 => {
                 let problem = "it holds for a completion, and no request is in flight; give Hold a time";

@@ -90,12 +90,27 @@ class Past(Fifo):
         return dwell.Hold(0) if self.queue else None
 
 
+class Years(Fifo):
+    def next(self, now, view):
+        return dwell.Hold(now + 100 * 365 * 86_400 * 10**9, "a test") if self.queue else None
+
+
+class AfterTheLast(Fifo):
+    def next(self, now, view):
+        return super().next(now, view) or dwell.Hold(now + 1_000_000, "a test")
+
+
+class AgainAndAgain(Fifo):
+    def next(self, now, view):
+        return dwell.Hold(now + 9_000_000_000, "a test") if self.queue else None
+
+
 class Bounded(Fifo):
     def longest_wait(self, requests, depth, service):
         return 1
 
 
-@pytest.mark.parametrize("policy", [Loses, Foreign, Forever, Past, Bounded])
+@pytest.mark.parametrize("policy", [Loses, Foreign, Forever, Past, Years, AfterTheLast, Bounded])
 def test_the_checker_finds_violations(policy):
     with pytest.raises(dwell.PolicyError, match="violations|in the setting"):
         dwell.check_policy(policy, operations=8000)
@@ -107,6 +122,9 @@ def test_the_checker_finds_violations(policy):
         (Foreign, "policy Foreign: next() at 0 ns: it dispatched request 123456, which is not queued"),
         (Forever, "it holds for a completion, and no request is in flight"),
         (Past, "it holds until a time that has passed"),
+        (Years, "it holds for 3153600000 s; a hold lasts at most 10 s"),
+        (AfterTheLast, "it holds with nothing queued; return None"),
+        (AgainAndAgain, "policy AgainAndAgain: it held back every request of an idle device for 30 s (a test)"),
         (Loses, "it returned None with 1 requests queued"),
     ],
 )
