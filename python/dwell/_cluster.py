@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ctypes
 import time
+import uuid
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
 from . import _native
@@ -41,19 +43,37 @@ def _keep_memory() -> None:
     mallopt(_MAP, _KEPT // 2)
 
 
-def _task(batch: list[str]) -> tuple[float, list[tuple[bool, str]]]:
-    """Executes runs; returns the seconds, and for each run its rows, or the reason why it has none."""
+def _cancelled(key: str) -> Callable[[], bool]:
+    """Returns a function that returns whether the task of this name, which this worker executes, was cancelled: Dask itself lets it run to its end."""
+    from distributed import get_worker
+
+    worker = get_worker()
+
+    def is_cancelled() -> bool:
+        task = worker.state.tasks.get(key)
+        return task is None or task.state == "cancelled"
+
+    return is_cancelled
+
+
+def _task(key: str, batch: list[str]) -> tuple[float, list[tuple[bool, str]]]:
+    """Executes runs; returns the seconds, and for each run its rows, or the reason why it has none. Ends early, without the remaining runs, when the
+    client cancels the task or is lost."""
     global _executor
     began = time.perf_counter()
+    is_cancelled = _cancelled(key)
     if _executor is None:
         _keep_memory()
         _executor = _native.Executor()
     results = []
     for run in batch:
         try:
-            results.append((True, _executor.execute(localised(run))))
+            result = (True, _executor.execute(localised(run), is_cancelled))
         except Error as error:
-            results.append((False, str(error)))
+            result = (False, str(error))
+        if is_cancelled():
+            break
+        results.append(result)
     return time.perf_counter() - began, results
 
 
@@ -106,8 +126,11 @@ class _Progress:
             self._write(number)
 
 
-def execute(client: Any, runs: _native.Runs, store: _native.Store) -> tuple[int, int, list[str]]:
-    """Executes the missing runs. Returns the number of runs executed and complete before, and the errors."""
+def execute(
+    client: Any, runs: _native.Runs, store: _native.Store, show: Callable[[int, int], None] | None = None
+) -> tuple[int, int, list[str]]:
+    """Executes the missing runs; calls ``show`` with the number of those that ended, and of all. Returns the number of runs executed and complete
+    before, and the errors."""
     try:
         from distributed import as_completed
     except ImportError:
@@ -132,7 +155,8 @@ def execute(client: Any, runs: _native.Runs, store: _native.Store) -> tuple[int,
                 size = round(TASK_SECONDS * ended / spent) if spent else 4
                 size = max(1, min(size, LARGEST, len(waiting) // (2 * threads)))
                 batch = [waiting.popleft() for _ in range(size)]
-            future = client.submit(_task, [runs.json(index) for index in batch], pure=False)
+            key = f"dwell-{uuid.uuid4().hex}"
+            future = client.submit(_task, key, [runs.json(index) for index in batch], key=key, pure=False)
             pending[future] = batch
             completed.add(future)
 
@@ -144,7 +168,9 @@ def execute(client: Any, runs: _native.Runs, store: _native.Store) -> tuple[int,
             if future.status == "finished":
                 seconds, results = future.result()
                 spent += seconds
-                ended += len(batch)
+                ended += len(results)
+                # None, unless Dask cancelled the task and then wanted it after all.
+                waiting.extend(batch[len(results) :])
                 for index, (is_row, text) in zip(batch, results):
                     if is_row:
                         progress.keep(index, text)
@@ -160,6 +186,8 @@ def execute(client: Any, runs: _native.Runs, store: _native.Store) -> tuple[int,
                     again.append(batch)
                 else:
                     errors.append((index, f"{runs.line(index)}: {_reason(future)}"))
+            if show:
+                show(ended, len(progress.missing))
             threads = max(threads, sum(client.nthreads().values())) if ended % 16 == 0 else threads
             submit()
     finally:

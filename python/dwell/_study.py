@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _native
@@ -102,6 +102,7 @@ def study(
     only: Sequence[str] = (),
     jobs: int | None = None,
     _copies: dict[str, list[tuple[str, str]]] | None = None,
+    _show: Callable[[int, int], None] | None = None,
 ) -> StudyResult:
     """Executes the missing runs of a study file (docs/study.md) and returns the results, which are Parquet data sets in the folder ``out``.
 
@@ -132,7 +133,7 @@ def study(
     else:
         from ._cluster import execute
 
-        executed, skipped, errors = execute(client, runs, store)
+        executed, skipped, errors = execute(client, runs, store, _show)
     if errors:
         raise Error(f"{len(errors)} of {len(runs)} runs could not be executed; the next call tries them again:\n  " + "\n  ".join(errors[:10]))
     return StudyResult(runs, store, str(folder), executed, skipped, f"Study {path}")

@@ -10,6 +10,7 @@ import ctypes
 import json
 import signal
 import sys
+import time
 
 from ._errors import Error, InputError
 
@@ -20,6 +21,26 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
     except (OSError, AttributeError):
         pass  # Not Linux.
+
+
+class _Progress:
+    """Prints the number of complete runs and the time that is left, on one line of a terminal."""
+
+    def __init__(self) -> None:
+        self.began = time.monotonic()
+        self.shown = 0.0
+
+    def __call__(self, ended: int, all_runs: int) -> None:
+        now = time.monotonic()
+        if ended and now >= self.shown + 0.2:
+            self.shown = now
+            left = round((now - self.began) * (all_runs - ended) / ended)
+            print(f"\r\x1b[K{ended}/{all_runs} runs (about {left} s left)", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Removes the line."""
+        if self.shown:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,7 +67,12 @@ def main(arguments: list[str] | None = None) -> int:
         copies = {address: [(name, path) for name, path in known] for address, known in given_copies.items()}
         with _connected(given.on) as client:
             client.wait_for_workers(1)
-            result = study(given.file, given.out, client=client, only=given.only, _copies=copies)
+            show = _Progress() if sys.stderr.isatty() and not given.quiet else None
+            try:
+                result = study(given.file, given.out, client=client, only=given.only, _copies=copies, _show=show)
+            finally:
+                if show:
+                    show.clear()
         if given.report:
             result.report(given.report)
         if not given.quiet:

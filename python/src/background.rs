@@ -20,6 +20,15 @@ pub(crate) fn in_background<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> PyResult<T> + Send,
 ) -> PyResult<T> {
+    in_background_until(py, None, work)
+}
+
+/// The same; a true result of `stopped`, which is called several times a second, is a request to stop, too.
+pub(crate) fn in_background_until<T: Send>(
+    py: Python<'_>,
+    stopped: Option<&Py<PyAny>>,
+    work: impl FnOnce() -> PyResult<T> + Send,
+) -> PyResult<T> {
     let stop = Arc::new(AtomicBool::new(false));
     let (result, interrupted) = py.detach(|| {
         thread::scope(|scope| {
@@ -31,9 +40,13 @@ pub(crate) fn in_background<T: Send>(
             });
             let mut interrupted = None;
             while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(POLL) {
-                if let Err(signal) = Python::attach(|py| py.check_signals()) {
-                    stop.store(true, Ordering::Relaxed);
-                    interrupted = Some(signal);
+                match Python::attach(|py| is_asked(py, stopped)) {
+                    Ok(false) => {}
+                    Ok(true) => stop.store(true, Ordering::Relaxed),
+                    Err(error) => {
+                        stop.store(true, Ordering::Relaxed);
+                        interrupted = Some(error);
+                    }
                 }
             }
             (worker.join(), interrupted)
@@ -43,4 +56,9 @@ pub(crate) fn in_background<T: Send>(
         Some(signal) => Err(signal),
         None => result.unwrap_or_else(|panic| Err(internal(&*panic))),
     }
+}
+
+fn is_asked(py: Python<'_>, stopped: Option<&Py<PyAny>>) -> PyResult<bool> {
+    py.check_signals()?;
+    stopped.map_or(Ok(false), |stopped| stopped.bind(py).call0()?.is_truthy())
 }

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 use schedulers::registry::Catalogue;
 
-use crate::background::in_background;
+use crate::background::{in_background, in_background_until};
 use crate::error::{contained, input};
 
 /// The runs of a study, in order.
@@ -96,10 +96,12 @@ impl Executor {
         Self(RunExecutor::new(Catalogue::default()))
     }
 
-    /// Executes a run: the rows as JSON, which depend on the description only.
-    fn execute(&self, py: Python<'_>, run: &str) -> PyResult<String> {
+    /// Executes a run: the rows as JSON, which depend on the description only. A true result of `stopped`, which is called several times a second,
+    /// ends the run with an error.
+    #[pyo3(signature = (run, stopped = None))]
+    fn execute(&self, py: Python<'_>, run: &str, stopped: Option<Py<PyAny>>) -> PyResult<String> {
         let run: Run = serde_json::from_str(run).map_err(input)?;
-        in_background(py, || {
+        in_background_until(py, stopped.as_ref(), || {
             let rows = self.0.execute(&run).map_err(|error| input(format!("{}: {error}", line(&run))))?;
             serde_json::to_string(&rows).map_err(input)
         })

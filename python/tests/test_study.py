@@ -176,6 +176,19 @@ def test_addresses_of_a_file_in_the_command(study, tmp_path):
     assert "pip install" in ended.stderr
 
 
+def test_a_scheduler_and_a_drive_by_address(tmp_path, client):
+    (tmp_path / "slow.toml").write_text('scheduler = "deadline"\nfifo_batch = 3\n')
+    study = tmp_path / "study.toml"
+    text = 'workloads = ["par-read"]\nschedulers = ["{}", "noop"]\nat_most = "100ms"\n'
+    for name, place in [("named", "slow.toml"), ("here", f"file://{tmp_path}/slow.toml"), ("there", f"file://{tmp_path}/slow.toml")]:
+        study.write_text(text.format(place))
+        dwell.study(study, tmp_path / name, client=client if name == "there" else None)
+    assert contents(tmp_path / "named") == contents(tmp_path / "here") == contents(tmp_path / "there") != {}
+    study.write_text(text.format(f"file://{tmp_path}/none.toml"))
+    with pytest.raises(dwell.InputError, match="none.toml: cannot be read"):
+        dwell.study(study)
+
+
 def test_addresses_in_memory(study, tmp_path):
     fsspec = pytest.importorskip("fsspec")
     with fsspec.open("memory://dwell/io.ftrace.gz", "wb") as file:
@@ -211,6 +224,39 @@ def test_a_signal_ends_the_command_and_its_child(tmp_path, cluster):
     ended = program("study", study, "--out", tmp_path / "out", "--jobs", "2")
     assert ended.returncode == 0, ended.stderr
     assert pyarrow.parquet.read_table(tmp_path / "out" / "runs").num_rows == 100
+
+
+def test_a_signal_ends_the_runs_on_workers(tmp_path, cluster):
+    """Runs that would take hours end with the command, so that the workers are free for other tasks."""
+    study = tmp_path / "study.toml"
+    study.write_text('workloads = ["par-read"]\nschedulers = ["noop"]\nat_most = "1s"\nseeds = "1..2"\n')
+    assert program("study", study, "--out", tmp_path / "out", "--on", cluster.scheduler_address).returncode == 0
+    long = study.read_text().replace('["par-read"]', '["par-read{processes=2, request_bytes=512, file_bytes=200000000000, apart_bytes=200000000000}"]').replace('"1s"', '"900000000s"')
+    study.write_text(long)
+    command = [PROGRAM, "study", "--on", cluster.scheduler_address, str(study), "--out", str(tmp_path / "out")]
+    environment = {**os.environ, "DWELL_PYTHON": sys.executable}
+    with distributed.Client(cluster) as client:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            running = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True)
+            wait_until(lambda: all(client.run(executing).values()) or running.poll() is not None)
+            assert running.poll() is None, running.communicate()
+            os.kill(running.pid, number)
+            running.communicate(timeout=120)
+            wait_until(lambda: not any(client.run(executing).values()))
+        assert client.submit(sum, [1, 2], pure=False).result(timeout=60) == 3
+    study.write_text(long.replace("900000000s", "2s"))
+    assert dwell.study(study, tmp_path / "out").executed == 2
+
+
+#: The number of tasks that a worker's threads execute, cancelled ones included. Not a function with a name: workers cannot import this module.
+executing = lambda dask_worker: sum(task.state in ("executing", "cancelled") for task in dask_worker.state.tasks.values())  # noqa: E731
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen within 120 s"
+        time.sleep(0.05)
 
 
 def test_a_client_by_its_address(study, tmp_path, cluster):
