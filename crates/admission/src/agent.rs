@@ -1,4 +1,4 @@
-//! The agent: a thread that passes intercepted calls to the server and answers them as its scheduler decides.
+//! The agent: a thread that passes intercepted calls to the servers of their devices and answers them as the schedulers decide.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use control::admission::{MESSAGE_BYTES, Message, take};
 
+use crate::Joined;
 use crate::call::{Sync, Wanted, wanted};
 use crate::continuing::Continuing;
 use crate::device::{Served, find};
@@ -26,8 +27,8 @@ struct Shared {
     received: Arc<Received>,
     /// Received and not answered yet.
     open: Mutex<BTreeSet<u64>>,
-    /// For messages to the server; `None` when the connection is broken.
-    server: Mutex<Option<UnixStream>>,
+    /// For messages to each server; `None` when the connection is broken.
+    servers: Vec<Mutex<Option<UnixStream>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -57,23 +58,44 @@ impl Shared {
     /// Lets an fsync continue whose end the kernel would not report.
     fn let_continue(&self, number: u32, id: u64) {
         self.proceed(id);
-        self.send(Message::Return { call: number });
+        self.send(&[Message::Return { call: number }]);
     }
 
-    /// Sends a message. `false` if the server's connection has ended.
-    fn send(&self, message: Message) -> bool {
-        self.send_all(&[message])
+    /// The server that a call's number belongs to.
+    fn server_of(&self, number: u32) -> usize {
+        number as usize % self.servers.len()
     }
 
-    fn send_all(&self, messages: &[Message]) -> bool {
-        let bytes: Vec<u8> = messages.iter().flat_map(|message| message.to_bytes()).collect();
-        let mut server = lock(&self.server);
-        let sent = server.as_mut().is_some_and(|stream| stream.write_all(&bytes).is_ok());
-        if !sent {
-            *server = None;
+    /// Sends messages to the servers of their calls, and those about processes to all; returns the servers whose connections have ended.
+    fn send(&self, messages: &[Message]) -> Vec<usize> {
+        let is_for = |message: &Message, place| match *message {
+            Message::Enter { call, .. } | Message::Return { call } | Message::Admit { call } => {
+                self.server_of(call) == place
+            }
+            Message::Process { .. } | Message::WriteBack { .. } => true,
+        };
+        let mut ended = Vec::new();
+        for (place, server) in self.servers.iter().enumerate() {
+            let own = messages.iter().filter(|message| is_for(message, place));
+            let bytes: Vec<u8> = own.flat_map(|message| message.to_bytes()).collect();
+            if bytes.is_empty() {
+                continue;
+            }
+            let mut server = lock(server);
+            if server.as_mut().is_none_or(|stream| stream.write_all(&bytes).is_err()) {
+                *server = None;
+                ended.push(place);
+            }
         }
-        sent
+        ended
     }
+}
+
+/// The end of a connection to a server from which messages are read.
+struct Server {
+    /// `None` when the connection is broken.
+    stream: Option<UnixStream>,
+    buffer: Vec<u8>,
 }
 
 /// A call that waits for the server.
@@ -88,34 +110,29 @@ struct Held {
 /// The agent's own state.
 pub(crate) struct Agent {
     shared: Arc<Shared>,
-    /// Messages from the server.
-    server: Option<UnixStream>,
-    buffer: Vec<u8>,
+    servers: Vec<Server>,
     served: Served,
     held: BTreeMap<u32, Held>,
     continuing: Continuing,
     next: u32,
-    /// Thread groups by thread, and where a file's descriptor was seen: the thread and the descriptor.
+    /// Thread groups by thread, and where the descriptor of a device's file was seen: the thread and the descriptor.
     groups: HashMap<u32, u32>,
-    descriptors: HashMap<u64, (u32, u32)>,
+    descriptors: HashMap<(usize, u64), (u32, u32)>,
     since: Instant,
 }
 
 impl Agent {
-    /// With a connection that has joined an account.
-    pub(crate) fn new(
-        listener: OwnedFd,
-        received: Arc<Received>,
-        server: UnixStream,
-        disk: (u32, u32),
-    ) -> io::Result<Self> {
-        let writer = server.try_clone()?;
-        let shared = Shared { listener, received, open: Mutex::default(), server: Mutex::new(Some(writer)) };
+    /// With connections that have joined accounts, at least one.
+    pub(crate) fn new(listener: OwnedFd, received: Arc<Received>, joined: Vec<Joined>) -> io::Result<Self> {
+        let writer = |joined: &Joined| Ok(Mutex::new(Some(joined.server.try_clone()?)));
+        let writers = joined.iter().map(writer).collect::<io::Result<_>>()?;
+        let shared = Shared { listener, received, open: Mutex::default(), servers: writers };
+        let served = Served::new(joined.iter().map(|joined| joined.device).collect());
+        let reader = |joined: Joined| Server { stream: Some(joined.server), buffer: Vec::new() };
         Ok(Self {
             shared: Arc::new(shared),
-            server: Some(server),
-            buffer: Vec::new(),
-            served: Served::new(disk),
+            servers: joined.into_iter().map(reader).collect(),
+            served,
             held: BTreeMap::new(),
             continuing: Continuing::new(),
             next: 0,
@@ -128,10 +145,12 @@ impl Agent {
     /// Answers calls until the last process with the filter has ended.
     pub(crate) fn run(&mut self) {
         loop {
-            let server = self.server.as_ref().map(AsRawFd::as_raw_fd);
-            let [calls, messages] = poll(&self.shared.listener, server, self.continuing.timeout());
-            if messages != 0 && !self.receive() {
-                self.let_all_continue();
+            let streams = self.servers.iter().map(|server| server.stream.as_ref().map(AsRawFd::as_raw_fd));
+            let (calls, messages) = poll(&self.shared.listener, streams, self.continuing.timeout());
+            for place in (0..messages.len()).filter(|&place| messages[place]) {
+                if !self.receive(place) {
+                    self.let_calls_continue(place);
+                }
             }
             match readiness(calls) {
                 Readiness::Call => {
@@ -150,71 +169,79 @@ impl Agent {
     fn returned(&mut self) {
         let ended: Vec<_> =
             self.continuing.ended().into_iter().map(|call| Message::Return { call }).collect();
-        if !ended.is_empty() && !self.shared.send_all(&ended) {
-            self.let_all_continue();
-        }
+        self.send(&ended);
+    }
+
+    /// Sends messages. Calls of servers whose connections have ended continue.
+    fn send(&mut self, messages: &[Message]) {
+        self.shared.send(messages).into_iter().for_each(|place| self.let_calls_continue(place));
     }
 
     fn intercepted(&mut self, call: Intercepted) {
-        if self.server.is_none() {
+        if self.servers.iter().all(|server| server.stream.is_none()) {
             return self.shared.proceed(call.id);
         }
         let process = self.group_of(call.thread);
         let before = self.continuing.ends(call.thread).map(|call| Message::Return { call });
-        let Some(wanted) = wanted(&call, &mut self.served) else {
+        let wanted = wanted(&call, &mut self.served);
+        let wanted = wanted.filter(|wanted| self.servers[wanted.device].stream.is_some());
+        let Some(wanted) = wanted else {
             self.shared.proceed(call.id);
-            if before.is_some_and(|before| !self.shared.send(before)) {
-                self.let_all_continue();
-            }
-            return;
+            return self.send(before.as_slice());
         };
+        let Wanted { operation, device, file, bytes, .. } = wanted;
         if let Some(descriptor) = wanted.descriptor {
-            self.descriptors.insert(wanted.file, (call.thread, descriptor));
+            self.descriptors.insert((device, file), (call.thread, descriptor));
         }
-        let number = self.next;
-        self.next = self.next.wrapping_add(1);
-        let Wanted { operation, file, bytes, .. } = wanted;
+        // The remainder is the server's place.
+        let servers = self.servers.len() as u32;
+        let number = self.next * servers + device as u32;
+        self.next = (self.next + 1) % (u32::MAX / servers);
         let (thread, system_call) = (call.thread, call.number);
         self.held.insert(number, Held { id: call.id, wanted, process, thread, system_call });
         let enter = Message::Enter { call: number, operation, process, file, bytes };
         let messages: Vec<_> = before.into_iter().chain([enter]).collect();
-        if !self.shared.send_all(&messages) {
-            self.let_all_continue();
-        }
+        self.send(&messages);
     }
 
-    /// The server ended or sent an invalid message: no call is held any more.
-    fn let_all_continue(&mut self) {
-        self.server = None;
-        self.continuing = Continuing::new();
-        *lock(&self.shared.server) = None;
-        for (_, held) in std::mem::take(&mut self.held) {
-            self.shared.proceed(held.id);
-        }
+    /// A server ended or sent an invalid message: no call on its device is held any more.
+    fn let_calls_continue(&mut self, place: usize) {
+        self.servers[place].stream = None;
+        *lock(&self.shared.servers[place]) = None;
+        let Self { shared, held, continuing, .. } = self;
+        continuing.retain(|number| shared.server_of(number) != place);
+        held.retain(|&number, held| {
+            let stays = shared.server_of(number) != place;
+            if !stays {
+                shared.proceed(held.id);
+            }
+            stays
+        });
     }
 
-    /// Reads messages; `false` if the connection ended.
-    fn receive(&mut self) -> bool {
-        let Some(server) = &mut self.server else { return true };
+    /// Reads messages of a server; `false` if the connection ended.
+    fn receive(&mut self, place: usize) -> bool {
+        let Server { stream: Some(stream), buffer } = &mut self.servers[place] else { return true };
         let mut received = [0; 128 * MESSAGE_BYTES];
-        match server.read(&mut received) {
+        match stream.read(&mut received) {
             Ok(0) => return false,
-            Ok(length) => self.buffer.extend(&received[..length]),
+            Ok(length) => buffer.extend(&received[..length]),
             Err(error) => return error.kind() == io::ErrorKind::Interrupted,
         }
-        take(&mut self.buffer).into_iter().all(|message| self.obey(message))
+        take(buffer).into_iter().all(|message| self.obey(place, message))
     }
 
-    fn obey(&mut self, message: Option<Message>) -> bool {
+    fn obey(&mut self, place: usize, message: Option<Message>) -> bool {
         match message {
             Some(Message::Admit { call }) => {
-                if let Some(held) = self.held.remove(&call) {
+                let is_own = self.shared.server_of(call) == place;
+                if let Some(held) = is_own.then(|| self.held.remove(&call)).flatten() {
                     self.admit(call, held);
                 }
                 true
             }
             Some(Message::WriteBack { file, pages, offset }) => {
-                if let Some(&(thread, descriptor)) = self.descriptors.get(&file) {
+                if let Some(&(thread, descriptor)) = self.descriptors.get(&(place, file)) {
                     write_back(format!("/proc/{thread}/fd/{descriptor}"), file, pages, offset);
                 }
                 true
@@ -241,7 +268,7 @@ impl Agent {
             };
             let error = result.err().map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
             // First, as the program may end with this call, and the agent with the program.
-            shared.send(Message::Return { call: number });
+            shared.send(&[Message::Return { call: number }]);
             finish(shared.listener.as_fd(), id, error);
             shared.answered(id);
         };
@@ -263,9 +290,7 @@ impl Agent {
         let process = group_of(thread).unwrap_or(thread);
         self.groups.insert(thread, process);
         // Before the call continues: a program that only reads is charged from its first read on.
-        if !self.shared.send(Message::Process { process }) {
-            self.let_all_continue();
-        }
+        self.send(&[Message::Process { process }]);
         process
     }
 }

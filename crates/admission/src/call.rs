@@ -12,6 +12,8 @@ const PATH_MAX: usize = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wanted {
     pub(crate) operation: Operation,
+    /// The place of the served device, and the inode of the file on it.
+    pub(crate) device: usize,
     pub(crate) file: u64,
     pub(crate) bytes: u64,
     /// The caller's descriptor of the file.
@@ -77,7 +79,7 @@ fn place(number: libc::c_long) -> Option<Place> {
     })
 }
 
-/// What a call does to a file of the served device; `None` if it may continue at once. The agent looks at the caller's descriptors and memory,
+/// What a call does to a file of a served device; `None` if it may continue at once. The agent looks at the caller's descriptors and memory,
 /// which its other threads may change meanwhile: that can make a call wait in vain or not at all, and nothing else.
 pub(crate) fn wanted(call: &Intercepted, served: &mut Served) -> Option<Wanted> {
     match place(call.number)? {
@@ -95,9 +97,10 @@ fn on_descriptor(call: &Intercepted, at: usize, bytes: &Bytes, served: &mut Serv
         _ => None,
     };
     // A directory can be made durable, too.
-    if !found.is_regular && sync.is_none() || !served.has(call.thread, found.mount) {
+    if !found.is_regular && sync.is_none() {
         return None;
     }
+    let device = served.place(call.thread, found.mount)?;
     let operation = match call.number {
         _ if sync.is_some() => Operation::Fsync,
         libc::SYS_ftruncate | libc::SYS_fallocate => Operation::Create,
@@ -108,7 +111,7 @@ fn on_descriptor(call: &Intercepted, at: usize, bytes: &Bytes, served: &mut Serv
         Bytes::Argument(at) => call.arguments[at],
         Bytes::Vector { at, count } => vector(call.thread, call.arguments[at], call.arguments[count]),
     };
-    Some(Wanted { operation, file: found.inode, bytes, descriptor: Some(descriptor), sync })
+    Some(Wanted { operation, device, file: found.inode, bytes, descriptor: Some(descriptor), sync })
 }
 
 fn on_path(call: &Intercepted, directory: Option<usize>, at: usize, served: &mut Served) -> Option<Wanted> {
@@ -131,8 +134,8 @@ fn on_path(call: &Intercepted, directory: Option<usize>, at: usize, served: &mut
     }
     let parent = whole.trim_end_matches('/').rsplit_once('/')?.0;
     let parent = find(&format!("{parent}/"))?;
-    let is_served = served.has(call.thread, parent.mount);
-    is_served.then_some(Wanted { operation, file: parent.inode, bytes: 0, descriptor: None, sync: None })
+    let device = served.place(call.thread, parent.mount)?;
+    Some(Wanted { operation, device, file: parent.inode, bytes: 0, descriptor: None, sync: None })
 }
 
 /// Whether a call on a path changes anything, given what is there.

@@ -40,6 +40,11 @@ impl Continuing {
         self.calls.remove(&thread).map(|call| call.number)
     }
 
+    /// Forgets all calls but those whose numbers `stay`.
+    pub(crate) fn retain(&mut self, stay: impl Fn(u32) -> bool) {
+        self.calls.retain(|_, call| stay(call.number));
+    }
+
     /// When to look again, in ms for `poll`: never, if no call continues.
     pub(crate) fn timeout(&self) -> libc::c_int {
         let left = LOOK.saturating_sub(self.looked.elapsed());

@@ -30,20 +30,20 @@ pub(crate) fn find(path: &str) -> Option<Found> {
     })
 }
 
-/// The served device, and which mounts are on it.
+/// The served devices, and which mounts are on them.
 pub(crate) struct Served {
-    disk: (u32, u32),
-    mounts: HashMap<u64, bool>,
+    disks: Vec<(u32, u32)>,
+    mounts: HashMap<u64, Option<usize>>,
     since: Instant,
 }
 
 impl Served {
-    pub(crate) fn new(disk: (u32, u32)) -> Self {
-        Self { disk, mounts: HashMap::new(), since: Instant::now() }
+    pub(crate) fn new(disks: Vec<(u32, u32)>) -> Self {
+        Self { disks, mounts: HashMap::new(), since: Instant::now() }
     }
 
-    /// Whether a thread's mount is on the device.
-    pub(crate) fn has(&mut self, thread: u32, mount: u64) -> bool {
+    /// The place of the device that a thread's mount is on, if it is a served one.
+    pub(crate) fn place(&mut self, thread: u32, mount: u64) -> Option<usize> {
         if self.since.elapsed() > REMEMBERED {
             self.mounts.clear();
             self.since = Instant::now();
@@ -53,13 +53,13 @@ impl Served {
         }
         let table = fs::read_to_string(format!("/proc/{thread}/mountinfo")).unwrap_or_default();
         let line = table.lines().find(|line| line.split(' ').next() == Some(&mount.to_string()));
-        let is_served = line.is_some_and(|line| self.is_served(line));
-        self.mounts.insert(mount, is_served);
-        is_served
+        let place = line.and_then(|line| self.place_of(line));
+        self.mounts.insert(mount, place);
+        place
     }
 
     /// A line of `mountinfo`. The number of a file system over several devices (btrfs) is not that of a device; its source is one.
-    fn is_served(&self, line: &str) -> bool {
+    fn place_of(&self, line: &str) -> Option<usize> {
         let number = line.split(' ').nth(2).and_then(parse_number);
         let source = || {
             let path = line.split_once(" - ")?.1.split(' ').nth(1)?;
@@ -68,7 +68,8 @@ impl Served {
             is_device.then(|| (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev)))
         };
         let number = number.filter(|&(major, _)| major != 0).or_else(source);
-        number.is_some_and(|number| disk_of(number) == self.disk)
+        let disk = disk_of(number?);
+        self.disks.iter().position(|&served| served == disk)
     }
 }
 
@@ -95,11 +96,13 @@ mod tests {
 
     #[test]
     fn mounts_are_identified_by_number_or_source() {
-        let served = Served::new((7, 3));
-        assert!(served.is_served("36 35 7:3 / /mnt rw,noatime shared:1 - ext4 /dev/loop3 rw"));
-        assert!(!served.is_served("36 35 7:4 / /mnt rw,noatime - ext4 /dev/loop4 rw"));
-        assert!(!served.is_served("36 35 0:45 / /tmp rw - tmpfs tmpfs rw"));
-        assert!(!served.is_served(""));
+        let served = Served::new(vec![(7, 3), (7, 5)]);
+        let place = |line| served.place_of(line);
+        assert_eq!(place("36 35 7:3 / /mnt rw,noatime shared:1 - ext4 /dev/loop3 rw"), Some(0));
+        assert_eq!(place("36 35 7:4 / /mnt rw,noatime - ext4 /dev/loop4 rw"), None);
+        assert_eq!(place("36 35 7:5 / /mnt rw,noatime - ext4 /dev/loop5 rw"), Some(1));
+        assert_eq!(place("36 35 0:45 / /tmp rw - tmpfs tmpfs rw"), None);
+        assert_eq!(place(""), None);
     }
 
     #[test]

@@ -74,7 +74,7 @@ fn has_ended(agent: &UnixStream) -> bool {
 /// Lets every call continue until no process has the filter any more.
 pub(crate) fn answer_all(listener: &OwnedFd) {
     loop {
-        match readiness(poll(listener, None, -1)[0]) {
+        match readiness(poll(listener, std::iter::empty(), -1).0) {
             Readiness::Call => {
                 if let Ok(Some(call)) = receive(listener.as_fd()) {
                     proceed(listener.as_fd(), call.id);

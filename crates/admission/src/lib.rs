@@ -1,13 +1,13 @@
 //! Runs a program whose system calls a served device's scheduler admits.
 //!
 //! Between fork and exec the child installs a seccomp filter, which its own children inherit. The kernel suspends each intercepted call and
-//! notifies the listener of the filter. The *agent*, a thread of the process that started the program, passes calls that change files of the
-//! served device to the server and lets them continue when the server's scheduler admits them. All other calls continue at once.
+//! notifies the listener of the filter. The *agent*, a thread of the process that started the program, passes calls that change files of a
+//! served device to its server and lets them continue when the server's scheduler admits them. All other calls continue at once.
 //!
 //! | what ends | what follows |
 //! |---|---|
 //! | the agent | the *keeper*, a process that holds the listener as well, lets all held and later calls continue |
-//! | the server, or its scheduler's part above the block layer | the agent lets all held and later calls continue |
+//! | a server, or its scheduler's part above the block layer | the agent lets all held and later calls on its device continue |
 //! | the program | the agent returns its exit code; descendants that still run are not held any more |
 //!
 //! A process that runs already gets the filter by [`join`], a container from its OCI runtime, which sends the listener ([`container`]); [`attend`]
@@ -86,12 +86,12 @@ pub struct Joined {
     pub device: (u32, u32),
 }
 
-/// Runs a program to its end; returns its exit code, or 128 and the number of the signal that ended it. The calling process must have one
-/// thread only, as it forks the keeper.
+/// Runs a program to its end; returns its exit code, or 128 and the number of the signal that ended it. `joined` has a connection for each
+/// served device. The calling process must have one thread only, as it forks the keeper.
 ///
 /// # Errors
 /// The program cannot be started, or the kernel has no seccomp notification (Linux 5.5).
-pub fn run(command: &[OsString], joined: Joined) -> Result<u8, Error> {
+pub fn run(command: &[OsString], joined: Vec<Joined>) -> Result<u8, Error> {
     let Some((program, arguments)) = command.split_first() else {
         let source = io::ErrorKind::InvalidInput.into();
         return Err(Error::Program { program: OsString::new(), source });
@@ -128,7 +128,7 @@ fn ready_error(agent: thread::JoinHandle<Result<(), Error>>, program: &OsString,
 }
 
 /// The agent's thread.
-fn serve(mut child: UnixStream, keeper: Keeper, joined: Joined) -> Result<(), Error> {
+fn serve(mut child: UnixStream, keeper: Keeper, joined: Vec<Joined>) -> Result<(), Error> {
     // The child has ended, and its error is known to its parent.
     let Some(listener) = receive_fd(&child).map_err(system("receiving the listener"))? else { return Ok(()) };
     keeper.agent_for(listener, joined, || child.write_all(&[1]).map_err(system("starting the program")))
@@ -152,12 +152,12 @@ impl Keeper {
     fn agent_for(
         mut self,
         listener: OwnedFd,
-        joined: Joined,
+        joined: Vec<Joined>,
         begin: impl FnOnce() -> Result<(), Error>,
     ) -> Result<(), Error> {
         send_fd(&self.process, listener.as_fd()).map_err(system("passing the listener to the keeper"))?;
         self.process.read_exact(&mut [0]).map_err(system("starting the keeper"))?;
-        let agent = Agent::new(listener, self.received, joined.server, joined.device);
+        let agent = Agent::new(listener, self.received, joined);
         let mut agent = agent.map_err(system("starting the agent"))?;
         begin()?;
         agent.run();
@@ -173,7 +173,7 @@ impl Keeper {
 /// `report` gets the reason.
 pub fn attend<E: From<Error>>(
     listener: OwnedFd,
-    join: impl FnOnce() -> Result<Joined, E>,
+    join: impl FnOnce() -> Result<Vec<Joined>, E>,
     report: impl FnOnce(E),
 ) {
     let copy = listener.try_clone();

@@ -77,11 +77,17 @@ pub(crate) fn readiness(events: libc::c_short) -> Readiness {
     }
 }
 
-/// Waits until one of two descriptors is ready, at most `timeout` ms if that is not negative; returns the events of both.
-pub(crate) fn poll(one: &OwnedFd, other: Option<i32>, timeout: libc::c_int) -> [libc::c_short; 2] {
+/// Waits until one of the descriptors is ready, at most `timeout` ms if that is not negative; returns the listener's events, and whether each of
+/// the others has any.
+pub(crate) fn poll(
+    listener: &OwnedFd,
+    others: impl Iterator<Item = Option<i32>>,
+    timeout: libc::c_int,
+) -> (libc::c_short, Vec<bool>) {
     let entry = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let mut all = [entry(one.as_raw_fd()), entry(other.unwrap_or(-1))];
-    // SAFETY: two entries, which live during the call.
-    unsafe { libc::poll(all.as_mut_ptr(), 2, timeout) };
-    all.map(|entry| entry.revents)
+    let others = others.map(|fd| entry(fd.unwrap_or(-1)));
+    let mut all: Vec<_> = std::iter::once(entry(listener.as_raw_fd())).chain(others).collect();
+    // SAFETY: the entries live during the call.
+    unsafe { libc::poll(all.as_mut_ptr(), all.len() as libc::nfds_t, timeout) };
+    (all[0].revents, all[1..].iter().map(|entry| entry.revents != 0).collect())
 }

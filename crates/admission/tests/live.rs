@@ -32,9 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 fn helper() {
     let Ok(socket) = std::env::var(SOCKET) else { return };
     let device: u64 = std::env::var(DEVICE).unwrap().parse().unwrap();
-    let joined = || Joined {
-        server: UnixStream::connect(&socket).unwrap(),
-        device: (rustix::fs::major(device), rustix::fs::minor(device)),
+    let joined = || {
+        let server = UnixStream::connect(&socket).unwrap();
+        vec![Joined { server, device: (rustix::fs::major(device), rustix::fs::minor(device)) }]
     };
     let code = if let Some(script) = std::env::var_os(SCRIPT) {
         run(&["sh".into(), "-c".into(), script], joined()).map_or(99, i32::from)

@@ -155,6 +155,41 @@ fn an_account_in_debt_is_held_until_the_scheduler_has_no_split_level() {
     assert_eq!(length(&served.file("file")), 64 << 16);
 }
 
+/// Each server admits the calls on its own device.
+#[test]
+fn a_program_uses_two_served_devices() {
+    let _alone = alone();
+    let Some(one) = Served::new("two-1", "split-token") else { return };
+    let Some(other) = Served::new("two-2", "split-token") else { return };
+    let files = [&one, &other].map(|served| served.file("file"));
+    files.iter().for_each(|file| fs::write(file, "").unwrap());
+    let writes = files
+        .each_ref()
+        .map(|file| format!("dd if=/dev/zero of={} bs=64k count=64 conv=notrunc", file.display()));
+    let exec = |controls: [&Served; 2]| {
+        let mut exec = dwell();
+        exec.args(["exec", "--account", "writer", "--rate", "1"]);
+        controls.iter().for_each(|served| _ = exec.arg("--control").arg(served.control()));
+        exec.args(["--", "sh", "-c", &format!("{} & {}; wait", writes[0], writes[1])]);
+        exec.stderr(Stdio::piped());
+        exec
+    };
+    let twice = exec([&one, &one]).output().unwrap();
+    let error = String::from_utf8(twice.stderr).unwrap();
+    assert!(!twice.status.success() && error.contains("the same device"), "{error}");
+    let mut program = exec([&one, &other]).spawn().unwrap();
+    one.await_held();
+    other.await_held();
+    assert!(succeeds(dwell().arg("ctl").arg(one.control()).args(["switch", "noop"])));
+    eventually("the first device's file", || (length(&files[0]) == 64 << 16).then_some(()));
+    assert!(length(&files[1]) < 64 << 16);
+    other.await_held();
+    assert!(succeeds(dwell().arg("ctl").arg(other.control()).args(["switch", "noop"])));
+    let status = eventually("the end of the program", || program.try_wait().unwrap());
+    assert!(status.success());
+    assert_eq!(length(&files[1]), 64 << 16);
+}
+
 #[test]
 fn when_the_agent_is_killed_the_program_continues() {
     let _alone = alone();

@@ -29,9 +29,9 @@ use crate::input::quantity::{size, some_time};
   dwell exec --control /run/dwell/disk.ctl --account db --fsync-deadline 100ms --join 4711
   dwell exec --control /run/dwell/disk.ctl --rate 5M --listen /run/dwell/seccomp.sock")]
 pub(crate) struct ExecArguments {
-    /// The control socket of 'dwell serve --causes --control'
+    /// The control socket of 'dwell serve --causes --control'; repeatable, for programs that use several served devices
     #[arg(long, value_name = "SOCKET", required_unless_present = "seccomp_profile")]
-    pub(crate) control: Option<PathBuf>,
+    pub(crate) control: Vec<PathBuf>,
     /// The account; programs with the same name share one account. Of containers (--listen) the default is the container's identifier
     #[arg(long, value_name = "NAME", required_unless_present_any = ["listen", "seccomp_profile"])]
     pub(crate) account: Option<String>,
@@ -76,18 +76,34 @@ const LOOK: Duration = Duration::from_millis(200);
 /// An account to join.
 #[derive(Clone, Debug)]
 struct Account {
-    control: PathBuf,
+    controls: Vec<PathBuf>,
     name: String,
     terms: AccountTerms,
 }
 
 impl Account {
-    fn join(&self) -> Result<Joined, Error> {
-        let failed = |error: std::io::Error| no_server(&self.control, &error);
+    /// Joins the account on each device.
+    fn join(&self) -> Result<Vec<Joined>, Error> {
+        let mut all: Vec<Joined> = Vec::new();
+        for (place, control) in self.controls.iter().enumerate() {
+            let joined = self.join_at(control)?;
+            if let Some(before) = all.iter().position(|other| other.device == joined.device) {
+                let (control, before) = (control.display(), self.controls[before].display());
+                return Err(Error::Usage(format!(
+                    "--control {control} (number {}): the same device as {before}; name each device once",
+                    place + 1
+                )));
+            }
+            all.push(joined);
+        }
+        Ok(all)
+    }
+
+    fn join_at(&self, control: &Path) -> Result<Joined, Error> {
+        let failed = |error: std::io::Error| no_server(control, &error);
         let begun = Instant::now();
         loop {
-            let joined =
-                Client::connect(&self.control).and_then(|client| client.join(&self.name, self.terms));
+            let joined = Client::connect(control).and_then(|client| client.join(&self.name, self.terms));
             match joined {
                 // The server was just started or restarted and has not attached its device yet.
                 Err(error)
@@ -113,7 +129,7 @@ impl Account {
         let own = terms(weight.transpose()?, noted("fsync-deadline"), noted("rate"))?;
         let name = noted("account").map_or_else(|| self.name.clone(), str::to_owned);
         Ok(Self {
-            control: self.control.clone(),
+            controls: self.controls.clone(),
             name: if name.is_empty() { id.to_owned() } else { name },
             terms: AccountTerms {
                 weight: own.weight.or(self.terms.weight),
@@ -147,7 +163,7 @@ pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode, Error> {
     }
     let terms = terms(arguments.weight, arguments.fsync_deadline.as_deref(), arguments.rate.as_deref())?;
     let account = Account {
-        control: arguments.control.clone().unwrap_or_default(),
+        controls: arguments.control.clone(),
         name: arguments.account.clone().unwrap_or_default(),
         terms,
     };
@@ -220,7 +236,7 @@ impl Agent {
     /// Answers calls until the last process has ended. An error is reported at once, and all calls continue.
     fn attend(
         listener: OwnedFd,
-        join: impl FnOnce() -> Result<Joined, Error>,
+        join: impl FnOnce() -> Result<Vec<Joined>, Error>,
         of: &str,
     ) -> Result<(), Error> {
         admission::attend(listener, join, |error| say!("{of} is not limited: {error}"));
@@ -303,7 +319,7 @@ mod tests {
 
     fn account(annotations: &[(&str, &str)]) -> Result<Account, Error> {
         let options = AccountTerms { rate: Some(5_000_000), ..AccountTerms::default() };
-        let account = Account { control: PathBuf::new(), name: String::new(), terms: options };
+        let account = Account { controls: Vec::new(), name: String::new(), terms: options };
         let annotations = annotations.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
         account.of_container("4f2a", &annotations.collect())
     }
