@@ -56,6 +56,18 @@ pub enum Error {
         /// Its number.
         process: u32,
     },
+    /// The calls of the program that shall start would be intercepted twice.
+    #[error("{}: its calls are intercepted already: this process runs under 'dwell exec', or in a container with a listener", program.to_string_lossy())]
+    Nested {
+        /// Its name.
+        program: OsString,
+    },
+    /// There is no such process.
+    #[error("process {process}: there is none of this number")]
+    NoProcess {
+        /// The number.
+        process: u32,
+    },
     /// A running process cannot be joined.
     #[error("process {process}: {source}")]
     Process {
@@ -123,6 +135,7 @@ pub fn run(command: &[OsString], joined: Vec<Joined>) -> Result<u8, Error> {
 fn ready_error(agent: thread::JoinHandle<Result<(), Error>>, program: &OsString, source: io::Error) -> Error {
     match agent.join() {
         Ok(Err(error)) => error,
+        _ if source.raw_os_error() == Some(libc::EBUSY) => Error::Nested { program: program.clone() },
         _ => Error::Program { program: program.clone(), source },
     }
 }
@@ -194,6 +207,7 @@ pub fn attend<E: From<Error>>(
 pub fn join(process: u32) -> Result<OwnedFd, Error> {
     running::install(process as libc::pid_t).map_err(|source| match source.raw_os_error() {
         Some(libc::EBUSY) => Error::Intercepted { process },
+        Some(libc::ENOENT | libc::ESRCH) => Error::NoProcess { process },
         _ => Error::Process { process, source },
     })
 }

@@ -244,7 +244,8 @@ mod stopped {
         let range = line.and_then(|line| line.split(' ').next()?.split_once('-'));
         let number = |text| u64::from_str_radix(text, 16).ok();
         let range = range.and_then(|(start, end)| Some((number(start)?, number(end)?)));
-        let (start, end) = range.ok_or_else(|| invalid("it has no vdso"))?;
+        let (start, end) =
+            range.ok_or_else(|| invalid("it is a thread of the kernel, or a program without a vdso"))?;
         let mut code = vec![0; (end - start) as usize];
         File::open(format!("/proc/{process}/mem"))?.read_exact_at(&mut code, start)?;
         let at = code.windows(2).position(|bytes| bytes == [0x0f, 0x05]);

@@ -155,6 +155,37 @@ fn an_account_in_debt_is_held_until_the_scheduler_has_no_split_level() {
     assert_eq!(length(&served.file("file")), 64 << 16);
 }
 
+/// A program that is under admission cannot start another one; names that a terminal would interpret are rejected.
+#[test]
+fn wrong_names_and_nested_programs_are_rejected() {
+    let _alone = alone();
+    let Some(served) = Served::new("wrong", "split-token") else { return };
+    let exec = |name: &str, command: &[&str]| {
+        let mut exec = dwell();
+        exec.arg("exec").arg("--control").arg(served.control()).args(["--account", name, "--"]).args(command);
+        let output = exec.output().unwrap();
+        (output.status.success(), String::from_utf8(output.stderr).unwrap())
+    };
+    for name in ["", "  ", "a\nb", "\u{1b}[31m", &"x".repeat(256), "others"] {
+        let (succeeded, error) = exec(name, &["true"]);
+        assert!(!succeeded && error.contains("account"), "{name:?}: {error}");
+    }
+    assert_eq!(exec("é 'x'", &["true"]), (true, String::new()));
+    let control = served.control();
+    let inner = [
+        env!("CARGO_BIN_EXE_dwell"),
+        "exec",
+        "--account",
+        "b",
+        "--control",
+        control.to_str().unwrap(),
+        "--",
+        "true",
+    ];
+    let (succeeded, error) = exec("a", &inner);
+    assert!(!succeeded && error.contains("intercepted already"), "{error}");
+}
+
 /// Each server admits the calls on its own device.
 #[test]
 fn a_program_uses_two_served_devices() {

@@ -60,7 +60,7 @@ pub(crate) struct ExecArguments {
     #[arg(long, value_name = "SOCKET")]
     pub(crate) seccomp_profile: Option<PathBuf>,
     /// Leave 'write' out of the profile, which runc rejects: plain writes of its containers are charged and not delayed
-    #[arg(long, requires = "seccomp_profile")]
+    #[arg(long)]
     pub(crate) runc: bool,
     /// The program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
@@ -146,7 +146,8 @@ fn terms(
     fsync_deadline: Option<&str>,
     rate: Option<&str>,
 ) -> Result<AccountTerms, Error> {
-    let rate = rate.map(size).transpose()?;
+    let rate = rate.map(|text| size(text).map_err(|error| Error::Usage(format!("--rate: {error}"))));
+    let rate = rate.transpose()?;
     if rate == Some(0) {
         return Err(Error::Usage("--rate: must be greater than 0".to_owned()));
     }
@@ -156,6 +157,9 @@ fn terms(
 
 /// Runs the program and returns its exit code, or joins other programs. Called before this process has a second thread.
 pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode, Error> {
+    if arguments.runc && arguments.seccomp_profile.is_none() {
+        return Err(Error::Usage("--runc changes what --seccomp-profile prints; add that option".to_owned()));
+    }
     if let Some(listener) = &arguments.seccomp_profile {
         let path = std::path::absolute(listener).map_err(|error| Error::file(listener.display(), &error))?;
         writeln!(std::io::stdout(), "{:#}", container::profile(&path.to_string_lossy(), arguments.runc))?;
@@ -183,9 +187,10 @@ pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode, Error> {
 fn error(error: admission::Error) -> Error {
     match error {
         admission::Error::Program { .. } => Error::Usage(error.to_string()),
-        admission::Error::Process { .. } | admission::Error::Intercepted { .. } => {
-            Error::Failed(error.to_string())
-        }
+        admission::Error::Process { .. }
+        | admission::Error::NoProcess { .. }
+        | admission::Error::Nested { .. }
+        | admission::Error::Intercepted { .. } => Error::Failed(error.to_string()),
         admission::Error::System { .. } => Error::Kernel(error.to_string()),
     }
 }

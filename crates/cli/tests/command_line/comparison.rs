@@ -141,7 +141,7 @@ fn split_policies_are_refused_where_there_is_nothing_above_the_queue_or_more_tha
     );
     let nowhere = "unix:/nonexistent/refused.sock";
     let serve = ["serve", "--memory", "--size", "64MiB", "-s", "split-deadline", "--nbd", nowhere];
-    fails(&serve, 2, &["'dwell run' has a modelled machine with them"]);
+    fails(&serve, 2, &["--scheduler split-deadline", "add --causes"]);
 }
 
 #[test]

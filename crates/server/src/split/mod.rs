@@ -66,6 +66,9 @@ const OTHERS: Account = Account(0);
 /// The most accounts: policies keep them for good.
 const ACCOUNTS_MAX: usize = 1024;
 
+/// The longest name of an account, in bytes.
+const NAME_MAX: usize = 255;
+
 /// A call from its beginning to its end.
 struct Call {
     agent: usize,
@@ -130,6 +133,11 @@ impl SplitHost {
         let device = self.observed.as_ref().map(|(_, device)| *device);
         let device = device.ok_or(NOT_ATTACHED)?;
         let Joining { stream, account: name, terms, process } = joining;
+        // Names are printed on terminals.
+        if name.trim().is_empty() || name.len() > NAME_MAX || name.contains(char::is_control) {
+            let limit = format!("1 to {NAME_MAX} bytes, not only spaces, and no control characters");
+            return Err(format!("the name of an account has {limit}"));
+        }
         if terms.weight.is_some_and(|weight| !(1..=8).contains(&weight)) {
             return Err("the weight of an account is 1 to 8".to_string());
         }

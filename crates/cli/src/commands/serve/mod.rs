@@ -223,6 +223,17 @@ fn what(arguments: &ServeArguments) -> String {
     }
 }
 
+/// The scheduler of a device whose causes are not observed.
+fn without_causes(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
+    let found = scheduler_arg::for_device_with_causes(catalogue, text)?;
+    scheduler_arg::for_one_device(catalogue, text).map_err(|_| {
+        Error::Usage(format!(
+            "--scheduler {}: it also schedules system calls and the page cache; add --causes (with --attach)",
+            found.listing().name
+        ))
+    })
+}
+
 /// Rejects schedulers that the host of a device cannot have.
 type Named = fn(Catalogue, &str) -> Result<Spec, Error>;
 
@@ -231,8 +242,7 @@ fn configuration(
     size: Option<u64>,
     catalogue: Catalogue,
 ) -> Result<(Configuration, String), Error> {
-    let named =
-        if arguments.causes { scheduler_arg::for_device_with_causes } else { scheduler_arg::for_one_device };
+    let named = if arguments.causes { scheduler_arg::for_device_with_causes } else { without_causes };
     configuration_for(arguments, size, catalogue, named)
 }
 
