@@ -72,7 +72,7 @@ def postgres(options):
             shutil.chown(sockets, "postgres")
             # A checkpoint during each run.
             tuned = ["-c", "listen_addresses=", "-c", "shared_buffers=64MB", "-c", "checkpoint_timeout=30s"]
-            device.launch([*user, f"{programs}/postgres", "-D", data, "-k", sockets, *tuned], **settings, is_quiet=True)
+            server = device.launch([*user, f"{programs}/postgres", "-D", data, "-k", sockets, *tuned], **settings, is_quiet=True)
             try:
                 until = time.monotonic() + 60
                 while subprocess.run(["pg_isready", "-q", "-h", sockets, "-U", "postgres"]).returncode:
@@ -92,7 +92,10 @@ def postgres(options):
                     waits += [int(line[2]) / 1e3 for line in lines if int(line[4]) >= begun + options.warm_up]
             finally:
                 with contextlib.suppress(OSError, ValueError):
-                    os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
+                    os.kill(int((data / "postmaster.pid").read_text().split()[0]), signal.SIGINT)
+                # It writes a checkpoint and removes its shared memory.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    server.wait(30)
         waits.sort()
         rank = lambda share: waits[min(len(waits) - 1, int(share * len(waits)))]
         return {"transactions/s": len(waits) / options.seconds, "p50_ms": rank(0.5), "p99_ms": rank(0.99), "max_ms": waits[-1]}, copier
