@@ -456,7 +456,7 @@ fn a_directory_and_a_file_stand_for_their_device() {
         let examined: Value = serde_json::from_slice(&output.stdout).unwrap();
         let found = examined["examined"][0]["path"].as_str().unwrap();
         let name = served.node.file_name().unwrap().to_str().unwrap();
-        assert!(found.starts_with(mounted.0.to_str().unwrap()) && found.contains(name), "{found}");
+        assert!(found.contains(mounted.0.to_str().unwrap()) && found.contains(name), "{found}");
         let database = served.file("none");
         let path = path.to_str().unwrap();
         let options = ["--windows", "1", "--window", "1s", "--no-probe", "--database", &database, "--json"];
