@@ -41,7 +41,7 @@ fn a_plain_job_file_becomes_processes() {
     let file = JobFile::parse("readers.fio", READERS).unwrap();
     assert_eq!(file.jobs().len(), 2);
     // The second clone's file follows the first one's, which has 128 sectors.
-    assert_eq!(file.jobs()[1].offset, Sector((1 << 21) + 128));
+    assert_eq!(file.jobs()[1].regions[0].offset, Sector((1 << 21) + 128));
     assert_eq!(file.end(), Sector((1 << 21) + 256));
     assert!(
         file.notes[0].contains("readers.fio:12") && file.notes[0].contains("group_reporting"),
@@ -70,7 +70,7 @@ fn a_plain_job_file_becomes_processes() {
 fn files_lie_one_after_the_other() {
     let text = "[global]\nsize=1m\n[a]\nfilename=x\n[b]\n[c]\nfilename=x\noffset=4k\n";
     let file = JobFile::parse("f", text).unwrap();
-    let offsets: Vec<u64> = file.jobs().iter().map(|job| job.offset.0).collect();
+    let offsets: Vec<u64> = file.jobs().iter().map(|job| job.regions[0].offset.0).collect();
     // The third job extends the file that it shares with the first.
     assert_eq!(offsets, [0, 2056, 8]);
 }
@@ -80,7 +80,7 @@ fn clones_share_a_named_file() {
     for pattern in ["read", "randwrite"] {
         let offsets = |more: &str| -> Vec<u64> {
             let text = format!("[global]\nsize=1m\n[a]\nrw={pattern}\nnumjobs=3\n{more}[b]\n");
-            JobFile::parse("f", &text).unwrap().jobs().iter().map(|job| job.offset.0).collect()
+            JobFile::parse("f", &text).unwrap().jobs().iter().map(|job| job.regions[0].offset.0).collect()
         };
         assert_eq!(offsets(""), [0, 2048, 4096, 6144], "{pattern}");
         assert_eq!(offsets("filename=x\n"), [0, 0, 0, 2048], "{pattern}");
@@ -93,7 +93,7 @@ fn clones_share_a_named_file() {
 fn sections_of_one_name_share_a_file_clone_by_clone() {
     let text = "[a]\nsize=64k\n[a]\nsize=64k\nrw=write\n[b]\nsize=64k\nnumjobs=2\n[b]\nsize=32k\n";
     let file = JobFile::parse("f", text).unwrap();
-    let offsets: Vec<u64> = file.jobs().iter().map(|job| job.offset.0).collect();
+    let offsets: Vec<u64> = file.jobs().iter().map(|job| job.regions[0].offset.0).collect();
     assert_eq!(offsets, [0, 0, 128, 256, 128]);
 }
 
@@ -188,7 +188,8 @@ fn size_filesize_offset_and_io_size() {
         let file = JobFile::parse("f", &text).unwrap();
         let job = &file.jobs()[0];
         let kib = |bytes: u64| bytes / 1024;
-        let region = (kib(job.offset.bytes()), kib(job.offset.bytes() + job.region_bytes));
+        let region = &job.regions[0];
+        let region = (kib(region.offset.bytes()), kib(region.offset.bytes() + region.bytes));
         assert_eq!(region, (from, to), "{options}");
     }
     let error = JobFile::parse("f", "[a]\nfilesize=64k\noffset=64k\n").unwrap_err();
@@ -245,7 +246,7 @@ fn a_runtime_of_zero_is_no_limit() {
 fn errors_name_line_and_option() {
     for (text, line, word) in [
         ("[a]\nrw=read\nbs=3\nsize=1m\n", 3, "512"),
-        ("[a]\nrw=backwards\nsize=1m\n", 2, "randread"),
+        ("[a]\nrw=backwards\nsize=1m\n", 2, "trimwrite"),
         ("[a]\nrw=read\n", 1, "size"),
         ("[a]\nsize=4k\nbs=8k\n", 1, "holds no block"),
         ("[a]\nsize=1m\nverify=crc\n", 3, "crc32c"),
@@ -259,12 +260,21 @@ fn errors_name_line_and_option() {
         ("[a]\nsize=1m\nioengine=rbd\n", 3, "psync"),
         ("[a]\nsize=1m\nbs=4KiB\n", 3, "KiB"),
         ("[a]\nsize=1m\nkb_base=1000\n", 3, "1024"),
-        ("[a]\nsize=1m\nnrfiles=4\n", 3, "one file"),
-        ("[a]\nsize=1m\nfilename=/dev/sda:/dev/sdb\n", 3, "one file"),
+        ("[a]\nsize=1m\nnrfiles=0\n", 3, "from 1"),
+        ("[a]\nsize=16k\nnrfiles=5\n", 1, "3276 bytes for each of its 5 files"),
+        ("[a]\nsize=1m\nnrfiles=2\nfile_service_type=zipf:1.2\n", 1, "only roundrobin"),
+        ("[a]\nsize=1m\nfile_service_type=best\n", 3, "expected roundrobin"),
+        ("[a]\nfilename=/dev/sda:/dev/sdb\n", 1, "has 2 files and needs a size"),
+        ("[a]\nsize=1m\nfilename=:\n", 3, "expected a file"),
+        ("[a]\nsize=1.5g\n", 2, "write 1536m"),
+        ("[a]\nsize=1m\nruntime=1.5\n", 3, "write 1500ms"),
+        ("[a]\nsize=1m\n[b]\nwait_for=c\nsize=1m\n[c]\nsize=1m\n", 3, "no job before it has this name"),
+        ("[a]\nsize=1m\nwait_for=a\n", 1, "no job before it has this name"),
+        ("[a]\nsize=1m\n[a]\nsize=1m\n[b]\nwait_for=a\nsize=1m\n", 5, "several jobs"),
         ("[a]\nsize=1m\niodepth_batch=x\n", 3, "from 0"),
         ("[a]\nsize=1m\niodepth_low=0\n", 3, "from 1"),
         ("[a]\nsize=1m\nramp_time=soon\n", 3, "expected a time"),
-        ("[a]\nsize=1m\nexitall\n", 3, "do not end each other"),
+        ("[a]\nsize=1m\nexit_what=some\n", 3, "expected group or stonewall or all"),
         ("[global]\nsize=1m\n", 1, "no job"),
         ("[a]\nsize=1m\nbs=${BS}\n", 3, "write the value"),
         ("[a]\nsize=$mb_memory\n", 2, "write the value"),
@@ -274,14 +284,14 @@ fn errors_name_line_and_option() {
         ("[]\nsize=1m\n", 1, "needs a name"),
         ("[a]\nsize=1m\noffset=1000\n", 3, "multiple of 512"),
         ("[a]\nsize=1m\noffset_increment=100\nnumjobs=2\n", 3, "multiple of 512"),
-        ("[a]\nrw=trimwrite\nsize=1m\n", 2, "randtrim"),
         ("[a]\nrate=1m\nsize=1m\nrate_iops=10\n", 1, "both rate and rate_iops"),
         ("[a]\nsize=1m\nbs=4k-16k\n", 3, "bsrange"),
         ("[a]\nsize=1m\nbssplit=4k/60:8k/50\n", 3, "at most 100"),
         ("[a]\nsize=1m\nrandom_distribution=zipf:1\n", 3, "theta"),
         ("[a]\nsize=1m\nrandom_distribution=zipf:1.1/0.5\nrw=trim\n", 3, "zipf:1.1/0.5"),
         ("[a]\nsize=1m\nrandom_distribution=zoned_abs:100/2m\n", 1, "beyond its size"),
-        ("[a]\nsize=1m\nstartdelay=1-5\n", 3, "expected a time"),
+        ("[a]\nsize=1m\nstartdelay=5-1\n", 3, "shorter time first"),
+        ("[a]\nsize=1m\nstartdelay=1-x\n", 3, "expected a time"),
         ("[a]\nsize=1m\nrate_min=1m\n", 3, "remove the option"),
         ("[a]\nsize=1m\niodpeth=4\n", 3, "did you mean 'iodepth'"),
     ] {
@@ -293,12 +303,12 @@ fn errors_name_line_and_option() {
 
 #[test]
 fn one_error_lists_all_rejected_options() {
-    let text = "[global]\nnrfiles=2\nbs=1000\n[a]\nsize=1m\nrw=read\nlatency_target=10ms\n[b]\nrate_min=1m\n";
+    let text = "[global]\natomic=1\nbs=1000\n[a]\nsize=1m\nrw=read\nlatency_target=10ms\n[b]\nrate_min=1m\n";
     let error = JobFile::parse("x.fio", text).unwrap_err().to_string();
     // Those of [global] once, although they concern both jobs.
     let lines: Vec<&str> = error.lines().collect();
     let expected = [
-        "x.fio:2: option 'nrfiles=2': one file per job",
+        "x.fio:2: option 'atomic=1': atomic writes",
         "x.fio:3: option 'bs=1000': must be",
         "x.fio:7: option 'latency_target=10ms': closed loops",
         "x.fio:9: option 'rate_min=1m': a job is not aborted",
@@ -364,10 +374,82 @@ fn stonewall_waits_for_all_jobs_before() {
     let file = JobFile::parse("f", ONE_BEHIND_THE_OTHER).unwrap();
     let groups: Vec<usize> = file.groups().iter().map(|group| group.len()).collect();
     assert_eq!(groups, [2, 2, 1]);
-    // Sixteen requests of 100 us each, alternating with the other job of the group; the last job starts after a second.
+    // Sixteen requests of 100 us each, alternating with the other job of the group; the last job starts a second after the first.
     let elapsed =
-        [("fio", 1_008_000), ("a", 3100), ("b", 3200), ("c-1", 3100), ("c-2", 3200), ("d", 1_001_600)];
+        [("fio", 1_001_600), ("a", 3100), ("b", 3200), ("c-1", 3100), ("c-2", 3200), ("d", 995_200)];
     assert_eq!(run(&file), elapsed.map(|(name, us)| (name.to_owned(), us)));
+}
+
+/// When each job ended, in milliseconds.
+fn ends(text: &str) -> Vec<(String, u64)> {
+    let all = "[global]\ndirect=1\nbs=4k\nsize=1m\nrate_iops=1000\n";
+    let file = JobFile::parse("f", &format!("{all}{text}")).unwrap();
+    run(&file).into_iter().map(|(name, us)| (name, us / 1000)).collect()
+}
+
+fn named(ends: &[(&str, u64)]) -> Vec<(String, u64)> {
+    ends.iter().map(|&(name, ms)| (name.to_owned(), ms)).collect()
+}
+
+#[test]
+fn jobs_wait_for_jobs_by_name() {
+    let text = "[a]\nnumjobs=2\nnumber_ios=20\n[b]\nwait_for=a\nnumber_ios=30\n[c]\nnumber_ios=25\n[d]\nwait_for=b\nnumber_ios=10\n";
+    let ended = ends(text);
+    let of = |name: &str| ended.iter().find(|(known, _)| known == name).map(|(_, ms)| *ms).unwrap();
+    // 20, 30 and 10 requests of a millisecond, one group behind the other, and 25 beside them.
+    assert_eq!((of("a-1"), of("a-2"), of("b"), of("c"), of("d")), (19, 19, 29, 24, 9), "{ended:?}");
+    assert_eq!(of("fio"), 57, "{ended:?}");
+    // A job of an earlier group has ended.
+    let text = "[a]\nnumber_ios=20\n[b]\nstonewall\nwait_for=a\nnumber_ios=5\n";
+    assert_eq!(ends(text), named(&[("fio", 23), ("a", 19), ("b", 4)]));
+}
+
+#[test]
+fn jobs_end_with_the_first_one() {
+    let two = |first: &str, second: &str| format!("[a]\n{first}number_ios=20\n[b]\n{second}number_ios=60\n");
+    // As in fio, the option of any job counts.
+    assert_eq!(ends(&two("exitall\n", "")), named(&[("a", 19), ("b", 19)]));
+    assert_eq!(ends(&two("", "exitall\n")), named(&[("a", 19), ("b", 19)]));
+    assert_eq!(ends(&two("exitall=0\n", "")), named(&[("a", 19), ("b", 59)]));
+    assert_eq!(ends(&two("exitall\n", "new_group\n")), named(&[("a", 19), ("b", 59)]));
+    let third = "[c]\nstonewall\nnumber_ios=10\n";
+    let stage = two("exitall\nexit_what=stonewall\n", "new_group\n") + third;
+    let stage = ends(&stage);
+    assert!(stage.contains(&("b".to_owned(), 19)) && stage.contains(&("c".to_owned(), 9)), "{stage:?}");
+    let all = ends(&(two("exitall\nexit_what=all\n", "new_group\n") + third));
+    assert!(all.contains(&("b".to_owned(), 19)) && all.contains(&("c".to_owned(), 0)), "{all:?}");
+    // A job in a pause ends soon, one that has not begun never does anything.
+    let paused = ends("[a]\nexitall\nnumber_ios=20\n[b]\nthinktime=10s\nnumber_ios=60\n[c]\nstartdelay=60\n");
+    assert!(paused.iter().all(|(name, ms)| name == "a" || *ms <= 30), "{paused:?}");
+}
+
+#[test]
+fn a_start_is_drawn_from_a_range() {
+    let text = "[a]\nsize=1m\nnumjobs=20\nstartdelay=1-2s\n[b]\nsize=1m\nstartdelay=500ms\n";
+    let file = JobFile::parse("f", text).unwrap();
+    let delays: Vec<u64> = file.jobs().iter().map(|job| job.start_delay.as_nanos() / 1_000_000).collect();
+    assert!(
+        delays[..20].iter().all(|delay| (1000..=2000).contains(delay)) && delays[20] == 500,
+        "{delays:?}"
+    );
+    assert!(delays[..20].iter().any(|delay| *delay < 1400) && delays[..20].iter().any(|delay| *delay > 1600));
+}
+
+#[test]
+fn a_job_with_several_files_uses_all() {
+    let file =
+        JobFile::parse("f", "[a]\nsize=64k\nnrfiles=4\nnumjobs=2\n[b]\nsize=12k\nfilename=x:y\\:z:a.1.3\n")
+            .unwrap();
+    let regions = |n: usize| -> Vec<(String, u64, u64)> {
+        let of = |region: &workloads::fio::Region| (region.file.clone(), region.offset.0, region.bytes);
+        file.jobs()[n].regions.iter().map(of).collect()
+    };
+    assert_eq!(regions(0)[3], ("a.0.3".to_owned(), 96, 16384));
+    assert_eq!(regions(1)[0], ("a.1.0".to_owned(), 128, 16384));
+    // The last file is that of the other job.
+    let expected = [("x", 256, 4096), ("y:z", 264, 4096), ("a.1.3", 224, 4096)];
+    assert_eq!(regions(2), expected.map(|(name, at, bytes)| (name.to_owned(), at, bytes)));
+    assert!(file.describe().contains("4 files, depth 1"), "{}", file.describe());
 }
 
 #[test]
@@ -562,8 +644,8 @@ fn synchronous_writes_carry_fua() {
 /// Regions (first byte, bytes) of the jobs on a device of a hundred MiB.
 fn regions_mib(text: &str) -> Vec<(u64, u64)> {
     let file = JobFile::parse_on_device("f", text, 100 << 20).unwrap();
-    let region = |job: &workloads::fio::Job| (job.offset.bytes() >> 20, job.region_bytes >> 20);
-    file.jobs().iter().map(region).collect()
+    let region = |region: &workloads::fio::Region| (region.offset.bytes() >> 20, region.bytes >> 20);
+    file.jobs().iter().flat_map(|job| &job.regions).map(region).collect()
 }
 
 /// The numbers are those that fio 3.33 accesses of a file of 100 MiB.

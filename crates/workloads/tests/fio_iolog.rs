@@ -9,8 +9,8 @@ use machine::Next;
 use workloads::Workload;
 use workloads::fio::JobFile;
 
-/// A request: operation, offset and length in bytes.
-type Request = (Op, u64, u64);
+/// A request: operation, file, offset and length in bytes.
+type Request = (Op, String, u64, u64);
 
 /// A directory that is removed when the test ends.
 struct Directory(PathBuf);
@@ -50,28 +50,33 @@ fn issued_by_fio(name: &str, options: &str) -> Vec<Request> {
 /// A line of an I/O log, version 2 or 3: `[time] file operation offset length`.
 fn request(line: &str) -> Option<Request> {
     let words: Vec<&str> = line.split_whitespace().collect();
-    let [.., op, at, bytes] = words[..] else { return None };
+    let [.., file, op, at, bytes] = words[..] else { return None };
     let op = match op {
         "read" => Op::Read,
         "write" => Op::Write,
         "trim" => Op::Discard,
         _ => return None,
     };
-    Some((op, at.parse().ok()?, bytes.parse().ok()?))
+    Some((op, file.to_owned(), at.parse().ok()?, bytes.parse().ok()?))
 }
 
 /// What the model issues for them.
 fn issued_here(options: &str) -> Vec<Request> {
     let file = JobFile::parse("job.fio", &format!("[a]\nioengine=psync\n{options}")).expect("a job file");
-    // A job's offset on the device is where its region begins in its file here.
-    let base = file.jobs()[0].offset.bytes() - file.jobs()[0].file_offset;
+    let regions = file.jobs()[0].regions.clone();
+    let place = |at: u64| {
+        let of = |at: u64| regions.iter().rfind(|region| region.offset.bytes() <= at);
+        let region = of(at).expect("a region");
+        (region.file.clone(), at - region.offset.bytes() + region.file_offset)
+    };
     let mut processes = file.processes();
     let program = &mut processes[0].1;
     let (mut now, mut issued) = (Time::ZERO, Vec::new());
     loop {
         match program.next(now) {
             Next::Submit(io) if io.op != Op::Flush => {
-                issued.push((io.op, io.start.bytes() - base, io.sectors.bytes()));
+                let (file, at) = place(io.start.bytes());
+                issued.push((io.op, file, at, io.sectors.bytes()));
             }
             Next::Until(at) => now = now.max(at),
             Next::Think(span) => now += span,
@@ -101,6 +106,24 @@ fn sequential_jobs_issue_the_same_requests_as_fio() {
         "rw=read\nsize=32k\nbs=4k,8k\n",
         "rw=write\nsize=32k\nbs=4k,8k\n",
         "rw=randread\nsize=64k\npercentage_random=0\n",
+        "rw=write\nsize=40k\nnrfiles=3\n",
+        "rw=write\nsize=66k\nnrfiles=3\n",
+        "rw=write\nsize=40k\nnrfiles=3\nopenfiles=2\n",
+        "rw=write\nsize=40k\nnrfiles=3\nopenfiles=1\n",
+        "rw=write\nsize=40k\nnrfiles=3\nfile_service_type=roundrobin:2\n",
+        "rw=write\nsize=40k\nnrfiles=3\nfile_service_type=sequential\n",
+        "rw=write\nsize=40k\nnrfiles=3\nfsync=1\n",
+        "rw=write\nsize=40k\nnrfiles=3\nfsync=3\n",
+        "rw=write\nsize=64k\nnrfiles=2\nio_size=128k\n",
+        "rw=write\nsize=32k\nnrfiles=2\noffset=8k\n",
+        "rw=write\nsize=32k\nnrfiles=2\nfilesize=16k\noffset=8k\n",
+        "rw=write:4k\nsize=64k\nnrfiles=2\n",
+        "rw=read\nsize=64k\nfilesize=8k\nnrfiles=4\n",
+        "rw=write\nsize=64k\nfilename=p:q\nnrfiles=4\n",
+        "rw=write\nsize=64k\nfilename=p::q\nnrfiles=1\n",
+        "rw=trimwrite\nsize=32k\n",
+        "rw=trimwrite\nsize=32k\nfsync=1\nnumber_ios=5\n",
+        "rw=trimwrite\nsize=32k\nnrfiles=2\n",
     ]
     .iter()
     .enumerate()
@@ -131,7 +154,7 @@ fn shape(requests: &[Request]) -> Shape {
     let mut ends = [None; 2];
     let mut continued = 0;
     let mut blocks = std::collections::BTreeMap::<u64, usize>::new();
-    for &(op, at, bytes) in requests {
+    for &(op, _, at, bytes) in requests {
         let end = &mut ends[usize::from(op == Op::Read)];
         continued += usize::from(*end == Some(at));
         *end = Some(at + bytes);
@@ -144,7 +167,7 @@ fn shape(requests: &[Request]) -> Shape {
         requests: requests.len(),
         reads: percent(requests.iter().filter(|(op, ..)| *op == Op::Read).count()),
         continued: percent(continued),
-        mean_bytes: requests.iter().map(|(_, _, bytes)| *bytes as f64).sum::<f64>() / count,
+        mean_bytes: requests.iter().map(|(_, _, _, bytes)| *bytes as f64).sum::<f64>() / count,
         distinct: percent(counts.len()),
         busiest: percent(counts[..tenth].iter().sum()),
     }
@@ -160,6 +183,8 @@ fn random_jobs_have_the_shape_of_fios() {
         "rw=randwrite\nsize=4m\nnorandommap\nnumber_ios=4000\nio_size=1g\n",
         "rw=randread\nsize=16m\nio_size=32m\n",
         "rw=randrw\nrwmixread=80\nsize=64m\nnumber_ios=8000\n",
+        "rw=randwrite\nsize=8m\nnrfiles=4\n",
+        "rw=randtrimwrite\nsize=4m\n",
         "rw=randread\nsize=64m\npercentage_random=30\nnumber_ios=8000\n",
         "rw=randrw\nsize=64m\npercentage_random=70,20\nnumber_ios=8000\n",
         "rw=randread\nsize=256m\nbssplit=4k/30:64k/50:16k/20\nnumber_ios=6000\nnorandommap\n",

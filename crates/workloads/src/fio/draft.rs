@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use elevator::{PriorityClass, Sector, Span};
+use elevator::{PriorityClass, Random, Sector, Span};
 
-use super::job::{Batch, BlockSizes, Distribution, Job, Pattern, Sequencer};
+use super::job::{Batch, BlockSizes, Distribution, Ends, Job, Pattern, Region, Sequencer, Service};
 use super::options::{Support, support};
 use super::parse::{JobFileError, Section, Setting};
 use super::values::{
@@ -12,6 +12,8 @@ use super::values::{
 };
 
 const SECOND: u64 = 1_000_000_000;
+/// The most files of a job.
+const FILES_MAX: u64 = 100_000;
 const MICROSECOND: u64 = 1_000;
 
 pub(super) fn jobs(
@@ -41,13 +43,15 @@ pub(super) fn jobs(
         let problem = "has no job: add a section beside [global]".to_owned();
         return Err(JobFileError { file: file.to_owned(), line: 1, problem });
     }
-    share_device(file, &mut drafts)?;
+    let error = |draft: &Draft, problem: String| {
+        let problem = format!("[{}] {problem}", draft.job.name);
+        JobFileError { file: file.to_owned(), line: draft.line, problem }
+    };
+    share_device(&mut drafts).map_err(|(index, problem)| error(&drafts[index], problem))?;
+    relate(&mut drafts).map_err(|(index, problem)| error(&drafts[index], problem))?;
     let mut jobs = Vec::new();
-    for draft in drafts {
-        let (line, name) = (draft.line, draft.job.name.clone());
-        let error =
-            |problem| JobFileError { file: file.to_owned(), line, problem: format!("[{name}] {problem}") };
-        jobs.extend(draft.clones(jobs.len() as u64).map_err(error)?);
+    for draft in &drafts {
+        jobs.extend(draft.clones(jobs.len() as u64).map_err(|problem| error(draft, problem))?);
     }
     place(&mut jobs);
     number_names(&mut jobs);
@@ -57,21 +61,49 @@ pub(super) fn jobs(
 /// The file of jobs that cover the device and name no file.
 const DEVICE: &str = "device";
 
+/// The number of a draft, and what is wrong with it.
+type Problem = (usize, String);
+
 /// Jobs without a file of their own share the device, if a job covers it. The device is then the only file.
-fn share_device(file: &str, drafts: &mut [Draft]) -> Result<(), JobFileError> {
+fn share_device(drafts: &mut [Draft]) -> Result<(), Problem> {
     let Some(of_device) = drafts.iter().find(|draft| draft.is_of_device) else { return Ok(()) };
-    let named = of_device.filename.iter().chain(drafts.iter().filter_map(|draft| draft.filename.as_ref()));
-    let device = named.clone().next().cloned().unwrap_or_else(|| DEVICE.to_owned());
-    if let Some(other) =
-        drafts.iter().find(|draft| draft.filename.as_ref().is_some_and(|name| *name != device))
-    {
-        let (covers, name, line) = (&of_device.job.name, &other.job.name, other.line);
-        let problem = format!(
-            "[{name}] uses another file, but [{covers}] has no size and covers the whole device: give it a size"
-        );
-        return Err(JobFileError { file: file.to_owned(), line, problem });
+    let mut named = of_device.files.iter().chain(drafts.iter().flat_map(|draft| &draft.files));
+    let device = named.next().cloned().unwrap_or_else(|| DEVICE.to_owned());
+    let has_other = |draft: &Draft| draft.file_count() > 1 || draft.files.iter().any(|name| *name != device);
+    if let Some(other) = drafts.iter().position(has_other) {
+        let covers = &of_device.job.name;
+        let what = if drafts[other].file_count() > 1 { "several files" } else { "another file" };
+        let problem =
+            format!("uses {what}, but [{covers}] has no size and covers the whole device: give it a size");
+        return Err((other, problem));
     }
-    drafts.iter_mut().for_each(|draft| draft.filename = Some(device.clone()));
+    drafts.iter_mut().for_each(|draft| draft.files = vec![device.clone()]);
+    Ok(())
+}
+
+/// Works out what depends on other sections: groups, who waits for whom, and who ends with whom.
+fn relate(drafts: &mut [Draft]) -> Result<(), Problem> {
+    let exits = drafts.iter().any(|draft| draft.exits);
+    let mut group = 0;
+    for index in 0..drafts.len() {
+        let (before, from) = drafts.split_at_mut(index);
+        let draft = &mut from[0];
+        group += u32::from(index > 0 && (draft.new_group || draft.job.stonewall));
+        draft.job.group = group;
+        draft.job.section = index;
+        // As in fio, the option of one job counts for all.
+        draft.job.ends = exits.then_some(draft.exit_what);
+        let Some(name) = &draft.wait_for else { continue };
+        let mut named = before.iter().enumerate().filter(|(_, other)| other.job.name == *name);
+        let found = named.next().map(|(number, _)| number);
+        if named.next().is_some() {
+            return Err((index, format!("wait_for={name}: several jobs before it have this name")));
+        }
+        if found.is_none() {
+            return Err((index, format!("wait_for={name}: no job before it has this name")));
+        }
+        draft.job.waits_for = found;
+    }
     Ok(())
 }
 
@@ -99,18 +131,18 @@ fn number_names(jobs: &mut [Job]) {
 /// Lays the files out one after the other. Jobs of the same file share it.
 fn place(jobs: &mut [Job]) {
     let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
-    for job in &*jobs {
-        let length = lengths.entry(job.filename.clone()).or_default();
-        *length = (job.file_offset / 512 + job.region_bytes.div_ceil(512)).max(*length);
+    for region in jobs.iter().flat_map(|job| &job.regions) {
+        let length = lengths.entry(region.file.clone()).or_default();
+        *length = (region.file_offset / 512 + region.bytes.div_ceil(512)).max(*length);
     }
     let (mut bases, mut end) = (BTreeMap::new(), 0_u64);
-    for job in jobs {
-        let base = *bases.entry(job.filename.clone()).or_insert_with_key(|file| {
+    for region in jobs.iter_mut().flat_map(|job| &mut job.regions) {
+        let base = *bases.entry(region.file.clone()).or_insert_with_key(|file| {
             let base = end;
             end = end.saturating_add(lengths[file]);
             base
         });
-        job.offset = Sector(base.saturating_add(job.file_offset / 512));
+        region.offset = Sector(base.saturating_add(region.file_offset / 512));
     }
 }
 
@@ -122,8 +154,21 @@ struct Draft {
     device_bytes: Option<u64>,
     /// Whether its size is that of the device, or a part of it.
     is_of_device: bool,
-    filename: Option<String>,
+    /// The names of its files, if it names any.
+    files: Vec<String>,
+    /// The number of its files, if it names none.
+    nrfiles: usize,
+    open_files: Option<usize>,
+    /// An order of files that is not supported, which does not matter for one file.
+    other_service: bool,
     numjobs: u64,
+    offset_bytes: u64,
+    region_bytes: u64,
+    new_group: bool,
+    exits: bool,
+    exit_what: Ends,
+    wait_for: Option<String>,
+    start_delay: (Span, Span),
     offset: Amount,
     offset_increment: Amount,
     offset_align: Option<u64>,
@@ -153,8 +198,18 @@ impl Draft {
             line: 0,
             device_bytes: None,
             is_of_device: false,
-            filename: None,
+            files: Vec::new(),
+            nrfiles: 1,
+            open_files: None,
+            other_service: false,
             numjobs: 1,
+            offset_bytes: 0,
+            region_bytes: 0,
+            new_group: false,
+            exits: false,
+            exit_what: Ends::Group,
+            wait_for: None,
+            start_delay: (Span::ZERO, Span::ZERO),
             offset: Amount::Bytes(0),
             offset_increment: Amount::Bytes(0),
             offset_align: None,
@@ -220,15 +275,14 @@ impl Draft {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        if self.set_amount(name, value)? || self.set_order(name, value)? {
+        if self.set_amount(name, value)? || self.set_order(name, value)? || self.set_files(name, value)? {
+            return Ok(());
+        }
+        if self.set_start(name, value)? {
             return Ok(());
         }
         let job = &mut self.job;
         match name {
-            "filename" if value.replace("\\:", "").contains(':') => {
-                return Err("one file per job is supported; write one job per file".to_owned());
-            }
-            "filename" => self.filename = Some(value.to_owned()),
             "numjobs" => self.numjobs = number(value, 1, 4096)?,
             "iodepth" => job.iodepth = number(value, 1, 4096)? as u32,
             "ioengine" => self.engine = engine(value)?,
@@ -256,8 +310,6 @@ impl Draft {
                 job.runtime = Some(time(value, SECOND)?).filter(|&runtime| runtime > Span::ZERO);
             }
             "time_based" => job.time_based = flag(value)?,
-            "startdelay" | "start_delay" => job.start_delay = time(value, SECOND)?,
-            "stonewall" | "wait_for_previous" => job.stonewall = flag(value)?,
             "fsync" => job.fsync = number(value, 0, u64::MAX)?,
             "fdatasync" => job.fdatasync = number(value, 0, u64::MAX)?,
             "end_fsync" | "fsync_on_close" => job.fsync_end = flag(value)?,
@@ -267,6 +319,67 @@ impl Draft {
             _ => return Err("is listed as applied but is not; this is a bug".to_owned()),
         }
         Ok(())
+    }
+
+    /// Options of its files; whether `name` is one.
+    fn set_files(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        match name {
+            "filename" => {
+                self.files = names(value);
+                if self.files.is_empty() {
+                    return Err("expected a file, or several with ':' between them".to_owned());
+                }
+            }
+            "nrfiles" | "nr_files" => self.nrfiles = number(value, 1, FILES_MAX)? as usize,
+            // As in fio, 0 is all of them.
+            "openfiles" => self.open_files = Some(number(value, 0, u64::MAX)? as usize).filter(|&n| n > 0),
+            "file_service_type" => {
+                let (order, requests) = value.split_once(':').unwrap_or((value, ""));
+                let service = match order {
+                    "roundrobin" => Some(Service::RoundRobin),
+                    "sequential" => Some(Service::Sequential),
+                    "random" => Some(Service::Random),
+                    "zipf" | "pareto" | "normal" | "gauss" => None,
+                    _ => return Err("expected roundrobin, sequential or random".to_owned()),
+                };
+                self.other_service = service.is_none();
+                if let Some(service) = service {
+                    self.job.service = service;
+                    let requests = if requests.is_empty() { 1 } else { number(requests, 1, u64::MAX)? };
+                    self.job.service_requests = requests;
+                }
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Options of when it starts, and which jobs end with it; whether `name` is one.
+    fn set_start(&mut self, name: &str, value: &str) -> Result<bool, String> {
+        match name {
+            "startdelay" | "start_delay" => {
+                let (least, most) = value.split_once('-').unwrap_or((value, value));
+                self.start_delay = (time(least.trim(), SECOND)?, time(most.trim(), SECOND)?);
+                if self.start_delay.0 > self.start_delay.1 {
+                    return Err("expected the shorter time first".to_owned());
+                }
+            }
+            "stonewall" | "wait_for_previous" => self.job.stonewall = flag(value)?,
+            "wait_for" => self.wait_for = Some(value.to_owned()),
+            "new_group" => self.new_group = flag(value)?,
+            "exitall" => self.exits = flag(value)?,
+            "exit_what" => {
+                let known = [("group", Ends::Group), ("stonewall", Ends::Stage), ("all", Ends::All)];
+                self.exit_what = one_of(value, &known)?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// The number of its files.
+    fn file_count(&self) -> usize {
+        if self.files.is_empty() { self.nrfiles } else { self.files.len() }
     }
 
     /// Options of how much is accessed; whether `name` is one.
@@ -347,7 +460,10 @@ impl Draft {
 
     fn set_pattern(&mut self, value: &str) -> Result<(), String> {
         let (pattern, behind) = value.split_once(':').map_or((value, None), |(rw, n)| (rw, Some(n)));
-        let (order, reads, trims) = match pattern {
+        let pattern_of =
+            |pattern: &str| pattern.strip_suffix("trimwrite").map(|_| pattern.replace("trimwrite", "trim"));
+        let both = pattern_of(pattern);
+        let (order, reads, trims) = match both.as_deref().unwrap_or(pattern) {
             "read" => (Pattern::Sequential, 100, false),
             "write" => (Pattern::Sequential, 0, false),
             "trim" => (Pattern::Sequential, 0, true),
@@ -357,7 +473,7 @@ impl Draft {
             "rw" | "readwrite" => (Pattern::Sequential, 50, false),
             "randrw" => (Pattern::Random, 50, false),
             _ => {
-                let known = "expected read, write, trim, randread, randwrite, randtrim, rw or randrw";
+                let known = "expected read, write, trim, rw, trimwrite, or rand before one of these";
                 return Err(known.to_owned());
             }
         };
@@ -372,6 +488,7 @@ impl Draft {
             (_, None) => {}
         }
         (self.job.pattern, self.job.reads_percent, self.job.trims) = (order, reads, trims);
+        self.job.writes_trimmed = both.is_some();
         self.mixed = reads == 50;
         Ok(())
     }
@@ -392,11 +509,17 @@ impl Draft {
         job.verify = self.verify && self.do_verify && !job.trims && job.reads_percent < 100;
         if self.sizes != Self::new("").sizes {
             let [reads, writes, trims] = self.sizes.clone();
-            job.blocks = [reads, if job.trims { trims } else { writes }];
+            job.blocks = [reads, if job.trims && !job.writes_trimmed { trims } else { writes }];
         }
         let align = self.align.of(job.trims);
         job.align = [0, 1].map(|way| align[way].unwrap_or(job.blocks[way].min()));
         job.percentage_random = self.percentage_random.of(job.trims).map(|percent| percent.unwrap_or(100));
+        if self.other_service && self.file_count() > 1 {
+            return Err(
+                "file_service_type: of several files, only roundrobin, sequential and random are supported"
+                    .to_owned(),
+            );
+        }
         self.limit_rate()?;
         self.pause();
         self.set_distribution()?;
@@ -442,26 +565,37 @@ impl Draft {
     fn set_region(&mut self) -> Result<(), String> {
         let amounts = [self.size, Some(self.offset), Some(self.offset_increment)];
         let is_part = self.size.is_none() || amounts.iter().flatten().any(|amount| amount.is_percentage());
+        let count = self.file_count() as u64;
+        if is_part && count > 1 && self.file_size.is_none() {
+            return Err(format!(
+                "has {count} files and needs a size in bytes, or filesize: the modelled device is one file"
+            ));
+        }
         self.is_of_device = is_part && self.file_size.is_none();
         let total = if is_part { self.total()? } else { 0 };
         let offset = self.aligned(self.offset, total);
-        let job = &mut self.job;
-        job.file_offset = offset;
+        self.offset_bytes = offset;
         let behind = total.saturating_sub(offset);
         let region = match (self.file_size, self.size) {
             (Some(file), _) => file.saturating_sub(offset),
-            (None, Some(Amount::Bytes(size))) => size,
+            (None, Some(Amount::Bytes(size))) => size / count,
             (None, Some(part)) => part.of(total).min(behind),
             (None, None) => behind,
         };
-        job.region_bytes = region;
+        self.region_bytes = region;
+        let job = &mut self.job;
         let least = job.block_min();
-        // What is left of the region behind its last whole block is never accessed.
-        let once = region - region % least;
-        let size = self.size.map_or(once, |size| size.of(total).min(once));
+        // What is left of a region behind its last whole block is never accessed.
+        let once = (region - region % least).saturating_mul(count);
+        let size = match self.size {
+            None => once,
+            Some(Amount::Bytes(size)) => size.min(once),
+            Some(part) => part.of(total).saturating_mul(count).min(once),
+        };
         job.io_bytes = self.io_size.map_or(size, |amount| amount.of(size));
         if region < least {
-            return Err(format!("its size of {region} bytes holds no block of {least} bytes"));
+            let each = if count > 1 { format!(" for each of its {count} files") } else { String::new() };
+            return Err(format!("its size of {region} bytes{each} holds no block of {least} bytes"));
         }
         if let Distribution::ZonedAbsolute(zones) = &job.distribution
             && zones.iter().flatten().any(|&(_, end)| end > region)
@@ -481,33 +615,51 @@ impl Draft {
         if amount.is_percentage() { bytes - bytes % unit } else { bytes }
     }
 
-    fn clones(self, first: u64) -> Result<Vec<Job>, String> {
+    fn clones(&self, first: u64) -> Result<Vec<Job>, String> {
         let total = if self.is_of_device { self.device_bytes } else { None };
         let increment = self.aligned(self.offset_increment, total.or(self.file_size).unwrap_or(0));
+        let count = self.file_count();
         let clone = |n: u64| {
             let mut job = self.job.clone();
-            job.filename = self.filename.clone().unwrap_or_else(|| format!("{}.{n}.0", job.name));
-            job.file_offset = job.file_offset.saturating_add(n.saturating_mul(increment));
+            let file_offset = self.offset_bytes.saturating_add(n.saturating_mul(increment));
             job.seed = job.seed.wrapping_add((first + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
             // Clones wait for others, not for each other.
             job.stonewall &= n == 0;
+            let (least, most) = self.start_delay;
+            let range = (most - least).as_nanos().saturating_add(1);
+            job.start_delay = least + Span::from_nanos(Random::new(!job.seed).below(range));
+            let mut bytes = self.region_bytes;
             // The device ends the regions of later clones.
-            if let Some(left) = total.map(|total| total.saturating_sub(job.file_offset))
-                && left < job.region_bytes
+            if let Some(left) = total.map(|total| total.saturating_sub(file_offset))
+                && left < bytes
             {
                 let least = job.block_min();
                 if left < least {
                     return Err(format!("its clone {} begins beyond the end of the device", n + 1));
                 }
-                job.region_bytes = left;
+                bytes = left;
                 if self.io_size.is_none() {
                     job.io_bytes = job.io_bytes.min(left - left % least);
                 }
             }
+            let name = |number: usize| match self.files.get(number) {
+                Some(named) => named.clone(),
+                None => format!("{}.{n}.{number}", job.name),
+            };
+            let region = |number| Region { file: name(number), file_offset, bytes, ..Region::default() };
+            job.regions = (0..count).map(region).collect();
+            job.open_files = self.open_files.unwrap_or(count);
             Ok(job)
         };
         (0..self.numjobs).map(clone).collect()
     }
+}
+
+/// The names of a list. As in fio, `:` separates them unless `\` precedes it, and empty ones do not count.
+fn names(list: &str) -> Vec<String> {
+    let parts = list.replace("\\:", "\0");
+    let parts = parts.split(':').map(|part| part.trim().replace('\0', ":"));
+    parts.filter(|part| !part.is_empty()).collect()
 }
 
 fn note(notes: &mut Vec<String>, text: String) {

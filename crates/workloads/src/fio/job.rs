@@ -126,6 +126,48 @@ impl Batch {
     }
 }
 
+/// The part of a file that a job accesses.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Region {
+    /// The file: one that its section names, or, as in fio, `section.clone.number`.
+    pub file: String,
+    /// Its beginning in the file, in bytes.
+    pub file_offset: u64,
+    /// Its first sector, if files lie one after the other on the device.
+    pub offset: Sector,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+impl Region {
+    /// The sector after it.
+    fn end(&self) -> Sector {
+        Sector(self.offset.0.saturating_add(self.bytes.div_ceil(512)))
+    }
+}
+
+/// The order in which a job with several files accesses them (`file_service_type`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Service {
+    /// One after the other, in turns.
+    RoundRobin,
+    /// One to its end, then the next.
+    Sequential,
+    /// Drawn at random.
+    Random,
+}
+
+/// The jobs that end with a job (`exitall`, `exit_what`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ends {
+    /// Those of its group (`new_group`).
+    Group,
+    /// All that run, up to the next `stonewall`.
+    Stage,
+    /// All.
+    All,
+}
+
 /// A job, one for each of `numjobs`. Fields in pairs are for reads, and for writes or discards.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
@@ -149,16 +191,22 @@ pub struct Job {
     pub reads_percent: u64,
     /// Whether it discards instead of writing.
     pub trims: bool,
+    /// Whether it then writes what it has discarded (`rw=trimwrite`).
+    pub writes_trimmed: bool,
     /// Request sizes.
     pub blocks: [BlockSizes; 2],
     /// The first of the sizes is for sequential, the second for random requests (`bs_is_seq_rand`).
     pub sizes_by_pattern: bool,
     /// Random offsets are multiples of these many bytes.
     pub align: [u64; 2],
-    /// First sector of its region, if files lie one after the other on the device.
-    pub offset: Sector,
-    /// Length of its region in bytes.
-    pub region_bytes: u64,
+    /// What it accesses: a part of each of its files.
+    pub regions: Vec<Region>,
+    /// The order of its files.
+    pub service: Service,
+    /// Requests to a file before the next one's turn.
+    pub service_requests: u64,
+    /// Files that are open at the same time; further ones follow when one has ended.
+    pub open_files: usize,
     /// Bytes that a pass transfers.
     pub io_bytes: u64,
     /// Number of passes.
@@ -185,8 +233,16 @@ pub struct Job {
     pub time_based: bool,
     /// It starts when all jobs before it have ended.
     pub stonewall: bool,
-    /// Delay of its start.
+    /// It starts at this time after the start of the first job at the earliest.
     pub start_delay: Span,
+    /// The number of its section, which its clones share.
+    pub section: usize,
+    /// It starts when the jobs of this section have ended (`wait_for`).
+    pub waits_for: Option<usize>,
+    /// The number of its group (`new_group`, `stonewall`).
+    pub group: u32,
+    /// Which jobs end with it.
+    pub ends: Option<Ends>,
     /// Writes from one `fsync` to the next; 0 for none.
     pub fsync: u64,
     /// Writes from one `fdatasync` to the next; 0 for none.
@@ -199,12 +255,8 @@ pub struct Job {
     pub priority: Priority,
     /// Seed of its random numbers.
     pub seed: u64,
-    /// Its file: the one that its section names, or, as in fio, `section.clone.0`.
-    pub filename: String,
     /// Whether it bypasses the page cache.
     pub direct: bool,
-    /// Start of its region in its file, in bytes.
-    pub file_offset: u64,
 }
 
 impl Job {
@@ -227,11 +279,14 @@ impl Job {
             random_map: true,
             reads_percent: 100,
             trims: false,
+            writes_trimmed: false,
             blocks: [BlockSizes::Fixed(4096), BlockSizes::Fixed(4096)],
             sizes_by_pattern: false,
             align: [4096; 2],
-            offset: Sector(0),
-            region_bytes: 0,
+            regions: vec![Region::default()],
+            service: Service::RoundRobin,
+            service_requests: 1,
+            open_files: 1,
             io_bytes: 0,
             loops: 1,
             requests_max: None,
@@ -246,15 +301,17 @@ impl Job {
             time_based: false,
             stonewall: false,
             start_delay: Span::ZERO,
+            section: 0,
+            waits_for: None,
+            group: 0,
+            ends: None,
             fsync: 0,
             fdatasync: 0,
             fsync_end: false,
             sync: false,
             priority: Priority::default(),
             seed: 1,
-            filename: String::new(),
             direct: false,
-            file_offset: 0,
         }
     }
 
@@ -274,16 +331,24 @@ impl Job {
             Pattern::Sequential => "sequential",
             Pattern::Random => "random",
         };
-        let what = if self.trims { "discards".to_owned() } else { format!("{}% reads", self.reads_percent) };
+        let what = match (self.trims, self.writes_trimmed) {
+            (true, true) => "discards and writes".to_owned(),
+            (true, false) => "discards".to_owned(),
+            (false, _) => format!("{}% reads", self.reads_percent),
+        };
         let used =
             || self.blocks.iter().enumerate().filter(|(way, _)| self.uses(*way)).map(|(_, sizes)| sizes);
         let (min, max) = (self.block_min(), used().map(BlockSizes::max).max().unwrap_or(512));
         let sizes = if min == max { min.to_string() } else { format!("{min}-{max}") };
-        format!("{} ({pattern}, {what}, {sizes} bytes, depth {})", self.name, self.iodepth)
+        let files = match self.regions.len() {
+            0 | 1 => String::new(),
+            several => format!("{several} files, "),
+        };
+        format!("{} ({pattern}, {what}, {sizes} bytes, {files}depth {})", self.name, self.iodepth)
     }
 
-    /// The sector after its region.
+    /// The sector after its last region.
     pub(super) fn end(&self) -> Sector {
-        Sector(self.offset.0.saturating_add(self.region_bytes.div_ceil(512)))
+        self.regions.iter().map(Region::end).max().unwrap_or_default()
     }
 }

@@ -11,19 +11,24 @@ mod options;
 mod parse;
 mod program;
 mod random_map;
+mod run;
 mod sequence;
+mod turns;
 mod values;
 
-use elevator::{Priority, Process, Sector};
+use std::rc::Rc;
+
+use elevator::{Priority, Process, Sector, Span};
 use machine::{Next, Program, Submitter};
 
-pub use job::{Batch, BlockSizes, Distribution, Job, Pattern, Sequencer, ThinkTime};
+pub use job::{Batch, BlockSizes, Distribution, Ends, Job, Pattern, Region, Sequencer, Service, ThinkTime};
 pub use options::{OPTIONS, Support};
 pub use parse::JobFileError;
+pub(crate) use run::{NAP, Run, Start};
 pub(crate) use sequence::{Access, Sequence, Sync};
 
 use crate::script::script;
-use crate::workload::Workload;
+use crate::workload::{Processes, Workload};
 
 /// Names that a message lists before it counts the others.
 const LISTED: usize = 8;
@@ -112,25 +117,62 @@ impl JobFile {
         &self.jobs
     }
 
+    /// How long the jobs last if each has a runtime and nothing else ends them.
+    #[must_use]
+    pub fn runtime(&self) -> Option<Span> {
+        let of_group = |group: &[Job]| {
+            let mut each = group.iter().map(|job| Some(job.runtime? + job.start_delay));
+            each.try_fold(Span::ZERO, |longest, own| Some(longest.max(own?)))
+        };
+        // A chain of jobs that wait for each other lasts at most as long as all of them together.
+        if self.jobs.iter().any(|job| job.waits_for.is_some()) {
+            return self.jobs.chunks(1).map(of_group).try_fold(Span::ZERO, |sum, own| Some(sum + own?));
+        }
+        self.groups().into_iter().map(of_group).try_fold(Span::ZERO, |sum, own| Some(sum + own?))
+    }
+
     /// Groups of jobs that run at the same time; one group starts when the one before has ended.
     #[must_use]
     pub fn groups(&self) -> Vec<&[Job]> {
         self.jobs.chunk_by(|_, next| !next.stonewall).collect()
     }
 
-    fn job(&self, n: usize) -> (Submitter, Box<dyn Program>) {
+    /// The same groups, each with the order in which its jobs start.
+    pub(crate) fn stages(&self) -> Vec<Vec<Start>> {
+        let mut first = 0;
+        let stage = |group: &[Job]| {
+            let from = first;
+            first += group.len();
+            Start::all(group, from)
+        };
+        self.groups().into_iter().map(stage).collect()
+    }
+
+    fn job(&self, n: usize, stage: usize, run: &Rc<Run>) -> (Submitter, Box<dyn Program>) {
         let job = &self.jobs[n];
         let (process, priority): (_, Priority) = (Some(Process::single(n as u32 + 1)), job.priority);
-        (Submitter { process, priority, name: job.name.clone() }, program::program(job, n as u64))
+        let program = program::program(job, n as u64, stage, Rc::clone(run));
+        (Submitter { process, priority, name: job.name.clone() }, program)
+    }
+
+    /// The jobs that start together, and starters for those for which others wait.
+    fn start(&self, start: &Start, stage: usize, run: &Rc<Run>) -> Processes {
+        let jobs = start.jobs.clone().map(|n| self.job(n, stage, run));
+        if start.then.is_empty() {
+            return jobs.collect();
+        }
+        let then = start.then.iter().flat_map(|start| self.start(start, stage, run));
+        vec![starter([jobs.collect(), then.collect()])]
     }
 }
 
-/// A process that starts a group of jobs when the one before has ended.
-fn starter(groups: Vec<Vec<(Submitter, Box<dyn Program>)>>) -> (Submitter, Box<dyn Program>) {
+/// A process that starts groups of processes, each when the one before has ended.
+fn starter(groups: impl IntoIterator<Item = Processes>) -> (Submitter, Box<dyn Program>) {
     let steps = groups.into_iter().flat_map(|group| {
         let spawn = |(who, program)| Next::Spawn(who, program);
         group.into_iter().map(spawn).chain([Next::AwaitChildren])
     });
+    let steps: Vec<Next> = steps.collect();
     (Submitter { process: None, priority: Priority::default(), name: "fio".to_owned() }, script(steps))
 }
 
@@ -144,14 +186,15 @@ impl Workload for JobFile {
         self.jobs.iter().map(Job::end).max().unwrap_or_default()
     }
 
-    fn processes(&self) -> Vec<(Submitter, Box<dyn Program>)> {
-        let mut jobs = (0..self.jobs.len()).map(|n| self.job(n));
-        match &self.groups()[..] {
-            [] | [_] => jobs.collect(),
-            groups => {
-                let groups = groups.iter().map(|group| jobs.by_ref().take(group.len()).collect()).collect();
-                vec![starter(groups)]
-            }
+    fn processes(&self) -> Processes {
+        let run = Rc::default();
+        let stage = |(number, starts): (usize, Vec<Start>)| -> Processes {
+            starts.iter().flat_map(|start| self.start(start, number, &run)).collect()
+        };
+        let mut stages: Vec<Processes> = self.stages().into_iter().enumerate().map(stage).collect();
+        match stages.len() {
+            0 | 1 => stages.pop().unwrap_or_default(),
+            _ => vec![starter(stages)],
         }
     }
 }

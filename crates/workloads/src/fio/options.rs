@@ -22,7 +22,6 @@ const REPORT: &str = "only affects fio's report";
 const CONTENT: &str = "only affects the content of buffers";
 const LOCAL: &str = "only affects the machine that runs fio";
 const FILE: &str = "files exist with their full length when the run begins";
-const ONE_FILE: &str = "one file per job is supported; write one job per file";
 const VERIFY: &str = "only verification after each pass is supported; remove it";
 const ZONES: &str = "zones are not supported; use random_distribution=zoned for hot and cold regions";
 const TARGET: &str = "closed loops on latency are not supported";
@@ -31,8 +30,8 @@ const REPLAY: &str = "give the I/O log itself as the workload";
 
 /// Every known option, aliases included.
 pub const OPTIONS: &[(&str, Support)] = &[
-    ("filename", Applied("one file; `:` separates files in fio and is rejected")),
-    ("rw", Applied("read, write, trim, rw, and their random forms, with `:N` behind them; not trimwrite")),
+    ("filename", Applied("several files with `:` between them")),
+    ("rw", Applied("read, write, trim, rw, trimwrite, and their random forms, with `:N` behind them")),
     ("readwrite", Applied("as `rw`")),
     ("rw_sequencer", Applied("sequential, identical")),
     ("bs", Applied("multiples of 512 bytes, by direction")),
@@ -80,10 +79,21 @@ pub const OPTIONS: &[(&str, Support)] = &[
     ("runtime", Applied(NONE)),
     ("timeout", Applied("as `runtime`")),
     ("time_based", Applied(NONE)),
-    ("startdelay", Applied("one time, no range")),
+    (
+        "startdelay",
+        Applied("a time, or a range from which each clone draws one; counted from the start of the run"),
+    ),
     ("start_delay", Applied("as `startdelay`")),
     ("stonewall", Applied(NONE)),
     ("wait_for_previous", Applied("as `stonewall`")),
+    ("wait_for", Applied("the name of a job before it")),
+    ("exitall", Applied("of one job, for all; a job in a pause ends within 10 ms")),
+    ("exit_what", Applied("group, stonewall, all")),
+    ("new_group", Applied("for `exitall`; results are by job")),
+    ("nrfiles", Applied("1 to 100000; without effect if `filename` is given")),
+    ("nr_files", Applied("as `nrfiles`")),
+    ("openfiles", Applied(NONE)),
+    ("file_service_type", Applied("roundrobin, sequential, random, with `:N` behind them")),
     ("fsync", Applied(NONE)),
     ("fdatasync", Applied(NONE)),
     ("end_fsync", Applied(NONE)),
@@ -106,8 +116,6 @@ pub const OPTIONS: &[(&str, Support)] = &[
         "thinktime_blocks_type",
         Only(&["issue", "complete"], "requests count when they are issued, with either value"),
     ),
-    ("nrfiles", Only(&["1"], ONE_FILE)),
-    ("openfiles", Only(&["1"], ONE_FILE)),
     ("io_submit_mode", Only(&["inline"], "requests are submitted by the job itself")),
     ("kb_base", Only(&["1024"], "sizes are read with 1024; write the sizes in bytes")),
     ("bs_unaligned", Only(&["0"], "block sizes are multiples of 512 bytes")),
@@ -115,10 +123,8 @@ pub const OPTIONS: &[(&str, Support)] = &[
     ("pre_read", Only(&["0"], "the page cache is empty when the run begins")),
     ("create_only", Only(&["0"], "files exist when the run begins")),
     ("fill_device", Only(&["0"], "give the size")),
-    ("exitall", Only(&["0"], "jobs do not end each other; give each a runtime")),
     ("group_reporting", NoEffect(REPORT)),
     ("unified_rw_reporting", NoEffect(REPORT)),
-    ("new_group", NoEffect(REPORT)),
     ("stats", NoEffect(REPORT)),
     ("name", NoEffect("the section's name is used")),
     ("description", NoEffect(REPORT)),
@@ -181,7 +187,6 @@ pub const OPTIONS: &[(&str, Support)] = &[
     ("filename_format", NoEffect("files lie in one directory of the modelled disk")),
     ("unique_filename", NoEffect("files lie in one directory of the modelled disk")),
     ("lockfile", NoEffect("the modelled kernel locks files for writes itself")),
-    ("file_service_type", NoEffect("a job has one file")),
     ("allow_file_create", NoEffect(FILE)),
     ("create_on_open", NoEffect(FILE)),
     ("create_serialize", NoEffect(FILE)),
@@ -196,7 +201,6 @@ pub const OPTIONS: &[(&str, Support)] = &[
     ("allrandrepeat", NoEffect("the sequence depends only on `randseed` and a study's seed")),
     ("random_generator", NoEffect("one generator is used")),
     ("softrandommap", NoEffect("the map always fits in memory")),
-    ("wait_for", Rejected("waiting for one job is not supported; `stonewall` waits for all jobs before")),
     ("exec_prerun", Rejected("programs are not run; remove the option")),
     ("exec_postrun", Rejected("programs are not run; remove the option")),
     ("rate_min", Rejected(MIN_RATE)),
@@ -272,7 +276,6 @@ pub const OPTIONS: &[(&str, Support)] = &[
     ("cgroup_weight", Rejected("control groups are not modelled; use prio or prioclass")),
     ("cgroup_nodelete", Rejected("control groups are not modelled; use prio or prioclass")),
     ("ioscheduler", Rejected("name schedulers with --scheduler")),
-    ("exit_what", Rejected("jobs do not end each other; give each a runtime")),
     ("steadystate", Rejected("a job does not end at a steady state; give it a runtime")),
     ("steadystate_duration", Rejected("a job does not end at a steady state; give it a runtime")),
     ("steadystate_ramp_time", Rejected("a job does not end at a steady state; give it a runtime")),

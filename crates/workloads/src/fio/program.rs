@@ -1,19 +1,26 @@
 //! The program of a job, at the level of requests.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 use elevator::{Direction, Flags, Op, SECTOR_BYTES, Sector, Sectors, Span, Time};
 use machine::{Await, Io, Next, Program};
 
 use super::job::Job;
+use super::run::{NAP, Run};
 use super::sequence::{Access, Sequence};
 
 /// A running job.
 struct Running {
     job: Job,
+    /// The number of its stage.
+    stage: usize,
+    run: Rc<Run>,
     sequence: Sequence,
     /// When it started.
     started: Option<Time>,
+    /// The time until which it sleeps.
+    sleeps: Option<Time>,
     due: Due,
     ending: Option<Ending>,
     /// Requests that are held back until their batch is complete.
@@ -47,11 +54,14 @@ enum Due {
     Think,
 }
 
-pub(super) fn program(job: &Job, number: u64) -> Box<dyn Program> {
+pub(super) fn program(job: &Job, number: u64, stage: usize, run: Rc<Run>) -> Box<dyn Program> {
     Box::new(Running {
         job: job.clone(),
+        stage,
+        run,
         sequence: Sequence::new(job, number),
         started: None,
+        sleeps: None,
         due: Due::Draw,
         ending: None,
         batch: VecDeque::new(),
@@ -62,18 +72,24 @@ pub(super) fn program(job: &Job, number: u64) -> Box<dyn Program> {
 impl Program for Running {
     fn next(&mut self, now: Time) -> Next {
         let Some(started) = self.started else {
-            self.started = Some(now + self.job.start_delay);
-            return Next::Think(self.job.start_delay);
+            let starts = (self.run.began(now) + self.job.start_delay).max(now);
+            self.started = Some(starts);
+            return self.sleep(now, starts, Next::Think(starts.since(now)));
         };
+        let must_end = self.run.must_end(&self.job, self.stage);
+        if let Some(until) = self.sleeps.take().filter(|&until| until > now && !must_end) {
+            return self.sleep(now, until, Next::Until(until));
+        }
         loop {
             let passed = now.since(started);
-            let over = self.ending.is_some() || self.sequence.is_over(passed);
+            let over = self.ending.is_some() || must_end || self.sequence.is_over(passed);
             let (next, after) = match self.due {
                 Due::Draw | Due::Request(_) if over && !self.batch.is_empty() => (None, Due::Submit),
                 Due::Draw | Due::Request(_) if over => return self.end(),
                 Due::Draw => {
                     let (way, at) = self.sequence.draw(passed);
-                    ((at > passed).then_some(Next::Until(started + at)), Due::Request(way))
+                    let until = started + at;
+                    ((at > passed).then(|| self.sleep(now, until, Next::Until(until))), Due::Request(way))
                 }
                 Due::Request(way) => {
                     let request = self.request(way);
@@ -88,13 +104,19 @@ impl Program for Running {
                     None => (None, Due::Room),
                 },
                 Due::Room => (self.reap(), Due::Flush),
-                Due::Flush if self.flushes() => (Some(flush()), Due::FlushDone),
+                Due::Flush if self.flushes() => {
+                    self.sequence.sync_file();
+                    (Some(flush()), Due::FlushDone)
+                }
                 Due::Flush => (None, Due::Quiet),
                 Due::FlushDone => (Some(Next::Await(Await::All)), Due::Quiet),
                 Due::Quiet if self.sequence.begins_to_verify() => (Some(Next::Await(Await::All)), Due::Draw),
                 Due::Quiet if self.sequence.think_due(passed) => (Some(Next::Await(Await::All)), Due::Think),
                 Due::Quiet => (None, Due::Draw),
-                Due::Think => (Some(Next::Think(self.sequence.think(passed))), Due::Draw),
+                Due::Think => {
+                    let span = self.sequence.think(passed);
+                    (Some(self.sleep(now, now + span, Next::Think(span))), Due::Draw)
+                }
             };
             self.due = after;
             if let Some(next) = next {
@@ -111,10 +133,23 @@ impl Running {
             None => (Ending::Drains, Next::Await(Await::All)),
             Some(Ending::Drains) if self.job.fsync_end && self.has_written() => (Ending::Flushes, flush()),
             Some(Ending::Flushes) => (Ending::Over, Next::Await(Await::All)),
-            Some(_) => (Ending::Over, Next::Exit),
+            Some(_) => {
+                self.run.ended(&self.job, self.stage);
+                (Ending::Over, Next::Exit)
+            }
         };
         self.ending = Some(ending);
         next
+    }
+
+    /// Sleeps by `whole`, or for a nap if the job may have to end meanwhile.
+    fn sleep(&mut self, now: Time, until: Time, whole: Next) -> Next {
+        let nap = now + NAP;
+        if self.job.ends.is_none() || until <= nap {
+            return whole;
+        }
+        self.sleeps = Some(until);
+        Next::Until(nap)
     }
 
     /// Whether what is held back is submitted now: the batch or the queue is full, or the job pauses, flushes or verifies next.
@@ -138,7 +173,7 @@ impl Running {
     }
 
     fn has_written(&self) -> bool {
-        !self.job.trims && self.sequence.written() > 0
+        (!self.job.trims || self.job.writes_trimmed) && self.sequence.written() > 0
     }
 
     fn flushes(&self) -> bool {
@@ -146,13 +181,13 @@ impl Running {
     }
 
     fn request(&mut self, way: Direction) -> Next {
+        let Access { file, at, bytes, discards } = self.sequence.take(way);
         let op = match way {
             Direction::Read => Op::Read,
-            Direction::Write if self.job.trims => Op::Discard,
+            Direction::Write if discards => Op::Discard,
             Direction::Write => Op::Write,
         };
-        let Access { at, bytes } = self.sequence.take(way);
-        let start = Sector(self.job.offset.0 + at / SECTOR_BYTES);
+        let start = Sector(self.job.regions[file].offset.0 + at / SECTOR_BYTES);
         let flags = Flags { sync: true, fua: self.job.sync && op == Op::Write, ..Flags::default() };
         Next::Submit(Io { op, start, sectors: Sectors::from_bytes(bytes), flags })
     }

@@ -6,12 +6,16 @@ use elevator::{Direction, Span};
 use super::distribution::{Blocks, poisson_interval};
 use super::job::{BlockSizes, Job, Pattern, Sequencer};
 use super::random_map::RandomMap;
+use super::turns::Turns;
 
-/// Where a request begins in the job's region, and its length, in bytes.
+/// A request: the number of the job's file, the position in its region of that file, and the length, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Access {
+    pub(crate) file: usize,
     pub(crate) at: u64,
     pub(crate) bytes: u64,
+    /// Whether it discards instead of writing.
+    pub(crate) discards: bool,
 }
 
 /// A sync that follows a write.
@@ -29,10 +33,10 @@ pub(crate) struct Sequence {
     job: Job,
     /// Directions and offsets.
     random: Random,
-    /// Sizes, intervals, and whether a request is random.
+    /// Sizes, intervals, files, and whether a request is random.
     choices: Random,
-    blocks: [Blocks; 2],
-    map: Option<RandomMap>,
+    files: Vec<File>,
+    turns: Turns,
     ways: [Progress; 2],
     /// Requests until a random job jumps.
     to_jump: u64,
@@ -54,13 +58,46 @@ struct Progress {
     requests: u64,
     /// Bytes that count for the rate.
     rated_bytes: u64,
+    due: Span,
+    /// The time of a Poisson process.
+    clock: Span,
+}
+
+/// The progress in one of the job's files.
+#[derive(Clone, Debug)]
+struct File {
+    /// Length of the job's region.
+    bytes: u64,
+    blocks: [Blocks; 2],
+    map: Option<RandomMap>,
+    places: [Place; 2],
+    /// What was discarded last and is written next (`rw=trimwrite`).
+    discarded: Option<Access>,
+}
+
+/// The place of one direction in a file.
+#[derive(Clone, Copy, Default, Debug)]
+struct Place {
     /// Behind the last request: the next sequential one begins here.
     next: u64,
     /// The beginning of the last request.
     last: u64,
-    due: Span,
-    /// The time of a Poisson process.
-    clock: Span,
+}
+
+impl File {
+    fn new(job: &Job, bytes: u64, choices: &mut Random) -> Self {
+        let blocks =
+            [0, 1].map(|way| Blocks::new(&job.distribution, way, blocks_of(job, bytes, way), choices));
+        let maps = job.random_map && job.pattern == Pattern::Random;
+        let map = maps.then(|| RandomMap::new((bytes / unit(job)).max(1)));
+        Self { bytes, blocks, map, places: [Place::default(); 2], discarded: None }
+    }
+
+    /// Begins anew.
+    fn reset(&mut self) {
+        self.map.iter_mut().for_each(RandomMap::clear);
+        self.places = [Place::default(); 2];
+    }
 }
 
 impl Sequence {
@@ -68,15 +105,12 @@ impl Sequence {
     pub(crate) fn new(job: &Job, number: u64) -> Self {
         let seed = job.seed ^ number.rotate_left(32);
         let (random, mut choices) = (Random::new(seed), Random::new(!seed));
-        let blocks = [0, 1].map(|way| Blocks::new(&job.distribution, way, blocks_of(job, way), &mut choices));
-        let unit = job.align[0].min(job.align[1]);
-        let maps = job.random_map && job.pattern == Pattern::Random;
-        let map = maps.then(|| RandomMap::new((job.region_bytes / unit).max(1)));
+        let files = job.regions.iter().map(|region| File::new(job, region.bytes, &mut choices)).collect();
         Self {
             random,
             choices,
-            blocks,
-            map,
+            files,
+            turns: Turns::new(job),
             ways: [Progress::default(); 2],
             to_jump: job.jump_every,
             pass_bytes: 0,
@@ -129,9 +163,9 @@ impl Sequence {
         if self.written.is_empty() {
             return;
         }
-        if self.job.pattern == Pattern::Random && self.map.is_none() {
-            self.written.sort_by_key(|access| (access.at, std::cmp::Reverse(access.bytes)));
-            self.written.dedup_by_key(|access| access.at);
+        if self.job.pattern == Pattern::Random && self.files.iter().all(|file| file.map.is_none()) {
+            self.written.sort_by_key(|access| (access.file, access.at, std::cmp::Reverse(access.bytes)));
+            self.written.dedup_by_key(|access| (access.file, access.at));
         }
         self.verifying = Some(0);
     }
@@ -159,68 +193,129 @@ impl Sequence {
             return access;
         }
         let w = way as usize;
-        let (at, is_random) = self.next_offset(w);
-        let mut bytes = self.size(w, at, is_random);
-        let unit = self.job.align[0].min(self.job.align[1]);
-        if is_random && let Some(map) = &mut self.map {
+        let (file, place) = self.next_place(w);
+        let Some((at, is_random)) = place else { return self.write_discarded(file) };
+        let mut bytes = self.size(w, file, at, is_random);
+        let unit = unit(&self.job);
+        if is_random && let Some(map) = &mut self.files[file].map {
             // As in fio, a request is cut where it would access a block again.
             bytes = bytes.min(map.mark(at / unit, bytes.div_ceil(unit)).max(1) * unit);
         }
+        let access = Access { file, at, bytes, discards: w == 1 && self.job.trims };
+        self.files[file].places[w] = Place { next: at + bytes, last: at };
+        if self.job.writes_trimmed {
+            // As in fio, discards before a write count neither for sizes nor for rates.
+            self.files[file].discarded = Some(access);
+            self.last_was_write = false;
+            return access;
+        }
+        self.count(w, access);
+        access
+    }
+
+    /// The write of what was discarded.
+    fn write_discarded(&mut self, file: usize) -> Access {
+        let discarded = self.files[file].discarded.take();
+        let access = Access {
+            discards: false,
+            ..discarded.unwrap_or(Access { file, at: 0, bytes: 512, discards: true })
+        };
+        self.count(1, access);
+        access
+    }
+
+    fn count(&mut self, w: usize, access: Access) {
         let progress = &mut self.ways[w];
-        (progress.last, progress.next) = (at, at + bytes);
         progress.requests += 1;
-        progress.rated_bytes = progress.rated_bytes.saturating_add(bytes);
-        self.last_was_write = way == Direction::Write;
+        progress.rated_bytes = progress.rated_bytes.saturating_add(access.bytes);
+        self.last_was_write = w == 1;
         self.set_due(w);
         if self.job.verify && self.last_was_write {
-            self.written.push(Access { at, bytes });
+            self.written.push(access);
         }
-        self.count_pass(bytes);
+        self.count_pass(access.bytes);
         if self.job.requests_max.is_some_and(|max| self.requests() >= max) {
             self.end_pass();
         }
-        Access { at, bytes }
     }
 
-    fn next_offset(&mut self, w: usize) -> (u64, bool) {
+    /// The file of the next request, its position there, and whether it is random; no position: the file's discarded block is written.
+    fn next_place(&mut self, w: usize) -> (usize, Option<(u64, bool)>) {
         self.to_jump -= 1;
         let jumps = self.to_jump == 0;
         if jumps {
             self.to_jump = self.job.jump_every;
         }
-        let percent = self.job.percentage_random[w];
-        match (self.job.pattern, self.job.sequencer) {
-            (Pattern::Random, _) if jumps && (percent == 100 || self.choices.below(100) < percent) => {
-                (self.random_offset(w), true)
+        loop {
+            let Some(file) = self.turns.next(&mut self.choices) else {
+                self.begin_files();
+                continue;
+            };
+            if self.files[file].discarded.is_some() {
+                return (file, None);
             }
-            (Pattern::Random, Sequencer::Identical) if !jumps => (self.ways[w].last, false),
-            _ => (self.sequential_offset(w), false),
+            match self.next_offset(w, file, jumps) {
+                Some(place) => return (file, Some(place)),
+                None => self.turns.end(file),
+            }
         }
     }
 
-    fn random_offset(&mut self, w: usize) -> u64 {
-        let align = self.job.align[w];
-        let drawn = self.blocks[w].draw(blocks_of(&self.job, w), align, &mut self.random) * align;
-        let Some(map) = &mut self.map else { return drawn };
-        let unit = self.job.align[0].min(self.job.align[1]);
-        let found = map.next_free(drawn / unit).unwrap_or_else(|| {
-            map.clear();
-            drawn / unit
-        });
-        let last = (blocks_of(&self.job, w) - 1) * align;
-        (found * unit / align * align).min(last)
+    /// Begins all files anew.
+    fn begin_files(&mut self) {
+        self.files.iter_mut().for_each(File::reset);
+        self.turns.begin();
     }
 
-    fn sequential_offset(&self, w: usize) -> u64 {
-        let (next, skip, region) = (self.ways[w].next, self.job.skip, self.job.region_bytes);
+    /// The next position in a file; `None` at its end.
+    fn next_offset(&mut self, w: usize, file: usize, jumps: bool) -> Option<(u64, bool)> {
+        let percent = self.job.percentage_random[w];
+        match (self.job.pattern, self.job.sequencer) {
+            (Pattern::Random, _) if jumps && (percent == 100 || self.choices.below(100) < percent) => {
+                self.random_offset(w, file).map(|at| (at, true))
+            }
+            (Pattern::Random, Sequencer::Identical) if !jumps => {
+                Some((self.files[file].places[w].last, false))
+            }
+            _ => self.sequential_offset(w, file).map(|at| (at, false)),
+        }
+    }
+
+    /// Whether a file begins anew at its end. Otherwise the job continues with its other files until all have ended, as in fio.
+    fn wraps(&self) -> bool {
+        self.files.len() == 1 || self.job.time_based
+    }
+
+    fn random_offset(&mut self, w: usize, file: usize) -> Option<u64> {
+        let (align, unit, wraps) = (self.job.align[w], unit(&self.job), self.wraps());
+        let file = &mut self.files[file];
+        let blocks = blocks_of(&self.job, file.bytes, w);
+        let drawn = file.blocks[w].draw(blocks, align, &mut self.random) * align;
+        let Some(map) = &mut file.map else { return Some(drawn) };
+        let found = match map.next_free(drawn / unit) {
+            Some(found) => found,
+            None if wraps => {
+                map.clear();
+                drawn / unit
+            }
+            None => return None,
+        };
+        let last = (blocks - 1) * align;
+        Some((found * unit / align * align).min(last))
+    }
+
+    fn sequential_offset(&self, w: usize, file: usize) -> Option<u64> {
+        let file = &self.files[file];
+        let (next, skip, region) = (file.places[w].next, self.job.skip, file.bytes);
         let least = self.sizes(w, false).min();
         let fits = |at: u64| at.checked_add(least).is_some_and(|end| end <= region);
         let moved = if next == 0 { Some(0) } else { next.checked_add_signed(skip) };
         match moved.filter(|&at| fits(at)) {
-            Some(at) => at,
+            Some(at) => Some(at),
             // Going backwards continues at the region's end.
-            None if skip < 0 => region.saturating_add_signed(skip),
-            None => 0,
+            None if skip < 0 => Some(region.saturating_add_signed(skip)),
+            None if next == 0 || skip > 0 || self.wraps() => Some(0),
+            None => None,
         }
     }
 
@@ -228,8 +323,8 @@ impl Sequence {
         &self.job.blocks[if self.job.sizes_by_pattern { usize::from(is_random) } else { w }]
     }
 
-    fn size(&mut self, w: usize, at: u64, is_random: bool) -> u64 {
-        let left = self.job.region_bytes.saturating_sub(at);
+    fn size(&mut self, w: usize, file: usize, at: u64, is_random: bool) -> u64 {
+        let left = self.files[file].bytes.saturating_sub(at);
         let drawn = match self.sizes(w, is_random) {
             BlockSizes::Fixed(size) => return *size,
             BlockSizes::Range { min, max } => {
@@ -280,11 +375,13 @@ impl Sequence {
         }
         self.end_pass();
         if !self.job.time_based {
-            self.map.iter_mut().for_each(RandomMap::clear);
-            for progress in &mut self.ways {
-                (progress.next, progress.last) = (0, 0);
-            }
+            self.begin_files();
         }
+    }
+
+    /// The file that a sync is for. As in fio, it is the one whose turn it is, and not the one that was written last.
+    pub(crate) fn sync_file(&mut self) -> usize {
+        self.turns.next(&mut self.choices).unwrap_or(0)
     }
 
     /// The sync that is due after the last request.
@@ -328,8 +425,13 @@ impl Sequence {
     }
 }
 
-/// Blocks of the region at which a request of a direction may begin.
-fn blocks_of(job: &Job, w: usize) -> u64 {
+/// Blocks of a region of so many bytes at which a request of a direction may begin.
+fn blocks_of(job: &Job, region_bytes: u64, w: usize) -> u64 {
     let (align, min) = (job.align[w], job.blocks[w].min());
-    (job.region_bytes.saturating_sub(min.saturating_sub(align)) / align).max(1)
+    (region_bytes.saturating_sub(min.saturating_sub(align)) / align).max(1)
+}
+
+/// Bytes of a block of the random map.
+fn unit(job: &Job) -> u64 {
+    job.align[0].min(job.align[1])
 }

@@ -114,7 +114,33 @@ fn clock(text: &str) -> Option<u64> {
 }
 
 pub(super) fn bytes(value: &str) -> Result<u64, String> {
-    size(value).ok_or_else(|| "expected a size such as 4k or 1g".to_owned())
+    size(value).ok_or_else(|| match split_decimal(value) {
+        Some((number, unit)) => whole(number, size(&format!("1{unit}")), &SIZES),
+        None => "expected a size such as 4k or 1g".to_owned(),
+    })
+}
+
+/// Units of a replacement for a number with a decimal point, the largest first.
+const SIZES: [(&str, u64); 5] = [("t", 1 << 40), ("g", 1 << 30), ("m", 1 << 20), ("k", 1 << 10), ("", 1)];
+const TIMES: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+
+/// A number with a decimal point, and its unit.
+fn split_decimal(text: &str) -> Option<(f64, &str)> {
+    let text = text.trim();
+    let unit = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit);
+    Some((number.parse().ok().filter(|_| number.contains('.'))?, unit))
+}
+
+/// The message for a number with a decimal point: what to write instead. fio itself reads `1.5g` as one byte.
+fn whole(number: f64, unit: Option<u64>, units: &[(&str, u64)]) -> String {
+    let problem = "fio reads whole numbers, and nothing behind a decimal point";
+    let Some(amount) = unit.map(|unit| (number * unit as f64).round() as u64).filter(|&amount| amount > 0)
+    else {
+        return problem.to_owned();
+    };
+    let fits = units.iter().find(|(_, size)| amount.is_multiple_of(*size));
+    fits.map_or(problem.to_owned(), |(name, size)| format!("{problem}; write {}{name}", amount / size))
 }
 
 /// A position, in bytes or as a percentage; requests address whole sectors.
@@ -139,9 +165,10 @@ pub(super) fn block(value: &str) -> Result<u64, String> {
 }
 
 pub(super) fn time(value: &str, unit: u64) -> Result<Span, String> {
-    nanoseconds(value, unit)
-        .map(Span::from_nanos)
-        .ok_or_else(|| "expected a time such as 200us or 10s".to_owned())
+    nanoseconds(value, unit).map(Span::from_nanos).ok_or_else(|| match split_decimal(value) {
+        Some((number, suffix)) => whole(number, nanoseconds(&format!("1{suffix}"), unit), &TIMES),
+        None => "expected a time such as 200us or 10s".to_owned(),
+    })
 }
 
 pub(super) fn number(value: &str, min: u64, max: u64) -> Result<u64, String> {
@@ -212,6 +239,22 @@ mod tests {
         assert_eq!(nanoseconds("2s", 1_000), Some(2_000_000_000));
         assert_eq!(nanoseconds("1d", 1), nanoseconds("24h", 1));
         assert_eq!(nanoseconds("x", 1), None);
+    }
+
+    #[test]
+    fn numbers_with_a_decimal_point_are_answered_with_whole_ones() {
+        let size = |text| bytes(text).unwrap_err();
+        for (text, instead) in [
+            ("1.5g", "; write 1536m"),
+            ("0.5k", "; write 512"),
+            ("1.1m", "; write 1153434"),
+            ("2.0m", "; write 2m"),
+        ] {
+            assert!(size(text).ends_with(instead), "{}", size(text));
+        }
+        assert!(["1.5q", ".", "0.0g", "1.2.3m"].iter().all(|text| !size(text).contains("write")));
+        assert!(time("1.5", 1_000_000_000).unwrap_err().ends_with("; write 1500ms"));
+        assert!(time("0.2ms", 1_000).unwrap_err().ends_with("; write 200us"));
     }
 
     #[test]

@@ -33,6 +33,8 @@ pub struct Session {
     steps: RefCell<BTreeMap<String, usize>>,
     /// Number of machines.
     servers: u32,
+    /// What jobs of fio share.
+    fio: crate::fio::Run,
 }
 
 impl Session {
@@ -54,6 +56,7 @@ impl Session {
             awaited: Cell::new(0),
             diary: RefCell::default(),
             steps: RefCell::default(),
+            fio: crate::fio::Run::default(),
         })
     }
 
@@ -73,6 +76,11 @@ impl Session {
     #[must_use]
     pub const fn scale(&self) -> f64 {
         self.scale
+    }
+
+    /// What jobs of fio share.
+    pub(crate) const fn fio(&self) -> &crate::fio::Run {
+        &self.fio
     }
 
     /// Number of machines.

@@ -10,7 +10,7 @@ use super::page::{Page, Process};
 use super::place::Source;
 use super::step::Step;
 use crate::contents::Contents;
-use crate::fio::{Job, JobFile};
+use crate::fio::{Job, JobFile, Region, Start};
 use crate::programs::fio::FioJob;
 use crate::programs::units::Delay;
 
@@ -19,25 +19,23 @@ impl Scenario {
     #[must_use]
     pub fn of_jobs(jobs: &JobFile) -> Self {
         let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
-        for job in jobs.jobs() {
-            let length = lengths.entry(file(job)).or_default();
-            *length = (*length).max(job.file_offset.saturating_add(job.region_bytes));
+        for region in jobs.jobs().iter().flat_map(|job| &job.regions) {
+            let length = lengths.entry(file(region)).or_default();
+            *length = (*length).max(region.file_offset.saturating_add(region.bytes));
         }
         let mut contents = Contents::default();
         for (name, length) in &lengths {
             contents.file(name, *length);
         }
-        let fio = |(number, job): (usize, &Job)| FioJob {
-            job: job.clone(),
-            file: file(job),
-            number: number as u64,
-        };
-        let mut all = jobs.jobs().iter().enumerate().map(fio);
-        let process = match &jobs.groups()[..] {
-            [] | [_] => all.map(alone).collect(),
-            groups => {
-                let groups = groups.iter().map(|group| Step::Jobs(all.by_ref().take(group.len()).collect()));
-                vec![process("fio", Priority::default(), Span::ZERO, groups.collect())]
+        let stages = jobs.stages();
+        let process = match &stages[..] {
+            [starts] if starts.iter().all(|start| start.then.is_empty()) => {
+                starts.iter().flat_map(|start| fio(jobs, start, 0)).map(alone).collect()
+            }
+            stages => {
+                let steps =
+                    stages.iter().enumerate().flat_map(|(number, starts)| stage(jobs, starts, number));
+                vec![process("fio", Priority::default(), steps.collect())]
             }
         };
         let page = Page { about: crate::Workload::describe(jobs), process, ..Page::default() };
@@ -45,18 +43,39 @@ impl Scenario {
     }
 }
 
-/// A process for a job that waits for no other job.
-fn alone(fio: FioJob) -> Spanned<Process> {
-    let Job { name, priority, start_delay, .. } = fio.job.clone();
-    process(&name, priority, start_delay, vec![Step::Fio(Box::new(fio))])
+/// The jobs that start together.
+fn fio(jobs: &JobFile, start: &Start, stage: usize) -> Vec<FioJob> {
+    let of = |number: usize| {
+        let job: Job = jobs.jobs()[number].clone();
+        FioJob { files: job.regions.iter().map(file).collect(), job, number: number as u64, stage }
+    };
+    start.jobs.clone().map(of).collect()
 }
 
-fn process(name: &str, priority: Priority, after: Span, steps: Vec<Step>) -> Spanned<Process> {
+/// Starts jobs and waits until they, and those that wait for them, have ended.
+fn stage(jobs: &JobFile, starts: &[Start], number: usize) -> Vec<Step> {
+    let (alone, waited): (Vec<&Start>, Vec<&Start>) = starts.iter().partition(|start| start.then.is_empty());
+    let chain = |start: &&Start| {
+        let first = Step::Jobs(fio(jobs, start, number));
+        Step::Fork([first].into_iter().chain(stage(jobs, &start.then, number)).collect())
+    };
+    let alone: Vec<FioJob> = alone.into_iter().flat_map(|start| fio(jobs, start, number)).collect();
+    // `Step::Jobs` waits for all children, also for the forked ones.
+    waited.iter().map(chain).chain([Step::Jobs(alone)]).collect()
+}
+
+/// A process for a job that waits for no other job.
+fn alone(fio: FioJob) -> Spanned<Process> {
+    let Job { name, priority, .. } = fio.job.clone();
+    process(&name, priority, vec![Step::Fio(Box::new(fio))])
+}
+
+fn process(name: &str, priority: Priority, steps: Vec<Step>) -> Spanned<Process> {
     let process = Process {
         name: name.to_owned(),
         copies: 1,
         beside: false,
-        after: Delay(after),
+        after: Delay(Span::ZERO),
         priority: Some(priority.level),
         class: priority.class,
         guest: None,
@@ -67,7 +86,7 @@ fn process(name: &str, priority: Priority, after: Span, steps: Vec<Step>) -> Spa
     Spanned::new(0..0, process)
 }
 
-/// The path of a job's file.
-fn file(job: &Job) -> String {
-    format!("/{}", job.filename.trim_start_matches('/'))
+/// The path of a region's file.
+fn file(region: &Region) -> String {
+    format!("/{}", region.file.trim_start_matches('/'))
 }

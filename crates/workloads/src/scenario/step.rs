@@ -185,10 +185,7 @@ impl Step {
                 Self::Jobs(jobs) => {
                     for job in jobs.iter().cloned() {
                         let (name, priority) = (job.job.name.clone(), job.job.priority);
-                        let begins = |os: Os| async move {
-                            os.think(job.job.start_delay).await;
-                            job.run(&os).await;
-                        };
+                        let begins = |os: Os| async move { job.run(&os).await };
                         os.fork_with(&name, priority, begins).await;
                     }
                     os.wait().await;
