@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use elevator::text::{counted, did_you_mean};
-use elevator::{Op, SECTOR_BYTES, Sector};
+use elevator::{Op, SECTOR_BYTES, Sector, Span, Time};
 use serde::{Deserialize, Serialize};
 use traces::{DeviceChoice, Format, Options, Record, Recording, Skips, TimeUnit};
 use workloads::builtin::Builtin;
@@ -64,6 +64,17 @@ pub struct Opened {
     pub by_time: bool,
     /// What was left out of the recording or corrected.
     pub skips: Skips,
+    /// How long the workload lasts, if it is known.
+    pub length: Option<Length>,
+}
+
+/// How long a workload lasts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Length {
+    /// From the first to the last request of the recording. A replay in closed loops lasts as long as the device needs.
+    Recorded(Span),
+    /// The jobs have a runtime.
+    Given(Span),
 }
 
 /// How a recording is replayed.
@@ -153,7 +164,8 @@ fn job_file(path: &str, how: Replaying, capacity: Sector) -> Result<Opened, Erro
     jobs.reseed(how.seed.max(1) - 1);
     let notes = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
     let (missing, skips) = (Vec::new(), Skips::default());
-    Ok(Opened { workload: Box::new(jobs), notes, missing, by_time: false, skips })
+    let length = jobs.runtime().map(Length::Given);
+    Ok(Opened { workload: Box::new(jobs), notes, missing, by_time: false, skips, length })
 }
 
 fn builtin(text: &str, seed: u64) -> Result<Opened, Error> {
@@ -172,7 +184,7 @@ fn builtin(text: &str, seed: u64) -> Result<Opened, Error> {
     }
     let workload = builtin.build(&settings).map_err(|e| Error::Usage(e.to_string()))?;
     let (notes, missing, skips) = (Vec::new(), Vec::new(), Skips::default());
-    Ok(Opened { workload, notes, missing, by_time: false, skips })
+    Ok(Opened { workload, notes, missing, by_time: false, skips, length: None })
 }
 
 /// Splits `name{key=value, key=value}`.
@@ -283,11 +295,17 @@ fn unreadable(error: &traces::Error) -> Error {
 fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) -> Result<Opened, Error> {
     let mut recording = open_recording(Path::new(path), &options(reading, Some(capacity))?)?;
     let mut left_out = 0;
+    let mut times: Option<(Time, Time)> = None;
     let mut next = |recording: &mut Recording| {
         loop {
             match next_record(recording)? {
                 Some(record) if how.reads_only && record.op != Op::Read => left_out += 1,
-                record => return Ok(record),
+                record => {
+                    if let Some(at) = record.as_ref().map(|record| record.at) {
+                        times = Some(times.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
+                    }
+                    return Ok(record);
+                }
             }
         }
     };
@@ -319,7 +337,8 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
     let lines = |of: Vec<(_, String)>| of.into_iter().map(|(_, line)| format!("{path}: {line}"));
     notes.extend(lines(oddities));
     let (missing, skips) = (lines(faults).collect(), recording.skips().clone());
-    Ok(Opened { workload: Box::new(replay), notes, missing, by_time, skips })
+    let length = times.map(|(first, last)| Length::Recorded(last.since(first)));
+    Ok(Opened { workload: Box::new(replay), notes, missing, by_time, skips, length })
 }
 
 /// Returns the next record that is replayed.

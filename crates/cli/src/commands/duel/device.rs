@@ -186,6 +186,7 @@ impl DeviceBenchmark {
             missing: Vec::new(),
             by_time: false,
             skips: Default::default(),
+            length: None,
         };
         Ok((self.name.to_owned(), opened))
     }

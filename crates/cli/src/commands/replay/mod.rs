@@ -1,6 +1,7 @@
 //! `dwell replay`: a recording or fio job on a real device, under each of its schedulers, with the model's prediction.
 
 mod results;
+mod schedule;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,7 @@ use elevator::Span;
 use elevator::queue::Options;
 use elevator::text::counted;
 use evaluation::device::Device;
-use evaluation::device_replay::{self, Access, Replayed, Target};
+use evaluation::device_replay::{self, Access, Target};
 use evaluation::runs::{Plan, Run, run as run_plan};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
@@ -22,9 +23,9 @@ use tuner_live::arms::{Arms, KernelArms};
 use tuner_live::{QueueSettings, settings_backup};
 
 use self::results::Results;
+use self::schedule::{Schedule, limit};
 use crate::device_capture::{self, Reached};
 use crate::error::Error;
-use crate::input::quantity::some_time;
 use crate::input::scheduler_arg;
 use crate::input::shared_args::Reading;
 use crate::interrupt;
@@ -61,7 +62,7 @@ pub(crate) struct ReplayArguments {
     /// Number of measurements of each scheduler; the order alternates between forwards and backwards
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) rounds: u32,
-    /// Stop each replay after this time
+    /// Stop each replay after this time; 'none' for no limit. Default: twice the length of the recording, at least 10s and at most 60s; for jobs with a runtime, 10s longer; else 60s
     #[arg(long, value_name = "TIME")]
     pub(crate) at_most: Option<String>,
     /// The modelled drive of the prediction; 'none' for no prediction. Default: wd5000aaks for a rotating device, else ssd-sata
@@ -117,13 +118,13 @@ pub(super) struct Prepared<'a> {
     scheduling: Scheduling,
     names: Vec<String>,
     facts: QueueFacts,
-    at_most: Option<Duration>,
     switches: bool,
 }
 
 impl<'a> Prepared<'a> {
     pub(super) fn of(arguments: &'a ReplayArguments) -> Result<Self, Error> {
-        let at_most = arguments.at_most.as_deref().map(|text| some_time("--at-most", text)).transpose()?;
+        // A wrong value is reported before the recording is read.
+        limit(arguments.at_most.as_deref(), None)?;
         let scheduling = device_capture::scheduling_of(&arguments.target, arguments.reached.reach())?;
         let names = schedulers(arguments, &scheduling)?;
         let facts = QueueFacts::of(&scheduling)?;
@@ -137,7 +138,7 @@ impl<'a> Prepared<'a> {
             }
         }
         let switches = !arguments.no_switch && scheduling.offers_a_choice();
-        Ok(Self { arguments, scheduling, names, facts, at_most, switches })
+        Ok(Self { arguments, scheduling, names, facts, switches })
     }
 
     pub(super) fn capacity(&self) -> Sector {
@@ -179,12 +180,66 @@ pub(super) struct Claimed<'a> {
 impl Claimed<'_> {
     /// Replays a workload under each scheduler, and prints the results.
     pub(super) fn replay(&self, opened: &Opened, catalogue: Catalogue) -> Result<(), Error> {
-        let Prepared { arguments, scheduling, names, at_most, switches, .. } = &self.device;
-        let (models, remark) = predict(arguments, opened, scheduling, catalogue, names, *at_most)?;
+        let Prepared { arguments, scheduling, names, .. } = &self.device;
+        let at_most = limit(arguments.at_most.as_deref(), opened.length)?;
+        let (models, remark) = predict(arguments, opened, scheduling, catalogue, names, at_most)?;
         remark.iter().filter(|_| !arguments.quiet).for_each(|line| say!("{line}"));
-        let rounds = measure(arguments, scheduling, *switches, names, opened, &self.target, *at_most)?;
-        let results = Results { names, rounds: &rounds, models: &models, by_time: opened.by_time };
+        let done = self.measure(opened, Schedule::new(names, arguments.rounds, at_most))?;
+        let (rounds, slow) = (&done.results[..], !done.dropped().is_empty());
+        let results = Results { names, rounds, models: &models, by_time: opened.by_time, slow };
         results.print(arguments, scheduling, opened)
+    }
+
+    /// Replays under each scheduler in turn; the order alternates, so that a drift of the device affects all alike.
+    fn measure<'a>(&self, opened: &Opened, mut schedule: Schedule<'a>) -> Result<Schedule<'a>, Error> {
+        let Prepared { arguments, scheduling, names, switches, .. } = &self.device;
+        let mut arms = match switches {
+            true => Some(arms(scheduling, names)?.with_guards()?),
+            false => None,
+        };
+        let device = &scheduling.above.name;
+        if !arguments.quiet {
+            say!("{device}: {}", schedule.announcement());
+        }
+        let bar = schedule.bar(arguments.quiet);
+        for round in 0..arguments.rounds {
+            for index in schedule.order(round) {
+                if interrupt::requested() {
+                    return Ok(schedule);
+                }
+                if let Some(arms) = &mut arms {
+                    arms.switch(index)?;
+                    arms.adjusted().iter().filter(|_| round == 0).for_each(|line| say!("{line}"));
+                }
+                let line = schedule.progress(round, index);
+                if bar.is_hidden() && !arguments.quiet {
+                    say!("{device}: {line}");
+                }
+                bar.set_message(line);
+                let (began, end) = (Instant::now(), schedule.end());
+                let stop = || interrupt::requested() || end.is_some_and(|end| began.elapsed() >= end);
+                let replayed = device_replay::run(&*opened.workload, &self.target, &stop)?;
+                bar.inc(1);
+                if let Some(theirs) =
+                    arms.as_mut().map(Arms::current).transpose()?.filter(|now| *now != names[index])
+                {
+                    let (device, ours) = (device.clone(), names[index].clone());
+                    return Err(tuner_live::Error::Foreign { device, ours, theirs }.into());
+                }
+                if !interrupt::requested() {
+                    schedule.add(index, replayed, began.elapsed());
+                }
+            }
+        }
+        bar.finish_and_clear();
+        let left_out = schedule.results.iter().flatten().map(|replayed| replayed.left_out).max();
+        if let Some(left_out) = left_out.filter(|&n| n > 0) {
+            say!("{} left out: discards, and flushes without --allow-writes", counted(left_out, "request"));
+        }
+        if !arguments.quiet {
+            schedule.dropped().iter().for_each(|line| say!("{device}: {line}"));
+        }
+        Ok(schedule)
     }
 }
 
@@ -300,63 +355,4 @@ fn predict(
     let mut runs = run_plan(&plan, &|_| {}).map_err(Error::Failed)?.into_iter();
     let models = specs.iter().map(|spec| spec.as_ref().and_then(|_| runs.next())).collect();
     Ok((models, Some(format!("prediction: {}", device.describe()))))
-}
-
-/// Replays under each scheduler in turn; the order alternates, so that a drift of the device affects all alike.
-fn measure(
-    arguments: &ReplayArguments,
-    scheduling: &Scheduling,
-    switches: bool,
-    names: &[String],
-    opened: &Opened,
-    target: &Target,
-    at_most: Option<Duration>,
-) -> Result<Vec<Vec<Replayed>>, Error> {
-    let mut arms = match switches {
-        true => Some(arms(scheduling, names)?.with_guards()?),
-        false => None,
-    };
-    let mut results = vec![Vec::new(); names.len()];
-    for round in 0..arguments.rounds {
-        let mut order: Vec<usize> = (0..names.len()).collect();
-        if round % 2 == 1 {
-            order.reverse();
-        }
-        for index in order {
-            if interrupt::requested() {
-                return Ok(results);
-            }
-            if let Some(arms) = &mut arms {
-                arms.switch(index)?;
-                arms.adjusted().iter().filter(|_| round == 0).for_each(|line| say!("{line}"));
-            }
-            if !arguments.quiet {
-                say!(
-                    "{}: round {} of {}, {}",
-                    scheduling.above.name,
-                    round + 1,
-                    arguments.rounds,
-                    names[index]
-                );
-            }
-            let began = Instant::now();
-            let stop = || interrupt::requested() || at_most.is_some_and(|at_most| began.elapsed() >= at_most);
-            let replayed = device_replay::run(&*opened.workload, target, &stop)?;
-            if let Some(theirs) =
-                arms.as_mut().map(Arms::current).transpose()?.filter(|now| *now != names[index])
-            {
-                let (device, ours) = (scheduling.above.name.clone(), names[index].clone());
-                return Err(tuner_live::Error::Foreign { device, ours, theirs }.into());
-            }
-            if !interrupt::requested() {
-                results[index].push(replayed);
-            }
-        }
-    }
-    if let Some(left_out) =
-        results.iter().flatten().map(|replayed| replayed.left_out).max().filter(|&n| n > 0)
-    {
-        say!("{} left out: discards, and flushes without --allow-writes", counted(left_out, "request"));
-    }
-    Ok(results)
 }

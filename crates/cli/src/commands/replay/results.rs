@@ -21,6 +21,8 @@ pub(super) struct Results<'a> {
     pub(super) models: &'a [Option<Run>],
     /// Whether the recording determines the throughput, so that latency ranks.
     pub(super) by_time: bool,
+    /// Whether replays were ended because they were clearly slower.
+    pub(super) slow: bool,
 }
 
 /// The rounds of a scheduler: the median with the range.
@@ -193,7 +195,8 @@ impl Results<'_> {
         let late = self.rounds.iter().flatten().map(|replayed| replayed.late_mean_ns).max().unwrap_or(0);
         lines.push(format!("Requests were submitted at most {} late on average.", time(late)));
         if self.rounds.iter().flatten().any(|replayed| replayed.cut) {
-            lines.push("Replays were stopped by --at-most.".to_owned());
+            let or_slow = if self.slow { ", or as clearly slower ones" } else { "" };
+            lines.push(format!("Replays were stopped by --at-most{or_slow}."));
         }
         if arguments.timing == Timing::Closed && self.by_time {
             lines.push("The recording has no completions, so it was replayed by its time stamps.".to_owned());
@@ -215,7 +218,7 @@ mod tests {
     fn ranks(rounds: &[Vec<Replayed>], by_time: bool) -> Vec<(usize, usize)> {
         let names: Vec<String> = (0..rounds.len()).map(|n| n.to_string()).collect();
         let models: Vec<Option<Run>> = rounds.iter().map(|_| None).collect();
-        let results = Results { names: &names, rounds, models: &models, by_time };
+        let results = Results { names: &names, rounds, models: &models, by_time, slow: false };
         results.ranked().into_iter().map(|(index, rank, _)| (index, rank)).collect()
     }
 
