@@ -130,7 +130,10 @@ fn options(device: &Device, depth: Option<u32>, nr_requests: u32, identity: &str
     if depth == Some(0) || nr_requests == 0 {
         return Err(input("depth and nr_requests must be at least 1"));
     }
-    let depth = depth.unwrap_or_else(|| device.depth()).min(device.depth());
+    if let Some(note) = depth.and_then(|depth| device.depth_note(depth)) {
+        return Err(input(format!("{note}, the default")));
+    }
+    let depth = depth.unwrap_or_else(|| device.depth());
     let limits = Limits { nr_requests, ..Limits::default() };
     Ok(Options { depth, identity, limits, ..Options::default() })
 }

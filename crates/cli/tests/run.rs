@@ -48,6 +48,22 @@ fn a_missing_file_is_reported_with_its_line() {
 }
 
 #[test]
+fn a_depth_that_the_drive_does_not_have_is_noted() {
+    let text = "about = \"x\"\ndrive = \"wd5000aaks{depth=4}\"\nchange.depth = DEPTH\n[[process]]\nname = \"p\"\nsteps = [{ think = \"1ms\" }]\n";
+    let notes = |depth: &str| {
+        let path = script(&format!("depth-{depth}"), &text.replace("DEPTH", depth));
+        let output = dwell(&["run", &path.to_string_lossy(), "-s", "noop"]);
+        let _ = std::fs::remove_file(&path);
+        let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{notes}");
+        notes
+    };
+    assert!(!notes("4").contains("depth 4: "), "{}", notes("4"));
+    let deep = notes("64");
+    assert!(deep.contains("depth 64: wd5000aaks") && deep.contains("the depth is 4"), "{deep}");
+}
+
+#[test]
 fn a_step_or_a_field_that_is_misspelt_is_answered_with_the_nearest() {
     let message = |step: &str| {
         refusal("misspelt", &format!("about = \"x\"\n[[process]]\nname = \"p\"\nsteps = [{step}]\n"))

@@ -120,6 +120,16 @@ impl Device {
         self.description.depth()
     }
 
+    /// What happens to a depth that the drive does not have; `None` if it has it.
+    #[must_use]
+    pub fn depth_note(&self, asked: u32) -> Option<String> {
+        let most = self.depth();
+        (asked > most).then(|| {
+            let commands = elevator::text::counted(u64::from(most), "command");
+            format!("depth {asked}: {} queues at most {commands}; the depth is {most}", self.name())
+        })
+    }
+
     /// How far a queue in front of this device must separate a flush from other requests, given the host's own minimum.
     #[must_use]
     pub fn barriers(&self, least: Barriers) -> Barriers {

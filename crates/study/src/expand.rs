@@ -50,7 +50,8 @@ impl Study {
         let (mut runs, mut seen) = (Vec::new(), HashSet::new());
         for (workload, kind) in &workloads {
             for (drive, array) in product_of(&drives, &arrays) {
-                let most = greatest_depth(*kind, drive.as_ref(), array.as_deref());
+                let most = device(workload, *kind, drive.as_ref(), array.as_deref())
+                    .map_or(u32::MAX, |device| device.depth());
                 for (depth, identity) in product_of(&depths, &identities) {
                     for (seed, scheduler) in product_of(&seeds, &schedulers) {
                         let run = Run {
@@ -418,6 +419,27 @@ impl Study {
         self.page.scale.as_ref().map_or(1.0, |scale| *scale.get_ref())
     }
 
+    /// The depths that a drive does not have, and by which ones they are replaced.
+    ///
+    /// # Errors
+    /// As [`runs`](Self::runs).
+    pub fn depth_notes(&self) -> Result<Vec<String>, Error> {
+        let depths = self.numbers("depths", self.page.depths.as_ref(), 1, 65_536)?;
+        let (drives, arrays) = (self.drives()?, self.arrays()?);
+        let mut notes: Vec<String> = Vec::new();
+        for (workload, kind) in self.workloads()? {
+            for (drive, array) in product_of(&drives, &arrays) {
+                let Some(device) = device(&workload, kind, drive.as_ref(), array.as_deref()) else {
+                    continue;
+                };
+                for depth in depths.iter().flatten() {
+                    notes.extend(device.depth_note(*depth as u32).filter(|note| !notes.contains(note)));
+                }
+            }
+        }
+        Ok(notes)
+    }
+
     /// The study in one line.
     #[must_use]
     pub fn describe(runs: &[Run]) -> String {
@@ -431,15 +453,16 @@ impl Study {
     }
 }
 
-/// The greatest depth of a device, above which all depths have equal results. Scripts limit it themselves.
-fn greatest_depth(kind: Kind, drive: Option<&Input>, array: Option<&str>) -> u32 {
-    let device = Device::open(drive.map_or(DEFAULT_DRIVE, Input::place));
-    let device = device.and_then(|device| match array {
-        Some(array) => device.in_array(array),
-        None => Ok(device),
-    });
-    // The run's row has the error.
-    device.ok().filter(|_| kind != Kind::Script).map_or(u32::MAX, |device| device.depth())
+/// The device of a run, above whose depth all depths have equal results. `None` if it cannot be opened: the run's row has the error.
+fn device(workload: &Input, kind: Kind, drive: Option<&Input>, array: Option<&str>) -> Option<Device> {
+    let script = || input::open_script(workload.place(), 1.0).ok().map(|(scenario, _)| scenario.page);
+    let page = (kind == Kind::Script && (drive.is_none() || array.is_none())).then(script).flatten();
+    let of_page = page.as_ref().and_then(|page| page.drive.as_deref());
+    let device = Device::open(drive.map(Input::place).or(of_page).unwrap_or(DEFAULT_DRIVE)).ok()?;
+    match array.or(page.as_ref().and_then(|page| page.array.as_deref())) {
+        Some(array) => device.in_array(array).ok(),
+        None => Some(device),
+    }
 }
 
 fn product_of<'a, A, B>(a: &'a [A], b: &'a [B]) -> impl Iterator<Item = (&'a A, &'a B)> {

@@ -177,7 +177,11 @@ fn settings_that_do_not_apply_do_not_change_the_identifier() {
     assert_ne!(plain[0], open[0]);
     assert_eq!(plain[1], open[1], "only recordings are replayed by time stamps");
     // The drive has a depth of 32.
-    assert_eq!(ids(&format!("{both}depths = [32, 64, 1000]\n")).len(), 2);
+    let deep = format!("{both}depths = [1, 32, 64]\n");
+    assert_eq!(ids(&deep).len(), 4);
+    let notes = Study::parse("s.toml", deep, &folder.0).unwrap().depth_notes().unwrap();
+    assert!(notes.len() == 1 && notes[0].starts_with("depth 64: "), "{notes:?}");
+    assert!(Study::parse("s.toml", both.to_owned(), &folder.0).unwrap().depth_notes().unwrap().is_empty());
 }
 
 #[test]

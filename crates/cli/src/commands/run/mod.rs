@@ -78,6 +78,7 @@ fn comparison(setup: &RunSetup, specs: &[Spec], mut notes: Vec<String>) -> Compa
         notes.push(format!("scale {}: data, operations and memory", setup.scenario.scale));
     }
     notes.extend_from_slice(setup.device.notes());
+    notes.extend(setup.scenario.page.change.depth.and_then(|depth| setup.device.depth_note(depth)));
     notes.extend(ticks(specs));
     Comparison {
         workload: setup.scenario.page.about.clone(),

@@ -59,10 +59,14 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
     let study = Study::read(&arguments.file)?;
     let addresses = study.addresses();
     let copies = if addresses.is_empty() { Copies::new() } else { python::copies(&addresses)? };
-    let mut runs = study.with_copies(copies.clone()).runs(catalogue)?;
+    let study = study.with_copies(copies.clone());
+    let mut runs = study.runs(catalogue)?;
     runs.retain(|run| arguments.only.iter().all(|only| line(run).contains(only.as_str())));
     if runs.is_empty() {
         return Err(Error::Usage("no run matches --only; --dry-run lists the runs".to_owned()));
+    }
+    if !arguments.quiet {
+        study.depth_notes()?.iter().for_each(|note| say!("{}: {note}", arguments.file.display()));
     }
     let out = out(arguments)?;
     if arguments.dry_run {
