@@ -23,10 +23,11 @@ pub(crate) struct CompletionsArguments {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell man | man -l -
-  dwell man compare >dwell-compare.1")]
+  dwell man compare >dwell-compare.1
+  dwell man trace info | man -l -")]
 pub(crate) struct ManArguments {
-    /// A command; default: the program
-    command: Option<String>,
+    /// A command, and a command below it; default: the program
+    command: Vec<String>,
 }
 
 /// Prints a completion script.
@@ -38,26 +39,31 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<(), Error>
 
 /// Prints a manual page.
 pub(crate) fn man(arguments: &ManArguments) -> Result<(), Error> {
-    let mut command = help::command();
-    command.build();
-    let page = match &arguments.command {
-        None => command,
-        Some(name) => {
-            let known =
-                command.get_subcommands().filter(|sub| !sub.is_hide_set()).map(clap::Command::get_name);
-            let known: Vec<&str> = known.collect();
-            let found = command.find_subcommand(name).filter(|_| known.contains(&name.as_str()));
-            let hint = elevator::text::did_you_mean(name, known.iter().copied());
-            let found = found.ok_or_else(|| Error::Usage(format!("'{name}' is not a command{hint}")))?;
-            // The page's name is that of the file: dwell-compare(1).
-            found.clone().display_name(format!("dwell-{name}"))
-        }
-    };
+    let mut page = without_help(help::command());
+    page.build();
+    let mut name = "dwell".to_owned();
+    for word in &arguments.command {
+        let known = page.get_subcommands().filter(|sub| !sub.is_hide_set()).map(clap::Command::get_name);
+        let known: Vec<&str> = known.collect();
+        let found = page.find_subcommand(word).filter(|_| known.contains(&word.as_str()));
+        let hint = elevator::text::did_you_mean(word, known.iter().copied());
+        let above = name.replace('-', " ");
+        let found =
+            found.ok_or_else(|| Error::Usage(format!("'{word}' is not a command of '{above}'{hint}")))?;
+        // The page's name is that of the file: dwell-trace-info(1).
+        name = format!("{name}-{word}");
+        page = found.clone().display_name(name.clone());
+    }
     let title = page.get_display_name().unwrap_or("dwell").to_uppercase();
     let source = format!("dwell {}", env!("CARGO_PKG_VERSION"));
     let mut text = Vec::new();
     clap_mangen::Man::new(page).title(title).source(source).manual("User Commands").render(&mut text)?;
     Ok(std::io::stdout().lock().write_all(tidied(&String::from_utf8_lossy(&text)).as_bytes())?)
+}
+
+/// Without the command `help`, which has no page.
+fn without_help(command: clap::Command) -> clap::Command {
+    command.disable_help_subcommand(true).mut_subcommands(without_help)
 }
 
 /// The page without spaces at the ends of lines and without line breaks beside vertical space, of which mandoc warns, and with an empty date, in

@@ -162,3 +162,17 @@ fn unwritable_files_are_reported_before_a_run() {
     fails(&["compare", SMALL, "--report", &kept, "-s", "noop", "--at-most", "soon"], 2, &["--at-most"]);
     assert_eq!(fs::read_to_string(kept).expect("it is there"), "kept");
 }
+
+#[test]
+fn every_command_has_a_manual_page_that_names_only_existing_pages() {
+    let trace = prints(&["man", "trace"]);
+    let info = prints(&["man", "trace", "info"]);
+    assert!(info.contains("DWELL-TRACE-INFO") && info.contains("\\-\\-device"), "{info}");
+    assert!(trace.contains("dwell\\-trace\\-info(1)") && !trace.contains("help(1)"), "{trace}");
+    fails(
+        &["man", "trace", "inof"],
+        2,
+        &["'inof' is not a command of 'dwell trace'", "did you mean 'info'?"],
+    );
+    fails(&["man", "compare", "info"], 2, &["'info' is not a command of 'dwell compare'"]);
+}
