@@ -164,11 +164,14 @@ fn measured(plan: &Plan<'_>, spec: &Spec, mut machine: Machine) -> Run {
     plan.workload.start(&mut machine);
     let at = plan.at_most.map_or(Time::MAX, |span| Time::ZERO + span);
     let ended = machine.run(Stop { at, asked: interrupt::requested });
+    let (limit, measured) = (machine.limit(), machine.measured());
+    // The limit is that of all requests that were submitted, of which a stopped run has completed a part.
+    let is_of_more = |limit: &Limit| machine.is_cut() && limit.elapsed_ns > measured.elapsed_ns;
     Run {
         scheduler: spec.to_string(),
         fairness: None,
-        limit: machine.limit(),
-        measured: machine.measured(),
+        limit: limit.filter(|limit| !is_of_more(limit)),
+        measured,
         cut: machine.is_cut(),
         outcome: None,
         work_bytes: None,
