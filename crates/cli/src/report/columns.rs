@@ -157,7 +157,7 @@ pub(crate) const COLUMNS: &[Column] = columns! {
         "time in which the scheduler kept the device idle although requests were queued";
     "fair-\nness", "fairness", 12, |line| line.run.and_then(|run| run.fairness).map_or(Value::Nothing, |of| Value::Text(format!("{of:.2}"))),
         "Jain's index over the slowdown of each process relative to running alone at the limit; 1 means equal slowdown";
-    "of\nlimit", "of_limit", 8, |line| line.of_limit.map_or(Value::Nothing, Value::Share),
+    "of\nlimit", "of_limit", 2, |line| line.of_limit.map_or(Value::Nothing, Value::Share),
         "relative to the physical limit: transfer times and the fewest possible seeks, each process in its own order";
     "regret", "regret", 17, |line| line.regret.map_or(Value::Nothing, Value::Share), "by how much the result is worse than the best one, as a share of the best";
     "Pareto\nfront", "pareto_front", 4, |line| line.on_front.map_or(Value::Nothing, |on| Value::Text(if on { "yes" } else { "-" }.to_owned())),

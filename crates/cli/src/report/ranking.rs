@@ -244,11 +244,6 @@ pub(crate) fn has_key(runs: &[Run], key: Option<SortKey>) -> Result<(), Error> {
     Err(Error::Usage(format!("--sort {name}: no run has a result for it ({words}); sort by another result")))
 }
 
-/// The percentage within which results are ties.
-pub(crate) fn tie_percent() -> String {
-    format!("{:.0}%", TIE * 100.0)
-}
-
 /// Whether two results differ by less than [`TIE`].
 pub(crate) fn ties(leader: f64, value: f64) -> bool {
     (leader - value).abs() <= TIE * leader.abs().max(value.abs())

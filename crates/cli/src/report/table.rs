@@ -3,12 +3,11 @@
 use super::columns::{self, COLUMNS, Value};
 use super::layout::{Style, Table, Tone, text_style};
 use super::ranking::{Ranking, SortKey};
-use super::why::contrast;
+use super::why::explanations;
 use evaluation::report::format::{bytes, time};
 use evaluation::runs::Run;
 
-/// The table of all runs, best first, with the physical limit at the top, the meaning of its columns, and an explanation of the first and
-/// last rows.
+/// The table of all runs, best first, with the physical limit at the top, the meaning of its columns, and why each scheduler has its result.
 pub(crate) fn results(ranking: &Ranking<'_>, style: Style) -> String {
     let lines = columns::lines(ranking);
     let cell = |index: usize, at: usize| (COLUMNS[index].of)(&lines[at]);
@@ -35,8 +34,27 @@ pub(crate) fn results(ranking: &Ranking<'_>, style: Style) -> String {
     let kept: Vec<usize> = shown.into_iter().filter(|index| !left_out.contains(index)).collect();
     let mut parts = vec![table.print(style), String::new()];
     parts.extend(legend(&kept, removed, ranking, width));
-    parts.extend(contrast(ranking).into_iter().flat_map(|line| wrapped(&line, width)));
+    let why = explanations(ranking);
+    if !why.is_empty() {
+        parts.extend([String::new(), "Why:".to_owned()]);
+    }
+    parts.extend(why.iter().flat_map(|line| item(line, style)));
     parts.join("\n")
+}
+
+/// An item of a list, of which all lines but the first are indented.
+fn item(text: &str, style: Style) -> Vec<String> {
+    match style {
+        Style::Markdown => vec![format!("- {text}")],
+        Style::Text { width, .. } => {
+            let lines = wrapped(text, width.map(|width| width.saturating_sub(4)));
+            let indented = |(index, line): (usize, String)| match index {
+                0 => format!("  {line}"),
+                _ => format!("    {line}"),
+            };
+            lines.into_iter().enumerate().map(indented).collect()
+        }
+    }
 }
 
 /// The last columns to leave out are those that the ranking is by.

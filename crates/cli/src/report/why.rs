@@ -2,7 +2,7 @@
 
 use elevator::text::counted;
 
-use super::ranking::{Ranking, tie_percent};
+use super::ranking::Ranking;
 use evaluation::report::format::time;
 use evaluation::runs::Run;
 
@@ -36,31 +36,45 @@ fn waits(run: &Run) -> String {
     format!("It kept the device idle {times}, {total} in all: {}.", reasons.join("; "))
 }
 
-/// An explanation of the first and of the last run, one line each; one line if their results are equal.
-pub(crate) fn contrast(ranking: &Ranking<'_>) -> Vec<String> {
-    let done = || ranking.rows.iter().filter(|row| row.run.failure.is_none());
-    let Some(first) = done().next() else { return Vec::new() };
-    if first.rank.is_none() && done().count() > 1 {
-        return Vec::new();
-    }
-    let tied: Vec<&str> = done()
-        .filter(|row| row.rank.is_some() && row.rank == first.rank)
-        .map(|row| row.run.scheduler.as_str())
-        .collect();
-    let mut lines = Vec::new();
-    let last = done().next_back().filter(|last| last.rank != first.rank && last.rank.is_some());
-    let last = last.filter(|last| !std::ptr::eq(last.run, first.run));
-    match (tied.len(), last) {
-        (0 | 1, None) => lines.push(format!("{}: {}", first.run.scheduler, why(first.run))),
-        (0 | 1, Some(_)) => lines.push(format!("{} is first: {}", first.run.scheduler, why(first.run))),
-        (_, _) => {
-            let what = if last.is_some() { "are first" } else { "are equal" };
-            lines.push(format!("{} {what}, within {}.", tied.join(", "), tie_percent()));
-            lines.push(format!("{}: {}", first.run.scheduler, why(first.run)));
+/// What each scheduler did, best first, one line for those that did the same.
+pub(crate) fn explanations(ranking: &Ranking<'_>) -> Vec<String> {
+    let mut lines: Vec<(Vec<&str>, String)> = Vec::new();
+    for run in ranking.runs().into_iter().filter(|run| run.failure.is_none()) {
+        let text = brief(run);
+        match lines.iter_mut().find(|(_, known)| *known == text) {
+            Some((names, _)) => names.push(&run.scheduler),
+            None => lines.push((vec![&run.scheduler], text)),
         }
     }
-    lines.extend(last.map(|last| format!("{} is last: {}", last.run.scheduler, why(last.run))));
-    lines
+    lines.into_iter().map(|(names, text)| format!("{}: {text}", names.join(", "))).collect()
+}
+
+/// The same as [`why`] in a few words.
+fn brief(run: &Run) -> String {
+    let measured = &run.measured;
+    let requests = counted(measured.dispatched, "request");
+    let moved = match measured.seeks {
+        _ if !run.has_head => requests,
+        0 => format!("no seek in {requests}"),
+        seeks => {
+            let each = run.travel(measured.head_travel_sectors / seeks);
+            format!("{} in {requests}, {each} each", counted(seeks, "seek"))
+        }
+    };
+    let waits = &measured.waits;
+    if waits.count == 0 {
+        return format!("{moved}; no deliberate wait");
+    }
+    let mut reasons: Vec<(&str, u64)> = waits.by_reason.iter().map(|(reason, ns)| (*reason, *ns)).collect();
+    reasons.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let alone = reasons.len() == 1;
+    let reasons = reasons.into_iter().map(|(reason, ns)| match alone {
+        true => reason.to_owned(),
+        false => format!("{reason} ({})", time(ns)),
+    });
+    let reasons: Vec<String> = reasons.collect();
+    let (total, pauses) = (time(waits.total_ns), counted(waits.count, "pause"));
+    format!("{moved}; waited {total} in {pauses}: {}", reasons.join(", "))
 }
 
 #[cfg(test)]
@@ -90,23 +104,22 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_first_and_last_of_the_ranking_are_explained() {
-        let lines = |runs: &[Run], key| contrast(&Ranking::new(runs, key));
-        let both = lines(&[run("slow", 20, 30), run("quick", 10, 10)], SortKey::Time);
-        assert!(both[0].starts_with("quick is first: ") && both[1].starts_with("slow is last: "), "{both:?}");
-        let alone = lines(&[run("quick", 10, 10)], SortKey::Rate);
-        assert!(alone.len() == 1 && alone[0].starts_with("quick: 0 requests went"), "{alone:?}");
+    fn every_scheduler_is_explained_and_equal_ones_once() {
+        let lines = |runs: &[Run]| explanations(&Ranking::new(runs, SortKey::Rate));
+        let mut runs = [run("slow", 20, 10), run("quick", 10, 10), run("late", 30, 10)];
+        (runs[1].measured.seeks, runs[1].measured.head_travel_sectors) = (4, 8000);
+        runs[1].measured.dispatched = 9;
+        let waits = &mut runs[1].measured.waits;
+        (waits.count, waits.total_ns) = (2, 3_000_000);
+        waits.by_reason.extend([("idles", 1_000_000), ("anticipates", 2_000_000)]);
+        let expected = [
+            "quick: 4 seeks in 9 requests, 1.02 MB each; waited 3.00 ms in 2 pauses: anticipates (2.00 ms), idles (1.00 ms)",
+            "slow, late: no seek in 0 requests; no deliberate wait",
+        ];
+        assert_eq!(lines(&runs), expected);
         let failed = Run { failure: Some("full".to_owned()), ..run("failed", 1, 1) };
-        assert!(lines(&[failed], SortKey::Rate).is_empty());
-    }
-
-    #[test]
-    fn ties_for_the_first_place_are_named() {
-        let runs = [run("a", 1000, 100), run("b", 1001, 100), run("slow", 2000, 100)];
-        let lines = contrast(&Ranking::new(&runs, SortKey::Rate));
-        assert!(lines[0].starts_with("a, b are first, within 1%."), "{lines:?}");
-        assert!(lines[2].starts_with("slow is last: "), "{lines:?}");
-        let lines = contrast(&Ranking::new(&runs[..2], SortKey::Rate));
-        assert!(lines[0].starts_with("a, b are equal, within 1%.") && lines.len() == 2, "{lines:?}");
+        assert!(lines(&[failed]).is_empty());
+        let solid = Run { has_head: false, ..run("none", 1, 1) };
+        assert_eq!(lines(&[solid]), ["none: 0 requests; no deliberate wait"]);
     }
 }

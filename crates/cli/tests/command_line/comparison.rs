@@ -73,24 +73,17 @@ fn without_names_current_schedulers_and_ours_run_and_with_all_every_one() {
 }
 
 #[test]
-fn below_the_table_is_why_the_first_and_the_last_are_where_they_are() {
+fn below_the_table_is_why_each_scheduler_has_its_result() {
     let arguments = ["compare", "par-read{think=100us}", "--at-most", "1s", "--quiet", "--wide", "-s"];
     let words = |names: &[&str]| prints(&[&arguments[..], names].concat());
     let both = words(&["noop", "-s", "stream(noop)"]);
-    let last_two: Vec<&str> = both.lines().rev().take(2).collect();
-    assert!(
-        last_two[1].starts_with("stream(noop) is first: ") && last_two[0].starts_with("noop is last: "),
-        "{both}"
-    );
-    assert!(last_two[1].contains("in all: it anticipates the stream's next request."), "{both}");
-    assert!(last_two[0].ends_with("It never kept the device idle on purpose."), "{both}");
-    assert_eq!(last_two[0].split_once(": ").expect("why").1, alone(&words(&["noop"])));
-}
-
-/// The result of noop as the only scheduler.
-fn alone(words: &str) -> &str {
-    let line = words.lines().last().unwrap_or_default();
-    line.strip_prefix("noop: ").unwrap_or_else(|| panic!("{words}"))
+    let last: Vec<&str> = both.lines().rev().take(3).collect();
+    assert_eq!(last[2], "Why:", "{both}");
+    assert!(last[1].starts_with("  stream(noop): ") && last[0].starts_with("  noop: "), "{both}");
+    assert!(last[1].contains(": anticipates the stream's next request"), "{both}");
+    assert!(last[0].ends_with(" each; no deliberate wait"), "{both}");
+    // The same scheduler alone has the same explanation.
+    assert_eq!(words(&["noop"]).lines().last(), Some(last[0]));
 }
 
 #[test]
@@ -338,11 +331,21 @@ fn keys_that_no_run_has_are_rejected() {
 }
 
 #[test]
+fn no_stopped_run_exceeds_its_limit() {
+    let recording = recording("two-greps-and-a-copy");
+    let compare = ["compare", &recording, "--at-most", "2s", "-q", "--json", "-s", "noop", "-s", "dwell"];
+    for run in prints_json(&compare)["runs"].as_array().expect("runs") {
+        assert_eq!(run["cut"], true);
+        let limit = run["limit"]["elapsed_ns"].as_u64().unwrap_or(0);
+        assert!(limit <= run["elapsed_ns"].as_u64().expect("a time"), "{limit}: {}", run["elapsed_ns"]);
+    }
+}
+
+#[test]
 fn stopped_replays_by_time_stamps_have_no_rank() {
     let recording = recording("two-greps-and-a-copy");
     let compare = ["compare", &recording, "--open", "-q", "-s", "noop", "-s", "deadline"];
     let table = prints(&[&compare[..], &["--at-most", "100ms"]].concat());
     assert!(table.contains("--at-most stopped have no rank"), "{table}");
     assert!(table.contains("noop (cut)") && !table.contains("physical limit"), "{table}");
-    assert!(!table.contains("is first"), "{table}");
 }
