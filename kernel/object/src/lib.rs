@@ -121,7 +121,9 @@ pub unsafe extern "C" fn dwell_new(
     rotational: bool,
 ) -> *mut Host {
     let spec = unsafe { slice::from_raw_parts(spec, length) };
-    let environment = Environment { rotational, nr_requests, ..Environment::default() };
+    // A device without a head serves every sector alike: no deliberate wait is worth its time.
+    let service_times = if rotational { ServiceCurve::default() } else { ServiceCurve::fit(&[], Span::ZERO) };
+    let environment = Environment { service_times, rotational, nr_requests };
     let host = core::str::from_utf8(spec).ok().and_then(|spec| Host::new(spec, environment, depth).ok());
     host.map_or(core::ptr::null_mut(), |host| Box::into_raw(Box::new(host)))
 }
