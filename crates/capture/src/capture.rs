@@ -7,7 +7,8 @@ use std::time::Duration;
 use crate::bpf::Bpf;
 use crate::error::Error;
 use crate::event::Batch;
-use crate::number::{Number, number_of};
+use crate::file_system::number_of;
+use crate::number::Number;
 use crate::source::{Backend, Counts, Options, Source};
 use crate::tracefs::{self, Tracefs};
 

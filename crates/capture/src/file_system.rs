@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::error::Error;
-use crate::number::{Number, number_in, number_of};
+use crate::number::{Number, number_in, place};
 
 /// The number of a block device, or of the one that holds a file or directory.
 ///
@@ -38,6 +38,20 @@ pub fn device_below(path: &Path) -> Result<Number, Error> {
         None => "its file system has no block device".to_owned(),
     };
     Err(Error::device(path, problem))
+}
+
+/// Major and minor number of a block device's node.
+pub(crate) fn number_of(path: &Path) -> Result<Number, Error> {
+    let metadata = fs::metadata(path).map_err(|error| Error::device(path, error.to_string()))?;
+    if !metadata.file_type().is_block_device() {
+        let holder = Some(path).filter(|_| metadata.is_dir()).and_then(|path| device_below(path).ok());
+        let holder = holder.and_then(|number| fs::read_link(place(Path::new("/sys"), number)).ok());
+        let holder = holder.and_then(|link| Some(link.file_name()?.to_string_lossy().replace('!', "/")));
+        let hint = holder.map(|name| format!("; it is on /dev/{name}")).unwrap_or_default();
+        return Err(Error::device(path, format!("is no block device{hint}")));
+    }
+    let device = metadata.rdev();
+    Ok((rustix::fs::major(device), rustix::fs::minor(device)))
 }
 
 /// A mounted file system (proc_pid_mountinfo(5)).

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 use crate::file_system::device_below;
-use crate::number::{Number, number_in, number_of, place};
+use crate::file_system::number_of;
+use crate::number::{Number, number_in, place};
 
 /// The type of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

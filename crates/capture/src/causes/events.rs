@@ -10,7 +10,7 @@ use super::program::{EVENT_BYTES, Program, Settings};
 use super::shares::Shares;
 use super::{CausesOptions, observed, whole_disk};
 use crate::error::Error;
-use crate::number::number_of;
+use crate::file_system::number_of;
 
 /// Memory between the kernel and the reader: 74,898 events of 48 bytes, each with a header of 8.
 const RING_BYTES: u32 = 4 << 20;

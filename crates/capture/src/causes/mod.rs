@@ -25,7 +25,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::error::Error;
-use crate::number::{Number, number_in, number_of, partitions, place};
+use crate::file_system::number_of;
+use crate::number::{Number, number_in, partitions, place};
 use cgroups::Cgroups;
 pub use events::CauseEvents;
 use owner::Owner;
