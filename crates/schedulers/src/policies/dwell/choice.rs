@@ -2,11 +2,15 @@
 
 use elevator::{Op, Reason, Request, Sector, Span, Time, View};
 
-use super::flows::{Flow, FlowId, SCATTERED, WRITES};
+use super::flows::{Flow, FlowId, REAL_TIME, SCATTERED, WRITES};
 use super::{BACKWARD_PENALTY, Dwell, Owner};
 
 /// Age from which random requests are served in the order of age instead of position.
 const PATIENCE: Span = Span::from_millis(100);
+/// Age from which asynchronous requests take turns with heavy flows.
+const AGED: Span = Span::from_millis(500);
+/// No process waits for an asynchronous request at once: it may wait for so many times as long as a synchronous one.
+const LATER: u64 = 4;
 /// The time by which a sweep over all requests grows with each, on a slow disk.
 const SWEEP: Span = Span::from_millis(8);
 
@@ -16,14 +20,15 @@ impl Dwell {
         flow == SCATTERED || flow != WRITES && self.flows.get(flow).is_random()
     }
 
-    /// The light, or the heavy, flows with queued requests, except `but` and [`WRITES`].
+    /// The light, or the heavy, flows with queued requests, except `but`, [`WRITES`] and [`REAL_TIME`].
     fn alike(
         &self,
         now: Time,
         is_light: bool,
         but: Option<FlowId>,
     ) -> impl Iterator<Item = FlowId> + Clone + '_ {
-        let others = self.flows.queued().filter(move |&flow| flow != WRITES && Some(flow) != but);
+        let others =
+            self.flows.queued().filter(move |&flow| flow != WRITES && flow != REAL_TIME && Some(flow) != but);
         others.filter(move |&flow| self.is_light(now, flow) == is_light)
     }
 
@@ -36,6 +41,11 @@ impl Dwell {
     fn place(&self, view: &View<'_>, flow: FlowId) -> (bool, u64) {
         let start = self.next_of(flow).map_or(Sector(0), |id| view.requests[id].start);
         (start < self.head, self.head.distance(start))
+    }
+
+    /// Age from which a request's turn has come, whatever its position: at least a sweep over all.
+    pub(super) fn patience(&self) -> Span {
+        PATIENCE + SWEEP * self.ages[0].len() as u64
     }
 
     /// Of flows that are as light or as heavy as the one with the oldest request:
@@ -55,9 +65,7 @@ impl Dwell {
         }
         let front = self.flows.get(oldest).queued.front();
         let waited = front.map(|id| now.since(view.requests[id].arrived));
-        // At least a sweep over all.
-        let patience = PATIENCE + SWEEP * self.ages[0].len() as u64;
-        if !self.is_random(oldest) || waited.is_some_and(|waited| waited >= patience) {
+        if !self.is_random(oldest) || waited.is_some_and(|waited| waited >= self.patience()) {
             return oldest;
         }
         let random = alike.filter(|&flow| self.is_random(flow));
@@ -89,6 +97,9 @@ impl Dwell {
         if view.device.depth <= 1 || !self.is_random(owner) || !self.is_random(other) {
             return false;
         }
+        if owner == REAL_TIME || other == REAL_TIME {
+            return false;
+        }
         let is_light = self.is_light(now, owner);
         let Some(id) = self.next_of(other).filter(|_| is_light == self.is_light(now, other)) else {
             return false;
@@ -109,27 +120,46 @@ impl Dwell {
 
     /// The flow that owns the disk next.
     pub(super) fn choose(&self, now: Time, view: &View<'_>, but: Option<FlowId>) -> Option<FlowId> {
+        if but != Some(REAL_TIME) && !self.flows.get(REAL_TIME).queued.is_empty() {
+            return Some(REAL_TIME);
+        }
         let light = self.oldest(self.alike(now, true, but));
         if light.is_some() && !self.is_exhausted {
             return light.map(|oldest| self.nearest(now, view, oldest, but));
         }
         let writes = !self.flows.get(WRITES).queued.is_empty() && but != Some(WRITES);
-        if writes && self.is_turn_of_writes(now) {
+        let heavy = self.oldest(self.alike(now, false, but));
+        let is_turn_of_heavy = self.is_exhausted && heavy.is_some() && self.last_heavy < self.last_writes;
+        let is_turn = self.is_turn_of_writes(now) && (!is_turn_of_heavy || self.are_writes_older(now));
+        if writes && is_turn {
             return Some(WRITES);
         }
         let writes = writes.then_some(WRITES);
-        let heavy =
-            self.oldest(self.alike(now, false, but)).map(|oldest| self.nearest(now, view, oldest, but));
+        let heavy = heavy.map(|oldest| self.nearest(now, view, oldest, but));
         heavy.or(if self.is_exhausted { writes.or(light) } else { writes })
     }
 
+    /// Whether the oldest asynchronous request has waited for [`LATER`] times as long as the oldest synchronous one, and for long.
+    fn are_writes_older(&self, now: Time) -> bool {
+        let sync = self.ages[0].front().map_or(Span::ZERO, |id| now.since(self.stored[id].arrived));
+        self.age_in(now, WRITES).is_some_and(|age| age > AGED && age > sync * LATER)
+    }
+
+    /// Whether writes have a turn: after a period, or in alternation with heavy flows once they have waited for long.
     pub(super) fn is_turn_of_writes(&self, now: Time) -> bool {
-        now.since(self.last_writes) >= self.tunables.write_period
+        let is_alternate =
+            self.last_writes < self.last_heavy && self.age_in(now, WRITES).is_some_and(|age| age >= AGED);
+        is_alternate
+            || self.are_writes_older(now)
+            || now.since(self.last_writes) >= self.tunables.write_period
     }
 
     /// Whether another flow replaces the owner although the owner could go on, and why.
     pub(super) fn successor(&self, now: Time, owner: Owner, other: FlowId) -> Option<(FlowId, Reason)> {
-        if other == WRITES && !self.is_turn_of_writes(now) {
+        if other == REAL_TIME {
+            return Some((other, Reason::Urgent));
+        }
+        if owner.flow == REAL_TIME || other == WRITES && !self.is_turn_of_writes(now) {
             return None;
         }
         let (from, to) = (self.is_light(now, owner.flow), self.is_light(now, other));

@@ -11,14 +11,16 @@ use crate::parts::fifo::Fifo;
 /// The index of a flow.
 pub(super) type FlowId = u8;
 
+/// Synchronous requests of the real-time class.
+pub(super) const REAL_TIME: FlowId = 0;
 /// Synchronous requests near no other: commits, random reads, the first requests of a stream.
-pub(super) const SCATTERED: FlowId = 0;
+pub(super) const SCATTERED: FlowId = 1;
 /// Long synchronous writes: direct writes, and files that are being made durable.
-pub(super) const BULK: FlowId = 1;
+pub(super) const BULK: FlowId = 2;
 /// Asynchronous writes, and everything of the idle class.
-pub(super) const WRITES: FlowId = 2;
+pub(super) const WRITES: FlowId = 3;
 /// The first stream.
-const STREAMS: usize = 3;
+const STREAMS: usize = 4;
 /// Flows in the table: a bit of a word each. More streams than this count as scattered requests.
 const FLOWS: usize = 32;
 
@@ -68,6 +70,8 @@ pub(super) struct Flow {
     pub(super) position: Sector,
     /// Serial number of its latest request.
     latest: u64,
+    /// Priority level of its latest request.
+    level: u8,
     /// Number of requests so far.
     length: u64,
     /// Requests that arrived at once after their predecessors.
@@ -139,6 +143,11 @@ impl Flow {
         let Measured { actual: a, estimated: e } = &mut self.alone;
         *a = *a - *a / MEASURED + actual.as_nanos();
         *e = *e - *e / MEASURED + estimated.as_nanos();
+    }
+
+    /// Its share of the time among its kind, relative to that of the default level in quarters, as in BFQ.
+    pub(super) fn weight(&self) -> u64 {
+        u64::from(8 - self.level.min(7))
     }
 
     /// Mean number of its requests that have not completed when one arrives, that one included.
@@ -258,6 +267,7 @@ impl Flow {
         self.outstanding += 1;
         self.parallel = (self.parallel * 7 + u64::from(self.outstanding) * ONE) / 8;
         self.latest = request.serial;
+        self.level = request.priority.level;
         self.expected = request.end();
     }
 }

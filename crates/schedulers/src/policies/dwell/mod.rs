@@ -1,72 +1,88 @@
 //! Dwell: one scheduler for disks, without process information.
 //!
 //! # Idea
-//! A disk loses its time to seeks, and users lose theirs to requests that wait behind other programs' streams. Both are a question of
-//! how long the disk stays where it is. This policy answers it with *flows*: sets of requests near each other, found from requests
-//! alone, as in stream scheduling.
-//! - A read that begins near the end of a recent one, and soon after it, continues that one's flow. From `stream_threshold` requests on
-//!   the flow is *established* and has a queue of its own. All other synchronous requests form one flow, the *scattered* ones: commits,
-//!   random reads, the start of every program.
-//! - A read that arrives at once after a request of a flow has completed continues that flow also from farther away: up to twice the
-//!   distance to the nearest pending request of another one. So programs that read at random, each in an area of its own, are flows.
-//! - A flow is *heavy* while it has transferred more than `light_kib` of contiguous data lately, and not less than an eighth of the
-//!   heaviest flow's, and otherwise *light*; beside a heavy flow, a quarter of `light_kib` is enough, so that equal flows are alike.
-//!   Programs that start, look-ups and commits are light; copies, scans and backups are heavy. A flow whose requests wait does not become
-//!   lighter. Long synchronous writes are heavy.
-//! - The disk is dedicated to one flow at a time. It waits for the flow's next request if the wait and the move to that request are
-//!   expected to take less time than the move to another flow's request. Of each flow, the policy measures the mean time from a completion
-//!   to the next request, the mean move, and the share of requests that arrive in time. Beside flows of its own kind, a flow is awaited only
-//!   if requests in time save more, on average, than vain waits cost. A light flow is awaited before a heavy one and before writes even if
-//!   that costs throughput, unless most of its requests are late. After vain waits, the disk waits no more for the flow; a vain wait
-//!   that ended with the write for which the program was waiting counts twice.
-//! - A synchronous write continues a flow, too, but is queued in it only after 16 requests without a pause: the next request of a
-//!   program that makes its writes durable one by one may be anywhere, so its writes stay among the scattered requests.
-//! - All of this compares estimates, which measurements correct: the time of a flow's requests while the device has no others (a drive
-//!   without a write cache loses a revolution on each of a sequential writer), the time of synchronous writes elsewhere (almost none on a
-//!   drive with a write cache), and the time of random requests by the number that the device has.
-//! - A device that queues orders requests itself: it gets scattered requests of other light flows without a wait for further ones, and
-//!   all random requests of flows of one kind if that is expected to take less time for each than one flow alone.
-//! - A light flow is served at once, whatever is being served, and heavy flows take turns of `stream_slice`. So a commit is never behind
-//!   a stream's slice. Among flows of one kind, one that is as near as the requests of a flow is next, until the slice of the area is
-//!   over; among those with long moves between their requests the nearest one, unless a request of another one has waited for longer
-//!   than a sweep takes. A flow that becomes heavy keeps its slice, except from scattered requests. While heavy flows or writes wait,
-//!   light flows together get `light_share` of the time.
-//! - Asynchronous writes are served when nothing else is queued or expected, and otherwise for `write_slice` of estimated work every
-//!   `write_period`. While synchronous requests are about, the device has few writes at a time, because a request that is in the device
-//!   can no longer be overtaken. In their turn, the device has as many as the turn allows, and orders them itself. Heavy flows pause while
-//!   the device has a request of a light one, because the device would serve the nearer requests of the heavy flow first.
-//! - A request that has waited too long is served next, whatever the flows.
+//! A program that reads one block after another has no request queued at the moment at which its last one completes. A
+//! *work-conserving* scheduler then moves the head to another program's request, and back again 0.1 ms later (*deceptive idleness* in
+//! anticipatory scheduling). A *non-work-conserving* one keeps the disk idle for that moment. This policy determines for whom to wait,
+//! for how long, and for how long other requests may be delayed by it. It uses requests alone, as stream scheduling does: no process
+//! information.
+//!
+//! **Flows.** A flow is a set of requests near each other in space and time.
+//! - A read that begins near the end of a recent one, and soon after it, continues that one's flow. A read that arrives within a
+//!   millisecond of a completion continues the flow from farther away: up to twice the distance to the nearest other flow's request. So
+//!   a program that reads at random in an area of its own is a flow.
+//! - From `stream_threshold` requests on the flow is *established* and has a queue of its own. All other synchronous requests form one
+//!   flow, the *scattered* ones: commits, random reads, the first requests of every program.
+//! - Synchronous writes continue flows, too, but are queued in them only after 16 requests without a pause: the next request of a
+//!   program that makes each write durable may be anywhere. Other long synchronous writes form one heavy flow.
+//!
+//! **Waiting.** The disk is dedicated to one flow, its *owner*. If the owner has no request queued, the disk waits for its next one if
+//! `expected wait + time of the next request < time of the other flow's request`,
+//! the inequality of stream scheduling, with measured means in place of observed children. Beside flows of its own kind a flow is
+//! awaited only if requests in time save more, on average, than vain waits cost. After vain waits the disk does not wait for the flow;
+//! a vain wait that ended with the asynchronous write for which the program was waiting counts twice.
+//!
+//! **Light and heavy flows.** A flow is *heavy* while it has transferred more than `light_kib` of contiguous data lately, and at least
+//! an eighth of the heaviest flow's; beside a heavy flow, a quarter of `light_kib` is enough. Copies, scans and backups are heavy.
+//! Programs that start, look-ups and commits are *light*. A light flow interrupts heavy flows and writes, and is awaited before them
+//! even if that costs throughput, so a commit is never behind a stream's slice. Heavy flows take turns of `stream_slice`.
+//!
+//! **Shares and age.** While heavy flows or asynchronous writes wait, light flows have `light_share` of the time. `credit` is the rest
+//! that they may still use; when it is used up, the others have a turn of 60 ms. Writes are charged when the device accepts them, not
+//! when it has written them, because a cache for writes delays the reads behind it. The share falls with the age of the oldest waiting
+//! request: half of `light_share` at two seconds, a quarter at four. So no kind starves, whatever arrives. Within the turns of the
+//! others, asynchronous writes alternate with heavy flows once they have waited for half a second, and precede them once they have
+//! waited for four times as long as the oldest synchronous request. Scattered requests and writes that wait for longer than a sweep
+//! takes are served in one sweep, wherever the head has been meanwhile. The last resort is an expiry time: a request older than
+//! `sync_expire` or `async_expire` is served after at most `fifo_batch` others (`longest_wait` is the bound).
+//!
+//! **Devices that queue** (NCQ) order requests themselves. They get scattered requests of other light flows without a wait for further
+//! ones, and the random requests of all flows of one kind if the measured gain by the number of queued requests exceeds that of
+//! dedication. A request in the device can no longer be overtaken. So while synchronous requests are about, the device has few
+//! asynchronous writes, and heavy flows pause while it has a request of a light one.
+//!
+//! **Measured, not assumed.** The drive's service-time curve only gives the first estimates. Measurements correct them: the time of a
+//! flow's requests while the device has no others (a drive without a write cache loses a revolution on each of a sequential writer),
+//! the time of synchronous writes elsewhere (almost none with a write cache), and the time of random requests by their number in the
+//! device.
+//!
+//! **Priorities.** Requests of the real-time class are a flow that precedes all others. The slices of other flows are proportional to
+//! the weight of their priority level, as in BFQ: level 0 has eight times the share of level 7. The idle class is served as
+//! asynchronous writes.
 //!
 //! On a device without a head none of this applies: requests are dispatched in order of arrival, synchronous ones first.
 //!
 //! # State
 //! One index by flow and sector, a list by arrival for each flow, and a list by age for synchronous and asynchronous requests. Of each
-//! flow: the expected position, mean gaps, mean step, its correction, share of hits, recent contiguous bytes. The flow that owns the disk,
-//! and since when. `gains`: measured times by the number of requests in the device.
-//! `credit`: time that light flows may still take from heavy ones.
+//! flow: the expected position, mean gaps, mean step, its correction, share of hits, recent contiguous bytes (`flows.rs`). The owner,
+//! and since when. Measured times by the number of requests in the device (`gains.rs`). `credit`, and the work for which it was charged
+//! in advance.
 //!
 //! # Order of decisions
 //! 1. The oldest request that has expired, if `fifo_batch` others were dispatched since the last such request. Its flow owns the disk.
-//! 2. If a heavy flow or writes own the disk and a light flow has requests and credit: the light flow owns the disk. Any synchronous
-//!    request ends writes whose time has not come.
+//! 2. If real-time requests are queued, they own the disk. If a heavy flow or writes own it, and a light flow has requests and credit:
+//!    the light flow owns the disk. Any synchronous request ends writes whose turn has not come.
 //! 3. The owner's next request in sector order, until its slice is over and another flow has requests.
 //! 4. If the owner has none: wait for its requests in the device, or for its next request, if that pays.
-//! 5. Another owner: asynchronous writes if their time has come; a light flow, if there is credit; a heavy flow; writes. Among several,
-//!    the one whose oldest request is the oldest, or, of light flows with long moves, the nearest in the direction of the head's movement.
+//! 5. Another owner (`choice.rs`): a light flow, if there is credit; asynchronous writes in their turn, which comes every
+//!    `write_period` or by age; a heavy flow; writes. Of several flows of a kind, one that is as near as the requests of one flow is
+//!    next, until the slice of the area is over. Among those with long moves between their requests it is the nearest in the direction
+//!    of the head's movement, unless a request has waited for longer than a sweep takes. Otherwise it is the one whose oldest request
+//!    is the oldest.
 //!
 //! # Where it differs from the source
 //! There is no source: the design joins the papers' ideas. From stream scheduling: streams from requests alone, and waiting only if it
 //! costs less than a seek. From anticipatory scheduling: measured think times and the frequency of vain waits. From cooperative
-//! scheduling: processes that take turns are one flow. From BFQ: privileges for flows with little service, and slices.
-//! From Deadline: ages. From Kyber: few writes in the device.
+//! scheduling: processes that take turns are one flow. From BFQ: privileges for flows with little service, slices and weights. From
+//! Deadline: ages. From Kyber: few writes in the device.
 //!
 //! # Not for
-//! Priorities: the idle class is served with asynchronous writes, real time as the rest. Shares by process or cgroup: two programs that
-//! read near each other are one flow.
+//! Shares by process or control group, which requests do not show: two programs that read near each other are one flow, and the levels
+//! of scattered requests and writes have no effect. Real-time requests on a device without a head.
 //!
 //! # Sources
-//! Xu and Jiang, FAST 2011 (streams); Seelam et al., OLS 2005 (cooperation); Linux 2.6.32 `block/as-iosched.c` (think times);
-//! Linux 6.18 `block/bfq-iosched.c` (weight raising) and `block/mq-deadline.c` (ages).
+//! Xu and Jiang, FAST 2011 (streams); Seelam et al., OLS 2005 (cooperation); Linux 2.6.32 `block/as-iosched.c` (think times); Linux
+//! 6.18 `block/bfq-iosched.c` (weight raising, weights) and `block/mq-deadline.c` (ages).
 
 use alloc::boxed::Box;
 
@@ -87,7 +103,7 @@ mod gains;
 #[cfg(test)]
 mod tests;
 
-use flows::{BULK, FlowId, Flows, SCATTERED, WRITES};
+use flows::{BULK, FlowId, Flows, REAL_TIME, SCATTERED, WRITES};
 use gains::Gains;
 
 tunables! {
@@ -141,8 +157,12 @@ const SECTOR_BITS: u32 = 56;
 const BACKLOG: u64 = 32;
 /// Synchronous requests are about if the last one was this recent.
 const RECENT: Span = Span::from_millis(200);
-/// Most time that light flows can save up.
-const CREDIT_MAX: i64 = 1_000_000_000;
+/// Least work of heavy flows or writes between two turns of light flows.
+const TURN: Span = Span::from_millis(60);
+/// Most credit: light flows that begin have seven tenths of a second for themselves.
+const CREDIT_MAX: Span = Span::from_millis(90);
+/// The share of light flows falls with the age of the oldest other request, from this age on.
+const SHARED: Span = Span::from_secs(1);
 /// The shortest time for which the disk waits, if it waits.
 const WAIT_MIN: Span = Span::from_micros(500);
 /// Estimated work from which a synchronous write shows whether the device has a cache for writes: it includes a move.
@@ -157,6 +177,8 @@ struct Stored {
     flow: FlowId,
     /// The stream that it continues.
     track: FlowId,
+    /// When it arrived.
+    arrived: Time,
     /// When it expires.
     expires: Time,
     /// Estimated work, from its dispatch on.
@@ -195,7 +217,7 @@ pub struct Dwell {
     owner: Option<Owner>,
     /// Dispatches since the last expired request.
     since_expired: u64,
-    /// Nanoseconds that light flows may still take.
+    /// Nanoseconds of others' time that light flows may still take.
     credit: i64,
     /// The credit was used up, and heavy flows have not had a slice since.
     is_exhausted: bool,
@@ -205,6 +227,12 @@ pub struct Dwell {
     last_sync: Time,
     /// When asynchronous writes were served last, or began to wait.
     last_writes: Time,
+    /// When a heavy flow was served last.
+    last_heavy: Time,
+    /// Estimated work of heavy flows and writes that `credit` includes and that has not been done yet.
+    prepaid: Span,
+    /// The present share of light flows.
+    share: u64,
     /// Estimated work of asynchronous writes in the device.
     writing: Span,
     /// Requests of light flows in the device.
@@ -235,11 +263,14 @@ impl Dwell {
             ages: [Fifo::new(); 2],
             owner: None,
             since_expired: u64::MAX / 2,
-            credit: CREDIT_MAX,
+            credit: CREDIT_MAX.as_nanos() as i64,
             is_exhausted: false,
             updated: Time::ZERO,
             last_sync: Time::ZERO,
             last_writes: Time::ZERO,
+            last_heavy: Time::ZERO,
+            prepaid: Span::ZERO,
+            share: Tunables::default().light_share,
             writing: Span::ZERO,
             light_in_device: 0,
             head: Sector(0),
@@ -268,6 +299,10 @@ impl Dwell {
         if Self::is_async(request) {
             self.flows.joins(now, request, WRITES, &self.service_times);
             return (WRITES, WRITES);
+        }
+        if request.priority.class == PriorityClass::RealTime {
+            self.flows.joins(now, request, REAL_TIME, &self.service_times);
+            return (REAL_TIME, REAL_TIME);
         }
         let threshold = self.tunables.stream_threshold;
         let track = self.flows.tracked(now, request, &self.service_times);
@@ -308,7 +343,7 @@ impl Dwell {
 
     fn is_light(&self, now: Time, flow: FlowId) -> bool {
         match flow {
-            SCATTERED => true,
+            REAL_TIME | SCATTERED => true,
             BULK | WRITES => false,
             _ => !self.flows.is_heavy(now, flow, self.tunables.light_kib << 10),
         }
@@ -316,17 +351,43 @@ impl Dwell {
 
     /// Brings `credit` up to date.
     fn pass_time(&mut self, now: Time) {
-        let passed = now.since(self.updated).as_nanos().min(10_000_000_000) as i64;
+        let passed = now.since(self.updated).min(Span::from_secs(10));
         self.updated = now;
-        let share = self.tunables.light_share as i64;
+        let age = self.age_of_others(now);
+        self.share = Self::share(self.tunables.light_share, age);
         let is_light = self.owner.is_some_and(|owner| self.is_light(now, owner.flow));
         if !is_light {
-            self.credit = (self.credit + passed * share / 100).min(CREDIT_MAX);
-        } else if self.flows.queued().any(|flow| !self.is_light(now, flow)) {
-            self.credit -= passed * (100 - share) / 100;
+            let unpaid = passed.saturating_sub(self.prepaid);
+            self.prepaid = self.prepaid.saturating_sub(passed);
+            self.repay(unpaid);
+        } else if age.is_some() {
+            self.credit -= (passed * (100 - self.share) / 100).as_nanos() as i64;
         }
-        let slice = self.tunables.stream_slice.as_nanos() as i64 * share / 100;
-        self.is_exhausted = self.credit <= if self.is_exhausted { slice.min(CREDIT_MAX - 1) } else { 0 };
+        let turn = if self.is_exhausted { TURN * self.share / 100 } else { Span::ZERO };
+        self.is_exhausted = self.credit <= turn.as_nanos() as i64;
+    }
+
+    /// Heavy flows or writes have had so much time.
+    fn repay(&mut self, time: Span) {
+        let earned = (time * self.share / 100).as_nanos() as i64;
+        self.credit = (self.credit + earned).min(CREDIT_MAX.as_nanos() as i64);
+    }
+
+    /// The age of the oldest queued request that is not of a light flow.
+    fn age_of_others(&self, now: Time) -> Option<Span> {
+        let others = self.flows.queued().filter(|&flow| !self.is_light(now, flow));
+        others.filter_map(|flow| self.age_in(now, flow)).max()
+    }
+
+    /// The age of the flow's oldest queued request.
+    fn age_in(&self, now: Time, flow: FlowId) -> Option<Span> {
+        self.flows.get(flow).queued.front().map(|id| now.since(self.stored[id].arrived))
+    }
+
+    /// The share of light flows while the oldest other request has this age.
+    fn share(most: u64, age: Option<Span>) -> u64 {
+        let age = age.unwrap_or(Span::ZERO).max(SHARED);
+        most * SHARED.as_nanos() / age.as_nanos()
     }
 
     /// Whether synchronous requests are queued, or were lately.
@@ -350,9 +411,10 @@ impl Dwell {
         let Tunables { stream_slice, light_slice, .. } = self.tunables;
         let is_scattered = owner.flow == SCATTERED || other == SCATTERED;
         let slice = match owner.flow {
-            WRITES => Span::from_secs(3_600),
+            WRITES | REAL_TIME => Span::from_secs(3_600),
             _ if is_scattered && self.is_light(now, owner.flow) => light_slice,
-            _ => stream_slice,
+            SCATTERED | BULK => stream_slice,
+            flow => stream_slice * self.flows.get(flow).weight() / 4,
         };
         // A wait ends with the slice, and a shorter slice would have the host call at every nanosecond of a long wait.
         owner.since + if slice == Span::ZERO { slice } else { slice.max(WAIT_MIN) }
@@ -370,6 +432,9 @@ impl Dwell {
         };
         let is_turn = flow == WRITES && self.is_turn_of_writes(now);
         let is_light = self.is_light(now, flow);
+        if is_light {
+            self.prepaid = Span::ZERO;
+        }
         self.owner = Some(Owner { flow, since: now, work, is_turn, is_light });
     }
 
@@ -378,7 +443,12 @@ impl Dwell {
         if !self.has_head {
             return self.flows.get(flow).queued.front();
         }
-        let from = if flow <= WRITES { self.head } else { self.flows.get(flow).position };
+        // Requests ahead of a head that moves elsewhere between could be passed over again and again.
+        let resumes = match flow {
+            SCATTERED | BULK => self.age_in(self.updated, flow).is_some_and(|age| age >= self.patience()),
+            _ => true,
+        };
+        let from = if resumes { self.flows.get(flow).position } else { self.head };
         let own = |id: &RequestId| self.stored[*id].flow == flow;
         let ahead = self.index.at_or_after(Sector(Self::order(flow, from))).filter(own);
         ahead.or_else(|| self.index.at_or_after(Sector(Self::order(flow, Sector(0)))).filter(own))
@@ -394,7 +464,8 @@ impl Dwell {
         let request = &view.requests[self.next_of(other)?];
         let cost = self.time_elsewhere(request);
         // Behind a heavy flow's long requests, or writes, a light flow would wait longer than the disk does now.
-        let precedes = self.is_light(now, owner.flow) && !self.is_light(now, other);
+        let precedes =
+            owner.flow == REAL_TIME || self.is_light(now, owner.flow) && !self.is_light(now, other);
         // The flow's next request takes time, too; a light flow is awaited even if that costs throughput.
         let own = if precedes { Span::ZERO } else { self.time_alone(view, flow) };
         let limit = cost.saturating_sub(own).min(self.tunables.wait_max);
@@ -445,6 +516,14 @@ impl Dwell {
         entry.in_device += 1;
         entry.position = request.end();
         self.head = request.end();
+        if flow != WRITES && !is_light {
+            self.last_heavy = now;
+        }
+        // The device has the work now, although it may do it later: a cache for writes accepts them at once.
+        if !is_light {
+            self.prepaid += work;
+            self.repay(work);
+        }
         if flow == WRITES {
             self.writing += work;
             if let Some(owner) = &mut self.owner {
@@ -504,8 +583,10 @@ impl Scheduler for Dwell {
         }
         let Tunables { sync_expire, async_expire, .. } = self.tunables;
         let expires = now + if is_async { async_expire } else { sync_expire };
-        self.stored
-            .set(request.id, Stored { flow, track, expires, work: Span::ZERO, is_async, is_light: false });
+        self.stored.set(
+            request.id,
+            Stored { flow, track, arrived: now, expires, work: Span::ZERO, is_async, is_light: false },
+        );
         if self.has_head {
             self.index.insert_key(Self::key(flow, request.start, request.serial), request.id);
         }

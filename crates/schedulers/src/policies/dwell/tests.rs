@@ -120,9 +120,10 @@ fn without_a_head_requests_go_in_order_of_arrival() {
 
 #[test]
 fn it_keeps_the_contract() {
+    let operations = std::env::var("DWELL_OPERATIONS").ok().and_then(|number| number.parse().ok());
     for rotational in [true, false] {
         let environment = Environment { rotational, ..Environment::default() };
-        check_policy(200_000, 1, &mut || Box::new(Dwell::new(&environment)))
+        check_policy(operations.unwrap_or(200_000), 1, &mut || Box::new(Dwell::new(&environment)))
             .unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
@@ -262,4 +263,137 @@ fn flows_near_each_other_are_served_before_those_far_away() {
     t.complete(near);
     t.now += Span::from_millis(200);
     assert_eq!(t.dispatches(), far);
+}
+
+/// A program with one request outstanding at a time: its next request, and its results.
+struct Program<'a> {
+    draw: &'a mut dyn FnMut() -> Request,
+    served: u64,
+    longest_wait: Span,
+}
+
+impl<'a> Program<'a> {
+    fn new(draw: &'a mut dyn FnMut() -> Request) -> Self {
+        Self { draw, served: 0, longest_wait: Span::ZERO }
+    }
+}
+
+/// Runs the programs on a disk that takes 8 ms, or half a millisecond for a request behind the last one; each next request arrives at
+/// once.
+fn run(t: &mut Table, programs: &mut [Program<'_>], time: Span) {
+    let end = t.now + time;
+    let mut queued: std::vec::Vec<_> =
+        programs.iter_mut().map(|program| t.insert((program.draw)())).collect();
+    let mut since = std::vec![t.now; programs.len()];
+    let mut starts: std::vec::Vec<_> = queued.iter().map(|&id| t.requests[id]).collect();
+    let mut head = Sector(0);
+    while t.now < end {
+        let id = match t.next() {
+            Decision::Dispatch { id, .. } => id,
+            Decision::Hold(hold) => {
+                t.now = hold.until.expect("a time");
+                continue;
+            }
+            Decision::Idle => panic!("idle with requests queued"),
+        };
+        let n = queued.iter().position(|&other| other == id).expect("a request of a program");
+        t.now += if starts[n].start == head { Span::from_micros(500) } else { Span::from_millis(8) };
+        head = starts[n].end();
+        t.complete(id);
+        programs[n].served += 1;
+        programs[n].longest_wait = programs[n].longest_wait.max(t.now.since(since[n]));
+        queued[n] = t.insert((programs[n].draw)());
+        since[n] = t.now;
+        starts[n] = t.requests[queued[n]];
+    }
+}
+
+/// The requests of a sequential reader.
+fn sequential(from: u64, sectors: u32) -> impl FnMut() -> Request {
+    let mut next = from;
+    move || {
+        next += u64::from(sectors);
+        request(next - u64::from(sectors), sectors)
+    }
+}
+
+#[test]
+fn a_heavy_stream_beside_random_reads_does_not_wait_for_long() {
+    let mut t = table();
+    let mut random = elevator::Random::new(1);
+    let (mut stream, mut reads) = (sequential(400_000_000, 1024), || request(random.below(300_000_000), 8));
+    let mut programs = [Program::new(&mut stream), Program::new(&mut reads)];
+    run(&mut t, &mut programs, Span::from_secs(20));
+    let [stream, reads] = programs;
+    assert!(stream.longest_wait < Span::from_millis(800), "{}", stream.longest_wait);
+    assert!(reads.longest_wait < Span::from_millis(200), "{}", reads.longest_wait);
+    assert!(reads.served * 8 > 15_000, "{} random reads in 20 s", reads.served);
+}
+
+#[test]
+fn asynchronous_writes_have_half_of_the_time_beside_random_reads_when_they_are_old() {
+    let mut t = table();
+    let mut random = elevator::Random::new(1);
+    let writes: std::vec::Vec<_> = (0..400).map(|n| t.write(800_000_000 - n * 1_000_000)).collect();
+    let mut read = t.read(0);
+    let mut left = writes.len();
+    let mut reads = 0;
+    while left > 0 {
+        match t.next() {
+            Decision::Hold(hold) => t.now = hold.until.expect("a time"),
+            Decision::Idle => panic!("idle with requests queued"),
+            Decision::Dispatch { id, .. } => {
+                t.now += Span::from_millis(8);
+                t.complete(id);
+                if id == read {
+                    read = t.read(random.below(300_000_000));
+                    reads += 1;
+                } else {
+                    left -= 1;
+                }
+            }
+        }
+    }
+    // 3.2 s of work, and the reads.
+    assert!(t.now < at_ms(8_000), "{} with {reads} reads", t.now);
+    assert!(reads > 150, "{reads} reads until {}", t.now);
+}
+
+#[test]
+fn slices_are_proportional_to_the_weight_of_the_priority_level() {
+    let mut t = table();
+    let mut draws = [(0, 0), (400_000_000, 4), (800_000_000, 7)].map(|(from, level)| {
+        let mut next = sequential(from, 1024);
+        move || {
+            let mut read = next();
+            read.priority.level = level;
+            read
+        }
+    });
+    let [a, b, c] = &mut draws;
+    let mut programs = [Program::new(a), Program::new(b), Program::new(c)];
+    run(&mut t, &mut programs, Span::from_secs(30));
+    let [high, middle, low] = programs.map(|program| program.served as f64);
+    // Weights 8, 4 and 1; a slice loses one move.
+    assert!((1.8..2.3).contains(&(high / middle)), "{high} {middle} {low}");
+    assert!((3.5..6.0).contains(&(middle / low)), "{high} {middle} {low}");
+}
+
+#[test]
+fn real_time_requests_precede_all_others() {
+    let mut t = table();
+    let next = stream(&mut t, 400_000_000, 8);
+    t.insert(request(next, 1024));
+    t.read(0);
+    let mut urgent = request(900_000_000, 8);
+    urgent.priority.class = PriorityClass::RealTime;
+    let second = t.insert(urgent);
+    urgent.start = Sector(100_000_000);
+    let first = t.insert(urgent);
+    // In sector order.
+    for id in [first, second] {
+        let sent = t.dispatches();
+        assert_eq!(sent, id);
+        t.complete(id);
+    }
 }

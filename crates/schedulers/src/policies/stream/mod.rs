@@ -2,6 +2,12 @@
 //! information.
 //!
 //! # Idea
+//! A program that reads block after block issues its next read when the last one has completed. At that moment none of its requests is
+//! queued, so a *work-conserving* scheduler moves the head to a request of another program. Example: two programs read files 200 GB
+//! apart. A move takes 12 ms; the next read of the same program would arrive after 0.1 ms and take 0.1 ms. Without waiting, the
+//! disk serves one request in 12 ms; if it waits 0.1 ms for each, sixty. So the question at each completion is whether a request
+//! that is not there yet will be worth the wait.
+//!
 //! A decision to wait is *judicious* if a future request R arrives for which
 //! `wait time(R) + service time(R) < service time(selected pending request)`. The *selected pending request* is the candidate of the
 //! wrapped policy, or, with `pending_in_device` (the default), a request of another stream in the device if that is nearer. Service
