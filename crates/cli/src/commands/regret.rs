@@ -22,7 +22,8 @@ use evaluation::input::{self as workload, Reading, Replaying};
   dwell regret --sample 40                           a table in minutes: 40 cells, drawn evenly
   dwell regret recordings/pgbench.ftrace.gz --csv regret.csv
   dwell regret -s 'stream(deadline)' -s bfq --only sqlite --worst 10
-  dwell regret --drive 'wd5000aaks{queue.order=sstf}' --depth 4")]
+  dwell regret --drive 'wd5000aaks{queue.order=sstf}' --depth 4
+  dwell regret --set queues --only 'sqlite|postgresql' --by-drive")]
 pub(crate) struct RegretArguments {
     /// Recordings and fio job files in addition to the project's own workloads
     #[arg(value_name = "FILE")]
@@ -30,7 +31,7 @@ pub(crate) struct RegretArguments {
     /// A scheduler with tunables in braces; repeatable. Default: the kernel's schedulers, those of the papers and Dwell's own
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     schedulers: Vec<String>,
-    /// Workloads and drives for tuning a policy, or those held out for its evaluation
+    /// Workloads and drives for tuning a policy, those held out for its evaluation, or drives that differ in queue, cache and depth
     #[arg(long, value_enum, default_value_t = SetName::Tuning)]
     set: SetName,
     /// A drive instead of those of the set; repeatable
@@ -39,15 +40,18 @@ pub(crate) struct RegretArguments {
     /// A depth instead of those of the set; repeatable
     #[arg(long = "depth", value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     depths: Vec<u32>,
-    /// Only cells whose names contain this ('workload on drive depth N shown'); repeatable, all must match
+    /// Only cells whose names contain this ('workload on drive depth N shown'); '|' separates alternatives; repeatable, all must match
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Run at most this many cells, drawn evenly
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// Seed of the randomly drawn drive, and of the held-out set's drives and fio jobs
+    /// Seed of the randomly drawn drives, and of the held-out set's fio jobs
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Print one line per drive and depth, with the gains and losses of the first scheduler
+    #[arg(long, conflicts_with = "json")]
+    by_drive: bool,
     /// Print the worst cells of each scheduler
     #[arg(long, value_name = "N", default_value_t = 0)]
     worst: usize,
@@ -69,6 +73,18 @@ enum SetName {
     Tuning,
     /// Held out
     HeldOut,
+    /// Benchmarks of the duel, fio jobs and short scripts on drives with other internal queues, with and without write cache, at depths 1, 4 and 31
+    Queues,
+}
+
+impl From<SetName> for Set {
+    fn from(name: SetName) -> Self {
+        match name {
+            SetName::Tuning => Self::Tuning,
+            SetName::HeldOut => Self::HeldOut,
+            SetName::Queues => Self::Queues,
+        }
+    }
 }
 
 /// Schedulers that are compared by default: what a kernel offers, with `bfq` at both settings, and the papers' schedulers.
@@ -105,7 +121,7 @@ pub(crate) fn run(arguments: &RegretArguments, catalogue: Catalogue) -> Result<(
         Ok((name, Arc::from(opened.workload)))
     });
     let selection = Selection {
-        set: if arguments.set == SetName::HeldOut { Set::HeldOut } else { Set::Tuning },
+        set: arguments.set.into(),
         drives: &arguments.drives,
         depths: &arguments.depths,
         files: files.collect::<Result<_, Error>>()?,
@@ -142,6 +158,9 @@ pub(crate) fn run(arguments: &RegretArguments, catalogue: Catalogue) -> Result<(
         writeln!(out, "{}", evaluation::report::format::object(&of)?)?;
     } else {
         writeln!(out, "{}", table::text(&summaries))?;
+        if arguments.by_drive {
+            writeln!(out, "{}", table::by_drive(&names, &rows))?;
+        }
         for summary in summaries.iter().filter(|_| arguments.worst > 0) {
             writeln!(out, "{}", table::worst(summary, arguments.worst))?;
         }

@@ -57,6 +57,8 @@ pub enum Set {
     Tuning,
     /// Held out, to be looked at when a policy is finished.
     HeldOut,
+    /// The benchmarks of the duel, fio jobs and short scripts on drives that differ in internal queue, write cache and depth.
+    Queues,
 }
 
 /// What to run.
@@ -69,7 +71,7 @@ pub struct Selection<'a> {
     pub depths: &'a [u32],
     /// Additional workloads: recordings and job files.
     pub files: Vec<(String, Arc<dyn Requests>)>,
-    /// Only cells whose names contain all of these.
+    /// Only cells whose names contain all of these; `|` separates alternatives, one of which is enough.
     pub only: &'a [String],
     /// At most so many cells, drawn evenly.
     pub sample: Option<usize>,
@@ -96,6 +98,13 @@ const HELD_OUT: [(&str, u32); 5] = [
     ("wd5000aaks{queue.order=sstf,buffer.read_ahead=none}", 4),
     ("ssd-nvme", 31),
 ];
+
+/// Settings of the set `queues`: the drive's own order (by positioning time, with ageing), and others.
+const QUEUES: [&str; 4] = ["", ",queue.order=fcfs", ",queue.order=look", ",queue.order=sstf"];
+const DEPTHS: [u32; 3] = [1, 4, 31];
+
+/// The scripts of the set `queues`.
+const QUEUES_SCRIPTS: [&str; 3] = ["start-up", "untar", "log-appends"];
 
 /// Workloads that are held out.
 const HELD_OUT_WORKLOADS: [&str; 5] =
@@ -143,7 +152,7 @@ pub fn cells(selection: &Selection<'_>) -> Result<Vec<Cell>, Error> {
     }
     cells.retain(|cell| {
         let name = cell.name();
-        selection.only.iter().all(|only| name.contains(only.as_str()))
+        selection.only.iter().all(|only| only.split('|').any(|text| name.contains(text)))
     });
     if let Some(sample) = selection.sample.filter(|&sample| sample < cells.len()) {
         let all = cells.len();
@@ -162,8 +171,21 @@ pub fn drawn_drives(set: Set, seed: u64) -> Vec<(String, u32)> {
     let seeds = match set {
         Set::Tuning => seed..seed + 1,
         Set::HeldOut => seed + 1000..seed + 1003,
+        Set::Queues => return queues(&[&drawn::queue(seed)]),
     };
     seeds.map(drawn::drive).collect()
+}
+
+/// A drive with each of these internal queues, with and without a cache for writes, at each depth.
+fn queues(settings: &[&str]) -> Vec<(String, u32)> {
+    let mut drives = Vec::new();
+    for setting in settings {
+        for cache in ["on", "off"] {
+            let drive = format!("wd5000aaks{{write_cache={cache}{setting}}}");
+            drives.extend(DEPTHS.map(|depth| (drive.clone(), depth)));
+        }
+    }
+    drives
 }
 
 fn drives(selection: &Selection<'_>) -> Vec<(String, u32)> {
@@ -174,6 +196,7 @@ fn drives(selection: &Selection<'_>) -> Vec<(String, u32)> {
         }
         Set::Tuning => named(&TUNING),
         Set::HeldOut => named(&HELD_OUT),
+        Set::Queues => queues(&QUEUES),
     };
     if selection.drives.is_empty() {
         drives.extend(drawn_drives(selection.set, selection.seed));
@@ -208,6 +231,10 @@ fn workloads(selection: &Selection<'_>) -> Result<Vec<(String, Workload)>, Error
         all.push((name.to_owned(), Workload::Requests(Arc::from(requests))));
     }
     match selection.set {
+        Set::Queues => all.retain(|(name, what)| match what {
+            Workload::Script { .. } => QUEUES_SCRIPTS.contains(&name.as_str()),
+            _ => BUILT_IN.iter().all(|(builtin, _)| name != builtin),
+        }),
         Set::Tuning => all.retain(|(name, _)| !HELD_OUT_WORKLOADS.contains(&name.as_str())),
         Set::HeldOut => {
             for seed in selection.seed..selection.seed + DRAWN_JOBS {
@@ -223,6 +250,9 @@ fn workloads(selection: &Selection<'_>) -> Result<Vec<(String, Workload)>, Error
 /// The papers' experiments on their own drives; every third is held out.
 fn papers(set: Set) -> Result<Vec<Cell>, Error> {
     let mut cells = Vec::new();
+    if set == Set::Queues {
+        return Ok(cells);
+    }
     for (n, &(name, text)) in papers::SCRIPTS.iter().enumerate() {
         if n.is_multiple_of(3) != (set == Set::HeldOut) {
             continue;
@@ -271,13 +301,37 @@ mod tests {
 
     #[test]
     fn the_drawn_drives_are_those_that_run() {
-        for set in [Set::Tuning, Set::HeldOut] {
+        for set in [Set::Tuning, Set::HeldOut, Set::Queues] {
             let names = names(&Selection { set, ..ALL });
             for (drive, depth) in drawn_drives(set, ALL.seed) {
                 let what = format!(" on {drive} depth {depth} ");
                 assert!(names.iter().any(|name| name.contains(&what)), "{what}");
             }
         }
+    }
+
+    #[test]
+    fn the_set_of_queues_has_each_order_cache_and_depth() {
+        let names = names(&Selection { set: Set::Queues, ..ALL });
+        let drives = QUEUES.map(str::to_owned).into_iter().chain([drawn::queue(ALL.seed)]);
+        for setting in drives {
+            for (cache, depth) in
+                ["on", "off"].into_iter().flat_map(|cache| DEPTHS.map(|depth| (cache, depth)))
+            {
+                let what = format!("sqlite on wd5000aaks{{write_cache={cache}{setting}}} depth {depth} ");
+                assert_eq!(names.iter().filter(|name| name.starts_with(&what)).count(), 2, "{what}");
+            }
+        }
+    }
+
+    #[test]
+    fn only_has_alternatives() {
+        let only = ["sqlite|postgresql".to_owned(), "depth 4 hidden".to_owned()];
+        let found = names(&Selection { only: &only, ..ALL });
+        assert!(found.iter().any(|name| name.starts_with("sqlite")), "{found:?}");
+        assert!(found.iter().any(|name| name.starts_with("postgresql")), "{found:?}");
+        assert!(found.iter().all(|name| name.ends_with("depth 4 hidden")), "{found:?}");
+        assert!(found.iter().all(|name| !name.starts_with("par-read")), "{found:?}");
     }
 
     #[test]

@@ -27,6 +27,19 @@ pub fn drive(seed: u64) -> (String, u32) {
     (drive, depth.parse().unwrap_or(1))
 }
 
+/// The settings of a drive with a random mechanism, read-ahead and internal queue, each with a comma before it.
+#[must_use]
+pub fn queue(seed: u64) -> String {
+    let mut random = Random::new(seed);
+    let ageing = format!("{{positioning_time={{ageing=0.{:02}}}}}", random.below(40));
+    let mut one = |of: &[&'static str]| one_of(&mut random, of);
+    let order = one(&["", "", "look", "c_look", "sstf"]);
+    let order = if order.is_empty() { &ageing } else { order };
+    let rpm = one(&["5400", "5900", "7200", "10000"]);
+    let ahead = one(&["segment", "none"]);
+    format!(",queue.order={order},mechanics.revolutions_per_minute={rpm},buffer.read_ahead={ahead}")
+}
+
 /// A fio job file with one or two kinds of programs, each with a file of its own, that end after a number of requests.
 #[must_use]
 pub fn job(seed: u64) -> String {
@@ -73,6 +86,8 @@ mod tests {
         for seed in 0..50 {
             let (drive, depth) = drive(seed);
             assert!(Device::open(&drive).is_ok_and(|device| depth <= device.depth()), "{drive}");
+            let queue = format!("wd5000aaks{{write_cache=on{}}}", queue(seed));
+            assert!(Device::open(&queue).is_ok(), "{queue}");
             let text = job(seed);
             assert!(Workload::job("drawn", &text).is_ok_and(|job| job.fits(&wd)), "{text}");
         }

@@ -160,6 +160,80 @@ pub fn worst(summary: &Summary, count: usize) -> String {
     text
 }
 
+/// Less time than this share of the best other scheduler's is a gain, and more is a loss.
+const MARGIN: f64 = 0.03;
+
+/// A drive and depth with the mean regret of each scheduler, and the gains and losses of the first one against the best of the others.
+#[derive(Default)]
+struct Line<'a> {
+    regrets: Vec<(f64, usize)>,
+    gains: usize,
+    losses: usize,
+    worst: Option<(f64, &'a str)>,
+    cells: usize,
+}
+
+/// A table with one line per drive and depth, in Markdown: the mean regret of each scheduler, and where the first one gains and loses
+/// more than 3% against the best of the others.
+#[must_use]
+pub fn by_drive(names: &[String], rows: &[Row<'_>]) -> String {
+    let mut lines: Vec<((&str, u32), Line<'_>)> = Vec::new();
+    for row in rows {
+        let Some((_, of_best)) = best(row) else { continue };
+        let key = (row.cell.drive.as_str(), row.cell.depth);
+        let at = lines.iter().position(|(other, _)| *other == key).unwrap_or_else(|| {
+            lines.push((key, Line { regrets: vec![(0.0, 0); names.len()], ..Line::default() }));
+            lines.len() - 1
+        });
+        let line = &mut lines[at].1;
+        let times: Vec<Option<f64>> =
+            row.results.iter().map(|result| result.as_ref().ok().map(|measure| measure.time)).collect();
+        for ((sum, count), time) in line.regrets.iter_mut().zip(&times) {
+            if let Some(time) = time {
+                *sum += time / of_best.time - 1.0;
+                *count += 1;
+            }
+        }
+        let others = times.iter().skip(1).flatten().copied().min_by(f64::total_cmp);
+        if let (Some(own), Some(other)) = (times[0], others) {
+            let behind = own / other - 1.0;
+            line.cells += 1;
+            line.gains += usize::from(behind < -MARGIN);
+            line.losses += usize::from(behind > MARGIN);
+            if line.worst.is_none_or(|(worst, _)| behind > worst) {
+                line.worst = Some((behind, &row.cell.workload));
+            }
+        }
+    }
+    let first = names.first().map_or("", String::as_str);
+    let mut text = String::from("| drive | depth |");
+    for name in names {
+        let _ = write!(text, " mean regret of `{name}` |");
+    }
+    let _ = writeln!(
+        text,
+        " gains of `{first}` | losses | worst | in |\n|---|---|{}---|---|---|---|",
+        "---|".repeat(names.len())
+    );
+    for ((drive, depth), line) in &lines {
+        let _ = write!(text, "| {drive} | {depth} |");
+        for &(sum, count) in &line.regrets {
+            let _ =
+                write!(text, " {} |", if count == 0 { "".to_owned() } else { percent(sum / count as f64) });
+        }
+        let (worst, cell) = line.worst.unwrap_or((0.0, ""));
+        let _ = writeln!(
+            text,
+            " {} of {} | {} | {} | {cell} |",
+            line.gains,
+            line.cells,
+            line.losses,
+            percent(worst.max(0.0))
+        );
+    }
+    text
+}
+
 /// Every cell and scheduler as comma-separated values.
 #[must_use]
 pub fn csv(names: &[String], rows: &[Row<'_>]) -> String {
@@ -213,6 +287,9 @@ mod tests {
         assert_eq!((of("slow").within_3_percent, of("fast").within_3_percent), (0, 1));
         assert!((of("slow").regrets[0].wait_ratio() - 8.0).abs() < 1e-9);
         assert_eq!(of("broken").failures.len(), 1);
+        let drives = by_drive(&names, &rows);
+        let line = drives.lines().nth(2).unwrap();
+        assert!(line.contains("| 50.0% | 0.0% |  | 0 of 1 | 1 | 50.0% | fio-randread-1 |"), "{drives}");
         assert_eq!(csv(&names, &rows).lines().count(), 3);
     }
 }
