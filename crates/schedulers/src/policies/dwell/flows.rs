@@ -287,6 +287,8 @@ pub(super) struct Flows {
     all: Box<[Flow]>,
     /// Streams and candidates in use, a bit each.
     used: u32,
+    /// Flows with queued requests, a bit each.
+    occupied: u32,
     /// A request farther than this from its predecessor does not continue it.
     near: u64,
     /// A request that arrives later than this after its predecessor does not continue it.
@@ -305,7 +307,7 @@ impl Flows {
             (flow.hits, flow.rewarded) = (ONE / 2, ONE);
         }
         let near = service_times.distance_taking(longest / 3).min(NEAR_MAX);
-        Self { all, used: 0, near, far_cost: longest / 2, heaviest: 0, written: Time::ZERO }
+        Self { all, used: 0, occupied: 0, near, far_cost: longest / 2, heaviest: 0, written: Time::ZERO }
     }
 
     /// A request farther than this from its predecessor does not continue it.
@@ -328,7 +330,14 @@ impl Flows {
 
     /// The flows with queued requests.
     pub(super) fn queued(&self) -> impl Iterator<Item = FlowId> + Clone + '_ {
-        self.used().filter(|&id| !self.get(id).queued.is_empty())
+        bits(self.occupied)
+    }
+
+    /// A request entered the flow's queue, or left it.
+    pub(super) fn requeued(&mut self, id: FlowId) {
+        let bit = 1 << id;
+        self.occupied =
+            if self.get(id).queued.is_empty() { self.occupied & !bit } else { self.occupied | bit };
     }
 
     /// A synchronous request arrives: the stream that it continues or begins.

@@ -326,6 +326,7 @@ impl Dwell {
             self.index.remove_key(Self::key(flow, start, serial));
         }
         self.by_flow.remove(&mut self.flows.get_mut(flow).queued, id);
+        self.flows.requeued(flow);
         self.by_age.remove(&mut self.ages[usize::from(is_async)], id);
     }
 
@@ -591,6 +592,7 @@ impl Scheduler for Dwell {
             self.index.insert_key(Self::key(flow, request.start, request.serial), request.id);
         }
         self.by_flow.push_back(&mut self.flows.get_mut(flow).queued, request.id);
+        self.flows.requeued(flow);
         self.by_age.push_back(&mut self.ages[usize::from(is_async)], request.id);
         // The first requests of the flow were served as scattered ones; it is the flow for which the disk waits.
         let is_new = flow > WRITES && self.flows.get(flow).is_new(self.tunables.stream_threshold);
