@@ -107,6 +107,13 @@ impl Listing {
         matches!(self.make, Make::Array { .. })
     }
 
+    /// The request limit that the policy's source sets for its queue, if it does: `cfq_init` of 2.6.9 sets 8192. 2.6.9 calls
+    /// `cfq_may_queue` only when the queue is full, so hardly anything waits for a request there.
+    #[must_use]
+    pub fn request_limit(&self) -> Option<u32> {
+        (self.name == "cfq" && self.version == "2.6.9").then_some(8192)
+    }
+
     /// The tunable with that name.
     #[must_use]
     pub fn tunable(&self, name: &str) -> Option<&'static Tunable> {

@@ -243,9 +243,12 @@ impl RunSetup {
 
     /// A machine before its processes start. The platters of several servers are out of phase.
     fn boot(&self, server: u32, spec: &Spec, listeners: &mut Listeners<'_>) -> Result<Machine, Error> {
-        let mut machine =
-            machine(&self.device, spec, self.options(), self.before + switched_on(server), listeners)
-                .map_err(|e| Error::Usage(e.to_string()))?;
+        let mut options = self.options();
+        if let Some(limit) = spec.listing().request_limit() {
+            options.limits.nr_requests = limit;
+        }
+        let mut machine = machine(&self.device, spec, options, self.before + switched_on(server), listeners)
+            .map_err(|e| Error::Usage(e.to_string()))?;
         machine.boot(self.kernel()?);
         Ok(machine)
     }

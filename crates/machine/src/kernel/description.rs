@@ -1,6 +1,6 @@
 //! A machine description in TOML: memory, kernel, file system, block layer. Each number states its origin.
 
-use elevator::queue::{Barriers, Cache, Limits, Options, Plugging};
+use elevator::queue::{Barriers, Cache, Limits, Options, Plugging, Supervision};
 use elevator::{Sectors, Span};
 use serde::Deserialize;
 
@@ -139,6 +139,8 @@ pub struct Dirty {
 pub enum ThrottleKind {
     /// Until 3.1: a writer writes dirty pages of any file itself and waits for the queue.
     Writes,
+    /// In 2.5.61 (`balance_dirty_pages`): a writer does that until the number of dirty pages is below the limit.
+    WritesToLimit,
     /// Since 3.2: a writer pauses, so that it dirties no faster than the device writes.
     Pauses,
 }
@@ -308,6 +310,8 @@ impl Description {
                 FlushKind::Serial => Barriers::Serial,
                 FlushKind::Beside => Barriers::Completed,
             },
+            // A kernel serves whatever its scheduler selects; how long a request waits is a result.
+            supervision: Supervision { oldest: None, ..Supervision::default() },
             ..Options::default()
         }
     }

@@ -29,7 +29,8 @@ impl Context {
             return;
         }
         match self.with(|state| state.rules.description.dirty.throttle) {
-            ThrottleKind::Writes => Box::pin(self.throttle_by_writing()).await,
+            ThrottleKind::Writes => Box::pin(self.throttle_by_writing(true)).await,
+            ThrottleKind::WritesToLimit => Box::pin(self.throttle_by_writing(false)).await,
             ThrottleKind::Pauses => self.pause().await,
         }
         self.with(|state| {
@@ -42,8 +43,9 @@ impl Context {
         });
     }
 
-    /// Until 3.1: the task writes 1.5 times as many pages as it dirtied, of any file.
-    async fn throttle_by_writing(&self) {
+    /// Until 3.1: the task writes 1.5 times as many pages as it dirtied, of any file. In 2.5.61 it repeats that until the number of
+    /// dirty pages is below the limit.
+    async fn throttle_by_writing(&self, once: bool) {
         let (mut written, chunk) = (0, self.with(|state| state.dirtiers.chunk()));
         let mut held = false;
         while self.with(|state| state.over(state.rules.limit)) {
@@ -53,7 +55,7 @@ impl Context {
             });
             if self.with(|state| state.dirty > 0) {
                 written += self.write_dirty(chunk, Effort::WRITER).await.pages;
-                if written >= chunk || !self.with(|state| state.over(state.rules.limit)) {
+                if (once && written >= chunk) || !self.with(|state| state.over(state.rules.limit)) {
                     break;
                 }
             }

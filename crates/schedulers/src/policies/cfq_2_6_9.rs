@@ -15,8 +15,9 @@
 //! A process may queue (8192 - `queued`) / processes with requests of each kind, at least 3 and at most the queue's limit.
 //!
 //! # Where it differs from the source
-//! - The source raises the queue's limit to 8192 and refuses a process beyond its share. Here a process below its share may
-//!   exceed the queue's limit as far as the host allows.
+//! - The source raises the queue's limit to 8192, and the block layer asks for the share only when the queue is full. Here a
+//!   process below its share may exceed the queue's limit as far as the host allows; a modelled kernel has the source's limit
+//!   ([`Listing::request_limit`]).
 //! - The share counts synchronous and asynchronous requests, not reads and writes, because the host distinguishes those.
 //! - The source inserts into the dispatch list behind the first entry from the back that is not higher, which leaves 100, 200,
 //!   150, 300 after 100, 200, 300, 150. Here the list is sorted, as intended.

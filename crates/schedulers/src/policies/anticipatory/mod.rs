@@ -39,8 +39,9 @@
 //! - After a request that the device gave back, no process is awaited.
 //! - In both versions, writes marked synchronous count as reads (2.6.11: those of tasks inside `fsync`).
 //! - A request without a known process is never waited for.
-//! - The benchmarks of early 2003 measured a version older than 2.6.9 by some months. No source shows a difference in its
-//!   rules, so `anticipatory-2.6.9` stands in for it.
+//! - The benchmarks of February 2003 measured a version that is not public. The first public one (4 July 2003, 2.5.75) has
+//!   shorter times: 50 ms for an expired read, 200 ms for an expired write, 200 ms for a batch of reads and 50 ms for one of
+//!   writes, until 18 January and 9 May 2004. The number of writes in a batch has been tuned to that time since May 2003.
 //!
 //! # Not for
 //! Devices that serve several requests at once (arrays, solid-state devices), and hosts that cannot name processes: there it is
