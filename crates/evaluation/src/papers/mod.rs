@@ -197,7 +197,7 @@ struct Suite {
 
 const REQUESTS: Suite = Suite { name: "stream, requests", experiments: stream::EXPERIMENTS, scale: 0.0625 };
 const ARRAYS: Suite = Suite { name: "stream, arrays", experiments: arrays::EXPERIMENTS, scale: 0.0625 };
-const IOANALYZER: Suite = Suite { name: "ioanalyzer", experiments: ioanalyzer::EXPERIMENTS, scale: 0.25 };
+const IOANALYZER: Suite = Suite { name: "ioanalyzer", experiments: ioanalyzer::EXPERIMENTS, scale: 0.1 };
 
 /// An experiment of a [`Suite`].
 struct SuiteExperiment {

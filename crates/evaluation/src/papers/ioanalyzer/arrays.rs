@@ -5,7 +5,7 @@ use workloads::builtin::Tariffs;
 
 use super::DRIVE;
 use super::evaluation::{DEVIATION, count, failed, phase_row, settings, strided};
-use super::options::{FEW, beside};
+use super::options::{WAYS, beside};
 use super::phase::{FIXED, Lab, Phase};
 use super::training::{Benchmark, Tuning, measure};
 use crate::error::Error;
@@ -47,7 +47,7 @@ pub(super) fn stripe(scale: f64) -> Result<Vec<Row>, Error> {
         "x",
         0.0..=1.03,
     ));
-    rows.extend(beside(name, &lab, benchmark, tuning, best, (FEW, true))?);
+    rows.extend(beside(name, &lab, benchmark, tuning, best, WAYS)?);
     Ok(rows)
 }
 
@@ -84,7 +84,7 @@ pub(super) fn virtual_machines(scale: f64) -> Result<Vec<Row>, Error> {
         let figure = "tuner, trained: time over the best fixed".to_owned();
         let row = Row::within(name, figure, "the best, or near it", over, "x", 0.0..=1.03);
         rows.push(row.noting(format!("{name}: {} windows", outcome.windows())));
-        rows.extend(beside(name, &lab, benchmark, tuning, best[n], (FEW, true))?);
+        rows.extend(beside(name, &lab, benchmark, tuning, best[n], WAYS)?);
     }
     let figure = "RAW: reports a second over QCOW2's".to_owned();
     let twice = best[1] / best[0];

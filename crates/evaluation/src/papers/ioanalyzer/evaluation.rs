@@ -5,7 +5,7 @@ use workloads::Settings;
 use workloads::builtin::{KernelRead, Strided, TpcE, TpcH};
 
 use super::foreseen::least_found;
-use super::options::{FEW, PRESET, WAYS, beside, beyond};
+use super::options::{PRESET, WAYS, beside, beyond};
 use super::phase::{FIXED, Lab, Phase};
 use super::training::{Benchmark, Outcome, Tuning, measure, trained};
 use super::{DEPTH, DRIVE};
@@ -163,7 +163,7 @@ pub(super) fn tpc_e(scale: f64) -> Result<Vec<Row>, Error> {
     let row = steady_row(name, &outcome, 5);
     let judged = verdict::bound(Bound::AtMost, 5.0, row.ours, 0.0);
     rows.push(row.counting_as("ioanalyzer/TPC-E, runs until steady", judged));
-    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (WAYS, false))?);
+    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, WAYS)?);
     rows.extend(with_as_many_windows(name, &lab, benchmark, Tuning::scaled(12, scale), &outcome)?);
     Ok(rows)
 }
@@ -178,7 +178,7 @@ fn with_as_many_windows(
     preset: &Outcome,
 ) -> Result<Vec<Row>, Error> {
     let name = &format!("{name}, as many windows as at the paper's size");
-    beside(name, lab, benchmark, tuning, preset.best_seconds(), (PRESET, true))
+    beside(name, lab, benchmark, tuning, preset.best_seconds(), PRESET)
 }
 
 /// TPC-H at the level of requests, over a cache that the workload keeps itself.
@@ -213,7 +213,7 @@ pub(super) fn tpc_h_of_other_data(scale: f64) -> Result<Vec<Row>, Error> {
             "x",
         ));
         rows.push(all_runs_row(name, &outcome));
-        rows.extend(beside(name, &lab, benchmark, by_hits(Tuning::of(12)), best, (FEW, true))?);
+        rows.extend(beside(name, &lab, benchmark, by_hits(Tuning::of(12)), best, WAYS)?);
     }
     for (what, of) in [("trained", trained), ("all runs", all)] {
         let figure = format!("tuner, {what}: time over the best fixed, mean of the data");
@@ -272,7 +272,7 @@ fn page_cache(name: &str, benchmark: &Benchmark, scale: f64) -> Result<Vec<Row>,
     ));
     let tuning = Tuning { metric: Metric::UserMinusSystem, ..Tuning::of(12) };
     let name = &format!("{name}, by user minus system bandwidth, windows of 5 s");
-    rows.extend(beside(name, &lab, benchmark, tuning, by_bandwidth.best_seconds(), (FEW, true))?);
+    rows.extend(beside(name, &lab, benchmark, tuning, by_bandwidth.best_seconds(), WAYS)?);
     Ok(rows)
 }
 
@@ -312,7 +312,7 @@ pub(super) fn kernel_read(scale: f64) -> Result<Vec<Row>, Error> {
         "x",
         0.0..=1.0,
     ));
-    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (WAYS, false))?);
+    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, WAYS)?);
     rows.extend(with_as_many_windows(name, &lab, benchmark, Tuning::scaled(24, scale), &outcome)?);
     Ok(rows)
 }

@@ -8,9 +8,9 @@ use crate::error::Error;
 use crate::parallel::in_parallel;
 
 /// Parts of a run, each of which may have another scheduler.
-const PARTS: usize = 18;
+const PARTS: usize = 9;
 /// Runs that are looked at: the first ones.
-const RUNS: usize = 2;
+const RUNS: usize = 1;
 
 /// Time over that of the best fixed scheduler, on average: the least that was found by changing the scheduler of one part after the
 /// other, from the best fixed one everywhere, and keeping whatever makes the whole run shorter. There may be less still, where only

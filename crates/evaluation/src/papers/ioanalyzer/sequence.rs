@@ -7,7 +7,7 @@
 use tuner::Metric;
 
 use super::evaluation::{common, phase_row, queries, steady_row, strided, trained_row};
-use super::options::{FEW, PRESET, WAYS, beside, beyond};
+use super::options::{PRESET, WAYS, beside, beyond};
 use super::phase::{FIXED, Lab, Phase};
 use super::training::{Benchmark, Outcome, Tuning, measure, trained};
 use super::{DEPTH, DRIVE};
@@ -56,11 +56,11 @@ fn in_a_row_at(scale: f64, depth: u32) -> Result<Vec<Row>, Error> {
     let outcome = measure(&lab, benchmark, tuning)?;
     let mut rows = judged(name, &outcome);
     if depth == DEPTH {
-        rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (&[], true))?);
+        rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, &[])?);
         let name = &format!("{name}, by bandwidth at the device, windows of 5 s");
         let (tuning, best) = (Tuning::of(RUNS), outcome.best_seconds());
         for ways in [PRESET, WAYS] {
-            rows.extend(beside(name, &lab, benchmark, tuning, best, (ways, true))?);
+            rows.extend(beside(name, &lab, benchmark, tuning, best, ways)?);
         }
     }
     Ok(rows)
@@ -85,7 +85,7 @@ pub(super) fn in_a_row_on_the_machine(scale: f64) -> Result<Vec<Row>, Error> {
         let figure = format!("tuner, trained, by {what}: time over the best fixed");
         rows.push(Row::reported(name, figure, "better than every fixed one", over, "x"));
     }
-    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, (FEW, true))?);
+    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, WAYS)?);
     Ok(rows)
 }
 

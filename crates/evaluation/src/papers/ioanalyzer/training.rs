@@ -1,13 +1,11 @@
 //! Fixed schedulers beside the tuner, from its first run of a benchmark to its last.
 
 use elevator::Span;
-use schedulers::Spec;
-use tuner::{Analyser, DeciderName, Metric, Parameters, Random, RegretBound, SchedulerId, Space, State};
+use tuner::{Analyser, DeciderName, Metric, Parameters, Random, SchedulerId, State};
 
 use super::phase::{FIXED, Lab, Phase, Ran, Tuner, fixed};
 use crate::error::Error;
 use crate::parallel::in_parallel;
-use crate::search_space::of_policy;
 
 /// A benchmark: the phases of its n-th run, in order.
 pub(super) type Benchmark = dyn Fn(u64) -> Result<Vec<Phase>, Error> + Sync;
@@ -39,10 +37,6 @@ pub(super) struct Tuning {
     pub(super) fixed_runs: u64,
     pub(super) seed: u64,
     pub(super) decider: DeciderName,
-    /// Whether the bound on regret is in force.
-    pub(super) regret: bool,
-    /// How many arms stand for settings that are searched.
-    pub(super) search: usize,
 }
 
 impl Tuning {
@@ -56,8 +50,6 @@ impl Tuning {
             fixed_runs: 1,
             seed: 1,
             decider: DeciderName::Kinds,
-            regret: false,
-            search: 0,
         }
     }
 }
@@ -134,26 +126,7 @@ pub(super) fn train(
 
 fn analyser(lab: &Lab, tuning: Tuning) -> Result<Analyser, String> {
     let random = Random::seeded(tuning.seed);
-    let analyser =
-        Analyser::new(lab.names(), tuning.metric, tuning.parameters, random)?.with_decider(tuning.decider);
-    let analyser = match tuning.search {
-        0 => analyser,
-        open => analyser.with_search(spaces(), open)?,
-    };
-    Ok(if tuning.regret {
-        analyser.with_regret_bound(RegretBound::new(FIXED.len() + tuning.search, tuning.metric.better()))
-    } else {
-        analyser
-    })
-}
-
-/// What is searched: how long CFQ and AS wait, how long turns and batches are.
-const SEARCHED: [&str; 6] =
-    ["slice_idle", "slice_sync", "antic_expire", "read_batch_expire", "fifo_batch", "read_expire"];
-
-fn spaces() -> Vec<Space> {
-    let specs = FIXED.iter().filter_map(|name| Spec::parse(name).ok());
-    specs.filter_map(|spec| of_policy(&spec, |tunable| SEARCHED.contains(&tunable))).collect()
+    Ok(Analyser::new(lab.names(), tuning.metric, tuning.parameters, random)?.with_decider(tuning.decider))
 }
 
 /// Bytes of a cluster's points and values.
