@@ -176,8 +176,8 @@ fn settings_that_do_not_apply_do_not_change_the_identifier() {
     let (plain, open) = (ids(both), ids(&format!("{both}open = true\n")));
     assert_ne!(plain[0], open[0]);
     assert_eq!(plain[1], open[1], "only recordings are replayed by time stamps");
-    // The drive has a depth of 32.
-    let deep = format!("{both}depths = [1, 32, 64]\n");
+    // The drive has a depth of 31.
+    let deep = format!("{both}depths = [1, 31, 64]\n");
     assert_eq!(ids(&deep).len(), 4);
     let notes = Study::parse("s.toml", deep, &folder.0).unwrap().depth_notes().unwrap();
     assert!(notes.len() == 1 && notes[0].starts_with("depth 64: "), "{notes:?}");
