@@ -51,7 +51,7 @@ fn a_rejected_device_leaves_nothing_behind() {
     serve(&["--memory", "--size", "0"], 2, &["at least one sector"]);
     serve(&["--memory", "--size", "1000000T"], 2, &["does not fit"]);
     serve(&["--memory", "--size", "1M", "-s", "array-stream(deadline)"], 2, &["members of an array"]);
-    serve(&["--memory", "--size", "1M", "-s", "afq"], 2, &["dwell run"]);
+    serve(&["--memory", "--size", "1M", "-s", "afq"], 2, &["--causes"]);
     let refused = dwell(&["serve", "--nbd", &socket, "--memory", "--size", "1M", "-s", "afq"]);
     assert!(!words(&refused.stderr).contains("serving"), "a rejected device is not served");
     // The conflict with --memory is reported although --drive, which the option requires, is missing.
