@@ -394,8 +394,8 @@ mod tests {
         for (text, problem) in [
             ("[replay]\n\nrounds = 0\n", "dwell.toml:3: 'rounds' cannot be '0': 0 is not in 1..=100"),
             (
-                "[profile]\nreaders = \"many\"\n",
-                "dwell.toml:2: 'readers' cannot be 'many': invalid digit found in string",
+                "[profile]\nrounds = \"many\"\n",
+                "dwell.toml:2: 'rounds' cannot be 'many': invalid digit found in string",
             ),
             ("[top]\nonce = \"maybe\"\n", "dwell.toml:2: 'once' is true or false, not 'maybe'"),
             ("[top]\nevery = [\"1s\", \"2s\"]\n", "dwell.toml:2: 'every' takes one value, not a list of 2"),
