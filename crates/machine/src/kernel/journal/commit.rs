@@ -34,8 +34,14 @@ impl Journal {
         }
         if let Some(closed) = self.running.take() {
             let of = self.settle(closed);
-            self.committing =
-                Some(Commit { of, phase: Phase::Data, start: None, data_out: false, writes_out: 0 });
+            self.committing = Some(Commit {
+                of,
+                phase: Phase::Data,
+                start: None,
+                data_out: false,
+                writes_out: 0,
+                copied: false,
+            });
             self.begin_data();
             self.wake();
         }
@@ -77,7 +83,7 @@ impl Journal {
 
     /// Executes a step of the commit; returns whether there was one.
     fn step(&mut self) -> bool {
-        let Some(commit) = &self.committing else { return false };
+        let Some(commit) = &mut self.committing else { return false };
         let (data_out, writes_out) = (commit.data_out, commit.writes_out > 0);
         let (phase, is_empty) = (commit.phase, commit.of.is_empty());
         match phase {
@@ -86,8 +92,9 @@ impl Journal {
             Phase::Data | Phase::Room if !self.commit_fits() => return false,
             Phase::Data | Phase::Room => self.write_log(),
             Phase::Log if writes_out || data_out => {
-                if !writes_out {
-                    // Blocks whose copies are written may change again.
+                // Blocks whose copies are written may change again. Once: two tasks that wait for something else would wake each other
+                // without end.
+                if !writes_out && !std::mem::replace(&mut commit.copied, true) {
                     self.wake();
                 }
                 return false;
