@@ -21,6 +21,9 @@ use crate::error::Error;
 /// For all users.
 const SYSTEM: &str = "/etc/dwell.toml";
 
+/// Options that destroy data: each use must be on the command line.
+const COMMAND_LINE_ONLY: [&str; 2] = ["allow-writes", "overwrite"];
+
 /// A file is a few lines.
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -265,6 +268,9 @@ fn option(command: &Command, name: &str) -> Result<String, String> {
         )
     };
     let found = command.get_arguments().filter(settable).find(|arg| arg.get_long() == Some(name));
+    if found.is_some() && COMMAND_LINE_ONLY.contains(&name) {
+        return Err(format!("'{name}' destroys data and is accepted on the command line only"));
+    }
     found.map(|arg| arg.get_id().as_str().to_owned()).ok_or_else(|| {
         let known: Vec<String> = command.get_arguments().filter_map(long).collect();
         let hint = did_you_mean(name, known.iter().map(String::as_str));
@@ -396,6 +402,14 @@ mod tests {
             (
                 "[profile]\nrounds = \"many\"\n",
                 "dwell.toml:2: 'rounds' cannot be 'many': invalid digit found in string",
+            ),
+            (
+                "[replay]\nallow-writes = true\n",
+                "dwell.toml:2: 'allow-writes' destroys data and is accepted on the command line only",
+            ),
+            (
+                "[record]\noverwrite = true\n",
+                "dwell.toml:2: 'overwrite' destroys data and is accepted on the command line only",
             ),
             ("[top]\nonce = \"maybe\"\n", "dwell.toml:2: 'once' is true or false, not 'maybe'"),
             ("[top]\nevery = [\"1s\", \"2s\"]\n", "dwell.toml:2: 'every' takes one value, not a list of 2"),
