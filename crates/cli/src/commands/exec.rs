@@ -221,7 +221,14 @@ impl Agent {
                 .map_err(|error| Error::Failed(format!("a container's seccomp listener: {error}")))?;
             Self::attend(
                 listener,
-                || account.of_container(&id, &annotations)?.join(),
+                || {
+                    let own = account.of_container(&id, &annotations).and_then(|own| own.join());
+                    own.or_else(|problem| {
+                        // An annotation must not be a way out of the listener's limits.
+                        say!("container {id}: {problem}; its annotations are ignored");
+                        account.of_container(&id, &BTreeMap::new())?.join()
+                    })
+                },
                 &format!("container {id}"),
             )
         })
