@@ -230,13 +230,16 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     }
     // Before the device is measured, so that the measurement is not recorded.
     windows.close();
-    let probe = match arguments.no_probe || interrupt::requested() {
-        true => None,
-        false => Probe::measure(&target.layer, PROBING, &interrupt::requested)?,
+    let measured = match arguments.no_probe || interrupt::requested() {
+        true => Ok(None),
+        false => Probe::measure(&target.layer, PROBING, &interrupt::requested),
     };
+    // What was observed is worth a report without a measurement.
+    let failure = measured.as_ref().err().map(|error| format!("service times: not measured: {error}"));
+    let probe = measured.unwrap_or_default();
     let is_useless = |of: &ServiceTime| of.points.is_empty() || of.is_disturbed();
     let is_disturbed = probe.as_ref().is_some_and(|probe| is_useless(&probe.service_time));
-    advice.discarded = probe.as_ref().filter(|_| is_disturbed).map(why_discarded);
+    advice.discarded = probe.as_ref().filter(|_| is_disturbed).map(why_discarded).or(failure);
     if let (Some(probe), true) = (&probe, class.is_some()) {
         let schedulers = (arms.names(), &*current);
         let observed = model::Observed { probe, is_disturbed, busy: advice.busy, disks: target.queues.len() };
