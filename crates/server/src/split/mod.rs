@@ -156,8 +156,15 @@ impl SplitHost {
         };
         let account = Account(place as u32);
         let agent = Agent::new(stream, account, process).map_err(|error| error.to_string())?;
-        self.accounts[place].terms = terms;
-        self.accounts[place].agents += 1;
+        let joined = &mut self.accounts[place];
+        // A second program of the account without options must not remove the first one's limits.
+        let kept = if joined.agents > 0 { joined.terms } else { AccountTerms::default() };
+        joined.terms = AccountTerms {
+            weight: terms.weight.or(kept.weight),
+            rate: terms.rate.or(kept.rate),
+            fsync_deadline_ns: terms.fsync_deadline_ns.or(kept.fsync_deadline_ns),
+        };
+        joined.agents += 1;
         self.processes.add(process, account);
         let free = self.agents.iter().position(Option::is_none).unwrap_or(self.agents.len());
         self.agents.resize_with(self.agents.len().max(free + 1), || None);
