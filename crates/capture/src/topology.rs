@@ -172,7 +172,7 @@ impl Stack {
     /// The stack of a device node, or of the device that holds a file or directory.
     ///
     /// # Errors
-    /// As [`of`](Self::of) and [`device_below`](crate::device_below).
+    /// As [`of`](Self::of) and [`device_below`].
     pub fn holding(path: &Path) -> Result<Self, Error> {
         Self::below(Path::new("/sys"), device_below(path)?, &home)
     }
