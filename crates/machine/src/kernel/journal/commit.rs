@@ -83,7 +83,7 @@ impl Journal {
 
     /// Executes a step of the commit; returns whether there was one.
     fn step(&mut self) -> bool {
-        let Some(commit) = &mut self.committing else { return false };
+        let Some(commit) = &self.committing else { return false };
         let (data_out, writes_out) = (commit.data_out, commit.writes_out > 0);
         let (phase, is_empty) = (commit.phase, commit.of.is_empty());
         match phase {
@@ -94,7 +94,10 @@ impl Journal {
             Phase::Log if writes_out || data_out => {
                 // Blocks whose copies are written may change again. Once: two tasks that wait for something else would wake each other
                 // without end.
-                if !writes_out && !std::mem::replace(&mut commit.copied, true) {
+                if !writes_out
+                    && let Some(commit) = &mut self.committing
+                    && !std::mem::replace(&mut commit.copied, true)
+                {
                     self.wake();
                 }
                 return false;
