@@ -103,6 +103,23 @@ fn fsync_waits_for_all_ordered_data() {
     assert_eq!(it.journal.force(it.now), None);
 }
 
+/// While the copies are written and the data is not, two tasks that wait for a handle do not wake each other.
+#[test]
+fn written_copies_wake_waiting_tasks_once() {
+    let mut it = Bench::new(Options { log_after_data: false, ..Options::default() });
+    let mine = it.change(1, &[5], Some(70));
+    assert!(it.journal.commit(it.now, mine));
+    assert_eq!(it.pending(), ["data of 70", "Log 1+2"]);
+    // The next transaction is full.
+    while let Started::Handle(_) = it.try_start(2) {}
+    it.written(0);
+    assert_eq!(it.pending(), ["retry"]);
+    for process in [3, 4, 3, 4] {
+        assert_eq!(it.try_start(process), Started::Wait);
+        assert!(it.pending().is_empty(), "{process} wakes the other task");
+    }
+}
+
 #[test]
 fn the_causes_of_a_transaction_are_all_its_handles() {
     let mut it = Bench::new(Options::default());
