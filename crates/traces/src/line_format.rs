@@ -1,8 +1,8 @@
 //! The parser of a line-oriented format.
 
 use crate::context::Context;
-use crate::record::Settle;
-use crate::scan::FieldError;
+use crate::record::{Record, Settle};
+use crate::scan::{Cursor, FieldError};
 
 /// The parser of one format.
 pub(crate) trait LineFormat: Clone + Send + 'static {
@@ -25,6 +25,30 @@ pub(crate) trait LineFormat: Clone + Send + 'static {
     /// Whether the recording ends before this malformed line (a printed summary).
     fn is_over(&self, _line: &[u8]) -> bool {
         false
+    }
+}
+
+/// Checks that a cursor is at the end of a line, behind the field of this name.
+pub(crate) type End = fn(&mut Cursor<'_>, &'static str) -> Result<(), FieldError>;
+
+/// A format each of whose lines is a request by itself. Usual lines are parsed without a search for their end.
+pub(crate) trait RecordLine: Clone + Send + 'static {
+    /// Parses a line up to its `end`.
+    fn record(&self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Record, FieldError>;
+}
+
+impl<F: RecordLine> LineFormat for F {
+    type Item = Record;
+
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
+        self.record(&mut Cursor::new(line), context, |cursor, field| cursor.end(field)).map(Some)
+    }
+
+    #[inline(always)]
+    fn parse_usual(&self, text: &[u8], context: &mut Context) -> Option<(Record, usize)> {
+        let mut cursor = Cursor::new(text);
+        let record = self.record(&mut cursor, context, |cursor, field| cursor.line_end(field)).ok()?;
+        Some((record, cursor.position()))
     }
 }
 

@@ -19,7 +19,8 @@ use super::{Signature, Spec};
 use crate::context::Context;
 use crate::devices::Key;
 use crate::input::Input;
-use crate::lines::{LineFormat, Lines};
+use crate::line_format::{End, RecordLine};
+use crate::lines::Lines;
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError, is_read_or_write, is_whole};
@@ -52,14 +53,9 @@ fn reader(mut input: Input, context: &mut Context) -> Lines<Alibaba> {
     Lines::new(input, Alibaba { scale })
 }
 
-impl Alibaba {
+impl RecordLine for Alibaba {
     #[inline(always)]
-    fn record(
-        &self,
-        cursor: &mut Cursor<'_>,
-        context: &mut Context,
-        end: fn(&mut Cursor<'_>, &'static str) -> Result<(), FieldError>,
-    ) -> Result<Record, FieldError> {
+    fn record(&self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Record, FieldError> {
         let device = cursor.number("device_id")?;
         cursor.comma("device_id")?;
         let op = cursor.read_or_write("opcode")?;
@@ -72,21 +68,6 @@ impl Alibaba {
         end(cursor, "timestamp")?;
         let device = context.device(Key::Number(device))?;
         Ok(Record::new(at, device, op, offset, bytes))
-    }
-}
-
-impl LineFormat for Alibaba {
-    type Item = Record;
-
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
-        self.record(&mut Cursor::new(line), context, |cursor, field| cursor.end(field)).map(Some)
-    }
-
-    #[inline(always)]
-    fn parse_usual(&self, text: &[u8], context: &mut Context) -> Option<(Record, usize)> {
-        let mut cursor = Cursor::new(text);
-        let record = self.record(&mut cursor, context, |cursor, field| cursor.line_end(field)).ok()?;
-        Some((record, cursor.position()))
     }
 }
 

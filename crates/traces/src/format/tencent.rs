@@ -20,7 +20,8 @@ use super::{Signature, Spec};
 use crate::context::{Context, Source};
 use crate::devices::Key;
 use crate::input::Input;
-use crate::lines::{LineFormat, Lines};
+use crate::line_format::{End, RecordLine};
+use crate::lines::Lines;
 use crate::options::TimeUnit;
 use crate::record::Record;
 use crate::scan::{Cursor, FieldError, is_whole};
@@ -54,14 +55,9 @@ fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
     spread_seconds(Lines::new(input, Tencent { scale }), context)
 }
 
-impl Tencent {
+impl RecordLine for Tencent {
     #[inline(always)]
-    fn record(
-        &self,
-        cursor: &mut Cursor<'_>,
-        context: &mut Context,
-        end: fn(&mut Cursor<'_>, &'static str) -> Result<(), FieldError>,
-    ) -> Result<Record, FieldError> {
+    fn record(&self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Record, FieldError> {
         let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
         cursor.comma("Timestamp")?;
         let offset = cursor.blocks("Offset", SECTOR_BYTES)?;
@@ -74,21 +70,6 @@ impl Tencent {
         end(cursor, "VolumeID")?;
         let device = context.device(Key::Number(volume))?;
         Ok(Record::new(at, device, op, offset, bytes))
-    }
-}
-
-impl LineFormat for Tencent {
-    type Item = Record;
-
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
-        self.record(&mut Cursor::new(line), context, |cursor, field| cursor.end(field)).map(Some)
-    }
-
-    #[inline(always)]
-    fn parse_usual(&self, text: &[u8], context: &mut Context) -> Option<(Record, usize)> {
-        let mut cursor = Cursor::new(text);
-        let record = self.record(&mut cursor, context, |cursor, field| cursor.line_end(field)).ok()?;
-        Some((record, cursor.position()))
     }
 }
 
