@@ -8,7 +8,8 @@ use super::job::{Batch, BlockSizes, Distribution, Ends, Job, Pattern, Region, Se
 use super::options::{Support, support};
 use super::parse::{JobFileError, Section, Setting};
 use super::values::{
-    Amount, ByDirection, block, bytes, decimal, flag, number, percentages, position, time, whole_sectors,
+    Amount, ByDirection, block, bytes, distribution, flag, lists, number, percentages, position, time,
+    whole_sectors,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -688,98 +689,6 @@ fn range(value: &str) -> Result<(u64, u64), String> {
     if min <= max { Ok((min, max)) } else { Err("expected the smaller size first".to_owned()) }
 }
 
-/// Up to three lists by direction; as for [`ByDirection`], one counts for all and the second for writes and discards.
-fn lists(value: &str) -> Result<[Option<&str>; 3], String> {
-    ByDirection::parse(value, |_| Ok(()))?;
-    let parts: Vec<&str> = value.split(',').collect();
-    let of = |n: usize| parts.get(n.min(parts.len() - 1)).copied().filter(|part| !part.is_empty());
-    Ok([of(0), of(1), of(2)])
-}
-
-fn distribution(value: &str, trims: bool) -> Result<Distribution, String> {
-    let (kind, rest) = value.split_once(':').map_or((value, None), |(kind, rest)| (kind, Some(rest)));
-    let parameters = |default: Option<f64>| -> Result<(f64, Option<f64>), String> {
-        let mut parts = rest.unwrap_or("").split(':').filter(|part| !part.is_empty());
-        let first = parts.next().map(decimal).transpose()?.or(default).ok_or("needs a parameter")?;
-        let center = parts.next().map(decimal).transpose()?;
-        if center.is_some_and(|center| !(0.0..=1.0).contains(&center)) || parts.next().is_some() {
-            return Err("expected one parameter, and a centre from 0 to 1 behind it".to_owned());
-        }
-        Ok((first, center))
-    };
-    match kind {
-        "random" => Ok(Distribution::Uniform),
-        "zipf" => match parameters(Some(1.1))? {
-            (theta, _) if theta <= 0.0 || theta == 1.0 => Err("theta must be above 0 and not 1".to_owned()),
-            (theta, center) => Ok(Distribution::Zipf { theta, center }),
-        },
-        "pareto" => match parameters(Some(0.2))? {
-            (power, _) if power <= 0.0 || power >= 1.0 => Err("the power must be between 0 and 1".to_owned()),
-            (power, center) => Ok(Distribution::Pareto { power, center }),
-        },
-        "normal" => match parameters(None)? {
-            (deviation, _) if !(0.0..=100.0).contains(&deviation) => {
-                Err("the deviation must be from 0 to 100 percent".to_owned())
-            }
-            (deviation, center) => Ok(Distribution::Normal { deviation, center }),
-        },
-        "zoned" | "zoned_abs" => {
-            let lists = lists(rest.unwrap_or(""))?;
-            let of = if trims { [0, 2] } else { [0, 1] };
-            let list = |way: usize| lists[of[way]].ok_or("needs zones such as zoned:60/10:40/90");
-            if kind == "zoned" {
-                let zones = |text| zones(text, |size| number(size, 0, 100), Some(100));
-                Ok(Distribution::Zoned([zones(list(0)?)?, zones(list(1)?)?]))
-            } else {
-                let zones = |text| zones(text, bytes, None);
-                Ok(Distribution::ZonedAbsolute([zones(list(0)?)?, zones(list(1)?)?]))
-            }
-        }
-        _ => Err("expected random, zipf, pareto, normal, zoned or zoned_abs".to_owned()),
-    }
-}
-
-/// A zone's share of the accesses and its size, either of which may be missing.
-type Zone = (Option<u64>, Option<u64>);
-
-/// Zones as (share of the accesses in percent, end): `60/10:30/20:10/70`. `total`: what the sizes have to add up to; the shares
-/// have to add up to 100. Of a missing share or size, the missing entries have equal parts of the rest.
-fn zones(
-    text: &str,
-    size: impl Fn(&str) -> Result<u64, String>,
-    total: Option<u64>,
-) -> Result<Vec<(u64, u64)>, String> {
-    let mut entries: Vec<Zone> = Vec::new();
-    for entry in text.split(':').filter(|entry| !entry.is_empty()) {
-        let (share, length) = entry.split_once('/').unwrap_or((entry, ""));
-        let share = if share.is_empty() { None } else { Some(number(share, 0, 100)?) };
-        entries.push((share, if length.is_empty() { None } else { Some(size(length)?) }));
-    }
-    let rest = |total: u64, given: &dyn Fn(&Zone) -> Option<u64>| {
-        let sum: u64 = entries.iter().filter_map(given).sum();
-        let missing = entries.iter().filter(|entry| given(entry).is_none()).count() as u64;
-        total
-            .checked_sub(sum)
-            .filter(|&left| missing > 0 || left == 0)
-            .map(|left| left.checked_div(missing).unwrap_or(0))
-    };
-    let share = rest(100, &|entry| entry.0).ok_or("the shares of the accesses must add up to 100")?;
-    let length = match total {
-        Some(total) => rest(total, &|entry| entry.1).ok_or("the sizes must add up to 100")?,
-        None if entries.iter().any(|entry| entry.1.is_none()) => {
-            return Err("every zone needs a size".to_owned());
-        }
-        None => 0,
-    };
-    let mut end = 0_u64;
-    let ends = entries.iter().map(|entry| {
-        end = end.saturating_add(entry.1.unwrap_or(length));
-        (entry.0.unwrap_or(share), end)
-    });
-    let zones: Vec<_> = ends.collect();
-    if zones.is_empty() { Err("needs zones such as zoned:60/10:40/90".to_owned()) } else { Ok(zones) }
-}
-
 /// How an engine issues requests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Engine {
@@ -858,27 +767,6 @@ mod tests {
                 let problem = Draft::new("x").set(name, "1").err().unwrap_or_default();
                 assert!(!problem.contains("this is a bug"), "{name}");
             }
-        }
-    }
-
-    #[test]
-    fn distributions() {
-        let parse = |value| distribution(value, false);
-        assert_eq!(parse("zipf"), Ok(Distribution::Zipf { theta: 1.1, center: None }));
-        assert_eq!(parse("zipf:0.9:0.5"), Ok(Distribution::Zipf { theta: 0.9, center: Some(0.5) }));
-        assert_eq!(parse("pareto:0.3"), Ok(Distribution::Pareto { power: 0.3, center: None }));
-        assert_eq!(parse("normal:20"), Ok(Distribution::Normal { deviation: 20.0, center: None }));
-        let zones = vec![(60, 10), (30, 30), (8, 60), (2, 100)];
-        assert_eq!(parse("zoned:60/10:30/20:8/30:2/40"), Ok(Distribution::Zoned([zones.clone(), zones])));
-        // The example of fio's manual: the rest is spread over the missing entries.
-        let zones = vec![(50, 5), (30, 15), (20, 100)];
-        assert_eq!(parse("zoned:50/5:30/10:20/"), Ok(Distribution::Zoned([zones.clone(), zones])));
-        let [reads, writes] = [vec![(100, 1 << 20)], vec![(40, 1 << 20), (60, 3 << 20)]];
-        assert_eq!(parse("zoned_abs:100/1m,40/1m:60/2m"), Ok(Distribution::ZonedAbsolute([reads, writes])));
-        for wrong in
-            ["zipf:1", "zipf:x", "pareto:1", "normal", "zoned", "zoned:60/10:30/20", "zoned_abs:100", "odd"]
-        {
-            assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
 }
