@@ -121,6 +121,18 @@ pub struct AccountTerms {
     pub fsync_deadline_ns: Option<u64>,
 }
 
+impl AccountTerms {
+    /// These terms, and `others` in place of those that are not given.
+    #[must_use]
+    pub fn or(self, others: Self) -> Self {
+        Self {
+            weight: self.weight.or(others.weight),
+            rate: self.rate.or(others.rate),
+            fsync_deadline_ns: self.fsync_deadline_ns.or(others.fsync_deadline_ns),
+        }
+    }
+}
+
 /// An account of a split-level scheduler.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AccountState {

@@ -131,11 +131,7 @@ impl Account {
         Ok(Self {
             controls: self.controls.clone(),
             name: if name.is_empty() { id.to_owned() } else { name },
-            terms: AccountTerms {
-                weight: own.weight.or(self.terms.weight),
-                rate: own.rate.or(self.terms.rate),
-                fsync_deadline_ns: own.fsync_deadline_ns.or(self.terms.fsync_deadline_ns),
-            },
+            terms: own.or(self.terms),
         })
     }
 }

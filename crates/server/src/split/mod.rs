@@ -159,11 +159,7 @@ impl SplitHost {
         let joined = &mut self.accounts[place];
         // A second program of the account without options must not remove the first one's limits.
         let kept = if joined.agents > 0 { joined.terms } else { AccountTerms::default() };
-        joined.terms = AccountTerms {
-            weight: terms.weight.or(kept.weight),
-            rate: terms.rate.or(kept.rate),
-            fsync_deadline_ns: terms.fsync_deadline_ns.or(kept.fsync_deadline_ns),
-        };
+        joined.terms = terms.or(kept);
         joined.agents += 1;
         self.processes.add(process, account);
         let free = self.agents.iter().position(Option::is_none).unwrap_or(self.agents.len());
