@@ -34,14 +34,8 @@ impl Journal {
         }
         if let Some(closed) = self.running.take() {
             let of = self.settle(closed);
-            self.committing = Some(Commit {
-                of,
-                phase: Phase::Data,
-                start: None,
-                data_out: false,
-                writes_out: 0,
-                copied: false,
-            });
+            self.committing =
+                Some(Commit { of, phase: Phase::Data, start: None, data_out: false, writes_out: 0 });
             self.begin_data();
             self.wake();
         }
@@ -91,17 +85,7 @@ impl Journal {
             Phase::Data if is_empty => self.finish(),
             Phase::Data | Phase::Room if !self.commit_fits() => return false,
             Phase::Data | Phase::Room => self.write_log(),
-            Phase::Log if writes_out || data_out => {
-                // Blocks whose copies are written may change again. Once: two tasks that wait for something else would wake each other
-                // without end.
-                if !writes_out
-                    && let Some(commit) = &mut self.committing
-                    && !std::mem::replace(&mut commit.copied, true)
-                {
-                    self.wake();
-                }
-                return false;
-            }
+            Phase::Log if writes_out || data_out => return false,
             Phase::Log => {
                 self.wake();
                 self.write_record();

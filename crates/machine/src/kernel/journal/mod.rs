@@ -168,6 +168,10 @@ impl Journal {
             Some(Purpose::Commit) => {
                 if let Some(commit) = &mut self.committing {
                     commit.writes_out -= 1;
+                    if commit.phase == Phase::Log && commit.writes_out == 0 {
+                        // Blocks whose copies are written may change again.
+                        self.wake();
+                    }
                 }
             }
             Some(Purpose::Checkpoint(tid, blocks)) => {

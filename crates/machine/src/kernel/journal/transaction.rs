@@ -78,8 +78,6 @@ pub(super) struct Commit {
     pub(super) data_out: bool,
     /// Log writes in flight.
     pub(super) writes_out: u32,
-    /// The copies are written, and who waited for that was woken.
-    pub(super) copied: bool,
 }
 
 impl Commit {
