@@ -5,21 +5,27 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use control::admission::{MESSAGE_BYTES, Message, take};
+use control::protocol::AccountTerms;
 
-use crate::Joined;
 use crate::call::{Sync, Wanted, wanted};
 use crate::continuing::Continuing;
 use crate::device::{Served, find};
 use crate::handed::{Received, take_fd};
 use crate::listener::{Intercepted, Readiness, finish, poll, proceed, readiness, receive};
+use crate::members::Members;
+use crate::{Again, Connection, Joined};
 
 /// How long thread groups and descriptors are remembered: their numbers are reused.
 const REMEMBERED: Duration = Duration::from_secs(1);
+
+/// How often the agent looks whether an account was joined again, in ms.
+const LOOK: libc::c_int = 50;
 
 /// What the agent's threads share.
 struct Shared {
@@ -72,7 +78,7 @@ impl Shared {
             Message::Enter { call, .. } | Message::Return { call } | Message::Admit { call } => {
                 self.server_of(call) == place
             }
-            Message::Process { .. } | Message::WriteBack { .. } => true,
+            Message::Process { .. } | Message::WriteBack { .. } | Message::Terms(_) => true,
         };
         let mut ended = Vec::new();
         for (place, server) in self.servers.iter().enumerate() {
@@ -96,6 +102,27 @@ struct Server {
     /// `None` when the connection is broken.
     stream: Option<UnixStream>,
     buffer: Vec<u8>,
+    again: Option<Again>,
+    /// The terms of the account, as the server reported them.
+    terms: Option<AccountTerms>,
+    /// While the account is joined again: the new connection.
+    awaited: Option<Receiver<Connection>>,
+}
+
+impl Server {
+    fn new(Joined { server, again, .. }: Joined) -> Self {
+        Self { stream: Some(server), buffer: Vec::new(), again, terms: None, awaited: None }
+    }
+
+    /// Joins the account again, in a thread of its own.
+    fn join_again(&mut self) {
+        let Some(again) = self.again.clone() else { return };
+        let (done, awaited) = channel();
+        let terms = self.terms;
+        // If there is no thread, the channel ends, and the next look tries again.
+        let _ = thread::Builder::new().name("rejoin".into()).spawn(move || done.send(again(terms)));
+        self.awaited = Some(awaited);
+    }
 }
 
 /// A call that waits for the server.
@@ -115,6 +142,7 @@ pub(crate) struct Agent {
     held: BTreeMap<u32, Held>,
     continuing: Continuing,
     next: u32,
+    members: Members,
     /// Thread groups by thread, and where the descriptor of a device's file was seen: the thread and the descriptor.
     groups: HashMap<u32, u32>,
     descriptors: HashMap<(usize, u64), (u32, u32)>,
@@ -128,14 +156,14 @@ impl Agent {
         let writers = joined.iter().map(writer).collect::<io::Result<_>>()?;
         let shared = Shared { listener, received, open: Mutex::default(), servers: writers };
         let served = Served::new(joined.iter().map(|joined| joined.device).collect());
-        let reader = |joined: Joined| Server { stream: Some(joined.server), buffer: Vec::new() };
         Ok(Self {
             shared: Arc::new(shared),
-            servers: joined.into_iter().map(reader).collect(),
+            servers: joined.into_iter().map(Server::new).collect(),
             served,
             held: BTreeMap::new(),
             continuing: Continuing::new(),
             next: 0,
+            members: Members::new(),
             groups: HashMap::new(),
             descriptors: HashMap::new(),
             since: Instant::now(),
@@ -144,9 +172,11 @@ impl Agent {
 
     /// Answers calls until the last process with the filter has ended.
     pub(crate) fn run(&mut self) {
+        // The server reports the account's terms to agents that have sent something.
+        self.send(&[Message::Process { process: std::process::id() }]);
         loop {
             let streams = self.servers.iter().map(|server| server.stream.as_ref().map(AsRawFd::as_raw_fd));
-            let (calls, messages) = poll(&self.shared.listener, streams, self.continuing.timeout());
+            let (calls, messages) = poll(&self.shared.listener, streams, self.timeout());
             for place in (0..messages.len()).filter(|&place| messages[place]) {
                 if !self.receive(place) {
                     self.let_calls_continue(place);
@@ -162,7 +192,41 @@ impl Agent {
                 Readiness::Nothing => {}
             }
             self.returned();
+            self.look_for_servers();
         }
+    }
+
+    fn timeout(&self) -> libc::c_int {
+        let timeout = self.continuing.timeout();
+        match self.servers.iter().any(|server| server.awaited.is_some()) {
+            true if timeout < 0 => LOOK,
+            true => timeout.min(LOOK),
+            false => timeout,
+        }
+    }
+
+    /// Continues with servers whose accounts were joined again.
+    fn look_for_servers(&mut self) {
+        for place in 0..self.servers.len() {
+            match self.servers[place].awaited.as_ref().map(Receiver::try_recv) {
+                Some(Ok(connection)) => self.joined(place, connection),
+                Some(Err(TryRecvError::Disconnected)) => self.servers[place].join_again(),
+                Some(Err(TryRecvError::Empty)) | None => {}
+            }
+        }
+    }
+
+    /// A restarted server has the account, and gets its processes.
+    fn joined(&mut self, place: usize, (stream, device): Connection) {
+        let Ok(writer) = stream.try_clone() else { return self.servers[place].join_again() };
+        self.served.set(place, device);
+        *lock(&self.shared.servers[place]) = Some(writer);
+        let server = &mut self.servers[place];
+        (server.stream, server.awaited) = (Some(stream), None);
+        let own = std::iter::once(std::process::id());
+        let processes: Vec<_> =
+            own.chain(self.members.running()).map(|process| Message::Process { process }).collect();
+        self.send(&processes);
     }
 
     /// Reports continuing calls that ended without a next one.
@@ -178,10 +242,11 @@ impl Agent {
     }
 
     fn intercepted(&mut self, call: Intercepted) {
+        // Also while all servers are away: they get the process when they are back.
+        let process = self.group_of(call.thread);
         if self.servers.iter().all(|server| server.stream.is_none()) {
             return self.shared.proceed(call.id);
         }
-        let process = self.group_of(call.thread);
         let before = self.continuing.ends(call.thread).map(|call| Message::Return { call });
         let wanted = wanted(&call, &mut self.served);
         let wanted = wanted.filter(|wanted| self.servers[wanted.device].stream.is_some());
@@ -204,9 +269,12 @@ impl Agent {
         self.send(&messages);
     }
 
-    /// A server ended or sent an invalid message: no call on its device is held any more.
+    /// A server ended or sent an invalid message: no call on its device is held until its account is joined again.
     fn let_calls_continue(&mut self, place: usize) {
-        self.servers[place].stream = None;
+        if self.servers[place].stream.take().is_some() {
+            self.servers[place].buffer.clear();
+            self.servers[place].join_again();
+        }
         *lock(&self.shared.servers[place]) = None;
         let Self { shared, held, continuing, .. } = self;
         continuing.retain(|number| shared.server_of(number) != place);
@@ -221,7 +289,7 @@ impl Agent {
 
     /// Reads messages of a server; `false` if the connection ended.
     fn receive(&mut self, place: usize) -> bool {
-        let Server { stream: Some(stream), buffer } = &mut self.servers[place] else { return true };
+        let Server { stream: Some(stream), buffer, .. } = &mut self.servers[place] else { return true };
         let mut received = [0; 128 * MESSAGE_BYTES];
         match stream.read(&mut received) {
             Ok(0) => return false,
@@ -244,6 +312,10 @@ impl Agent {
                 if let Some(&(thread, descriptor)) = self.descriptors.get(&(place, file)) {
                     write_back(format!("/proc/{thread}/fd/{descriptor}"), file, pages, offset);
                 }
+                true
+            }
+            Some(Message::Terms(terms)) => {
+                self.servers[place].terms = Some(terms);
                 true
             }
             _ => false,
@@ -289,6 +361,7 @@ impl Agent {
         }
         let process = group_of(thread).unwrap_or(thread);
         self.groups.insert(thread, process);
+        self.members.add(process);
         // Before the call continues: a program that only reads is charged from its first read on.
         self.send(&[Message::Process { process }]);
         process

@@ -42,6 +42,12 @@ impl Served {
         Self { disks, mounts: HashMap::new(), since: Instant::now() }
     }
 
+    /// A restarted server may have another device.
+    pub(crate) fn set(&mut self, place: usize, device: (u32, u32)) {
+        self.disks[place] = device;
+        self.mounts.clear();
+    }
+
     /// The place of the device that a thread's mount is on, if it is a served one.
     pub(crate) fn place(&mut self, thread: u32, mount: u64) -> Option<usize> {
         if self.since.elapsed() > REMEMBERED {

@@ -7,7 +7,8 @@
 //! | what ends | what follows |
 //! |---|---|
 //! | the agent | the *keeper*, a process that holds the listener as well, lets all held and later calls continue |
-//! | a server, or its scheduler's part above the block layer | the agent lets all held and later calls on its device continue |
+//! | a server | the agent lets held and later calls on its device continue until it has joined the account again |
+//! | the part of its scheduler above the block layer | the server admits all held and later calls |
 //! | the program | the agent returns its exit code; descendants that still run are not held any more |
 //!
 //! A process that runs already gets the filter by [`join`], a container from its OCI runtime, which sends the listener ([`container`]); [`attend`]
@@ -25,6 +26,7 @@ mod filter;
 mod handed;
 mod keeper;
 mod listener;
+mod members;
 mod running;
 
 use std::ffi::OsString;
@@ -37,6 +39,7 @@ use std::sync::Arc;
 use std::thread;
 
 use agent::Agent;
+use control::protocol::AccountTerms;
 use handed::{Received, receive_fd, send_fd};
 
 /// An error of starting a program.
@@ -96,7 +99,15 @@ pub struct Joined {
     pub server: UnixStream,
     /// Major and minor number.
     pub device: (u32, u32),
+    /// What joins the account again when the server has ended. `None`: the calls on its device are no longer held then.
+    pub again: Option<Again>,
 }
+
+/// A connection to a server that has joined an account, and the number of the device.
+pub type Connection = (UnixStream, (u32, u32));
+
+/// Waits until a server has the account again, with the terms that the former one reported, if it did. Called in a thread of its own.
+pub type Again = Arc<dyn Fn(Option<AccountTerms>) -> Connection + Send + Sync>;
 
 /// Runs a program to its end; returns its exit code, or 128 and the number of the signal that ended it. `joined` has a connection for each
 /// served device. The calling process must have one thread only, as it forks the keeper.

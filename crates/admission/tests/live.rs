@@ -8,10 +8,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use admission::{Error, Joined, attend, container, join, run};
+use admission::{Again, Error, Joined, attend, container, join, run};
 use control::admission::{MESSAGE_BYTES, Message, Operation};
 use rustix::io::IoSlice;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -34,7 +35,17 @@ fn helper() {
     let device: u64 = std::env::var(DEVICE).unwrap().parse().unwrap();
     let joined = || {
         let server = UnixStream::connect(&socket).unwrap();
-        vec![Joined { server, device: (rustix::fs::major(device), rustix::fs::minor(device)) }]
+        let device = (rustix::fs::major(device), rustix::fs::minor(device));
+        let socket = socket.clone();
+        let again: Again = Arc::new(move |_| {
+            loop {
+                match UnixStream::connect(&socket) {
+                    Ok(server) => return (server, device),
+                    Err(_) => std::thread::sleep(Duration::from_millis(5)),
+                }
+            }
+        });
+        vec![Joined { server, device, again: Some(again) }]
     };
     let code = if let Some(script) = std::env::var_os(SCRIPT) {
         run(&["sh".into(), "-c".into(), script], joined()).map_or(99, i32::from)
@@ -275,6 +286,47 @@ fn when_the_server_ends_all_calls_continue() {
     contains(&file, "ab").expect("both writes");
 }
 
+/// The calls of a program that runs continue while its server is away, and are held again when it is back.
+#[test]
+fn a_restarted_server_gets_the_processes_and_the_next_calls() {
+    let Some(disk) = Disk::new() else { return };
+    let (file, more) = (disk.path("file"), disk.image.with_extension("more"));
+    // `more` is on no served device. Without it the shell waits.
+    let script = format!(
+        "exec >{}; printf a; until [ -e {} ]; do sleep 0.01; done; printf b; exit 4",
+        file.display(),
+        more.display()
+    );
+    let mut session = Session::start(&disk, &script);
+    session.next_call();
+    let socket = std::env::temp_dir().join(disk.directory.file_name().unwrap()).with_extension("sock");
+    let listener = UnixListener::bind(&socket).unwrap();
+    session.server.shutdown(std::net::Shutdown::Both).unwrap();
+    eventually(|| contains(&file, "a"));
+    (session.server, _) = listener.accept().unwrap();
+    session.server.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut processes = Vec::new();
+    let mut message = [0; MESSAGE_BYTES];
+    // The agent's own number, and the shell's.
+    while processes.len() < 2 {
+        session.server.read_exact(&mut message).unwrap();
+        let Some(Message::Process { process }) = Message::parse(&message) else { panic!("{message:?}") };
+        if !processes.contains(&process) {
+            processes.push(process);
+        }
+    }
+    assert_eq!(processes[0], session.agent.id());
+    File::create(&more).unwrap();
+    let (call, operation, bytes) = session.next_call();
+    assert_eq!((operation, bytes), (Operation::Write, 1));
+    contains(&file, "a").expect("the second write is held");
+    session.admit(call);
+    assert_eq!(session.code(), Some(4));
+    contains(&file, "ab").expect("both writes");
+    fs::remove_file(socket).unwrap();
+    fs::remove_file(more).unwrap();
+}
+
 #[test]
 fn a_program_is_killed_while_its_call_is_held() {
     let Some(disk) = Disk::new() else { return };
@@ -297,8 +349,14 @@ fn a_program_is_reported_before_its_first_call() {
     let Some(disk) = Disk::new() else { return };
     let mut session = Session::start(&disk, "exec cat /dev/null");
     let mut message = [0; MESSAGE_BYTES];
-    session.server.read_exact(&mut message).unwrap();
-    assert!(matches!(Message::parse(&message), Some(Message::Process { .. })), "{message:?}");
+    let process = loop {
+        session.server.read_exact(&mut message).unwrap();
+        match Message::parse(&message) {
+            Some(Message::Process { process }) if process == session.agent.id() => {}
+            other => break other,
+        }
+    };
+    assert!(matches!(process, Some(Message::Process { .. })), "{process:?}");
     assert_eq!(session.code(), Some(0));
 }
 

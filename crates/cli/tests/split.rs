@@ -306,6 +306,101 @@ fn nothing_hangs_when_agent_program_or_server_is_killed() {
     }
 }
 
+/// A program that writes 4 KiB to each of these files in turn while `run` exists, under admission at a byte a second. Lines of its agent are in
+/// `errors`.
+fn endless_writer(devices: &[&Served], run: &Path, errors: &Path) -> Child {
+    fs::write(run, "").unwrap();
+    let write = |served: &&Served| {
+        let file = served.file("endless");
+        fs::write(&file, "").unwrap();
+        format!("dd if=/dev/zero of={} bs=4k count=1 seek=$i conv=notrunc 2>/dev/null", file.display())
+    };
+    // One process for each device, as a held call on one device must not delay those on another.
+    let loops = devices.iter().map(write).map(|write| {
+        format!("(i=0; while [ -e {} ]; do {write}; i=$((i+1)); sleep 0.02; done) &", run.display())
+    });
+    let script = loops.chain(["wait".to_owned()]).collect::<Vec<_>>().join("\n");
+    let mut exec = dwell();
+    exec.args(["exec", "--account", "writer"]).args(NEVER);
+    devices.iter().for_each(|served| _ = exec.arg("--control").arg(served.control()));
+    exec.args(["--", "sh", "-c", &script]).stderr(fs::File::create(errors).unwrap()).spawn().unwrap()
+}
+
+/// Also with several devices, and more than once.
+#[test]
+fn programs_are_limited_again_when_a_server_is_back() {
+    let _alone = alone();
+    let store = |name: &str| {
+        let store = Store(PathBuf::from(format!("/dev/shm/dwell-split-{name}-{}", std::process::id())));
+        fs::File::create(&store.0).unwrap().set_len(64 << 20).unwrap();
+        store
+    };
+    let stores = [store("back-1"), store("back-2")];
+    let [path, other_path] = stores.each_ref().map(|store| store.0.to_str().unwrap());
+    let Some(served) = Served::over("back-1", "split-token", &[path]) else { return };
+    let Some(other) = Served::over("back-2", "split-token", &[other_path]) else { return };
+    let (run, errors) = (served.directory.join("run"), served.directory.join("errors"));
+    let mut program = endless_writer(&[&served, &other], &run, &errors);
+    let lines = |of: &str| {
+        let text = fs::read_to_string(&errors).unwrap();
+        text.lines().filter(|line| line.contains(of)).count()
+    };
+    served.await_held();
+    other.await_held();
+    for round in 1..=2 {
+        children(served.server.id()).into_iter().for_each(kill);
+        eventually("the line that limits end", || (lines("has no limits") == round).then_some(()));
+        eventually("the line that limits hold", || (lines("has its limits again") == round).then_some(()));
+        let account = eventually("the account", || served.account("writer"));
+        assert_eq!((&account["agents"], &account["terms"]["rate"]), (&1.into(), &1.into()), "{account}");
+        served.await_held();
+        assert_eq!(other.account("writer").unwrap()["agents"], 1);
+    }
+    assert_eq!(lines(other.control().to_str().unwrap()), 0, "the other server runs");
+    fs::remove_file(run).unwrap();
+    for served in [&served, &other] {
+        assert!(succeeds(dwell().arg("ctl").arg(served.control()).args(["switch", "noop"])));
+    }
+    let status = eventually("the end of the program", || program.try_wait().unwrap());
+    assert!(status.success());
+}
+
+/// Options that a second program omits stay, those that it has replace the first one's, also after a restart of the server.
+#[test]
+fn a_second_program_of_an_account_keeps_the_limits_of_the_first() {
+    let _alone = alone();
+    let store = Store(PathBuf::from(format!("/dev/shm/dwell-split-second-{}", std::process::id())));
+    fs::File::create(&store.0).unwrap().set_len(64 << 20).unwrap();
+    let Some(served) = Served::over("second", "split-token", &[store.0.to_str().unwrap()]) else { return };
+    let (run, errors) = (served.directory.join("run"), served.directory.join("errors"));
+    let mut program = endless_writer(&[&served], &run, &errors);
+    served.await_held();
+    let second = |terms: &[&str]| {
+        let mut exec = dwell();
+        exec.args(["exec", "--account", "writer", "--control"]).arg(served.control()).args(terms);
+        assert!(succeeds(exec.args(["--", "true"])));
+        eventually("the end of the second program", || {
+            served.account("writer").filter(|account| account["agents"] == 1)
+        })
+    };
+    let account = second(&[]);
+    assert_eq!(account["terms"]["rate"], 1, "{account}");
+    served.await_held();
+    let account = second(&["--weight", "3"]);
+    assert_eq!((&account["terms"]["rate"], &account["terms"]["weight"]), (&1.into(), &3.into()), "{account}");
+    served.await_held();
+    children(served.server.id()).into_iter().for_each(kill);
+    let account = eventually("the account at the next server", || served.account("writer"));
+    assert_eq!((&account["terms"]["rate"], &account["terms"]["weight"]), (&1.into(), &3.into()), "{account}");
+    served.await_held();
+    let account = second(&["--rate", "100M"]);
+    assert_eq!(account["terms"]["rate"], 100_000_000, "{account}");
+    fs::remove_file(run).unwrap();
+    assert!(succeeds(dwell().arg("ctl").arg(served.control()).args(["switch", "noop"])));
+    let status = eventually("the end of the program", || program.try_wait().unwrap());
+    assert!(status.success());
+}
+
 /// Joins a program that runs, and shows what the account does.
 #[test]
 fn a_running_program_is_joined() {

@@ -1,7 +1,10 @@
 //! Admission of system calls: what an agent and a server exchange after [`Request::Join`](crate::protocol::Request::Join).
 //!
 //! From then on the connection carries [`Message`]s of [`MESSAGE_BYTES`] bytes in both directions. A server that ends, or whose scheduler has
-//! no part above the block layer, holds nothing: when the connection breaks, the agent lets every call continue.
+//! no part above the block layer, holds nothing: when the connection breaks, the agent lets every call continue, and joins again when the server is
+//! back.
+
+use crate::protocol::AccountTerms;
 
 /// Bytes of a message.
 pub const MESSAGE_BYTES: usize = 32;
@@ -59,6 +62,8 @@ pub enum Message {
         /// Where they begin in the file, in bytes.
         offset: u64,
     },
+    /// The present terms of the account, with which an agent joins a restarted server.
+    Terms(AccountTerms),
 }
 
 impl Message {
@@ -73,6 +78,12 @@ impl Message {
             Self::Admit { call } => (3, call, 0, 0, 0, 0),
             Self::WriteBack { file, pages, offset } => (4, pages, 0, 0, file, offset),
             Self::Process { process } => (5, 0, 0, process, 0, 0),
+            Self::Terms(AccountTerms { weight, rate, fsync_deadline_ns }) => {
+                let given = [weight.is_some(), rate.is_some(), fsync_deadline_ns.is_some()];
+                let bits = given.into_iter().rev().fold(0, |bits, given| bits << 1 | u32::from(given));
+                let weight = u32::from(weight.unwrap_or(0));
+                (6, bits, weight, 0, rate.unwrap_or(0), fsync_deadline_ns.unwrap_or(0))
+            }
         };
         let mut message = [0; MESSAGE_BYTES];
         for (at, word) in [kind, number, operation, process].into_iter().enumerate() {
@@ -104,6 +115,14 @@ impl Message {
             3 => Self::Admit { call },
             4 => Self::WriteBack { file: long(4), pages: call, offset: long(6) },
             5 => Self::Process { process: word(3) },
+            6 => {
+                let given = |bit: u32| word(1) & 1 << bit != 0;
+                Self::Terms(AccountTerms {
+                    weight: given(0).then_some(word(2) as u8),
+                    rate: given(1).then_some(long(4)),
+                    fsync_deadline_ns: given(2).then_some(long(6)),
+                })
+            }
             _ => return None,
         })
     }
@@ -133,6 +152,9 @@ mod tests {
             Message::Return { call: u32::MAX },
             Message::Admit { call: 3 },
             Message::WriteBack { file: u64::MAX, pages: 5, offset: 1 << 35 },
+            Message::Terms(AccountTerms::default()),
+            Message::Terms(AccountTerms { weight: Some(8), ..AccountTerms::default() }),
+            Message::Terms(AccountTerms { weight: None, rate: Some(0), fsync_deadline_ns: Some(1 << 40) }),
         ];
         for message in all {
             assert_eq!(Message::parse(&message.to_bytes()), Some(message));

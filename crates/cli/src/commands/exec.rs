@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, btree_map::Entry};
 use std::ffi::OsString;
 use std::fs;
-use std::io::Write;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use admission::Joined;
 use admission::container::{self, Container};
+use admission::{Again, Connection, Joined};
 use clap::{ArgGroup, Args};
 use server::control::protocol::AccountTerms;
 use server::control::{Client, bind_private};
@@ -70,6 +72,9 @@ pub(crate) struct ExecArguments {
 /// Limit of the time for which a server may attach its device.
 const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How often a server that ended is looked for.
+const RETURN: Duration = Duration::from_millis(100);
+
 /// How often a cgroup is searched for new processes.
 const LOOK: Duration = Duration::from_millis(200);
 
@@ -79,6 +84,8 @@ struct Account {
     controls: Vec<PathBuf>,
     name: String,
     terms: AccountTerms,
+    /// Whose calls an agent intercepts, if the command has several.
+    of: Option<String>,
 }
 
 impl Account {
@@ -100,7 +107,7 @@ impl Account {
     }
 
     fn join_at(&self, control: &Path) -> Result<Joined, Error> {
-        let failed = |error: std::io::Error| no_server(control, &error);
+        let failed = |error: io::Error| no_server(control, &error);
         let begun = Instant::now();
         loop {
             let joined = Client::connect(control).and_then(|client| client.join(&self.name, self.terms));
@@ -113,9 +120,44 @@ impl Account {
                 }
                 joined => {
                     let (server, device) = joined.map_err(failed)?;
-                    return Ok(Joined { server, device });
+                    return Ok(Joined { server, device, again: Some(self.again(control)) });
                 }
             }
+        }
+    }
+
+    /// What joins the account again when the server has ended.
+    fn again(&self, control: &Path) -> Again {
+        let (account, control) = (self.clone(), control.to_owned());
+        Arc::new(move |terms| account.join_again(&control, terms.unwrap_or(account.terms)))
+    }
+
+    /// Waits for the next server and joins the account there, with these terms. Prints a line when the limits end and when they hold again.
+    fn join_again(&self, control: &Path, terms: AccountTerms) -> Connection {
+        // Standard error may be a full pipe, or a file on the device that has no server.
+        let (lines, printed) = channel::<String>();
+        let _ = std::thread::Builder::new()
+            .name("print".into())
+            .spawn(move || printed.iter().for_each(|line| say!("{line}")));
+        let of = self.of.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
+        let what = format!("{}: account '{}'{of}", control.display(), self.name);
+        let _ = lines.send(format!(
+            "{what} has no limits on this device: its server has ended; waiting for the next one"
+        ));
+        let mut reported = false;
+        loop {
+            match Client::connect(control).and_then(|client| client.join(&self.name, terms)) {
+                Ok(connection) => {
+                    let _ = lines.send(format!("{what} has its limits again: a server is back"));
+                    return connection;
+                }
+                Err(error) if !is_away(&error) && !reported => {
+                    reported = true;
+                    let _ = lines.send(format!("{what}: not joined yet: {}", no_server(control, &error)));
+                }
+                Err(_) => {}
+            }
+            std::thread::sleep(RETURN);
         }
     }
 
@@ -132,8 +174,21 @@ impl Account {
             controls: self.controls.clone(),
             name: if name.is_empty() { id.to_owned() } else { name },
             terms: own.or(self.terms),
+            of: Some(format!("container {id}")),
         })
     }
+
+    /// The account as one of several processes joins it.
+    fn of_process(&self, process: u32) -> Self {
+        Self { of: Some(format!("process {process}")), ..self.clone() }
+    }
+}
+
+/// Whether an error means that a server has ended, or has not attached its device yet.
+fn is_away(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
+    let kinds = [NotFound, ConnectionRefused, ConnectionReset, BrokenPipe, UnexpectedEof];
+    kinds.contains(&error.kind()) || error.to_string().contains(NOT_ATTACHED)
 }
 
 /// Terms by the names of the options, as a command line or a container's annotations have them.
@@ -158,7 +213,7 @@ pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode, Error> {
     }
     if let Some(listener) = &arguments.seccomp_profile {
         let path = std::path::absolute(listener).map_err(|error| Error::file(listener.display(), &error))?;
-        writeln!(std::io::stdout(), "{:#}", container::profile(&path.to_string_lossy(), arguments.runc))?;
+        writeln!(io::stdout(), "{:#}", container::profile(&path.to_string_lossy(), arguments.runc))?;
         return Ok(ExitCode::SUCCESS);
     }
     let terms = terms(arguments.weight, arguments.fsync_deadline.as_deref(), arguments.rate.as_deref())?;
@@ -166,6 +221,7 @@ pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode, Error> {
         controls: arguments.control.clone(),
         name: arguments.account.clone().unwrap_or_default(),
         terms,
+        of: None,
     };
     if let Some(socket) = &arguments.listen {
         return listen(socket, &account).map(|()| ExitCode::SUCCESS);
@@ -199,7 +255,7 @@ impl Agent {
     fn of_process(process: u32, account: &Account, is_expected: bool) -> Result<Self, Error> {
         Self::new(|| {
             // First, as an error must leave the process as it is.
-            let joined = account.join()?;
+            let joined = account.of_process(process).join()?;
             match admission::join(process) {
                 Err(admission::Error::Intercepted { .. }) if is_expected => Ok(()),
                 listener => {
@@ -310,7 +366,7 @@ fn join_cgroup(cgroup: &Path, account: &Account) -> Result<(), Error> {
 
 /// Waits for containers.
 fn listen(socket: &Path, account: &Account) -> Result<(), Error> {
-    let failed = |error: std::io::Error| Error::file(socket.display(), &error);
+    let failed = |error: io::Error| Error::file(socket.display(), &error);
     let (listener, _file) = bind_private(socket).map_err(failed)?;
     say!("waiting for containers at {}", socket.display());
     let mut agents: Vec<Agent> = Vec::new();
@@ -327,7 +383,7 @@ mod tests {
 
     fn account(annotations: &[(&str, &str)]) -> Result<Account, Error> {
         let options = AccountTerms { rate: Some(5_000_000), ..AccountTerms::default() };
-        let account = Account { controls: Vec::new(), name: String::new(), terms: options };
+        let account = Account { controls: Vec::new(), name: String::new(), terms: options, of: None };
         let annotations = annotations.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
         account.of_container("4f2a", &annotations.collect())
     }

@@ -161,6 +161,10 @@ impl SplitHost {
         let kept = if joined.agents > 0 { joined.terms } else { AccountTerms::default() };
         joined.terms = terms.or(kept);
         joined.agents += 1;
+        let terms = Message::Terms(joined.terms);
+        for agent in self.agents.iter().flatten().filter(|agent| agent.is_ready && agent.account == account) {
+            let _ = agent.send(terms);
+        }
         self.processes.add(process, account);
         let free = self.agents.iter().position(Option::is_none).unwrap_or(self.agents.len());
         self.agents.resize_with(self.agents.len().max(free + 1), || None);
@@ -312,14 +316,20 @@ impl SplitHost {
     fn receive(&mut self, queue: &mut Queue<Watch>, now: Time, index: usize) {
         self.update(queue, now);
         let Some(agent) = self.agents.get_mut(index).and_then(Option::as_mut) else { return };
-        match agent.receive() {
+        let was_ready = agent.is_ready;
+        let messages = agent.receive();
+        if agent.is_ready && !was_ready {
+            // If it fails, the agent has ended, of which the next message informs.
+            let _ = agent.send(Message::Terms(self.accounts[agent.account.0 as usize].terms));
+        }
+        match messages {
             Some(messages) => messages.into_iter().for_each(|message| match message {
                 Message::Enter { call, operation, process, file, bytes } => {
                     self.entered(queue, now, index, (call, process), kind(operation, file, bytes));
                 }
                 Message::Process { process } => self.belongs(index, process),
                 Message::Return { call } => self.returned(queue, now, index, call),
-                Message::Admit { .. } | Message::WriteBack { .. } => {}
+                Message::Admit { .. } | Message::WriteBack { .. } | Message::Terms(_) => {}
             }),
             None => self.part(queue, now, index),
         }

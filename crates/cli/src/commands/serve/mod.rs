@@ -189,6 +189,9 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
         let serving = format!("serving {} under {scheduler}, at most {at_once} at once", what(arguments));
         say!("{found}");
         say!("{serving}; Ctrl-C ends it");
+        if server.is_resumed() && arguments.causes {
+            say!("programs of 'dwell exec' had no limits since the former server ended; each has them again when it has joined");
+        }
         service_manager::notify(&[service_manager::State::Ready, service_manager::State::Status(&serving)]);
     })
     .map_err(|error| failed(&error))?;
