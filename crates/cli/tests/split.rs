@@ -401,6 +401,42 @@ fn a_second_program_of_an_account_keeps_the_limits_of_the_first() {
     assert!(status.success());
 }
 
+/// The shares are those of accounts whose programs run.
+#[test]
+fn ended_accounts_have_no_share_and_disappear() {
+    let _alone = alone();
+    let Some(served) = Served::new("ended", "afq") else { return };
+    let exec = |name: &str| {
+        let mut exec = dwell();
+        exec.args(["exec", "--account", name, "--control"]).arg(served.control());
+        exec
+    };
+    let mut running = exec("running").args(["--", "cat"]).stdin(Stdio::piped()).spawn().unwrap();
+    for number in 0..9 {
+        assert!(succeeds(exec(&format!("ended-{number}")).args(["--weight", "8", "--", "true"])));
+    }
+    let state = || -> Value {
+        let output = dwell().arg("ctl").arg(served.control()).args(["show", "--json"]).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let shares = || -> Vec<u64> {
+        let state = state();
+        let items = state["items"].as_array().unwrap().iter();
+        items.filter_map(|item| item["facts"]["share_percent"].as_u64()).collect()
+    };
+    eventually("shares of `others` and the running account", || (shares() == [50, 50]).then_some(()));
+    eventually("the end of the other accounts", || {
+        let state = state();
+        let accounts = state["accounts"].as_array().unwrap();
+        let names: Vec<_> = accounts.iter().filter_map(|account| account["name"].as_str()).collect();
+        (names == ["others", "running"]).then_some(())
+    });
+    assert!(succeeds(exec("again").args(["--", "true"])), "numbers are used again");
+    assert!(served.account("again").is_some());
+    drop(running.stdin.take());
+    assert!(running.wait().unwrap().success());
+}
+
 /// Joins a program that runs, and shows what the account does.
 #[test]
 fn a_running_program_is_joined() {

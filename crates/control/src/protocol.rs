@@ -136,17 +136,20 @@ impl AccountTerms {
 /// An account of a split-level scheduler.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct AccountState {
+    /// Its number, by which the scheduler's items have it. That of an account that is gone is used again.
+    #[serde(default)]
+    pub number: u32,
     /// Its name.
     pub name: String,
-    /// Its terms.
+    /// Its terms; none when its last agent has ended.
     pub terms: AccountTerms,
-    /// Connected agents.
+    /// Connected agents. Without one the account is gone after ten seconds, or when its data is written, after two minutes at the latest.
     pub agents: u32,
     /// Calls that were admitted.
     pub calls: u64,
     /// Calls that are held now.
     pub held: u32,
-    /// How long its calls were held in total, in nanoseconds.
+    /// How long its calls were held in total, in nanoseconds, those included that are held now.
     pub held_ns: u64,
     /// Bytes of its dirty pages that were not submitted yet.
     pub dirty: u64,

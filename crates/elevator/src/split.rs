@@ -35,6 +35,8 @@ pub struct Terms {
     pub rate: Option<u64>,
     /// The target for the duration of its `fsync`; `None` for no target.
     pub fsync_deadline: Option<Span>,
+    /// None of its programs runs, so it has no share. Its data may still be written.
+    pub has_ended: bool,
 }
 
 /// A file, by the host's number.
@@ -178,6 +180,9 @@ pub enum Action {
 pub trait Split {
     /// The terms of an account: before any other event of the account, and again when they change.
     fn account(&mut self, now: Time, account: Account, terms: Terms);
+
+    /// An account is gone: it has no calls and no dirty pages. Its number may be given to another account, which owes nothing.
+    fn forget(&mut self, _now: Time, _account: Account) {}
 
     /// The members of a set of causes, each once: before any event with the set.
     fn causes(&mut self, set: CauseSet, members: &[Account]);

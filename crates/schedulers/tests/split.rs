@@ -56,6 +56,7 @@ impl Machine {
                 priority: Priority { level: (account % 8) as u8, ..Priority::default() },
                 rate: [None, Some(30_000_000), None, Some(20_000), None][account as usize],
                 fsync_deadline: (account == 2).then(|| Span::from_millis(100)),
+                has_ended: false,
             };
             split.account(Time::ZERO, Account(account), terms);
         }

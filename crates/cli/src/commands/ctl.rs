@@ -345,7 +345,8 @@ pub(crate) fn waits_in(account: &AccountState) -> String {
 
 /// What an item is called: an account by its name, another one by its number.
 pub(crate) fn name_of(item: &ItemState, accounts: &[AccountState]) -> String {
-    let account = accounts.get(item.number as usize).filter(|_| item.kind == "account");
+    let is_it = |account: &&AccountState| u64::from(account.number) == item.number;
+    let account = accounts.iter().find(is_it).filter(|_| item.kind == "account");
     account.map_or_else(|| item.number.to_string(), |account| account.name.clone())
 }
 
@@ -448,10 +449,16 @@ mod tests {
         let wait = |held| WaitState { held, ..WaitState::default() };
         let waits = [("fsync", wait(1)), ("mkdir", wait(0)), ("write", wait(2))];
         let waits = waits.map(|(call, wait)| (call.to_owned(), wait)).into();
-        let account =
-            AccountState { name: "backup".to_owned(), terms, held: 3, waits, ..AccountState::default() };
+        let account = AccountState {
+            name: "backup".to_owned(),
+            number: 5,
+            terms,
+            held: 3,
+            waits,
+            ..AccountState::default()
+        };
         let facts = json!({"credit": 5}).as_object().unwrap().clone();
-        let tokens = ItemState { kind: "account".to_owned(), number: 0, facts };
+        let tokens = ItemState { kind: "account".to_owned(), number: 5, facts };
         let text = in_words(&State { accounts: vec![account], items: vec![tokens], ..State::default() });
         for part in ["weight 2, 5.00 MB/s", "fsync 1, write 2", "│ backup"] {
             assert!(text.contains(part), "{part} is not in\n{text}");

@@ -313,6 +313,12 @@ impl Split for SplitToken {
         self.members[place].bucket.set(now, terms.rate, self.tunables.saves);
     }
 
+    fn forget(&mut self, now: Time, account: Account) {
+        self.now = now;
+        let place = self.member(account);
+        self.members[place].bucket = Bucket::new(now, None, self.tunables.saves);
+    }
+
     fn causes(&mut self, set: CauseSet, members: &[Account]) {
         self.ledger.define(set, members);
         self.grow();
@@ -400,6 +406,24 @@ mod tests {
         let (call, _) = t.write(1, 1);
         t.free(1, 1, 0, 1000);
         assert_eq!(t.acts(), [Action::Admit(call)]);
+    }
+
+    /// A program that is started again continues with its account's debt; another account of the same number owes nothing.
+    #[test]
+    fn debt_ends_when_the_account_is_forgotten() {
+        let mut t = host();
+        let limited = Terms { rate: Some(1_000_000), ..Terms::default() };
+        t.dirty(1, 1, 0, 1000);
+        let split = t.split();
+        split.account(Time::ZERO, Account(1), Terms { has_ended: true, ..Terms::default() });
+        split.account(Time::ZERO, Account(1), limited);
+        assert_eq!(t.write(1, 1).1, Verdict::Hold);
+        let split = t.split();
+        split.account(Time::ZERO, Account(1), Terms { has_ended: true, ..Terms::default() });
+        while split.act(Time::ZERO).is_some() {}
+        split.forget(Time::ZERO, Account(1));
+        split.account(Time::ZERO, Account(1), limited);
+        assert_eq!(t.write(1, 1).1, Verdict::Proceed);
     }
 
     #[test]

@@ -140,14 +140,20 @@ impl Orders {
     pub(crate) fn show(&self, now: Time, device: &mut Device, fronts: &[Box<dyn FrontEnd>]) -> Snapshot {
         let geometry = device.backend().geometry();
         let backend = device.backend().describe();
-        let accounts = device.split.as_ref().map(|host| host.accounts()).unwrap_or_default();
+        let accounts = device.split.as_ref().map(|host| host.accounts(now)).unwrap_or_default();
         let (unfinished, draining) = (device.unfinished(), device.draining_for());
         let queue = device.queue();
+        let mut items = queue.inspect(now);
+        // A policy keeps the data of accounts that are gone until their numbers are used again.
+        let is_present = |number| {
+            accounts.is_empty() || accounts.iter().any(|account| u64::from(account.number) == number)
+        };
+        items.retain(|item| item.kind != "account" || is_present(item.number));
         Snapshot {
             now,
             scheduler: self.scheduler.clone(),
             tunables: queue.with_chosen(now, "tunables", tunables).unwrap_or_default(),
-            items: queue.inspect(now),
+            items,
             queued: queue.queued(),
             in_flight: queue.in_flight(),
             depth: queue.options().depth,

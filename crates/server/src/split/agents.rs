@@ -18,9 +18,9 @@ pub(super) struct Agent {
 }
 
 impl Agent {
-    pub(super) fn new(stream: UnixStream, account: Account, process: u32) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        Ok(Self { stream, account, processes: vec![process], is_ready: false, buffer: Vec::new() })
+    /// With a stream that does not block.
+    pub(super) fn new(stream: UnixStream, account: Account, process: u32) -> Self {
+        Self { stream, account, processes: vec![process], is_ready: false, buffer: Vec::new() }
     }
 
     /// Sends a message; `false` if the agent does not read, or has ended.

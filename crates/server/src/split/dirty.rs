@@ -58,6 +58,13 @@ impl DirtyPages {
         keys.into_iter().filter_map(|key| Some((page(key), self.pages.remove(&key)?.causes))).collect()
     }
 
+    /// Removes all pages of some sets.
+    pub(super) fn take(&mut self, is_it: impl Fn(CauseSet) -> bool) -> Vec<(Page, CauseSet)> {
+        let taken = self.iter().filter(|&(_, causes)| is_it(causes)).collect();
+        self.pages.retain(|_, dirty| !is_it(dirty.causes));
+        taken
+    }
+
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Page, CauseSet)> + '_ {
         self.pages.iter().map(|(&key, dirty)| (page(key), dirty.causes))
@@ -98,6 +105,11 @@ mod tests {
         assert_eq!(dirty.remove(7, 20480, 4096).len(), 3);
         let left: Vec<_> = dirty.iter().collect();
         assert_eq!(left, [(page((7, 16384)), CauseSet(2))]);
+        assert_eq!(
+            (dirty.take(|set| set == CauseSet(1)), dirty.take(|set| set == CauseSet(2))),
+            (vec![], left)
+        );
+        assert_eq!(dirty.iter().count(), 0);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! If the scheduler has no part above the block layer, nothing is held. If events are lost, all pages are taken for clean, as it is unknown
 //! which are dirty: accounts are then charged when their requests arrive. Processes that joined no account are one account.
 
+mod accounts;
 mod agents;
 mod dirty;
 mod front;
@@ -24,12 +25,13 @@ use ::control::admission::{Message, Operation};
 use ::control::protocol::{AccountState, AccountTerms, WaitState};
 use elevator::queue::Queue;
 use elevator::split::{
-    Account, Action, CallId, CallKind, CauseEvent, File, Page, Split, SystemCall, Terms, Verdict,
+    Account, Action, CallId, CallKind, CauseEvent, File, Page, Split, SystemCall, Verdict,
 };
-use elevator::{CauseSet, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
+use elevator::{CauseSet, Op, Sector, Sectors, Span, Time};
 
 use crate::ServeError;
 use crate::statistics::Watch;
+use accounts::{Accounts, OTHERS};
 use agents::Agent;
 use dirty::DirtyPages;
 pub(crate) use front::Admission;
@@ -60,11 +62,8 @@ pub(crate) struct Joining {
 /// Why an agent cannot join yet.
 pub const NOT_ATTACHED: &str = "the device is not attached yet";
 
-/// The account of processes that joined none.
-const OTHERS: Account = Account(0);
-
-/// The most accounts: policies keep them for good.
-const ACCOUNTS_MAX: usize = 1024;
+/// How often outdated accounts are looked for.
+const LOOK: Span = Span::from_millis(100);
 
 /// The longest name of an account, in bytes.
 const NAME_MAX: usize = 255;
@@ -83,7 +82,7 @@ struct Call {
 pub(crate) struct SplitHost {
     awaited: Receiver<Observed>,
     observed: Option<Observed>,
-    accounts: Vec<AccountState>,
+    accounts: Accounts,
     processes: Processes,
     sets: Sets,
     /// Sets that the policy has received.
@@ -98,16 +97,17 @@ pub(crate) struct SplitHost {
     /// The scheduler that received the present state: how often it was replaced before.
     generation: Option<u64>,
     /// Accounts whose terms the policy has not received.
-    changed: Vec<usize>,
+    changed: Vec<Account>,
+    /// When outdated accounts were looked for.
+    looked: Time,
 }
 
 impl SplitHost {
     pub(crate) fn new(awaited: Receiver<Observed>) -> Self {
-        let others = AccountState { name: "others".to_string(), ..AccountState::default() };
         Self {
             awaited,
             observed: None,
-            accounts: vec![others],
+            accounts: Accounts::new(),
             processes: Processes::default(),
             sets: Sets::default(),
             sent: 0,
@@ -119,12 +119,21 @@ impl SplitHost {
             events: Vec::new(),
             generation: None,
             changed: Vec::new(),
+            looked: Time::ZERO,
         }
     }
 
-    /// The accounts, for users.
-    pub(crate) fn accounts(&self) -> Vec<AccountState> {
-        self.accounts.clone()
+    /// The accounts, for users. Calls that are held now count until now.
+    pub(crate) fn accounts(&self, now: Time) -> Vec<AccountState> {
+        let mut states = self.accounts.states();
+        for call in self.calls.iter().flatten().filter(|call| call.is_held) {
+            let of = |state: &&mut AccountState| state.number == call.system_call.account.0;
+            let Some(state) = states.iter_mut().find(of) else { continue };
+            let held_ns = now.since(call.since).as_nanos();
+            state.held_ns += held_ns;
+            state.waits.entry(name_of(call.system_call.kind).to_string()).or_default().held_ns += held_ns;
+        }
+        states
     }
 
     /// Adds an agent; returns the number of the attached device.
@@ -141,27 +150,11 @@ impl SplitHost {
         if terms.weight.is_some_and(|weight| !(1..=8).contains(&weight)) {
             return Err("the weight of an account is 1 to 8".to_string());
         }
-        let place = match self.accounts.iter().position(|known| known.name == name) {
-            Some(0) => return Err(format!("'{name}' is the account of all processes that join none")),
-            Some(place) => place,
-            None if self.accounts.len() == ACCOUNTS_MAX => {
-                return Err(format!(
-                    "there are {ACCOUNTS_MAX} accounts already; restart the server to remove them"
-                ));
-            }
-            None => {
-                self.accounts.push(AccountState { name, ..AccountState::default() });
-                self.accounts.len() - 1
-            }
-        };
-        let account = Account(place as u32);
-        let agent = Agent::new(stream, account, process).map_err(|error| error.to_string())?;
-        let joined = &mut self.accounts[place];
-        // A second program of the account without options must not remove the first one's limits.
-        let kept = if joined.agents > 0 { joined.terms } else { AccountTerms::default() };
-        joined.terms = terms.or(kept);
-        joined.agents += 1;
-        let terms = Message::Terms(joined.terms);
+        stream.set_nonblocking(true).map_err(|error| error.to_string())?;
+        // After an error, the control socket's client goes on with the connection.
+        let account = self.accounts.join(name, terms).inspect_err(|_| _ = stream.set_nonblocking(false))?;
+        let agent = Agent::new(stream, account, process);
+        let terms = Message::Terms(self.accounts[account].terms);
         for agent in self.agents.iter().flatten().filter(|agent| agent.is_ready && agent.account == account) {
             let _ = agent.send(terms);
         }
@@ -170,7 +163,7 @@ impl SplitHost {
         self.agents.resize_with(self.agents.len().max(free + 1), || None);
         self.agents[free] = Some(agent);
         self.new.push(free);
-        self.changed.push(place);
+        self.changed.push(account);
         Ok(device)
     }
 
@@ -195,8 +188,8 @@ impl SplitHost {
         self.update(queue, now);
         let found = self.runs.causes(op == Op::Read, start, sectors);
         let members: Vec<Account> = found.iter().flat_map(|&set| self.sets.members(set)).copied().collect();
-        for &Account(account) in &members {
-            self.accounts[account as usize].caused += sectors.bytes() / members.len() as u64;
+        for &account in &members {
+            self.accounts[account].caused += sectors.bytes() / members.len() as u64;
         }
         let set = self.sets.of(members);
         self.with_policy(queue, now, |_| ());
@@ -208,6 +201,7 @@ impl SplitHost {
         let agents = &self.agents;
         self.processes
             .pass(now, |process| agents.iter().flatten().any(|agent| agent.processes.contains(&process)));
+        self.remove_outdated(queue, now);
         self.await_observer();
         let Some((observer, _)) = &mut self.observed else { return };
         let mut events = std::mem::take(&mut self.events);
@@ -224,10 +218,33 @@ impl SplitHost {
         let all: Vec<_> = self.dirty.iter().collect();
         self.dirty.clear();
         self.runs.clear();
-        self.accounts.iter_mut().for_each(|account| account.dirty = 0);
+        self.accounts.forget_dirty();
         self.with_policy(queue, now, |policy| {
             all.iter().for_each(|(page, causes)| policy.freed(now, page, *causes));
         });
+    }
+
+    /// Removes accounts whose programs have ended. What they left belongs to the account of all others from now on, and is charged when it is written.
+    fn remove_outdated(&mut self, queue: &mut Queue<Watch>, now: Time) {
+        if now.since(self.looked) < LOOK {
+            return;
+        }
+        self.looked = now;
+        while let Some(account) = self.accounts.outdated(now) {
+            if self.calls.iter().flatten().any(|call| call.system_call.account == account) {
+                // The policy admits calls of ended agents in its own time.
+                return;
+            }
+            let sets = &self.sets;
+            let left = self.dirty.take(|set| sets.members(set).contains(&account));
+            left.iter().for_each(|(page, causes)| self.count_clean(*causes, page.bytes.into()));
+            self.processes.forget(account);
+            self.with_policy(queue, now, |policy| {
+                left.iter().for_each(|(page, causes)| policy.freed(now, page, *causes));
+                policy.forget(now, account);
+            });
+            self.accounts.remove(account);
+        }
     }
 
     fn happened(&mut self, queue: &mut Queue<Watch>, now: Time, event: CauseEvent) {
@@ -238,7 +255,7 @@ impl SplitHost {
                 let pages = self.dirty.add(file, offset, bytes, set);
                 for (page, before) in &pages {
                     before.iter().for_each(|&before| self.count_clean(before, page.bytes.into()));
-                    self.accounts[account.0 as usize].dirty += u64::from(page.bytes);
+                    self.accounts[account].dirty += u64::from(page.bytes);
                 }
                 self.with_policy(queue, now, |policy| {
                     pages.iter().for_each(|(page, before)| policy.dirtied(now, page, set, *before));
@@ -285,8 +302,8 @@ impl SplitHost {
 
     fn count_submitted(&mut self, set: CauseSet, bytes: u64, is_read: bool, is_data: bool) {
         let members = self.sets.members(set);
-        for &Account(account) in members {
-            let account = &mut self.accounts[account as usize];
+        for &account in members {
+            let account = &mut self.accounts[account];
             let field = match (is_read, is_data) {
                 (true, _) => &mut account.read,
                 (false, true) => &mut account.data,
@@ -298,12 +315,12 @@ impl SplitHost {
 
     /// The calls of an account that are of the same kind as this one.
     fn waits(&mut self, call: &SystemCall) -> &mut WaitState {
-        self.accounts[call.account.0 as usize].waits.entry(name_of(call.kind).to_string()).or_default()
+        self.accounts[call.account].waits.entry(name_of(call.kind).to_string()).or_default()
     }
 
     fn count_clean(&mut self, causes: CauseSet, bytes: u64) {
-        for &Account(account) in self.sets.members(causes) {
-            let dirty = &mut self.accounts[account as usize].dirty;
+        for &account in self.sets.members(causes) {
+            let dirty = &mut self.accounts[account].dirty;
             *dirty = dirty.saturating_sub(bytes);
         }
     }
@@ -320,7 +337,7 @@ impl SplitHost {
         let messages = agent.receive();
         if agent.is_ready && !was_ready {
             // If it fails, the agent has ended, of which the next message informs.
-            let _ = agent.send(Message::Terms(self.accounts[agent.account.0 as usize].terms));
+            let _ = agent.send(Message::Terms(self.accounts[agent.account].terms));
         }
         match messages {
             Some(messages) => messages.into_iter().for_each(|message| match message {
@@ -363,7 +380,7 @@ impl SplitHost {
         } else {
             self.calls[place] = Some(call);
         }
-        self.accounts[account.0 as usize].held += 1;
+        self.accounts[account].held += 1;
         self.waits(&system_call).held += 1;
         match verdict {
             Some(Verdict::Hold) => {}
@@ -381,7 +398,7 @@ impl SplitHost {
         call.is_held = false;
         let (agent, number, system_call) = (call.agent, call.number, call.system_call);
         let held_ns = now.since(call.since).as_nanos();
-        let account = &mut self.accounts[system_call.account.0 as usize];
+        let account = &mut self.accounts[system_call.account];
         account.held -= 1;
         account.calls += 1;
         account.held_ns += held_ns;
@@ -410,9 +427,8 @@ impl SplitHost {
     /// An agent ended: its calls continue by themselves.
     fn part(&mut self, queue: &mut Queue<Watch>, now: Time, index: usize) {
         let Some(agent) = self.agents.get_mut(index).and_then(Option::take) else { return };
-        let place = agent.account.0 as usize;
-        self.accounts[place].agents -= 1;
-        self.changed.push(place);
+        self.accounts.part(now, agent.account);
+        self.changed.push(agent.account);
         self.processes.leave(now, &agent.processes, agent.account);
         for place in 0..self.calls.len() {
             let Some(call) = self.calls[place].as_mut().filter(|call| call.agent == index) else { continue };
@@ -420,7 +436,7 @@ impl SplitHost {
                 // The policy admits it in its own time; until then its number is in use.
                 call.agent = GONE;
                 let system_call = call.system_call;
-                self.accounts[system_call.account.0 as usize].held -= 1;
+                self.accounts[system_call.account].held -= 1;
                 self.waits(&system_call).held -= 1;
             } else if let Some(call) = self.calls[place].take() {
                 self.with_policy(queue, now, |policy| policy.returned(now, &call.system_call));
@@ -498,14 +514,14 @@ impl SplitHost {
                 .filter(|call| call.as_ref().is_some_and(is_admitted))
                 .for_each(|call| *call = None);
             self.sent = 0;
-            self.changed = (0..self.accounts.len()).collect();
+            self.changed = self.accounts.numbers();
         }
         let Self { accounts, sets, dirty, calls, changed, sent, .. } = self;
         let mut admitted = Vec::new();
         let result = queue.with_chosen(now, "split", |scheduler| {
             let policy = scheduler.split()?;
             for account in changed.drain(..) {
-                policy.account(now, Account(account as u32), terms(&accounts[account]));
+                policy.account(now, account, accounts.terms(account));
             }
             sets.since(*sent).for_each(|(set, members)| policy.causes(set, members));
             if is_new {
@@ -543,17 +559,5 @@ const fn kind(operation: Operation, file: u64, bytes: u64) -> CallKind {
         Operation::Fsync => CallKind::Fsync { file: File(file) },
         Operation::Create => CallKind::Create,
         Operation::Mkdir => CallKind::Mkdir,
-    }
-}
-
-/// The terms of an account, as policies have them: a weight of 8 is the highest priority. Without an agent there are none: what its programs
-/// left, such as a read of one that continues, must not wait for tokens.
-fn terms(account: &AccountState) -> Terms {
-    let terms = if account.agents > 0 { account.terms } else { AccountTerms::default() };
-    let level = terms.weight.map_or(Priority::default().level, |weight| 8 - weight.clamp(1, 8));
-    Terms {
-        priority: Priority { class: PriorityClass::BestEffort, level },
-        rate: terms.rate,
-        fsync_deadline: terms.fsync_deadline_ns.map(Span::from_nanos),
     }
 }

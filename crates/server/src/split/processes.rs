@@ -59,6 +59,13 @@ impl Processes {
         }
     }
 
+    /// An account is gone.
+    pub(super) fn forget(&mut self, account: Account) {
+        self.reported.retain(|_, of| *of != account);
+        self.left.retain(|(_, _, of)| *of != account);
+        self.found.clear();
+    }
+
     /// The account of a process, if it or an ancestor has one.
     pub(super) fn account(&mut self, process: u32) -> Option<Account> {
         if self.reported.is_empty() {
@@ -122,5 +129,7 @@ mod tests {
         assert_eq!(processes.account(gone), Some(BACKUP));
         processes.pass(at(121), |process| process == kept);
         assert_eq!((processes.account(gone), processes.account(kept)), (None, Some(BACKUP)));
+        processes.forget(BACKUP);
+        assert_eq!(processes.account(kept), None);
     }
 }

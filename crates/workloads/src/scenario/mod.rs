@@ -183,6 +183,7 @@ impl Scenario {
                         priority,
                         rate: rate.map(|rate| rate.0),
                         fsync_deadline: deadline.map(|d| d.0),
+                        has_ended: false,
                     };
                     machine.agree(identity.group, terms);
                 }

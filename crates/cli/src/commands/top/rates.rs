@@ -91,8 +91,8 @@ impl History {
     /// All accounts of a split-level scheduler, in the server's order.
     pub(super) fn accounts(&self) -> Vec<(&AccountState, Caused)> {
         let none = AccountState::default();
-        let caused = |(at, now): (usize, &AccountState)| {
-            let before = self.before.accounts.get(at).unwrap_or(&none);
+        let caused = |now: &AccountState| {
+            let before = self.before.accounts.iter().find(|before| before.name == now.name).unwrap_or(&none);
             Caused {
                 read: self.per_second(before.read, now.read),
                 data: self.per_second(before.data, now.data),
@@ -100,7 +100,7 @@ impl History {
                 held: self.per_second(before.held_ns, now.held_ns) / 1e9,
             }
         };
-        self.shown.accounts.iter().enumerate().map(|of| (of.1, caused(of))).collect()
+        self.shown.accounts.iter().map(|now| (now, caused(now))).collect()
     }
 
     /// All processes, the busiest first.

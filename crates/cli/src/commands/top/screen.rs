@@ -49,14 +49,14 @@ pub(super) fn draw(history: &History, frame: &mut Frame<'_>) {
             [
                 account.name.clone(),
                 waits_in(account),
-                format!("{:.0}%", of.held * 100.0),
+                format!("{:.2}", of.held),
                 bytes(account.dirty),
                 rate(of.read),
                 rate(of.data),
                 rate(of.metadata),
             ]
         };
-        let heads = ["account", "waits in", "calls held", "dirty", "read", "data", "metadata"];
+        let heads = ["account", "waits in", "held calls", "dirty", "read", "data", "metadata"];
         let rows = accounts.iter().take(ITEMS).map(row);
         frame.render_widget(table("accounts: what they caused", &heads, rows), by_account);
     }

@@ -122,7 +122,7 @@ fn accounts_have_rates_and_the_calls_in_which_they_wait() {
     history.update(with(500_000_000, 4_000_000, 250_000_000));
     history.picture();
     let picture = text(&history).unwrap();
-    for part in ["backup", "write 2", "50%", "8.00 MB/s", "8.19 kB"] {
+    for part in ["backup", "write 2", "0.50", "8.00 MB/s", "8.19 kB"] {
         assert!(picture.contains(part), "{part} is not in\n{picture}");
     }
 }

@@ -114,7 +114,7 @@ impl Inspection for Afq {
     fn inspect(&self, _now: Time) -> Vec<Item> {
         let item = |(account, place): (Account, usize)| {
             Item::new("account", u64::from(account.0))
-                .with("share", Fact::Percent(self.shares.percent(place)))
+                .with("share", self.shares.percent(place).map_or(Fact::None, Fact::Percent))
                 .with("ahead", Fact::Percent(self.percent_ahead(place)))
                 .with("held", Fact::Count(self.calls.held_by(place)))
         };

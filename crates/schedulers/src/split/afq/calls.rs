@@ -132,7 +132,12 @@ impl Afq {
 impl Split for Afq {
     fn account(&mut self, _now: Time, account: Account, terms: Terms) {
         let place = self.place(account);
-        self.shares.agree(place, terms.priority);
+        self.shares.agree(place, terms.priority, !terms.has_ended);
+    }
+
+    fn forget(&mut self, _now: Time, account: Account) {
+        let place = self.place(account);
+        self.shares.forget(place);
     }
 
     fn causes(&mut self, set: CauseSet, members: &[Account]) {

@@ -15,6 +15,8 @@ struct Member {
     service: i64,
     /// The number of its calls, dirty pages, and requests queued or in flight; it is active while this is not 0.
     pending: u64,
+    /// Whether a program of it runs.
+    is_running: bool,
 }
 
 /// All accounts, by index.
@@ -37,19 +39,33 @@ impl Shares {
     pub(super) fn grow(&mut self, accounts: usize) {
         let service = self.floor();
         while self.members.len() < accounts {
-            self.members.push(Member { share: share(Priority::default()), service, pending: 0 });
+            self.members.push(Member {
+                share: share(Priority::default()),
+                service,
+                pending: 0,
+                is_running: false,
+            });
         }
     }
 
-    /// An account's part of all shares, in percent.
-    pub(super) fn percent(&self, place: usize) -> u64 {
-        let all: i64 = self.members.iter().map(|member| member.share).sum();
-        (self.members[place].share * 100 / all).unsigned_abs()
+    /// An account's part of the shares of all accounts with running programs, in percent; `None` if it has none.
+    pub(super) fn percent(&self, place: usize) -> Option<u64> {
+        let all: i64 = self.members.iter().filter(|of| of.is_running).map(|member| member.share).sum();
+        let member = &self.members[place];
+        member.is_running.then(|| (member.share * 100 / all).unsigned_abs())
     }
 
-    /// Sets an account's priority from now on.
-    pub(super) fn agree(&mut self, place: usize, priority: Priority) {
+    /// Sets an account's priority from now on, and whether a program of it runs.
+    pub(super) fn agree(&mut self, place: usize, priority: Priority, is_running: bool) {
         self.members[place].share = share(priority);
+        self.members[place].is_running = is_running;
+    }
+
+    /// The account's number is free for another one, which begins like a new one.
+    pub(super) fn forget(&mut self, place: usize) {
+        let service = self.floor();
+        self.members[place].service = service;
+        self.members[place].is_running = false;
     }
 
     /// Charges an account `bytes` byte equivalents, or refunds them if negative.
@@ -114,11 +130,25 @@ mod tests {
     }
 
     #[test]
+    fn ended_accounts_have_no_part_of_the_shares() {
+        let mut shares = Shares::default();
+        shares.grow(4);
+        for (place, level) in [(0, 4), (1, 0), (2, 4)] {
+            shares.agree(place, Priority { level, ..Priority::default() }, place != 2);
+        }
+        assert_eq!([0, 1, 2, 3].map(|place| shares.percent(place)), [Some(33), Some(66), None, None]);
+        shares.begins(0, 1000);
+        shares.charge(1, 100 * PAGE);
+        shares.forget(1);
+        assert_eq!((shares.service(1), shares.percent(1)), (shares.service(0), None));
+    }
+
+    #[test]
     fn the_same_work_weighs_eight_times_as_much_on_the_smallest_share() {
         let mut shares = Shares::default();
         shares.grow(2);
         for (place, level) in [(0, 0), (1, 7)] {
-            shares.agree(place, Priority { level, ..Priority::default() });
+            shares.agree(place, Priority { level, ..Priority::default() }, true);
             shares.charge(place, 10 * PAGE);
         }
         assert_eq!(shares.service(1), 8 * shares.service(0));
