@@ -55,6 +55,8 @@ pub struct Ledger {
     head: Head,
     /// Whether writes are charged their seeks.
     charges_seeks: bool,
+    /// Whether the device has a head. Without one a request costs its size.
+    has_head: bool,
 }
 
 /// The account of requests without known causes.
@@ -73,7 +75,15 @@ impl Ledger {
             files: BTreeMap::new(),
             head: Head::new(),
             charges_seeks,
+            has_head: true,
         }
+    }
+
+    /// For a device without a head, if `has_head` is false: reads and writes cost their bytes, and nothing for their distance.
+    #[must_use]
+    pub const fn for_device(mut self, has_head: bool) -> Self {
+        self.has_head = has_head;
+        self
     }
 
     /// Sets whether writes are charged their seeks from now on.
@@ -136,7 +146,7 @@ impl Ledger {
             return;
         }
         let file = self.files.entry(page.file).or_default();
-        let charged = self.charges_seeks && file.pages > 0;
+        let charged = self.has_head && self.charges_seeks && file.pages > 0;
         let way = if charged { seek(file.end.abs_diff(page.offset)) } else { 0 };
         file.end = page.offset + u64::from(page.bytes);
         file.pages += u64::from(before.is_none());
@@ -172,9 +182,11 @@ impl Ledger {
     /// A request is dispatched: charges its causes its seek, and for a read also its bytes.
     pub fn dispatched(&mut self, request: &Request, charge: Charge<'_>) {
         let cost = self.head.moves(request.start, request.sectors);
+        let bytes = request.sectors.bytes();
+        let seek = if self.has_head { cost - bytes } else { 0 };
         let owed = match request.op {
-            Op::Read => cost,
-            _ if self.charges_seeks => cost - request.sectors.bytes(),
+            Op::Read => bytes + seek,
+            _ if self.charges_seeks => seek,
             _ => 0,
         };
         if let Some(set) = request.causes {
@@ -285,6 +297,22 @@ mod tests {
         let Owed { ledger, owed } = &mut t;
         ledger.dispatched(&read, &mut |place, amount| owed[place] += amount);
         assert_eq!(t.owed[0], 3 * 4096 + (2 << 20));
+    }
+
+    #[test]
+    fn without_a_head_everything_costs_its_bytes() {
+        let mut t = Owed::new();
+        t.ledger = t.ledger.for_device(false);
+        t.dirty(0, A, None);
+        t.dirty(100 * 4096, A, None);
+        t.clean(0, A);
+        t.clean(100 * 4096, A);
+        t.send(1_000_000, 8, A);
+        t.send(9_000_000, 8, A);
+        let read = Request { op: Op::Read, causes: Some(A), ..request(0, 8) };
+        let Owed { ledger, owed } = &mut t;
+        ledger.dispatched(&read, &mut |place, amount| owed[place] += amount);
+        assert_eq!(owed[0], 3 * 4096);
     }
 
     #[test]

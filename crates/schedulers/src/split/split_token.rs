@@ -26,6 +26,7 @@
 //!   allows that.
 //! - The source checks a held call again after at least 100 us and at most 5 s; here exactly when its debt is paid, or when tokens
 //!   are refunded.
+//! - In front of a device without a head a request costs its bytes. The source has the model of a hard disk only.
 //! - The source waits for any account; here only for accounts whose last reads were near each other, as in AFQ.
 //!
 //! # Not for
@@ -77,7 +78,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015",
     split: true,
     tunables: Tunables::TABLE,
-    make: Make::Scheduler(|_| Box::<SplitToken>::default()),
+    make: Make::Scheduler(|environment| Box::new(SplitToken::for_device(environment.rotational))),
 }];
 
 struct Member {
@@ -109,19 +110,24 @@ pub struct SplitToken {
 }
 
 impl Default for SplitToken {
+    /// For a device with a head.
     fn default() -> Self {
+        Self::for_device(true)
+    }
+}
+
+impl SplitToken {
+    fn for_device(has_head: bool) -> Self {
         Self {
             tunables: Tunables::default(),
-            ledger: Ledger::new(true),
+            ledger: Ledger::new(true).for_device(has_head),
             members: Vec::new(),
             lanes: Lanes::default(),
             turn: (Who::Writes, 0),
             now: Time::ZERO,
         }
     }
-}
 
-impl SplitToken {
     fn member(&mut self, account: Account) -> usize {
         let place = self.ledger.place(account);
         self.grow();

@@ -268,9 +268,9 @@ fn configuration_for(
         device.iter().flat_map(Device::notes).for_each(|note| say!("{note}"));
     }
     let rewards = Rewards::of(arguments.profile.as_deref(), device.as_ref(), arguments.path.as_deref())?;
-    let found = rewards.in_words();
-    let factory = schedulers(catalogue, rewards.environment, named);
     let scheduler = scheduler_arg::full_name(catalogue, &arguments.scheduler)?;
+    let found = rewards.in_words(&scheduler);
+    let factory = schedulers(catalogue, rewards.environment, named);
     named(catalogue, &scheduler)?;
     let backend = match device {
         Some(device) => emulated(arguments, &device, size)?,

@@ -108,12 +108,15 @@ impl Rewards {
     }
 
     /// What was found, in a line.
-    pub(super) fn in_words(&self) -> String {
-        let (found, so) = match self.environment.rotational {
-            true => ("with", "schedulers may wait for nearby requests"),
-            false => ("without", "dwell does not wait"),
+    pub(super) fn in_words(&self, scheduler: &str) -> String {
+        let so = match (self.environment.rotational, scheduler.split('{').next()) {
+            (true, _) => "; schedulers may wait for nearby requests",
+            (false, Some("dwell")) => "; dwell does not wait",
+            (false, Some("split-token" | "afq")) => "; requests cost their bytes",
+            (false, _) => "",
         };
-        format!("device {found} a head: {}; {so}", self.reason)
+        let found = if self.environment.rotational { "with" } else { "without" };
+        format!("device {found} a head: {}{so}", self.reason)
     }
 }
 
@@ -137,9 +140,18 @@ mod tests {
     fn no_drive_is_assumed() {
         for flag in [Some(false), Some(true), None] {
             let found = Rewards::from(Measured::of(flag, || Ok(None)));
-            assert!(!found.environment.rotational, "{}", found.in_words());
+            assert!(!found.environment.rotational, "{}", found.in_words("dwell"));
             assert_eq!(found.environment.service_times.longest(), Span::ZERO);
         }
+    }
+
+    #[test]
+    fn the_line_is_about_the_scheduler_in_use() {
+        let line = |scheduler| Rewards::from(Measured::of(Some(false), || Ok(None))).in_words(scheduler);
+        assert!(line("dwell{streams=4}").ends_with("; dwell does not wait"));
+        assert!(
+            line("split-token").ends_with("; requests cost their bytes") && !line("deadline").contains(';')
+        );
     }
 
     #[test]
@@ -150,6 +162,6 @@ mod tests {
         }
         let found = Rewards::from(Measured::of(is_rotational(&path), || Probe::sample(&path)));
         fs::remove_file(&path).unwrap();
-        assert!(!found.environment.rotational, "{}", found.in_words());
+        assert!(!found.environment.rotational, "{}", found.in_words("dwell"));
     }
 }

@@ -28,7 +28,8 @@
 //! # Where it differs from the source
 //! - The source computes a cost by its disk model, but then counts every charge as one: a dirtied page is 840 over the share, and so
 //!   is a request that reads. There, a write costs its pages and no seek, which gives the paper's 7%; here as well (`seeks`). A
-//!   read is charged its bytes and its seek: counted as one, a small random read would weigh as much as a long sequential one.
+//!   read is charged its bytes and its seek: counted as one, a small random read would weigh as much as a long sequential one. In front of a device
+//!   without a head it costs its bytes.
 //! - A journal block is charged as one to every account in its transaction; here they share it.
 //! - The source queues held writes with fsyncs and reads, and the least served one proceeds, independent of its advance. Here an
 //!   account that is ahead waits.
@@ -105,7 +106,7 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
     source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015",
     split: true,
     tunables: Tunables::TABLE,
-    make: Make::WorkConserving(|_| Box::new(Afq::default())),
+    make: Make::WorkConserving(|environment| Box::new(Afq::for_device(environment.rotational))),
 }];
 
 /// AFQ without anticipation of its own, for a wrapper.
@@ -122,11 +123,18 @@ pub struct Afq {
 }
 
 impl Default for Afq {
+    /// For a device with a head.
     fn default() -> Self {
+        Self::for_device(true)
+    }
+}
+
+impl Afq {
+    fn for_device(has_head: bool) -> Self {
         let tunables = Tunables::default();
         Self {
             tunables,
-            ledger: Ledger::new(tunables.seeks),
+            ledger: Ledger::new(tunables.seeks).for_device(has_head),
             shares: Shares::default(),
             calls: Calls::default(),
             reads: Reads::default(),
@@ -135,9 +143,7 @@ impl Default for Afq {
             in_flight: 0,
         }
     }
-}
 
-impl Afq {
     fn place(&mut self, account: Account) -> usize {
         let place = self.ledger.place(account);
         self.shares.grow(self.ledger.accounts());
