@@ -50,7 +50,7 @@ struct Submitter {
     mean_ns: u64,
 }
 
-/// A process or kernel thread that caused writes.
+/// A process that caused writes, or a kernel thread whose writes have no known cause.
 #[derive(Serialize, Clone, Default)]
 struct Cause {
     name: String,
@@ -60,6 +60,12 @@ struct Cause {
     data_bytes_per_second: f64,
     metadata_bytes_per_second: f64,
     journal_bytes_per_second: f64,
+}
+
+impl Cause {
+    fn written(&self) -> f64 {
+        self.data_bytes_per_second + self.metadata_bytes_per_second + self.journal_bytes_per_second
+    }
 }
 
 /// A thread that wrote for others, with the share of each.
@@ -361,12 +367,10 @@ fn caused_since(before: &CausesReport, now: &CausesReport, seconds: f64) -> Vec<
             }
         })
         .collect();
-    let written =
-        |of: &Cause| of.data_bytes_per_second + of.metadata_bytes_per_second + of.journal_bytes_per_second;
-    causes.retain(|of| written(of) + of.dirtied_bytes_per_second > 0.0);
+    causes.retain(|of| of.written() + of.dirtied_bytes_per_second > 0.0);
     causes.sort_by(|a, b| {
-        written(b)
-            .total_cmp(&written(a))
+        b.written()
+            .total_cmp(&a.written())
             .then(b.dirtied_bytes_per_second.total_cmp(&a.dirtied_bytes_per_second))
     });
     causes
@@ -443,7 +447,8 @@ fn text(picture: &Picture) -> String {
     if !picture.causes.is_empty() {
         let heads = ["caused by", "id", "dirtied", "data", "metadata", "journal", "cgroup"];
         let mut causes = Table::new(heads);
-        for of in picture.causes.iter().take(ROWS) {
+        let (known, unknown): (Vec<_>, Vec<_>) = picture.causes.iter().partition(|of| of.id.is_some());
+        for of in known.iter().take(ROWS) {
             causes.row(
                 Tone::Plain,
                 vec![
@@ -457,7 +462,13 @@ fn text(picture: &Picture) -> String {
                 ],
             );
         }
-        text += &format!("\n{}\n", causes.print(plain));
+        let by: Vec<_> = unknown.iter().map(|of| of.name.as_str()).collect();
+        let by = if by.is_empty() { String::new() } else { format!(", written by {}", by.join(", ")) };
+        let unattributed = unknown.iter().map(|of| of.written()).sum();
+        if !known.is_empty() {
+            text += &format!("\n{}", causes.print(plain));
+        }
+        text += &format!("\n{} unattributed{by}\n", rate(unattributed));
     }
     for Delegation { submitter, bytes_per_second, causes } in &picture.delegated {
         let parts = causes.iter().take(5).map(|(name, share)| format!("{name} {:.0}%", share * 100.0));
@@ -507,13 +518,16 @@ mod tests {
             cgroup: "/".to_owned(),
             ..Submitter::default()
         };
+        let amount = Amount { bytes: 900, requests: 1 };
+        let worker = Caused { name: "kworker".to_owned(), data: amount, ..Caused::default() };
+        let caused = CausesReport { kernel_threads: vec![worker], ..report(5000, 300) };
         let picture = Picture {
             device: "/dev/sda1".to_owned(),
             stack: "sda1 > sda (bfq)".to_owned(),
             seconds: 1.0,
             reads: direction,
             submitters: vec![submitter],
-            causes: caused_since(&CausesReport::default(), &report(5000, 300), 1.0),
+            causes: caused_since(&CausesReport::default(), &caused, 1.0),
             delegated: delegated_since(&CausesReport::default(), &report(5000, 300), 1.0),
             missed: 3,
             ..Picture::default()
@@ -531,8 +545,10 @@ mod tests {
             "5.00 kB/s",
             "jbd2/sda1-8 wrote 1.30 kB/s for others: other 77%, writer 23%",
             "3 requests not reported",
+            "900 B/s unattributed, written by kworker",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
         }
+        assert!(!text.contains("kworker kernel"), "it caused nothing\n{text}");
     }
 }
