@@ -42,15 +42,24 @@ pub(crate) fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     Ok(rights)
 }
 
-/// The same open file as a descriptor of another process.
-pub(crate) fn take_fd(process: u32, descriptor: u32) -> io::Result<OwnedFd> {
-    let made = |fd: libc::c_long| match fd {
+/// A descriptor that a system call has made.
+fn made(fd: libc::c_long) -> io::Result<OwnedFd> {
+    match fd {
         // SAFETY: the kernel has just made it.
         0.. => Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) }),
         _ => Err(io::Error::last_os_error()),
-    };
+    }
+}
+
+/// A process as a descriptor.
+pub(crate) fn pidfd(process: u32) -> io::Result<OwnedFd> {
     // SAFETY: takes numbers only.
-    let pidfd = made(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })?;
+    made(unsafe { libc::syscall(libc::SYS_pidfd_open, process, 0) })
+}
+
+/// The same open file as a descriptor of another process.
+pub(crate) fn take_fd(process: u32, descriptor: u32) -> io::Result<OwnedFd> {
+    let pidfd = pidfd(process)?;
     // SAFETY: takes numbers only.
     made(unsafe { libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) })
 }

@@ -28,6 +28,7 @@ mod keeper;
 mod listener;
 mod members;
 mod running;
+mod takeover;
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -41,6 +42,7 @@ use std::thread;
 use agent::Agent;
 use control::protocol::AccountTerms;
 use handed::{Received, receive_fd, send_fd};
+pub use takeover::Listener;
 
 /// An error of starting a program.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +56,9 @@ pub enum Error {
         source: io::Error,
     },
     /// The calls of a running process are intercepted already.
-    #[error("process {process} has a seccomp filter with a listener already, such as that of 'dwell exec'")]
+    #[error(
+        "process {process}: its calls are intercepted already, by a 'dwell exec' that runs or by the listener of its container's profile; end that first"
+    )]
     Intercepted {
         /// Its number.
         process: u32,
@@ -196,26 +200,33 @@ impl Keeper {
 ///
 /// `report` gets the reason.
 pub fn attend<E: From<Error>>(
-    listener: OwnedFd,
+    listener: impl Into<Listener>,
     join: impl FnOnce() -> Result<Vec<Joined>, E>,
     report: impl FnOnce(E),
 ) {
-    let copy = listener.try_clone();
+    let Listener { fd, former } = listener.into();
+    let copy = fd.try_clone();
     let attended = join().and_then(|joined| {
         let keeper = Keeper::fork()?;
-        Ok(keeper.agent_for(listener, joined, || Ok(()))?)
+        // Only now, as the new keeper has the listener.
+        let begin = || {
+            former.iter().for_each(Listener::dismiss);
+            Ok(())
+        };
+        Ok(keeper.agent_for(fd, joined, begin)?)
     });
     if let Err(error) = attended {
         report(error);
-        copy.iter().for_each(keeper::answer_all);
+        copy.iter().for_each(|listener| keeper::answer_all(listener, None));
     }
 }
 
-/// Intercepts the calls of a process that runs already, and of the children that it makes from now on; returns the listener, for [`attend`].
+/// Intercepts the calls of a process that runs already, and of the children that it makes from now on; returns the listener, for [`attend`]. Of a process
+/// whose agent has ended, and of all others with its filter, the listener is that of the agent's keeper.
 ///
 /// # Errors
-/// There is no such process, it ends, another program traces it, it has a filter with a listener already, or it is no `x86_64` program.
-pub fn join(process: u32) -> Result<OwnedFd, Error> {
+/// There is no such process, it ends, another program traces it, an agent answers its calls already, or it is no `x86_64` program.
+pub fn join(process: u32) -> Result<Listener, Error> {
     running::install(process as libc::pid_t).map_err(|source| match source.raw_os_error() {
         Some(libc::EBUSY) => Error::Intercepted { process },
         Some(libc::ENOENT | libc::ESRCH) => Error::NoProcess { process },

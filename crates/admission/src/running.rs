@@ -4,16 +4,17 @@
 //! continues where it was; an interrupted system call begins anew. The filter holds for all threads, and for children from then on.
 
 use std::io;
-use std::os::fd::OwnedFd;
 
 use crate::filter;
+use crate::takeover::{self, Listener};
 
-/// Installs the filter in a process; returns the filter's listener.
+/// Installs the filter in a process; returns the filter's listener. If the process has the filter already, and its agent has ended, the listener is
+/// taken over.
 ///
 /// # Errors
-/// There is no such process, another program traces it, it already has a filter with a listener, it runs 32-bit code, or it has no vdso.
+/// There is no such process, another program traces it, a program answers its calls already, it runs 32-bit code, or it has no vdso.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn install(process: libc::pid_t) -> io::Result<OwnedFd> {
+pub(crate) fn install(process: libc::pid_t) -> io::Result<Listener> {
     let program = filter::program();
     let stopped = Stopped::new(process)?;
     let listener = stopped.install(&program);
@@ -26,7 +27,7 @@ pub(crate) fn install(process: libc::pid_t) -> io::Result<OwnedFd> {
 /// # Errors
 /// Always: the register layout is known for `x86_64` only.
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn install(_process: libc::pid_t) -> io::Result<OwnedFd> {
+pub(crate) fn install(_process: libc::pid_t) -> io::Result<Listener> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "a running process can be joined on x86_64 only"))
 }
 
@@ -41,7 +42,9 @@ mod stopped {
 
     use libc::c_long;
 
-    use super::{OwnedFd, filter, io};
+    use std::os::fd::OwnedFd;
+
+    use super::{Listener, filter, io, takeover};
 
     /// How long a thread may take to stop: it does not stop while it waits for a disk.
     const PATIENCE: Duration = Duration::from_secs(30);
@@ -126,7 +129,7 @@ mod stopped {
             }
         }
 
-        pub(super) fn install(&self, program: &[libc::sock_filter]) -> io::Result<OwnedFd> {
+        pub(super) fn install(&self, program: &[libc::sock_filter]) -> io::Result<Listener> {
             let instructions: Vec<u8> = program.iter().flat_map(bytes_of).collect();
             let size = (16 + instructions.len()).next_multiple_of(4096) as u64;
             let access = (libc::PROT_READ | libc::PROT_WRITE) as u64;
@@ -134,7 +137,22 @@ mod stopped {
             let memory = self.call(libc::SYS_mmap, [0, size, access, kind, u64::MAX, 0])?;
             let installed = self.install_from(memory, program.len(), &instructions);
             let freed = self.call(libc::SYS_munmap, [memory, size, 0, 0, 0, 0]);
-            installed.and_then(|listener| freed.map(|_| listener))
+            match installed {
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) => self.take_over()?.ok_or(error),
+                installed => installed.and_then(|listener| freed.map(|_| listener.into())),
+            }
+        }
+
+        /// The listener of the keeper that answers this process's calls, if one does.
+        fn take_over(&self) -> io::Result<Option<Listener>> {
+            // Programs that join at the same time, and keepers that an earlier one has named, have other numbers.
+            let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+            let number = std::process::id().rotate_left(16) ^ time.subsec_nanos();
+            match self.call(libc::SYS_fsync, takeover::arguments(number)) {
+                Err(error) if error.raw_os_error() == Some(libc::EBADF) => Ok(takeover::find(number)),
+                Err(error) => Err(error),
+                Ok(_) => Ok(None),
+            }
         }
 
         fn install_from(&self, memory: u64, length: usize, instructions: &[u8]) -> io::Result<OwnedFd> {

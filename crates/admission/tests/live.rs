@@ -151,7 +151,8 @@ impl Session {
             .spawn()
             .unwrap();
         let done = after();
-        let (server, _) = listener.accept().unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let (server, _) = eventually(|| listener.accept().ok());
         server.set_read_timeout(Some(PATIENCE)).unwrap();
         fs::remove_file(path).unwrap();
         (Self { agent, server }, done)
@@ -397,6 +398,40 @@ fn a_running_process_is_joined_and_continues_when_the_agent_is_killed() {
     session.agent.wait().unwrap();
     assert_eq!(eventually(|| program.try_wait().unwrap()).code(), Some(5));
     contains(&file, "ab").expect("both writes");
+}
+
+/// The kernel accepts no second filter with a listener while the keeper has the first one.
+#[test]
+fn a_process_whose_agent_ended_is_joined_again() {
+    let Some(disk) = Disk::new() else { return };
+    let file = disk.path("file");
+    let script =
+        format!("exec >{}; for text in a b c; do read line; printf $text; done; exit 5", file.display());
+    let mut program = Command::new("sh").arg("-c").arg(script).stdin(Stdio::piped()).spawn().unwrap();
+    eventually(|| file.exists().then_some(()));
+    if is_filtered(program.id()) {
+        eprintln!("SKIPPED: programs have a seccomp filter here");
+        drop(program.stdin.take());
+        program.wait().unwrap();
+        return;
+    }
+    let number = program.id().to_string();
+    let mut input = program.stdin.take().unwrap();
+    for written in ["", "a", "ab"] {
+        let (mut session, ()) = Session::begin(&disk, (PROCESS, &number), || ());
+        // Its first message: the agent answers calls. Another one is rejected.
+        session.server.read_exact(&mut [0; MESSAGE_BYTES]).unwrap();
+        let error = join(program.id()).err().map(|error| error.to_string()).unwrap_or_default();
+        assert!(error.contains("intercepted already"), "{error}");
+        input.write_all(b"go\n").unwrap();
+        let (_, operation, bytes) = session.next_call();
+        assert_eq!((operation, bytes), (Operation::Write, 1));
+        contains(&file, written).expect("the next write is held");
+        session.agent.kill().unwrap();
+        session.agent.wait().unwrap();
+    }
+    assert_eq!(eventually(|| program.try_wait().unwrap()).code(), Some(5));
+    contains(&file, "abc").expect("all writes");
 }
 
 /// Sends the listener of a filter to a socket, as OCI runtimes do.
