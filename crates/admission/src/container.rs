@@ -80,6 +80,11 @@ pub fn receive(runtime: &UnixStream) -> io::Result<Container> {
             }
         }
         text.extend(&piece[..length]);
+        if length == 0 && text.is_empty() {
+            return Err(invalid(
+                "a runtime connected and sent nothing; it prints why it did not start the container",
+            ));
+        }
         match serde_json::from_slice::<ProcessState>(&text) {
             Ok(described) => break described,
             Err(error) if length == 0 || !error.is_eof() => {
@@ -130,7 +135,7 @@ mod tests {
 
     #[test]
     fn what_is_no_container_is_rejected_with_the_reason() {
-        assert!(received("").contains("not the state of a container"));
+        assert!(received("").contains("sent nothing"));
         assert!(received("hello").contains("not the state of a container"));
         assert!(received(r#"{"state": {"id": "a"#).contains("EOF"));
         assert!(

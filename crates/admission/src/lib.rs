@@ -28,6 +28,7 @@ mod keeper;
 mod listener;
 mod members;
 mod running;
+mod signals;
 mod takeover;
 
 use std::ffi::OsString;
@@ -42,6 +43,7 @@ use std::thread;
 use agent::Agent;
 use control::protocol::AccountTerms;
 use handed::{Received, receive_fd, send_fd};
+pub use signals::Signals;
 pub use takeover::Listener;
 
 /// An error of starting a program.
@@ -245,6 +247,7 @@ pub fn in_child(work: impl FnOnce() -> u8) -> Result<u32, Error> {
     match unsafe { libc::fork() } {
         -1 => Err(system("making a process")(io::Error::last_os_error())),
         0 => {
+            signals::unblock();
             // SAFETY: takes numbers only.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
             let code = if std::os::unix::process::parent_id() == parent { work() } else { 1 };

@@ -166,6 +166,15 @@ fn wrong_names_and_nested_programs_are_rejected() {
         let output = exec.output().unwrap();
         (output.status.success(), String::from_utf8(output.stderr).unwrap())
     };
+    let output = dwell()
+        .args(["exec", "--account", "a", "--weight", "3", "--rate", "300k", "--control"])
+        .arg(served.control())
+        .args(["--", "true"])
+        .output()
+        .unwrap();
+    let note = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && note.lines().count() == 1, "{note}");
+    assert!(note.contains("--weight has no effect under 'split-token'; 'afq' uses it"), "{note}");
     for name in ["", "  ", "a\nb", "\u{1b}[31m", &"x".repeat(256), "others"] {
         let (succeeded, error) = exec(name, &["true"]);
         assert!(!succeeded && error.contains("account"), "{name:?}: {error}");
@@ -526,6 +535,40 @@ fn metadata_is_dirty_for_its_account_until_it_is_written() {
         (account["dirty"] == 0 && account["metadata"].as_u64() > Some(0) && account["data"] == 0)
             .then_some(())
     });
+}
+
+/// A listener needs no server until a container comes.
+#[test]
+fn a_listener_removes_its_socket_when_it_is_ended() {
+    let socket = std::env::temp_dir().join(format!("dwell-split-listen-{}", std::process::id()));
+    for signal in ["-TERM", "-INT"] {
+        let mut listener = dwell()
+            .args(["exec", "--control", "/none", "--listen"])
+            .arg(&socket)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        eventually("the socket", || socket.exists().then_some(()));
+        assert!(succeeds(Command::new("kill").args([signal, &listener.id().to_string()])));
+        let status = eventually("the end of the listener", || listener.try_wait().unwrap());
+        assert!(status.success() && !socket.exists(), "{status}");
+    }
+}
+
+#[test]
+fn wrong_options_are_named_with_the_reason() {
+    let missing = std::env::temp_dir().join("dwell-none/none/socket");
+    let missing = missing.to_str().unwrap();
+    for (arguments, part) in [
+        (&["--account", "a", "--join-cgroup", "/etc"][..], "/etc: no cgroup"),
+        (&["--account", "a", "--fsync-deadline", "-5ms", "--", "true"], "--fsync-deadline: "),
+        (&["--account", "a", "--rate", "-5", "--", "true"], "'-5' is not a size"),
+        (&["--listen", missing], "create it first"),
+    ] {
+        let output = dwell().args(["exec", "--control", "/none"]).args(arguments).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && error.contains(part), "{arguments:?}: {error}");
+    }
 }
 
 #[test]

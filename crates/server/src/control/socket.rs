@@ -112,7 +112,18 @@ impl MadeDirectory {
     fn make_for(path: &Path) -> io::Result<Option<Self>> {
         let named = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let Some(missing) = named.filter(|parent| !parent.exists()) else { return Ok(None) };
-        fs::DirBuilder::new().mode(0o700).create(missing)?;
+        fs::DirBuilder::new().mode(0o700).create(missing).map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "the directory above it does not exist either; create it first".to_string()
+                }
+                _ => error.to_string(),
+            };
+            io::Error::new(
+                error.kind(),
+                format!("the directory {} cannot be created: {why}", missing.display()),
+            )
+        })?;
         Ok(Some(Self(missing.to_path_buf())))
     }
 }
@@ -385,7 +396,11 @@ mod tests {
         let _bound = bind_private(&path).unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!((mode(&directory), mode(&path)), (0o700, 0o600));
-        assert!(bind_private(&directory.join("neither/nor/sdb.sock")).is_err());
+        let error =
+            bind_private(&directory.join("neither/nor/sdb.sock")).err().map(|error| error.to_string());
+        assert!(error.is_some_and(
+            |error| error.contains("neither/nor cannot be created") && error.contains("create it first")
+        ));
         assert!(bind_private(Path::new("")).is_err(), "an abstract socket would be open to every user");
         fs::remove_dir_all(directory).unwrap();
     }

@@ -1,27 +1,23 @@
 //! `dwell exec`.
 
-use std::collections::{BTreeMap, btree_map::Entry};
+mod account;
+
+use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Write};
-use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use admission::container::{self, Container};
-use admission::{Again, Connection, Joined};
+use admission::{Joined, Listener, Signals};
 use clap::{ArgGroup, Args};
-use server::control::protocol::AccountTerms;
-use server::control::{Client, bind_private};
-use server::split::NOT_ATTACHED;
+use server::control::bind_private;
 
-use super::ctl::no_server;
 use crate::error::Error;
-use crate::input::quantity::{size, some_time};
+use account::{Account, terms};
 
 /// Options of `dwell exec`.
 #[derive(Args, Debug)]
@@ -41,13 +37,13 @@ pub(crate) struct ExecArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8))]
     pub(crate) weight: Option<u8>,
     /// The target latency of the account's fsync calls under split-deadline
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub(crate) fsync_deadline: Option<String>,
     /// The account's limit under split-token, as bytes of sequential I/O per second: 5M is 5 * 10^6
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) rate: Option<String>,
     /// Join a process that runs already, and the children that it makes from now on; repeatable. Ends with the last of them; if it is ended
-    /// before, they continue without limits
+    /// before, they continue without limits until they are joined again
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) join: Vec<u32>,
     /// Join every process of this cgroup and of those below it, now and as they enter, until the cgroup is empty: a directory with a file
@@ -69,142 +65,8 @@ pub(crate) struct ExecArguments {
     pub(crate) command: Vec<OsString>,
 }
 
-/// Limit of the time for which a server may attach its device.
-const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How often a server that ended is looked for.
-const RETURN: Duration = Duration::from_millis(100);
-
 /// How often a cgroup is searched for new processes.
 const LOOK: Duration = Duration::from_millis(200);
-
-/// An account to join.
-#[derive(Clone, Debug)]
-struct Account {
-    controls: Vec<PathBuf>,
-    name: String,
-    terms: AccountTerms,
-    /// Whose calls an agent intercepts, if the command has several.
-    of: Option<String>,
-}
-
-impl Account {
-    /// Joins the account on each device.
-    fn join(&self) -> Result<Vec<Joined>, Error> {
-        let mut all: Vec<Joined> = Vec::new();
-        for (place, control) in self.controls.iter().enumerate() {
-            let joined = self.join_at(control)?;
-            if let Some(before) = all.iter().position(|other| other.device == joined.device) {
-                let (control, before) = (control.display(), self.controls[before].display());
-                return Err(Error::Usage(format!(
-                    "--control {control} (number {}): the same device as {before}; name each device once",
-                    place + 1
-                )));
-            }
-            all.push(joined);
-        }
-        Ok(all)
-    }
-
-    fn join_at(&self, control: &Path) -> Result<Joined, Error> {
-        let failed = |error: io::Error| no_server(control, &error);
-        let begun = Instant::now();
-        loop {
-            let joined = Client::connect(control).and_then(|client| client.join(&self.name, self.terms));
-            match joined {
-                // The server was just started or restarted and has not attached its device yet.
-                Err(error)
-                    if error.to_string().contains(NOT_ATTACHED) && begun.elapsed() < ATTACH_TIMEOUT =>
-                {
-                    std::thread::sleep(Duration::from_millis(50));
-                }
-                joined => {
-                    let (server, device) = joined.map_err(failed)?;
-                    return Ok(Joined { server, device, again: Some(self.again(control)) });
-                }
-            }
-        }
-    }
-
-    /// What joins the account again when the server has ended.
-    fn again(&self, control: &Path) -> Again {
-        let (account, control) = (self.clone(), control.to_owned());
-        Arc::new(move |terms| account.join_again(&control, terms.unwrap_or(account.terms)))
-    }
-
-    /// Waits for the next server and joins the account there, with these terms. Prints a line when the limits end and when they hold again.
-    fn join_again(&self, control: &Path, terms: AccountTerms) -> Connection {
-        // Standard error may be a full pipe, or a file on the device that has no server.
-        let (lines, printed) = channel::<String>();
-        let _ = std::thread::Builder::new()
-            .name("print".into())
-            .spawn(move || printed.iter().for_each(|line| say!("{line}")));
-        let of = self.of.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
-        let what = format!("{}: account '{}'{of}", control.display(), self.name);
-        let _ = lines.send(format!(
-            "{what} has no limits on this device: its server has ended; waiting for the next one"
-        ));
-        let mut reported = false;
-        loop {
-            match Client::connect(control).and_then(|client| client.join(&self.name, terms)) {
-                Ok(connection) => {
-                    let _ = lines.send(format!("{what} has its limits again: a server is back"));
-                    return connection;
-                }
-                Err(error) if !is_away(&error) && !reported => {
-                    reported = true;
-                    let _ = lines.send(format!("{what}: not joined yet: {}", no_server(control, &error)));
-                }
-                Err(_) => {}
-            }
-            std::thread::sleep(RETURN);
-        }
-    }
-
-    /// The account of a container. Its annotations precede the options.
-    fn of_container(&self, id: &str, annotations: &BTreeMap<String, String>) -> Result<Self, Error> {
-        let noted = |name: &str| annotations.get(&format!("dwell.{name}")).map(String::as_str);
-        let weight = noted("weight").map(|text| match text.parse() {
-            Ok(weight @ 1..=8) => Ok(weight),
-            _ => Err(Error::Usage(format!("annotation dwell.weight={text}: the weight is 1 to 8"))),
-        });
-        let own = terms(weight.transpose()?, noted("fsync-deadline"), noted("rate"))?;
-        let name = noted("account").map_or_else(|| self.name.clone(), str::to_owned);
-        Ok(Self {
-            controls: self.controls.clone(),
-            name: if name.is_empty() { id.to_owned() } else { name },
-            terms: own.or(self.terms),
-            of: Some(format!("container {id}")),
-        })
-    }
-
-    /// The account as one of several processes joins it.
-    fn of_process(&self, process: u32) -> Self {
-        Self { of: Some(format!("process {process}")), ..self.clone() }
-    }
-}
-
-/// Whether an error means that a server has ended, or has not attached its device yet.
-fn is_away(error: &io::Error) -> bool {
-    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
-    let kinds = [NotFound, ConnectionRefused, ConnectionReset, BrokenPipe, UnexpectedEof];
-    kinds.contains(&error.kind()) || error.to_string().contains(NOT_ATTACHED)
-}
-
-/// Terms by the names of the options, as a command line or a container's annotations have them.
-fn terms(
-    weight: Option<u8>,
-    fsync_deadline: Option<&str>,
-    rate: Option<&str>,
-) -> Result<AccountTerms, Error> {
-    let rate = rate.map(|text| size(text).map_err(|error| Error::Usage(format!("--rate: {error}"))));
-    let rate = rate.transpose()?;
-    if rate == Some(0) {
-        return Err(Error::Usage("--rate: must be greater than 0".to_owned()));
-    }
-    let deadline = fsync_deadline.map(|text| some_time("--fsync-deadline", text)).transpose()?;
-    Ok(AccountTerms { weight, rate, fsync_deadline_ns: deadline.map(|deadline| deadline.as_nanos() as u64) })
-}
 
 /// Runs the program and returns its exit code, or joins other programs. Called before this process has a second thread.
 pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode, Error> {
@@ -223,6 +85,7 @@ pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode, Error> {
         terms,
         of: None,
     };
+    account.note_effects();
     if let Some(socket) = &arguments.listen {
         return listen(socket, &account).map(|()| ExitCode::SUCCESS);
     }
@@ -274,7 +137,12 @@ impl Agent {
             Self::attend(
                 listener,
                 || {
-                    let own = account.of_container(&id, &annotations).and_then(|own| own.join());
+                    let own = account.of_container(&id, &annotations).and_then(|own| {
+                        if own.terms != account.terms {
+                            own.note_effects();
+                        }
+                        own.join()
+                    });
                     own.or_else(|problem| {
                         // An annotation must not be a way out of the listener's limits.
                         say!("container {id}: {problem}; its annotations are ignored");
@@ -299,7 +167,7 @@ impl Agent {
 
     /// Answers calls until the last process has ended. An error is reported at once, and all calls continue.
     fn attend(
-        listener: OwnedFd,
+        listener: impl Into<Listener>,
         join: impl FnOnce() -> Result<Vec<Joined>, Error>,
         of: &str,
     ) -> Result<(), Error> {
@@ -320,8 +188,9 @@ impl From<admission::Error> for Error {
 }
 
 fn join(processes: &[u32], account: &Account) -> Result<(), Error> {
-    let agent = |&process: &u32| Agent::of_process(process, account, false);
-    let agents: Vec<Agent> = processes.iter().map(agent).collect::<Result<_, _>>()?;
+    let agent = |process: u32| Agent::of_process(process, account, false);
+    let processes: BTreeSet<u32> = processes.iter().copied().collect();
+    let agents: Vec<Agent> = processes.into_iter().map(agent).collect::<Result<_, _>>()?;
     match agents.iter().filter(|agent| agent.ended(true) == Some(false)).count() {
         0 => Ok(()),
         failed => Err(Error::Failed(format!("{failed} of {} processes not joined", agents.len()))),
@@ -331,7 +200,14 @@ fn join(processes: &[u32], account: &Account) -> Result<(), Error> {
 /// The processes of a cgroup and of those below it.
 fn members(cgroup: &Path) -> Result<Vec<u32>, Error> {
     let file = cgroup.join("cgroup.procs");
-    let text = fs::read_to_string(&file).map_err(|error| Error::file(file.display(), &error))?;
+    let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound if cgroup.is_dir() => Error::Usage(format!(
+            "{}: no cgroup, as it has no file cgroup.procs; cgroups are directories below /sys/fs/cgroup",
+            cgroup.display()
+        )),
+        io::ErrorKind::NotFound => Error::Usage(format!("{}: there is no such cgroup", cgroup.display())),
+        _ => Error::file(file.display(), &error),
+    })?;
     let mut all: Vec<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
     for entry in fs::read_dir(cgroup).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -367,37 +243,21 @@ fn join_cgroup(cgroup: &Path, account: &Account) -> Result<(), Error> {
 /// Waits for containers.
 fn listen(socket: &Path, account: &Account) -> Result<(), Error> {
     let failed = |error: io::Error| Error::file(socket.display(), &error);
+    // The socket is removed at the end, also by a signal.
+    let signals = Signals::new().map_err(failed)?;
     let (listener, _file) = bind_private(socket).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
     say!("waiting for containers at {}", socket.display());
     let mut agents: Vec<Agent> = Vec::new();
-    for runtime in listener.incoming() {
-        agents.push(Agent::of_container(&runtime.map_err(failed)?, account)?);
+    while signals.wait(&listener).map_err(failed)? {
+        match listener.accept() {
+            Ok((runtime, _)) => agents.push(Agent::of_container(&runtime, account)?),
+            // The runtime has ended meanwhile.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::ConnectionAborted) => {}
+            Err(error) => return Err(failed(error)),
+        }
         agents.retain(|agent| agent.ended(false).is_none());
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn account(annotations: &[(&str, &str)]) -> Result<Account, Error> {
-        let options = AccountTerms { rate: Some(5_000_000), ..AccountTerms::default() };
-        let account = Account { controls: Vec::new(), name: String::new(), terms: options, of: None };
-        let annotations = annotations.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
-        account.of_container("4f2a", &annotations.collect())
-    }
-
-    #[test]
-    fn a_containers_annotations_precede_the_options() {
-        let plain = account(&[]).unwrap();
-        assert_eq!((plain.name.as_str(), plain.terms.rate), ("4f2a", Some(5_000_000)));
-        let noted = [("dwell.account", "db"), ("dwell.rate", "1M"), ("dwell.weight", "8"), ("other", "x")];
-        let noted = account(&noted).unwrap();
-        assert_eq!((noted.name.as_str(), noted.terms.rate), ("db", Some(1_000_000)));
-        assert_eq!((noted.terms.weight, noted.terms.fsync_deadline_ns), (Some(8), None));
-        for wrong in [("dwell.weight", "9"), ("dwell.rate", "0"), ("dwell.fsync-deadline", "soon")] {
-            assert!(account(&[wrong]).is_err(), "{wrong:?}");
-        }
-    }
 }

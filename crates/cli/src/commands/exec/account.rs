@@ -1,0 +1,259 @@
+//! The account that a program, a process or a container joins, on each device.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use admission::{Again, Connection, Joined};
+use evaluation::report::format::bytes;
+use server::control::Client;
+use server::control::protocol::AccountTerms;
+use server::split::NOT_ATTACHED;
+
+use crate::commands::ctl::no_server;
+use crate::error::Error;
+use crate::input::quantity::{size, some_time};
+
+/// Limit of the time for which a server may attach its device.
+const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How often a server that ended is looked for.
+const RETURN: Duration = Duration::from_millis(100);
+
+/// At a lower rate one seek costs an account more than ten seconds.
+const LEAST_RATE: u64 = 200_000;
+
+/// The options by which an account has terms, and the schedulers that use them.
+const USES: [(&str, &[&str]); 3] = [
+    ("--weight", &["afq"]),
+    ("--rate", &["split-token", "token-block", "token-call"]),
+    ("--fsync-deadline", &["split-deadline"]),
+];
+
+/// The annotations of a container.
+const ANNOTATIONS: [&str; 4] = ["account", "weight", "rate", "fsync-deadline"];
+
+/// An account to join.
+#[derive(Clone, Debug)]
+pub(super) struct Account {
+    pub(super) controls: Vec<PathBuf>,
+    pub(super) name: String,
+    pub(super) terms: AccountTerms,
+    /// Whose calls an agent intercepts, if the command has several.
+    pub(super) of: Option<String>,
+}
+
+impl Account {
+    /// Joins the account on each device.
+    pub(super) fn join(&self) -> Result<Vec<Joined>, Error> {
+        let mut all: Vec<Joined> = Vec::new();
+        for (place, control) in self.controls.iter().enumerate() {
+            let joined = self.join_at(control)?;
+            if let Some(before) = all.iter().position(|other| other.device == joined.device) {
+                let (control, before) = (control.display(), self.controls[before].display());
+                return Err(Error::Usage(format!(
+                    "--control {control} (number {}): the same device as {before}; name each device once",
+                    place + 1
+                )));
+            }
+            all.push(joined);
+        }
+        Ok(all)
+    }
+
+    fn join_at(&self, control: &Path) -> Result<Joined, Error> {
+        let failed = |error: io::Error| no_server(control, &error);
+        let begun = Instant::now();
+        loop {
+            let joined = Client::connect(control).and_then(|client| client.join(&self.name, self.terms));
+            match joined {
+                // The server was just started or restarted and has not attached its device yet.
+                Err(error)
+                    if error.to_string().contains(NOT_ATTACHED) && begun.elapsed() < ATTACH_TIMEOUT =>
+                {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                joined => {
+                    let (server, device) = joined.map_err(failed)?;
+                    return Ok(Joined { server, device, again: Some(self.again(control)) });
+                }
+            }
+        }
+    }
+
+    /// What joins the account again when the server has ended.
+    fn again(&self, control: &Path) -> Again {
+        let (account, control) = (self.clone(), control.to_owned());
+        Arc::new(move |terms| account.join_again(&control, terms.unwrap_or(account.terms)))
+    }
+
+    /// Waits for the next server and joins the account there, with these terms. Prints a line when the limits end and when they hold again.
+    fn join_again(&self, control: &Path, terms: AccountTerms) -> Connection {
+        // Standard error may be a full pipe, or a file on the device that has no server.
+        let (lines, printed) = channel::<String>();
+        let _ = std::thread::Builder::new()
+            .name("print".into())
+            .spawn(move || printed.iter().for_each(|line| say!("{line}")));
+        let of = self.of.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
+        let what = format!("{}: account '{}'{of}", control.display(), self.name);
+        let _ = lines.send(format!(
+            "{what} has no limits on this device: its server has ended; waiting for the next one"
+        ));
+        let mut reported = false;
+        loop {
+            match Client::connect(control).and_then(|client| client.join(&self.name, terms)) {
+                Ok(connection) => {
+                    let _ = lines.send(format!("{what} has its limits again: a server is back"));
+                    return connection;
+                }
+                Err(error) if !is_away(&error) && !reported => {
+                    reported = true;
+                    let _ = lines.send(format!("{what}: not joined yet: {}", no_server(control, &error)));
+                }
+                Err(_) => {}
+            }
+            std::thread::sleep(RETURN);
+        }
+    }
+
+    /// The account of a container. Its annotations precede the options.
+    pub(super) fn of_container(
+        &self,
+        id: &str,
+        annotations: &BTreeMap<String, String>,
+    ) -> Result<Self, Error> {
+        let noted = |name: &str| annotations.get(&format!("dwell.{name}")).map(String::as_str);
+        let weight = noted("weight").map(|text| match text.parse() {
+            Ok(weight @ 1..=8) => Ok(weight),
+            _ => Err(Error::Usage(format!("annotation dwell.weight={text}: the weight is 1 to 8"))),
+        });
+        let unknown = annotations.keys().filter_map(|name| name.strip_prefix("dwell."));
+        if let Some(unknown) = { unknown }.find(|name| !ANNOTATIONS.contains(name)) {
+            let known = ANNOTATIONS.map(|name| format!("dwell.{name}")).join(", ");
+            return Err(Error::Usage(format!("annotation dwell.{unknown}: there are {known}")));
+        }
+        let own = terms(weight.transpose()?, noted("fsync-deadline"), noted("rate"))?;
+        let name = noted("account").map_or_else(|| self.name.clone(), str::to_owned);
+        Ok(Self {
+            controls: self.controls.clone(),
+            name: if name.is_empty() { id.to_owned() } else { name },
+            terms: own.or(self.terms),
+            of: Some(format!("container {id}")),
+        })
+    }
+
+    /// Prints what these terms do not do: options that the present scheduler of a device does not use, and a rate that is too low.
+    pub(super) fn note_effects(&self) {
+        for control in &self.controls {
+            // A server that does not answer is an error when the account is joined.
+            let Ok(state) = Client::connect(control).and_then(|mut client| client.show()) else { continue };
+            let notes = without_effect(&state.scheduler, self.terms);
+            notes.iter().for_each(|note| say!("{}: {note}", control.display()));
+        }
+        if let Some(rate) = self.terms.rate.filter(|&rate| rate < LEAST_RATE) {
+            let (rate, least) = (bytes(rate), bytes(LEAST_RATE));
+            say!(
+                "--rate: at {rate}/s a single call or read may wait for more than ten seconds, and other processes with it; choose {least} or more"
+            );
+        }
+    }
+
+    /// The account as one of several processes joins it.
+    pub(super) fn of_process(&self, process: u32) -> Self {
+        Self { of: Some(format!("process {process}")), ..self.clone() }
+    }
+}
+
+/// Whether an error means that a server has ended, or has not attached its device yet.
+fn is_away(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof};
+    let kinds = [NotFound, ConnectionRefused, ConnectionReset, BrokenPipe, UnexpectedEof];
+    kinds.contains(&error.kind()) || error.to_string().contains(NOT_ATTACHED)
+}
+
+/// Terms by the names of the options, as a command line or a container's annotations have them.
+pub(super) fn terms(
+    weight: Option<u8>,
+    fsync_deadline: Option<&str>,
+    rate: Option<&str>,
+) -> Result<AccountTerms, Error> {
+    let rate = rate.map(|text| size(text).map_err(|error| Error::Usage(format!("--rate: {error}"))));
+    let rate = rate.transpose()?;
+    if rate == Some(0) {
+        return Err(Error::Usage("--rate: must be greater than 0".to_owned()));
+    }
+    let deadline = fsync_deadline.map(|text| some_time("--fsync-deadline", text)).transpose()?;
+    Ok(AccountTerms { weight, rate, fsync_deadline_ns: deadline.map(|deadline| deadline.as_nanos() as u64) })
+}
+
+/// The options that a scheduler does not use, in a line each.
+fn without_effect(scheduler: &str, terms: AccountTerms) -> Vec<String> {
+    let is_given = [terms.weight.is_some(), terms.rate.is_some(), terms.fsync_deadline_ns.is_some()];
+    // Also inside a wrapper, and before tunables.
+    let names: Vec<_> = scheduler.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').collect();
+    let name = scheduler.split('{').next().unwrap_or(scheduler);
+    let uses = |users: &[&str]| users.iter().any(|user| names.contains(user));
+    let given = USES.iter().zip(is_given).filter(|&(_, is_given)| is_given).map(|(of, _)| of);
+    let unused = given.filter(|(_, users)| !uses(users));
+    unused
+        .map(|(option, users)| format!("{option} has no effect under '{name}'; '{}' uses it", users[0]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn account(annotations: &[(&str, &str)]) -> Result<Account, Error> {
+        let options = AccountTerms { rate: Some(5_000_000), ..AccountTerms::default() };
+        let account = Account { controls: Vec::new(), name: String::new(), terms: options, of: None };
+        let annotations = annotations.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+        account.of_container("4f2a", &annotations.collect())
+    }
+
+    #[test]
+    fn a_containers_annotations_precede_the_options() {
+        let plain = account(&[]).unwrap();
+        assert_eq!((plain.name.as_str(), plain.terms.rate), ("4f2a", Some(5_000_000)));
+        let noted = [("dwell.account", "db"), ("dwell.rate", "1M"), ("dwell.weight", "8"), ("other", "x")];
+        let noted = account(&noted).unwrap();
+        assert_eq!((noted.name.as_str(), noted.terms.rate), ("db", Some(1_000_000)));
+        assert_eq!((noted.terms.weight, noted.terms.fsync_deadline_ns), (Some(8), None));
+        for wrong in [
+            ("dwell.weight", "9"),
+            ("dwell.rate", "0"),
+            ("dwell.fsync-deadline", "soon"),
+            ("dwell.rat", "1M"),
+        ] {
+            assert!(account(&[wrong]).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn options_without_effect_are_named_with_the_scheduler_that_uses_them() {
+        let all = AccountTerms { weight: Some(3), rate: Some(5), fsync_deadline_ns: Some(7) };
+        let notes = without_effect("split-token{idle=5ms}", all);
+        assert_eq!(
+            notes,
+            [
+                "--weight has no effect under 'split-token'; 'afq' uses it",
+                "--fsync-deadline has no effect under 'split-token'; 'split-deadline' uses it"
+            ]
+        );
+        assert_eq!(without_effect("deadline", all).len(), 3);
+        assert_eq!(without_effect("stream(afq)", all).len(), 2, "not that of the weight");
+        assert!(without_effect("deadline", AccountTerms::default()).is_empty());
+    }
+
+    /// A policy above the block layer that uses none of the terms is for comparison only.
+    #[test]
+    fn every_split_level_scheduler_uses_an_option() {
+        let split = schedulers::registry::all().filter(|listing| listing.split).map(|listing| listing.name);
+        let without: Vec<_> =
+            split.filter(|name| USES.iter().all(|(_, users)| !users.contains(name))).collect();
+        assert_eq!(without, ["split-noop"]);
+    }
+}
