@@ -43,9 +43,9 @@ int dirty_buffer(u64 *arguments)
 	struct block_device *bdev = buffer->b_bdev;
 	if (!is_ours(bdev))
 		return 0;
-	struct folio *folio = buffer->b_folio;
+	struct folio *folio = HAS(buffer->b_folio) ? buffer->b_folio : ((struct buffer_head___page *)buffer)->b_page;
 	struct address_space *space = folio->mapping;
-	if (space != bdev->bd_mapping)
+	if (space != (HAS(bdev->bd_mapping) ? bdev->bd_mapping : ((struct block_device___inode *)bdev)->bd_inode->i_mapping))
 		return 0; // of a file: see dirty_folio
 	struct task_struct *task = current_task();
 	u32 pid = task->pid;
@@ -63,11 +63,19 @@ int dirty_buffer(u64 *arguments)
 	return 0;
 }
 
+// ext4 and jbd2 are modules of some kernels, whose types are not the kernel's own: their hooks are raw tracepoints, whose arguments are
+// numbers.
+static inline u64 mapping_of(struct inode *inode)
+{
+	u64 space = 0;
+	read_kernel(&space, sizeof(space), &inode->i_mapping);
+	return space;
+}
+
 // Adds a second owner to a page that may have been dirty already.
 static inline void write_end(struct inode *inode, u64 position)
 {
-	struct address_space *space = inode->i_mapping;
-	u64 address = (u64)space;
+	u64 address = mapping_of(inode);
 	struct writer *writer = map_lookup(&writers, &address);
 	if (!writer)
 		return;
@@ -89,7 +97,7 @@ static inline void write_end(struct inode *inode, u64 position)
 	}
 }
 
-SEC("tp_btf/ext4_da_write_end")
+SEC("raw_tp/ext4_da_write_end")
 int da_write_end(u64 *arguments)
 {
 	write_end((void *)arguments[0], arguments[1]);
@@ -119,7 +127,7 @@ static inline void works_for(struct inode *inode)
 	if (!is_thread(task))
 		return;
 	u32 pid = task->pid;
-	u64 space = (u64)inode->i_mapping;
+	u64 space = mapping_of(inode);
 	map_update(&behalf, &pid, &space, 0);
 }
 
@@ -130,7 +138,7 @@ int inode_start(u64 *arguments)
 	return 0;
 }
 
-SEC("tp_btf/ext4_mark_inode_dirty")
+SEC("raw_tp/ext4_mark_inode_dirty")
 int ext4_inode(u64 *arguments)
 {
 	works_for((void *)arguments[0]);

@@ -2,26 +2,53 @@
 //
 // Hooks of transactions: their accounts, and their commits.
 
-SEC("tp_btf/jbd2_handle_stats")
+// The start of jbd2's handle_t and transaction_t, in all kernels since 2.6.28.
+struct handle {
+	u64 transaction;
+};
+struct jbd2_transaction {
+	u64 journal;
+	u32 number;
+};
+
+static inline u32 number_of(u64 transaction)
+{
+	u32 number = 0;
+	read_kernel(&number, sizeof(number), &((struct jbd2_transaction *)transaction)->number);
+	return number;
+}
+
+SEC("raw_tp/jbd2_handle_stats")
 int handle_stats(u64 *arguments)
 {
 	u32 blocks = arguments[7];
 	struct task_struct *task = current_task();
+	u64 whose = transaction(arguments[0], arguments[1]);
+	// A commit has the address of its transaction only.
+	u64 address = 0;
+	read_kernel(&address, sizeof(address), &((struct handle *)task->journal_info)->transaction);
+	u64 *known = map_lookup(&transactions, &address);
+	if (address && (!known || *known != whose) && number_of(address) == (u32)arguments[1])
+		map_update(&transactions, &address, &whose, 0);
 	u64 owner = cause(task, 0);
 	// Kernel threads get no share of the transaction.
 	if (owner & KERNEL_THREAD)
 		return 0;
-	share(transaction(arguments[0], arguments[1]), owner, blocks + 1);
+	share(whose, owner, blocks + 1);
 	return 0;
 }
 
-SEC("tp_btf/jbd2_start_commit")
+SEC("raw_tp/jbd2_start_commit")
 int start_commit(u64 *arguments)
 {
-	struct journal_s *journal = (void *)arguments[0];
-	u32 device = journal->j_fs_dev->bd_dev;
+	u64 address = arguments[1];
 	u32 pid = current_task()->pid;
-	u64 whose = transaction(device, ((struct transaction_s *)arguments[1])->t_tid);
+	u64 *known = map_lookup(&transactions, &address);
+	if (!known || (*known & 0x7fffffff) != (number_of(address) & 0x7fffffff)) {
+		map_delete(&commits, &pid);
+		return 0;
+	}
+	u64 whose = *known;
 	map_update(&commits, &pid, &whose, 0);
 	return 0;
 }

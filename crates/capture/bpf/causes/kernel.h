@@ -22,6 +22,16 @@ struct block_device {
 	void *bd_holder;
 	struct address_space *bd_mapping;
 };
+// Before Linux 6.11, and its next two before 6.3 and 6.6.
+struct block_device___inode {
+	struct inode *bd_inode;
+};
+struct buffer_head___page {
+	struct folio *b_page;
+};
+struct folio___order {
+	u8 _folio_order;
+};
 struct gendisk {
 	struct block_device *part0;
 };
@@ -68,16 +78,11 @@ struct buffer_head {
 	struct block_device *b_bdev;
 	u64 b_size;
 };
-struct journal_s {
-	struct block_device *j_fs_dev;
-};
-struct transaction_s {
-	u32 t_tid;
-};
 struct task_struct {
 	int pid;
 	int tgid;
 	u32 flags;
+	void *journal_info;
 	struct task_struct *group_leader;
 	char comm[16];
 };
@@ -117,6 +122,7 @@ struct btrfs_fs_info {
 enum req_flag_bits { __REQ_META = 1 };
 enum pageflags { PG_head = 1 };
 #define BIT_OF(type, name) __builtin_preserve_enum_value(*(enum type *)name, 1)
+#define HAS(field) __builtin_preserve_field_info(field, 2)
 #define SIZE_OF(type) __builtin_preserve_type_info(*(type *)0, 1)
 
 // Helpers by their numbers, which are the kernel's ABI (include/uapi/linux/bpf.h).

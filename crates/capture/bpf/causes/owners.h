@@ -94,6 +94,7 @@ MAP(accounts, LRU_HASH, 1 << 13, u64, struct account);
 MAP(shares, LRU_HASH, 1 << 14, struct share_key, u64);
 MAP(writers, LRU_HASH, 1 << 14, u64, struct writer); // by mapping
 MAP(behalf, LRU_HASH, 1 << 10, u32, u64);	     // kernel thread -> mapping
+MAP(transactions, LRU_HASH, 1 << 8, u64, u64);	     // address of a transaction of jbd2 -> transaction
 MAP(commits, LRU_HASH, 1 << 8, u32, u64);	     // journal thread -> transaction
 MAP(latest, LRU_HASH, 1 << 10, u32, u64);	     // kernel thread -> owner of what it wrote last
 MAP(epochs, LRU_HASH, 1 << 8, u32, struct epoch);    // by device
@@ -210,7 +211,10 @@ static inline u64 page_bytes(struct folio *folio)
 	if (!(flags >> BIT_OF(pageflags, PG_head) & 1))
 		return 4096;
 	u64 order = 0;
-	read_kernel(&order, sizeof(order), &folio->_flags_1);
+	if (HAS(((struct folio___order *)folio)->_folio_order))
+		read_kernel(&order, 1, &((struct folio___order *)folio)->_folio_order);
+	else
+		read_kernel(&order, sizeof(order), &folio->_flags_1);
 	return 4096ull << (order & 0x1f);
 }
 

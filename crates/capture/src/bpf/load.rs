@@ -2,7 +2,7 @@
 
 use std::io;
 
-use aya::programs::BtfTracePoint;
+use aya::programs::{BtfTracePoint, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfError};
 
 use crate::error::Error;
@@ -22,6 +22,16 @@ pub(crate) fn attach(ebpf: &mut Ebpf, name: &str, tracepoint: &str, btf: &Btf) -
     let what = || format!("a BPF program at the tracepoint {tracepoint}");
     program.load(tracepoint, btf).map_err(|error| refused(&format!("loading {}", what()), error.into()))?;
     let attached = program.attach();
+    attached.map(drop).map_err(|error| refused(&format!("attaching {}", what()), error.into()))
+}
+
+/// Loads a program and attaches it to a tracepoint that may be in a module, whose types the program does not use.
+pub(crate) fn attach_raw(ebpf: &mut Ebpf, name: &str, tracepoint: &str) -> Result<(), Error> {
+    let program = ebpf.program_mut(name).and_then(|program| <&mut RawTracePoint>::try_from(program).ok());
+    let Some(program) = program else { unreachable!("the object has the program {name}") };
+    let what = || format!("a BPF program at the tracepoint {tracepoint}");
+    program.load().map_err(|error| refused(&format!("loading {}", what()), error.into()))?;
+    let attached = program.attach(tracepoint);
     attached.map(drop).map_err(|error| refused(&format!("attaching {}", what()), error.into()))
 }
 

@@ -11,7 +11,8 @@
 //! | a second process that writes into a dirty page | seen on ext4; elsewhere the first process is charged |
 //! | allocation at writeback, conversion of extents | charged to the process that last dirtied a page of the inode |
 //! | metadata of XFS and btrfs that a kernel thread changes | divided like the file system's present transaction |
-//! | file systems that are modules | data only: their tracepoints are not in the kernel's own types |
+//! | XFS and btrfs as modules | data only: their types are not among the kernel's own |
+//! | ext4 as a module that is loaded later | data only |
 
 mod cgroups;
 mod events;

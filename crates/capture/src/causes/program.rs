@@ -6,7 +6,7 @@ use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
 use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::owner::{Class, Owner, Transaction};
-use crate::bpf::load::{attach, kernel_types, map, refused};
+use crate::bpf::load::{attach, attach_raw, kernel_types, map, refused};
 use crate::error::Error;
 
 /// GPL-2.0-only, with its source. See `bpf/README.md`.
@@ -26,17 +26,16 @@ const NEEDED: [(&str, &str); 4] = [
     ("bio_queue", "block_bio_queue"),
 ];
 
-/// Programs for one file system each.
-const OF_FILE_SYSTEMS: [(&str, &[(&str, &str)]); 3] = [
-    (
-        "ext4",
-        &[
-            ("da_write_end", "ext4_da_write_end"),
-            ("ext4_inode", "ext4_mark_inode_dirty"),
-            ("handle_stats", "jbd2_handle_stats"),
-            ("start_commit", "jbd2_start_commit"),
-        ],
-    ),
+/// Programs for ext4, which may be a module.
+const OF_EXT4: [(&str, &str); 4] = [
+    ("da_write_end", "ext4_da_write_end"),
+    ("ext4_inode", "ext4_mark_inode_dirty"),
+    ("handle_stats", "jbd2_handle_stats"),
+    ("start_commit", "jbd2_start_commit"),
+];
+
+/// Programs for one file system each, which use the types of the file system. The types of modules are not among the kernel's own.
+const OF_FILE_SYSTEMS: [(&str, &[(&str, &str)]); 2] = [
     (
         "xfs",
         &[
@@ -101,6 +100,17 @@ impl Program {
             .load(OBJECT)
             .map_err(|error| refused("making BPF maps", error))?;
         let mut notes = Vec::new();
+        let ext4 =
+            OF_EXT4.iter().try_for_each(|(program, tracepoint)| attach_raw(&mut ebpf, program, tracepoint));
+        if let Err(error) = ext4 {
+            if matches!(error, Error::Permission { .. }) {
+                return Err(error);
+            }
+            notes.push(format!(
+                "ext4: journal and metadata stay unattributed; if ext4 is a module, load it (modprobe ext4) and start again \
+                 ({error})"
+            ));
+        }
         for (file_system, programs) in OF_FILE_SYSTEMS {
             if let Err(error) = attach_all(&mut ebpf, programs, &btf) {
                 if matches!(error, Error::Permission { .. }) {
