@@ -89,20 +89,33 @@ impl Origins {
 /// Applies the configuration files to a command line. Values that conflict with an option in `line`, the process's arguments, are ignored.
 ///
 /// # Errors
-/// A file cannot be read, or names a command or an option that does not exist.
+/// The file that `DWELL_CONFIG` names cannot be read. A file is not valid, names a command or an option that does not exist, or sets two options that
+/// exclude each other.
 pub(crate) fn apply(mut command: Command, line: &[OsString]) -> Result<(Command, Origins), Error> {
     let mut origins = Origins::default();
+    let original = command.clone();
     // A value that is required may be in a file; `--help` has no matches.
     let given = command.clone().ignore_errors(true).try_get_matches_from(line).ok();
     // Values of a later file replace those of an earlier one.
     for path in files() {
         // A server that is restarted may not read the file again: it may be on the device that waits for this server.
         let text = match input(&path, || read(&path)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound && is_optional(&path) => continue,
+            Err(error) if is_optional(&path) && error.kind() != io::ErrorKind::InvalidData => {
+                let is_missing =
+                    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
+                if !is_missing {
+                    let path = path.display();
+                    say!(
+                        "{path}: {error}; continuing without it (DWELL_CONFIG=FILE names another file, DWELL_CONFIG= none)"
+                    );
+                }
+                continue;
+            }
             read => read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| wrong("is not text (UTF-8)"))),
         };
         let text = text.map_err(|error| Error::file(path.display(), &error))?;
-        command = apply_text(command, &path.display().to_string(), &text, given.as_ref(), &mut origins)?;
+        let base = Base { original: &original, given: given.as_ref() };
+        command = apply_text(command, &path.display().to_string(), &text, base, &mut origins)?;
     }
     Ok((command, origins))
 }
@@ -143,7 +156,7 @@ fn apply_text(
     mut command: Command,
     file: &str,
     text: &str,
-    given: Option<&ArgMatches>,
+    base: Base<'_>,
     origins: &mut Origins,
 ) -> Result<Command, Error> {
     let line = |at: usize| 1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count();
@@ -157,9 +170,55 @@ fn apply_text(
             return Err(wrong(at, &format!("'{}' must be a table of a command: [compare]", name.get_ref())));
         };
         let mut reading = Reading { wrong: &wrong, place: &place, path: Vec::new(), origins };
-        command = with_options(command, name.get_ref(), (options, at), given, &mut reading)?;
+        command = with_options(command, name.get_ref(), (options, at), base, &mut reading)?;
     }
     Ok(command)
+}
+
+/// What a file's options are compared with.
+#[derive(Clone, Copy)]
+struct Base<'a> {
+    /// The command without the values of any file.
+    original: &'a Command,
+    /// The options of the command line.
+    given: Option<&'a ArgMatches>,
+}
+
+impl<'a> Base<'a> {
+    /// The same for a subcommand.
+    fn below(self, name: &str) -> Self {
+        Self {
+            original: self.original.find_subcommand(name).unwrap_or(self.original),
+            given: self.given.and_then(|given| given.subcommand_matches(name)),
+        }
+    }
+
+    /// Without the value of an earlier file.
+    fn reset(self, command: Command, id: &str) -> Command {
+        let Some(original) = self.original.get_arguments().find(|arg| arg.get_id() == id).cloned() else {
+            return command;
+        };
+        command.mut_arg(id, |arg| {
+            let values = original.get_default_values().to_vec();
+            arg.default_values(values).required(original.is_required_set())
+        })
+    }
+}
+
+/// The value of an option in a file.
+struct Value {
+    texts: Vec<String>,
+    name: String,
+    place: String,
+}
+
+impl Value {
+    /// Whether the option has an effect: a switch that is off has none.
+    fn is_on(&self, command: &Command, id: &str) -> bool {
+        let takes_values =
+            command.get_arguments().find(|arg| arg.get_id() == id).map(|arg| arg.get_action().takes_values());
+        takes_values != Some(false) || self.texts.iter().any(|text| text == "true")
+    }
 }
 
 /// A file that is read.
@@ -173,17 +232,21 @@ struct Reading<'a> {
     origins: &'a mut Origins,
 }
 
+/// Whether two options of a command exclude each other; only one of them may state that.
+fn exclude(command: &Command, one: &str, other: &str) -> bool {
+    let states = |one: &str, other: &str| {
+        let arg = command.get_arguments().find(|arg| arg.get_id() == one);
+        arg.is_some_and(|arg| command.get_arg_conflicts_with(arg).iter().any(|of| of.get_id() == other))
+    };
+    states(one, other) || states(other, one)
+}
+
 /// Whether an option conflicts with one of the command line.
 fn is_overruled(command: &Command, id: &str, given: Option<&ArgMatches>) -> bool {
     let Some(given) = given else { return false };
-    let conflicts = |arg: &Arg| {
-        command.get_arg_conflicts_with(arg).iter().map(|of| of.get_id().clone()).collect::<Vec<_>>()
-    };
-    let of = command.get_arguments().find(|arg| arg.get_id() == id).map(conflicts).unwrap_or_default();
-    let on_line = command
-        .get_arguments()
-        .filter(|arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine));
-    on_line.into_iter().any(|arg| of.contains(arg.get_id()) || conflicts(arg).iter().any(|other| other == id))
+    let ids = command.get_arguments().map(|arg| arg.get_id().as_str());
+    let mut on_line = ids.filter(|id| given.value_source(id) == Some(ValueSource::CommandLine));
+    on_line.any(|other| exclude(command, id, other))
 }
 
 /// A command line in which the options of a subcommand have other defaults.
@@ -191,7 +254,7 @@ fn with_options(
     mut command: Command,
     name: &str,
     (options, at): (&DeTable<'_>, usize),
-    given: Option<&ArgMatches>,
+    base: Base<'_>,
     reading: &mut Reading<'_>,
 ) -> Result<Command, Error> {
     let (wrong, place) = (reading.wrong, reading.place);
@@ -200,9 +263,9 @@ fn with_options(
         let hint = did_you_mean(name, known.iter().map(String::as_str));
         return Err(wrong(at, &format!("there is no command '{name}'{hint}")));
     }
-    let given = given.and_then(|given| given.subcommand_matches(name));
+    let base = base.below(name);
     reading.path.push(name.to_owned());
-    let mut values: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut values: BTreeMap<String, Value> = BTreeMap::new();
     let mut nested = Vec::new();
     for (key, value) in options {
         let (key, at) = (key.get_ref().as_ref(), key.span().start);
@@ -218,7 +281,7 @@ fn with_options(
                 let Some(sub) = command.find_subcommand(name) else { continue };
                 let id = option(sub, key).map_err(|problem| wrong(at, &problem))?;
                 is_valid(sub, &id, key, &texts).map_err(|problem| wrong(at, &problem))?;
-                if is_overruled(sub, &id, given) {
+                if is_overruled(sub, &id, base.given) {
                     continue;
                 }
                 reading.origins.0.extend(texts.iter().map(|text| Origin {
@@ -228,12 +291,34 @@ fn with_options(
                     text: text.clone(),
                     place: place(at),
                 }));
-                values.insert(id, texts);
+                let value = Value { texts, name: key.to_owned(), place: place(at) };
+                let of_value = |(other_id, other): (&String, &Value)| {
+                    (value.is_on(sub, &id) && other.is_on(sub, other_id) && exclude(sub, &id, other_id)).then(
+                        || format!("'--{key}' cannot be used with '--{}' ({})", other.name, other.place),
+                    )
+                };
+                if let Some(problem) = values.iter().find_map(of_value) {
+                    return Err(wrong(at, &problem));
+                }
+                values.insert(id, value);
             }
         }
     }
+    // The value of a later file replaces also those of earlier files that exclude it.
+    let replaced = command.find_subcommand(name).map(|sub| {
+        let is_replaced = |of: &&Origin| {
+            let mut on = values.iter().filter(|(id, value)| value.is_on(sub, id));
+            of.command == reading.path && on.any(|(id, _)| exclude(sub, id, &of.id))
+        };
+        reading.origins.0.iter().filter(is_replaced).map(|of| of.id.clone()).collect::<Vec<_>>()
+    });
+    let replaced = replaced.unwrap_or_default();
+    reading.origins.0.retain(|of| of.command != reading.path || !replaced.contains(&of.id));
     command = command.mut_subcommand(name, |mut sub| {
-        for (id, texts) in values {
+        for id in &replaced {
+            sub = base.reset(sub, id);
+        }
+        for (id, Value { texts, .. }) in values {
             // clap's defaults live as long as the program; the files are read once.
             let texts = texts.into_iter().map(|text| &*text.leak());
             // clap does not count a default as a given value.
@@ -245,7 +330,7 @@ fn with_options(
         let mut failed = None;
         command = command.mut_subcommand(name, |sub| {
             let unchanged = sub.clone();
-            with_options(sub, &key, (table, at), given, reading).unwrap_or_else(|error| {
+            with_options(sub, &key, (table, at), base, reading).unwrap_or_else(|error| {
                 failed = Some(error);
                 unchanged
             })
@@ -339,14 +424,17 @@ mod tests {
 
     /// The command line with a file's values, for no arguments in particular.
     fn applied(command: Command, file: &str, text: &str) -> Result<Command, Error> {
-        apply_text(command, file, text, None, &mut Origins::default())
+        let original = crate::commands::command();
+        apply_text(command, file, text, Base { original: &original, given: None }, &mut Origins::default())
     }
 
     /// The command line with a file's values for these arguments, and their lines.
     fn located(text: &str, line: &[&str]) -> (ArgMatches, Origins) {
         let given = command().ignore_errors(true).try_get_matches_from(line).unwrap();
         let mut origins = Origins::default();
-        let command = apply_text(command(), "dwell.toml", text, Some(&given), &mut origins).unwrap();
+        let original = command();
+        let base = Base { original: &original, given: Some(&given) };
+        let command = apply_text(command(), "dwell.toml", text, base, &mut origins).unwrap();
         let matches = command.try_get_matches_from(line).unwrap_or_else(|error| panic!("{error}"));
         let origins = origins.used(&matches);
         (matches, origins)
@@ -366,6 +454,44 @@ mod tests {
         assert_eq!(found(json, &["dwell", "compare", "par-read", "--csv"]), (false, true));
         let csv = "[compare]\ncsv = true\n";
         assert_eq!(found(csv, &["dwell", "compare", "par-read", "--json"]), (true, false));
+    }
+
+    /// Regression: the JSON output won without a message, where the command line rejects the pair.
+    #[test]
+    fn options_of_a_file_that_exclude_each_other_are_an_error_with_both_lines() {
+        let error = applied(command(), "dwell.toml", "[compare]\njson = true\n\ncsv = true\n").map(|_| ());
+        let error = error.expect_err("the command line rejects the pair").to_string();
+        let [csv, json] = ["dwell.toml:4: '--csv'", "'--json' (dwell.toml:2)"];
+        assert_eq!(error, format!("{csv} cannot be used with {json}"));
+        applied(command(), "dwell.toml", "[compare]\njson = true\ncsv = false\n")
+            .expect("one of them is off");
+        // With an option of the command line, the other one is ignored.
+        let (matches, _) =
+            located("[compare]\njson = true\ncsv = true\n", &["dwell", "compare", "x", "--csv"]);
+        let Parsed::Compare(found) = Arguments::from_arg_matches(&matches).unwrap().command else {
+            panic!("another command")
+        };
+        assert!(found.output.csv && !found.output.json);
+    }
+
+    #[test]
+    fn a_later_file_replaces_options_that_exclude_its_own() {
+        let original = command();
+        let base = Base { original: &original, given: None };
+        let mut origins = Origins::default();
+        let mut both = command();
+        for (file, text) in [
+            ("/etc/dwell.toml", "[compare]\njson = true\nnr-requests = 7\n"),
+            ("dwell.toml", "[compare]\ncsv = true\n"),
+        ] {
+            both = apply_text(both, file, text, base, &mut origins).unwrap();
+        }
+        let matches = both.try_get_matches_from(["dwell", "compare", "par-read"]).unwrap();
+        let Parsed::Compare(found) = Arguments::from_arg_matches(&matches).unwrap().command else {
+            panic!("another command")
+        };
+        assert!(found.output.csv && found.nr_requests == 7 && !found.output.json);
+        assert!(origins.0.iter().all(|of| of.name != "json"));
     }
 
     #[test]
