@@ -28,6 +28,7 @@
 //! | `number` | major and minor numbers |
 //! | `topology` | which queue schedules a device's requests |
 //! | `file_system` | the device below a file, a directory or a mount point |
+//! | `module` | how to get a scheduler that a queue does not offer |
 //! | `issuers` | the process behind a kernel worker's request |
 //! | `process`, `clock` | identity and priority of a process; the clock of arrivals |
 //! | `profile` | measurements of a device |
@@ -45,6 +46,7 @@ mod event;
 mod fake;
 mod file_system;
 mod issuers;
+mod module;
 mod number;
 mod process;
 pub mod profile;
@@ -60,6 +62,7 @@ pub use event::{Arrival, Batch, Completed, Name};
 pub use fake::Fake;
 pub use file_system::device_below;
 pub use issuers::{Issuer, Issuers};
+pub use module::how_to_get;
 pub use number::{Number, number};
 pub use process::{is_process, lower_priority, this_process};
 pub use recorder::Recorder;

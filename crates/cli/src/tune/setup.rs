@@ -137,7 +137,9 @@ pub(super) fn arms(
     backups: Vec<SettingsBackup>,
 ) -> Result<Box<dyn Arms>, Error> {
     let Some(socket) = &watching.control else {
-        let arms = KernelArms::new(target.queues.clone(), &watching.arms)?.checked()?;
+        // A wrong name or setting is reported before the lack of a choice.
+        let arms = KernelArms::any_number(target.queues.clone(), &watching.arms)?;
+        let arms = arms.checked()?.with_a_choice()?;
         return Ok(Box::new(arms.with_backups(backups)));
     };
     let on_array = target.queues.len() > 1;

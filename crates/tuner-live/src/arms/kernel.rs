@@ -2,8 +2,10 @@
 
 use std::iter::once;
 use std::panic::resume_unwind;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use capture::how_to_get;
 use capture::profile::Guard;
 use capture::topology::together;
 use elevator::text::did_you_mean;
@@ -105,12 +107,21 @@ impl KernelArms {
     /// # Errors
     /// A device was removed, offers fewer than two schedulers, or lacks a wanted one.
     pub fn new(queues: Vec<QueueSettings>, wanted: &[String]) -> Result<Self, Error> {
-        let arms = Self::any_number(queues, wanted)?;
-        if let [only] = &*arms.names {
-            let device = arms.queues[0].name();
-            return Err(Error::Usage(format!("{device}: only one scheduler to choose from: {only}")));
+        Self::any_number(queues, wanted)?.with_a_choice()
+    }
+
+    /// An error if there is a single scheduler.
+    ///
+    /// # Errors
+    /// Nothing to choose from.
+    pub fn with_a_choice(self) -> Result<Self, Error> {
+        if let [only] = &*self.names {
+            let device = self.queues[0].name();
+            return Err(Error::Usage(format!(
+                "{device}: only one scheduler to choose from: {only}; name another one with --arm, or omit --arm"
+            )));
         }
-        Ok(arms)
+        Ok(self)
     }
 
     /// As [`new`](Self::new), also for a single scheduler.
@@ -131,10 +142,11 @@ impl KernelArms {
         }
         if let Some(arm) = arms.iter().find(|arm| !offered.contains(&arm.scheduler)) {
             return Err(Error::Usage(format!(
-                "{}: the kernel offers no scheduler '{}'; available: {} ('modprobe' loads further ones){}",
+                "{}: the kernel offers no scheduler '{}'; available: {}; {}{}",
                 queue.name(),
                 arm.scheduler,
                 offered.join(", "),
+                how_to_get(Path::new("/"), &arm.scheduler, &offered),
                 did_you_mean(&arm.scheduler, offered.iter().map(String::as_str))
             )));
         }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use self::rules::{Finding, Level, of_cgroup, of_device};
 use self::snapshot::Cgroup;
-pub(crate) use self::snapshot::{Device, Roots};
+pub(crate) use self::snapshot::{Device, Roots, beside};
 use crate::error::Error;
 use crate::output_file::{created, is_free};
 use evaluation::report::format::object;
@@ -150,7 +150,7 @@ fn of_one(roots: &Roots, stack: &Stack, cgroup: Option<&Cgroup>) -> Examined {
     findings.sort_by_key(|finding| finding.level);
     let group = cgroup.map(|cgroup| format!("cgroup {}", cgroup.path));
     let mounts = devices.first().into_iter().flat_map(|device| &device.mounts);
-    let mounts = mounts.map(|(place, kind)| format!("{place} ({kind})"));
+    let mounts = beside(&mounts.map(ToString::to_string).collect::<Vec<_>>());
     let path: Vec<String> = group.into_iter().chain(mounts).chain([stack.describe()]).collect();
     let settings = |device: &Device| {
         let each: Vec<String> =

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::snapshot::{Cgroup, Device, Roots, tree};
+use super::snapshot::{Cgroup, Device, Mounted, Roots, tree};
 use capture::topology::{Kind, Layer, honours_priorities, together};
+use tuner_live::status::{self, Status};
 use tuner_live::{QueueSettings, settings_backup};
 
 /// The severity of a finding.
@@ -49,6 +50,7 @@ pub(super) fn of_device(roots: &Roots, device: &Device) -> Vec<Finding> {
         old_cgroups,
         unlike_members,
         killed_tuner,
+        running_tuner,
     ];
     rules.iter().filter_map(|rule| rule(roots, device)).collect()
 }
@@ -168,6 +170,25 @@ fn killed_tuner(roots: &Roots, device: &Device) -> Option<Finding> {
     let what = settings_backup::left_behind(&backups, &queue)?;
     let fix = format!("dwell tune /dev/{} --for 1s restores them", device.leaf.name.replace('!', "/"));
     Some(finding(Level::Problem, "scheduler", what, fix))
+}
+
+/// The tuner that chooses the device's scheduler, or that of the array above it.
+pub(super) fn tuner(roots: &Roots, device: &Device) -> Option<Status> {
+    let runtime = roots.root.join("run/dwell");
+    let of = |name: &str| status::read(&runtime, name).ok().flatten().filter(|status| !status.dry_run);
+    of(&device.leaf.name).or_else(|| of(&device.stack.itself().name))
+}
+
+fn running_tuner(roots: &Roots, device: &Device) -> Option<Finding> {
+    let Status { device: name, pid, current, before, .. } = tuner(roots, device)?;
+    Some(finding(
+        Level::Note,
+        "scheduler",
+        format!(
+            "{name}: process {pid} ('dwell tune') chooses the scheduler, at present {current}; before: {before}"
+        ),
+        format!("'dwell advise /dev/{}' shows its reason", name.replace('!', "/")),
+    ))
 }
 
 fn accounting(_: &Roots, device: &Device) -> Option<Finding> {
@@ -348,7 +369,8 @@ fn unit_ionice(_: &Roots, cgroup: &Cgroup, device: &Device) -> Option<Finding> {
 const CHARGED: [&str; 6] = ["ext2", "ext4", "btrfs", "xfs", "f2fs", "erofs"];
 
 fn writeback_owner(_: &Roots, cgroup: &Cgroup, device: &Device) -> Option<Finding> {
-    let (place, kind) = device.mounts.iter().find(|(_, kind)| !CHARGED.contains(&kind.as_str()))?;
+    let Mounted { place, kind, .. } =
+        device.mounts.iter().find(|mounted| !CHARGED.contains(&mounted.kind.as_str()))?;
     Some(finding(
         Level::Warning,
         "writeback",

@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,7 +40,7 @@ impl Roots {
         files.entry(file).or_insert_with_key(read).clone()
     }
 
-    pub(super) fn has(&self, path: &str) -> bool {
+    pub(crate) fn has(&self, path: &str) -> bool {
         self.root.join(path).exists()
     }
 
@@ -47,6 +48,12 @@ impl Roots {
     pub(super) fn is_same(&self, one: &str, other: &str) -> bool {
         let place = |path: &str| self.root.join(path).canonicalize().ok();
         place(one).is_some_and(|one| place(other) == Some(one))
+    }
+
+    /// The file of a unit of systemd's; of several the one that has precedence.
+    pub(crate) fn unit_file(&self, unit: &str) -> Option<String> {
+        let files = UNITS.map(|directory| format!("{directory}/{unit}"));
+        files.into_iter().rfind(|file| self.read(file).is_some())
     }
 
     /// The names in a directory, sorted.
@@ -79,8 +86,8 @@ pub(crate) struct Device {
     pub(crate) stack: Stack,
     /// The queue that orders its requests; the device itself if none does.
     pub(crate) leaf: Layer,
-    /// The file systems mounted on the device: mount point and type.
-    pub(crate) mounts: Vec<(String, String)>,
+    /// The file systems on the device that are mounted.
+    pub(crate) mounts: Vec<Mounted>,
     /// Settings of the leaf's queue by name.
     pub(crate) settings: BTreeMap<&'static str, String>,
 }
@@ -124,8 +131,50 @@ impl Device {
     }
 }
 
-/// Mount points and types of a device, its partitions and the devices above them (proc(5), mountinfo).
-fn mounts(roots: &Roots, device: Number) -> Vec<(String, String)> {
+/// A file system that is mounted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Mounted {
+    /// Where its root directory is mounted, or else the first mount point.
+    pub(super) place: String,
+    pub(super) kind: String,
+    /// Further mount points, of bind mounts for example.
+    also: Vec<String>,
+}
+
+impl fmt::Display for Mounted {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 3;
+        let Self { place, kind, also } = self;
+        write!(out, "{place} ({kind}")?;
+        if !also.is_empty() {
+            write!(out, ", also at {}", also.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", "))?;
+        }
+        match also.len().saturating_sub(SHOWN) {
+            0 => write!(out, ")"),
+            more => write!(out, " and {more} more)"),
+        }
+    }
+}
+
+/// The file systems of a device in a path from top to bottom: `/srv (ext4)`, or `{/ (ext4), /boot (ext4)}` on its partitions.
+pub(crate) fn beside(file_systems: &[String]) -> Option<String> {
+    match file_systems {
+        [] => None,
+        [one] => Some(one.clone()),
+        several => Some(format!("{{{}}}", several.join(", "))),
+    }
+}
+
+/// A line of mountinfo: the device's number, the mounted directory, the mount point, the type.
+fn mount(line: &str) -> Option<(Number, &str, &str, &str)> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut fields = before.split(' ');
+    let of = number(fields.nth(2)?)?;
+    Some((of, fields.next()?, fields.next()?, after.split(' ').next().unwrap_or("?")))
+}
+
+/// The file systems on a device, its partitions and the devices above them (proc(5), mountinfo).
+fn mounts(roots: &Roots, device: Number) -> Vec<Mounted> {
     let text = roots.read("proc/self/mountinfo").unwrap_or_default();
     let sysfs = roots.root.join("sys");
     let is_on = |found: Number| {
@@ -133,14 +182,21 @@ fn mounts(roots: &Roots, device: Number) -> Vec<(String, String)> {
         let stack = || Stack::below(&sysfs, found, &|_| None);
         found == device || (found.0 != 0 && stack().is_ok_and(|stack| stack.contains(device)))
     };
-    let mount = |line: &str| {
-        let (before, after) = line.split_once(" - ")?;
-        let mut fields = before.split(' ');
-        let of = number(fields.nth(2)?)?;
-        let place = fields.nth(1)?;
-        is_on(of).then(|| (place.to_owned(), after.split(' ').next().unwrap_or("?").to_owned()))
-    };
-    text.lines().filter_map(mount).collect()
+    // Of each file system the mounts of its root directory first.
+    let mut found: Vec<_> = text.lines().filter_map(mount).filter(|(of, ..)| is_on(*of)).collect();
+    found.sort_by_key(|(_, root, ..)| *root != "/");
+    let mut all: Vec<(Number, Mounted)> = Vec::new();
+    for (of, _, place, kind) in found {
+        match all.iter_mut().find(|(known, _)| *known == of) {
+            Some((_, known)) if known.place == place || known.also.iter().any(|also| also == place) => {}
+            Some((_, known)) => known.also.push(place.to_owned()),
+            None => {
+                let (place, kind) = (place.to_owned(), kind.to_owned());
+                all.push((of, Mounted { place, kind, also: Vec::new() }));
+            }
+        }
+    }
+    all.into_iter().map(|(_, mounted)| mounted).collect()
 }
 
 /// A control group of version 2.
@@ -315,8 +371,7 @@ fn configured(roots: &Roots, unit: &str) -> Vec<(String, String, String)> {
         .split_once('@')
         .and_then(|(name, instance)| Some(format!("{name}@.{}", instance.rsplit_once('.')?.1)));
     let names: Vec<&str> = template.as_deref().into_iter().chain([unit]).collect();
-    let files = names.iter().flat_map(|name| UNITS.map(|directory| format!("{directory}/{name}")));
-    let main = files.filter(|file| roots.read(file).is_some()).last();
+    let main = names.iter().rev().find_map(|name| roots.unit_file(name));
     let mut drop_ins: BTreeMap<String, String> = BTreeMap::new();
     for directory in names.iter().flat_map(|name| UNITS.map(|directory| format!("{directory}/{name}.d"))) {
         let found = roots.names(&directory).into_iter().filter(|name| name.ends_with(".conf"));

@@ -4,6 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
+use tuner_live::status::Status;
+
 use super::*;
 
 /// A system, removed when this is dropped.
@@ -253,6 +255,58 @@ fn writeback_and_boot_options_are_reported() {
     assert_eq!(system.links("sda", Level::Warning), ["scheduler", "writeback"]);
     system.unit("");
     assert!(system.examined("db.service").iter().any(|finding| finding.what.starts_with("/srv is vfat")));
+}
+
+/// Regression: mounts of one file system looked like a stack of several.
+#[test]
+fn a_file_system_is_named_once_and_partitions_beside_each_other() {
+    let system = System::new("mounts");
+    system.disk("ata1/block", "sda", "8:0", "none [mq-deadline]");
+    let mounts = "40 35 8:0 /netns /run/netns rw - ext4 /dev/sda rw\n36 35 8:0 / /srv rw - ext4 /dev/sda rw\n\
+                  41 35 8:0 / /data rw - ext4 /dev/sda rw\n42 35 8:0 /a /srv rw - ext4 /dev/sda rw\n\
+                  43 35 8:0 /b /x rw - ext4 /dev/sda rw\n44 35 8:0 /c /y rw - ext4 /dev/sda rw";
+    system.write("proc/self/mountinfo", mounts);
+    let path = || {
+        let examined = examine(&Roots::at(&system.0), Some("sda"), &|_| None);
+        examined.map_err(|error| error.to_string()).unwrap().remove(0).path
+    };
+    assert_eq!(path(), "/srv (ext4, also at /data, /run/netns, /x and 1 more) > sda (mq-deadline)");
+    for (name, number) in [("sda1", "8:1"), ("sda2", "8:2")] {
+        let directory = format!("sys/devices/ata1/block/sda/{name}");
+        system.write(&format!("{directory}/dev"), number);
+        system.write(&format!("{directory}/partition"), &name[3..]);
+        symlink(system.0.join(&directory), system.0.join("sys/dev/block").join(number)).unwrap();
+    }
+    let of_partitions = "36 35 8:2 / / rw - ext4 /dev/sda2 rw\n37 36 8:1 / /boot rw - vfat /dev/sda1 rw";
+    system.write("proc/self/mountinfo", of_partitions);
+    assert_eq!(path(), "{/ (ext4), /boot (vfat)} > sda (mq-deadline)");
+}
+
+#[test]
+fn a_running_tuner_explains_another_scheduler_than_the_rules() {
+    let system = System::new("tuned");
+    system.disk("ata1/block", "sda", "8:0", "none [mq-deadline] bfq");
+    system.write("etc/udev/rules.d/90-io.rules", "KERNEL==\"sda\", ATTR{queue/scheduler}=\"bfq\"");
+    assert_eq!(system.links("sda", Level::Problem), ["udev"]);
+    let (pid, started) = capture::this_process();
+    let status = |dry_run| Status {
+        device: "sda".to_owned(),
+        pid,
+        started,
+        dry_run,
+        current: "mq-deadline".to_owned(),
+        before: "bfq".to_owned(),
+        ..Status::default()
+    };
+    tuner_live::status::write(&system.0.join("run/dwell"), &status(true)).unwrap();
+    assert_eq!(system.links("sda", Level::Problem), ["udev"], "a dry run changes nothing");
+    tuner_live::status::write(&system.0.join("run/dwell"), &status(false)).unwrap();
+    assert_eq!(system.links("sda", Level::Problem), [""; 0]);
+    let found = system.examined("sda");
+    let expected = format!(
+        "sda: process {pid} ('dwell tune') chooses the scheduler, at present mq-deadline; before: bfq"
+    );
+    assert!(found.iter().any(|finding| finding.what == expected), "{found:?}");
 }
 
 #[test]

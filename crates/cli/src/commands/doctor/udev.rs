@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rules::{Finding, Level, finding};
+use capture::how_to_get;
+
+use super::rules::{Finding, Level, finding, tuner};
 use super::snapshot::{Device, Roots};
 
 /// Directories of rules; of files with the same name the one in the last directory counts.
@@ -396,7 +398,10 @@ pub(super) fn findings(roots: &Roots, device: &Device) -> Vec<Finding> {
                     "{place}: the kernel offers no scheduler '{scheduler}' for {name}{condition} (available: {})",
                     device.leaf.available.join(", ")
                 ),
-                format!("load the module (modprobe {scheduler}-iosched or {scheduler}) or name another one"),
+                format!(
+                    "{}, or name an available one in the rule",
+                    how_to_get(&roots.root, scheduler, &device.leaf.available)
+                ),
             ));
         }
     }
@@ -417,7 +422,9 @@ pub(super) fn findings(roots: &Roots, device: &Device) -> Vec<Finding> {
                 format!("udevadm control --reload && udevadm trigger --action={action} /sys/block/{name}, then look for another program, such as tuned or dwell tune"),
             ),
         };
-        found.push(finding(Level::Problem, "udev", format!("{what}: {why}"), fix));
+        // A finding of its own reports the tuner.
+        let level = if tuner(roots, device).is_some() { Level::Note } else { Level::Problem };
+        found.push(finding(level, "udev", format!("{what}: {why}"), fix));
     }
     found
 }

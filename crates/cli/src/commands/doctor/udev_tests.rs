@@ -23,6 +23,11 @@ fn udev_rules_that_match_nothing_or_did_not_run_are_reported() {
     assert!(system.examined("sda")[0].what.ends_with("the rule that sets bfq matches no disk"));
     rule("ACTION==\"add\", KERNEL==\"sd*\", ATTR{queue/scheduler}=\"cfq\"");
     assert!(system.examined("sda")[0].what.contains("the kernel offers no scheduler 'cfq' for sda"));
+    assert_eq!(
+        system.examined("sda")[0].fix,
+        "Linux 5.0 removed it; bfq is its successor, or name an available one in the rule",
+        "no module is advised that the kernel does not have"
+    );
     rule("ENV{ID_SERIAL}==\"other\", ATTR{queue/scheduler}=\"none\"");
     assert_eq!(system.links("sda", Level::Problem), [""; 0], "it cannot be known what matches");
     rule(

@@ -71,7 +71,7 @@ enum Basis {
 /// What the system reports about the device.
 #[derive(Serialize, Default)]
 struct Facts {
-    /// Mount points with their types.
+    /// Mounted file systems: mount points and types.
     file_systems: Vec<String>,
     guest: bool,
     scheduled_by_host: bool,
@@ -91,7 +91,7 @@ impl Facts {
         // An array is observed itself, and scheduled by its members.
         let size = of(&target.layer.name, "size");
         let facts = Self {
-            file_systems: device.mounts.iter().map(|(place, kind)| format!("{place} ({kind})")).collect(),
+            file_systems: device.mounts.iter().map(ToString::to_string).collect(),
             guest: roots.is_guest(),
             scheduled_by_host: device.is_scheduled_by_host(&roots),
             capacity_bytes: size.and_then(|size| size.parse::<u64>().ok()).map(|size| size * 512),

@@ -9,6 +9,7 @@ use evaluation::report::format::{bytes, number, time};
 use super::configuration::Configuration;
 use super::model::BUSY;
 use super::{Advice, Basis};
+use crate::commands::doctor::beside;
 use crate::report::{Style, Table, Tone};
 
 /// Distances whose service time is printed.
@@ -26,7 +27,7 @@ pub(super) fn print(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
 
 fn device(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     let facts = &advice.facts;
-    let above = facts.file_systems.iter().map(|of| format!("{of} > ")).collect::<String>();
+    let above = beside(&facts.file_systems).map(|of| format!("{of} > ")).unwrap_or_default();
     writeln!(out, "{}: {above}{}", advice.device, advice.stack)?;
     let machine = if facts.guest { "virtual machine" } else { "physical machine" };
     let capacity = facts.capacity_bytes.map(|capacity| format!(", {}", bytes(capacity))).unwrap_or_default();
