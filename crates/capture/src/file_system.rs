@@ -15,7 +15,7 @@ use crate::number::{Number, number_in, place};
 /// # Errors
 /// It is neither, or its file system has no block device or several.
 pub fn device_below(path: &Path) -> Result<Number, Error> {
-    let metadata = fs::metadata(path).map_err(|error| Error::device(path, error.to_string()))?;
+    let metadata = fs::metadata(path).map_err(|error| inaccessible(path, &error))?;
     let kind = metadata.file_type();
     if kind.is_block_device() {
         return number_of(path);
@@ -42,7 +42,7 @@ pub fn device_below(path: &Path) -> Result<Number, Error> {
 
 /// Major and minor number of a block device's node.
 pub(crate) fn number_of(path: &Path) -> Result<Number, Error> {
-    let metadata = fs::metadata(path).map_err(|error| Error::device(path, error.to_string()))?;
+    let metadata = fs::metadata(path).map_err(|error| inaccessible(path, &error))?;
     if !metadata.file_type().is_block_device() {
         let holder = Some(path).filter(|_| metadata.is_dir()).and_then(|path| device_below(path).ok());
         let holder = holder.and_then(|number| fs::read_link(place(Path::new("/sys"), number)).ok());
@@ -52,6 +52,16 @@ pub(crate) fn number_of(path: &Path) -> Result<Number, Error> {
     }
     let device = metadata.rdev();
     Ok((rustix::fs::major(device), rustix::fs::minor(device)))
+}
+
+/// The error for a path that cannot be examined.
+fn inaccessible(path: &Path, error: &io::Error) -> Error {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            Error::device(path, "there is no such device or file; 'lsblk -p' lists the devices")
+        }
+        _ => Error::device(path, error.to_string()),
+    }
 }
 
 /// A mounted file system (proc_pid_mountinfo(5)).
@@ -188,7 +198,7 @@ mod tests {
     fn what_is_no_file_has_no_device() {
         for (path, part) in [
             ("/dev/null", "is no block device"),
-            ("/nowhere", "No such file"),
+            ("/nowhere", "no such device or file; 'lsblk -p'"),
             ("/proc/self", "is on proc (/proc)"),
         ] {
             let problem = device_below(Path::new(path)).expect_err(path).to_string();

@@ -378,7 +378,9 @@ fn a_device_without_a_sector_is_not_measured() {
 
 #[test]
 fn other_files_than_block_devices_are_rejected() {
-    for (path, reason) in [("/dev/null", "is no block device"), ("/dev/dwell-nothing", "No such file")] {
+    for (path, reason) in
+        [("/dev/null", "is no block device"), ("/dev/dwell-nothing", "no such device or file")]
+    {
         let error = Capture::open(path.as_ref(), &Options::default()).err().unwrap().to_string();
         assert!(error.contains(reason) && error.contains(path), "{error}");
     }

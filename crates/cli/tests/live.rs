@@ -182,6 +182,12 @@ fn a_recording_may_go_into_a_pipe() {
         return;
     }
     assert!(output.status.success() && output.stdout.starts_with(b"# dwell recording"), "{}", words(&output));
+    let text = words(&output);
+    assert_eq!(
+        text.contains(": 0 requests in "),
+        text.contains("had no request: the load did not run"),
+        "{text}"
+    );
 }
 
 #[test]

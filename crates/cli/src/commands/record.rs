@@ -16,7 +16,7 @@ use crate::identities::Identities;
 use crate::input::quantity::some_time;
 use crate::interrupt;
 use crate::output_file::{can_be_compressed, is_free, sink};
-use capture::topology::Reach;
+use capture::topology::{Reach, Stack};
 
 /// Options of `dwell record`.
 #[derive(Args, Debug)]
@@ -123,6 +123,21 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let Written { written, .. } = recorder.finish(missing.as_deref()).map_err(failed)?;
     sink.finish().map_err(failed)?;
     say!("{output}: {} in {:.1} s", counted(written, "request"), begun.elapsed().as_secs_f64());
+    // The comment of the recording names the scheduler at its begin.
+    let now = Stack::of(&arguments.device).and_then(|stack| stack.scheduling_within(reach));
+    if let Some(now) = now.ok().map(|now| now.scheduler()).filter(|now| *now != scheduler) {
+        say!(
+            "{output}: another process changed the scheduler from {scheduler} to {now} during the recording"
+        );
+    }
+    if written == 0 {
+        let node = layer.node();
+        let node = node.display();
+        say!(
+            "{output}: {node} had no request: the load did not run, it used another device ('dwell doctor DIRECTORY' prints the device of a \
+             directory, 'dwell top {node}' the load of a device), or the page cache served its reads"
+        );
+    }
     missing.iter().for_each(|text| say!("{output}: {text}"));
     outcome.map_err(Error::from)
 }
