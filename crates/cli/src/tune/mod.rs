@@ -296,7 +296,7 @@ fn transferred(path: &Path, drive: &str, metric: Metric) -> Result<Option<State>
 fn does_not_fit(option: &str, file: &Path, problem: &str) -> Error {
     let file = file.display();
     Error::Usage(format!(
-        "{file}: {problem}; use the --window and --set with which it was written, the version of dwell that wrote it, or another {option}"
+        "{file}: {problem}; use the --window, --decider and --set with which it was written, the version of dwell that wrote it, or another {option}"
     ))
 }
 

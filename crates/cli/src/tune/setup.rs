@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use capture::topology::{Layer, Reach, Scheduling, Stack};
 use capture::{Backend, Capture, Options, Source};
+use clap::ValueEnum;
 use elevator::text::did_you_mean;
 use elevator::{Sector, Span};
 use evaluation::search_space;
@@ -224,6 +225,34 @@ pub(super) fn measurable(metric: Metric) -> Result<(), Error> {
     }
 }
 
+/// The parameters that a decider reads.
+fn parameters_of(decider: DeciderArgument) -> Vec<&'static str> {
+    let all = Parameters::TABLE.iter().map(|tunable| tunable.name).filter(|name| *name != "t");
+    match decider {
+        DeciderArgument::Kinds => Vec::new(),
+        DeciderArgument::Ioanalyzer => all.collect(),
+        DeciderArgument::Bandit => {
+            all.filter(|name| name.starts_with("bandit_") || *name == "values").collect()
+        }
+    }
+}
+
+/// An error for a parameter that the decider does not read.
+fn has_effect(decider: DeciderArgument, setting: &str) -> Result<(), Error> {
+    let name = setting.split('=').next().unwrap_or(setting);
+    if parameters_of(decider).contains(&name) {
+        return Ok(());
+    }
+    let argument = |of: DeciderArgument| of.to_possible_value().map(|of| of.get_name().to_owned());
+    let others = DeciderArgument::value_variants().iter().copied();
+    let others = others.filter(|of| parameters_of(*of).contains(&name)).filter_map(argument);
+    let others = others.map(|of| format!("--decider {of}")).collect::<Vec<_>>().join(" or ");
+    let chosen = argument(decider).unwrap_or_default();
+    Err(Error::Usage(format!(
+        "--set {setting}: the decider '{chosen}' has no parameter '{name}'; add {others}, or omit --set"
+    )))
+}
+
 /// Sets a parameter. The length of a window has its own option.
 fn set(parameters: &mut Parameters, setting: &str) -> Result<(), Error> {
     let problem = |what: String| Error::Usage(format!("--set {setting}: {what}"));
@@ -252,7 +281,9 @@ pub(super) fn analyser(
     let mut parameters = Parameters { t, ..Parameters::default() };
     let wrong = |problem: String| Error::Usage(format!("--window: {}", problem.replace("tunable 't' ", "")));
     parameters.check().map_err(|problem| wrong(problem.to_string()))?;
+    // A wrong name or value is reported before a parameter of another decider.
     watching.settings.iter().try_for_each(|setting| set(&mut parameters, setting))?;
+    watching.settings.iter().try_for_each(|setting| has_effect(watching.decider, setting))?;
     let random = Random::seeded(seed);
     let made = Analyser::new(names.to_vec(), metric(watching), parameters, random);
     let made = made.map_err(|problem| Error::Usage(format!("--set or --arm: {problem}")))?;
@@ -290,6 +321,24 @@ mod tests {
         let scheduler = |space: Space| space.scheduler;
         let found: Vec<String> = of_policies(catalogue, &names).into_iter().map(scheduler).collect();
         assert_eq!(found, ["own-1", "deadline-2.6.32"]);
+    }
+
+    /// Regression: parameters of another decider were accepted and ignored.
+    #[test]
+    fn a_parameter_of_another_decider_is_rejected() {
+        let problem = |decider, setting| has_effect(decider, setting).map_err(|error| error.to_string());
+        assert_eq!(
+            problem(DeciderArgument::Kinds, "x=1").unwrap_err(),
+            "--set x=1: the decider 'kinds' has no parameter 'x'; add --decider ioanalyzer, or omit --set"
+        );
+        let of_both = problem(DeciderArgument::Kinds, "bandit_rate=10%").unwrap_err();
+        assert!(of_both.contains("add --decider ioanalyzer or --decider bandit,"), "{of_both}");
+        assert!(problem(DeciderArgument::Bandit, "similarity=90%").unwrap_err().contains("'bandit' has no"));
+        for (decider, setting) in
+            [(DeciderArgument::Ioanalyzer, "x=1"), (DeciderArgument::Bandit, "bandit_best=80%")]
+        {
+            assert_eq!(problem(decider, setting), Ok(()));
+        }
     }
 
     #[test]
