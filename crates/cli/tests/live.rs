@@ -306,7 +306,22 @@ fn a_running_tuner_excludes_tune_profile_and_patterns() {
         served.read(100);
     }
     let mut first = begun(tuner("one", "10min")).unwrap();
-    for output in [tuner("other", "1s").wait_with_output().unwrap(), forget(), profile()] {
+    let runtime = served.file("one");
+    let advise = |runtime: &str| {
+        let database = served.file("one/learned");
+        dwell(&["advise", node, "--json", "--database", &database, "--runtime", runtime]).output().unwrap()
+    };
+    let advice = advise(&runtime);
+    assert!(advice.status.success(), "{}", words(&advice));
+    let advice: Value = serde_json::from_slice(&advice.stdout).unwrap();
+    assert!(advice["tuner"]["pid"] == first.id() && advice["tuner"]["dry_run"] == true, "{advice}");
+    assert!(advice["windows"] == 0 && advice["service_times"].is_null(), "nothing was measured: {advice}");
+    let schema = fs::read(schema::file("advise")).unwrap();
+    let schema: Value = serde_json::from_slice(&schema).unwrap();
+    assert_eq!(schema::problems(&schema, &advice, "advise"), [""; 0]);
+    // Without its status, it is another process that uses the device.
+    let elsewhere = advise(&served.file("nowhere"));
+    for output in [tuner("other", "1s").wait_with_output().unwrap(), forget(), profile(), elsewhere] {
         let message = words(&output);
         assert!(
             output.status.code() == Some(2)
@@ -314,7 +329,6 @@ fn a_running_tuner_excludes_tune_profile_and_patterns() {
             "{message}"
         );
     }
-    let runtime = served.file("one");
     let show = || dwell(&["tune", node, "--status", "--json", "--runtime", &runtime]).output().unwrap();
     let shown: Value = serde_json::from_slice(&show().stdout).unwrap();
     assert!(shown["schema_version"] == 1 && shown["pid"] == first.id(), "{shown}");
@@ -326,6 +340,32 @@ fn a_running_tuner_excludes_tune_profile_and_patterns() {
     assert!(message.contains(status.to_str().unwrap()), "the file that is wrong is named: {message}");
     let forgotten = forget();
     assert!(forgotten.status.success(), "{}", words(&forgotten));
+}
+
+/// The reads of `advise` would count as the load of a tuner, and the tuner's switches would end `advise`.
+#[test]
+fn a_running_advise_excludes_tune() {
+    let Some(served) = Served::new("advising", &[]) else { return };
+    let node = served.node.to_str().unwrap();
+    let database = served.file("none");
+    let mut advise = dwell(&["advise", node, "--windows", "1", "--window", "10min", "--database", &database]);
+    let mut advise = advise.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(advise.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let mut seen = Vec::new();
+    let begun = lines.inspect(|line| seen.push(line.clone())).any(|line| line.starts_with("watching "));
+    if !begun {
+        eprintln!("SKIPPED: {}", seen.join("; "));
+        advise.wait().unwrap();
+        return;
+    }
+    let tune = ["tune", node, "--dry-run", "--for", "1s", "--database", &database, "--runtime", &database];
+    let refused = dwell(&tune).output().unwrap();
+    let pid = advise.id();
+    advise.kill().unwrap();
+    advise.wait().unwrap();
+    let message = words(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{message}");
+    assert!(message.contains(&format!("process {pid} tunes or measures it")), "{message}");
 }
 
 /// `dwell serve ... | head -1`: the reader exits after the line with the device's name.
@@ -415,13 +455,30 @@ fn advice_without_history_has_the_device_the_load_a_replay_and_configuration() {
     );
     full["facts"]["device_depth"] = 32.into();
     full["facts"]["file_systems"] = serde_json::json!(["/srv (ext4)"]);
-    for name in ["set", "udev_rule", "udev_file", "tuned_profile", "tuned_revert", "unit", "unit_revert"] {
+    full["tuner"] = serde_json::json!({
+        "pid": 7, "unit": "text", "since": "text", "metric": "text", "dry_run": true, "before": "text", "windows": 1, "switches": 1,
+        "latest_decision": "text",
+    });
+    let of_configuration = [
+        "set",
+        "udev_rule",
+        "udev_file",
+        "tuned_profile",
+        "tuned_revert",
+        "unit",
+        "unit_revert",
+        "unit_remark",
+    ];
+    for name in of_configuration {
         full["configuration"][name] = "text".into();
     }
     full["configuration"]["remark"] = Value::Null;
     full["configuration"]["revert"] = serde_json::json!(["text"]);
     full["replay"]["results"][0]["gain"] = Value::Null;
-    let samples = [advice, unmeasured, nothing, full];
+    let mut tuned = full.clone();
+    tuned["tuner"]["unit"] = Value::Null;
+    tuned["tuner"]["since"] = Value::Null;
+    let samples = [advice, unmeasured, nothing, full, tuned];
     schema::check("advise", "The recommendation of 'dwell advise --json'", &samples);
 }
 

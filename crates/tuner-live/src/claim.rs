@@ -1,4 +1,4 @@
-//! Claims: one process at a time, a tuner or a profile, may switch a device's scheduler.
+//! Claims: one process at a time, a tuner or a measurement, may use a device: its switches and reads disturb those of another.
 
 use std::fs;
 use std::io;
@@ -60,8 +60,7 @@ impl QueueSettings {
     }
 
     fn claimed(&self, by: Option<u32>) -> Error {
-        let owner = by.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"));
-        Error::Usage(format!("{}: {owner} tunes or measures it; end that first", self.name()))
+        Error::Claimed { device: self.name().to_owned(), pid: by }
     }
 }
 

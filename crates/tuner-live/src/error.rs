@@ -65,6 +65,17 @@ pub enum Error {
         /// What is wrong, and what to do.
         problem: String,
     },
+    /// Another process has claimed the device.
+    #[error(
+        "{device}: {} tunes or measures it; end that first",
+        pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+    )]
+    Claimed {
+        /// The device.
+        device: String,
+        /// The process, if it is known.
+        pid: Option<u32>,
+    },
     /// An option or argument names something that does not exist or does not fit.
     #[error("{0}")]
     Usage(String),

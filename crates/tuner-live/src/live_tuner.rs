@@ -74,6 +74,7 @@ impl LiveTuner {
             device: device.to_owned(),
             pid,
             started,
+            began: system::unix_seconds(),
             metric: in_words(metric),
             dry_run,
             arms: arms.names().to_vec(),

@@ -25,6 +25,9 @@ pub struct Status {
     /// When that process started, in clock ticks since boot, because process numbers are reused.
     #[serde(default)]
     pub started: u64,
+    /// When it began to tune, in seconds since 1970.
+    #[serde(default)]
+    pub began: u64,
     /// The metric's name.
     pub metric: String,
     /// Decisions are reported but not carried out.

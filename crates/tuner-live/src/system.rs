@@ -5,6 +5,7 @@
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// `IOPRIO_WHO_PROCESS`, and classes 3 (idle) and 0 (none: what the processor's priority says) in the upper bits, of `linux/ioprio.h`.
 const WHO_PROCESS: libc::c_int = 1;
@@ -14,6 +15,12 @@ const NONE: libc::c_int = 0;
 /// The niceness of the tuner. At idle priority (`SCHED_IDLE`) it did not get through its first window in 90 s on two processors with a load of 20:
 /// loading the BPF program alone takes a second of CPU time. At 5 it has a third of a program's share, and needs a thousandth.
 const NICE: libc::c_int = 5;
+
+/// The time in seconds since 1970.
+#[must_use]
+pub fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
 
 /// Lowers the CPU priority of this thread, and of the threads that it starts, and their I/O to idle priority. Returns a line for each refusal, which
 /// is no error.

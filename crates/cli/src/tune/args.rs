@@ -36,6 +36,9 @@ pub(crate) struct Watching {
     /// The directory in which the tuner stores what it learned
     #[arg(long, value_name = "DIRECTORY", default_value = "/var/lib/dwell/tuner")]
     pub(crate) database: PathBuf,
+    /// Directory for the status of running tuners
+    #[arg(long, value_name = "DIRECTORY", default_value = "/run/dwell")]
+    pub(crate) runtime: PathBuf,
     #[command(flatten)]
     pub(crate) reached: Reached,
     /// Choose among Dwell's own policies on a device or array that 'dwell serve' serves: its control socket
@@ -144,9 +147,6 @@ pub(crate) struct TuneArguments {
     /// Serve Prometheus metrics at this address
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) metrics_addr: Option<SocketAddr>,
-    /// Directory for the status of running tuners
-    #[arg(long, value_name = "DIRECTORY", default_value = "/run/dwell")]
-    pub(crate) runtime: PathBuf,
     /// Seed of the tuner's random numbers; default: random
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

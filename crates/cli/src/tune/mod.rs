@@ -13,7 +13,7 @@ mod setup;
 use std::io::Write;
 use std::iter::once;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use elevator::text::counted;
 use schedulers::registry::Catalogue;
@@ -21,9 +21,9 @@ use tuner::{Analyser, Metric, RegretBound, State};
 use tuner_live::database::{self, Database};
 use tuner_live::settings_backup::{self, SettingsBackup};
 use tuner_live::status::{self, Status, StatusServer};
-use tuner_live::{Counters, IsLost, LiveTuner, QueueSettings, Seen, Settings, Windower, system};
+use tuner_live::{Counters, IsLost, LiveTuner, Seen, Settings, Windower, system};
 
-use self::args::{RestraintName, TuneArguments};
+use self::args::{RestraintName, TuneArguments, Watching};
 use self::setup::Target;
 use crate::error::Error;
 use crate::input::quantity::some_time;
@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
     // A dry run claims the queue as well, because it writes a status and saves the learned state.
-    let _claims = target.queues.iter().map(QueueSettings::claim).collect::<Result<Vec<_>, _>>()?;
+    let _claims = target.claim()?;
     say!("{}: {}", arguments.device.display(), target.stack.describe());
     target.doubts(&arguments.watching).iter().for_each(|doubt| say!("{doubt}"));
     let served = arguments.watching.control.is_some();
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         drive: target.drive.clone(),
         saved: 0,
         save_after: Instant::now(),
-        runtime: arguments.runtime.clone(),
+        runtime: arguments.watching.runtime.clone(),
         status_failed: false,
         shown: StatusServer::default(),
         until: during.map(|during| Instant::now() + during),
@@ -211,7 +211,7 @@ impl Run {
         if analysed == self.saved {
             return Ok(());
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs() as i64;
+        let now = system::unix_seconds() as i64;
         let length = self.database.save(&self.drive, &self.tuner.analyser().state(), now)?;
         self.saved = analysed;
         self.save_after = Instant::now() + Duration::from_secs(length / SAVE_BYTES_PER_SECOND);
@@ -262,10 +262,14 @@ fn restore(
     Ok(())
 }
 
+/// Since when a tuner runs: ` since 2026-11-25T03:04:05Z`. Empty for one of an earlier version.
+fn since(status: &Status) -> String {
+    if status.began == 0 { String::new() } else { format!(" since {}", utc(status.began)) }
+}
+
 /// The time of day in UTC, as in RFC 3339.
 fn now_utc() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
-    utc(seconds)
+    utc(system::unix_seconds())
 }
 
 /// `2026-11-25T03:04:05Z` for seconds since 1970. Days to a date: Hinnant, "chrono-compatible low-level date algorithms".
@@ -305,12 +309,16 @@ fn in_words(state: &State) -> String {
     format!("{} of load and {}", counted(kinds, "kind"), counted(clusters, "cluster"))
 }
 
+/// The status of the tuner that runs on a device, if one does.
+fn status_of(watching: &Watching, name: &str) -> Result<Option<Status>, Error> {
+    let runtime = &watching.runtime;
+    status::read(runtime, name).map_err(|error| Error::file(status::file(runtime, name).display(), &error))
+}
+
 fn show(arguments: &TuneArguments) -> Result<(), Error> {
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
     let name = &target.layer.name;
-    let read = status::read(&arguments.runtime, name)
-        .map_err(|error| Error::file(status::file(&arguments.runtime, name).display(), &error))?;
-    let Some(status) = read else {
+    let Some(status) = status_of(&arguments.watching, name)? else {
         let lines = once(format!("{name}: not being tuned")).chain(target.left_behind());
         return Err(Error::Failed(lines.collect::<Vec<_>>().join("\n")));
     };
@@ -320,7 +328,8 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     }
     let Status { current, before, windows, analysed, hits, kinds, clusters, switches, .. } = &status;
     let dry = if status.dry_run { " (dry run)" } else { "" };
-    writeln!(out, "{name}: process {1}{dry} improves {0}", status.metric, status.pid)?;
+    let since = since(&status);
+    writeln!(out, "{name}: process {1}{dry} improves {0}{since}", status.metric, status.pid)?;
     writeln!(out, "scheduler: {current} (before: {before}); arms: {}", status.arms.join(", "))?;
     writeln!(
         out,

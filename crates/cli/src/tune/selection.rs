@@ -15,7 +15,10 @@ use evaluation::report::format::{bytes, number, time};
 
 /// The error for a database without content.
 pub(super) fn nothing(arguments: &PatternsArguments) -> Error {
-    Error::Input(format!("{}: missing or empty; 'dwell tune' creates it", arguments.database.display()))
+    Error::Input(format!(
+        "{}: missing or empty; 'dwell tune' creates it a minute after its begin, or at its end",
+        arguments.database.display()
+    ))
 }
 
 /// Claims every device that matches the drive's name, and the members of matching arrays, because a running tuner would overwrite the changes.

@@ -1,5 +1,6 @@
 //! Builds the observation of the device and the decider from the command line.
 
+use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
@@ -41,7 +42,9 @@ impl From<tuner_live::Error> for Error {
         match error {
             tuner_live::Error::Capture(error) => Self::from(error),
             _ if error.is_permission() => Self::Permission(format!("{text}; run it as root")),
-            tuner_live::Error::Usage(_) | tuner_live::Error::NoArm { .. } => Self::Usage(text),
+            tuner_live::Error::Usage(_)
+            | tuner_live::Error::Claimed { .. }
+            | tuner_live::Error::NoArm { .. } => Self::Usage(text),
             tuner_live::Error::Database { .. } => Self::Input(text),
             tuner_live::Error::Foreign { .. } => Self::Overruled(text),
             tuner_live::Error::Rejected { .. } => Self::Kernel(text),
@@ -73,6 +76,11 @@ impl Target {
         let Scheduling { above: layer, queues } = scheduling;
         let queues = queues.iter().map(|queue| QueueSettings::of(&queue.name)).collect();
         Ok(Self { stack, layer, queues, drive })
+    }
+
+    /// Claims its queues until the files are closed.
+    pub(super) fn claim(&self) -> Result<Vec<File>, tuner_live::Error> {
+        self.queues.iter().map(QueueSettings::claim).collect()
     }
 
     /// Reasons why the choice of a scheduler may have no effect on this device. They concern the kernel's queue, so that `--control` has none.

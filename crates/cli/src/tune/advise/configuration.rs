@@ -4,6 +4,8 @@ use serde::Serialize;
 use tuner_live::arms::Arms;
 use tuner_live::{Property, QueueSettings};
 
+use crate::commands::doctor::Roots;
+
 /// Configuration of a scheduler, as text to paste.
 #[derive(Serialize, Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Configuration {
@@ -19,12 +21,52 @@ pub(super) struct Configuration {
     pub(super) tuned_profile: Option<String>,
     /// Returns to the profiles that were active before.
     pub(super) tuned_revert: Option<String>,
-    /// The unit that chooses again whenever the load changes.
+    /// The unit that chooses again whenever the load changes; `None` if it cannot be enabled here.
     pub(super) unit: Option<String>,
     /// Ends the unit, which restores the scheduler.
     pub(super) unit_revert: Option<String>,
+    /// What to do instead of enabling the unit.
+    pub(super) unit_remark: Option<String>,
     /// Why something is missing.
     pub(super) remark: Option<String>,
+}
+
+/// What this system has for a permanent setting.
+pub(super) struct Host {
+    /// systemd runs (sd_booted(3)).
+    has_systemd: bool,
+    /// The unit is installed.
+    has_unit: bool,
+    has_tuned: bool,
+}
+
+impl Host {
+    pub(super) fn of(roots: &Roots) -> Self {
+        Self {
+            has_systemd: roots.has("run/systemd/system"),
+            has_unit: roots.unit_file("dwell-tune@.service").is_some(),
+            has_tuned: ["etc/tuned", "usr/lib/tuned"].iter().any(|directory| roots.has(directory)),
+        }
+    }
+
+    /// What to do where the unit cannot be enabled; `None` if it can.
+    fn instead_of_unit(&self, name: &str, unit: &str, current: &str) -> Option<String> {
+        if !self.has_systemd {
+            let device = name.replace('!', "/");
+            return Some(format!(
+                "'dwell tune /dev/{device}' chooses again whenever the load changes (systemd, which would start the unit {unit}, does not run \
+                 here); Ctrl-C ends it and restores {current}"
+            ));
+        }
+        (!self.has_unit).then(|| {
+            format!(
+                "for a load that changes there is the unit {unit}, which is not installed; to install it in a clone of Dwell, and to enable it:\n\
+                 install -t /usr/bin \"$(command -v dwell)\" && cp packaging/dwell-tune@.service /etc/systemd/system && systemctl daemon-reload\n\
+                 systemctl enable --now {unit}\n\
+                 revert:  systemctl disable --now {unit}"
+            )
+        })
+    }
 }
 
 impl Configuration {
@@ -37,12 +79,19 @@ impl Configuration {
     }
 
     /// The configuration of an arm on these queues, of which `current` is in use.
-    pub(super) fn of(arm: &str, current: &str, queues: &[QueueSettings], arms: &dyn Arms) -> Self {
+    pub(super) fn of(
+        arm: &str,
+        current: &str,
+        queues: &[QueueSettings],
+        arms: &dyn Arms,
+        host: &Host,
+    ) -> Self {
         let (set, udev_rule) = arms.by_hand(arm);
         let now = set.clone();
         let set = (arm != current).then_some(set);
         let properties: Option<Vec<Property>> = queues.iter().map(QueueSettings::property).collect();
-        let name = queues.first().map_or("disk", QueueSettings::name).replace('!', "-");
+        let kernel_name = queues.first().map_or("disk", QueueSettings::name);
+        let name = kernel_name.replace('!', "-");
         let has_name = properties.iter().flatten().all(Property::has_name);
         // A loop device may have another number at the next start, so its file has the name of what the rule matches.
         let file = match properties.as_deref() {
@@ -60,9 +109,12 @@ impl Configuration {
             revert.push(format!("rm {file} && udevadm control --reload"));
         }
         let profile = |properties: &Vec<Property>| tuned(arm, properties);
-        let tuned_profile = properties.as_ref().filter(|_| udev_rule.is_some()).and_then(profile);
+        let tuned_profile = properties.as_ref().filter(|_| udev_rule.is_some() && host.has_tuned);
+        let tuned_profile = tuned_profile.and_then(profile);
         let is_transient = udev_rule.is_none();
         let unit = (!is_transient && has_name && queues.len() == 1).then(|| format!("dwell-tune@{name}"));
+        let unit_remark = unit.as_ref().and_then(|unit| host.instead_of_unit(kernel_name, unit, current));
+        let unit = unit.filter(|_| unit_remark.is_none());
         let remark = is_transient.then(|| {
             let command = if set.is_some() { "the command above" } else { &*now };
             format!(
@@ -84,6 +136,7 @@ impl Configuration {
             tuned_profile,
             unit: unit.as_ref().map(|unit| format!("systemctl enable --now {unit}")),
             unit_revert: unit.map(|unit| format!("systemctl disable --now {unit}")),
+            unit_remark,
             remark,
         }
     }
@@ -144,6 +197,33 @@ mod tests {
         assert!(two.contains("devices_udev_regex=(ID_SERIAL_SHORT=WD-1\\.2|ID_WWN=0x5)"), "{two}");
         assert_eq!(tuned("bfq{slice_idle=0}", std::slice::from_ref(&serial)), None, "tuned sets no tunables");
         assert_eq!(tuned("bfq", &[property("ATTR{serial}", "x")]), None, "not in udev's database");
+    }
+
+    /// Regression: the unit was advised where it was not installed, and where systemd did not run.
+    #[test]
+    fn a_unit_that_cannot_be_enabled_is_replaced_by_what_works() {
+        let root = std::env::temp_dir().join(format!("dwell-host-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&root);
+        let remark = || {
+            let host = Host::of(&Roots::at(&root));
+            host.instead_of_unit("cciss!c0d0", "dwell-tune@cciss-c0d0", "none")
+        };
+        let without_systemd = remark().expect("nothing is there");
+        assert!(
+            without_systemd.starts_with("'dwell tune /dev/cciss/c0d0' ")
+                && without_systemd.ends_with("restores none")
+        );
+        std::fs::create_dir_all(root.join("run/systemd/system")).unwrap();
+        let not_installed = remark().expect("no unit");
+        assert!(
+            not_installed.contains("\nsystemctl enable --now dwell-tune@cciss-c0d0\n"),
+            "{not_installed}"
+        );
+        let units = root.join("usr/lib/systemd/system");
+        std::fs::create_dir_all(&units).unwrap();
+        std::fs::write(units.join("dwell-tune@.service"), "[Unit]\n").unwrap();
+        assert_eq!(remark(), None);
+        std::fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

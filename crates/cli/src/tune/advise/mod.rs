@@ -7,6 +7,7 @@
 mod configuration;
 mod model;
 mod print;
+mod running_tuner;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -28,8 +29,9 @@ use tuner_live::database::Database;
 use tuner_live::outside::Outside;
 use tuner_live::{Seen, in_words};
 
-use self::configuration::Configuration;
+use self::configuration::{Configuration, Host};
 use self::model::{Modelled, Recorded, Recording};
+use self::running_tuner::RunningTuner;
 use super::args::AdviseArguments;
 use super::does_not_fit;
 use super::setup::{self, Target};
@@ -48,6 +50,10 @@ const BYPASSED: f64 = 0.6;
 const BYPASSED_SURELY: f64 = 0.8;
 /// Gains in the model below this are within its error.
 const MODEL_ERROR: f64 = 0.1;
+/// A load of fewer requests in all windows shows no effect of a scheduler.
+const FEWEST: u64 = 50;
+/// Nor does one that occupies the device for a smaller part of the time.
+const LEAST_BUSY: f64 = 0.001;
 /// The time for measuring service times.
 const PROBING: Duration = Duration::from_secs(3);
 
@@ -55,7 +61,7 @@ const PROBING: Duration = Duration::from_secs(3);
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Basis {
-    /// The device was idle.
+    /// The load is too small, or a tuner runs.
     #[default]
     Nothing,
     /// What was measured on this drive before.
@@ -114,6 +120,10 @@ struct Advice {
     recognised: u32,
     requests_per_second: f64,
     request_bytes: f64,
+    /// Of completed reads and writes, scaled up by the requests that were not reported.
+    bytes_per_second: f64,
+    /// Requests in all windows.
+    requests: u64,
     /// Requests in all windows that the capture counted but did not report.
     not_reported: u64,
     read_share: f64,
@@ -140,6 +150,8 @@ struct Advice {
     basis: Basis,
     confidence: f64,
     why: String,
+    /// The tuner that chooses the scheduler at present; then nothing is observed or recommended.
+    tuner: Option<RunningTuner>,
     /// What to paste for the better scheduler, or to keep the present one.
     configuration: Option<Configuration>,
 }
@@ -190,6 +202,11 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
             "{device}: has no sectors: insert a medium or attach a file first"
         )));
     }
+    // Reads and observation would count as the load of a tuner, whose switches would spoil the observation.
+    let _claims = match target.claim() {
+        Ok(claims) => claims,
+        Err(claimed) => return running_tuner::report(arguments, &target, facts, claimed),
+    };
     let recording = Recording::of(&target)?;
     let into = recording.clone();
     let mut windows = target.watch_through(length, metric, move |capture| Recorded(capture, into.clone()))?;
@@ -240,9 +257,18 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let is_useless = |of: &ServiceTime| of.points.is_empty() || of.is_disturbed();
     let is_disturbed = probe.as_ref().is_some_and(|probe| is_useless(&probe.service_time));
     advice.discarded = probe.as_ref().filter(|_| is_disturbed).map(why_discarded).or(failure);
+    let too_small = too_small(&advice, class, length);
+    let class = class.filter(|_| too_small.is_none());
     if let (Some(probe), true) = (&probe, class.is_some()) {
         let schedulers = (arms.names(), &*current);
-        let observed = model::Observed { probe, is_disturbed, busy: advice.busy, disks: target.queues.len() };
+        let observed = model::Observed {
+            probe,
+            is_disturbed,
+            busy: advice.busy,
+            disks: target.queues.len(),
+            bytes_per_second: advice.bytes_per_second,
+            of_each_reported: advice.requests as f64 / (advice.requests - advice.not_reported).max(1) as f64,
+        };
         advice.replay = model::replay(&recording, observed, schedulers, metric, catalogue)?;
         let misfit = advice.replay.as_ref().and_then(|model| model.misfit(&current));
         advice.doubts.extend(misfit);
@@ -251,24 +277,46 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     if let Some(profile) = &profile {
         history.keep_significant(profile, &current, arms.names(), &advice);
     }
-    conclude(&mut advice, &history, &*arms);
+    match too_small {
+        Some(why) => advice.why = why,
+        None => conclude(&mut advice, &history, &*arms),
+    }
     if let Some(class) = class {
         advice.load = Some(class.in_words());
         let bypassed =
             (kind == Kind::Nvme || advice.facts.scheduled_by_host) && arguments.watching.control.is_none();
         expect(&mut advice, class, metric, bypassed);
         let arm = advice.better.clone().unwrap_or_else(|| current.clone());
-        advice.configuration = Some(Configuration::of(&arm, &current, &target.queues, &*arms));
+        let host = Host::of(&Roots::at(std::path::Path::new("/")));
+        advice.configuration = Some(Configuration::of(&arm, &current, &target.queues, &*arms, &host));
     }
-    let mut out = std::io::stdout().lock();
-    match arguments.json {
-        true => {
-            advice.doubts.extend(advice.discarded.take());
-            writeln!(out, "{}", object(&advice)?)?;
-        }
-        false => print::print(&advice, &mut out)?,
-    }
+    publish(advice, arguments.json)?;
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+}
+
+/// Why the load does not show which scheduler is better, if it is so small.
+fn too_small(advice: &Advice, class: Option<LoadClass>, window: Duration) -> Option<String> {
+    let Advice { requests, busy, .. } = *advice;
+    // A device may be busy with few large requests.
+    let is_small = (requests < FEWEST && busy < model::BUSY) || busy < LEAST_BUSY || class.is_none();
+    is_small.then(|| {
+        format!(
+            "{} in {:.0} s, busy {:.2}% of the time: a scheduler orders requests that wait for each other; run this while the load of interest runs",
+            if requests == 0 { "no requests".to_owned() } else { counted(requests, "request") },
+            window.as_secs_f64() * f64::from(advice.windows),
+            busy * 100.0
+        )
+    })
+}
+
+/// Prints the advice.
+fn publish(mut advice: Advice, as_json: bool) -> Result<(), Error> {
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        advice.doubts.extend(advice.discarded.take());
+        return Ok(writeln!(out, "{}", object(&advice)?)?);
+    }
+    Ok(print::print(&advice, &mut out)?)
 }
 
 /// Prints how long the command takes.
@@ -315,8 +363,11 @@ fn why_discarded(probe: &Probe) -> String {
 fn look(advice: &mut Advice, history: &mut History, has_history: bool, analyser: &mut Analyser, seen: Seen) {
     let n = f64::from(advice.windows);
     let mean = |so_far: f64, value: f64| (so_far * n + value) / (n + 1.0);
-    let requests = (seen.window.requests() + seen.missed) as f64 / seen.window.length.as_secs_f64();
-    advice.requests_per_second = mean(advice.requests_per_second, requests);
+    let requests = seen.window.requests() + seen.missed;
+    advice.requests += requests;
+    let rate = requests as f64 / seen.window.length.as_secs_f64();
+    advice.requests_per_second = mean(advice.requests_per_second, rate);
+    advice.bytes_per_second = mean(advice.bytes_per_second, seen.performance.bandwidth);
     advice.request_bytes = mean(advice.request_bytes, seen.window.mean_size());
     advice.not_reported += seen.missed;
     advice.read_share = mean(advice.read_share, seen.window.read_share());
@@ -607,6 +658,22 @@ mod tests {
         assert_eq!(by(LoadClass::Streams, true, "bfq").as_deref(), Some("none"));
         assert_eq!(by(LoadClass::Fast, false, "bfq").as_deref(), Some("none"));
         assert_eq!(by(LoadClass::RandomReads, false, "none"), None);
+    }
+
+    /// Regression: a request a second, of a file system's writeback, was classed as writes, for which another scheduler was recommended.
+    #[test]
+    fn a_small_load_is_not_judged() {
+        let why = |requests, busy, class| {
+            let advice = Advice { requests, busy, windows: 3, ..Advice::default() };
+            too_small(&advice, class, Duration::from_secs(5))
+        };
+        let small = why(15, 0.0003, Some(LoadClass::Writes)).expect("a request a second");
+        assert!(small.starts_with("15 requests in 15 s, busy 0.03% of the time: "), "{small}");
+        assert!(why(0, 0.0, None).expect("idle").starts_with("no requests in 15 s"));
+        assert!(why(60_000, 0.0005, Some(LoadClass::Fast)).is_some(), "the device is hardly busy");
+        for (requests, busy) in [(50, 0.001), (30, 0.6), (20_000, 1.0)] {
+            assert_eq!(why(requests, busy, Some(LoadClass::Writes)), None, "{requests}, {busy}");
+        }
     }
 
     #[test]

@@ -130,7 +130,7 @@ pub(super) struct Modelled {
     /// What the model of the device rests on.
     pub(super) device: String,
     pub(super) results: Vec<Row>,
-    /// The recording's reads and writes per time, in 10^6 bytes a second.
+    /// The load's reads and writes per time, in 10^6 bytes a second.
     #[serde(skip)]
     pub(super) observed: Option<f64>,
 }
@@ -167,6 +167,18 @@ pub(super) struct Observed<'a> {
     pub(super) busy: f64,
     /// Its disks: more than one for an array.
     pub(super) disks: usize,
+    /// The throughput of the whole load, with the requests that were not reported.
+    pub(super) bytes_per_second: f64,
+    /// The requests of the load for each reported one: 1 if all were reported.
+    pub(super) of_each_reported: f64,
+}
+
+impl Observed<'_> {
+    /// The throughput of the load in 10^6 bytes a second, from that of the recording. The recording has only requests that were reported, and may end
+    /// before the load became heavier; the load's mean is lower if the load did not last for all windows.
+    fn megabytes_per_second(self, recording: Option<f64>) -> Option<f64> {
+        recording.map(|rate| (rate * self.of_each_reported).max(self.bytes_per_second / 1e6))
+    }
 }
 
 /// Replays a recording of a device under these schedulers. `None` if it has too few requests.
@@ -226,7 +238,12 @@ pub(super) fn replay(
         }
     };
     let results = known.iter().zip(&runs).map(row).collect();
-    Ok(Some(Modelled { requests, device: origin, results, observed: rate.megabytes_per_second() }))
+    Ok(Some(Modelled {
+        requests,
+        device: origin,
+        results,
+        observed: observed.megabytes_per_second(rate.megabytes_per_second()),
+    }))
 }
 
 /// The throughput of a recording's completed reads and writes.
@@ -288,7 +305,7 @@ struct Drive {
 /// The drive with the measured service times. Those of a disk that was busy contain waits for other requests; then the recording has the time of a
 /// change of position, and the built-in disk's curve the rest.
 fn drive(observed: Observed<'_>, served: &mut [Served]) -> Result<Drive, Error> {
-    let Observed { probe, is_disturbed, busy, disks } = observed;
+    let Observed { probe, is_disturbed, busy, disks, .. } = observed;
     let farthest = probe.service_time.points.last().map_or(Span::MAX, |&(_, nanos)| Span::from_nanos(nanos));
     let changes = changes_of_position(served).filter(|_| busy >= BUSY || is_disturbed);
     let far = changes.map_or(farthest, |(_, time)| time.min(farthest));
@@ -418,6 +435,52 @@ mod tests {
         Probe { capacity: 500_000_000_000, service_time, lanes }
     }
 
+    /// A device with one disk and one request in flight, all of whose requests were reported.
+    fn of(probe: &Probe) -> Observed<'_> {
+        Observed {
+            probe,
+            is_disturbed: false,
+            busy: 0.0,
+            disks: 1,
+            bytes_per_second: 0.0,
+            of_each_reported: 1.0,
+        }
+    }
+
+    /// Regression: 321 MB/s in the model counted as near 650 MB/s of reported requests, where 1.9 GB/s were observed.
+    #[test]
+    fn the_observed_throughput_is_that_of_the_whole_load() {
+        let probe = probe(80_000, 8);
+        let observed = |bytes_per_second, of_each_reported, recording| {
+            Observed { bytes_per_second, of_each_reported, ..of(&probe) }.megabytes_per_second(recording)
+        };
+        assert_eq!(observed(0.0, 3.0, Some(650.0)), Some(1950.0), "one in three was reported");
+        assert_eq!(observed(1.9e9, 1.0, Some(650.0)), Some(1900.0), "the load became heavier");
+        assert_eq!(observed(0.2e9, 1.0, Some(650.0)), Some(650.0), "it ended before the last window");
+        assert_eq!(observed(1.9e9, 1.0, None), None);
+        let probe = of(&probe);
+        let all = Observed { bytes_per_second: 1.9e9, of_each_reported: 3.0, ..probe };
+        let row = Row {
+            scheduler: "none".to_owned(),
+            megabytes_per_second: 321.0,
+            read_mean_ns: 1,
+            read_p99_ns: 1,
+            write_mean_ns: 1,
+            gain: Some(0.0),
+        };
+        let model = Modelled {
+            observed: all.megabytes_per_second(Some(600.0)),
+            results: vec![row],
+            ..Modelled::default()
+        };
+        assert!(
+            model
+                .misfit("none")
+                .expect("a factor of six")
+                .contains("321 MB/s in the model under none, 1900 MB/s observed")
+        );
+    }
+
     #[test]
     fn a_busy_disks_service_times_come_from_the_recording() {
         let (distance, time) = changes_of_position(&mut alternating()).expect("enough");
@@ -425,7 +488,7 @@ mod tests {
         assert_eq!(time, Span::from_millis(15));
         // Its own reads waited for those of the load.
         let slow = probe(200_000_000, 8);
-        let observed = Observed { probe: &slow, is_disturbed: false, busy: 1.0, disks: 1 };
+        let observed = Observed { busy: 1.0, ..of(&slow) };
         let Drive { curve, lanes, origin } = drive(observed, &mut alternating()).unwrap();
         assert!(lanes == 1 && origin.contains("15"), "{origin}");
         let (near, far) = (curve.at_distance(0), curve.at_distance(distance));
@@ -435,17 +498,18 @@ mod tests {
 
     #[test]
     fn an_idle_or_fast_device_has_its_measured_ones() {
-        let idle = Observed { probe: &probe(9_000_000, 2), is_disturbed: false, busy: 0.1, disks: 1 };
+        let [slow, fast] = [probe(9_000_000, 2), probe(80_000, 8)];
+        let idle = Observed { busy: 0.1, ..of(&slow) };
         let slow = drive(idle, &mut []).unwrap();
         assert_eq!((slow.lanes, slow.curve.at_distance(0)), (1, Span::from_millis(9)));
-        let fast = Observed { probe: &probe(80_000, 8), is_disturbed: false, busy: 1.0, disks: 1 };
+        let fast = Observed { busy: 1.0, ..of(&fast) };
         assert_eq!(drive(fast, &mut []).unwrap().lanes, 8);
     }
 
     #[test]
     fn disturbed_service_times_are_replaced_by_the_recordings_or_the_built_in_disks() {
         let slow = probe(223_000_000, 8);
-        let disturbed = Observed { probe: &slow, is_disturbed: true, busy: 0.2, disks: 1 };
+        let disturbed = Observed { is_disturbed: true, busy: 0.2, ..of(&slow) };
         let scaled = drive(disturbed, &mut alternating()).unwrap();
         let far = scaled.curve.at_distance(200_000_000).as_nanos() / 1_000_000;
         assert!(scaled.lanes == 1 && (14..=16).contains(&far), "{far} ms; {}", scaled.origin);

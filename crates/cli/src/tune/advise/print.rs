@@ -17,6 +17,10 @@ const SHOWN: usize = 4;
 
 pub(super) fn print(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     device(advice, out)?;
+    if let Some(tuner) = &advice.tuner {
+        tuner.print(&advice.scheduler, out)?;
+        return advice.doubts.iter().try_for_each(|doubt| writeln!(out, "note: {doubt}"));
+    }
     load(advice, out)?;
     writeln!(out, "schedulers: {}", advice.schedulers.join(", "))?;
     replayed(advice, out)?;
@@ -72,9 +76,10 @@ fn load(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     };
     writeln!(
         out,
-        "load in {windows}: {} requests a second of {}, {:.0}% of the bytes read, {:.0}% not sequential, busy {:.0}%{class}{recognised}",
+        "load in {windows}: {} requests a second of {} ({}/s), {:.0}% of the bytes read, {:.0}% not sequential, busy {:.0}%{class}{recognised}",
         number(advice.requests_per_second),
         bytes(advice.request_bytes as u64),
+        bytes(advice.bytes_per_second as u64),
         advice.read_share * 100.0,
         advice.random_share * 100.0,
         advice.busy * 100.0
@@ -109,10 +114,12 @@ fn recommendation(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     let gain = advice.expected_gain.filter(|_| better.is_some());
     let gain = gain.map(|gain| format!("{:+.0}% {}, ", gain * 100.0, advice.metric)).unwrap_or_default();
     match (better, advice.basis) {
-        (_, Basis::Nothing) => writeln!(
-            out,
-            "no recommendation: the device was idle (at most one request a second); run this while its load runs"
-        )?,
+        (_, Basis::Nothing) if advice.windows == 0 => {
+            return writeln!(out, "no recommendation: ended before the first window was over");
+        }
+        (_, Basis::Nothing) => {
+            writeln!(out, "recommendation: keep {scheduler}: the load is too small to judge")?
+        }
         (Some(better), _) => {
             writeln!(
                 out,
@@ -121,8 +128,7 @@ fn recommendation(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
         }
         (None, _) => writeln!(out, "recommendation: keep {scheduler} (confidence {confidence:.2})")?,
     }
-    let has_reason = advice.basis != Basis::Nothing && !advice.why.is_empty();
-    if has_reason { writeln!(out, "why: {}", advice.why) } else { Ok(()) }
+    if advice.why.is_empty() { Ok(()) } else { writeln!(out, "why: {}", advice.why) }
 }
 
 fn configuration(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
@@ -151,6 +157,9 @@ fn configuration(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     }
     if let (Some(unit), Some(revert)) = (&configuration.unit, &configuration.unit_revert) {
         writeln!(out, "or, for a load that changes, instead of both:\n{unit}\nrevert:  {revert}")?;
+    }
+    if let Some(remark) = &configuration.unit_remark {
+        writeln!(out, "or {remark}")?;
     }
     Ok(())
 }
