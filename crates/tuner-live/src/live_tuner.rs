@@ -4,7 +4,7 @@ use elevator::text::counted;
 use std::collections::BTreeSet;
 use tuner::{
     Analyser, Decision, EarlyEnd, Load, Measured, Metric, Observed, Opening, SchedulerId, SignificanceTest,
-    Step, Verdict, Why, Window,
+    State, Step, Verdict, Why, Window,
 };
 
 use crate::arms::Arms;
@@ -35,6 +35,8 @@ pub struct LiveTuner {
     outside: Outside,
     /// The first trials, while nothing is known.
     opening: Option<Opening>,
+    /// The kind of load of the latest window of the opening.
+    opens: Option<usize>,
     /// `None` where only the decider's own trials may measure.
     significance: Option<SignificanceTest>,
     /// Arms that could not be set.
@@ -100,6 +102,7 @@ impl LiveTuner {
             expected,
             outside,
             opening,
+            opens: None,
             significance,
             rejected,
         })
@@ -109,6 +112,16 @@ impl LiveTuner {
     #[must_use]
     pub const fn analyser(&self) -> &Analyser {
         &self.analyser
+    }
+
+    /// What was learned, for the database: with what an opening that is not over has measured.
+    #[must_use]
+    pub fn state(&self) -> State {
+        let state = self.analyser.state();
+        match (&self.opening, self.opens) {
+            (Some(opening), Some(kind)) => state.with_opening(kind, &opening.results()),
+            _ => state,
+        }
     }
 
     /// The status for `dwell tune --status`.
@@ -295,6 +308,9 @@ impl LiveTuner {
         };
         let promised = self.analyser.promised_gains(window);
         let step = opening.window(ran.0, measured, window, promised.as_deref());
+        if let Why::Kind(known) = &decision.why {
+            self.opens = Some(known.kind);
+        }
         if !opening.is_over() {
             return Some(step);
         }

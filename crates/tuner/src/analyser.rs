@@ -14,7 +14,6 @@ use crate::decider::{BanditAlone, Choice, Decider, DeciderName};
 use crate::decision::{Decision, Restraint, Why};
 use crate::early_end::EarlyEnd;
 use crate::kinds::Kinds;
-use crate::measured::Measured;
 use crate::opening::Opened;
 use crate::regret::{Proposal, RegretBound};
 use crate::search::{Search, Space};
@@ -158,9 +157,7 @@ impl Analyser {
 
     /// Learns the results of an opening for a kind of load.
     pub fn opened(&mut self, kind: usize, opened: &Opened) {
-        let value = |of: &Option<Measured>| of.map(|of| of.value);
-        let values: Vec<Option<f64>> = opened.values.iter().map(value).collect();
-        self.kinds.opened(kind, &values, self.metric.better());
+        self.kinds.opened(kind, opened, self.metric.better());
     }
 
     /// Drops the latest window, which belongs to the history before the restore.

@@ -93,6 +93,8 @@ pub struct Opened {
     pub clear: bool,
     /// The best scheduler.
     pub best: Option<usize>,
+    /// A scheduler whose gain over another one, `none`, several windows before and after its trial have shown.
+    pub confirmed: Option<(usize, usize)>,
     /// Schedulers that lose so much that no test should try them again soon, or that were neither expected nor measured to be better than `none`.
     pub hopeless: Vec<usize>,
 }
@@ -146,7 +148,18 @@ impl Opening {
         if self.expected(arm) > 0.0 && prior::warms_up(&self.names[arm]) { COLD } else { ABANDON }
     }
 
-    /// The results; meaningful when it is over.
+    /// The scheduler that was plainly better than `none` in its trial and in the windows of its stay so far, and `none`.
+    fn confirmed(&self) -> Option<(usize, usize)> {
+        let arm = match self.phase {
+            Phase::Stay(arm, windows, _) if windows >= VERIFY => arm,
+            Phase::Check(_) => self.best()?.0,
+            Phase::Over if self.clear => self.best()?.0,
+            _ => return None,
+        };
+        self.none().filter(|none| *none != arm && self.gain_over_none() >= CLEAR).map(|none| (arm, none))
+    }
+
+    /// The results so far; complete when it is over.
     #[must_use]
     pub fn results(&self) -> Opened {
         let (best, better) = (self.best(), self.metric.better());
@@ -160,7 +173,8 @@ impl Opening {
         };
         let hopeless = self.values.iter().enumerate().filter_map(is_hopeless).collect();
         let best = best.map(|best| best.0);
-        Opened { values: self.values.clone(), load: self.load, clear: self.clear, hopeless, best }
+        let (values, confirmed) = (self.values.clone(), self.confirmed());
+        Opened { values, load: self.load, clear: self.clear, hopeless, best, confirmed }
     }
 
     /// A window ended under `ran`. `expected`: the gains that a profile of the device promises, 0 without one.
@@ -389,7 +403,24 @@ mod tests {
     fn the_highest_expected_gain_is_tried_first_and_lower_bounds_are_skipped() {
         let (all, opened) = opened(true, |arm, _| [0.5, 0.5, 0.5, 36.0][arm]);
         assert_eq!(all, [&[0, 3, 3][..], &[3; STAY], &[0]].concat());
-        assert!(opened.clear && opened.best == Some(3), "{opened:?}");
+        assert!(opened.clear && opened.best == Some(3) && opened.confirmed == Some((3, 0)), "{opened:?}");
+    }
+
+    #[test]
+    fn a_plain_gain_is_confirmed_by_the_windows_of_the_stay() {
+        let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
+        let (mut ran, mut confirmed) = (0, Vec::new());
+        for _ in 0..7 {
+            let measured = Measured::throughout([0.5, 0.5, 0.5, 36.0][ran]);
+            ran = opening.window(ran, measured, &window(true), None).scheduler.unwrap_or(ran);
+            confirmed.push(opening.results().confirmed);
+        }
+        assert_eq!(
+            confirmed[..3 + VERIFY - 1],
+            [None; 3 + VERIFY - 1],
+            "a window, two of the trial, and the stay"
+        );
+        assert_eq!(confirmed[3 + VERIFY - 1..], [Some((3, 0)); 7 - (3 + VERIFY - 1)]);
     }
 
     #[test]
@@ -400,7 +431,7 @@ mod tests {
             _ => 0.5,
         });
         assert_eq!(all.last(), Some(&0));
-        assert!(!opened.clear && opened.best == Some(3), "{opened:?}");
+        assert!(!opened.clear && opened.best == Some(3) && opened.confirmed.is_none(), "{opened:?}");
     }
 
     #[test]

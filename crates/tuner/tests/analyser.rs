@@ -46,7 +46,14 @@ fn after_an_opening_the_best_scheduler_is_used() {
     let values = given.map(|value| Some(Measured::throughout(value))).to_vec();
     analyser.opened(
         0,
-        &Opened { values, load: Load::default(), clear: false, best: Some(2), hopeless: Vec::new() },
+        &Opened {
+            values,
+            load: Load::default(),
+            clear: false,
+            best: Some(2),
+            confirmed: None,
+            hopeless: Vec::new(),
+        },
     );
     for number in 4..14 {
         let decision = analyser.window(&window(0, number), &observed(2, 40.0));

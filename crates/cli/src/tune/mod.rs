@@ -212,7 +212,7 @@ impl Run {
             return Ok(());
         }
         let now = system::unix_seconds() as i64;
-        let length = self.database.save(&self.drive, &self.tuner.analyser().state(), now)?;
+        let length = self.database.save(&self.drive, &self.tuner.state(), now)?;
         self.saved = analysed;
         self.save_after = Instant::now() + Duration::from_secs(length / SAVE_BYTES_PER_SECOND);
         Ok(())

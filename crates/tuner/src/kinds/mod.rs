@@ -48,11 +48,14 @@ pub use self::shape::Shape;
 pub(crate) use self::shape::are_alike;
 use self::switch_history::SwitchHistory;
 use self::transitions::KindTransitions;
+use crate::opening::Opened;
 use ioanalyzer::Better;
 use ioanalyzer::SchedulerId;
 
 /// Windows of a kind before the first trial: the first ones may be the effect of another kind's trial.
 const YOUNG: u64 = 3;
+/// Pairs that count as more than chance.
+const CONFIRMED: u64 = 2;
 /// The greatest number of kinds; after that a window belongs to the most similar one.
 const MOST: usize = 64;
 
@@ -160,16 +163,30 @@ impl Kinds {
         self.cut = true;
     }
 
-    /// Rates the schedulers by the values that an opening measured.
-    pub(crate) fn opened(&mut self, kind: usize, values: &[Option<f64>], better: Better) {
-        let Some(of) = self.kinds.get_mut(kind) else { return };
-        let mut known = values.iter().enumerate().filter_map(|(arm, value)| Some((arm, (*value)?)));
-        let Some((base, value)) = known.next() else { return };
-        for (arm, of_arm) in known {
-            let ahead = ahead(of_arm, value, better);
-            of.pair(arm, base, ahead);
+    /// Rates the schedulers by the values that an opening measured, and postpones the turns of those that it found behind.
+    pub(crate) fn opened(&mut self, kind: usize, opened: &Opened, better: Better) {
+        self.rate(kind, opened, better);
+        if let Some(of) = self.kinds.get_mut(kind).filter(|_| opened.values.iter().any(Option::is_some)) {
+            of.opened();
         }
-        of.opened();
+    }
+
+    /// Rates the schedulers by the values that an opening has measured so far.
+    pub(crate) fn rate(&mut self, kind: usize, opened: &Opened, better: Better) {
+        let Some(of) = self.kinds.get_mut(kind) else { return };
+        let value = |arm: usize| opened.values.get(arm).copied().flatten().map(|of| of.value);
+        let mut known = (0..opened.values.len()).filter_map(|arm| Some((arm, value(arm)?)));
+        let Some((base, of_base)) = known.next() else { return };
+        for (arm, of_arm) in known {
+            of.pair(arm, base, ahead(of_arm, of_base, better));
+        }
+        // One pair may be chance; this scheduler was measured in many windows.
+        let confirmed = opened.confirmed.and_then(|(arm, none)| Some((arm, none, value(arm)?, value(none)?)));
+        if let Some((arm, none, of_arm, of_none)) = confirmed {
+            for _ in of.arm(arm).pairs..CONFIRMED {
+                of.pair(arm, none, ahead(of_arm, of_none, better));
+            }
+        }
     }
 
     /// The device rejects a scheduler: counted as a total loss for the kind, and retried after the same delay.

@@ -4,6 +4,8 @@ use elevator::{Op, Sector, Sectors, Span, Time};
 use ioanalyzer::{Access, Window};
 
 use super::*;
+use crate::load::Load;
+use crate::measured::Measured;
 
 /// A window of sequential accesses, of which the first ones are reads.
 fn shape(reads: u64, writes: u64) -> Shape {
@@ -138,13 +140,41 @@ fn new_settings_of_a_scheduler_forget_its_own_revocable_pair_only() {
 fn the_values_of_an_opening_are_pairs_with_its_first_scheduler() {
     let mut kinds = Kinds::new(4);
     runs(&mut kinds, &reads(), 0, 10.0, 3);
-    kinds.opened(0, &[Some(10.0), Some(20.0), None, Some(5.0)], Better::Higher);
+    kinds.opened(0, &opened(&[Some(10.0), Some(20.0), None, Some(5.0)], None), Better::Higher);
     let arms = [0, 1, 2, 3].map(|arm| kinds.kinds[0].arm(arm));
     assert_eq!(arms.map(|arm| arm.pairs), [0, 1, 0, 1]);
     assert_eq!(arms.map(|arm| arm.rating), [0.0, 0.5, 0.0, -0.5]);
     let before = kinds.clone();
-    kinds.opened(7, &[Some(10.0), Some(20.0)], Better::Higher);
+    kinds.opened(7, &opened(&[Some(10.0), Some(20.0)], None), Better::Higher);
     assert_eq!(kinds, before, "there is no such kind");
+}
+
+/// Regression: the tuner used a scheduler with 27 times the throughput of `none`, and `patterns` and `advise` had "no other is better beyond chance",
+/// because the opening counted as one pair.
+#[test]
+fn a_gain_that_an_opening_confirmed_is_beyond_chance() {
+    // Whichever is first, and also while the opening lasts.
+    for (none, fast) in [(0, 1), (1, 0)] {
+        let mut values = [None; 3];
+        (values[none], values[fast]) = (Some(10.0), Some(40.0));
+        let best = |confirmed, rate: fn(&mut Kinds, usize, &Opened, Better)| {
+            let mut kinds = Kinds::new(3);
+            runs(&mut kinds, &reads(), none, 10.0, 1);
+            runs(&mut kinds, &reads(), fast, 40.0, 9);
+            rate(&mut kinds, 0, &opened(&values, confirmed), Better::Higher);
+            kinds.compared(0, Some(SchedulerId(none)), Better::Higher).expect("known").best().0
+        };
+        for rate in [Kinds::opened, Kinds::rate] {
+            assert_eq!(best(Some((fast, none)), rate), fast, "none is {none}");
+            assert_eq!(best(None, rate), none, "one pair may be chance");
+        }
+    }
+}
+
+/// The results of an opening with these values.
+fn opened(values: &[Option<f64>], confirmed: Option<(usize, usize)>) -> Opened {
+    let values = values.iter().map(|value| value.map(Measured::throughout)).collect();
+    Opened { values, load: Load::default(), clear: false, best: None, confirmed, hopeless: Vec::new() }
 }
 
 #[test]
@@ -233,7 +263,7 @@ fn after_an_opening_turns_wait_until_their_loss_is_within_the_budget() {
     runs(&mut kinds, &reads(), 0, 10.0, 2);
     runs(&mut kinds, &reads(), 1, 9.0, 1);
     let windows = kinds.kinds[0].windows;
-    kinds.opened(0, &[Some(10.0), Some(9.0), None], Better::Higher);
+    kinds.opened(0, &opened(&[Some(10.0), Some(9.0), None], None), Better::Higher);
     // A tenth is lost in each of twenty windows; of what was not tried, everything in two.
     let text = serde_json::to_value(&kinds).unwrap();
     let aside = |arm: usize| text["kinds"][0]["arms"][arm]["aside"].as_u64().unwrap() - windows;

@@ -346,6 +346,7 @@ mod tests {
                 load: SMALL,
                 clear: false,
                 best: Some(1),
+                confirmed: None,
                 hopeless: hopeless.to_vec(),
             });
             test.verdict()

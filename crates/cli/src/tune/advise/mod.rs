@@ -8,6 +8,8 @@ mod configuration;
 mod model;
 mod print;
 mod running_tuner;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -165,6 +167,9 @@ struct History {
     /// The value of the arm in use, summed over the windows.
     base: f64,
     arms: Vec<Compared>,
+    /// `none`, if it is an arm, and the windows for whose kind of load no arm is better than it: the answer of 'dwell patterns'.
+    none: Option<usize>,
+    none_suffices: u32,
     /// The arm that the device's profile prefers, and the reason. Used if there is no history.
     profiled: Option<(usize, String)>,
 }
@@ -382,6 +387,7 @@ fn look(advice: &mut Advice, history: &mut History, has_history: bool, analyser:
     if let Some(of) = history_of(analyser, &decision, history).filter(|_| has_history) {
         advice.recognised += 1;
         history.add(&of);
+        history.note_none(&decision, analyser);
     }
     history.note_profile(&decision, analyser.schedulers());
     advice.why = match &decision.why {
@@ -418,7 +424,9 @@ fn history_of(analyser: &Analyser, decision: &Decision, history: &History) -> Op
 impl History {
     fn new(arms: &[String], current: &str, better: Better) -> Self {
         let now = arms.iter().position(|name| name == current);
-        Self { now, better, base: 0.0, arms: vec![Compared::default(); arms.len()], profiled: None }
+        let none = arms.iter().position(|name| name == "none");
+        let arms = vec![Compared::default(); arms.len()];
+        Self { now, better, base: 0.0, arms, none, none_suffices: 0, profiled: None }
     }
 
     fn add(&mut self, of: &[Option<Estimate>]) {
@@ -432,6 +440,13 @@ impl History {
                 arm.measured += windows;
             }
         }
+    }
+
+    /// Notes a window for whose kind of load no arm is better than `none`.
+    fn note_none(&mut self, decision: &Decision, analyser: &Analyser) {
+        let (Why::Kind(KindDecision { kind, .. }), Some(none)) = (&decision.why, self.none) else { return };
+        let known = analyser.kinds().compared(*kind, Some(SchedulerId(none)), self.better);
+        self.none_suffices += u32::from(known.is_some_and(|known| known.best() == SchedulerId(none)));
     }
 
     fn note_profile(&mut self, decision: &Decision, names: &[String]) {
@@ -456,6 +471,12 @@ impl History {
         };
         say!("{why}");
         self.profiled = None;
+    }
+
+    /// `none`, if another scheduler is in use that is not better than it in most of the windows.
+    fn none_instead(&self) -> Option<usize> {
+        let none = self.none.filter(|none| self.now.is_some_and(|now| now != *none))?;
+        (self.none_suffices * 2 > self.arms[none].windows).then_some(none)
     }
 
     /// The best arm, if another arm than the one in use was measured.
@@ -483,6 +504,14 @@ fn conclude(advice: &mut Advice, history: &History, arms: &dyn Arms) {
     advice.basis = Basis::History;
     if Some(best) != history.now && is_worth_it(gain, of.surely) {
         advice.better = Some(arms.names()[best].clone());
+    } else if let Some(none) = history.none_instead() {
+        // As 'tune' and 'patterns'; otherwise the advice would depend on what is set now.
+        advice.better = Some(arms.names()[none].clone());
+        advice.expected_gain = (history.base != 0.0).then(|| history.arms[none].gained / history.base.abs());
+        advice.why = format!(
+            "{}; no scheduler that was tried is better than none, which needs the least processor time",
+            advice.why
+        );
     } else {
         advice.why = format!("{}; no scheduler that was tried is better", advice.why);
     }
@@ -577,225 +606,4 @@ fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool)
 fn is_worse_in_model(advice: &Advice, scheduler: &str) -> bool {
     let rows = advice.replay.iter().flat_map(|model| &model.results);
     rows.filter(|row| row.scheduler == scheduler).any(|row| row.gain.is_some_and(|gain| gain <= -MODEL_ERROR))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use elevator::{Op, Sector, Sectors, Span, Time};
-    use tuner::{Access, Parameters, Performance, Random, Window};
-
-    use super::model::Row;
-    use super::*;
-
-    struct Two(Vec<String>);
-
-    impl Arms for Two {
-        fn names(&self) -> &[String] {
-            &self.0
-        }
-
-        fn add(&mut self, _: &str) -> Result<(), tuner_live::Error> {
-            panic!("advise searches nothing")
-        }
-
-        fn rename(&mut self, _: usize, _: &str) -> Result<(), tuner_live::Error> {
-            panic!("advise searches nothing")
-        }
-
-        fn current(&mut self) -> Result<String, tuner_live::Error> {
-            Ok(self.0[0].clone())
-        }
-
-        fn switch(&mut self, _: usize) -> Result<Duration, tuner_live::Error> {
-            panic!("advise changes nothing")
-        }
-
-        fn by_hand(&self, arm: &str) -> (String, Option<String>) {
-            (format!("set {arm}"), None)
-        }
-    }
-
-    /// So much, measured so often, beyond chance.
-    fn of(value: f64, windows: u64) -> Option<Estimate> {
-        Some(Estimate { value, windows, surely: 0.1 })
-    }
-
-    /// Of `none`, which is in use, and `bfq`, in each window.
-    fn advice(windows: &[[Option<Estimate>; 2]], better: Better) -> Advice {
-        let mut advice = Advice { scheduler: "none".to_owned(), analysed: 4, ..Advice::default() };
-        let arms = Two(["none", "bfq"].map(str::to_owned).to_vec());
-        let mut history = History::new(arms.names(), "none", better);
-        windows.iter().for_each(|of| history.add(of));
-        conclude(&mut advice, &history, &arms);
-        advice
-    }
-
-    /// The advice for a load of this class, under `none` or another scheduler, where the model has that gain for bfq.
-    fn expected(class: LoadClass, bypassed: bool, scheduler: &str, model: Option<f64>) -> Advice {
-        let row = |(name, gain): (&str, f64)| Row {
-            scheduler: name.to_owned(),
-            gain: Some(gain),
-            megabytes_per_second: 1.0,
-            read_mean_ns: 1,
-            read_p99_ns: 1,
-            write_mean_ns: 0,
-        };
-        let rows = |gain: f64| [("none", 0.0), ("bfq", gain)].map(row).to_vec();
-        let replay = model.map(|gain| Modelled { requests: 100, results: rows(gain), ..Modelled::default() });
-        let schedulers = ["none", "bfq"].map(str::to_owned).to_vec();
-        let mut advice = Advice { scheduler: scheduler.to_owned(), schedulers, replay, ..Advice::default() };
-        expect(&mut advice, class, Metric::Bandwidth, bypassed);
-        advice
-    }
-
-    #[test]
-    fn without_history_and_model_the_class_of_the_load_decides() {
-        let by = |class, bypassed, scheduler: &str| expected(class, bypassed, scheduler, None).better;
-        assert_eq!(by(LoadClass::Streams, false, "none").as_deref(), Some("bfq"));
-        assert_eq!(by(LoadClass::Streams, true, "none"), None, "the host schedules");
-        assert_eq!(by(LoadClass::Streams, true, "bfq").as_deref(), Some("none"));
-        assert_eq!(by(LoadClass::Fast, false, "bfq").as_deref(), Some("none"));
-        assert_eq!(by(LoadClass::RandomReads, false, "none"), None);
-    }
-
-    /// Regression: a request a second, of a file system's writeback, was classed as writes, for which another scheduler was recommended.
-    #[test]
-    fn a_small_load_is_not_judged() {
-        let why = |requests, busy, class| {
-            let advice = Advice { requests, busy, windows: 3, ..Advice::default() };
-            too_small(&advice, class, Duration::from_secs(5))
-        };
-        let small = why(15, 0.0003, Some(LoadClass::Writes)).expect("a request a second");
-        assert!(small.starts_with("15 requests in 15 s, busy 0.03% of the time: "), "{small}");
-        assert!(why(0, 0.0, None).expect("idle").starts_with("no requests in 15 s"));
-        assert!(why(60_000, 0.0005, Some(LoadClass::Fast)).is_some(), "the device is hardly busy");
-        for (requests, busy) in [(50, 0.001), (30, 0.6), (20_000, 1.0)] {
-            assert_eq!(why(requests, busy, Some(LoadClass::Writes)), None, "{requests}, {busy}");
-        }
-    }
-
-    #[test]
-    fn the_model_decides_before_the_class_and_both_are_surer() {
-        let both = expected(LoadClass::Streams, false, "none", Some(2.0));
-        assert_eq!((both.better.as_deref(), both.expected_gain), (Some("bfq"), Some(2.0)));
-        let alone = expected(LoadClass::RandomReads, false, "none", Some(2.0));
-        assert_eq!(alone.better.as_deref(), Some("bfq"));
-        assert!(both.confidence > alone.confidence);
-        let neither = expected(LoadClass::RandomReads, false, "none", Some(0.02));
-        assert_eq!((neither.better, neither.basis), (None, Basis::Model));
-        let against = expected(LoadClass::Streams, false, "none", Some(0.0));
-        assert!(against.better.is_none() && against.confidence < neither.confidence, "{}", against.why);
-        // The class favours none, which the model does not contradict.
-        for (class, better) in [(LoadClass::Fast, Some("none")), (LoadClass::Writes, None)] {
-            assert_eq!(expected(class, false, "bfq", Some(0.0)).better.as_deref(), better);
-        }
-        let in_a_guest = expected(LoadClass::Streams, true, "none", Some(2.0));
-        assert_eq!((in_a_guest.better, in_a_guest.basis), (None, Basis::Bypass));
-        assert!(in_a_guest.why.contains("+200% for bfq"), "{}", in_a_guest.why);
-    }
-
-    #[test]
-    fn a_better_one_is_named() {
-        let found = advice(&[[of(10.0, 1), of(20.0, 3)]; 3], Better::Higher);
-        assert_eq!((found.better.as_deref(), found.basis), (Some("bfq"), Basis::History));
-        assert_eq!((found.expected_gain, found.confidence), (Some(1.0), 0.75 * 0.9));
-    }
-
-    #[test]
-    fn what_is_no_better_or_not_known_is_not_recommended() {
-        let found = |bfq: f64, better| advice(&[[of(30.0, 3), of(bfq, 9)]], better);
-        assert!(found(30.5, Better::Higher).better.is_none(), "too little");
-        assert!(found(60.0, Better::Lower).better.is_none(), "less is better");
-        let by_chance = of(60.0, 9).map(|of| Estimate { surely: 0.0, ..of });
-        assert!(advice(&[[of(30.0, 3), by_chance]], Better::Higher).better.is_none(), "it may be chance");
-        let unknown = advice(&[[None, of(60.0, 9)]], Better::Higher);
-        assert!(unknown.expected_gain.is_none(), "nothing to compare with");
-        let alone = advice(&[[of(30.0, 3), None]], Better::Higher);
-        assert!(alone.expected_gain.is_none(), "as good as any is no word for the only one that was tried");
-    }
-
-    #[test]
-    fn while_nothing_is_known_the_profile_decides() {
-        use tuner::selector::{Curve, Kind, Table};
-        let names = ["none", "bfq"].map(str::to_owned).to_vec();
-        let curve = |rate| Curve { kind: Kind { reads: None, random: None }, points: vec![(4096.0, rate)] };
-        let by = |rates: [f64; 2]| {
-            let table = Table { curves: rates.map(|rate| vec![curve(rate)]).to_vec() };
-            let (parameters, random) = (Parameters::default(), Random::seeded(1));
-            let analyser = Analyser::new(names.clone(), Metric::Bandwidth, parameters, random).unwrap();
-            let mut analyser = analyser.with_a_priori(table);
-            let mut history = History::new(&names, "none", Better::Higher);
-            let mut advice = Advice { scheduler: "none".to_owned(), ..Advice::default() };
-            for _ in 0..3 {
-                let decision = reads(&mut analyser, SchedulerId(0), 30e6);
-                history.note_profile(&decision, &names);
-            }
-            conclude(&mut advice, &history, &Two(names.clone()));
-            advice
-        };
-        let better = by([1e6, 2e6]);
-        assert_eq!((better.better.as_deref(), better.expected_gain), (Some("bfq"), None));
-        assert!(better.why.contains("the device's table has 2.0 MB/s"), "{}", better.why);
-        assert!(by([2e6, 1e6]).better.is_none(), "it is in use");
-    }
-
-    /// Sums over different windows cannot be compared: the arm that was measured in fewer windows would have the lower sum of latencies.
-    #[test]
-    fn each_is_compared_where_it_is_known() {
-        let windows = [[of(10.0, 5), of(15.0, 5)], [of(10.0, 5), None]];
-        let slower = advice(&windows, Better::Lower);
-        assert_eq!((slower.better, slower.expected_gain), (None, Some(0.0)));
-        let faster = advice(&windows, Better::Higher);
-        assert_eq!((faster.better.as_deref(), faster.expected_gain), (Some("bfq"), Some(0.25)));
-        assert_eq!(faster.confidence, 0.25 * 5.0 / 6.0, "known in one of four");
-    }
-
-    /// Windows of one reader in sequence under a scheduler that gives so much, by kinds of load.
-    fn reads(analyser: &mut Analyser, scheduler: SchedulerId, bandwidth: f64) -> Decision {
-        let access = |n: u64| Access {
-            time: Time::from_nanos(n * 1_000_000),
-            position: Sector(n * 8),
-            op: Op::Read,
-            size: Sectors(8),
-        };
-        let accesses = (0..500).map(access).collect();
-        let window = Window { start: Time::ZERO, length: Span::from_secs(5), accesses };
-        let performance = Performance { bandwidth, ..Performance::default() };
-        analyser.window(&window, &Observed { scheduler: Some(scheduler), performance })
-    }
-
-    #[test]
-    fn what_is_known_by_kinds_of_load_is_recommended() {
-        let names = ["none", "bfq"].map(str::to_owned).to_vec();
-        let parameters = Parameters::default();
-        let mut analyser =
-            Analyser::new(names.clone(), Metric::Bandwidth, parameters, Random::seeded(1)).unwrap();
-        let mut scheduler = SchedulerId(0);
-        let first = reads(&mut analyser, scheduler, 30e6);
-        let mut history = History::new(&names, "none", Better::Higher);
-        assert!(history_of(&analyser, &first, &history).is_none(), "the first of its like");
-        for _ in 0..200 {
-            let decision = reads(&mut analyser, scheduler, [30e6, 60e6][scheduler.0]);
-            scheduler = decision.scheduler.unwrap_or(scheduler);
-        }
-        // From here on nothing is changed, whatever is decided.
-        let mut advice = Advice { scheduler: "none".to_owned(), ..Advice::default() };
-        for _ in 0..5 {
-            let decision = reads(&mut analyser, SchedulerId(0), 30e6);
-            let of = history_of(&analyser, &decision, &history).expect("a kind that is known");
-            history.add(&of);
-            (advice.analysed, advice.recognised) = (advice.analysed + 1, advice.recognised + 1);
-        }
-        conclude(&mut advice, &history, &Two(names));
-        assert_eq!(advice.better.as_deref(), Some("bfq"));
-        let gain = advice.expected_gain.unwrap();
-        assert!((0.8..1.2).contains(&gain), "twice as much: {gain}");
-        // What 'patterns' lists and what 'tune' uses.
-        let state = analyser.state();
-        let kind = state.kinds.loads().next().expect("a kind");
-        assert_eq!(super::super::kinds::best(&state, kind), Some("bfq"));
-        assert_eq!(scheduler, SchedulerId(1));
-    }
 }
