@@ -1,17 +1,21 @@
 //! Recordings in Parquet: conversion, and one file per device of a recording of many.
 
-use std::fs::{self, File};
-use std::io::BufWriter;
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::available_parallelism;
 
 use evaluation::Error;
 use evaluation::input::read_batch;
-use traces::write::{Encoders, Written};
+use evaluation::spool::StepFile;
+use traces::write::{Encoders, GroupStore, Written};
 use traces::{DeviceId, Record, Recording};
+use workloads::replay::Spill;
 
-/// Writes the rest of a recording to a Parquet file, which appears under its name when it is complete.
+/// Writes the rest of a recording to a Parquet file, which appears under its name when it is complete. A pipe or a device (`/dev/null`) is written
+/// directly.
 ///
 /// # Errors
 /// The recording cannot be read, or the file cannot be written, or Ctrl-C: then there is no file.
@@ -24,7 +28,7 @@ pub fn convert(recording: &mut Recording, to: &Path) -> Result<Written, Error> {
 /// Writes each device of a recording to the file `NAME.parquet` of a folder, in one pass. The files appear when all are complete.
 ///
 /// # Errors
-/// As [`convert`]; a file of this name exists; or more devices than open files.
+/// As [`convert`]; or a file of this name exists.
 pub fn split(recording: &mut Recording, folder: &Path) -> Result<(Written, usize), Error> {
     fs::create_dir_all(folder).map_err(|error| Error::written(folder.display(), &error))?;
     let mut sinks = Sinks::new(recording, Target::Folder(folder));
@@ -45,6 +49,50 @@ fn write(recording: &mut Recording, sinks: &mut Sinks<'_>) -> Result<(), Error> 
 /// Rows in memory, of all files together: 32 to 44 bytes each.
 const ROWS_MAX: usize = 1 << 20;
 
+/// Descriptions of row groups: the first in memory, the others in an unlinked file of the temporary directory.
+#[derive(Default)]
+struct GroupFile {
+    first: Mutex<Vec<u8>>,
+    others: StepFile,
+}
+
+/// Bytes of descriptions in memory: those of 50,000 groups.
+const GROUP_BYTES: usize = 8 << 20;
+
+impl GroupFile {
+    fn first(&self) -> MutexGuard<'_, Vec<u8>> {
+        self.first.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl GroupStore for GroupFile {
+    fn append(&self, bytes: &[u8]) -> io::Result<u64> {
+        let mut first = self.first();
+        let kept = first.len();
+        if kept < GROUP_BYTES {
+            first.extend_from_slice(bytes);
+            return Ok(kept as u64);
+        }
+        let at = self.others.append(bytes).map_err(|error| {
+            let folder = std::env::temp_dir();
+            io::Error::new(error.kind(), format!("the index in {}: {error}; set TMPDIR", folder.display()))
+        })?;
+        Ok(kept as u64 + at)
+    }
+
+    fn read(&self, from: u64, into: &mut [u8]) -> io::Result<()> {
+        let first = self.first();
+        match from.checked_sub(first.len() as u64) {
+            Some(at) => self.others.read(at, into),
+            None => {
+                let kept = first.get(from as usize..from as usize + into.len());
+                into.copy_from_slice(kept.ok_or(io::ErrorKind::UnexpectedEof)?);
+                Ok(())
+            }
+        }
+    }
+}
+
 /// Where records go.
 #[derive(Clone, Copy)]
 enum Target<'a> {
@@ -58,22 +106,82 @@ struct Sinks<'a> {
     comment: String,
     /// By device, or the only one.
     writers: Vec<Option<Writer>>,
-    /// Final names; the files have the extension `tmp` until the end.
-    files: Vec<PathBuf>,
+    /// Final names; the names end in `.tmp` until the end.
+    files: HashSet<PathBuf>,
     /// Rows in memory.
     pending: usize,
     encoders: Arc<Encoders>,
+    groups: Arc<GroupFile>,
     /// Devices that the only file's writer has.
     devices: usize,
 }
 
-type Writer = traces::write::ParquetWriter<BufWriter<File>>;
+type Writer = traces::write::ParquetWriter<Box<dyn Write + Send>>;
+
+/// A file that is open only while bytes are appended: a fleet has more volumes than a process may open files.
+struct Appended {
+    path: PathBuf,
+    /// The next bytes, of which there are few.
+    kept: Vec<u8>,
+}
+
+/// Upper bound for [`Appended::kept`]. Tens of thousands of volumes each have them.
+const KEPT: usize = 256;
+
+impl Appended {
+    fn create(path: &Path) -> io::Result<Self> {
+        File::create(path)?;
+        Ok(Self { path: path.to_owned(), kept: Vec::new() })
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut file = OpenOptions::new().append(true).open(&self.path)?;
+        file.write_all(&std::mem::take(&mut self.kept))?;
+        file.write_all(bytes)
+    }
+}
+
+impl Write for Appended {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.kept.len() + bytes.len() > KEPT {
+            self.append(bytes)?;
+        } else {
+            self.kept.extend_from_slice(bytes);
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.kept.is_empty() { Ok(()) } else { self.append(&[]) }
+    }
+}
+
+/// The name of a file until it is complete.
+fn temporary(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".tmp");
+    name.into()
+}
+
+/// Whether a path names something that a file must not replace, such as `/dev/null` or a pipe.
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
+}
 
 impl<'a> Sinks<'a> {
     fn new(recording: &Recording, target: Target<'a>) -> Self {
         let comment = format!("converted from {}", recording.interpretation().format);
         let encoders = Arc::new(Encoders::new(available_parallelism().map_or(1, usize::from)));
-        Self { target, comment, writers: Vec::new(), files: Vec::new(), pending: 0, encoders, devices: 0 }
+        Self {
+            target,
+            comment,
+            writers: Vec::new(),
+            files: HashSet::new(),
+            pending: 0,
+            encoders,
+            groups: Arc::default(),
+            devices: 0,
+        }
     }
 
     fn write(&mut self, record: &mut Record, recording: &Recording) -> Result<(), Error> {
@@ -116,7 +224,7 @@ impl<'a> Sinks<'a> {
     }
 
     /// Writes the largest row groups until half of the memory is free.
-    fn flush_largest(&mut self) -> std::io::Result<()> {
+    fn flush_largest(&mut self) -> io::Result<()> {
         let mut order: Vec<&mut Writer> = self.writers.iter_mut().flatten().collect();
         order.sort_by_key(|writer| std::cmp::Reverse(writer.pending()));
         for writer in order {
@@ -130,38 +238,46 @@ impl<'a> Sinks<'a> {
     }
 
     fn open(&mut self, index: usize, device: &str) -> Result<(), Error> {
-        let path = match self.target {
-            Target::File(path) => path.to_owned(),
+        let (path, sink) = match self.target {
+            Target::File(path) => (path.to_owned(), Self::file(path)),
             Target::Folder(folder) => {
                 let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_,+".contains(c);
                 let name: String = device.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
                 let path = folder.join(format!("{name}.parquet"));
-                if path.exists() || self.files.contains(&path) {
+                if self.files.contains(&path) {
+                    let problem = format!("two devices have this file, the second is '{device}'");
+                    return Err(Error::Usage(format!(
+                        "{}: {problem}; select one with --device",
+                        path.display()
+                    )));
+                }
+                if path.exists() {
                     let problem = "exists; name an empty folder";
                     return Err(Error::Usage(format!("{}: {problem}", path.display())));
                 }
-                path
+                let sink = Appended::create(&temporary(&path)).map(|file| Box::new(file) as _);
+                (path, sink)
             }
         };
-        let temporary = path.with_extension("tmp");
-        let failed = |error: &std::io::Error| match error.raw_os_error() {
-            // EMFILE
-            Some(24) => Error::Failed(format!(
-                "{}: {} files are open, and the recording has more devices; raise the limit with 'ulimit -n 70000'",
-                path.display(),
-                self.files.len()
-            )),
-            _ => Error::written(path.display(), error),
-        };
-        let file = File::create(&temporary).map_err(|error| failed(&error))?;
-        let writer = Writer::new(BufWriter::new(file), &self.comment).map_err(|error| failed(&error))?;
-        let mut writer = writer.with_encoders(Arc::clone(&self.encoders));
+        let writer = sink.and_then(|sink| Writer::new(sink, &self.comment));
+        let writer = writer.map_err(|error| Error::written(path.display(), &error))?;
+        let groups = Arc::clone(&self.groups) as Arc<dyn GroupStore>;
+        let mut writer = writer.with_encoders(Arc::clone(&self.encoders)).with_group_store(groups);
         if let Target::Folder(_) = self.target {
             writer.meet([device]);
         }
-        self.files.push(path);
+        self.files.insert(path);
         self.writers[index] = Some(writer);
         Ok(())
+    }
+
+    /// The file of a single target.
+    fn file(path: &Path) -> io::Result<Box<dyn Write + Send>> {
+        let file = match is_special(path) {
+            true => OpenOptions::new().write(true).open(path)?,
+            false => File::create(temporary(path))?,
+        };
+        Ok(Box::new(BufWriter::with_capacity(1 << 16, file)))
     }
 
     fn finish(&mut self) -> Result<Written, Error> {
@@ -177,9 +293,8 @@ impl<'a> Sinks<'a> {
             all.left_out += written.left_out;
             all.rounded += written.rounded;
         }
-        for path in &self.files {
-            fs::rename(path.with_extension("tmp"), path)
-                .map_err(|error| Error::written(path.display(), &error))?;
+        for path in self.files.iter().filter(|path| !is_special(path)) {
+            fs::rename(temporary(path), path).map_err(|error| Error::written(path.display(), &error))?;
         }
         Ok(all)
     }
@@ -188,7 +303,7 @@ impl<'a> Sinks<'a> {
     fn remove(&mut self) {
         self.writers.clear();
         for path in &self.files {
-            let _ = fs::remove_file(path.with_extension("tmp"));
+            let _ = fs::remove_file(temporary(path));
         }
     }
 }

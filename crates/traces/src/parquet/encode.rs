@@ -14,7 +14,7 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 
-use super::index::{Chunk, Group};
+use super::groups::{Chunk, Group};
 use super::rows::{Row, Rows};
 use super::varint::{number, signed};
 

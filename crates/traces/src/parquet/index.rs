@@ -1,8 +1,8 @@
 //! The index at the end of a file.
 //!
-//! The library keeps about five kilobytes for each row group, half a gigabyte for a fleet's day. Here they are 250 bytes, until the end.
+//! The library keeps about five kilobytes for each row group, half a gigabyte for a fleet's day. Here a [`Group`] is in memory at a time.
 
-use std::io::Write;
+use std::io::{BufWriter, Write};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, EncodingMask, Type as Physical};
@@ -14,45 +14,19 @@ use parquet::file::metadata::{
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::SchemaDescPtr;
 
+use super::groups::{COLUMNS, Group, Groups};
 use super::varint::number;
 use crate::binary::PARQUET_MAGIC;
-
-/// Number of columns.
-const COLUMNS: usize = 10;
-
-/// An encoded row group.
-#[derive(Clone)]
-pub(super) struct Group {
-    /// First byte in the file.
-    pub(super) from: u64,
-    pub(super) device: u32,
-    pub(super) rows: u32,
-    /// The first and the last time.
-    pub(super) times: [i64; 2],
-    pub(super) columns: [Chunk; COLUMNS],
-}
-
-/// A column of a group. Sizes are in bytes; a group is much smaller than 4 GiB.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Chunk {
-    /// Size of the dictionary page; 0: none.
-    pub(super) dictionary: u32,
-    /// Size of all pages, which are not compressed.
-    pub(super) bytes: u32,
-    pub(super) encodings: i32,
-    /// No row has a value.
-    pub(super) is_empty: bool,
-}
 
 /// Writes the index behind the groups; `devices` are the names of the devices.
 ///
 /// The library writes an index as a whole. Here it writes one for each group, of which only the group's part is used, so that the index of a
 /// fleet is never in memory.
 pub(super) fn write(
-    mut sink: impl Write,
+    sink: impl Write,
     schema: &SchemaDescPtr,
     comment: &str,
-    groups: &[Group],
+    groups: &Groups,
     devices: &[ByteArray],
 ) -> Result<(), ParquetError> {
     let index = |groups: Vec<RowGroupMetaData>| -> Result<Vec<u8>, ParquetError> {
@@ -66,9 +40,10 @@ pub(super) fn write(
         bytes.truncate(bytes.len() - END_BYTES);
         Ok(bytes)
     };
+    let mut sink = BufWriter::with_capacity(1 << 16, sink);
     let none = index(Vec::new())?;
-    let Some(first) = groups.first() else { return end(sink, &none, 0) };
-    let one = index(vec![row_group(first, schema, devices)?])?;
+    let Some(first) = groups.iter().next() else { return end(sink, &none, 0) };
+    let one = index(vec![row_group(&first?, schema, devices)?])?;
     // The first byte that differs is the number of rows; then come a byte for the field of the groups, the head of their list, and the groups.
     let unknown = || ParquetError::General("the index has an unknown form".to_owned());
     let rows_at = none.iter().zip(&one).position(|(none, one)| none != one).ok_or_else(unknown)?;
@@ -81,11 +56,12 @@ pub(super) fn write(
         list_head(&mut head, groups);
         head
     };
-    let all = head(groups.iter().map(|group| u64::from(group.rows)).sum(), groups.len());
+    let all = head(groups.rows(), groups.len());
     sink.write_all(&all)?;
     let mut length = all.len();
-    for group in groups {
-        let bytes = index(vec![row_group(group, schema, devices)?])?;
+    for group in groups.iter() {
+        let group = group?;
+        let bytes = index(vec![row_group(&group, schema, devices)?])?;
         let own = bytes.strip_prefix(head(group.rows.into(), 1).as_slice());
         let own = own.and_then(|bytes| bytes.strip_suffix(last)).ok_or_else(unknown)?;
         sink.write_all(own)?;
@@ -104,11 +80,12 @@ fn end(mut sink: impl Write, last: &[u8], length: usize) -> Result<(), ParquetEr
     let length = u32::try_from(length + last.len()).map_err(too_long)?;
     sink.write_all(last)?;
     sink.write_all(&length.to_le_bytes())?;
-    Ok(sink.write_all(PARQUET_MAGIC)?)
+    sink.write_all(PARQUET_MAGIC)?;
+    Ok(sink.flush()?)
 }
 
 /// The head of a list of structures in Thrift's compact protocol.
-fn list_head(to: &mut Vec<u8>, length: usize) {
+pub(super) fn list_head(to: &mut Vec<u8>, length: usize) {
     const STRUCTURE: u8 = 12;
     match length {
         ..15 => to.push((length as u8) << 4 | STRUCTURE),

@@ -1,6 +1,8 @@
 //! Parquet files of requests. [`format::parquet`](crate::format::parquet) has the columns.
 
 pub(crate) mod encode;
+mod footer;
+pub(crate) mod groups;
 mod index;
 mod reader;
 mod rows;

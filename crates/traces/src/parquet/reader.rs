@@ -10,12 +10,13 @@ use parquet::column::page::PageReader;
 use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::ChunkReader;
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
+use super::footer::{Footer, Parts, Place};
 use super::zstd::Decompressed;
 use super::{OPS, flags, priority};
 use crate::context::{Context, Source};
@@ -45,8 +46,7 @@ pub(crate) fn source<R: ChunkReader + 'static>(
 ) -> Result<Box<dyn Source>, Error> {
     context.settle_unit(TimeUnit::Nanoseconds, None);
     context.place = Position::Row(0);
-    let metadata = guarded(context, || ParquetMetaDataReader::new().parse_and_finish(&file))?;
-    let schema = metadata.file_metadata().schema_descr_ptr();
+    let (footer, schema, parts) = guarded(context, || Footer::read(&file))?;
     let position = |name: &str| schema.columns().iter().position(|column| column.path().string() == name);
     for name in REQUIRED {
         if position(name).is_none() {
@@ -70,7 +70,19 @@ pub(crate) fn source<R: ChunkReader + 'static>(
             return Err(context.error(ErrorKind::Format, problem).advice(advice));
         }
     }
-    for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+    let columns = Columns {
+        numbers: NUMBERS.map(&position),
+        device: position("device"),
+        name: position("process_name"),
+    };
+    let mut file = File { file: Arc::new(file), footer, columns, cursors: Vec::new(), order: Vec::new() };
+    file.plan(parts, context)?;
+    Ok(Box::new(file))
+}
+
+/// Checks that all columns of a group can be decompressed.
+fn check_compression(group: &RowGroupMetaData, context: &Context) -> Result<(), Error> {
+    for column in group.columns() {
         let codec = column.compression();
         if !matches!(
             codec,
@@ -89,14 +101,7 @@ pub(crate) fn source<R: ChunkReader + 'static>(
             return Err(context.error(ErrorKind::Format, problem).advice(advice));
         }
     }
-    let columns = Columns {
-        numbers: NUMBERS.map(&position),
-        device: position("device"),
-        name: position("process_name"),
-    };
-    let mut file = File { file: Arc::new(file), metadata, columns, cursors: Vec::new(), order: Vec::new() };
-    file.plan(context)?;
-    Ok(Box::new(file))
+    Ok(())
 }
 
 /// The type that a column must have, if it has another one.
@@ -141,7 +146,7 @@ struct Columns {
 
 struct File<R: ChunkReader> {
     file: Arc<R>,
-    metadata: ParquetMetaData,
+    footer: Footer,
     columns: Columns,
     cursors: Vec<Cursor>,
     /// Cursors with a row, the earliest last.
@@ -150,11 +155,21 @@ struct File<R: ChunkReader> {
 
 /// The row groups of a device, or groups of several devices.
 struct Cursor {
-    /// Row groups to come, with the device if the group has only one, and the number of rows before it in the file.
-    groups: VecDeque<(usize, Option<DeviceId>, u64)>,
+    /// Row groups to come.
+    groups: VecDeque<Group>,
     open: Option<Open>,
     batch: Batch,
     rows: usize,
+}
+
+/// A row group to come: a file may have a million.
+#[derive(Clone, Copy)]
+struct Group {
+    place: Place,
+    /// If the group has only one.
+    device: Option<DeviceId>,
+    /// Rows before it in the file.
+    passed: u64,
 }
 
 /// A row group in progress.
@@ -193,28 +208,32 @@ impl<T: Clone> Values<T> {
 
 impl<R: ChunkReader + 'static> File<R> {
     /// Sorts the row groups by device.
-    fn plan(&mut self, context: &mut Context) -> Result<(), Error> {
-        let mut by_device: Vec<VecDeque<(usize, Option<DeviceId>, u64)>> = Vec::new();
+    fn plan(&mut self, mut parts: Parts<R::T>, context: &mut Context) -> Result<(), Error> {
+        let mut by_device: Vec<VecDeque<Group>> = Vec::new();
         let mut mixed = VecDeque::new();
         let mut passed = 0;
-        for (group, metadata) in self.metadata.row_groups().iter().enumerate() {
-            let rows = u64::try_from(metadata.num_rows()).unwrap_or(0);
-            match self.device_of(metadata) {
-                Some(name) => {
-                    let id = device(context, &name)?;
-                    let index = id.0 as usize;
-                    if by_device.len() <= index {
-                        by_device.resize_with(index + 1, VecDeque::new);
+        while let Some((places, part)) = guarded(context, || self.footer.part(&mut parts))? {
+            for (&place, metadata) in places.iter().zip(part.row_groups()) {
+                check_compression(metadata, context)?;
+                let rows = u64::try_from(metadata.num_rows()).unwrap_or(0);
+                let device = self.device_of(metadata).map(|name| device(context, &name)).transpose()?;
+                let group = Group { place, device, passed };
+                match device {
+                    Some(id) => {
+                        let index = id.0 as usize;
+                        if by_device.len() <= index {
+                            by_device.resize_with(index + 1, VecDeque::new);
+                        }
+                        if self.is_wanted(context, id) {
+                            by_device[index].push_back(group);
+                        } else {
+                            context.devices.count_many(id, rows);
+                        }
                     }
-                    if self.is_wanted(context, id) {
-                        by_device[index].push_back((group, Some(id), passed));
-                    } else {
-                        context.devices.count_many(id, rows);
-                    }
+                    None => mixed.push_back(group),
                 }
-                None => mixed.push_back((group, None, passed)),
+                passed += rows;
             }
-            passed += rows;
         }
         let all: Vec<_> = by_device.into_iter().chain([mixed]).filter(|groups| !groups.is_empty()).collect();
         let rows = (BATCH_ROWS / all.len().max(1)).clamp(DEVICE_ROWS.start, DEVICE_ROWS.end);
@@ -278,8 +297,8 @@ impl<R: ChunkReader + 'static> File<R> {
                 }
                 continue;
             }
-            let Some((group, device, passed)) = cursor.groups.pop_front() else { return Ok(false) };
-            let group = self.metadata.row_group(group);
+            let Some(Group { place, device, passed }) = cursor.groups.pop_front() else { return Ok(false) };
+            let group = &self.footer.group(&*self.file, place)?;
             let column = |at: Option<usize>| match at {
                 Some(at) if !is_all_null(group, at) => self.column(group, at).map(Some),
                 _ => Ok(None),

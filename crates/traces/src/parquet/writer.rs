@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, OnceLock};
 
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::data_type::ByteArray;
@@ -11,7 +11,8 @@ use parquet::errors::ParquetError;
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type as Node, TypePtr};
 
 use super::encode::{Encoded, Encoders, encode, failed as thread_failed};
-use super::index::{self, Group};
+use super::groups::{Group, GroupStore, Groups};
+use super::index;
 use super::rows::Rows;
 use crate::binary::PARQUET_MAGIC;
 use crate::record::Record;
@@ -27,7 +28,7 @@ pub struct ParquetWriter<W: Write + Send> {
     sink: W,
     /// Bytes written.
     at: u64,
-    groups: Vec<Group>,
+    groups: Groups,
     schema: SchemaDescPtr,
     comment: String,
     encoders: Option<Arc<Encoders>>,
@@ -66,6 +67,18 @@ fn schema() -> Result<TypePtr, ParquetError> {
     Ok(Arc::new(Node::group_type_builder("recording").with_fields(columns).build()?))
 }
 
+/// One for all writers, of which a fleet has thousands.
+fn shared_schema() -> Result<SchemaDescPtr, ParquetError> {
+    static SHARED: OnceLock<SchemaDescPtr> = OnceLock::new();
+    match SHARED.get() {
+        Some(schema) => Ok(Arc::clone(schema)),
+        None => {
+            let schema = Arc::new(SchemaDescriptor::new(schema()?));
+            Ok(Arc::clone(SHARED.get_or_init(|| schema)))
+        }
+    }
+}
+
 fn failed(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(error) => match error.downcast::<io::Error>() {
@@ -82,12 +95,12 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// # Errors
     /// If the sink fails.
     pub fn new(mut sink: W, comment: &str) -> io::Result<Self> {
-        let schema = Arc::new(SchemaDescriptor::new(schema().map_err(failed)?));
+        let schema = shared_schema().map_err(failed)?;
         sink.write_all(PARQUET_MAGIC)?;
         Ok(Self {
             sink,
             at: PARQUET_MAGIC.len() as u64,
-            groups: Vec::new(),
+            groups: Groups::default(),
             schema,
             comment: comment.to_owned(),
             encoders: None,
@@ -105,6 +118,13 @@ impl<W: Write + Send> ParquetWriter<W> {
     #[must_use]
     pub fn with_encoders(mut self, encoders: Arc<Encoders>) -> Self {
         self.encoders = Some(encoders);
+        self
+    }
+
+    /// Keeps descriptions of row groups in a store. The file is the same.
+    #[must_use]
+    pub fn with_group_store(mut self, store: Arc<dyn GroupStore>) -> Self {
+        self.groups = Groups::in_store(store);
         self
     }
 
@@ -232,7 +252,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     fn append_group(&mut self, encoded: Result<Encoded, ParquetError>) -> io::Result<()> {
         let Encoded { bytes, group, spare } = encoded.map_err(failed)?;
         self.sink.write_all(&bytes)?;
-        self.groups.push(Group { from: self.at, ..group });
+        self.groups.push(Group { from: self.at, ..group })?;
         self.at += bytes.len() as u64;
         if let Some(encoders) = self.encoders.as_ref().filter(|_| spare.rows.capacity() >= GROUP_ROWS) {
             encoders.keep(spare);

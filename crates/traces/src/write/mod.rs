@@ -24,7 +24,7 @@ pub(crate) use rows::{Device, Rows, letter};
 pub use written::Written;
 
 #[cfg(feature = "parquet")]
-pub use crate::parquet::{encode::Encoders, writer::ParquetWriter};
+pub use crate::parquet::{encode::Encoders, groups::GroupStore, writer::ParquetWriter};
 
 use crate::devices::DeviceEntry;
 use crate::format::list::Format;
