@@ -120,6 +120,25 @@ pub trait Ideal {
     fn full_duplex(&self) -> bool {
         false
     }
+
+    /// Picoseconds in which a sector that is read, and one that is written, crosses the interface to the host, also from or to the
+    /// device's buffer.
+    fn interface_picos(&self) -> [u64; 2] {
+        [0; 2]
+    }
+
+    /// The least time in which the medium serves these sectors (from the first of a pair to the one before the second; in order, without
+    /// overlap), each once, in any order and from any position, and the number of moves in it. Without `moves`, only the sectors count.
+    fn least_pass(&self, extents: &mut dyn Iterator<Item = (Sector, Sector)>, moves: bool) -> (Span, u64) {
+        let (_, _) = (extents, moves);
+        (Span::ZERO, 0)
+    }
+
+    /// By how much less than [`least_pass`](Self::least_pass) a set of writes may take, because data can be in the buffer when they have
+    /// completed. `None`: no write has to reach the medium.
+    fn buffered_writes(&self) -> Option<Span> {
+        None
+    }
 }
 
 /// Implements methods of [`Drive`] by calling the drive in the field `drive`.

@@ -114,6 +114,20 @@ impl Mechanics {
         arm.saturating_add_signed(self.write_settle.min(0))
     }
 
+    /// A lower bound for moves to another track at least that many cylinders away. It does not decrease with the distance.
+    pub(crate) fn least_move(&self, cylinders: u32) -> Picos {
+        if cylinders > 0 {
+            return self.least_seek(cylinders);
+        }
+        let switch = self.seek(0, true, false).saturating_add_signed(self.write_settle.min(0));
+        switch.min(self.least_seek(1))
+    }
+
+    /// A lower bound for the longest move.
+    pub(crate) fn full_stroke(&self) -> Picos {
+        self.least_move(u32::MAX)
+    }
+
     /// The time until angle `to` is where `from` is now.
     pub(crate) fn latency(&self, from: Turn, to: Turn) -> Picos {
         match self.access {

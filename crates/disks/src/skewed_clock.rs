@@ -102,6 +102,20 @@ impl Ideal for SkewedClock {
     fn full_duplex(&self) -> bool {
         self.drive.ideal().is_some_and(Ideal::full_duplex)
     }
+
+    fn interface_picos(&self) -> [u64; 2] {
+        let inside = self.drive.ideal().map_or([0; 2], Ideal::interface_picos);
+        inside.map(|picos| picos.saturating_mul(self.percent) / 100)
+    }
+
+    fn least_pass(&self, extents: &mut dyn Iterator<Item = (Sector, Sector)>, moves: bool) -> (Span, u64) {
+        let inside = self.drive.ideal().map(|ideal| ideal.least_pass(extents, moves));
+        inside.map_or((Span::ZERO, 0), |(time, moves)| (self.longer(time), moves))
+    }
+
+    fn buffered_writes(&self) -> Option<Span> {
+        self.drive.ideal()?.buffered_writes().map(|span| self.longer(span) + Span::from_nanos(1))
+    }
 }
 
 impl Positioning for SkewedClock {

@@ -63,7 +63,7 @@ pub struct Run {
     /// Bytes that the measured programs read and wrote by system calls, if there is a kernel. Background programs are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub work_bytes: Option<u64>,
-    /// The physical limit of the requested I/O, which is less if the run was stopped early.
+    /// The physical limit of the work, the same for all runs of a plan; `None` if the run was stopped early, or if another run did other work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<Limit>,
     /// Whether the device has a head, so that head travel has a meaning.
@@ -111,7 +111,25 @@ pub fn run(plan: &Plan<'_>, done: &(dyn Fn(&Run) + Sync)) -> Result<Vec<Run>, St
         run.as_ref().into_iter().for_each(done);
         Some(run)
     });
-    runs.into_iter().flatten().collect()
+    let mut runs: Vec<Run> = runs.into_iter().flatten().collect::<Result<_, _>>()?;
+    share_limit(&mut runs);
+    Ok(runs)
+}
+
+/// Gives all runs the same limit, if they did the same work. Otherwise none has a limit: it would be that of another work than its neighbour's.
+fn share_limit(runs: &mut [Run]) {
+    let work = |run: &Run| (run.cut, run.measured.requests, run.measured.bytes, run.measured.failed);
+    let mut complete = runs.iter().filter(|run| run.failure.is_none());
+    let first = complete.next();
+    let is_same = first.is_some_and(|first| complete.clone().all(|run| work(run) == work(first)));
+    let mut limit = first.filter(|_| is_same).and_then(|run| run.limit.clone());
+    for run in complete {
+        limit = limit.zip(run.limit.as_ref()).map(|(mut limit, other)| {
+            limit.lower(other);
+            limit
+        });
+    }
+    runs.iter_mut().for_each(|run| run.limit = limit.clone().filter(|_| run.failure.is_none()));
 }
 
 /// Chart and decision log of a run, which observers write.
@@ -153,10 +171,8 @@ pub fn one(plan: &Plan<'_>, spec: &Spec, others: &mut Listeners<'_>) -> Result<R
         machine(plan.device, spec, plan.options, plan.before, observers)
             .map(|machine| measured(plan, spec, machine))
     });
-    let Run { limit, measured, .. } = run.as_ref().map_err(ToString::to_string)?;
-    let fairness = limit.as_ref().map(|limit| fairness(measured, &limit.processes_ns));
     let (timeline, explanation) = (written.timeline.take(), written.explanation.take());
-    run.map(|run| Run { fairness, timeline, explanation, ..run }).map_err(|error| error.to_string())
+    run.map(|run| Run { timeline, explanation, ..run }).map_err(|error| error.to_string())
 }
 
 fn measured(plan: &Plan<'_>, spec: &Spec, mut machine: Machine) -> Run {
@@ -165,12 +181,17 @@ fn measured(plan: &Plan<'_>, spec: &Spec, mut machine: Machine) -> Run {
     let at = plan.at_most.map_or(Time::MAX, |span| Time::ZERO + span);
     let ended = machine.run(Stop { at, asked: interrupt::requested });
     let (limit, measured) = (machine.limit(), machine.measured());
-    // The limit is that of all requests that were submitted, of which a stopped run has completed a part.
-    let is_of_more = |limit: &Limit| machine.is_cut() && limit.elapsed_ns > measured.elapsed_ns;
+    // The times alone are those of all requests that were submitted.
+    let is_of_more =
+        |limit: &Limit| machine.is_cut() && limit.alone_ns.iter().any(|&alone| alone > measured.elapsed_ns);
     Run {
         scheduler: spec.to_string(),
-        fairness: None,
-        limit: limit.filter(|limit| !is_of_more(limit)),
+        fairness: limit
+            .as_ref()
+            .filter(|limit| !is_of_more(limit))
+            .map(|limit| fairness(&measured, &limit.alone_ns)),
+        // The limit is that of all requests that were submitted, of which a stopped run has completed an unknown part.
+        limit: limit.filter(|_| !machine.is_cut()),
         measured,
         cut: machine.is_cut(),
         outcome: None,

@@ -7,7 +7,7 @@ use elevator::queue::{
 use elevator::{Direction, Process, RequestId, Scheduler, Span, Time, cold_path};
 
 use crate::alarms::earlier;
-use crate::limit::Single;
+use crate::limit::{Interface, Single};
 use crate::measure::DeviceStats;
 
 /// A queue in front of a modelled drive.
@@ -168,6 +168,16 @@ impl Block {
     /// The drive's ideal times, if they are known.
     pub(crate) fn ideal(&self) -> Option<&dyn Ideal> {
         self.drive.ideal()
+    }
+
+    /// The drive's interface; transfers take no time if its ideal times are unknown.
+    pub(crate) fn interface(&self) -> Interface {
+        let ideal = self.ideal();
+        Interface {
+            picos: ideal.map_or([0; 2], Ideal::interface_picos),
+            full_duplex: ideal.is_some_and(Ideal::full_duplex),
+            capacity: self.drive.capacity().0,
+        }
     }
 
     pub(crate) fn as_devices(&self) -> Single<'_> {

@@ -107,7 +107,7 @@ impl Machine {
 
     /// Also records requests and think times, from which [`limit`](Self::limit) computes the physical limit.
     pub fn record_limit(&mut self) {
-        self.limit_recorder = Some(LimitRecorder::default());
+        self.limit_recorder = Some(LimitRecorder::new(self.storage.interface()));
     }
 
     /// Starts a process.
@@ -344,18 +344,19 @@ impl Machine {
             Next::Await(what) => return self.await_own(process, what),
             Next::Call(call) => return self.call(process, call),
             Next::Think(span) => self.think(process, span),
-            Next::Until(at) if at <= self.now => return true,
-            Next::Until(at) => self.sleep_until(process, at),
+            Next::Until(at) => return self.sleep_until(process, at),
             Next::Barrier(barrier) => return self.meet(process, barrier),
             Next::ClusterBarrier(barrier) => self.gather(process, barrier),
             Next::Spawn(who, program) => {
                 self.record_interaction(process);
+                if let Some(limit_recorder) = &mut self.limit_recorder {
+                    limit_recorder.spawned(process, self.processes.len());
+                }
                 self.processes[process].children += 1;
                 self.spawn(Some(process), who, program);
                 return true;
             }
-            Next::AwaitChildren if self.processes[process].children == 0 => return true,
-            Next::AwaitChildren => self.processes[process].blocked = Blocked::Children,
+            Next::AwaitChildren => return self.await_children(process),
             Next::Exit => self.leave(process),
         }
         false
@@ -369,12 +370,24 @@ impl Machine {
         }
     }
 
+    fn await_children(&mut self, process: usize) -> bool {
+        if let Some(limit_recorder) = &mut self.limit_recorder {
+            limit_recorder.joins(process);
+        }
+        let has_none = self.processes[process].children == 0;
+        if !has_none {
+            self.processes[process].blocked = Blocked::Children;
+        }
+        has_none
+    }
+
     fn await_own(&mut self, process: usize, what: Await) -> bool {
         let running = &mut self.processes[process];
-        if let Some(limit_recorder) = &mut self.limit_recorder
-            && running.waits_for_all(what)
-        {
-            limit_recorder.awaited(process);
+        if let Some(limit_recorder) = &mut self.limit_recorder {
+            limit_recorder.waits(process, what);
+            if running.waits_for_all(what) {
+                limit_recorder.awaited(process);
+            }
         }
         let satisfied = running.is_satisfied(what);
         if !satisfied {
@@ -392,13 +405,21 @@ impl Machine {
         self.alarms.set(self.now + span, process);
     }
 
+    /// Returns whether the time has passed.
     #[inline]
-    fn sleep_until(&mut self, process: usize, at: Time) {
+    fn sleep_until(&mut self, process: usize, at: Time) -> bool {
+        let has_passed = at <= self.now;
         if let Some(limit_recorder) = &mut self.limit_recorder {
             cold_path();
-            limit_recorder.slept_until(process, at);
+            limit_recorder.continues_at(process, at);
+            if !has_passed {
+                limit_recorder.slept_until(process, at);
+            }
         }
-        self.alarms.set(at, process);
+        if !has_passed {
+            self.alarms.set(at, process);
+        }
+        has_passed
     }
 
     fn submit(&mut self, process: usize, io: Io) -> bool {
@@ -408,7 +429,7 @@ impl Machine {
         running.outstanding.push(number);
         if let Some(limit_recorder) = &mut self.limit_recorder {
             cold_path();
-            if limit_recorder.asked(process, &io, running.outstanding.len() > 1) {
+            if limit_recorder.asked(process, number, &io, running.outstanding.len() > 1) {
                 self.storage.fold(limit_recorder);
             }
         }
@@ -467,6 +488,9 @@ impl Machine {
         if let Some(parent) = self.processes[process].parent {
             let parent_running = &mut self.processes[parent];
             parent_running.children -= 1;
+            if let Some(limit_recorder) = &mut self.limit_recorder {
+                limit_recorder.child_ended(parent, process);
+            }
             if parent_running.children == 0 && parent_running.blocked == Blocked::Children {
                 self.runnable.push(Turn::Process(parent));
             }

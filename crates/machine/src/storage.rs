@@ -5,7 +5,7 @@ use elevator::{Direction, Process, Sectors, Time, cold_path};
 
 use crate::array::Array;
 use crate::block::{Block, Listeners};
-use crate::limit::{Limit, LimitRecorder};
+use crate::limit::{Interface, Limit, LimitRecorder};
 use crate::measure::DeviceStats;
 
 /// One address space below the engine.
@@ -92,6 +92,14 @@ impl Storage {
     /// The statistics of each device, in order.
     pub(crate) fn device_stats(&mut self) -> Vec<&DeviceStats> {
         ask!(self, below => below.device_stats())
+    }
+
+    /// The interface of a disk. An array may combine requests, so its transfers are unknown.
+    pub(crate) fn interface(&self) -> Interface {
+        match self {
+            Self::Disk(block) => block.interface(),
+            Self::Array(_) => Interface::default(),
+        }
     }
 
     /// The physical limit of the recorded workload, if the devices can compute it.

@@ -81,7 +81,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The line of the physical limit, from any run of the comparison, if it is known.
+    /// The line of the physical limit, which all runs that did not fail share, if it is known.
     pub(crate) fn limit(ranking: &Ranking<'a>) -> Option<Self> {
         let run = ranking.rows.first()?.run;
         let elapsed_ns = run.limit.as_ref()?.elapsed_ns;
@@ -156,9 +156,9 @@ pub(crate) const COLUMNS: &[Column] = columns! {
     "waited", "waited_ns", 11, |line| line.measured(|run| Value::Time(run.measured.waits.total_ns)),
         "time in which the scheduler kept the device idle although requests were queued";
     "fair-\nness", "fairness", 12, |line| line.run.and_then(|run| run.fairness).map_or(Value::Nothing, |of| Value::Text(format!("{of:.2}"))),
-        "Jain's index over the slowdown of each process relative to running alone at the limit; 1 means equal slowdown";
+        "Jain's index over the slowdown of each process relative to running alone; 1 means equal slowdown";
     "of\nlimit", "of_limit", 2, |line| line.of_limit.map_or(Value::Nothing, Value::Share),
-        "relative to the physical limit: transfer times and the fewest possible seeks, each process in its own order";
+        "relative to the physical limit, which no order of requests beats: one sweep over the data, or the pauses and transfers of the slowest process";
     "regret", "regret", 17, |line| line.regret.map_or(Value::Nothing, Value::Share), "by how much the result is worse than the best one, as a share of the best";
     "Pareto\nfront", "pareto_front", 4, |line| line.on_front.map_or(Value::Nothing, |on| Value::Text(if on { "yes" } else { "-" }.to_owned())),
         "of the compared settings, no other one has both a higher throughput and a lower 99th percentile of latency";
@@ -169,10 +169,10 @@ pub(crate) fn on_one_line(head: &str) -> String {
     head.replace("-\n", "").replace('\n', " ").trim().to_owned()
 }
 
-/// The meaning of the columns, for the report.
-pub(crate) fn meaning() -> String {
-    let described = COLUMNS.iter().filter(|column| !column.meaning.is_empty());
-    let sentence = |column: &Column| format!("{}: {}.", on_one_line(column.head), column.meaning);
+/// The meaning of the columns that a report has.
+pub(crate) fn meaning(shown: &[&Column]) -> String {
+    let described = shown.iter().filter(|column| !column.meaning.is_empty());
+    let sentence = |column: &&Column| format!("{}: {}.", on_one_line(column.head), column.meaning);
     described.map(sentence).collect::<Vec<_>>().join(" ")
 }
 
@@ -217,25 +217,27 @@ pub(crate) const PROCESS_HEADS: [&str; 13] = [
 /// Columns of the table of processes in the order of importance, from the second.
 pub(crate) const PROCESS_ORDER: [usize; 12] = [1, 2, 5, 7, 9, 11, 3, 4, 8, 12, 6, 10];
 
-/// The results of the first `most` processes under one scheduler, and the number of further processes.
+/// The results of the first `most` processes with requests under one scheduler, and the number of further processes. A process without any only
+/// started others.
 pub(crate) fn processes(run: &Run, most: usize) -> (Vec<Vec<String>>, usize) {
-    let alone = run.limit.iter().flat_map(|limit| &limit.processes_ns).copied().chain(std::iter::repeat(0));
-    let row = |(process, alone): (&machine::ProcessMeasured, u64)| {
-        let share = if process.elapsed_ns == 0 { 0.0 } else { alone as f64 / process.elapsed_ns as f64 };
+    let least = run.limit.iter().flat_map(|limit| &limit.processes_ns).copied().map(Some);
+    let row = |(process, least): (&machine::ProcessMeasured, Option<u64>)| {
+        let share = |least: u64| least as f64 / process.elapsed_ns as f64;
         let mut cells = vec![
             process.name.clone(),
             bytes(process.bytes),
             time(process.elapsed_ns),
-            percent(share),
+            least.filter(|_| process.elapsed_ns > 0).map_or(String::new(), |least| percent(share(least))),
             process.latency.count.to_string(),
         ];
         cells.extend(latency(&process.reads));
         cells.extend(latency(&process.writes));
         cells
     };
-    let processes = &run.measured.processes;
-    let rows = processes.iter().zip(alone).take(most).map(row).collect();
-    (rows, processes.len().saturating_sub(most))
+    let all = run.measured.processes.iter().zip(least.chain(std::iter::repeat(None)));
+    let with_requests: Vec<_> = all.filter(|(process, _)| process.latency.count > 0).collect();
+    let left_out = with_requests.len().saturating_sub(most);
+    (with_requests.into_iter().take(most).map(row).collect(), left_out)
 }
 
 /// The cells of a latency (mean, median, 99th percentile, maximum); empty without requests.

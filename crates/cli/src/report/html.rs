@@ -21,8 +21,8 @@ pub(crate) fn html(comparison: &Comparison, ranking: &Ranking<'_>) -> String {
     let runs = &ranking.runs()[..];
     let mut page = Page::new(&format!("{} on {}", comparison.workload, comparison.drive));
     comparison.notes().iter().for_each(|note| page.note(note));
-    results(&mut page, ranking);
-    page.note(&format!("{} {}", ranking.words(), columns::meaning()));
+    let shown = results(&mut page, ranking);
+    page.note(&format!("{} {}", ranking.words(), columns::meaning(&shown)));
     page.write(format_args!(
         "<h2>Latency</h2><p>Share of requests that completed within a time. Click a name to hide its line.</p>"
     ));
@@ -89,9 +89,12 @@ const OTHERS: &str = "#bbbbbb";
 const HEAD: &str = "In the first chart, each mark is a request at its position on the disk when the device completed it, in the colour of \
     its process; in a grey band the scheduler deliberately left the device idle for at least a quarter of the time.";
 
-fn results(page: &mut Page, ranking: &Ranking<'_>) {
+/// Writes the table of results, and returns its columns.
+fn results(page: &mut Page, ranking: &Ranking<'_>) -> Vec<&'static Column> {
     let lines = columns::lines(ranking);
     let has_value = |column: &&Column| lines.iter().any(|line| (column.of)(line) != Value::Nothing);
+    let of_programs = ranking.rows.iter().any(|ranked| ranked.run.outcome.is_some());
+    let has_value = |column: &&Column| has_value(column) && (column.csv != "work_per_s" || of_programs);
     let shown: Vec<&Column> = COLUMNS.iter().filter(has_value).collect();
     let rows = lines.iter().map(|line| {
         let class = match line.ranked() {
@@ -108,6 +111,7 @@ fn results(page: &mut Page, ranking: &Ranking<'_>) {
     let heads: Vec<(String, &str)> =
         shown.iter().map(|column| (columns::on_one_line(column.head), column.csv)).collect();
     page.exact_table(&heads, rows);
+    shown
 }
 
 fn distribution(runs: &[&Run], index: usize, what: &str) -> Chart {
@@ -124,8 +128,9 @@ fn sizes(timeline: &Timeline) -> Chart {
     let mut chart = Chart::new("request size, KiB", "requests", 220).log_x();
     for (n, (name, write)) in [("reads", false), ("writes", true)].into_iter().enumerate() {
         let mut counts = BTreeMap::<u32, u32>::new();
-        for point in timeline.points.iter().filter(|point| point.write == write) {
-            *counts.entry(point.sectors.max(1).next_power_of_two()).or_default() += 1;
+        // A flush has no size.
+        for point in timeline.points.iter().filter(|point| point.write == write && point.sectors > 0) {
+            *counts.entry(point.sectors.next_power_of_two()).or_default() += 1;
         }
         let steps = counts.into_iter().flat_map(|(sectors, count)| {
             let (kib, count) = (f64::from(sectors) / 2.0, f64::from(count));

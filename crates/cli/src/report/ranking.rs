@@ -172,11 +172,27 @@ impl<'a> Ranking<'a> {
     /// The line that names the key, and the runs without a rank.
     pub(crate) fn words(&self) -> String {
         let cut = "Replays by time stamps that --at-most stopped have no rank and no limit: each completed another part of the recording";
+        let missing = self.missing_limit().map_or(String::new(), |why| format!(" {why}"));
         match self.has_cut_replays() {
             true if self.best.is_none() => format!("{cut}."),
             true => format!("Ranked by {}. {cut}.", self.key.words()),
-            false => format!("Ranked by {}.", self.key.words()),
+            false => format!("Ranked by {}.{missing}", self.key.words()),
         }
+    }
+
+    /// Why runs of `compare` have no common physical limit.
+    fn missing_limit(&self) -> Option<&'static str> {
+        let complete = || self.rows.iter().map(|row| row.run).filter(|run| run.failure.is_none());
+        let work = |run: &Run| (run.measured.requests, run.measured.bytes);
+        let first = complete().next()?;
+        if complete().any(|run| run.outcome.is_some() || run.limit.is_some()) {
+            return None;
+        }
+        if complete().any(|run| run.cut) {
+            return Some("No physical limit: runs were stopped, so that each did other work.");
+        }
+        let differs = complete().any(|run| work(run) != work(first));
+        differs.then_some("No physical limit: the schedulers did different amounts of work.")
     }
 
     /// The runs in order.

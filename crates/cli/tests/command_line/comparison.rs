@@ -141,7 +141,10 @@ fn split_policies_are_refused_where_there_is_nothing_above_the_queue_or_more_tha
 fn a_run_that_is_cut_says_so() {
     let table =
         prints(&["compare", "par-read", "-s", "noop", "--at-most", "100ms", "--quiet", "--processes"]);
-    assert!(table.contains("noop (cut)") && table.contains("physical limit"), "{table}");
+    assert!(
+        table.contains("noop (cut)") && table.contains("No physical limit: runs were stopped"),
+        "{table}"
+    );
 }
 
 /// Of 300 years.
@@ -149,13 +152,55 @@ const ENDLESS: &str =
     "# dwell recording 1\n0 10 8,0 R 0 4096 - 1 a\n9467280000000000000 10 8,0 R 4096 4096 - 1 a\n";
 
 #[test]
-fn a_run_that_is_cut_has_a_limit_of_its_own() {
-    let runs = ["-s", "noop", "-s", "stream(deadline)"];
-    let cut = ["compare", "par-read", "--at-most", "500ms", "--json", "-q"];
-    let found = prints_json(&[&cut[..], &runs].concat());
-    assert_eq!(found["limit"], found["runs"][1]["limit"], "that of the best, as in the table");
-    let limit = |run: usize| found["runs"][run]["limit"]["elapsed_ns"].as_u64().expect("a limit");
-    assert!(limit(1) > 10 * limit(0), "stream was asked for far more in the same time");
+fn schedulers_that_did_other_work_have_no_limit() {
+    let directory = Directory::new("other-work");
+    let job = "[a]\nrw=randread\nsize=1g\nruntime=1\ntime_based=1\n[b]\nrw=read\noffset=100g\nsize=1g\nruntime=1\ntime_based=1\n";
+    let job = directory.file("timed.fio", job);
+    let cut = ["par-read", "--at-most", "500ms"];
+    for what in [&cut[..], &[&*job]] {
+        let arguments = [&["compare"], what, &["-s", "noop", "-s", "stream(deadline)", "-q"]].concat();
+        let found = prints_json(&[&arguments[..], &["--json"]].concat());
+        assert!(found["limit"].is_null() && found["runs"][0]["limit"].is_null(), "{found}");
+        let table = prints(&arguments);
+        assert!(table.contains("No physical limit: ") && !table.contains("physical limit  "), "{table}");
+        let of_limit = prints(&[&arguments[..], &["--csv"]].concat());
+        assert!(!of_limit.contains("physical limit"), "{of_limit}");
+    }
+}
+
+/// A recording in which one process reads in order and thinks: the drive reads ahead meanwhile.
+#[test]
+fn read_ahead_does_not_exceed_the_limit() {
+    let directory = Directory::new("read-ahead");
+    let lines = (0..2000).map(|n: u64| format!("{} 400000 8,0 R {} 65536 - 1 dd\n", n * 600_000, n * 65536));
+    let recording = format!("# dwell recording 1\n{}", lines.collect::<String>());
+    let file = directory.file("dd.dwell", &recording);
+    let found = prints_json(&["compare", &file, "-s", "noop", "-s", "bfq", "--json", "-q"]);
+    let least = found["limit"]["elapsed_ns"].as_u64().expect("a limit");
+    for run in found["runs"].as_array().expect("runs") {
+        let took = run["elapsed_ns"].as_u64().expect("a time");
+        assert!(least <= took && least > took / 2, "{least}, {took}");
+    }
+}
+
+/// A job that only starts others is no process with results, and a paced job does not exceed its limit.
+#[test]
+fn no_process_exceeds_its_limit() {
+    let directory = Directory::new("paced");
+    let paced = "[global]\nsize=256k\nrw=randread\n[a]\nrate=512k\n[b]\nthinktime=2ms\nthinktime_spin=1ms\n[c]\nstonewall\nrate_iops=200\n";
+    let job = directory.file("paced.fio", paced);
+    let arguments = ["compare", &job, "-s", "noop", "-s", "cooperative", "-q"];
+    let found = prints_json(&[&arguments[..], &["--json"]].concat());
+    assert!(found["limit"].is_object() && found["runs"][0]["limit"] == found["runs"][1]["limit"], "{found}");
+    for run in found["runs"].as_array().expect("runs") {
+        assert!(found["limit"]["elapsed_ns"].as_u64() <= run["elapsed_ns"].as_u64(), "{run}");
+        let least = run["limit"]["processes_ns"].as_array().expect("limits").iter();
+        for (process, least) in run["processes"].as_array().expect("processes").iter().zip(least) {
+            assert!(least.as_u64() <= process["elapsed_ns"].as_u64(), "{process}: {least}");
+        }
+    }
+    let table = prints(&[&arguments[..], &["--processes", "--wide"]].concat());
+    assert!(!table.lines().any(|line| line.starts_with("fio ")), "{table}");
 }
 
 #[test]
@@ -328,17 +373,6 @@ fn keys_that_no_run_has_are_rejected() {
     }
     fails(&["compare", SMALL, "-s", "noop", "-q", "--sort", "p99-write"], 2, &["no run has a result"]);
     fails(&["compare", SMALL, "-s", "noop", "-q", "--at-most", "0s"], 2, &["--at-most", "greater than 0"]);
-}
-
-#[test]
-fn no_stopped_run_exceeds_its_limit() {
-    let recording = recording("two-greps-and-a-copy");
-    let compare = ["compare", &recording, "--at-most", "2s", "-q", "--json", "-s", "noop", "-s", "dwell"];
-    for run in prints_json(&compare)["runs"].as_array().expect("runs") {
-        assert_eq!(run["cut"], true);
-        let limit = run["limit"]["elapsed_ns"].as_u64().unwrap_or(0);
-        assert!(limit <= run["elapsed_ns"].as_u64().expect("a time"), "{limit}: {}", run["elapsed_ns"]);
-    }
 }
 
 #[test]

@@ -224,6 +224,21 @@ impl Layout {
         self.zones[usize::from(zone)].first_cylinder + row
     }
 
+    /// Whether each track is one run of sectors in order, and none was moved to another.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.indexed.is_none() && self.remapped.is_empty()
+    }
+
+    /// Whether no sector was moved.
+    pub(crate) fn has_moved(&self) -> bool {
+        !self.remapped.is_empty()
+    }
+
+    /// The fewest data sectors of a track without slips.
+    pub(crate) fn fewest_on_track(&self) -> u32 {
+        self.zones.iter().map(|band| band.usual).min().unwrap_or(1).max(1)
+    }
+
     /// The greatest distance of a sector from its [`plain_cylinder`](Self::plain_cylinder).
     pub(crate) fn farthest_moved(&self) -> u32 {
         self.farthest_moved

@@ -7,6 +7,7 @@ use super::segment::{Segment, State};
 use crate::drive::Ideal;
 use crate::layout::PhysicalSector;
 use crate::mechanics::Picos;
+use crate::parameters::FastWrite;
 
 impl Positioning for Rotating {
     /// 0 for a flush and for a read that the buffer answers; otherwise seek and rotation, from the head's position or, while the arm
@@ -94,6 +95,60 @@ impl Ideal for Rotating {
             at = stop;
         }
         Span::from_nanos(picos / 1000)
+    }
+
+    fn interface_picos(&self) -> [u64; 2] {
+        [self.timing.bus_read, self.timing.bus_write]
+    }
+
+    // Any order visits each track, or each cylinder if tracks are not runs of sectors. Its moves are at least as long as the shortest tree
+    // that connects them, which is the path from each to the next one, because a move takes the longer the more cylinders it crosses.
+    fn least_pass(&self, extents: &mut dyn Iterator<Item = (Sector, Sector)>, moves: bool) -> (Span, u64) {
+        let (mut picos, mut moved) = (0, 0);
+        let mut last: Option<(u64, u32)> = None;
+        let (counts, by_track) = (moves && !self.layout.has_moved(), self.layout.is_plain());
+        for (start, end) in extents {
+            let (mut at, end) = (start.0, end.0.min(self.layout.capacity()));
+            while at < end {
+                let stretch = self.layout.stretch(at);
+                let stop = end.min(stretch.end);
+                picos += (stop - at) * self.sector_time(&stretch.spot);
+                if counts {
+                    let track = if by_track { self.layout.track(at).0 } else { 0 };
+                    let cylinder = self.layout.plain_cylinder(at);
+                    if let Some((before, from)) = last
+                        && (before, from) != (track, cylinder)
+                    {
+                        picos += self.mechanics.least_move(from.abs_diff(cylinder));
+                        moved += 1;
+                    }
+                    last = Some((track, cylinder));
+                }
+                at = stop;
+            }
+        }
+        (Span::from_nanos(picos / 1000), moved)
+    }
+
+    // Unwritten data is in at most as many runs as there are write segments. Without it, the path between tracks is shorter by the moves
+    // between the tracks of a run, and by less than a full stroke for each run.
+    fn buffered_writes(&self) -> Option<Span> {
+        if self.buffer.fast_write == FastWrite::None {
+            return Some(Span::ZERO);
+        }
+        let segments = u64::from(self.buffer.write_segments);
+        let sectors = segments * self.segment_size();
+        let sectors = if self.buffer.memory_sectors > 0 {
+            sectors.min(u64::from(self.buffer.memory_sectors))
+        } else {
+            sectors
+        };
+        let longest = self.layout.widths().map(|width| self.mechanics.time_of(width)).max().unwrap_or(0);
+        let tracks = sectors / u64::from(self.layout.fewest_on_track().div_ceil(2)) + 2 * segments;
+        let picos = sectors * longest
+            + tracks * self.mechanics.least_move(1)
+            + segments * self.mechanics.full_stroke();
+        Some(Span::from_nanos(picos.div_ceil(1000)))
     }
 }
 

@@ -445,6 +445,10 @@ impl Ideal for Ssd {
     fn full_duplex(&self) -> bool {
         self.p.host.full_duplex
     }
+
+    fn interface_picos(&self) -> [u64; 2] {
+        [(elevator::SECTOR_BYTES * 1_000_000) / self.p.host.megabytes_per_second.max(1); 2]
+    }
 }
 
 #[cfg(test)]

@@ -42,6 +42,7 @@ impl Machine {
     pub fn limit(&mut self) -> Option<Limit> {
         let limit = self.storage.limit(self.limit_recorder.take()?)?;
         let processes_ns = self.stats.by_line(&limit.processes_ns);
-        Some(Limit { processes_ns, ..limit })
+        let alone_ns = self.stats.by_line(&limit.alone_ns);
+        Some(Limit { processes_ns, alone_ns, ..limit })
     }
 }

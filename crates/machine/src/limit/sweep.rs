@@ -17,7 +17,6 @@ pub(super) struct Sweep {
     is_exact: bool,
     /// The shortest seek to a request of the present batch, the request's first sector and direction.
     nearest: Option<(Span, Sector, Direction)>,
-    pub(super) seeks: u64,
     /// Service times of reads and of writes.
     pub(super) total: [Span; 2],
 }
@@ -99,12 +98,10 @@ impl Sweep {
             return;
         }
         for pair in self.covered.windows(2) {
-            self.seeks += 1;
             self.total[pair[1].direction()] += ideal.least_seek(pair[0].end, pair[1].start());
         }
-        if let Some((way, start, direction)) = self.nearest.take() {
+        if let Some((way, _, direction)) = self.nearest.take() {
             self.total[direction as usize] += way;
-            self.seeks += u64::from(self.place_from(start).is_none_or(|(from, _)| from > start));
         }
         self.ends.clear();
         if self.is_exact {
@@ -115,11 +112,6 @@ impl Sweep {
             self.ends.extend(self.covered.iter().map(|extent| (extent.start(), extent.end)));
         }
         self.covered.clear();
-    }
-
-    /// The first place that does not end before a sector.
-    fn place_from(&self, sector: Sector) -> Option<Place> {
-        self.ends.get(self.ends.partition_point(|&(_, to)| to < sector)).copied()
     }
 
     /// The shortest seek to a sector from any possible position of the head.
