@@ -220,6 +220,20 @@ fn a_job_file_runs_on_a_current_kernel_whose_threads_have_names() {
 }
 
 #[test]
+fn kernel_threads_have_names_in_the_decision_log() {
+    let path = std::env::temp_dir().join(format!("dwell-log-{}.fio", std::process::id()));
+    std::fs::write(&path, "[w]\nrw=write\nbs=64k\nsize=4m\nend_fsync=1\n").expect("a file");
+    let run = ["run", &path.to_string_lossy(), "-s", "noop", "-q", "--explain", "-"];
+    let text = dwell(&run);
+    let json = dwell(&[&run[..], &["--explain-format", "jsonl"]].concat());
+    let _ = std::fs::remove_file(&path);
+    let [text, json] = [text, json].map(|output| String::from_utf8(output.stdout).expect("text"));
+    assert!(text.contains(" by [journal]") && !text.contains("by 42949"), "{text}");
+    let named = |line: &str| line.contains("\"task\":42949") == line.contains("\"thread\":\"[");
+    assert!(json.contains("\"thread\":\"[journal]\"") && json.lines().all(named), "{json}");
+}
+
+#[test]
 fn a_job_that_syncs_at_its_end_waits_for_the_disk() {
     let written = |end: &str| {
         let path = std::env::temp_dir().join(format!("dwell-end-{}-{}.fio", end.len(), std::process::id()));

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use elevator::queue::{Event, Observer};
 use elevator::{Outcome, Request, Side, Time};
+use machine::kernel::thread_name;
 use serde_json::json;
 
 /// The format of a decision log.
@@ -123,7 +124,8 @@ impl<W: Write> Explainer<W> {
 }
 
 fn describe(request: &Request) -> String {
-    let process = request.process.map_or("unknown".to_owned(), |process| process.task.to_string());
+    let name = |task: u32| thread_name(task).map_or_else(|| task.to_string(), str::to_owned);
+    let process = request.process.map_or("unknown".to_owned(), |process| name(process.task));
     format!("#{} {} {}+{} by {process}", request.serial, request.op, request.start, request.sectors)
 }
 
@@ -136,10 +138,15 @@ const fn end(side: Side) -> &'static str {
 }
 
 fn fields(request: &Request) -> serde_json::Value {
-    json!({
+    let task = request.process.map(|process| process.task);
+    let mut fields = json!({
         "serial": request.serial, "op": request.op.to_string(), "sector": request.start.0,
-        "sectors": request.sectors.0, "task": request.process.map(|process| process.task),
-    })
+        "sectors": request.sectors.0, "task": task,
+    });
+    if let Some(name) = task.and_then(thread_name) {
+        fields["thread"] = json!(name);
+    }
+    fields
 }
 
 impl<W: Write> Observer for Explainer<W> {

@@ -45,7 +45,7 @@ pub(crate) use dispatch::Polled;
 pub use error::BootError;
 pub use image::Image;
 pub(crate) use state::TaskId;
-pub use state::{FIRST_THREAD, Sample, Tagging, thread_names};
+pub use state::{FIRST_THREAD, Sample, Tagging, thread_name, thread_names};
 
 /// A kernel with a laid-out disk and an empty page cache, for [`Machine::boot`](crate::Machine::boot).
 pub struct Kernel {

@@ -31,7 +31,7 @@ pub(super) use sleepers::{Sleepers, Wait};
 pub(super) use swap::Swap;
 pub use tagging::Tagging;
 pub(crate) use tasks::TaskId;
-pub use tasks::{FIRST_THREAD, thread_names};
+pub use tasks::{FIRST_THREAD, thread_name, thread_names};
 pub(super) use tasks::{FLUSHER, JOURNAL, SPLIT_WRITER, THREAD_COUNT, Task, UPDATER};
 
 /// The kernel's state.

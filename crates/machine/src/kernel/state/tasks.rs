@@ -39,6 +39,12 @@ pub fn thread_names() -> impl Iterator<Item = (u32, &'static str)> {
     THREADS.into_iter().zip(FIRST_THREAD..).map(|(name, number)| (number, name))
 }
 
+/// The name of the kernel's thread that has this process number.
+#[must_use]
+pub fn thread_name(process: u32) -> Option<&'static str> {
+    process.checked_sub(FIRST_THREAD).and_then(|index| THREADS.get(index as usize)).copied()
+}
+
 /// The kernel's record of a task.
 #[derive(Default)]
 pub(in crate::kernel) struct Task {
