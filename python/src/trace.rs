@@ -132,7 +132,7 @@ impl Trace {
         }
         let opened = match &self.source {
             Source::Named(name, reading) => {
-                let how = Replaying { open, ..Replaying::default() };
+                let how = Replaying { open: open.then_some("open"), ..Replaying::default() };
                 input::open(name, reading, how, capacity).map_err(error::input)?
             }
             Source::Columns(columns) => columns.open(capacity, open)?,

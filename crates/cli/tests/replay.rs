@@ -160,6 +160,13 @@ fn writes_need_permission_and_a_device_that_nothing_uses() {
     };
     let held = replay(&["--allow-writes"]);
     assert!(!held.status.success() && error(&held).contains("mounted or held"), "{}", error(&held));
+    assert!(
+        !error(&held).contains("switching") && error(&held).contains("omit --allow-writes"),
+        "{}",
+        error(&held)
+    );
+    let stamps = dwell(&["replay", "par-read", &looped.node, "--here", "--timing", "stamps", "-q"]);
+    assert!(error(&stamps).contains("--timing stamps applies to recordings only"), "{}", error(&stamps));
     drop(holder);
     let read_only = |is: &str| {
         let set = Command::new("blockdev").args([is, &looped.node]).status();
@@ -330,7 +337,8 @@ fn a_duel_on_a_device_reads_only_and_alternates_the_schedulers() {
             "{of}"
         );
     }
-    schema::check("replay", "Results of 'dwell replay --json'", &found);
+    let about = "A line of 'dwell duel DEVICE --json', one for each benchmark";
+    schema::check("duel-device", about, &found);
     assert_eq!(looped.scheduler(), before);
     for (refused, why) in [
         (&["-b", "write-beside-reads"][..], "--allow-writes"),

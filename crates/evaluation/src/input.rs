@@ -80,8 +80,8 @@ pub enum Length {
 /// How a recording is replayed.
 #[derive(Clone, Copy, Default)]
 pub struct Replaying {
-    /// By its time stamps instead of in closed loops.
-    pub open: bool,
+    /// By its time stamps instead of in closed loops: the option that asks for it, for messages.
+    pub open: Option<&'static str>,
     /// Reads only.
     pub reads_only: bool,
     /// Another draw of the random numbers of a built-in workload or job file; 0 and 1 are as written.
@@ -106,7 +106,7 @@ pub fn open(text: &str, reading: &Reading, how: Replaying, capacity: Sector) -> 
         Ok(_) => (recording(text, reading, how, capacity)?, true),
         Err(_) => (builtin(text, how.seed)?, false),
     };
-    if let Some(option) = reading.given().or(how.open.then_some("--open")).filter(|_| !is_recording) {
+    if let Some(option) = reading.given().or(how.open).filter(|_| !is_recording) {
         return Err(Error::Usage(format!(
             "{option} applies to recordings only, and {text} is none; omit the option"
         )));
@@ -309,13 +309,13 @@ fn recording(path: &str, reading: &Reading, how: Replaying, capacity: Sector) ->
             }
         }
     };
-    let (replay, mut notes) = if how.open {
+    let (replay, mut notes) = if how.open.is_some() {
         (at_times(path, &mut recording, &mut next)?, Vec::new())
     } else {
         in_loops(path, &mut recording, &mut next)?
     };
     // `in_loops` adds a note if it replayed by time stamps.
-    let by_time = how.open || !notes.is_empty();
+    let by_time = how.open.is_some() || !notes.is_empty();
     if left_out > 0 {
         let requests = counted(left_out, "request");
         notes.push(format!("{path}: {requests} other than reads left out; --allow-writes replays them"));

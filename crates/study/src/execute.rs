@@ -207,7 +207,11 @@ impl Executor {
         };
         let loaded = shared.get_or_init(|| {
             let reading = if run.kind == Kind::Recording { run.reading.clone() } else { Reading::default() };
-            let how = Replaying { open: run.open && run.kind == Kind::Recording, reads_only: false, seed };
+            let how = Replaying {
+                open: (run.open && run.kind == Kind::Recording).then_some("open"),
+                reads_only: false,
+                seed,
+            };
             match input::open(&key.place, &reading, how, capacity) {
                 Ok(opened) => {
                     let Opened { workload, by_time, skips, .. } = opened;

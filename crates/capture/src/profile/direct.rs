@@ -65,7 +65,7 @@ fn refused(node: &Path, error: io::Error) -> Error {
 }
 
 /// Claims a device whose queues are to be switched until the file is closed: it cannot be mounted or measured meanwhile. `advice` ends the
-/// error.
+/// error: why that matters, and what to do.
 ///
 /// # Errors
 /// The device, a part of it, or another device on the same disks is mounted or held.
@@ -75,10 +75,7 @@ pub fn claim(scheduling: &Scheduling, advice: &str) -> Result<File, Error> {
     match open_alone(&node) {
         Ok(claim) if !has_loop_device(layer) && !is_used_beside(scheduling) => Ok(claim),
         Err(error) if error.raw_os_error() != Some(BUSY) => Err(refused(&node, error)),
-        _ => Err(Error::device(
-            node,
-            format!("is mounted or held, and switching its scheduler would disturb its users; {advice}"),
-        )),
+        _ => Err(Error::device(node, format!("is mounted or held, and {advice}"))),
     }
 }
 

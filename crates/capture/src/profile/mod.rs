@@ -37,7 +37,7 @@ const VERSION: u32 = 1;
 const LONGEST: Span = Span::from_secs(3_600);
 
 /// How to measure a device that is in use.
-const ADVICE: &str = "--no-switch measures the present one alone, --even-if-used switches all the same";
+const ADVICE: &str = "switching its scheduler would disturb its users; --no-switch measures the present one alone, --even-if-used switches all the same";
 
 /// A device's profile, as its file holds it (TOML).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -15,4 +15,4 @@ pub(crate) use layout::{Style, Table, Tone, table_of_texts, text_style, wide_tab
 pub(crate) use machine::processes as machine_processes;
 pub(crate) use output::{describe, ended};
 pub(crate) use ranking::{Ranking, SortKey, has_key, ties};
-pub(crate) use table::{members, processes};
+pub(crate) use table::{members, processes, wrapped};

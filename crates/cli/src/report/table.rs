@@ -99,7 +99,7 @@ fn legend(shown: &[usize], removed: usize, ranking: &Ranking<'_>, width: Option<
 }
 
 /// Text in lines of at most `width`.
-fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
     let Some(width) = width else { return vec![text.to_owned()] };
     let mut lines = vec![String::new()];
     for word in text.split(' ') {

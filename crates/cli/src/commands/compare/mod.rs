@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
     }
     let options = options(arguments, &device)?;
     // Last, because a recording may take minutes to read.
-    let how = Replaying { open: arguments.open, reads_only: false, seed: 0 };
+    let how = Replaying { open: arguments.open.then_some("--open"), reads_only: false, seed: 0 };
     let workload = workload::open(&arguments.workload, &arguments.reading.options(), how, device.capacity())?;
     let plan = |specs| Plan {
         workload: &*workload.workload,

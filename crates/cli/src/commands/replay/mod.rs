@@ -97,8 +97,8 @@ const ADVICE: &str = "--no-switch measures the active scheduler only, --even-if-
 
 pub(crate) fn run(arguments: &ReplayArguments, catalogue: Catalogue) -> Result<(), Error> {
     let device = Prepared::of(arguments)?;
-    let how =
-        Replaying { open: arguments.timing == Timing::Stamps, reads_only: !arguments.allow_writes, seed: 0 };
+    let by_stamps = (arguments.timing == Timing::Stamps).then_some("--timing stamps");
+    let how = Replaying { open: by_stamps, reads_only: !arguments.allow_writes, seed: 0 };
     let reading = arguments.reading.options();
     let opened = workload::open(&arguments.workload, &reading, how, device.capacity())?;
     let note = |line: &str| {
@@ -157,11 +157,11 @@ impl<'a> Prepared<'a> {
         let queues = queues.map(|layer| QueueSettings::of(&layer.name).claim());
         let queues = queues.collect::<Result<Vec<_>, _>>()?;
         let advice = match arguments.allow_writes {
-            true => "unmount it and stop the programs that use it: the writes destroy its data",
-            false => advice,
+            true => "writing to it would destroy its data; unmount it and stop the programs that use it, or omit --allow-writes".to_owned(),
+            false => format!("switching its scheduler would disturb its users; {advice}"),
         };
         let is_claimed = arguments.allow_writes || (*switches && !arguments.even_if_used);
-        let claim = is_claimed.then(|| claim(scheduling, advice)).transpose()?;
+        let claim = is_claimed.then(|| claim(scheduling, &advice)).transpose()?;
         let &QueueFacts { block_bytes, fua, .. } = facts;
         let access = Access { writes: arguments.allow_writes, direct: true, block_bytes, fua };
         let target = Target::open(&scheduling.above.node(), access)?;

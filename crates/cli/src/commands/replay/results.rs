@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::{ReplayArguments, Timing};
 use crate::error::Error;
-use crate::report::{Style, Table, Tone, text_style, ties};
+use crate::report::{Style, Table, Tone, text_style, ties, wrapped};
 use evaluation::input::Opened;
 
 /// Measurements and predictions, by scheduler.
@@ -110,7 +110,10 @@ impl Results<'_> {
         }
         let style = if arguments.markdown { Style::Markdown } else { text_style() };
         writeln!(out, "{}", self.table(&ranked, style))?;
-        writeln!(out, "\n{}", self.legend(&ranked, arguments))?;
+        let width = if let Style::Text { width, .. } = style { width } else { None };
+        let legend = self.legend(&ranked, arguments);
+        let lines = legend.iter().flat_map(|line| wrapped(line, width));
+        writeln!(out, "\n{}", lines.collect::<Vec<_>>().join("\n"))?;
         Ok(())
     }
 
@@ -167,7 +170,7 @@ impl Results<'_> {
         self.rounds.iter().flatten().any(|replayed| replayed.flushes.count > 0)
     }
 
-    fn legend(&self, ranked: &[(usize, usize, Spread)], arguments: &ReplayArguments) -> String {
+    fn legend(&self, ranked: &[(usize, usize, Spread)], arguments: &ReplayArguments) -> Vec<String> {
         let by = if self.by_time { "mean latency" } else { "throughput" };
         let rounds = counted(u64::from(arguments.rounds), "round");
         let mut lines = vec![format!(
@@ -201,7 +204,7 @@ impl Results<'_> {
         if arguments.timing == Timing::Closed && self.by_time {
             lines.push("The recording has no completions, so it was replayed by its time stamps.".to_owned());
         }
-        lines.join("\n")
+        lines
     }
 }
 
