@@ -1,7 +1,7 @@
 //! Output files: checks before a long run, and compression.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
@@ -13,6 +13,7 @@ use traces::write::{Compressed, not_written};
 
 use crate::error::Error;
 use crate::interrupt;
+use evaluation::report::page::GENERATOR;
 
 /// Rejects a block device as an output file, because the output would overwrite it.
 pub(crate) fn is_no_device(path: &Path) -> Result<(), Error> {
@@ -52,6 +53,56 @@ pub(crate) fn is_free(path: &Path, overwrite: bool) -> Result<(), Error> {
         ))),
         _ => Ok(()),
     }
+}
+
+/// What Dwell generates and can generate again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Generated {
+    /// An HTML report.
+    Report,
+    /// A decision log.
+    Log,
+}
+
+impl Generated {
+    fn is_in(self, head: &[u8]) -> bool {
+        let head = String::from_utf8_lossy(head);
+        match self {
+            Self::Report => head.contains(GENERATOR),
+            Self::Log => head.lines().take(2).any(|line| {
+                let is_event = |word| EVENTS.contains(&word);
+                line.starts_with("{\"scheduler\":")
+                    || line.contains("\"what\":")
+                    || line.split_whitespace().any(is_event)
+            }),
+        }
+    }
+}
+
+/// The events of a decision log in text.
+const EVENTS: [&str; 5] = ["insert", "merge", "dispatch", "hold", "complete"];
+
+/// Checks before a long run that a generated file can be written: it replaces only a file of its own kind. Pipes, `/dev/null` and empty files may
+/// be named.
+pub(crate) fn can_be_generated(path: &Path, what: Generated) -> Result<(), Error> {
+    can_be_written(path)?;
+    if !path.metadata().is_ok_and(|found| found.is_file() && found.len() > 0) {
+        return Ok(());
+    }
+    let mut head = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(1024).read_to_end(&mut head));
+    // A file that can be written but not read is not known to be replaceable.
+    if read.is_ok() && what.is_in(&head) {
+        return Ok(());
+    }
+    let kind = match what {
+        Generated::Report => "report",
+        Generated::Log => "decision log",
+    };
+    Err(Error::Usage(format!(
+        "{}: exists and is no {kind} of dwell; name another file, or remove it",
+        path.display()
+    )))
 }
 
 /// Whether both paths name one regular file, by its inode if it exists. `-` is standard input.
@@ -171,6 +222,26 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         assert!(matches!(refused, Err(Error::Usage(text)) if text.contains("--overwrite")));
         assert!(replaced.is_ok() && is_free(Path::new("/dev/null"), false).is_ok());
+    }
+
+    #[test]
+    fn a_generated_file_replaces_only_its_own_kind() {
+        let path = std::env::temp_dir().join(format!("dwell-generated-{}", std::process::id()));
+        let report = evaluation::report::page::Page::new("a report").end("");
+        let text = "# noop\n      0.000000 insert   #1 R 0+8 by 1\n";
+        let json = "{\"scheduler\":\"noop\",\"at_ns\":0,\"what\":{}}\n";
+        let can = |content: &str, what| {
+            std::fs::write(&path, content).unwrap();
+            can_be_generated(&path, what).is_ok()
+        };
+        for what in [Generated::Report, Generated::Log] {
+            assert!(can("", what) && !can("kept", what) && !can("<!doctype html><title>mine</title>", what));
+        }
+        assert!(can(&report, Generated::Report) && !can(&report, Generated::Log));
+        assert!(can(text, Generated::Log) && can(json, Generated::Log) && !can(text, Generated::Report));
+        std::fs::remove_file(&path).unwrap();
+        assert!(can_be_generated(&path, Generated::Report).is_ok());
+        assert!(can_be_generated(Path::new("/dev/null"), Generated::Log).is_ok());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-use elevator::{Op, Time};
+use elevator::{Op, Span, Time};
 use serde::Serialize;
 
 use crate::devices::DeviceEntry;
@@ -173,6 +173,8 @@ pub struct Gatherer {
     device_ends: Vec<u64>,
     process_ends: HashMap<(Pid, DeviceId), u64>,
     processes: HashMap<Pid, ProcessCount>,
+    /// The first and the latest request.
+    times: Option<(Time, Time)>,
     latency: LatencyGatherer,
     read_latency: LatencyGatherer,
     write_latency: LatencyGatherer,
@@ -181,6 +183,8 @@ pub struct Gatherer {
 impl Gatherer {
     /// Adds a record; in time order.
     pub fn add(&mut self, record: &Record) {
+        let (first, latest) = self.times.unwrap_or((record.at, record.at));
+        self.times = Some((first, latest.max(record.at)));
         match record.op {
             Op::Read => {
                 self.reads.add(record);
@@ -248,6 +252,20 @@ impl Gatherer {
         if record.op == Op::Read {
             count.reads.add(record);
         }
+    }
+
+    /// The statistics of one device's requests, if only those were added: as [`finish`](Self::finish) on a recording of that device alone.
+    #[must_use]
+    pub fn finish_device(self, recording: &Recording) -> Info {
+        let requests = self.reads.requests + self.writes.requests + self.discards.requests + self.flushes;
+        let span = self.times.map_or(Span::ZERO, |(first, latest)| latest.since(first));
+        let processes = self.processes.len();
+        let mut info = self.finish(recording);
+        let interpretation = &mut info.interpretation;
+        (interpretation.requests, interpretation.span) = (requests, span);
+        interpretation.processes = processes;
+        info.iops = info.interpretation.iops();
+        info
     }
 
     /// The statistics, with names, devices and anomalies of `recording`.

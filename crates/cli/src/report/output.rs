@@ -18,7 +18,7 @@ use super::table::results;
 use crate::error::Error;
 use crate::input::shared_args::{ExplainFormatName, Output};
 use crate::interrupt;
-use crate::output_file::{are_apart, can_be_written};
+use crate::output_file::{Generated, are_apart, can_be_generated};
 
 /// Limit of requests in the chart of the head.
 const PICTURE: usize = 10_000;
@@ -87,7 +87,8 @@ impl Output {
         let report = self.report.as_deref().map(named("--report"));
         let outputs: Vec<(&str, &Path)> = report.into_iter().chain(explain.map(named("--explain"))).collect();
         are_apart(&outputs, &inputs.into_iter().map(Path::new).collect::<Vec<_>>())?;
-        outputs.iter().try_for_each(|(_, path)| can_be_written(path))
+        let kind = |option| if option == "--report" { Generated::Report } else { Generated::Log };
+        outputs.iter().try_for_each(|&(option, path)| can_be_generated(path, kind(option)))
     }
 
     /// How to log decisions, if wanted.

@@ -158,9 +158,22 @@ fn unwritable_files_are_reported_before_a_run() {
         1,
         &["there.html"],
     );
-    let kept = directory.file("kept.html", "kept");
+    let kept = directory.path("kept.html");
+    prints(&["compare", SMALL, "--report", &kept, "-s", "noop", "-q"]);
+    let report = fs::read_to_string(&kept).expect("the report");
     fails(&["compare", SMALL, "--report", &kept, "-s", "noop", "--at-most", "soon"], 2, &["--at-most"]);
-    assert_eq!(fs::read_to_string(kept).expect("it is there"), "kept");
+    assert_eq!(fs::read_to_string(&kept).expect("it is there"), report);
+    // The first command of the README works twice, but replaces no file of the user's.
+    prints(&["compare", SMALL, "--report", &kept, "-s", "noop", "-q"]);
+    let mine = directory.file("mine.html", "<html>mine");
+    for option in ["--report", "--explain"] {
+        fails(
+            &["compare", SMALL, "-s", "noop", option, &mine],
+            2,
+            &["mine.html: exists and is no ", "of dwell"],
+        );
+    }
+    assert_eq!(fs::read_to_string(mine).expect("it is there"), "<html>mine");
 }
 
 #[test]

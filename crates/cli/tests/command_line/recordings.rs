@@ -110,6 +110,42 @@ fn one_request_is_one_request() {
 }
 
 #[test]
+fn a_conversion_replaces_a_file_only_if_it_may() {
+    let directory = Directory::new("converted");
+    let from = directory.file("io.ascii", "0.5 0 1000 8 1\n1.5 0 2000 8 0\n");
+    let to = directory.path("io.dwell");
+    let convert = ["trace", "convert", &from, &to, "--to-format", "dwell"];
+    prints(&convert);
+    fs::write(&to, "mine").expect("it can be written");
+    fails(&convert, 2, &["io.dwell: exists", "--overwrite"]);
+    assert_eq!(fs::read_to_string(&to).expect("it is there"), "mine");
+    prints(&[&convert[..], &["--overwrite"]].concat());
+    assert!(fs::read_to_string(&to).expect("it is there").starts_with("# dwell recording"));
+}
+
+/// The figures of a device among several are those of the device alone.
+#[test]
+fn each_device_of_a_recording_has_its_own_figures() {
+    let directory = Directory::new("devices");
+    let line = |n: u64| {
+        let (at, device) = (n * 1_000_000, ["8,0", "8,16", "8,0", "8,32"][n as usize % 4]);
+        format!("{at} 400000 {device} {} {} 4096 - {} a\n", ["R", "W"][n as usize % 2], n * 4096, n % 3)
+    };
+    let recording = format!("# dwell recording 1\n{}", (0..400).map(line).collect::<String>());
+    let file = directory.file("three.dwell", &recording);
+    let all = prints_json(&["trace", "info", &file, "--json"]);
+    let devices = all["devices"].as_array().expect("devices");
+    assert_eq!(devices.len(), 3);
+    for device in devices {
+        let name = device["device"].as_str().expect("a name");
+        let alone = prints_json(&["trace", "info", &file, "--json", "--device", name]);
+        for (key, value) in alone["info"].as_object().expect("an object") {
+            assert_eq!(&device[key], value, "{name}, {key}");
+        }
+    }
+}
+
+#[test]
 fn recordings_are_summed_up() {
     for (name, requests) in [("pgbench", 26_020), ("two-greps-and-a-copy", 11_134)] {
         let file = recording(name);

@@ -7,6 +7,9 @@ use std::fmt::Write as _;
 use super::chart::Chart;
 use super::format::escape;
 
+/// Marks a page of this program, in the first kilobyte of the file.
+pub const GENERATOR: &str = "<meta name=\"generator\" content=\"dwell\">";
+
 /// A page under construction.
 pub struct Page {
     html: String,
@@ -18,7 +21,7 @@ impl Page {
     pub fn new(title: &str) -> Self {
         let title = escape(title);
         let html = format!(
-            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+            "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">{GENERATOR}<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
              <title>{title}</title><style>{STYLE}</style></head><body><h1>{title}</h1>"
         );
         Self { html }

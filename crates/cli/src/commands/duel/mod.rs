@@ -29,7 +29,7 @@ use crate::device_capture::Reached;
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::scheduler_arg;
-use crate::output_file::can_be_written;
+use crate::output_file::{Generated, can_be_generated};
 
 /// Options of `dwell duel`.
 #[derive(Args, Debug)]
@@ -57,7 +57,8 @@ pub(crate) struct DuelArguments {
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
     /// A benchmark (par-read, par-read-buffered, greps, postmark, write-beside-reads, sqlite, postgresql; on a device par-read, random-reads,
-    /// reads-beside-stream, write-beside-reads); repeatable. Default: all
+    /// reads-beside-stream, write-beside-reads; for a program on a device, such as a database, record it and use 'dwell replay'); repeatable.
+    /// Default: all
     #[arg(long = "benchmark", short = 'b', value_name = "NAME")]
     pub(crate) benchmarks: Vec<String>,
     /// A fio job file to run on the bare device; repeatable
@@ -131,7 +132,7 @@ pub(crate) fn run(arguments: &DuelArguments, catalogue: Catalogue) -> Result<(),
     let device = Arc::new(Device::open(arguments.drive.as_deref().unwrap_or(DRIVE))?);
     device.notes().iter().for_each(|note| say!("{note}"));
     let plan = plan(arguments, catalogue, &device)?;
-    arguments.report.as_deref().map_or(Ok(()), can_be_written)?;
+    arguments.report.as_deref().map_or(Ok(()), |path| can_be_generated(path, Generated::Report))?;
     let mut duel = prepare(arguments, catalogue, &device, plan.size)?;
     duel.try_out(&plan.schedulers).map_err(failed)?;
     let model =

@@ -81,7 +81,7 @@ struct DeviceInfo {
 fn devices(by_device: Vec<Gatherer>, recording: &Recording) -> Vec<DeviceInfo> {
     let named = recording.devices().iter().zip(by_device);
     let used = named.filter(|(device, _)| device.requests > 0);
-    let info = |gatherer: Gatherer| gatherer.finish(recording);
+    let info = |gatherer: Gatherer| gatherer.finish_device(recording);
     used.map(|(device, gatherer)| DeviceInfo { device: device.name.clone(), info: info(gatherer) }).collect()
 }
 
@@ -203,7 +203,11 @@ fn latencies(info: &Info, parts: Option<&Parts>) -> String {
     }
     let queued = parts
         .map_or(String::new(), |parts| format!("\nqueue (Q2D): mean {}", time(parts.q2d_mean_ns as u64)));
-    indented(&format!("{}{queued}", table.print(text_style())))
+    let added = parts.zip(info.latency).map(|(parts, all)| parts.d2c.requests.saturating_sub(all.requests));
+    let added = added.filter(|&added| added > 0).map_or(String::new(), |added| {
+        format!("\nD2C has {added} more: the kernel adds flushes (preflush, forced unit access)")
+    });
+    indented(&format!("{}{queued}{added}", table.print(text_style())))
 }
 
 fn sizes(info: &Info) -> String {

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::shared_args::Reading;
 use crate::interrupt;
-use crate::output_file::{can_be_compressed, is_same, sink};
+use crate::output_file::{can_be_compressed, is_free, is_same, sink};
 use crate::tune::recognised::Recognised;
 use evaluation::input::{next_record, open_recording, options};
 
@@ -80,6 +80,9 @@ pub(crate) enum TraceCommand {
         /// The format of the output: any of --format (docs/traces.md has what each holds). Default: parquet if the file's name ends in .parquet
         #[arg(long, value_name = "FORMAT")]
         to_format: Option<String>,
+        /// Replace the file if it exists
+        #[arg(long)]
+        overwrite: bool,
         #[command(flatten)]
         reading: Reading,
     },
@@ -91,8 +94,10 @@ pub(crate) fn run(arguments: &TraceArguments) -> Result<(), Error> {
         TraceCommand::Patterns { file, window, reading, json } => patterns(file, window, reading, *json),
         TraceCommand::Recipe { name } => recipe::run(name.as_deref()),
         TraceCommand::Split { from, to, reading } => parquet::split(from, to, &reading.options()),
-        TraceCommand::Convert { from, to, to_format, reading } => {
-            convert(from, to, written_format(to, to_format.as_deref())?, reading)
+        TraceCommand::Convert { from, to, to_format, overwrite, reading } => {
+            let format = written_format(to, to_format.as_deref())?;
+            check(from, to, format, *overwrite)?;
+            convert(from, to, format, reading)
         }
     }
 }
@@ -149,7 +154,7 @@ fn written_format(to: &Path, given: Option<&str>) -> Result<Format, Error> {
 }
 
 /// Checks before the output file is truncated.
-fn check(from: &Path, to: &Path, format: Format) -> Result<(), Error> {
+fn check(from: &Path, to: &Path, format: Format, overwrite: bool) -> Result<(), Error> {
     if format == Format::Parquet && !study::HAS_PARQUET {
         return Err(Error::Usage(study::NOT_BUILT.to_owned()));
     }
@@ -160,11 +165,10 @@ fn check(from: &Path, to: &Path, format: Format) -> Result<(), Error> {
             to.display()
         )));
     }
-    Ok(())
+    if to == Path::new("-") { Ok(()) } else { is_free(to, overwrite) }
 }
 
 fn convert(from: &Path, to: &Path, format: Format, reading: &Reading) -> Result<(), Error> {
-    check(from, to, format)?;
     if format == Format::Parquet {
         return parquet::convert(from, to, &reading.options());
     }
