@@ -57,6 +57,8 @@ pub struct Opening {
     provisional: Option<usize>,
     /// A scheduler was much better than `none` before and after its stay.
     clear: bool,
+    /// The scheduler whose value was verified in its stay, and lowered if it was too high.
+    verified: Option<usize>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -114,6 +116,7 @@ impl Opening {
             phase: Phase::First,
             provisional: None,
             clear: false,
+            verified: None,
         }
     }
 
@@ -148,15 +151,13 @@ impl Opening {
         if self.expected(arm) > 0.0 && prior::warms_up(&self.names[arm]) { COLD } else { ABANDON }
     }
 
-    /// The scheduler that was plainly better than `none` in its trial and in the windows of its stay so far, and `none`.
+    /// The best scheduler, if it was plainly better than `none` also in the windows after its trial, and `none`.
     fn confirmed(&self) -> Option<(usize, usize)> {
-        let arm = match self.phase {
-            Phase::Stay(arm, windows, _) if windows >= VERIFY => arm,
-            Phase::Check(_) => self.best()?.0,
-            Phase::Over if self.clear => self.best()?.0,
-            _ => return None,
-        };
-        self.none().filter(|none| *none != arm && self.gain_over_none() >= CLEAR).map(|none| (arm, none))
+        let (best, _) = self.best()?;
+        let none = self.none().filter(|none| *none != best && self.gain_over_none() >= CLEAR)?;
+        // A slow `none` before the stay was a disturbance, if the one after the stay was not slow.
+        let is_refuted = self.phase == Phase::Over && !self.clear;
+        (self.verified == Some(best) && !is_refuted).then_some((best, none))
     }
 
     /// The results so far; complete when it is over.
@@ -313,6 +314,9 @@ impl Opening {
     fn stayed(&mut self, arm: usize, windows: usize, mean: Measured) -> Step {
         let better = self.metric.better();
         let promised = self.values[arm].unwrap_or(mean);
+        if windows == VERIFY {
+            self.verified = Some(arm);
+        }
         if windows == VERIFY && mean.gain_over(&promised, better) <= ABANDON {
             // The trial overstated the scheduler's value, so the skipped schedulers are tried as well.
             self.values[arm] = Some(mean);
@@ -408,13 +412,20 @@ mod tests {
 
     #[test]
     fn a_plain_gain_is_confirmed_by_the_windows_of_the_stay() {
-        let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
-        let (mut ran, mut confirmed) = (0, Vec::new());
-        for _ in 0..7 {
-            let measured = Measured::throughout([0.5, 0.5, 0.5, 36.0][ran]);
-            ran = opening.window(ran, measured, &window(true), None).scheduler.unwrap_or(ran);
-            confirmed.push(opening.results().confirmed);
-        }
+        let confirmed = |value: fn(usize, usize) -> f64| {
+            let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
+            let (mut ran, mut confirmed) = (0, Vec::new());
+            for n in 0..7 {
+                let measured = Measured::throughout(value(ran, n));
+                ran = opening.window(ran, measured, &window(true), None).scheduler.unwrap_or(ran);
+                confirmed.push(opening.results().confirmed);
+            }
+            confirmed
+        };
+        // The trial's value was too high by a half, and the scheduler is still the best.
+        let overstated = confirmed(|ran, n| [0.5, 0.5, 0.5, if n < 3 { 36.0 } else { 18.0 }][ran]);
+        assert_eq!(overstated[3 + VERIFY - 1..], [Some((3, 0)); 2]);
+        let confirmed = confirmed(|ran, _| [0.5, 0.5, 0.5, 36.0][ran]);
         assert_eq!(
             confirmed[..3 + VERIFY - 1],
             [None; 3 + VERIFY - 1],
