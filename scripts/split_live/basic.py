@@ -1,41 +1,91 @@
 """Shares, deadlines, limits and overhead. Each experiment returns {case: {figure: value}} for one round."""
 
 import statistics
+import typing
 
-from .device import MIB, Device, result, run, wanted
+from . import cgroups
+from .device import MIB, Device, Found, result, run, wanted
 
 MB = 10**6
 
 
+class Mechanism(typing.NamedTuple):
+    """The server's scheduler, whether it has causes, the kernel's elevator, and by what the kernel distinguishes programs."""
+    scheduler: str
+    causes: bool = False
+    elevator: str | None = None
+    control: str | None = None
+
+
+IONICE = {"bfq": Mechanism("noop", elevator="bfq", control="ionice")}
+# Of cgroup v2.
+WEIGHTS = {
+    "io.bfq.weight": Mechanism("noop", elevator="bfq", control="bfq_weight"),
+    "io.weight": Mechanism("deadline", control="weight"),
+}
+MAX = {"io.max": Mechanism("deadline", control="rate")}
+
+# The lowest weight: ionice 7, io.bfq.weight 1, io.weight 8.
+LEAST = 0.008
+
+
+def of_kernel():
+    """The mechanisms of cgroup v2, if its controller is here."""
+    return {**WEIGHTS, **MAX} if cgroups.has_io() else {}
+
+
+def begin(options, mechanism, drive=True):
+    """A device under a mechanism."""
+    device = Device(options, mechanism.scheduler, mechanism.causes, mechanism.elevator, drive)
+    if mechanism.control == "weight":
+        try:
+            device.cost()
+        except BaseException:
+            device.close()
+            raise
+    return device
+
+
+def place(device, mechanism, name, weight, rate=None):
+    """By what the kernel distinguishes a program: arguments of `start`. The weight is 1 to 8, or LEAST; the rate is that of the drive's time."""
+    if mechanism.control == "ionice":
+        return {"nice": 8 - max(1, int(weight))}
+    settings = {"bfq_weight": max(1, int(weight * 125)), "weight": max(1, int(weight * 1000)), "rate": rate and int(rate / device.options.slower)}
+    value = settings.get(mechanism.control)
+    return {"cgroup": device.cgroup(name, **{mechanism.control: value})} if value else {}
+
+
 def shares(options):
     """Mean deviation of eight writers from shares of 8 to 1, in percent."""
-    found = {}
-    for case, scheduler, causes, elevator in wanted(options, [("afq", "afq", True, None), ("bfq", "noop", False, "bfq")]):
-        with Device(options, scheduler, causes, elevator) as device:
+    found = Found(options)
+    for case, mechanism in wanted(options, {"afq": Mechanism("afq", causes=True), **IONICE, **of_kernel()}.items()):
+        with begin(options, mechanism) as device:
+            # io.max: each has its share of the drive's throughput.
             writers = [device.start("writer", f"file-{weight}", f"weight-{weight}", ["--weight", str(weight)],
-                                    None if causes else 8 - weight) for weight in range(8, 0, -1)]
+                                    **place(device, mechanism, f"weight-{weight}", weight, weight / 36 * 100 * MB)) for weight in range(8, 0, -1)]
             written = [result(writer)["bytes"] for writer in writers]
         goals = [weight / 36 for weight in range(8, 0, -1)]
         parts = [part / max(1, sum(written)) for part in written]
         deviation = statistics.mean(abs(part - goal) / goal for part, goal in zip(parts, goals)) * 100
-        found[case] = {"deviation_percent": deviation, "MB/s": sum(written) / MB / options.seconds,
-                       **{f"weight {weight} %": part * 100 for weight, part in zip(range(8, 0, -1), parts)}}
+        found.add(case, {"deviation_percent": deviation, "MB/s": sum(written) / MB / options.seconds / options.slower,
+                         **{f"weight {weight} %": part * 100 for weight, part in zip(range(8, 0, -1), parts)}})
     return found
 
 
 def fsync(options):
     """fsync latency in ms, and the background writer's MB/s."""
-    found = {}
-    cases = [("deadline", "deadline", False, None), ("split-deadline", "split-deadline", True, None),
-             ("bfq", "noop", False, "bfq")]
-    for case, scheduler, causes, elevator in wanted(options, cases):
-        with Device(options, scheduler, causes, elevator) as device:
+    found = Found(options)
+    cases = {"deadline": Mechanism("deadline"), "split-deadline": Mechanism("split-deadline", causes=True), **IONICE, **of_kernel()}
+    for case, mechanism in wanted(options, cases.items()):
+        with begin(options, mechanism) as device:
             device.lay_out("log", 64 * MIB)
-            log = device.start("log", "log", "log", ["--fsync-deadline", "100ms"], None if causes else 0)
-            writer = device.start("writer", "big", "background", [], None if causes else 7)
+            terms = ["--fsync-deadline", f"{DEADLINE_MS * options.slower}ms"]
+            log = device.start("log", "log", "log", terms, **place(device, mechanism, "log", 8))
+            # io.max: half of the drive's throughput.
+            writer = device.start("writer", "big", "background", [], **place(device, mechanism, "background", LEAST, 50 * MB))
             log, writer = result(log), result(writer)
-        found[case] = {figure: log[figure] for figure in ("count", "p50_ms", "p99_ms", "max_ms")}
-        found[case]["writer MB/s"] = writer["per_second"] / MB
+        latency = {figure: log[figure] for figure in ("count", "p50_ms", "p99_ms", "max_ms")}
+        found.add(case, {**latency, "writer MB/s": writer["per_second"] / MB})
     return found
 
 
@@ -45,40 +95,45 @@ NEIGHBOURS = {"none": None, "sequential": "reader", "random": "random-reader", "
 
 def isolation(options):
     """The reader's MB/s, by its neighbour, which is limited by split-token."""
-    return beside_neighbours(options, "split-token", True)
+    return beside_neighbours(options, {"": TOKEN})
 
 
 def throttle(options):
-    """The same, with a limit of the kernel's block controller, which is the mechanism of io.max."""
-    return beside_neighbours(options, "deadline", False)
+    """The same, with a limit of the kernel's controller: io.max, or blkio.throttle of cgroup v1."""
+    return beside_neighbours(options, {"": MAX["io.max"]})
 
 
-def beside_neighbours(options, scheduler, causes):
-    found = {}
-    for case, kind in wanted(options, NEIGHBOURS.items()):
-        with Device(options, scheduler, causes) as device:
-            device.lay_out("read", 1024 * MIB)
-            name = "neighbour"
-            if kind in ("reader", "random-reader"):
-                device.lay_out(name, 512 * MIB)
-            cgroup = None if causes or not kind else device.throttle("limited", bytes_of(options.rate))
-            neighbour = device.start(kind, name, "limited", ["--rate", options.rate], cgroup=cgroup) if kind else None
-            reader = result(device.start("reader", "read", "reader"))
-            found[case] = {"reader MB/s": reader["per_second"] / MB, "longest read ms": reader["max_ms"]}
-            if neighbour:
-                # It may be in debt when its time is over, and would wait for tokens.
-                run(options.dwell, "ctl", device.control, "switch", "noop")
-                if cgroup:
-                    (cgroup / "blkio.throttle.read_bps_device").write_text(f"{device.number} 0")
-                    (cgroup / "blkio.throttle.write_bps_device").write_text(f"{device.number} 0")
-                found[case]["neighbour/s"] = result(neighbour)["per_second"]
-        compare(found, case, "reader MB/s")
+def limits(options):
+    """The same under split-token and each of the kernel's mechanisms, in alternation."""
+    chosen = {"split-token": TOKEN, **MAX, **WEIGHTS, **IONICE}
+    return beside_neighbours(options, {f", {name}": mechanism for name, mechanism in chosen.items()
+                                       if not options.mechanisms or name in options.mechanisms})
+
+
+TOKEN = Mechanism("split-token", causes=True)
+
+
+def beside_neighbours(options, mechanisms):
+    found = Found(options)
+    rate = bytes_of(options.rate)
+    for kind_name, kind in wanted(options, NEIGHBOURS.items()):
+        for suffix, mechanism in mechanisms.items():
+            case, name = kind_name + suffix, "neighbour"
+            with begin(options, mechanism) as device:
+                device.lay_out("read", options.file_mib * MIB)
+                if kind in ("reader", "random-reader"):
+                    device.lay_out(name, options.file_mib * MIB // 2)
+                terms = ["--rate", str(int(rate / options.slower))]
+                neighbour = kind and device.start(kind, name, "limited", terms, **place(device, mechanism, "limited", LEAST, rate))
+                reader = result(device.start("reader", "read", "reader", **place(device, mechanism, "reader", 8)))
+                figures = {"reader MB/s": reader["per_second"] / MB, "longest read ms": reader["max_ms"]}
+                if neighbour:
+                    # It may be in debt when its time is over, and would wait for tokens.
+                    run(options.dwell, "ctl", device.control, "switch", "noop")
+                    device.lift_limits()
+                    figures["neighbour/s"] = result(neighbour)["per_second"]
+            found.add(case, figures, "none" + suffix)
     return found
-
-
-def compare(found, case, figure):
-    """Adds the change of a figure against the case `none`."""
-    found[case]["change_percent"] = (found[case][figure] / found["none"][figure] - 1) * 100
 
 
 def bytes_of(rate):
@@ -88,22 +143,23 @@ def bytes_of(rate):
 
 def overhead(options):
     """Nanoseconds per page, call and request: plain, with --causes, and under admission; and MB/s of a large file."""
-    found = {}
+    found = Found(options)
     for case, causes, account in [("plain", False, None), ("causes", True, None), ("admission", True, "a")]:
         with Device(options, "split-noop" if causes else "noop", causes, drive=False) as device:
             path = device.lay_out("file", 128 * MIB)
-            found[case] = {}
+            figures = {}
             for kind in ("page", "call", "request"):
                 # In memory and clean: the page is dirtied and not read.
                 with open(path, "rb") as file:
                     while file.read(MIB):
                         pass
                 timing = device.start(kind, "file", account, arguments=())
-                found[case][f"{kind} ns"] = result(timing)["ns"]
+                figures[f"{kind} ns"] = result(timing)["ns"]
                 run("sync", "-f", device.files)
             for kind, figure in (("large", "1 MiB writes MB/s"), ("small", "4 KiB writes MB/s")):
                 writer = device.start(kind, "file", account, arguments=())
-                found[case][figure] = result(writer)["per_second"] / MB
+                figures[figure] = result(writer)["per_second"] / MB
+        found.add(case, figures)
     return found
 
 
@@ -121,8 +177,8 @@ def goals(experiment, median):
         if usual := of("deadline", "writer MB/s"):
             part = of("split-deadline", "writer MB/s") / usual
             yield f"the writer keeps 0.9 of its throughput under deadline: {part:.2f}", part >= 0.9
-    if experiment == "isolation":
+    if experiment in ("isolation", "limits"):
         for case in median:
             change = median[case]["change_percent"]
-            if case != "none":
+            if not case.startswith("none"):
                 yield f"a reader beside a limited neighbour ({case}) changes by less than 5%: {change:+.1f}%", abs(change) < 5

@@ -9,7 +9,12 @@ import sys
 import tempfile
 import time
 
+from . import cgroups
+
 MIB = 1 << 20
+
+# Times of bfq, which are longer in front of a slower drive.
+STRETCHED = ["slice_idle", "timeout_sync", "fifo_expire_sync", "fifo_expire_async"]
 
 
 class Device:
@@ -24,12 +29,12 @@ class Device:
         self.store = pathlib.Path("/dev/shm") / self.directory.name
         what = [self.store, "--drive", options.drive, "--size", "8GiB"] if drive else ["--memory", "--size", "1GiB"]
         self.causes = causes
-        command = [options.dwell, "serve", *what, "--scheduler", scheduler, "--attach", "--control", self.control]
+        command = [options.dwell, "serve", *what, "--scheduler", stretched(scheduler, options.slower), "--attach", "--control", self.control]
         command += ["--causes"] if causes else []
         if drive:
             with open(self.store, "wb") as store:
                 store.truncate(8 << 30)
-        self.mounted, self.programs, self.cgroups = False, [], []
+        self.mounted, self.programs, self.cgroups, self.has_cost = False, [], [], False
         # Commands that end what a program left.
         self.at_end = []
         self.server = subprocess.Popen(self.priority(command, server=True), stdout=subprocess.PIPE, text=True,
@@ -48,7 +53,11 @@ class Device:
             (bdi / "strict_limit").write_text("1")
             (bdi / "max_bytes").write_text(str(options.dirty_mib << 20))
             if elevator:
-                pathlib.Path(f"/sys/block/{name}/queue/scheduler").write_text(elevator)
+                queue = pathlib.Path(f"/sys/block/{name}/queue")
+                (queue / "scheduler").write_text(elevator)
+                for setting in STRETCHED if elevator == "bfq" and options.slower > 1 else ():
+                    file = queue / "iosched" / setting
+                    file.write_text(str(int(file.read_text()) * options.slower))
         except BaseException:
             self.close()
             raise
@@ -72,7 +81,7 @@ class Device:
     def start(self, kind, name, account=None, terms=(), nice=None, arguments=None, cgroup=None):
         """Starts a program of `programs`; `name` is its file."""
         own = [sys.executable, os.path.abspath(sys.argv[0]), "--program", kind, self.files / name]
-        usual = (self.options.warm_up, self.options.seconds, self.options.interval)
+        usual = [time * self.options.slower for time in (self.options.warm_up, self.options.seconds, self.options.interval)]
         return self.launch([*own, *(usual if arguments is None else arguments)], account, terms, nice, cgroup)
 
     def launch(self, command, account=None, terms=(), nice=None, cgroup=None, is_quiet=False, is_realtime=True):
@@ -81,34 +90,37 @@ class Device:
             command = ["ionice", "-c", "2", "-n", nice, *command]
         if account and self.causes:
             command = [self.options.dwell, "exec", "--control", self.control, "--account", account, *terms, "--", *command]
-        enter = cgroup and (lambda: (cgroup / "cgroup.procs").write_text("0"))
+        enter = cgroup and cgroup.enter
         messages = subprocess.DEVNULL if is_quiet and not self.options.verbose else None
         self.programs.append(subprocess.Popen(self.priority(command, is_realtime=is_realtime), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
                                               stderr=messages, text=True, start_new_session=True, preexec_fn=enter))
         return self.programs[-1]
 
     def cgroup(self, name, **settings):
-        """A cgroup of the kernel's controller `blkio` (cgroup v1) with settings of its own for this device."""
-        root = pathlib.Path("/sys/fs/cgroup/blkio")
-        if not (root / "cgroup.procs").exists():
-            raise SystemExit("there is no controller blkio of cgroup v1 here: leave this case out (--only)")
-        cgroup = root / f"{self.directory.name}-{name}"
-        cgroup.mkdir()
-        self.cgroups.append(cgroup)
-        for setting, value in settings.items():
-            is_weight = setting.endswith("weight")
-            (cgroup / f"blkio.{setting.replace('__', '.')}").write_text(str(value) if is_weight else f"{self.number} {value}")
-        return cgroup
+        """A cgroup with settings of its own for this device."""
+        self.cgroups.append(cgroups.Cgroup(f"{self.directory.name}-{name}", self.number, **settings))
+        return self.cgroups[-1]
 
-    def throttle(self, name, rate):
-        """A cgroup that may read and write `rate` bytes per second."""
-        return self.cgroup(name, throttle__read_bps_device=rate, throttle__write_bps_device=rate)
+    def cost(self):
+        """Switches the kernel's io.cost on, with a model of the drive `wd5000aaks` and a target of latency of 100 ms."""
+        self.has_cost = True
+        model = {"rbps": 106e6, "rseqiops": 8000, "rrandiops": 75, "wbps": 100e6, "wseqiops": 8000, "wrandiops": 150}
+        cgroups.cost(self.number, {key: int(value / self.options.slower) for key, value in model.items()}, 100_000 * self.options.slower)
+
+    def lift_limits(self):
+        """What waits for a limit of the kernel's would delay the end."""
+        for cgroup in self.cgroups:
+            cgroup.limit(None)
+        if self.has_cost:
+            cgroups.cost(self.number, None)
+            self.has_cost = False
 
     def accounts(self):
         state = run(self.options.dwell, "ctl", self.control, "show", "--json")
         return {account["name"]: account for account in json.loads(state).get("accounts", [])}
 
     def close(self):
+        self.lift_limits()
         for command in self.at_end:
             subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for program in self.programs:
@@ -127,9 +139,9 @@ class Device:
                 self.server.kill()
         for path in (self.store, self.control):
             path.unlink(missing_ok=True)
-        for path in (*self.cgroups, self.files, self.directory):
+        for remove in (*[cgroup.remove for cgroup in self.cgroups], self.files.rmdir, self.directory.rmdir):
             try:
-                path.rmdir()
+                remove()
             except OSError as error:
                 print(f"left behind: {error}", file=sys.stderr)
 
@@ -138,6 +150,21 @@ class Device:
 
     def __exit__(self, *_):
         self.close()
+
+
+# Times of schedulers in ms.
+TIMES = {
+    "deadline": {"read_expire": 500, "write_expire": 5000},
+    "split-deadline": {"look_again": 10, "overdue": 25},
+    "split-token": {"saves": 1000, "idle": 10},
+    "afq": {"kick": 40, "batch_longest": 200, "slice": 250, "idle": 20},
+}
+
+
+def stretched(scheduler, slower):
+    """The scheduler with times that are so many times as long."""
+    times = TIMES.get(scheduler, {}) if slower > 1 else {}
+    return scheduler + ("{" + ", ".join(f"{name}={time * slower}ms" for name, time in times.items()) + "}" if times else "")
 
 
 def run(*command):
@@ -152,6 +179,24 @@ def result(process):
     if process.returncode or not output:
         raise SystemExit(f"a program ended with code {process.returncode}")
     return json.loads(output.splitlines()[-1])
+
+
+class Found(dict):
+    """The figures of a round by case. Prints those of each case, which it converts to the drive's time (--slower)."""
+
+    def __init__(self, options):
+        super().__init__()
+        self.slower = options.slower
+
+    def add(self, case, figures, against=None):
+        """`against`: also adds the change of the first figure against that case."""
+        factors = lambda name: self.slower if name.endswith("/s") else 1 / self.slower if name.endswith("ms") else 1
+        self[case] = {name: value * factors(name) for name, value in figures.items()}
+        if against:
+            first = next(iter(figures))
+            self[case]["change_percent"] = (self[case][first] / self[against][first] - 1) * 100
+        text = ", ".join(f"{name} {value:.4g}" for name, value in self[case].items())
+        print(f"{case}: {text}", file=sys.stderr, flush=True)
 
 
 def wanted(options, cases):

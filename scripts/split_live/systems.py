@@ -12,8 +12,8 @@ import sys
 import tempfile
 import time
 
-from .basic import MB, compare
-from .device import MIB, Device, result, run, wanted
+from .basic import MB
+from .device import MIB, Device, Found, result, run, wanted
 
 # ---- Databases beside a copy of a large file.
 
@@ -29,21 +29,22 @@ BESIDE_A_COPY = {
 
 def beside_a_copy(options, database):
     """Figures of a database, and of the copy beside it; `none`: without the copy, under deadline."""
-    found = {}
+    found = Found(options)
     for case, (scheduler, causes, elevator, limit) in wanted(options, [("none", BESIDE_A_COPY["deadline"]), *BESIDE_A_COPY.items()]):
         with Device(options, scheduler, causes, elevator) as device:
             source = device.lay_out("source", 256 * MIB)
             groups = [None, None]
             if limit == "weights":
-                groups = [device.cgroup("database", bfq__weight=1000), device.cgroup("copy", bfq__weight=1)]
+                groups = [device.cgroup("database", bfq_weight=1000), device.cgroup("copy", bfq_weight=1)]
             elif limit == "throttle":
-                groups[1] = device.throttle("copy", 20 * MB)
+                groups[1] = device.cgroup("copy", rate=20 * MB)
             nice = [None, None] if causes or limit else [0, 7]
             settings = {"account": "database", "terms": ["--fsync-deadline", "100ms"], "nice": nice[0], "cgroup": groups[0]}
             begin = lambda: None if case == "none" else device.start("copier", source.name, "copy", [], nice[1], cgroup=groups[1])
-            found[case], copier = database(options, device, settings, begin)
+            figures, copier = database(options, device, settings, begin)
             if copier:
-                found[case]["copy MB/s"] = result(copier)["per_second"] / MB
+                figures["copy MB/s"] = result(copier)["per_second"] / MB
+        found.add(case, figures)
     return found
 
 
@@ -107,7 +108,7 @@ def postgres(options):
 
 def machines(options):
     """The reader's MB/s, and what the container or guest causes, with a rate and without one."""
-    found = {}
+    found = Found(options)
     cases = [("none", None, None), ("container", container, True), ("container, no rate", container, False),
              ("guest", guest, True), ("guest, no rate", guest, False)]
     for case, start, is_limited in wanted(options, cases):
@@ -117,14 +118,14 @@ def machines(options):
                 start(options, device, pathlib.Path(directory), ["--rate", options.rate] if is_limited else [])
             begun, before = time.monotonic(), device.accounts().get("machine")
             reader = result(device.start("reader", "read", "reader"))
-            found[case] = {"reader MB/s": reader["per_second"] / MB, "longest read ms": reader["max_ms"]}
+            figures = {"reader MB/s": reader["per_second"] / MB, "longest read ms": reader["max_ms"]}
             if start:
                 after = device.accounts()["machine"]
                 caused = sum(after[part] - before[part] for part in ("data", "metadata", "dirty"))
-                found[case]["machine MB/s"] = caused / MB / (time.monotonic() - begun)
+                figures["machine MB/s"] = caused / MB / (time.monotonic() - begun)
                 # It may be in debt, and would wait for tokens.
                 run(options.dwell, "ctl", device.control, "switch", "noop")
-        compare(found, case, "reader MB/s")
+        found.add(case, figures, "none")
     return found
 
 
@@ -210,7 +211,7 @@ def await_line(program, text):
 
 def store(options):
     """Acknowledged MB/s of two clients, the first of which is limited on each device; `none`: neither is."""
-    found = {}
+    found = Found(options)
     for case, causes in wanted(options, [("none", True), ("split-token", True), ("throttle", False)]):
         with contextlib.ExitStack() as stack:
             scheduler = "split-token" if causes else "deadline"
@@ -220,12 +221,13 @@ def store(options):
                 is_limited = case != "none" and name == "limited"
                 ports = [options.port + 3 * number + place for place in range(3)]
                 for device, port, after in zip(devices, ports, [*ports[1:], 0]):
-                    cgroup = device.throttle(name, 5 * MB) if is_limited and not causes else None
+                    cgroup = device.cgroup(name, rate=5 * MB) if is_limited and not causes else None
                     node = device.start("datanode", name, name, ["--rate", "5M"] if is_limited else [], arguments=(port, after), cgroup=cgroup)
                     await_line(node, "listening")
                 own = [sys.executable, os.path.abspath(sys.argv[0]), "--program", "client", ports[0], options.warm_up, options.seconds]
                 clients.append(devices[0].launch(own))
-            found[case] = {f"{name} MB/s": result(client)["per_second"] / MB for name, client in zip(("limited", "other"), clients)}
+            figures = {f"{name} MB/s": result(client)["per_second"] / MB for name, client in zip(("limited", "other"), clients)}
             for device in devices:
                 run(options.dwell, "ctl", device.control, "switch", "noop")
+        found.add(case, figures)
     return found
