@@ -113,7 +113,8 @@ pub(crate) fn apply(mut command: Command, line: &[OsString]) -> Result<(Command,
             }
             read => read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| wrong("is not text (UTF-8)"))),
         };
-        let text = text.map_err(|error| Error::file(path.display(), &error))?;
+        let by = if is_optional(&path) { "" } else { " (named by DWELL_CONFIG)" };
+        let text = text.map_err(|error| Error::file(format!("{}{by}", path.display()), &error))?;
         let base = Base { original: &original, given: given.as_ref() };
         command = apply_text(command, &path.display().to_string(), &text, base, &mut origins)?;
     }

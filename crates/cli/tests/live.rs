@@ -545,6 +545,7 @@ fn top_needs_a_device_or_a_socket() {
         ("/dev/nosuch", 2, "neither a block device nor the control socket"),
         ("nosuch", 2, "neither a block device nor the control socket"),
         ("/dev/null", 2, "neither a block device nor the control socket"),
+        ("/proc", 2, "/proc: is no block device"),
         ("/run/dwell-no-such.ctl", 1, "no server listens there"),
     ] {
         let output = dwell(&["top", path, "--once"]).output().unwrap();

@@ -5,6 +5,7 @@ mod kernel;
 mod rates;
 mod screen;
 
+use capture::topology::Stack;
 use clap::Args;
 use std::io::{self, IsTerminal, Write};
 use std::os::unix::fs::FileTypeExt;
@@ -67,6 +68,10 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
             true => device::run(&arguments.socket, every, arguments.once, arguments.json),
             false => kernel::run(&arguments.socket, every, arguments.once),
         };
+    }
+    if arguments.socket.is_dir() {
+        // The error names the device that holds the directory.
+        return Stack::of(&arguments.socket).map(drop).map_err(Error::from);
     }
     if arguments.json {
         let path = arguments.socket.display();

@@ -23,7 +23,7 @@ use serde::Serialize;
 use tuner::prior::{self, LoadClass};
 use tuner::selector::Workload;
 use tuner::{
-    Analyser, Better, Decision, Estimate, KindDecision, Metric, Observed, SchedulerId, Values, Why,
+    Analyser, Better, Decision, Estimate, KindDecision, Kinds, Metric, Observed, SchedulerId, Values, Why,
     is_worth_it,
 };
 use tuner_live::arms::Arms;
@@ -164,6 +164,8 @@ struct History {
     /// The arm in use; `None` if the scheduler in use is not an arm.
     now: Option<usize>,
     better: Better,
+    /// What the tuner saved. The windows of this command have values of the scheduler in use only, which would favour or disfavour it by chance.
+    saved: Option<Kinds>,
     /// The value of the arm in use, summed over the windows.
     base: f64,
     arms: Vec<Compared>,
@@ -229,6 +231,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         ..Advice::default()
     };
     let mut history = History::new(arms.names(), &current, metric.better());
+    history.saved = has_history.then(|| analyser.kinds().clone());
     let profile =
         arguments.watching.profile.as_deref().map(crate::commands::profile::read_steady).transpose()?;
     let mut class = None;
@@ -387,7 +390,7 @@ fn look(advice: &mut Advice, history: &mut History, has_history: bool, analyser:
     if let Some(of) = history_of(analyser, &decision, history).filter(|_| has_history) {
         advice.recognised += 1;
         history.add(&of);
-        history.note_none(&decision, analyser);
+        history.note_none(&decision);
     }
     history.note_profile(&decision, analyser.schedulers());
     advice.why = match &decision.why {
@@ -403,7 +406,8 @@ fn look(advice: &mut Advice, history: &mut History, has_history: bool, analyser:
 fn history_of(analyser: &Analyser, decision: &Decision, history: &History) -> Option<Vec<Option<Estimate>>> {
     match decision.why {
         Why::Kind(KindDecision { kind, windows, .. }) if windows > 1 => {
-            let knowledge = analyser.kinds().compared(kind, history.now.map(SchedulerId), history.better)?;
+            let saved = history.saved.as_ref()?;
+            let knowledge = saved.compared(kind, history.now.map(SchedulerId), history.better)?;
             // Compared with another scheduler, the figures have no meaning here.
             Some(knowledge.base.0)
                 .filter(|base| history.now.is_none_or(|now| now == *base))
@@ -426,7 +430,7 @@ impl History {
         let now = arms.iter().position(|name| name == current);
         let none = arms.iter().position(|name| name == "none");
         let arms = vec![Compared::default(); arms.len()];
-        Self { now, better, base: 0.0, arms, none, none_suffices: 0, profiled: None }
+        Self { now, better, saved: None, base: 0.0, arms, none, none_suffices: 0, profiled: None }
     }
 
     fn add(&mut self, of: &[Option<Estimate>]) {
@@ -443,9 +447,10 @@ impl History {
     }
 
     /// Notes a window for whose kind of load no arm is better than `none`.
-    fn note_none(&mut self, decision: &Decision, analyser: &Analyser) {
+    fn note_none(&mut self, decision: &Decision) {
         let (Why::Kind(KindDecision { kind, .. }), Some(none)) = (&decision.why, self.none) else { return };
-        let known = analyser.kinds().compared(*kind, Some(SchedulerId(none)), self.better);
+        let saved = self.saved.as_ref();
+        let known = saved.and_then(|saved| saved.compared(*kind, Some(SchedulerId(none)), self.better));
         self.none_suffices += u32::from(known.is_some_and(|known| known.best() == SchedulerId(none)));
     }
 

@@ -218,6 +218,7 @@ fn what_is_known_by_kinds_of_load_is_recommended() {
         let decision = reads(&mut analyser, scheduler, [30e6, 60e6][scheduler.0]);
         scheduler = decision.scheduler.unwrap_or(scheduler);
     }
+    history.saved = Some(analyser.kinds().clone());
     // From here on nothing is changed, whatever is decided.
     let mut advice = Advice { scheduler: "none".to_owned(), ..Advice::default() };
     for _ in 0..5 {
