@@ -219,7 +219,9 @@ int bio_queue(u64 *arguments)
 		return 0;
 	}
 	expect(&walk, bio, task, opf >> BIT_OF(req_flag_bits, __REQ_META) & 1);
-	walk.vectors = (u64)bio->bi_io_vec;
+	// As a number: Linux 6.1 permits no arithmetic with an unbounded index on a pointer.
+	if (read_kernel(&walk.vectors, sizeof(walk.vectors), &bio->bi_io_vec))
+		return 0;
 	walk.index = bio->bi_iter.bi_idx;
 	walk.left = size;
 	u32 done = bio->bi_iter.bi_bvec_done;
