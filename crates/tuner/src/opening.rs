@@ -289,8 +289,10 @@ impl Opening {
         if Some(best) == self.none() || self.gain_over_none() < WORTH {
             return self.over(before);
         }
+        let stays = matches!(self.phase, Phase::Stay(arm, ..) if arm == best);
         self.phase = Phase::Stay(best, 0, 0.0);
-        let why = format!("{before}; using {}, the best of those tried", self.names[best]);
+        let using = if stays { "still using" } else { "using" };
+        let why = format!("{before}; {using} {}, the best of those tried", self.names[best]);
         Step { scheduler: Some(best), why }
     }
 
