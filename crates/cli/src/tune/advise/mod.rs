@@ -512,9 +512,9 @@ fn conclude(advice: &mut Advice, history: &History, arms: &dyn Arms) {
     } else if let Some(none) = history.none_instead() {
         // As 'tune' and 'patterns'; otherwise the advice would depend on what is set now.
         advice.better = Some(arms.names()[none].clone());
-        advice.expected_gain = (history.base != 0.0).then(|| history.arms[none].gained / history.base.abs());
+        advice.expected_gain = None;
         advice.why = format!(
-            "{}; no scheduler that was tried is better than none, which needs the least processor time",
+            "{}; no scheduler that was tried is better than none beyond chance, and none needs the least processor time",
             advice.why
         );
     } else {
@@ -542,11 +542,14 @@ fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool)
     let gain = |name: &str| prior::gain(name, class, metric);
     let ahead = |name: &str| gain(name) - gain(&advice.scheduler) >= MODEL_ERROR;
     let expected = advice.schedulers.iter().max_by(|a, b| gain(a).total_cmp(&gain(b)).then_with(|| b.cmp(a)));
+    // Of equals within the error the one that needs the least processor time.
+    let none = advice.schedulers.iter().find(|name| *name == "none").cloned();
+    let is_enough = |name: &&String| none.as_ref().filter(|none| gain(name) - gain(none) < MODEL_ERROR);
+    let expected = expected.map(|name| is_enough(&name).unwrap_or(name));
     let expected = expected.filter(|name| ahead(name)).cloned();
     let no_measurement =
         "not measured on this device: 'dwell tune' tries it and restores the present one at its end";
     let in_model = model.as_ref().filter(|(_, gain)| *gain >= MODEL_ERROR);
-    let none = advice.schedulers.iter().find(|name| *name == "none").cloned();
     let (basis, better, gained, confidence, why) = match (none, in_model, expected) {
         (Some(none), ..) if bypassed => {
             let who =
