@@ -189,7 +189,14 @@ impl Columns {
             self.records(capacity, &mut |record| builder.push(record))?;
             Box::new(builder.finish(&self.name, &|_| None))
         };
-        Ok(Opened { workload, notes, missing: Vec::new(), by_time: open, skips: Default::default() })
+        Ok(Opened {
+            workload,
+            notes,
+            missing: Vec::new(),
+            by_time: open,
+            skips: Default::default(),
+            length: None,
+        })
     }
 
     /// Calls `push` with each row's record.
