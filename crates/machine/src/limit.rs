@@ -277,7 +277,8 @@ impl LimitRecorder {
             limit.elapsed_ns = limit.elapsed_ns.max(absolute.as_nanos());
             limit.processes_ns.push(own.as_nanos());
         }
-        Some(limit)
+        // Without any bound there is none to print.
+        (limit.elapsed_ns > 0).then_some(limit)
     }
 }
 
@@ -539,7 +540,8 @@ mod tests {
             for extents in [3, 20, 60] {
                 let (limit_recorder, kept) = recorded(&device, Most { requests: 5, extents }, seed);
                 assert!(kept <= extents.max(6), "{kept} of {extents}");
-                let limit = limit_recorder.limit_on(&device).unwrap();
+                // With so few extents there may be no bound left.
+                let Some(limit) = limit_recorder.limit_on(&device) else { continue };
                 assert!(limit.elapsed_ns <= exact.elapsed_ns && limit.service_ns <= exact.service_ns);
                 assert!(limit.seeks <= exact.seeks);
                 let each = limit.alone_ns.iter().zip(&exact.alone_ns);

@@ -1,9 +1,10 @@
 //! No scheduler beats the physical limit, and all have the same one.
 
-use disks::Drive;
+use disks::array::ArrayDescription;
+use disks::{Drive, SkewedClock, Truncated};
 use elevator::queue::Options;
 use elevator::{Flags, Op, Random, Sector, Sectors, Span, Time};
-use machine::{Await, Io, Limit, Machine, Next, Program, Setup, Stop, Submitter};
+use machine::{ArrayMember, ArraySetup, Await, Io, Limit, Machine, Next, Program, Setup, Stop, Submitter};
 use schedulers::{Environment, Spec};
 
 /// A drive with overrides, such as `ide-2003{depth=1}`.
@@ -87,12 +88,43 @@ fn steps(random: &mut Random, capacity: u64) -> Vec<Step> {
     steps
 }
 
-fn ran(drive_name: &str, scheduler: &str, programs: &[Vec<Step>]) -> (Limit, u64, Vec<u64>) {
+fn disk(drive_name: &str, scheduler: &str) -> Machine {
     let drive = drive(drive_name);
-    let spec = Spec::parse(scheduler).expect("a scheduler");
-    let scheduler = spec.build(&Environment::default()).expect("it can be built");
+    let scheduler = Spec::parse(scheduler).expect("a scheduler").build(&Environment::default());
+    let scheduler = scheduler.expect("it can be built");
     let options = Options { depth: drive.depth(), ..Options::default() };
-    let mut machine = Machine::new(Setup { options, scheduler, drive, observer: None });
+    Machine::new(Setup { options, scheduler, drive, observer: None })
+}
+
+/// Sectors of a member in use.
+const MEMBER: Sector = Sector(1 << 22);
+
+fn array(text: &str, drive_name: &str, scheduler: &str) -> (Machine, Sector) {
+    let (array, options) = (ArrayDescription::parse(text).expect("an array"), Options::default());
+    let (spec, environment) = (Spec::parse(scheduler).expect("a scheduler"), Environment::default());
+    let member = |index: u32| {
+        let truncated = || -> Box<dyn Drive + Send> {
+            let opened = disks::open(drive_name, &mut |_| unreachable!("built in"));
+            Box::new(Truncated::new(opened.expect("a drive").0, MEMBER))
+        };
+        let drive: Box<dyn Drive> = match array.slow {
+            Some((slow, percent)) if slow == index => Box::new(SkewedClock::slow(truncated(), percent)),
+            _ => truncated(),
+        };
+        let scheduler = spec.build(&environment).expect("it can be built");
+        ArrayMember { scheduler, drive, observer: None }
+    };
+    let members = (0..array.members).map(member).collect();
+    let coordinator = spec.build_coordinator(&environment, array.members).expect("it can be built");
+    let coordinator = coordinator.map(|of| of as Box<dyn elevator::array::Coordinator>);
+    let (geometry, failed) = (array.geometry(MEMBER), array.failed);
+    let stripe_cache = array.stripe_cache();
+    let setup = ArraySetup { geometry, failed, stripe_cache, options, members, coordinator };
+    (Machine::with_array(setup), geometry.capacity())
+}
+
+/// Runs programs on a machine; returns the limit without the estimates, and the measured times.
+fn ran(mut machine: Machine, programs: &[Vec<Step>]) -> (Limit, u64, Vec<u64>) {
     machine.record_limit();
     for (n, steps) in programs.iter().enumerate() {
         let who = Submitter::process(n as u32 + 1, format!("{n}"));
@@ -100,7 +132,23 @@ fn ran(drive_name: &str, scheduler: &str, programs: &[Vec<Step>]) -> (Limit, u64
     }
     machine.run(Stop::default()).expect("it ends");
     let (limit, measured) = (machine.limit().expect("a limit"), machine.measured());
-    (limit, measured.elapsed_ns, measured.processes.iter().map(|process| process.elapsed_ns).collect())
+    let processes = measured.processes.iter().map(|process| process.elapsed_ns).collect();
+    (Limit { alone_ns: Vec::new(), ..limit }, measured.elapsed_ns, processes)
+}
+
+/// Runs programs under each scheduler.
+fn check(what: &str, schedulers: &[&str], programs: &[Vec<Step>], machine: impl Fn(&str) -> Machine) {
+    let mut first = None;
+    for scheduler in schedulers {
+        let (limit, elapsed_ns, processes) = ran(machine(scheduler), programs);
+        let what = format!("{what} under {scheduler}");
+        assert!(limit.elapsed_ns <= elapsed_ns, "{what}: {limit:?}, {elapsed_ns}");
+        assert!(limit.elapsed_ns >= limit.service_ns && limit.elapsed_ns > 0, "{what}: {limit:?}");
+        for (least, took) in limit.processes_ns.iter().zip(&processes) {
+            assert!(least <= took, "{what}: {limit:?}, {processes:?}");
+        }
+        assert_eq!(first.get_or_insert_with(|| limit.clone()), &limit, "{what}");
+    }
 }
 
 #[test]
@@ -110,18 +158,31 @@ fn no_scheduler_beats_the_limit_and_all_have_the_same() {
         let drive_name = DRIVES[random.below(DRIVES.len() as u64) as usize];
         let capacity = drive(drive_name).capacity().0;
         let programs: Vec<_> = (0..1 + random.below(4)).map(|_| steps(&mut random, capacity)).collect();
-        let mut first = None;
-        for scheduler in SCHEDULERS {
-            let (limit, elapsed_ns, processes) = ran(drive_name, scheduler, &programs);
-            let what = format!("case {case}: {scheduler} on {drive_name}");
-            assert!(limit.elapsed_ns <= elapsed_ns, "{what}: {limit:?}, {elapsed_ns}");
-            assert!(limit.elapsed_ns >= limit.service_ns && limit.elapsed_ns > 0, "{what}: {limit:?}");
-            for (least, took) in limit.processes_ns.iter().zip(&processes) {
-                assert!(least <= took, "{what}: {limit:?}, {processes:?}");
-            }
-            let of = |limit: Limit| (limit.elapsed_ns, limit.service_ns, limit.processes_ns, limit.seeks);
-            let same = of(limit);
-            assert_eq!(first.get_or_insert_with(|| same.clone()), &same, "{what}");
-        }
+        let what = format!("case {case}: {drive_name}");
+        check(&what, &SCHEDULERS, &programs, |scheduler| disk(drive_name, scheduler));
+    }
+}
+
+#[test]
+fn no_scheduler_of_an_array_beats_the_limit() {
+    const ARRAYS: [&str; 5] = [
+        "raid0:3x64k",
+        "raid0:2x16k{slow=1, slowness=300}",
+        "raid5:4x16k",
+        "raid5:4x64k{failed=1}",
+        "raid5:3x64k{failed=0}",
+    ];
+    let mut random = Random::new(32);
+    for case in 0..40 {
+        let name = ARRAYS[random.below(ARRAYS.len() as u64) as usize];
+        let drive_name = ["wd5000aaks", "ide-2003", "ssd-sata", "ssd-nvme"][random.below(4) as usize];
+        let capacity = array(name, drive_name, "noop").1.0;
+        // Sequences of at least one read, so that there is a bound.
+        let mut programs: Vec<_> = (0..1 + random.below(4)).map(|_| steps(&mut random, capacity)).collect();
+        programs.push(vec![Step::Submit(Io::read(Sector(capacity - 1), Sectors(1))), Step::Think(1000)]);
+        programs.push(vec![Step::Think(1000), Step::Submit(Io::read(Sector(0), Sectors(1)))]);
+        let what = format!("case {case}: {name} of {drive_name}");
+        let schedulers = ["noop", "deadline", "array-stream(deadline)"];
+        check(&what, &schedulers, &programs, |scheduler| array(name, drive_name, scheduler).0);
     }
 }

@@ -449,6 +449,16 @@ impl Ideal for Ssd {
     fn interface_picos(&self) -> [u64; 2] {
         [(elevator::SECTOR_BYTES * 1_000_000) / self.p.host.megabytes_per_second.max(1); 2]
     }
+
+    // Flash works in parallel, and its buffer answers requests, so the interface is the bound.
+    fn least_pass(&self, extents: &mut dyn Iterator<Item = (Sector, Sector)>, _moves: bool) -> (Span, u64) {
+        let sectors: u64 = extents.map(|(start, end)| start.distance(end)).sum();
+        (Span::from_nanos(sectors.saturating_mul(self.interface_picos()[0]) / 1000), 0)
+    }
+
+    fn buffered_writes(&self) -> Option<Span> {
+        (!self.p.host.full_duplex).then_some(Span::ZERO)
+    }
 }
 
 #[cfg(test)]
