@@ -285,14 +285,14 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     if let Some(profile) = &profile {
         history.keep_significant(profile, &current, arms.names(), &advice);
     }
+    let bypassed =
+        (kind == Kind::Nvme || advice.facts.scheduled_by_host) && arguments.watching.control.is_none();
     match too_small {
-        Some(why) => advice.why = why,
+        Some(why) => advice.why = why + &advice.whatever_the_load(bypassed),
         None => conclude(&mut advice, &history, &*arms),
     }
     if let Some(class) = class {
         advice.load = Some(class.in_words());
-        let bypassed =
-            (kind == Kind::Nvme || advice.facts.scheduled_by_host) && arguments.watching.control.is_none();
         expect(&mut advice, class, metric, bypassed);
         let arm = advice.better.clone().unwrap_or_else(|| current.clone());
         let host = Host::of(&Roots::at(std::path::Path::new("/")));
@@ -493,6 +493,24 @@ impl History {
 }
 
 impl Advice {
+    /// What orders the requests below the scheduler, if `none` is recommended therefore.
+    const fn below(&self) -> &'static str {
+        if self.facts.scheduled_by_host { "the host of this virtual machine" } else { "the drive" }
+    }
+
+    /// What holds without a load, as the end of a sentence.
+    fn whatever_the_load(&self, bypassed: bool) -> String {
+        let has_none = self.schedulers.iter().any(|name| name == "none");
+        if !bypassed || !has_none || self.scheduler == "none" {
+            return String::new();
+        }
+        format!(
+            "; {} orders the requests itself, so that none is usually better than {} for any load",
+            self.below(),
+            self.scheduler
+        )
+    }
+
     /// The observed load, for a profile's table.
     fn load(&self) -> Workload {
         Workload { size: self.request_bytes, read_share: self.read_share, random_share: self.random_share }
@@ -552,8 +570,7 @@ fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool)
     let in_model = model.as_ref().filter(|(_, gain)| *gain >= MODEL_ERROR);
     let (basis, better, gained, confidence, why) = match (none, in_model, expected) {
         (Some(none), ..) if bypassed => {
-            let who =
-                if advice.facts.scheduled_by_host { "the host of this virtual machine" } else { "the drive" };
+            let who = advice.below();
             let against = in_model.map(|(name, gain)| {
                 format!(
                     "; the model, which has no such scheduler below, has {:+.0}% for {name}: if programs in this guest compete and the host \

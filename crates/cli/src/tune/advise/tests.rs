@@ -95,6 +95,16 @@ fn a_small_load_is_not_judged() {
     }
 }
 
+#[test]
+fn a_device_that_orders_requests_itself_has_that_reason_without_a_load() {
+    let why = |scheduler: &str, bypassed| {
+        let (scheduler, schedulers) = (scheduler.to_owned(), ["none", "bfq"].map(str::to_owned).to_vec());
+        Advice { scheduler, schedulers, ..Advice::default() }.whatever_the_load(bypassed)
+    };
+    assert!(why("bfq", true).contains("so that none is usually better than bfq"));
+    assert_eq!([why("none", true), why("bfq", false)], ["", ""]);
+}
+
 /// Regression: without a model, kyber was advised for a command's number on a device without positioning costs.
 #[test]
 fn of_schedulers_that_are_equal_within_the_error_none_is_expected() {
