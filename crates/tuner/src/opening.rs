@@ -151,13 +151,16 @@ impl Opening {
         if self.expected(arm) > 0.0 && prior::warms_up(&self.names[arm]) { COLD } else { ABANDON }
     }
 
-    /// The best scheduler, if it was plainly better than `none` also in the windows after its trial, and `none`.
+    /// The best scheduler, if it was clearly better than `none` also in the windows after its trial, or plainly better in its trial, and `none`.
     fn confirmed(&self) -> Option<(usize, usize)> {
         let (best, _) = self.best()?;
-        let none = self.none().filter(|none| *none != best && self.gain_over_none() >= CLEAR)?;
+        let gain = self.gain_over_none();
+        let none = self.none().filter(|none| *none != best && gain >= CLEAR)?;
         // A slow `none` before the stay was a disturbance, if the one after the stay was not slow.
         let is_refuted = self.phase == Phase::Over && !self.clear;
-        (self.verified == Some(best) && !is_refuted).then_some((best, none))
+        let is_in_use = matches!(self.phase, Phase::Stay(..) | Phase::Check(_) | Phase::Over);
+        let is_plain = is_in_use && (PLAIN..f64::INFINITY).contains(&gain);
+        ((is_plain || self.verified == Some(best)) && !is_refuted).then_some((best, none))
     }
 
     /// The results so far; complete when it is over.
@@ -413,27 +416,29 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_gain_is_confirmed_by_the_windows_of_the_stay() {
+    fn a_gain_is_confirmed_by_the_windows_of_the_stay_or_by_its_size() {
         let confirmed = |value: fn(usize, usize) -> f64| {
             let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
             let (mut ran, mut confirmed) = (0, Vec::new());
-            for n in 0..7 {
+            for n in 0..12 {
                 let measured = Measured::throughout(value(ran, n));
                 ran = opening.window(ran, measured, &window(true), None).scheduler.unwrap_or(ran);
                 confirmed.push(opening.results().confirmed);
             }
             confirmed
         };
-        // The trial's value was too high by a half, and the scheduler is still the best.
-        let overstated = confirmed(|ran, n| [0.5, 0.5, 0.5, if n < 3 { 36.0 } else { 18.0 }][ran]);
-        assert_eq!(overstated[3 + VERIFY - 1..], [Some((3, 0)); 2]);
-        let confirmed = confirmed(|ran, _| [0.5, 0.5, 0.5, 36.0][ran]);
-        assert_eq!(
-            confirmed[..3 + VERIFY - 1],
-            [None; 3 + VERIFY - 1],
-            "a window, two of the trial, and the stay"
-        );
-        assert_eq!(confirmed[3 + VERIFY - 1..], [Some((3, 0)); 7 - (3 + VERIFY - 1)]);
+        let first = |all: &[Option<(usize, usize)>]| all.iter().position(Option::is_some);
+        let plain = confirmed(|ran, _| [0.5, 0.5, 0.5, 36.0][ran]);
+        assert_eq!((first(&plain), plain[2]), (Some(2), Some((3, 0))), "after the two windows of its trial");
+        // Less than PLAIN: the first window is measured again before the stay.
+        let clear = confirmed(|ran, _| [10.0, 10.0, 10.0, 18.0][ran]);
+        assert_eq!(first(&clear), Some(3 + VERIFY), "{clear:?}");
+        // The trial's value was too high, and the scheduler is still the best.
+        let overstated = confirmed(|ran, n| [10.0, 10.0, 10.0, if n < 4 { 19.5 } else { 14.0 }][ran]);
+        assert_eq!(first(&overstated), Some(3 + VERIFY), "{overstated:?}");
+        // It was not better in the stay.
+        let refuted = confirmed(|ran, n| [10.0, 10.0, 10.0, if n < 4 { 19.5 } else { 9.0 }][ran]);
+        assert_eq!(first(&refuted), None, "{refuted:?}");
     }
 
     #[test]
