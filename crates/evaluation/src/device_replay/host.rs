@@ -15,6 +15,9 @@ use crate::error::Error;
 /// How often `stop` is asked.
 const ROUND: Duration = Duration::from_millis(100);
 
+/// How long the requests of a stopped run may take until they count as starved.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Steps that a program may take without waiting, submitting or sleeping: more is an endless loop.
 const STEPS_MAX: u32 = 1_000_000;
 
@@ -79,7 +82,11 @@ impl<'a> Host<'a> {
         }
     }
 
-    pub(super) fn run(mut self, stop: &dyn Fn() -> bool) -> Result<Replayed, Error> {
+    pub(super) fn run(
+        mut self,
+        stop: &dyn Fn() -> bool,
+        starved: &mut dyn FnMut(),
+    ) -> Result<Replayed, Error> {
         let (sender, completions) = channel();
         let ended = std::thread::scope(|scope| {
             let mut workers: Vec<Workers<'_, '_>> = Vec::new();
@@ -100,7 +107,7 @@ impl<'a> Host<'a> {
                 // Also of a program that never waits.
                 if self.processes.iter().any(|process| process.state == State::Runnable) {
                     if stop() {
-                        return Ok(true);
+                        break;
                     }
                     continue;
                 }
@@ -108,13 +115,33 @@ impl<'a> Host<'a> {
                     return Ok(false);
                 }
                 if stop() {
-                    return Ok(true);
+                    break;
                 }
                 self.check_deadlock()?;
                 self.wait(&completions)?;
             }
+            // No thread of this process submits another request.
+            drop(workers);
+            drop(sender);
+            if self.drain(&completions) {
+                starved();
+            }
+            Ok(true)
         });
         ended.map(|cut| self.stats.report(cut))
+    }
+
+    /// Waits for the requests in the device, which do not count any more; whether one did not complete in time.
+    fn drain(&self, completions: &Receiver<Completion>) -> bool {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            match completions.recv_timeout(end.saturating_duration_since(Instant::now())) {
+                Ok(_) => {}
+                Err(RecvTimeoutError::Timeout) => return true,
+                // All threads have ended.
+                Err(RecvTimeoutError::Disconnected) => return false,
+            }
+        }
     }
 
     /// Whether all processes but those in the background have ended, and no request is unfinished.

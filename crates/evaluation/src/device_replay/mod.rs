@@ -91,12 +91,18 @@ impl Replayed {
     }
 }
 
-/// Runs a workload on a device. `stop` ends the run early.
+/// Runs a workload on a device. `stop` ends the run early, when the requests in the device have completed. If one has not after a second, because the
+/// scheduler or the drive prefers other requests, `starved` is called: no thread can cancel it, but another scheduler may dispatch it.
 ///
 /// # Errors
 /// A request failed, the workload writes although `target` may not be written, or it needs the modelled kernel (system calls).
-pub fn run(workload: &dyn Workload, target: &Target, stop: &dyn Fn() -> bool) -> Result<Replayed, Error> {
-    host::Host::new(workload.processes(), target).run(stop)
+pub fn run(
+    workload: &dyn Workload,
+    target: &Target,
+    stop: &dyn Fn() -> bool,
+    starved: &mut dyn FnMut(),
+) -> Result<Replayed, Error> {
+    host::Host::new(workload.processes(), target).run(stop, starved)
 }
 
 #[cfg(test)]
@@ -108,6 +114,10 @@ mod tests {
     use workloads::builtin::Builtin;
 
     use super::*;
+
+    fn run(workload: &dyn Workload, target: &Target, stop: &dyn Fn() -> bool) -> Result<Replayed, Error> {
+        super::run(workload, target, stop, &mut || panic!("a file answers"))
+    }
 
     /// A file with known content, removed on drop.
     struct Backing(PathBuf);

@@ -193,10 +193,7 @@ impl Claimed<'_> {
     /// Replays under each scheduler in turn; the order alternates, so that a drift of the device affects all alike.
     fn measure<'a>(&self, opened: &Opened, mut schedule: Schedule<'a>) -> Result<Schedule<'a>, Error> {
         let Prepared { arguments, scheduling, names, switches, .. } = &self.device;
-        let mut arms = match switches {
-            true => Some(arms(scheduling, names)?.with_guards()?),
-            false => None,
-        };
+        let mut arms: Option<KernelArms> = None;
         let device = &scheduling.above.name;
         if !arguments.quiet {
             say!("{device}: {}", schedule.announcement());
@@ -206,6 +203,9 @@ impl Claimed<'_> {
             for index in schedule.order(round) {
                 if interrupt::requested() {
                     return Ok(schedule);
+                }
+                if *switches && arms.is_none() {
+                    arms = Some(self::arms(scheduling, names)?.with_guards()?);
                 }
                 if let Some(arms) = &mut arms {
                     arms.switch(index)?;
@@ -218,7 +218,15 @@ impl Claimed<'_> {
                 bar.set_message(line);
                 let (began, end) = (Instant::now(), schedule.end());
                 let stop = || interrupt::requested() || end.is_some_and(|end| began.elapsed() >= end);
-                let replayed = device_replay::run(&*opened.workload, &self.target, &stop)?;
+                // To switch the scheduler makes the kernel dispatch all requests first.
+                let mut starved = || {
+                    let restored =
+                        if arms.take().is_some() { "; the previous scheduler is restored" } else { "" };
+                    say!(
+                        "{device}: a request does not complete beside the load of other programs{restored}; the replay ends when it does, at the latest when you stop that load"
+                    );
+                };
+                let replayed = device_replay::run(&*opened.workload, &self.target, &stop, &mut starved)?;
                 bar.inc(1);
                 if let Some(theirs) =
                     arms.as_mut().map(Arms::current).transpose()?.filter(|now| *now != names[index])

@@ -376,7 +376,9 @@ fn look(advice: &mut Advice, history: &mut History, has_history: bool, analyser:
     let rate = requests as f64 / seen.window.length.as_secs_f64();
     advice.requests_per_second = mean(advice.requests_per_second, rate);
     advice.bytes_per_second = mean(advice.bytes_per_second, seen.performance.bandwidth);
-    advice.request_bytes = mean(advice.request_bytes, seen.window.mean_size());
+    // Of all requests: windows have different numbers of them.
+    let share = requests as f64 / advice.requests.max(1) as f64;
+    advice.request_bytes += (seen.window.mean_size() - advice.request_bytes) * share;
     advice.not_reported += seen.missed;
     advice.read_share = mean(advice.read_share, seen.window.read_share());
     advice.random_share = mean(advice.random_share, seen.window.random_share());
