@@ -44,7 +44,7 @@ class Device:
             if not self.node:
                 raise SystemExit(f"serve --scheduler {scheduler} did not attach a device; --verbose shows why")
             run("mkfs.ext4", "-q", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", "-J", "size=64", self.node)
-            run("mount", "-o", "noatime", self.node, self.files)
+            run("mount", "-o", f"noatime,commit={5 * options.slower}", self.node, self.files)
             self.mounted = True
             name = pathlib.Path(self.node).name
             self.number = pathlib.Path(f"/sys/block/{name}/dev").read_text().strip()
