@@ -148,14 +148,24 @@ fn hosts_share_what_they_have_learned() {
         merge("again", ["all.parquet", "one", "two"]);
         let lines = |file: &str| std::fs::read_to_string(path(file)).unwrap();
         assert_eq!(lines("again"), lines("all"), "a table has everything");
+        let metrics = study::read_table(Path::new(&path("all.parquet")), &["metric"]).unwrap();
+        assert!(metrics.iter().all(|row| row[0] == study::Cell::Text("bandwidth".to_owned())), "{metrics:?}");
         std::fs::write(path("bad.parquet"), "PAR1").unwrap();
         fails(&["patterns", "import", &path("bad.parquet")], 6, "no valid Parquet file");
     } else {
         fails(&["patterns", "merge", &path("x.parquet"), &path("all")], 2, "without Parquet");
     }
     let import = ["--database", &path("new"), "import", &path("all")];
-    assert_eq!(run(&import), "a disk, by bandwidth: 1 kind of load added\n");
-    assert_eq!(run(&import), "a disk, by bandwidth: 0 kinds of load added\n");
+    assert_eq!(run(&import), "a disk, by bandwidth: 1 kind of load added, of 2 hosts\n");
+    assert_eq!(run(&import), "a disk, by bandwidth: 0 kinds of load added, of 2 hosts\n");
+    let listed = run(&["--database", &path("new"), "list"]);
+    assert!(listed.contains("bfq (by ratings of"), "{listed}");
+    let shown = run(&["--database", &path("new"), "show", "--kind", "0"]);
+    assert!(shown.contains("ratings of other hosts") && shown.contains("the best"), "{shown}");
+    let shown = run(&["--database", &path("new"), "show", "--kind", "0", "--json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap();
+    let of_bfq = shown["schedulers"].as_array().unwrap().iter().find(|of| of["scheduler"] == "bfq");
+    assert_eq!(of_bfq.unwrap()["other_hosts"], 0.0, "{shown}");
     let state = Database::open(Path::new(&path("new"))).unwrap().load("a disk", Metric::Bandwidth).unwrap();
     let mut analyser = Analyser::new(
         ["none", "bfq"].map(str::to_owned).to_vec(),
@@ -170,7 +180,32 @@ fn hosts_share_what_they_have_learned() {
         2,
         "no load in",
     );
+    // Another machine with the same host name.
+    let changed = std::fs::read_to_string(path("one")).unwrap().replacen("\"pairs\":", "\"pairs\":1", 1);
+    std::fs::write(path("clone"), changed).unwrap();
+    let line = ["patterns", "merge", &path("x"), &path("one"), &path("clone")].map(str::to_owned);
+    let output = Command::new(env!("CARGO_BIN_EXE_dwell")).args(line).output().unwrap();
+    let note = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success() && note.contains("host 'one': two different entries for 1 load;"),
+        "{note}"
+    );
+    fails(&["patterns", "--database", &path("old"), "export", "-", "--host", ""], 2, "the name is empty");
     std::fs::write(path("bad"), "{}\n").unwrap();
+    for part in ["0.0", "-7.0", "1.5"] {
+        let mut load: Value = serde_json::from_str(&std::fs::read_to_string(path("one")).unwrap()).unwrap();
+        load["shape"] = json!(vec![0.0; 48]);
+        load["shape"][7] = serde_json::from_str(part).unwrap();
+        std::fs::write(path("unsound"), format!("\n{load}\n")).unwrap();
+        fails(
+            &["patterns", "merge", &path("x"), &path("unsound")],
+            6,
+            "unsound:2: shape: expected 48 shares",
+        );
+        let import = ["patterns", "--database", &path("unused"), "import", &path("unsound")];
+        fails(&import, 6, "unsound:2: shape: expected 48 shares");
+    }
+    assert!(!Path::new(&path("unused")).exists());
     fails(&["patterns", "merge", &path("x"), "7"], 2, "two numbers, or the file");
     fails(&["patterns", "merge", &path("x"), &path("bad")], 6, "bad:1: missing field");
     fails(&["patterns", "import", &path("none")], 6, "No such file");

@@ -19,6 +19,8 @@ use crate::state::State;
 
 /// Limit of the pairs that count as a host's weight, so that no host outweighs many others.
 const PAIRS_MAX: u64 = 20;
+/// Limit of a rating, far above any sum of relative differences, each of which is at most 1. Sums of ratings stay finite.
+const RATING_MAX: f64 = 1e6;
 
 /// A scheduler of a [`SharedLoad`].
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -57,13 +59,35 @@ impl SharedLoad {
             && are_alike(&self.shape, &other.shape)
     }
 
-    /// Whether all numbers are in range.
-    #[must_use]
-    pub fn is_sound(&self) -> bool {
-        let is_sound = |rating: &SharedRating| {
-            rating.rating.is_finite() && rating.pairs.max(rating.windows) <= COUNT_MAX
+    /// Checks names and numbers.
+    ///
+    /// # Errors
+    /// The first field that is wrong, with the expected values.
+    pub fn check(&self) -> Result<(), String> {
+        let names = [("host", &self.host), ("device", &self.device)];
+        let schedulers = self.schedulers.iter().map(|of| ("scheduler", &of.scheduler));
+        if let Some((field, _)) = names.into_iter().chain(schedulers).find(|(_, name)| name.is_empty()) {
+            return Err(format!("{field}: is empty"));
+        }
+        let count = |field: &str, count: u64| {
+            let problem = || format!("{field}: {count} is more than {COUNT_MAX}");
+            if count <= COUNT_MAX { Ok(()) } else { Err(problem()) }
         };
-        self.windows <= COUNT_MAX && self.shape.is_sound() && self.schedulers.iter().all(is_sound)
+        count("windows", self.windows)?;
+        if !self.shape.is_complete() {
+            return Err("shape: expected 48 shares from 0 to 1 with the sum 1".to_owned());
+        }
+        for of in &self.schedulers {
+            count(&format!("pairs of {}", of.scheduler), of.pairs)?;
+            count(&format!("windows of {}", of.scheduler), of.windows)?;
+            // False for NaN.
+            let is_rating = of.rating.abs() <= RATING_MAX;
+            if !is_rating {
+                let expected = format!("expected -{RATING_MAX} to {RATING_MAX}");
+                return Err(format!("rating of {}: {}; {expected}", of.scheduler, of.rating));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -95,32 +119,45 @@ impl Shared {
                 })
                 .collect(),
         };
-        Self { loads: state.kinds.learned().into_iter().map(load).collect() }
+        let loads = state.kinds.learned().into_iter().map(load);
+        Self { loads: loads.filter(|load| load.shape.is_complete()).collect() }
     }
 
     /// Adds the entries of another file. Of two entries about the same load of the same host, the one with more windows stays, so that merging a file
-    /// twice changes nothing.
-    pub fn merge(&mut self, other: Self) {
+    /// twice changes nothing. Returns the hosts of which two entries differ: an older export, or two hosts with one name.
+    pub fn merge(&mut self, other: Self) -> Vec<String> {
+        let mut differing = Vec::new();
         for load in other.loads {
-            match self.loads.iter_mut().find(|known| known.is_same_as(&load)) {
-                Some(known) if known.windows >= load.windows => {}
-                Some(known) => *known = load,
-                None => self.loads.push(load),
+            let Some(known) = self.loads.iter_mut().find(|known| known.is_same_as(&load)) else {
+                self.loads.push(load);
+                continue;
+            };
+            if *known != load {
+                differing.push(load.host.clone());
+            }
+            if known.windows < load.windows {
+                *known = load;
             }
         }
+        differing
+    }
+
+    /// The entries about a type of device and a metric.
+    pub fn of_device<'a>(&'a self, device: &'a str, metric: Metric) -> impl Iterator<Item = &'a SharedLoad> {
+        self.loads.iter().filter(move |load| load.device == device && load.metric == metric)
     }
 
     /// Adds the kinds of load that the state lacks, for its type of device and metric; returns their number.
     pub fn give_to(&self, device: &str, state: &mut State) -> usize {
-        let mut loads: Vec<&SharedLoad> = self
-            .loads
-            .iter()
-            .filter(|load| load.device == device && load.metric == state.metric && load.is_sound())
-            .collect();
+        let mut loads: Vec<&SharedLoad> =
+            self.of_device(device, state.metric).filter(|load| load.check().is_ok()).collect();
         loads.sort_by_key(|load| std::cmp::Reverse(load.windows));
         let mut added = 0;
-        while let Some(&first) = loads.first() {
-            let (alike, others) = loads.into_iter().partition(|load| are_alike(&first.shape, &load.shape));
+        // The first one leaves the list in any case, so that the loop ends.
+        while let Some((&first, rest)) = loads.split_first() {
+            let is_alike = |load: &&SharedLoad| are_alike(&first.shape, &load.shape);
+            let (same, others): (Vec<_>, Vec<_>) = rest.iter().copied().partition(is_alike);
+            let alike = [vec![first], same].concat();
             loads = others;
             let ratings = mean(&alike, &state.schedulers);
             added += usize::from(state.kinds.expect(&first.shape, &ratings));
@@ -233,17 +270,42 @@ mod tests {
     #[test]
     fn numbers_out_of_range_are_not_sound() {
         let sound = load("a", &[("none", 0.0, COUNT_MAX)]);
-        assert!(sound.is_sound());
+        assert_eq!(sound.check(), Ok(()));
         let changed = |change: fn(&mut SharedLoad)| {
             let mut load = sound.clone();
             change(&mut load);
-            load.is_sound()
+            load.check().map_err(|problem| problem.split(':').next().unwrap_or_default().to_owned())
         };
-        assert!(changed(|load| load.windows = COUNT_MAX));
-        assert!(!changed(|load| load.windows = COUNT_MAX + 1));
-        assert!(!changed(|load| load.schedulers[0].pairs += 1));
-        assert!(!changed(|load| load.schedulers[0].windows = COUNT_MAX + 1));
-        assert!(!changed(|load| load.schedulers[0].rating = f64::NAN));
+        let wrong = |field: &str| Err(field.to_owned());
+        assert_eq!(changed(|load| load.windows = COUNT_MAX), Ok(()));
+        assert_eq!(changed(|load| load.windows = COUNT_MAX + 1), wrong("windows"));
+        assert_eq!(changed(|load| load.schedulers[0].pairs += 1), wrong("pairs of none"));
+        assert_eq!(changed(|load| load.schedulers[0].windows = COUNT_MAX + 1), wrong("windows of none"));
+        assert_eq!(changed(|load| load.schedulers[0].rating = f64::NAN), wrong("rating of none"));
+        assert_eq!(changed(|load| load.schedulers[0].rating = -1e300), wrong("rating of none"));
+        assert_eq!(changed(|load| load.shape = shape("[]")), wrong("shape"));
+        assert_eq!(changed(|load| load.host.clear()), wrong("host"));
+        assert_eq!(changed(|load| load.schedulers[0].scheduler.clear()), wrong("scheduler"));
+    }
+
+    /// A shape in JSON.
+    fn shape(text: &str) -> Shape {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn a_load_that_is_not_like_itself_is_not_given() {
+        let names = ["none", "bfq"].map(str::to_owned).to_vec();
+        let parameters = ioanalyzer::Parameters::default();
+        let random = ioanalyzer::Random::seeded(1);
+        let mut state = crate::Analyser::new(names, Metric::Bandwidth, parameters, random).unwrap().state();
+        let good = load("a", &[("none", 0.0, 10), ("bfq", 0.5, 10)]);
+        for first in ["0.0", "-7.0"] {
+            let shape = shape(&format!("[{first}{}]", ",0.0".repeat(47)));
+            let wrong = SharedLoad { shape, windows: 20, ..good.clone() };
+            assert!(!wrong.is_same_as(&wrong));
+            assert_eq!(Shared { loads: vec![wrong] }.give_to("disk", &mut state), 0, "{first}");
+        }
     }
 
     #[test]

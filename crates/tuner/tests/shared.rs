@@ -106,12 +106,12 @@ fn merging_twice_changes_nothing_and_newer_exports_replace_older_ones() {
     let export = Shared::of("a", DEVICE, &state);
     assert_eq!(export.loads.len(), 1);
     let mut all = export.clone();
-    all.merge(export.clone());
+    assert!(all.merge(export.clone()).is_empty());
     assert_eq!(all, export);
     let mut newer = export.clone();
     newer.loads[0].windows += 1;
-    all.merge(newer.clone());
-    all.merge(export.clone());
+    assert_eq!(all.merge(newer.clone()), ["a"]);
+    assert_eq!(all.merge(export.clone()), ["a"]);
     assert_eq!(all, newer);
     all.merge(Shared::of("b", DEVICE, &state));
     assert_eq!(all.loads.len(), 2);

@@ -24,6 +24,9 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 /// Writes the ratings of the selected drives.
 pub(super) fn export(arguments: &PatternsArguments, file: &Path, host: Option<&str>) -> Result<(), Error> {
     let database = Database::open_existing(&arguments.database)?.ok_or_else(|| nothing(arguments))?;
+    if host == Some("") {
+        return Err(Error::Usage("--host: the name is empty; give each host a name of its own".to_owned()));
+    }
     let host = host.map(str::to_owned).or_else(host_name).ok_or_else(|| {
         Error::Usage(format!("{HOST_NAME}: the host name is empty; set a name with --host"))
     })?;
@@ -78,16 +81,20 @@ pub(super) fn import(arguments: &PatternsArguments, files: &[PathBuf]) -> Result
             database.save(device, &state, now)?;
         }
         let added = counted(added as u64, "kind");
-        writeln!(std::io::stdout().lock(), "{device}, by {}: {added} of load added", in_words(metric))?;
+        let mut hosts: Vec<&str> = shared.of_device(device, metric).map(|load| load.host.as_str()).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        let hosts = counted(hosts.len() as u64, "host");
+        let metric = in_words(metric);
+        writeln!(std::io::stdout().lock(), "{device}, by {metric}: {added} of load added, of {hosts}")?;
     }
     Ok(())
 }
 
 /// The state of a new tuner, for the schedulers that occur in the files.
 fn empty(shared: &Shared, device: &str, metric: Metric) -> Result<State, Error> {
-    let loads = shared.loads.iter().filter(|load| load.device == device && load.metric == metric);
-    let mut names: Vec<String> =
-        loads.flat_map(|load| &load.schedulers).map(|rating| rating.scheduler.clone()).collect();
+    let ratings = shared.of_device(device, metric).flat_map(|load| &load.schedulers);
+    let mut names: Vec<String> = ratings.map(|rating| rating.scheduler.clone()).collect();
     names.sort();
     names.dedup();
     let made = Analyser::new(names, metric, Parameters::default(), Random::seeded(1));
@@ -100,8 +107,18 @@ fn names(files: &[PathBuf]) -> String {
 
 fn read_all(files: &[PathBuf]) -> Result<Shared, Error> {
     let mut all = Shared::default();
+    let mut differing = Vec::new();
     for file in files {
-        all.merge(read(file)?);
+        differing.append(&mut all.merge(read(file)?));
+    }
+    differing.sort();
+    for hosts in differing.chunk_by(|one, other| one == other) {
+        let loads = counted(hosts.len() as u64, "load");
+        say!(
+            "note: host '{}': two different entries for {loads}; the one with more windows is kept. If two hosts have this name, export each with \
+             a --host of its own",
+            hosts[0]
+        );
     }
     Ok(all)
 }
@@ -112,11 +129,7 @@ fn is_parquet(file: &Path) -> bool {
 
 fn read(file: &Path) -> Result<Shared, Error> {
     if is_parquet(file) {
-        let loads = exchange_table::read(file)?;
-        if loads.iter().all(SharedLoad::is_sound) {
-            return Ok(Shared { loads });
-        }
-        return Err(Error::Input(format!("{}: a shape or number is out of range", file.display())));
+        return Ok(Shared { loads: exchange_table::read(file)? });
     }
     let text = fs::read_to_string(file).map_err(|error| Error::file(file.display(), &error))?;
     let mut loads = Vec::new();
@@ -126,9 +139,7 @@ fn read(file: &Path) -> Result<Shared, Error> {
             Error::Input(format!("{}:{}: {problem}; {advice}", file.display(), number + 1))
         };
         let load: SharedLoad = serde_json::from_str(line).map_err(|error| wrong(&error.to_string()))?;
-        if !load.is_sound() {
-            return Err(wrong("a shape or number is out of range"));
-        }
+        load.check().map_err(|problem| wrong(&problem))?;
         loads.push(load);
     }
     Ok(Shared { loads })

@@ -3,16 +3,17 @@
 use std::path::Path;
 
 use study::{Cell, Field, Type};
-use tuner::{SharedLoad, SharedRating};
+use tuner::{Better, LatencyClass, LatencyStatistic, Metric, SharedLoad, SharedRating};
+use tuner_live::in_words;
 
 use crate::error::Error;
 
 const FIELDS: &[Field] = &[
     Field { name: "host", kind: Type::Text, about: "name of the host" },
     Field { name: "device", kind: Type::Text, about: "type of the device" },
-    Field { name: "metric", kind: Type::Text, about: "metric of the ratings" },
+    Field { name: "metric", kind: Type::Text, about: "metric of the ratings, as in 'dwell patterns list'" },
     Field { name: "kind_windows", kind: Type::Whole, about: "windows of this kind of load" },
-    Field { name: "shape", kind: Type::Text, about: "shape of the kind, as a list" },
+    Field { name: "shape", kind: Type::Text, about: "shares of the 48 classes of accesses, as a JSON list" },
     Field { name: "scheduler", kind: Type::Text, about: "scheduler; null if the kind has none" },
     Field { name: "rating", kind: Type::Number, about: "sum of relative differences to other schedulers" },
     Field { name: "pairs", kind: Type::Whole, about: "comparisons" },
@@ -27,7 +28,7 @@ pub(super) fn write(path: &Path, loads: &[SharedLoad]) -> Result<(), Error> {
         let kind = [
             Cell::Text(load.host.clone()),
             Cell::Text(load.device.clone()),
-            Cell::Text(text(serde_json::to_string(&load.metric))?),
+            Cell::Text(in_words(load.metric)),
             Cell::Whole(load.windows as i64),
             Cell::Text(text(serde_json::to_string(&load.shape))?),
         ];
@@ -44,20 +45,17 @@ pub(super) fn write(path: &Path, loads: &[SharedLoad]) -> Result<(), Error> {
     Ok(study::write_table(path, FIELDS, &rows)?)
 }
 
-/// The loads of a file, which are not checked.
+/// The loads of a file.
 pub(super) fn read(path: &Path) -> Result<Vec<SharedLoad>, Error> {
     let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
     let mut loads: Vec<SharedLoad> = Vec::new();
     for (number, row) in study::read_table(path, &names)?.iter().enumerate() {
-        let parsed = load(row).ok_or_else(|| {
+        let wrong = |problem: String| {
             let advice = "expected a file of 'dwell patterns export'";
-            Error::Input(format!(
-                "{}, row {}: a value is missing or wrong; {advice}",
-                path.display(),
-                number + 1
-            ))
-        });
-        let mut parsed = parsed?;
+            Error::Input(format!("{}, row {}: {problem}; {advice}", path.display(), number + 1))
+        };
+        let mut parsed = load(row).map_err(|field| wrong(format!("{field}: is missing or wrong")))?;
+        parsed.check().map_err(wrong)?;
         let same = |known: &&mut SharedLoad| {
             (&known.host, &known.device, known.metric) == (&parsed.host, &parsed.device, parsed.metric)
                 && known.shape == parsed.shape
@@ -70,26 +68,61 @@ pub(super) fn read(path: &Path) -> Result<Vec<SharedLoad>, Error> {
     Ok(loads)
 }
 
-/// The load of a row, with at most one scheduler.
-fn load(row: &[Cell]) -> Option<SharedLoad> {
-    let text = |at: usize| if let Cell::Text(text) = &row[at] { Some(text.as_str()) } else { None };
-    let whole = |at: usize| if let Cell::Whole(n) = row[at] { u64::try_from(n).ok() } else { None };
+/// The load of a row, with at most one scheduler; or the first field that is wrong.
+fn load(row: &[Cell]) -> Result<SharedLoad, &'static str> {
+    let field = |at: usize| FIELDS[at].name;
+    let text = |at: usize| if let Cell::Text(text) = &row[at] { Ok(text.as_str()) } else { Err(field(at)) };
+    let whole = |at: usize| match row[at] {
+        Cell::Whole(n) => u64::try_from(n).map_err(|_| field(at)),
+        _ => Err(field(at)),
+    };
     let schedulers = match (text(5), &row[6]) {
-        (Some(scheduler), Cell::Number(rating)) => vec![SharedRating {
+        (Ok(scheduler), Cell::Number(rating)) => vec![SharedRating {
             scheduler: scheduler.to_owned(),
             rating: *rating,
             pairs: whole(7)?,
             windows: whole(8)?,
         }],
-        (None, _) => Vec::new(),
-        _ => return None,
+        (Err(_), Cell::Nothing) => Vec::new(),
+        (Ok(_), _) => return Err(field(6)),
+        (Err(field), _) => return Err(field),
     };
-    Some(SharedLoad {
+    Ok(SharedLoad {
         host: text(0)?.to_owned(),
         device: text(1)?.to_owned(),
-        metric: serde_json::from_str(text(2)?).ok()?,
+        metric: metric(text(2)?).ok_or(field(2))?,
         windows: whole(3)?,
-        shape: serde_json::from_str(text(4)?).ok()?,
+        shape: serde_json::from_str(text(4)?).map_err(|_| field(4))?,
         schedulers,
     })
+}
+
+/// The metric of this name. Files of earlier versions have it in JSON.
+fn metric(name: &str) -> Option<Metric> {
+    let latency = |statistic: LatencyStatistic| {
+        let classes = [LatencyClass::Reads, LatencyClass::Writes, LatencyClass::Synchronous];
+        classes.map(|class| Metric::Latency(statistic, class))
+    };
+    let others = [Metric::Bandwidth, Metric::Iops, Metric::Fairness, Metric::CgroupFairness];
+    let of_users = [Metric::UserBandwidth, Metric::UserMinusSystem];
+    let external = [Better::Higher, Better::Lower].map(Metric::External);
+    let latencies = [LatencyStatistic::Mean, LatencyStatistic::P99].into_iter().flat_map(latency);
+    let mut all = others.into_iter().chain(of_users).chain(external).chain(latencies);
+    let named = all.find(|metric| in_words(*metric) == name);
+    named.or_else(|| serde_json::from_str(name).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_metric_is_found_by_its_name_and_by_the_json_of_earlier_files() {
+        let latency = Metric::Latency(LatencyStatistic::P99, LatencyClass::Synchronous);
+        for of in [Metric::Bandwidth, Metric::UserMinusSystem, Metric::External(Better::Lower), latency] {
+            assert_eq!(metric(&in_words(of)), Some(of));
+            assert_eq!(metric(&serde_json::to_string(&of).unwrap()), Some(of));
+        }
+        assert_eq!(metric("speed"), None);
+    }
 }

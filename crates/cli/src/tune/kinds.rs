@@ -41,6 +41,13 @@ fn best_in_words(state: &State, kind: usize) -> Option<String> {
     Some(format!("{} ({value}; {compared})", name(best)?))
 }
 
+/// The best scheduler by the ratings of other hosts, for a kind that had no window here.
+fn best_elsewhere(state: &State, kind: usize) -> Option<String> {
+    let ratings = state.kinds.of_other_hosts(kind)?;
+    let best = ratings.iter().position(|rating| *rating == Some(0.0))?;
+    Some(format!("{} (by ratings of other hosts)", state.schedulers.get(best)?))
+}
+
 /// The most frequent classes of accesses with their shares.
 pub(super) fn access_classes(shape: &Shape, most: usize) -> Vec<String> {
     let of = |(part, class): (f64, String)| format!("{:.0}% {class}", part * 100.0);
@@ -51,7 +58,7 @@ pub(super) fn listed(state: &State) -> Table {
     let mut table = table_of_texts(&["kind", "windows", "requests", "best so far"]);
     for kind in state.kinds.loads() {
         let Some((shape, windows)) = state.kinds.load(kind) else { continue };
-        let best = best_in_words(state, kind).unwrap_or_default();
+        let best = best_in_words(state, kind).or_else(|| best_elsewhere(state, kind)).unwrap_or_default();
         table.add_row([kind.to_string(), windows.to_string(), access_classes(shape, NAMED).join("\n"), best]);
     }
     table
@@ -73,26 +80,38 @@ pub(super) fn show(drive: &str, state: &State, kind: usize, as_json: bool) -> Re
     let classes = access_classes(shape, usize::MAX);
     let expected = state.kinds.expected(kind, state.metric.better());
     let expected = expected.unwrap_or_else(|| vec![None; state.schedulers.len()]);
-    let expected = state.schedulers.iter().zip(expected);
+    let elsewhere = state.kinds.of_other_hosts(kind);
+    let elsewhere_of = |index: usize| elsewhere.as_ref()?.get(index).copied().flatten();
+    let expected = state.schedulers.iter().zip(expected).enumerate();
     let mut out = std::io::stdout().lock();
     if as_json {
-        let of = |(name, of): (&String, Option<(f64, u64)>)| {
+        let schedulers = expected.map(|(index, (name, of))| {
             let (value, windows) = of.unzip();
-            json!({"scheduler": name, "windows": windows.unwrap_or(0), "expected": value})
-        };
+            let mut object = json!({"scheduler": name, "windows": windows.unwrap_or(0), "expected": value});
+            if elsewhere.is_some() {
+                object["other_hosts"] = json!(elsewhere_of(index));
+            }
+            object
+        });
         let object = object(&json!({
             "drive": drive, "metric": in_words(state.metric), "kind": kind, "windows": windows, "asked": classes,
-            "schedulers": expected.map(of).collect::<Vec<_>>(),
+            "schedulers": schedulers.collect::<Vec<_>>(),
         }))?;
         return Ok(writeln!(out, "{object}")?);
     }
     writeln!(out, "kind {kind}, by {}: {}", in_words(state.metric), counted(windows, "window"))?;
     classes.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
-    let mut table = table_of_texts(&["scheduler", "windows", "expected"]);
-    for (name, of) in expected {
+    let columns = ["scheduler", "windows", "expected", "ratings of other hosts"];
+    let columns = if elsewhere.is_some() { &columns[..] } else { &columns[..3] };
+    let mut table = table_of_texts(columns);
+    for (index, (name, of)) in expected {
         let (windows, value) =
             of.map_or_else(Default::default, |(value, n)| (n.to_string(), worth(state.metric, value)));
-        table.add_row([name.clone(), windows, value]);
+        let other = elsewhere_of(index).map_or_else(String::new, |behind| match behind {
+            0.0 => "the best".to_owned(),
+            _ => format!("{:.0}%", behind * 100.0),
+        });
+        table.add_row([name.clone(), windows, value, other].into_iter().take(columns.len()));
     }
     Ok(writeln!(out, "{table}")?)
 }

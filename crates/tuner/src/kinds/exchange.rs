@@ -14,6 +14,13 @@ impl Kinds {
             .collect()
     }
 
+    /// The ratings of other hosts, relative to their best one, that a kind has begun with, by scheduler: those of schedulers that have served no
+    /// window here. `None` if there are none.
+    #[must_use]
+    pub fn of_other_hosts(&self, kind: usize) -> Option<Vec<Option<f64>>> {
+        self.kinds.get(kind)?.of_other_hosts()
+    }
+
     /// Adds a kind with ratings from elsewhere, by scheduler, unless a kind of this shape exists or there are too many; returns whether it was added.
     pub(crate) fn expect(&mut self, shape: &Shape, ratings: &[Option<f64>]) -> bool {
         let known = self.nearest(shape).is_some_and(|(_, alike)| alike >= ALIKE);

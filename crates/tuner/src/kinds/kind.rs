@@ -186,6 +186,13 @@ impl Kind {
         self.opened();
     }
 
+    /// The ratings of other hosts for schedulers that have served no window here, relative to the best of them.
+    pub(super) fn of_other_hosts(&self) -> Option<Vec<Option<f64>>> {
+        let rating = |arm: &Arm| (arm.has_prior && arm.windows <= 1).then_some(arm.rating);
+        let best = self.arms.iter().filter_map(rating).reduce(f64::max)?;
+        Some(self.arms.iter().map(|arm| rating(arm).map(|rating| rating - best)).collect())
+    }
+
     /// Restores a previous rating.
     pub(super) fn rate_again(&mut self, scheduler: usize, before: Arm) {
         if let Some(arm) = self.arms.get_mut(scheduler) {

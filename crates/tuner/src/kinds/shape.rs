@@ -25,6 +25,9 @@ const DISTANCES: [u64; 5] = [0, 128, 1 << 11, 1 << 16, 1 << 21];
 pub(super) const ALIKE: f64 = 0.5;
 const BINS: usize = 2 * (SIZES.len() + 1) * (DISTANCES.len() + 1);
 
+/// Bound of the rounding errors in a sum of shares.
+const ROUNDING: f64 = 1e-6;
+
 /// The share of a window's accesses in each class.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Shape(Vec<f64>);
@@ -70,9 +73,19 @@ impl Shape {
         parts
     }
 
-    /// Whether a saved shape is valid.
+    /// Whether a saved shape is valid: shares of 0 to 1, together at most 1.
     pub(crate) fn is_sound(&self) -> bool {
-        self.0.len() == BINS && self.0.iter().all(|part| part.is_finite())
+        let is_share = |part: &f64| (0.0..=1.0 + ROUNDING).contains(part);
+        self.0.len() == BINS && self.0.iter().all(is_share) && self.sum() <= 1.0 + ROUNDING
+    }
+
+    /// Whether the shape has accesses. That of a window without any is like no other shape, not even itself.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.is_sound() && self.sum() >= 1.0 - ROUNDING
+    }
+
+    fn sum(&self) -> f64 {
+        self.0.iter().sum()
     }
 }
 
@@ -141,6 +154,23 @@ mod tests {
         assert!((anywhere.similarity(&anywhere) - 1.0).abs() < 1e-9);
         let (part, words) = &strides.in_words()[0];
         assert!(*part > 0.99 && words == "reads of up to 4 KiB within 1 MiB", "{part} {words}");
+    }
+
+    #[test]
+    fn shares_of_a_valid_shape_are_from_0_to_1_and_sum_to_1() {
+        let valid = readers(200, 1);
+        assert!(valid.is_sound() && valid.is_complete());
+        let with = |bin: usize, part: f64| {
+            let mut shape = valid.clone();
+            shape.0[bin] = part;
+            (shape.is_sound(), shape.is_complete())
+        };
+        for part in [f64::NAN, f64::INFINITY, -7.0, -0.1, 1.1] {
+            assert_eq!(with(47, part), (false, false), "{part}");
+        }
+        assert_eq!(with(47, 0.5), (false, false), "more than all accesses");
+        assert_eq!((Shape(vec![0.0; BINS]).is_sound(), Shape(vec![0.0; BINS]).is_complete()), (true, false));
+        assert!(!Shape(vec![1.0]).is_sound());
     }
 
     #[test]
