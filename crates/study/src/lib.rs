@@ -41,6 +41,8 @@ pub mod recordings;
 mod store;
 mod summary;
 mod table;
+#[cfg(feature = "parquet")]
+mod unfinished;
 mod windows;
 
 pub use description::{Identity, Input, Kind, Run};

@@ -18,6 +18,7 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::{Type as Node, TypePtr};
 
 use crate::table::{Cell, Field, Type};
+use crate::unfinished;
 
 /// Version of the columns, in each file's metadata.
 const SCHEMA_VERSION: &str = "1";
@@ -42,10 +43,10 @@ fn schema(fields: &[Field]) -> Result<TypePtr> {
 /// # Errors
 /// The file cannot be written.
 pub fn write_table(path: &Path, fields: &[Field], rows: &[Vec<Cell>]) -> std::result::Result<(), Error> {
-    let temporary = path.with_extension("tmp");
-    let written = write(&temporary, fields, &rows.iter().collect::<Vec<_>>());
-    let renamed =
-        || std::fs::rename(&temporary, path).map_err(|error| Error::written(path.display(), &error));
+    let failed = |error: &std::io::Error| Error::written(path.display(), error);
+    let (file, temporary) = unfinished::create(path).map_err(|error| failed(&error))?;
+    let written = write(file, path, fields, &rows.iter().collect::<Vec<_>>());
+    let renamed = || std::fs::rename(&temporary, path).map_err(|error| failed(&error));
     written.and_then(|()| renamed()).inspect_err(|_| drop(std::fs::remove_file(&temporary)))
 }
 
@@ -59,10 +60,14 @@ pub fn read_table(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Ce
         .map_err(|error| Error::Input(format!("{}: no valid Parquet file ({error})", path.display())))
 }
 
-/// Writes rows to a new file and waits until the disk has it.
-pub(crate) fn write(path: &Path, fields: &[Field], rows: &[&Vec<Cell>]) -> std::result::Result<(), Error> {
+/// Writes rows to a new file and waits until the disk has it. `path` is for errors.
+pub(crate) fn write(
+    file: File,
+    path: &Path,
+    fields: &[Field],
+    rows: &[&Vec<Cell>],
+) -> std::result::Result<(), Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Failed(format!("{}: {error}", path.display()));
-    let file = File::create(path).map_err(|error| Error::written(path.display(), &error))?;
     let mut buffer = std::io::BufWriter::new(file);
     columns(&mut buffer, fields, rows).map_err(|error| failed(&error))?;
     let file = buffer.into_inner().map_err(|error| failed(error.error()))?;
@@ -194,7 +199,7 @@ mod tests {
             cells.map(|(field, c)| if (c + n) % 5 == 0 { Cell::Nothing } else { value(field, n) }).collect()
         };
         let rows: Vec<Vec<Cell>> = (0..100).map(row).collect();
-        write(&path, RUNS, &rows.iter().collect::<Vec<_>>()).unwrap();
+        write_table(&path, RUNS, &rows).unwrap();
         let names: Vec<&str> = RUNS.iter().map(|field| field.name).collect();
         assert_eq!(read(&path, &names).unwrap(), rows);
         assert_eq!(read(&path, &["no such column"]).unwrap()[99], [Cell::Nothing]);

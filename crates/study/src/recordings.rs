@@ -1,7 +1,7 @@
 //! Recordings in Parquet: conversion, and one file per device of a recording of many.
 
-use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
+use std::collections::HashMap;
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,6 +14,8 @@ use traces::write::{Encoders, GroupStore, Written};
 use traces::{DeviceId, Record, Recording};
 use workloads::replay::Spill;
 
+use crate::unfinished;
+
 /// Writes the rest of a recording to a Parquet file, which appears under its name when it is complete. A pipe or a device (`/dev/null`) is written
 /// directly.
 ///
@@ -25,11 +27,15 @@ pub fn convert(recording: &mut Recording, to: &Path) -> Result<Written, Error> {
     written.inspect_err(|_| sinks.remove())
 }
 
-/// Writes each device of a recording to the file `NAME.parquet` of a folder, in one pass. The files appear when all are complete.
+/// Writes each device of a recording to the file `NAME.parquet` of a folder, in one pass. The files appear when all are complete. The recording
+/// may be [ordered by device](Recording::ordered_by_device).
 ///
 /// # Errors
 /// As [`convert`]; or a file of this name exists.
 pub fn split(recording: &mut Recording, folder: &Path) -> Result<(Written, usize), Error> {
+    if folder.metadata().is_ok_and(|found| !found.is_dir()) {
+        return Err(Error::Usage(format!("{}: is a file; name an empty folder", folder.display())));
+    }
     fs::create_dir_all(folder).map_err(|error| Error::written(folder.display(), &error))?;
     let mut sinks = Sinks::new(recording, Target::Folder(folder));
     let written = write(recording, &mut sinks).and_then(|()| sinks.finish());
@@ -106,8 +112,10 @@ struct Sinks<'a> {
     comment: String,
     /// By device, or the only one.
     writers: Vec<Option<Writer>>,
-    /// Final names; the names end in `.tmp` until the end.
-    files: HashSet<PathBuf>,
+    /// Final names, with the temporary names until the end.
+    files: HashMap<PathBuf, Option<Arc<Path>>>,
+    /// By name, how often it was the name of another device.
+    repeated: HashMap<String, u32>,
     /// Rows in memory.
     pending: usize,
     encoders: Arc<Encoders>,
@@ -116,11 +124,12 @@ struct Sinks<'a> {
     devices: usize,
 }
 
-type Writer = traces::write::ParquetWriter<Box<dyn Write + Send>>;
+type Sink = Box<dyn Write + Send>;
+type Writer = traces::write::ParquetWriter<Sink>;
 
 /// A file that is open only while bytes are appended: a fleet has more volumes than a process may open files.
 struct Appended {
-    path: PathBuf,
+    path: Arc<Path>,
     /// The next bytes, of which there are few.
     kept: Vec<u8>,
 }
@@ -129,11 +138,6 @@ struct Appended {
 const KEPT: usize = 256;
 
 impl Appended {
-    fn create(path: &Path) -> io::Result<Self> {
-        File::create(path)?;
-        Ok(Self { path: path.to_owned(), kept: Vec::new() })
-    }
-
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let mut file = OpenOptions::new().append(true).open(&self.path)?;
         file.write_all(&std::mem::take(&mut self.kept))?;
@@ -156,13 +160,6 @@ impl Write for Appended {
     }
 }
 
-/// The name of a file until it is complete.
-fn temporary(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".tmp");
-    name.into()
-}
-
 /// Whether a path names something that a file must not replace, such as `/dev/null` or a pipe.
 fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
@@ -176,7 +173,8 @@ impl<'a> Sinks<'a> {
             target,
             comment,
             writers: Vec::new(),
-            files: HashSet::new(),
+            files: HashMap::new(),
+            repeated: HashMap::new(),
             pending: 0,
             encoders,
             groups: Arc::default(),
@@ -238,46 +236,58 @@ impl<'a> Sinks<'a> {
     }
 
     fn open(&mut self, index: usize, device: &str) -> Result<(), Error> {
-        let (path, sink) = match self.target {
-            Target::File(path) => (path.to_owned(), Self::file(path)),
-            Target::Folder(folder) => {
-                let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_,+".contains(c);
-                let name: String = device.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-                let path = folder.join(format!("{name}.parquet"));
-                if self.files.contains(&path) {
-                    let problem = format!("two devices have this file, the second is '{device}'");
-                    return Err(Error::Usage(format!(
-                        "{}: {problem}; select one with --device",
-                        path.display()
-                    )));
-                }
-                if path.exists() {
-                    let problem = "exists; name an empty folder";
-                    return Err(Error::Usage(format!("{}: {problem}", path.display())));
-                }
-                let sink = Appended::create(&temporary(&path)).map(|file| Box::new(file) as _);
-                (path, sink)
-            }
+        let path = match self.target {
+            Target::File(path) => path.to_owned(),
+            Target::Folder(folder) => self.file_of(folder, device),
         };
-        let writer = sink.and_then(|sink| Writer::new(sink, &self.comment));
-        let writer = writer.map_err(|error| Error::written(path.display(), &error))?;
+        let written = |error: &io::Error| Error::written(path.display(), error);
+        let (sink, temporary) = self.sink(&path)?;
+        // Removed from now on, if an error follows.
+        self.files.insert(path.clone(), temporary);
+        let writer = Writer::new(sink, &self.comment).map_err(|error| written(&error))?;
         let groups = Arc::clone(&self.groups) as Arc<dyn GroupStore>;
         let mut writer = writer.with_encoders(Arc::clone(&self.encoders)).with_group_store(groups);
         if let Target::Folder(_) = self.target {
             writer.meet([device]);
         }
-        self.files.insert(path);
         self.writers[index] = Some(writer);
         Ok(())
     }
 
-    /// The file of a single target.
-    fn file(path: &Path) -> io::Result<Box<dyn Write + Send>> {
-        let file = match is_special(path) {
-            true => OpenOptions::new().write(true).open(path)?,
-            false => File::create(temporary(path))?,
-        };
-        Ok(Box::new(BufWriter::with_capacity(1 << 16, file)))
+    /// The file of a device. The names of several devices may have one form in letters that every file system has: the second is numbered.
+    fn file_of(&mut self, folder: &Path, device: &str) -> PathBuf {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_,+".contains(c);
+        let name: String = device.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        let mut path = folder.join(format!("{name}.parquet"));
+        while self.files.contains_key(&path) {
+            let number = self.repeated.entry(name.clone()).or_insert(1);
+            *number += 1;
+            path = folder.join(format!("{name}-{number}.parquet"));
+        }
+        path
+    }
+
+    /// Where the bytes of a new file go, and its temporary name.
+    fn sink(&self, path: &Path) -> Result<(Sink, Option<Arc<Path>>), Error> {
+        let written = |error: io::Error| Error::written(path.display(), &error);
+        let buffered = |file| Box::new(BufWriter::with_capacity(1 << 16, file));
+        match self.target {
+            Target::Folder(_) if path.exists() => {
+                Err(Error::Usage(format!("{}: exists; name an empty folder", path.display())))
+            }
+            Target::Folder(_) => {
+                let path: Arc<Path> = unfinished::create(path).map_err(written)?.1.into();
+                Ok((Box::new(Appended { path: Arc::clone(&path), kept: Vec::new() }), Some(path)))
+            }
+            Target::File(_) if is_special(path) => {
+                let file = OpenOptions::new().write(true).open(path).map_err(written)?;
+                Ok((buffered(file), None))
+            }
+            Target::File(_) => {
+                let (file, temporary) = unfinished::create(path).map_err(written)?;
+                Ok((buffered(file), Some(temporary.into())))
+            }
+        }
     }
 
     fn finish(&mut self) -> Result<Written, Error> {
@@ -293,8 +303,11 @@ impl<'a> Sinks<'a> {
             all.left_out += written.left_out;
             all.rounded += written.rounded;
         }
-        for path in self.files.iter().filter(|path| !is_special(path)) {
-            fs::rename(temporary(path), path).map_err(|error| Error::written(path.display(), &error))?;
+        for (path, temporary) in &mut self.files {
+            if let Some(temporary) = temporary {
+                fs::rename(&**temporary, path).map_err(|error| Error::written(path.display(), &error))?;
+            }
+            *temporary = None;
         }
         Ok(all)
     }
@@ -302,8 +315,8 @@ impl<'a> Sinks<'a> {
     /// Removes incomplete files.
     fn remove(&mut self) {
         self.writers.clear();
-        for path in &self.files {
-            let _ = fs::remove_file(temporary(path));
+        for temporary in self.files.values().flatten() {
+            let _ = fs::remove_file(temporary);
         }
     }
 }

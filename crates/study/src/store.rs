@@ -73,7 +73,7 @@ impl Store {
         for folder in FOLDERS {
             for file in self.files(folder)? {
                 let is_complete = file.ends_with(".parquet") && parts.contains(&file);
-                if !is_complete && (file.starts_with("part-") || file.ends_with(".tmp")) {
+                if !is_complete && is_part(&file) {
                     self.remove(&self.folder.join(folder).join(file))?;
                 }
             }
@@ -90,7 +90,8 @@ impl Store {
                 Some(id) if !written.contains(id) && self.pending_rows(id).is_ok() => {
                     lock(&self.pending).insert(id.to_owned());
                 }
-                _ => self.remove(&path)?,
+                _ if is_pending(&file) => self.remove(&path)?,
+                _ => {}
             }
         }
         *lock(&self.written) = written;
@@ -197,8 +198,10 @@ impl Store {
         };
         let path = self.folder.join(folder).join(name);
         let temporary = path.with_extension("tmp");
-        crate::parquet_file::write(&temporary, fields, &rows)?;
-        fs::rename(&temporary, &path).map_err(|error| Error::written(path.display(), &error))
+        let failed = |error: &std::io::Error| Error::written(path.display(), error);
+        let file = File::create(&temporary).map_err(|error| failed(&error))?;
+        crate::parquet_file::write(file, &path, fields, &rows)?;
+        fs::rename(&temporary, &path).map_err(|error| failed(&error))
     }
 
     #[cfg(not(feature = "parquet"))]
@@ -245,6 +248,22 @@ fn part_name<'a>(ids: impl Iterator<Item = &'a str>) -> String {
     let mut hasher = FnvHasher::default();
     ids.for_each(|id| hasher.write(id.as_bytes()));
     format!("part-{:016x}.parquet", hasher.finish())
+}
+
+/// Whether the file is a part, or becomes one. Other files in the folders are the user's.
+fn is_part(name: &str) -> bool {
+    let number = name.strip_prefix("part-").and_then(|name| name.split_once('.'));
+    number.is_some_and(|(number, ending)| is_number(number, 16) && matches!(ending, "parquet" | "tmp"))
+}
+
+/// Whether the file has the rows of a run, or becomes one.
+fn is_pending(name: &str) -> bool {
+    let id = name.split_once('.');
+    id.is_some_and(|(id, ending)| is_number(id, 32) && matches!(ending, "json" | "tmp"))
+}
+
+fn is_number(text: &str, digits: usize) -> bool {
+    text.len() == digits && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn lock<T>(of: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
