@@ -275,17 +275,24 @@ pub fn read_batch(recording: &mut Recording, to: &mut Vec<Record>) -> Result<boo
     recording.read_batch(to).map_err(|e| unreadable(&e))
 }
 
+/// Whether the error advises to name the format.
+fn is_other_format(error: &str) -> bool {
+    ["name it if", "specify"].iter().any(|advice| error.contains(advice))
+}
+
 /// A recording's error, with the options that avoid it.
 fn unreadable(error: &traces::Error) -> Error {
     Error::Input(match error.kind() {
-        traces::ErrorKind::Device => format!("{error} (--device NAME, --device all)"),
+        traces::ErrorKind::Device => {
+            format!("{error} (--device NAME, --device all; in a study file: device = \"NAME\" in [reading])")
+        }
         traces::ErrorKind::NotBuilt => {
             format!(
                 "{error}; build dwell with 'cargo build --release --features studies', or install the package"
             )
         }
-        // The format of an empty file is not the problem.
-        traces::ErrorKind::Format if !error.to_string().ends_with("there is nothing in it") => {
+        // The format of an empty file, or of a Parquet file with other columns, is not the problem.
+        traces::ErrorKind::Format if is_other_format(&error.to_string()) => {
             format!("{error} (--format NAME)")
         }
         _ => error.to_string(),

@@ -100,13 +100,45 @@ fn an_existing_volume_is_kept_and_no_other_file_appears() {
 }
 
 #[test]
-fn devices_whose_files_would_have_one_name_are_an_error() {
+fn devices_whose_files_would_have_one_name_are_numbered() {
     let folder = Folder::new();
-    let from = folder.0.join("two.txt");
-    let line = |n: u64, device: &str| format!("{n} - {device} R {} 4096 be4 - -\n", n * 4096);
-    fs::write(&from, format!("# dwell recording 1\n{}{}", line(1, "a/b"), line(2, "a.b"))).unwrap();
-    let error = split(&mut open(&from, "all"), &folder.0.join("volumes")).map(drop).unwrap_err().to_string();
-    assert!(error.contains("a_b.parquet: two devices have this file, the second is 'a.b'"), "{error}");
+    let (from, to) = (folder.0.join("many.txt"), folder.0.join("volumes"));
+    let line = |(n, device): (u64, &str)| format!("{n} - {device} R {} 4096 be4 - -\n", n * 4096);
+    let names_of = ["a/b", "a.b", "a_b-2", "a:b"];
+    let lines: String = (1..).zip(names_of).map(line).collect();
+    fs::write(&from, format!("# dwell recording 1\n{lines}")).unwrap();
+    let (written, files) = split(&mut open(&from, "all"), &to).unwrap();
+    assert_eq!((written.written, files), (4, 4));
+    assert_eq!(names(&to), ["a_b-2-2.parquet", "a_b-2.parquet", "a_b-3.parquet", "a_b.parquet"]);
+    for (file, offset) in [("a_b", 4096), ("a_b-2", 8192), ("a_b-2-2", 12_288), ("a_b-3", 16_384)] {
+        assert_eq!(records(&to.join(format!("{file}.parquet")), "all")[0].offset, offset, "{file}");
+    }
+}
+
+#[test]
+fn files_with_the_endings_of_temporary_ones_are_kept() {
+    let folder = Folder::new();
+    let (from, to) = (folder.fleet(2, 10), folder.0.join("volumes"));
+    let single = folder.0.join("x.parquet");
+    fs::create_dir(&to).unwrap();
+    let kept = ["volumes/0.tmp", "volumes/0.parquet.tmp", "x.tmp", "x.parquet.tmp"];
+    for name in kept {
+        fs::write(folder.0.join(name), name).unwrap();
+    }
+    split(&mut open(&from, "all"), &to).unwrap();
+    convert(&mut open(&from, "all"), &single).unwrap();
+    let fields = [study::Field { name: "n", kind: study::Type::Whole, about: "a number" }];
+    study::write_table(&single, &fields, &[vec![study::Cell::Whole(7)]]).unwrap();
+    assert_eq!(study::read_table(&single, &["n"]).unwrap(), [[study::Cell::Whole(7)]]);
+    for name in kept {
+        assert_eq!(fs::read_to_string(folder.0.join(name)).unwrap(), name);
+    }
+    assert_eq!(names(&to), ["0.parquet", "0.parquet.tmp", "0.tmp", "1.parquet"]);
+    let missing = folder.0.join("none/x.parquet");
+    let error = study::write_table(&missing, &fields, &[]).unwrap_err().to_string();
+    assert!(error.contains("none/x.parquet: cannot be written"), "{error}");
+    let error = split(&mut open(&from, "all"), &from).map(drop).unwrap_err().to_string();
+    assert!(error.contains("fleet.csv: is a file; name an empty folder"), "{error}");
 }
 
 #[test]
@@ -132,4 +164,72 @@ fn a_pipe_is_written_and_not_replaced() {
     convert(&mut open(&from, "all"), &pipe).unwrap();
     assert!(reader.join().unwrap() == fs::read(&file).unwrap());
     assert!(!pipe.metadata().unwrap().is_file());
+}
+
+/// Requests of five devices, as device, nanoseconds and offset, sorted by device: each begins before the end of the one before.
+fn by_device() -> Vec<(u64, u64, u64)> {
+    let of = |device: u64| (0..2_000).map(move |n| (device, n * 10_000_000 + device * 1_000, n * 4096));
+    [3, 1, 4, 0, 2].into_iter().flat_map(of).collect()
+}
+
+#[test]
+fn a_fleet_sorted_by_volume_is_split() {
+    let folder = Folder::new();
+    let (from, to) = (folder.0.join("sorted.csv"), folder.0.join("volumes"));
+    let line = |(device, at, offset): (u64, u64, u64)| {
+        format!("{device},W,{offset},4096,{}\n", 1_577_808_000_000_000 + at / 1_000)
+    };
+    fs::write(&from, by_device().into_iter().map(line).collect::<String>()).unwrap();
+    let error = split(&mut open(&from, "all"), &to).map(drop).unwrap_err().to_string();
+    assert!(error.contains("if it is sorted by device, choose one device, or split the file"), "{error}");
+    let mut recording = open(&from, "all").ordered_by_device();
+    assert_eq!(split(&mut recording, &to).unwrap().1, 5);
+    assert!(recording.skips().is_empty(), "{}", recording.skips());
+    assert_eq!(recording.interpretation().span.as_nanos(), 1_999 * 10_000_000 + 4_000);
+    for device in 0..5 {
+        let device = device.to_string();
+        let found = fields(&records(&to.join(format!("{device}.parquet")), &device));
+        assert!(found.len() == 2_000 && found == fields(&records(&from, &device)), "{device}");
+    }
+}
+
+#[test]
+fn a_table_sorted_by_device_is_read_in_the_order_of_time() {
+    use study::{Cell, Field, Type};
+    let folder = Folder::new();
+    let path = folder.0.join("sorted.parquet");
+    let field = |name, kind| Field { name, kind, about: "" };
+    let numbers = ["at_ns", "op", "offset", "bytes"].map(|name| field(name, Type::Whole));
+    let columns = [vec![field("device", Type::Text)], numbers.into()].concat();
+    let row = |(device, at, offset): (u64, u64, u64)| {
+        let numbers = [at, 1, offset, 4096].map(|number| Cell::Whole(number as i64));
+        [vec![Cell::Text(device.to_string())], numbers.into()].concat()
+    };
+    let rows: Vec<Vec<Cell>> = by_device().into_iter().map(row).collect();
+    study::write_table(&path, &columns, &rows).unwrap();
+    let all = records(&path, "all");
+    assert!(all.len() == 10_000 && all.is_sorted_by_key(|record| record.at));
+    for device in 0..5_u64 {
+        let expected: Vec<_> = by_device()
+            .into_iter()
+            .filter(|of| of.0 == device)
+            .map(|of| (of.1 - device * 1_000, of.2, 4096))
+            .collect();
+        assert_eq!(fields(&records(&path, &device.to_string())), expected, "{device}");
+    }
+    // Devices that alternate, in the order of time.
+    let mut alternating = by_device();
+    alternating.sort_by_key(|of| of.1);
+    study::write_table(&path, &columns, &alternating.into_iter().map(row).collect::<Vec<_>>()).unwrap();
+    assert!(records(&path, "all").len() == 10_000);
+    // A number below zero.
+    let mut wrong = rows[..1].to_vec();
+    wrong[0][3] = Cell::Whole(-5);
+    study::write_table(&path, &columns, &wrong).unwrap();
+    let mut recording = open(&path, "all");
+    let error = read_batch(&mut recording, &mut Vec::new()).unwrap_err().to_string();
+    assert!(
+        error.contains("row 1, offset: expected a number from 0, found '-5'; correct the rows"),
+        "{error}"
+    );
 }

@@ -189,6 +189,9 @@ impl Context {
             (true, _) => {
                 "delete the line, or read without strict, which counts it and leaves it out".to_owned()
             }
+            (false, _) if matches!(self.place, Position::Row(_)) => {
+                "correct the rows in the program that wrote the file".to_owned()
+            }
             (false, true) => "no line from here on is valid: truncate the file here".to_owned(),
             (false, false) => self.another_format(),
         };

@@ -25,6 +25,9 @@ use crate::unit::UnitSource;
 const BACKWARDS_MAX: Span = Span::from_secs(1);
 /// Upper bound for consecutive requests that are far back in time; beyond it the earlier time stamps are wrong.
 const JUMPED_RUN_MAX: u32 = 1_000;
+/// Nanoseconds by which the times of a device may precede the first request of a recording that is ordered by device: half of those that a
+/// signed number holds, 146 years.
+const PRECEDING: u64 = 1 << 62;
 /// Upper bound for requests that are read to list the devices of a recording.
 const LISTED_REQUESTS_MAX: u64 = 50_000_000;
 
@@ -111,9 +114,11 @@ pub struct Recording {
     wrappings: Vec<Wrapping>,
     /// The recording's time that is [`Time::ZERO`], in nanoseconds, once known.
     origin: Option<u64>,
-    /// Time of the first and of the latest request.
+    /// The earliest and the latest time so far.
     first: Option<Time>,
     latest: Time,
+    /// The latest time of each device, if the order of time is that of each device.
+    of_devices: Option<Vec<Time>>,
     jumped_run: u32,
     requests: u64,
     pids: HashSet<Pid>,
@@ -131,12 +136,21 @@ impl Recording {
             origin: None,
             first: None,
             latest: Time::ZERO,
+            of_devices: None,
             jumped_run: 0,
             requests: 0,
             pids: HashSet::new(),
             last_pid: None,
             over: false,
         }
+    }
+
+    /// Checks the order of time of each device by itself, for a recording that may be sorted by device. Records are then not in the order of `at`,
+    /// and the first one is not at [`Time::ZERO`].
+    #[must_use]
+    pub fn ordered_by_device(mut self) -> Self {
+        self.of_devices = Some(Vec::new());
+        self
     }
 
     /// How the recording is read; complete at the end of the recording.
@@ -318,30 +332,35 @@ impl Recording {
     #[inline]
     fn set_clock(&mut self, record: &mut Record) -> Result<bool, Error> {
         let moved = if self.context.epoch_clock { record.at.as_nanos() } else { 0 };
-        let origin = *self.origin.get_or_insert(moved);
+        let (mut latest, mut preceding) = (self.latest, 0);
+        if let Some(times) = &self.of_devices {
+            latest = times.get(record.device.0 as usize).copied().unwrap_or(Time::ZERO);
+            preceding = PRECEDING;
+        }
+        let origin = *self.origin.get_or_insert(moved.saturating_sub(preceding));
         let on_our_clock = |time: Time| Time::from_nanos(time.as_nanos().saturating_sub(origin));
         if record.completed.is_some_and(|completed| completed < record.at) {
             cold_path();
             record.completed = None;
             self.context.skip(Oddity::CompletedEarly)?;
         }
-        let back = Time::from_nanos(self.latest.as_nanos().saturating_add(origin)).since(record.at);
+        let back = Time::from_nanos(latest.as_nanos().saturating_add(origin)).since(record.at);
         if origin > 0 {
             record.at = on_our_clock(record.at);
             record.completed = record.completed.map(on_our_clock);
         }
         if back > Span::ZERO && self.first.is_some() {
-            return self.step_back(record, back);
+            return self.step_back(record, latest, back);
         }
         self.jumped_run = 0;
         Ok(true)
     }
 
     #[cold]
-    fn step_back(&mut self, record: &mut Record, back: Span) -> Result<bool, Error> {
+    fn step_back(&mut self, record: &mut Record, latest: Time, back: Span) -> Result<bool, Error> {
         if back <= BACKWARDS_MAX {
-            record.at = self.latest;
-            record.completed = record.completed.map(|completed| completed.max(self.latest));
+            record.at = latest;
+            record.completed = record.completed.map(|completed| completed.max(latest));
             self.context.skip(Oddity::ClockBackwards)?;
             return Ok(true);
         }
@@ -356,15 +375,32 @@ impl Recording {
     fn clock_error(&self, back: Span) -> Error {
         let first = self.context.skips.get(Oddity::ClockJump).first.unwrap_or(self.context.place);
         let problem = format!("the clock runs back by {:.3} s and stays there", back.as_secs_f64());
-        let advice =
-            "cut the file there if it is two recordings, or cut out the stamps before if they are wrong";
+        let advice = match self.context.devices.in_use() > 1 && self.of_devices.is_none() {
+            true => {
+                "sort the file by time; if it is sorted by device, choose one device, or split the file by device"
+            }
+            false => {
+                "sort the file by time; cut it there if it is two recordings, or cut out the stamps before if they are wrong"
+            }
+        };
         self.context.error(ErrorKind::Clock, problem).at(first).field("time").advice(advice)
     }
 
     #[inline]
     fn count(&mut self, record: &Record) {
         self.first.get_or_insert(record.at);
-        self.latest = record.at;
+        match &mut self.of_devices {
+            None => self.latest = record.at,
+            Some(times) => {
+                let index = record.device.0 as usize;
+                if times.len() <= index {
+                    times.resize(index + 1, Time::ZERO);
+                }
+                times[index] = record.at;
+                self.latest = self.latest.max(record.at);
+                self.first = self.first.min(Some(record.at));
+            }
+        }
         self.requests += 1;
         if record.process.is_some() && record.process != self.last_pid {
             cold_path();

@@ -94,7 +94,7 @@ fn two_recordings_in_one_file_are_an_error() {
     let failure = error("a.ascii", &format!("{one}{one}"), &Options::default());
     assert_eq!(
         failure,
-        "a.ascii, line 3001, time: the clock runs back by 2.000 s and stays there; cut the file there if it is two \
+        "a.ascii, line 3001, time: the clock runs back by 2.000 s and stays there; sort the file by time; cut it there if it is two \
          recordings, or cut out the stamps before if they are wrong"
     );
 }

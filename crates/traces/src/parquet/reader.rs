@@ -32,6 +32,11 @@ const BATCH_ROWS: usize = 1 << 17;
 /// Rows of a batch of one device.
 const DEVICE_ROWS: std::ops::Range<usize> = 256..16_384;
 
+/// Upper bound for the devices of a row group whose rows are read as those of row groups of a device each.
+const RUNS_MAX: usize = 64;
+/// Rows of a batch while they are searched.
+const RUN_ROWS: usize = 8_192;
+
 /// The columns, in the order of [`Batch::columns`].
 const NUMBERS: [&str; 8] = ["at_ns", "latency_ns", "op", "offset", "bytes", "flags", "priority", "process"];
 const REQUIRED: [&str; 4] = ["at_ns", "op", "offset", "bytes"];
@@ -57,7 +62,7 @@ pub(crate) fn source<R: ChunkReader + 'static>(
     }
     for column in schema.columns() {
         if column.max_rep_level() > 0 {
-            let problem = format!("column '{}' has lists", column.path());
+            let problem = format!("column '{}' has lists", column.path().string());
             return Err(context.error(ErrorKind::Format, problem).advice("recordings have plain columns"));
         }
         if let Some(expected) = expected_type(column) {
@@ -95,8 +100,10 @@ fn check_compression(group: &RowGroupMetaData, context: &Context) -> Result<(), 
         ) {
             let named = format!("{codec:?}");
             let named = named.split('(').next().unwrap_or_default();
-            let problem =
-                format!("column '{}' is compressed by {named}, which is not read", column.column_path());
+            let problem = format!(
+                "column '{}' is compressed by {named}, which is not read",
+                column.column_path().string()
+            );
             let advice = "write the file with Zstandard, Snappy, gzip, LZ4 or no compression";
             return Err(context.error(ErrorKind::Format, problem).advice(advice));
         }
@@ -162,7 +169,7 @@ struct Cursor {
     rows: usize,
 }
 
-/// A row group to come: a file may have a million.
+/// A row group to come, or its rows of one device: a file may have a million.
 #[derive(Clone, Copy)]
 struct Group {
     place: Place,
@@ -170,7 +177,12 @@ struct Group {
     device: Option<DeviceId>,
     /// Rows before it in the file.
     passed: u64,
+    /// Its rows before these, and the number of these; `None`: all.
+    part: Option<(u32, u32)>,
 }
+
+/// The name of a device, its part of a row group as in [`Group::part`], and its rows.
+type Run = (Vec<u8>, Option<(u32, u32)>, u64);
 
 /// A row group in progress.
 struct Open {
@@ -216,21 +228,31 @@ impl<R: ChunkReader + 'static> File<R> {
             for (&place, metadata) in places.iter().zip(part.row_groups()) {
                 check_compression(metadata, context)?;
                 let rows = u64::try_from(metadata.num_rows()).unwrap_or(0);
-                let device = self.device_of(metadata).map(|name| device(context, &name)).transpose()?;
-                let group = Group { place, device, passed };
-                match device {
-                    Some(id) => {
-                        let index = id.0 as usize;
-                        if by_device.len() <= index {
-                            by_device.resize_with(index + 1, VecDeque::new);
+                let group = |device, part: Option<(u32, u32)>| {
+                    let before = part.map_or(0, |(before, _)| u64::from(before));
+                    Group { place, device, passed: passed + before, part }
+                };
+                let parts = match self.device_of(metadata) {
+                    Some(name) => vec![(name, None, rows)],
+                    None => match guarded(context, || self.runs(metadata))? {
+                        Some(runs) => runs,
+                        None => {
+                            mixed.push_back(group(None, None));
+                            Vec::new()
                         }
-                        if self.is_wanted(context, id) {
-                            by_device[index].push_back(group);
-                        } else {
-                            context.devices.count_many(id, rows);
-                        }
+                    },
+                };
+                for (name, part, rows) in parts {
+                    let id = device(context, &name)?;
+                    let index = id.0 as usize;
+                    if by_device.len() <= index {
+                        by_device.resize_with(index + 1, VecDeque::new);
                     }
-                    None => mixed.push_back(group),
+                    if self.is_wanted(context, id) {
+                        by_device[index].push_back(group(Some(id), part));
+                    } else {
+                        context.devices.count_many(id, rows);
+                    }
                 }
                 passed += rows;
             }
@@ -257,6 +279,41 @@ impl<R: ChunkReader + 'static> File<R> {
         let (least, most) = (statistics.min_opt()?, statistics.max_opt()?);
         let is_exact = statistics.min_is_exact() && statistics.max_is_exact();
         (is_exact && least == most && statistics.null_count_opt() == Some(0)).then(|| least.data().to_vec())
+    }
+
+    /// The rows of each device in a row group of another program, if they are contiguous: then the file may be sorted by device. `None` if the devices
+    /// alternate.
+    fn runs(&self, group: &RowGroupMetaData) -> Result<Option<Vec<Run>>, ParquetError> {
+        let Some(column) = self.columns.device else { return Ok(None) };
+        let Ok(rows) = u32::try_from(group.num_rows()) else { return Ok(None) };
+        let mut reader = self.column(group, column)?;
+        let (mut names, mut runs) = (Vec::new(), Vec::<(ByteArray, u32)>::new());
+        let mut passed = 0;
+        while passed < rows {
+            names.clear();
+            let count = RUN_ROWS.min((rows - passed) as usize);
+            if !texts(&mut reader, count, &mut names)? {
+                return Err(ParquetError::General("a column ends before its row group".to_owned()));
+            }
+            for name in names.drain(..) {
+                let Some(name) = name else { return Ok(None) };
+                if let Some((_, count)) = runs.last_mut().filter(|(last, _)| *last == name) {
+                    *count += 1;
+                } else if runs.len() == RUNS_MAX || runs.iter().any(|run| run.0 == name) {
+                    return Ok(None);
+                } else {
+                    runs.push((name, 1));
+                }
+            }
+            passed += count as u32;
+        }
+        let mut before = 0;
+        let run = |(name, count): (ByteArray, u32)| {
+            let part = Some((before, count));
+            before += count;
+            (name.data().to_vec(), part, u64::from(count))
+        };
+        Ok(Some(runs.into_iter().map(run).collect()))
     }
 
     /// The reader of a column of a row group.
@@ -297,7 +354,8 @@ impl<R: ChunkReader + 'static> File<R> {
                 }
                 continue;
             }
-            let Some(Group { place, device, passed }) = cursor.groups.pop_front() else { return Ok(false) };
+            let Some(next) = cursor.groups.pop_front() else { return Ok(false) };
+            let Group { place, device, passed, part } = next;
             let group = &self.footer.group(&*self.file, place)?;
             let column = |at: Option<usize>| match at {
                 Some(at) if !is_all_null(group, at) => self.column(group, at).map(Some),
@@ -314,7 +372,12 @@ impl<R: ChunkReader + 'static> File<R> {
             };
             let name = column(self.columns.name)?;
             let left = usize::try_from(group.num_rows()).unwrap_or(0);
-            self.cursors[index].open = Some(Open { numbers, device, name, left, passed });
+            let mut open = Open { numbers, device, name, left, passed };
+            if let Some((before, rows)) = part {
+                open.skip(before as usize)?;
+                open.left = rows as usize;
+            }
+            self.cursors[index].open = Some(open);
         }
     }
 }
@@ -325,6 +388,23 @@ fn is_all_null(group: &RowGroupMetaData, at: usize) -> bool {
 }
 
 impl Open {
+    /// Passes the first rows.
+    fn skip(&mut self, rows: usize) -> Result<(), ParquetError> {
+        let device = self.device.as_mut().err();
+        for reader in self.numbers.iter_mut().flatten().chain(device).chain(&mut self.name) {
+            let skipped = match reader {
+                ColumnReader::Int64ColumnReader(reader) => reader.skip_records(rows)?,
+                ColumnReader::Int32ColumnReader(reader) => reader.skip_records(rows)?,
+                ColumnReader::ByteArrayColumnReader(reader) => reader.skip_records(rows)?,
+                _ => rows,
+            };
+            if skipped < rows {
+                return Err(ParquetError::General("a column ends before its row group".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
     /// Reads the next rows; false if a column has fewer than the group.
     fn read(&mut self, rows: usize, batch: &mut Batch) -> Result<bool, ParquetError> {
         let rows = rows.min(self.left);
@@ -414,7 +494,8 @@ impl<R: ChunkReader + 'static> Source for File<R> {
             let record = match batch.record(at, context) {
                 Ok(record) => Some(record),
                 Err(bad) => {
-                    context.malformed(bad, b"a value that is not")?;
+                    let found = batch.shown(at, bad.field);
+                    context.malformed(bad, found.as_bytes())?;
                     None
                 }
             };
@@ -429,6 +510,13 @@ impl<R: ChunkReader + 'static> Source for File<R> {
 }
 
 impl Batch {
+    /// A value for a message.
+    fn shown(&self, at: usize, field: &str) -> String {
+        let column = NUMBERS.iter().position(|name| *name == field);
+        let value = column.and_then(|column| self.columns[column].get(at));
+        value.map_or_else(|| "no value".to_owned(), |value| value.to_string())
+    }
+
     fn record(&self, at: usize, context: &mut Context) -> Result<Record, FieldError> {
         let bad = |field, expected| FieldError { field, expected, at: 0 };
         let number = |column: usize| self.columns[column].get(at);

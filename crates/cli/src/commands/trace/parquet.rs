@@ -26,7 +26,7 @@ pub(super) fn split(from: &Path, folder: &Path, reading: &Reading) -> Result<(),
     // All devices, unless one is named.
     let device = reading.device.clone().or_else(|| Some("all".to_owned()));
     let reading = Reading { device, ..reading.clone() };
-    let mut recording = open_recording(from, &options(&reading, None)?)?;
+    let mut recording = open_recording(from, &options(&reading, None)?)?.ordered_by_device();
     let (written, files) = study::recordings::split(&mut recording, folder)?;
     say!("{}: {}", folder.display(), counted(files as u64, "file"));
     super::report(from, Format::Parquet, written, &recording)
