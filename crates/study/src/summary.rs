@@ -48,7 +48,7 @@ pub struct Scheduler {
     pub throughput: f64,
     /// Geometric mean of the 99th percentile of latency over the least one of the cell; at least 1.
     pub p99: f64,
-    /// No other scheduler has both a higher throughput and a lower latency by these means.
+    /// No other scheduler is better by one of these means without being worse by the other.
     pub on_front: bool,
     /// Cells in which it is on the front.
     pub fronts: usize,
@@ -56,7 +56,7 @@ pub struct Scheduler {
     pub failures: usize,
 }
 
-/// The Pareto front of a cell: schedulers for which no other one has both a higher throughput and a lower 99th percentile.
+/// The Pareto front of a cell: schedulers than which no other one is better in throughput or 99th percentile without being worse in the other.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Front {
     /// The cell.
@@ -129,7 +129,8 @@ impl Summary {
             found.insert(&run.id, result);
         }
         let summary = Self::new(runs.iter().filter_map(|run| found.remove(run.id.as_str())).collect());
-        Ok(Self { omissions: omissions.into_iter().map(|(_, line)| line).collect(), ..summary })
+        let omissions = omissions.into_iter().map(|(_, line)| line).chain(summary.omissions).collect();
+        Ok(Self { omissions, ..summary })
     }
 
     fn new(results: Vec<Result>) -> Self {
@@ -149,8 +150,19 @@ impl Summary {
         let mut schedulers: Vec<Totals> = Vec::new();
         let mut index: HashMap<String, usize> = HashMap::new();
         let mut fronts = Vec::new();
+        let mut cut_replays = 0;
         for cell in order {
             let results = &cells[&cell];
+            if are_cut_replays(results) {
+                cut_replays += 1;
+                for result in results {
+                    index.entry(result.scheduler.clone()).or_insert_with(|| {
+                        schedulers.push(Totals { name: result.scheduler.clone(), ..Totals::default() });
+                        schedulers.len() - 1
+                    });
+                }
+                continue;
+            }
             let front = front_of(results);
             let measures = measures(results);
             let best = measures.iter().copied().filter(|m| *m > 0.0).fold(f64::INFINITY, f64::min);
@@ -198,7 +210,13 @@ impl Summary {
             one.on_front = one.cells > 0 && !points.iter().any(|other| dominates(*other, *point));
         }
         all.sort_by(|a, b| (a.cells == 0).cmp(&(b.cells == 0)).then(a.mean_regret.total_cmp(&b.mean_regret)));
-        Self { schedulers: all, fronts, omissions: Vec::new() }
+        let omissions = (cut_replays > 0).then(|| {
+            let cells = counted(cut_replays, "cell");
+            format!(
+                "{cells} without regret and Pareto front: at_most stopped replays by time stamps, so that each completed another part of the recording"
+            )
+        });
+        Self { schedulers: all, fronts, omissions: omissions.into_iter().collect() }
     }
 }
 
@@ -213,6 +231,13 @@ fn value(cell: &Cell) -> Option<f64> {
         Cell::Number(n) => Some(*n),
         _ => None,
     }
+}
+
+/// Whether replays by time stamps were stopped. Their results are those of the part that each completed: the more requests a scheduler postponed, the
+/// shorter its latency.
+fn are_cut_replays(results: &[Result]) -> bool {
+    let is_cut = |result: &Result| result.by_time && result.cut;
+    results.iter().any(is_cut) && results.iter().all(|result| result.work.is_none())
 }
 
 /// What each run of a cell is judged by, less is better: mean latency if the requests arrive at given times, time per work of programs that run
@@ -312,8 +337,8 @@ const HEADS: [&str; 9] = [
 
 /// The meaning of the headings.
 const LEGEND: &str = "mean regret: the share by which a cell takes longer than under the best scheduler of the cell. throughput, p99: geometric means \
-     over the cells, relative to the best of each. Pareto front: cells in which no other scheduler has both a higher throughput and a lower 99th percentile; \
-     * marks the schedulers on the Pareto front of the means.";
+     over the cells, relative to the best of each. Pareto front: cells in which no other scheduler is better in throughput or 99th percentile without being worse \
+     in the other; * marks the schedulers on the Pareto front of the means.";
 
 impl Summary {
     /// The rows of the table of schedulers.
@@ -457,6 +482,25 @@ mod tests {
         let cut = Result { cut: true, ..result("a", "x", 100.0, 20.0, 5.0) };
         summary = Summary::new(vec![cut, result("b", "x", 99.0, 10.0, 10.0)]);
         assert_eq!(summary.schedulers[0].name, "a");
+    }
+
+    #[test]
+    fn stopped_replays_by_time_stamps_have_neither_regret_nor_front() {
+        let replay = |name: &str, cut| Result { by_time: true, cut, ..result(name, "x", 100.0, 10.0, 5.0) };
+        let others = [result("a", "y", 100.0, 10.0, 5.0), result("b", "y", 200.0, 5.0, 9.0)];
+        let summary = Summary::new([vec![replay("a", true), replay("b", false)], others.to_vec()].concat());
+        let of = |n: usize| (summary.schedulers[n].cells, summary.schedulers[n].fronts);
+        assert_eq!((of(0), of(1), summary.fronts.len()), ((1, 1), (1, 0), 1));
+        assert!(summary.omissions[0].starts_with("1 cell without regret and Pareto front: at_most stopped"));
+        // Programs that run for a given time are not replays.
+        let script = |name: &str| Result { work: Some(7.0), ..replay(name, true) };
+        assert!(Summary::new(vec![script("a"), script("b")]).omissions.is_empty());
+    }
+
+    #[test]
+    fn a_result_that_is_as_good_in_one_and_worse_in_the_other_is_not_on_the_front() {
+        let summary = Summary::new(vec![result("a", "x", 1.0, 10.0, 5.0), result("b", "x", 1.0, 9.0, 5.0)]);
+        assert_eq!(summary.fronts[0].points.len(), 1);
     }
 
     #[test]

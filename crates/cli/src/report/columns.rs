@@ -161,7 +161,7 @@ pub(crate) const COLUMNS: &[Column] = columns! {
         "relative to the physical limit, which no order of requests beats: one sweep over the data, or the pauses and transfers of the slowest process";
     "regret", "regret", 17, |line| line.regret.map_or(Value::Nothing, Value::Share), "by how much the result is worse than the best one, as a share of the best";
     "Pareto\nfront", "pareto_front", 4, |line| line.on_front.map_or(Value::Nothing, |on| Value::Text(if on { "yes" } else { "-" }.to_owned())),
-        "of the compared settings, no other one has both a higher throughput and a lower 99th percentile of latency";
+        "of the compared settings, no other one is better in throughput or 99th percentile of latency without being worse in the other";
 };
 
 /// A heading on one line.

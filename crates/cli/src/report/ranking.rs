@@ -210,8 +210,8 @@ impl<'a> Ranking<'a> {
         self.share(run).filter(|share| *share > 0.0).map(|share| 1.0 / share - 1.0)
     }
 
-    /// Whether no other run has both a higher throughput and a lower 99th percentile of latency; `None` unless several settings of a scheduler are
-    /// compared.
+    /// Whether no other run is better in throughput or 99th percentile of latency without being worse in the other; `None` unless several settings of
+    /// a scheduler are compared, and of replays by time stamps that were stopped.
     pub(crate) fn is_on_front(&self, run: &Run) -> Option<bool> {
         let base = |run: &Run| run.scheduler.split('{').next().unwrap_or_default().to_owned();
         let mut names: Vec<String> = self.rows.iter().map(|row| base(row.run)).collect();
@@ -219,7 +219,8 @@ impl<'a> Ranking<'a> {
         let is_swept = names.windows(2).any(|pair| pair[0] == pair[1]);
         let point = |run: &Run| {
             let measured = &run.measured;
-            let has_point = run.failure.is_none() && measured.latency.count > 0;
+            let is_whole = run.failure.is_none() && !(self.by_time && run.cut);
+            let has_point = is_whole && measured.latency.count > 0;
             has_point.then(|| (measured.megabytes_per_second(), measured.latency.p99_ns as f64))
         };
         let own = point(run).filter(|_| is_swept)?;

@@ -30,6 +30,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
     let host = if device.array().is_some() { Host::Array } else { Host::Disk };
     let specs = specs(catalogue, &arguments.schedulers, host, arguments.output.all)?;
     let sweeps = settings::sweeps(&arguments.sweeps, &specs)?;
+    let replaced = settings::replaced(&specs, &sweeps);
     let specs = if arguments.optimise.is_some() { specs } else { settings::swept(&specs, &sweeps)? };
     let at_most = arguments.at_most.as_deref().map(at_most).transpose()?;
     for (option, key) in [("--sort", arguments.output.sort), ("--optimise", arguments.optimise)] {
@@ -52,17 +53,22 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         picture: 0,
         explain: None,
     };
-    let specs = match arguments.optimise {
+    let (specs, notes) = match arguments.optimise {
         Some(key) => {
-            settings::optimised(&plan(&[]), &specs, &sweeps, (key, arguments.trials), &arguments.output)?
+            let goal = settings::Goal { key, trials: arguments.trials, by_time: workload.by_time };
+            settings::optimised(&plan(&[]), &specs, &sweeps, goal, &arguments.output)?
         }
-        None => specs,
+        None => (specs, replaced),
     };
     let comparison = Comparison {
         workload: workload.workload.describe(),
         drive: device.describe(),
         queue: describe(&options),
-        notices: ticks(&specs).into_iter().chain([&workload.notes, device.notes()].concat()).collect(),
+        notices: ticks(&specs)
+            .into_iter()
+            .chain([&workload.notes, device.notes()].concat())
+            .chain(notes)
+            .collect(),
         missing: workload.missing,
     };
     arguments.output.say(&comparison);

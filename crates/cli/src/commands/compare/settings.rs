@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use elevator::text::counted;
 use evaluation::interrupt;
 use evaluation::parallel::on_threads;
-use evaluation::runs::{Plan, one};
+use evaluation::runs::{Plan, Run, one};
 use evaluation::search_space;
 use evaluation::sweep::{self, Sweep};
 use schedulers::Spec;
@@ -42,25 +43,58 @@ pub(super) fn swept(specs: &[Spec], sweeps: &[Sweep]) -> Result<Vec<Spec>, Error
     Ok(all)
 }
 
-/// Each scheduler as given and, if the search found better settings, with these.
+/// The values of the given schedulers that a sweep replaces.
+pub(super) fn replaced(specs: &[Spec], sweeps: &[Sweep]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for (spec, sweep) in specs.iter().flat_map(|spec| sweeps.iter().map(move |sweep| (spec, sweep))) {
+        let name = spec.to_string();
+        if name
+            .split(['{', ',', '}'])
+            .any(|part| part.strip_prefix(&*sweep.tunable).is_some_and(|rest| rest.starts_with('=')))
+        {
+            notes.push(format!("--sweep {}: replaces the value in {name}", sweep.tunable));
+        }
+    }
+    notes
+}
+
+/// What a search minimises, and how it is done.
+#[derive(Clone, Copy)]
+pub(super) struct Goal {
+    pub(super) key: SortKey,
+    pub(super) trials: u32,
+    /// The requests arrive at given times.
+    pub(super) by_time: bool,
+}
+
+/// Each scheduler as given and, if the search found better settings, with these; a note for each scheduler without better ones.
 pub(super) fn optimised(
     plan: &Plan<'_>,
     specs: &[Spec],
     sweeps: &[Sweep],
-    (key, trials): (SortKey, u32),
+    goal: Goal,
     output: &Output,
-) -> Result<Vec<Spec>, Error> {
-    let bar = output.bar(specs.len() * trials as usize);
-    let mut all = Vec::new();
+) -> Result<(Vec<Spec>, Vec<String>), Error> {
+    let bar = output.bar(specs.len() * goal.trials as usize);
+    let (mut all, mut notes) = (Vec::new(), Vec::new());
     for spec in specs {
         all.push(spec.clone());
-        let Some(space) = space(spec, sweeps)? else { continue };
+        let Some(space) = space(spec, sweeps)? else {
+            notes.push(format!("--optimise: {spec} has no tunable to try"));
+            continue;
+        };
         bar.set_message(spec.to_string());
-        let best = search(plan, spec, space, (key, trials as usize), &|| bar.inc(1))?;
-        all.extend(best.filter(|best| best.to_string() != spec.to_string()));
+        let best = search(plan, spec, space, goal, &|| bar.inc(1))?;
+        match best.filter(|best| best.to_string() != spec.to_string()) {
+            Some(best) => all.push(best),
+            None => {
+                let trials = counted(goal.trials.into(), "trial");
+                notes.push(format!("--optimise: {trials} found no better settings than those of {spec}"));
+            }
+        }
     }
     bar.finish_and_clear();
-    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(all) }
+    if interrupt::requested() { Err(Error::Interrupted) } else { Ok((all, notes)) }
 }
 
 /// The values of the sweeps that the scheduler has, or ladders of all its tunables; `None` without any.
@@ -86,21 +120,34 @@ fn search(
     plan: &Plan<'_>,
     spec: &Spec,
     space: Space,
-    (key, trials): (SortKey, usize),
+    Goal { key, trials, by_time }: Goal,
     done: &(dyn Fn() + Sync),
 ) -> Result<Option<Spec>, Error> {
-    let loss = |spec: &Spec| one(plan, spec, &mut |_| None).map_or(f64::INFINITY, |run| key.loss(&run));
-    let mut best = (loss(spec), None);
+    // A stopped replay by time stamps has the results of another part of the recording.
+    let loss_of = |run: &Run| if by_time && run.cut { f64::INFINITY } else { key.loss(run) };
+    let loss = |spec: &Spec| one(plan, spec, &mut |_| None).map_or(f64::INFINITY, |run| loss_of(&run));
+    let given = one(plan, spec, &mut |_| None);
+    let is_cut = given.as_ref().is_ok_and(|run| run.cut);
+    let mut best = (given.map_or(f64::INFINITY, |run| loss_of(&run)), None);
     if !best.0.is_finite() && !interrupt::requested() {
-        let problem = format!(
-            "no result under {spec}; optimise another result, or compare without --optimise for the reason"
-        );
+        let problem = match is_cut {
+            true if by_time => format!(
+                "--at-most stops the replay by time stamps under {spec}: each setting would complete another part of the recording; lengthen or omit \
+                 --at-most"
+            ),
+            true => {
+                format!("--at-most stops the run under {spec}; optimise another result, or omit --at-most")
+            }
+            false => format!(
+                "no result under {spec}; optimise another result, or compare without --optimise for the reason"
+            ),
+        };
         return Err(Error::Usage(format!("--optimise {} ({}): {problem}", key.name(), key.words())));
     }
     let mut optimiser = Optimiser::new(space).map_err(Error::Failed)?;
     let mut random = Random::seeded(1);
     let mut known: HashMap<Vec<usize>, f64> = HashMap::new();
-    let mut left = trials;
+    let mut left = trials as usize;
     while left > 0 && !interrupt::requested() {
         let round: Vec<Vec<usize>> = (0..left.min(ROUND)).map(|_| optimiser.propose(&mut random)).collect();
         left -= round.len();
@@ -145,6 +192,12 @@ mod tests {
         let specs = [Spec::parse("deadline").unwrap()];
         let all = sweeps(&["fifo_batch=1".to_owned(), "fifo_batch=4,16".to_owned()], &specs).unwrap();
         assert_eq!(swept(&specs, &all).unwrap().len(), 3);
+        assert!(replaced(&specs, &all).is_empty());
+        let given = [Spec::parse("deadline{fifo_batch=3}").unwrap()];
+        assert_eq!(
+            replaced(&given, &all),
+            [format!("--sweep fifo_batch: replaces the value in {}", given[0])]
+        );
     }
 
     #[test]
@@ -169,7 +222,12 @@ mod tests {
         let all = swept(std::slice::from_ref(&spec), &sweeps).unwrap();
         let least = all.iter().chain([&spec]).map(loss).fold(f64::INFINITY, f64::min);
         let space = space(&spec, &sweeps).unwrap().unwrap();
-        let found = search(&plan, &spec, space, (SortKey::Rate, 12), &|| ()).unwrap();
+        let goal = Goal { key: SortKey::Rate, trials: 12, by_time: false };
+        let found = search(&plan, &spec, space.clone(), goal, &|| ()).unwrap();
         assert_eq!(loss(found.as_ref().unwrap_or(&spec)), least);
+        let of_a_replay = search(&plan, &spec, space.clone(), Goal { by_time: true, ..goal }, &|| ());
+        assert!(of_a_replay.unwrap_err().to_string().contains("--at-most stops the replay"));
+        let time = search(&plan, &spec, space, Goal { key: SortKey::Time, ..goal }, &|| ());
+        assert!(time.unwrap_err().to_string().contains("--at-most stops the run"));
     }
 }

@@ -45,7 +45,7 @@ pub(crate) struct StudyArguments {
     #[arg(long, value_name = "ADDRESS", conflicts_with = "jobs")]
     on: Option<String>,
     /// Write the report with the Pareto front of each cell: an HTML file that opens offline, or Markdown (.md)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     report: Option<PathBuf>,
     /// Print the table as Markdown
     #[arg(long)]

@@ -176,11 +176,17 @@ fn convert(from: &Path, to: &Path, format: Format, reading: &Reading) -> Result<
     // The first record is read before the file is created, so that an unreadable recording leaves no file.
     let first = next_record(&mut recording)?;
     let mut sink = sink(to)?;
+    // An error on standard output is a closed pipe.
+    let failed = |error: std::io::Error| match to == Path::new("-") {
+        true => Error::from(error),
+        false => Error::written(to.display(), &error),
+    };
     let comment = format!("converted from {}", recording.interpretation().format);
-    let mut writer = Writer::new(format, BufWriter::new(&mut sink), recording.devices(), &comment)?;
+    let mut writer =
+        Writer::new(format, BufWriter::new(&mut sink), recording.devices(), &comment).map_err(failed)?;
     let write = |writer: &mut Writer<'_>, record: &Record, recording: &Recording| {
         let name = record.process.and_then(|pid| recording.process_name(pid));
-        writer.write(record, name.as_deref())
+        writer.write(record, name.as_deref()).map_err(failed)
     };
     if let Some(first) = &first {
         write(&mut writer, first, &recording)?;
@@ -191,10 +197,10 @@ fn convert(from: &Path, to: &Path, format: Format, reading: &Reading) -> Result<
             devices = recording.devices().len();
             writer.meet(recording.devices());
         }
-        Ok(write(&mut writer, record, recording)?)
+        write(&mut writer, record, recording)
     })?;
-    let written = writer.finish()?;
-    sink.finish()?;
+    let written = writer.finish().map_err(failed)?;
+    sink.finish().map_err(failed)?;
     report(from, format, written, &recording)
 }
 
