@@ -173,7 +173,11 @@ impl LiveTuner {
             }
         };
         let mut outcome = Self::line(line);
-        let to = to.filter(|&to| ran != Some(SchedulerId(to)));
+        let again = self.opening.as_ref().is_some_and(Opening::needs_another_instance);
+        let to = to.filter(|&to| again || ran != Some(SchedulerId(to)));
+        if again {
+            outcome.line += "; setting it again, because requests may have come before its settings";
+        }
         if let Some(to) = to {
             self.switch(to, &mut outcome)?;
         }

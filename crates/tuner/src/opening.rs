@@ -356,6 +356,16 @@ impl Opening {
         self.class.map_or(0.0, |class| prior::gain(&self.names[arm], class, self.metric))
     }
 
+    /// Whether the scheduler of the next window is to be set again: its first window has less than half of the expected gain, and its settings follow
+    /// the switch, so that `bfq` may have merged the queues of programs whose requests came between.
+    #[must_use]
+    pub fn needs_another_instance(&self) -> bool {
+        let Phase::Trial(arm, 1) = self.phase else { return false };
+        let gain = self.values[arm].zip(self.best_but(Some(arm)));
+        let gain = gain.map(|(value, (_, best))| value.gain_over(&best, self.metric.better()));
+        self.names[arm].contains("low_latency=0") && gain.is_some_and(|gain| gain < self.expected(arm) / 2.0)
+    }
+
     fn none(&self) -> Option<usize> {
         ["none", "noop"].iter().find_map(|plain| self.names.iter().position(|name| name == plain))
     }
@@ -471,6 +481,22 @@ mod tests {
         assert_eq!(to_end(0, 10.0), Some((3, 10.0, COLD)));
         assert_eq!(to_end(3, 8.0), Some((3, 10.0, ABANDON)), "its second window");
         assert_eq!(to_end(3, 30.0), None, "it stays");
+    }
+
+    #[test]
+    fn a_scheduler_whose_settings_may_have_come_too_late_is_set_again_once() {
+        let again = |first: f64, names: [&str; 2]| {
+            let mut opening = Opening::new(&names.map(str::to_owned), Metric::Bandwidth);
+            let mut window = |ran, value| {
+                let step = opening.window(ran, Measured::throughout(value), &window(true), None);
+                (step.scheduler, opening.needs_another_instance())
+            };
+            [window(0, 10.0), window(1, first), window(1, first)].map(|(_, again)| again)
+        };
+        let bfq = ["none", "bfq{low_latency=0}"];
+        assert_eq!(again(9.5, bfq), [false, true, false], "expected: three times as much");
+        assert_eq!(again(30.0, bfq), [false; 3]);
+        assert_eq!(again(9.5, ["none", "bfq"]), [false; 3], "it has no settings of its own");
     }
 
     #[test]
