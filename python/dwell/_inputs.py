@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pathlib
@@ -45,16 +46,21 @@ def _copy(address: str) -> str:
     """Copies what an address names; returns the path, which is the content's hash."""
     fsspec = _fsspec(address)
     folder = _folder()
-    try:
-        with fsspec.open(address, "rb") as source, tempfile.NamedTemporaryFile(dir=folder, delete=False) as copy:
-            while block := source.read(1 << 20):
-                copy.write(block)
-    except Exception as error:  # Each file system has exceptions of its own.
-        raise InputError(f"{address}: cannot be read: {_reason(error)}{_of_process(address)}") from None
     # The name's end belongs to the format in some cases.
     suffix = "".join(pathlib.PurePosixPath(address.rpartition("/")[2]).suffixes)
-    path = folder / (_native.sha256(copy.name) + suffix)
-    os.replace(copy.name, path)
+    number, name = tempfile.mkstemp(dir=folder)
+    try:
+        with os.fdopen(number, "wb") as copy, fsspec.open(address, "rb") as source:
+            while block := source.read(1 << 20):
+                copy.write(block)
+        path = folder / (_native.sha256(name) + suffix)
+        os.replace(name, path)
+    except Exception as error:  # Each file system has exceptions of its own.
+        raise InputError(f"{address}: cannot be read: {_reason(error)}{_of_process(address)}") from None
+    finally:
+        # Still there if the copy is not complete, also after Ctrl-C.
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
     return str(path)
 
 

@@ -116,6 +116,8 @@ def study(
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: the study file cannot be read: {error}") from None
     folder = pathlib.Path(out) if out is not None else path.with_suffix("")
+    if out is not None and "://" in os.fspath(out):
+        raise InputError(f"out={os.fspath(out)!r} is an address, and results are written to a folder of this machine; name a folder")
     if folder.is_file():
         raise InputError(f"{folder}: is a file; name a folder for the results with out")
     if jobs is not None and jobs < 1:

@@ -189,6 +189,15 @@ def test_a_scheduler_and_a_drive_by_address(tmp_path, client):
         dwell.study(study)
 
 
+def test_a_failed_copy_leaves_no_file(tmp_path, monkeypatch):
+    monkeypatch.setenv("DWELL_CACHE", str(tmp_path / "copies"))
+    study = tmp_path / "study.toml"
+    study.write_text(TEXT.replace("WORKLOAD", f"file://{tmp_path}/none.gz"))
+    with pytest.raises(dwell.InputError, match="none.gz: cannot be read"):
+        dwell.study(study)
+    assert list((tmp_path / "copies").iterdir()) == []
+
+
 def test_addresses_in_memory(study, tmp_path):
     fsspec = pytest.importorskip("fsspec")
     with fsspec.open("memory://dwell/io.ftrace.gz", "wb") as file:
@@ -331,6 +340,8 @@ def test_wrong_arguments(study, tmp_path):
         dwell.study(tmp_path / "none.toml")
     with pytest.raises(dwell.InputError, match="name a folder"):
         dwell.study(study, study)
+    with pytest.raises(dwell.InputError, match="out='s3://bucket/out' is an address"):
+        dwell.study(study, "s3://bucket/out")
     with pytest.raises(dwell.InputError, match="jobs=0"):
         dwell.study(study, jobs=0)
     with pytest.raises(dwell.InputError, match="another process writes this study"):

@@ -1,6 +1,7 @@
 //! Reads a Parquet file batch by batch.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ use crate::skips::Oddity;
 /// Rows of a batch, of all open devices together.
 const BATCH_ROWS: usize = 1 << 17;
 /// Rows of a batch of one device.
-const DEVICE_ROWS: std::ops::Range<usize> = 256..16_384;
+const DEVICE_ROWS: std::ops::Range<usize> = 64..16_384;
 
 /// Upper bound for the devices of a row group whose rows are read as those of row groups of a device each.
 const RUNS_MAX: usize = 64;
@@ -80,7 +81,8 @@ pub(crate) fn source<R: ChunkReader + 'static>(
         device: position("device"),
         name: position("process_name"),
     };
-    let mut file = File { file: Arc::new(file), footer, columns, cursors: Vec::new(), order: Vec::new() };
+    let mut file =
+        File { file: Arc::new(file), footer, columns, cursors: Vec::new(), order: BinaryHeap::new() };
     file.plan(parts, context)?;
     Ok(Box::new(file))
 }
@@ -156,8 +158,8 @@ struct File<R: ChunkReader> {
     footer: Footer,
     columns: Columns,
     cursors: Vec<Cursor>,
-    /// Cursors with a row, the earliest last.
-    order: Vec<(u64, usize)>,
+    /// Cursors with a row, by its time.
+    order: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
 /// The row groups of a device, or groups of several devices.
@@ -336,8 +338,7 @@ impl<R: ChunkReader + 'static> File<R> {
         }
         let batch = &self.cursors[index].batch;
         let at = batch.columns[0].get(batch.at).and_then(|at| u64::try_from(at).ok()).unwrap_or(0);
-        let place = self.order.partition_point(|&other| other > (at, index));
-        self.order.insert(place, (at, index));
+        self.order.push(Reverse((at, index)));
         Ok(())
     }
 
@@ -486,7 +487,7 @@ fn device(context: &mut Context, name: &[u8]) -> Result<DeviceId, Error> {
 
 impl<R: ChunkReader + 'static> Source for File<R> {
     fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error> {
-        while let Some((_, index)) = self.order.pop() {
+        while let Some(Reverse((_, index))) = self.order.pop() {
             let batch = &mut self.cursors[index].batch;
             let at = batch.at;
             batch.at += 1;
