@@ -135,6 +135,10 @@ fn out(arguments: &StudyArguments) -> Result<PathBuf, Error> {
     if out == arguments.file || out.is_file() {
         return Err(Error::Usage(format!("{}: is a file; name a folder with --out", out.display())));
     }
+    if out.to_string_lossy().contains("://") {
+        let problem = "is an address, and results are written to a folder of this machine; name a folder";
+        return Err(Error::Usage(format!("--out {}: {problem}", out.display())));
+    }
     Ok(out)
 }
 

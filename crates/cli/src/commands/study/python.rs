@@ -14,6 +14,11 @@ use crate::interrupt;
 const ADVICE: &str =
     "install the package (pip install './python[dask]'), or name its interpreter in DWELL_PYTHON";
 
+/// Runs a module as `python -m` does, but without the present folder in the search path: `-P`, which does that, is unknown to Python 3.10. A folder
+/// `dwell` or a file `json.py` there, such as those of a clone, would be imported instead.
+const RUN: &str = "import sys, runpy; sys.path[:] = [path for path in sys.path if path]; sys.argv = sys.argv[1:]; \
+     runpy.run_module(sys.argv[0], run_name='__main__')";
+
 /// How long the package may take to end after a signal. Then it is killed; complete runs are in the folder of results.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -28,7 +33,7 @@ fn interpreter() -> PathBuf {
 pub(super) fn copies(addresses: &[String]) -> Result<Copies, Error> {
     let python = interpreter();
     let mut command = Command::new(&python);
-    command.args(["-m", "dwell.addresses", "--"]).args(addresses).stdout(Stdio::piped());
+    command.args(["-c", RUN, "dwell.addresses", "--"]).args(addresses).stdout(Stdio::piped());
     let what = format!("{}: an address is opened by the Python package", addresses[0]);
     let failed = |problem: &str| Error::Failed(format!("{what}; {}: {problem}; {ADVICE}", python.display()));
     let child = command.spawn().map_err(|error| failed(&error.to_string()))?;
@@ -64,7 +69,8 @@ pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<(), E
     let python = interpreter();
     let mut command = Command::new(&python);
     command.args([
-        "-m",
+        "-c",
+        RUN,
         "dwell.distributed",
         "--on",
         on.address,
