@@ -138,7 +138,11 @@ pub fn run(command: &[OsString], joined: Vec<Joined>) -> Result<u8, Error> {
     // SAFETY: the closure only makes system calls; it does not allocate.
     unsafe { child.pre_exec(move || install(&mut filter, &socket)) };
     ignore_interrupts();
+    signals::pass_on_termination();
     let spawned = child.spawn();
+    if let Ok(child) = &spawned {
+        signals::pass_on_to(child.id());
+    }
     // The agent waits for the other end only as long as the child may still send its listener.
     drop((child, for_agent));
     let status = match spawned {
@@ -232,6 +236,10 @@ pub fn join(process: u32) -> Result<Listener, Error> {
     running::install(process as libc::pid_t).map_err(|source| match source.raw_os_error() {
         Some(libc::EBUSY) => Error::Intercepted { process },
         Some(libc::ENOENT | libc::ESRCH) => Error::NoProcess { process },
+        Some(libc::EACCES | libc::EPERM) => {
+            let text = format!("it cannot be traced ({source}): that needs CAP_SYS_PTRACE, and no other tracer such as strace");
+            Error::Process { process, source: io::Error::new(source.kind(), text) }
+        }
         _ => Error::Process { process, source },
     })
 }
@@ -264,6 +272,7 @@ fn install(filter: &mut [libc::sock_filter], agent: &UnixStream) -> io::Result<(
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_DFL);
         libc::signal(libc::SIGQUIT, libc::SIG_DFL);
+        libc::signal(libc::SIGTERM, libc::SIG_DFL);
         // If the agent ends before it and the keeper have the listener, no process can answer this process's calls.
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }

@@ -49,6 +49,9 @@ mod stopped {
     /// How long a thread may take to stop: it does not stop while it waits for a disk.
     const PATIENCE: Duration = Duration::from_secs(30);
 
+    /// How long an agent may let a thread wait, which does not stop meanwhile, before it counts as held.
+    const HELD: Duration = Duration::from_secs(1);
+
     const GET_SIGNAL_MASK: libc::c_uint = 0x420a;
     const SET_SIGNAL_MASK: libc::c_uint = 0x420b;
 
@@ -240,6 +243,9 @@ mod stopped {
             // SAFETY: writes a number.
             match unsafe { libc::waitpid(process, &raw mut status, libc::__WALL | libc::WNOHANG) } {
                 -1 => return Err(io::Error::last_os_error()),
+                0 if Instant::now() + PATIENCE > until + HELD && is_held(process) => {
+                    return Err(io::Error::from_raw_os_error(libc::EBUSY));
+                }
                 0 if Instant::now() > until => {
                     return Err(invalid("it does not stop; it may wait for a disk"));
                 }
@@ -253,6 +259,11 @@ mod stopped {
                 }
             }
         }
+    }
+
+    /// Whether a thread waits for the listener of a seccomp filter.
+    fn is_held(process: libc::pid_t) -> bool {
+        fs::read_to_string(format!("/proc/{process}/wchan")).is_ok_and(|name| name.contains("seccomp"))
     }
 
     /// The address of a `syscall` instruction in a process's vdso.

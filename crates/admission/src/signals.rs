@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// SIGINT, SIGTERM and SIGHUP of this process, which only [`wait`](Self::wait) receives.
 pub struct Signals(OwnedFd);
@@ -61,4 +62,33 @@ fn mask(how: libc::c_int) {
 /// Lets a child receive the signals that its parent has blocked.
 pub(crate) fn unblock() {
     mask(libc::SIG_UNBLOCK);
+}
+
+/// The program that gets a SIGTERM of this process; 0 until it runs.
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+static IS_TERMINATED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn terminated(_: libc::c_int) {
+    IS_TERMINATED.store(true, Ordering::SeqCst);
+    pass_on();
+}
+
+fn pass_on() {
+    let program = PROGRAM.load(Ordering::SeqCst);
+    if program > 0 && IS_TERMINATED.swap(false, Ordering::SeqCst) {
+        // SAFETY: takes numbers only, and may be called by a signal's handler.
+        unsafe { libc::kill(program, libc::SIGTERM) };
+    }
+}
+
+/// Passes SIGTERM on to the program that [`pass_on_to`] names: without its agent it would continue without limits.
+pub(crate) fn pass_on_termination() {
+    // SAFETY: the handler only uses atomic variables and a system call.
+    unsafe { libc::signal(libc::SIGTERM, terminated as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+}
+
+/// The program runs. A SIGTERM that arrived before is passed on now.
+pub(crate) fn pass_on_to(program: u32) {
+    PROGRAM.store(program as i32, Ordering::SeqCst);
+    pass_on();
 }

@@ -241,6 +241,48 @@ fn when_the_agent_is_killed_the_program_continues() {
     eventually("the end of the file", || (length(&served.file("file")) == 64 << 16).then_some(()));
 }
 
+/// A supervisor that ends `dwell exec` ends the program with it.
+#[test]
+fn a_program_gets_the_sigterm_of_its_agent() {
+    let _alone = alone();
+    let Some(served) = Served::new("term", "split-token") else { return };
+    let trapped = served.directory.join("trapped");
+    let script = format!(
+        "trap 'echo >{0}.done; exit 7' TERM; echo >{0}; while :; do sleep 0.02; done",
+        trapped.display()
+    );
+    let mut exec = dwell();
+    exec.args(["exec", "--account", "writer", "--control"]).arg(served.control());
+    let mut program = exec.args(["--", "sh", "-c", &script]).spawn().unwrap();
+    eventually("the program", || trapped.exists().then_some(()));
+    assert!(succeeds(Command::new("kill").args(["-TERM", &program.id().to_string()])));
+    let status = eventually("the end of the program", || program.try_wait().unwrap());
+    assert_eq!(status.code(), Some(7));
+}
+
+/// A process whose call an agent holds does not stop, so that it cannot be joined.
+#[test]
+fn a_held_process_cannot_be_joined() {
+    let _alone = alone();
+    let Some(served) = Served::new("held", "split-token") else { return };
+    let mut writer = served.writer("file", 64, &NEVER);
+    served.await_held();
+    let held = eventually("the program", || {
+        let is_dd = |process: &u32| {
+            fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.trim() == "dd")
+        };
+        children(writer.id()).into_iter().find(is_dd)
+    });
+    let mut exec = dwell();
+    exec.args(["exec", "--account", "other", "--control"]).arg(served.control());
+    let output = exec.args(["--join", &held.to_string()]).output().unwrap();
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(!output.status.success() && error.contains("intercepted already"), "{error}");
+    assert!(succeeds(dwell().arg("ctl").arg(served.control()).args(["switch", "noop"])));
+    assert!(eventually("the end of the writer", || writer.try_wait().unwrap()).success());
+    assert_eq!(length(&served.file("file")), 64 << 16);
+}
+
 fn kill(process: u32) {
     let _ = Command::new("kill").args(["-KILL", &process.to_string()]).stderr(Stdio::null()).status();
 }
@@ -333,6 +375,52 @@ fn endless_writer(devices: &[&Served], run: &Path, errors: &Path) -> Child {
     exec.args(["exec", "--account", "writer"]).args(NEVER);
     devices.iter().for_each(|served| _ = exec.arg("--control").arg(served.control()));
     exec.args(["--", "sh", "-c", &script]).stderr(fs::File::create(errors).unwrap()).spawn().unwrap()
+}
+
+/// A process that continues when this is dropped.
+struct Stopped(u32);
+
+impl Stopped {
+    fn signal(&self, name: &str) {
+        assert!(succeeds(Command::new("kill").args([name, &self.0.to_string()])));
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        self.signal("-CONT");
+    }
+}
+
+/// A program that starts while no server listens waits for the next one, and has its limits from its first call on.
+#[test]
+fn a_program_that_starts_during_a_restart_is_limited() {
+    let _alone = alone();
+    let store = Store(PathBuf::from(format!("/dev/shm/dwell-split-start-{}", std::process::id())));
+    fs::File::create(&store.0).unwrap().set_len(64 << 20).unwrap();
+    let Some(served) = Served::over("start", "split-token", &[store.0.to_str().unwrap()]) else { return };
+    let supervisor = Stopped(served.server.id());
+    fs::write(served.file("file"), "").unwrap();
+    let output = format!("of={}", served.file("file").display());
+    let errors = served.directory.join("errors");
+    supervisor.signal("-STOP");
+    children(served.server.id()).into_iter().for_each(kill);
+    eventually("the end of the server", || served.account("others").is_none().then_some(()));
+    let mut exec = dwell();
+    exec.args(["exec", "--account", "writer"]).args(NEVER).arg("--control").arg(served.control());
+    exec.args(["--", "dd", "if=/dev/zero", &output, "bs=64k", "count=64", "conv=notrunc"]);
+    let mut writer = exec.stderr(fs::File::create(&errors).unwrap()).spawn().unwrap();
+    eventually("the line about the restart", || {
+        fs::read_to_string(&errors)
+            .unwrap()
+            .contains("is restarting its server; waiting for it")
+            .then_some(())
+    });
+    drop(supervisor);
+    served.await_held();
+    assert!(length(&served.file("file")) < 64 << 16);
+    assert!(succeeds(dwell().arg("ctl").arg(served.control()).args(["switch", "noop"])));
+    assert!(eventually("the end of the writer", || writer.try_wait().unwrap()).success());
 }
 
 /// Also with several devices, and more than once.

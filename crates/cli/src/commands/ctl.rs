@@ -182,7 +182,7 @@ fn rejected(socket: &Path, error: &std::io::Error) -> Error {
 /// The error for a control socket whose server does not answer.
 pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
     if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
-        && let Some(pid) = process_for(socket).filter(|&pid| serves(pid))
+        && let Some(pid) = restarted_by(socket)
     {
         return Error::Failed(format!(
             "{}: process {pid} is restarting its server, which does not listen yet ({error}); requests to the attached device wait; try again",
@@ -202,6 +202,11 @@ pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
         }
         _ => Error::Failed(format!("{socket}: {error}")),
     }
+}
+
+/// The process that restarts the server of this socket, if nothing listens there.
+pub(crate) fn restarted_by(socket: &Path) -> Option<u32> {
+    process_for(socket).filter(|&pid| serves(pid))
 }
 
 /// Whether a process is `dwell serve`: `advise` and `tune` have the option `--control` too, and so has a program such as `timeout` that starts them.

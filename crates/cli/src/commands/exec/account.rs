@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -13,12 +14,17 @@ use server::control::Client;
 use server::control::protocol::AccountTerms;
 use server::split::NOT_ATTACHED;
 
-use crate::commands::ctl::no_server;
+use crate::commands::ctl::{no_server, restarted_by};
 use crate::error::Error;
 use crate::input::quantity::{size, some_time};
 
-/// Limit of the time for which a server may attach its device.
-const ATTACH_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limits of the time for which a server may attach its device or be restarted: until a program starts, which is limited from its first call on, and
+/// while a container's calls wait.
+const START: Duration = Duration::from_secs(60);
+const CALLS: Duration = Duration::from_secs(10);
+
+/// The number of no device.
+const NO_DEVICE: (u32, u32) = (0, 0);
 
 /// How often a server that ended is looked for.
 const RETURN: Duration = Duration::from_millis(100);
@@ -49,10 +55,32 @@ pub(super) struct Account {
 impl Account {
     /// Joins the account on each device.
     pub(super) fn join(&self) -> Result<Vec<Joined>, Error> {
+        self.join_all(START, |joined, _| joined)
+    }
+
+    /// Likewise. On a device without a server the account is joined once there is one, and calls continue until then.
+    pub(super) fn join_in_time(&self) -> Result<Vec<Joined>, Error> {
+        let without_server = |control: &Path, error: io::Error| {
+            let (server, _) = UnixStream::pair().map_err(|_| error)?;
+            Ok(Joined { server, device: NO_DEVICE, again: Some(self.again(control)) })
+        };
+        self.join_all(CALLS, |joined, control| match joined {
+            Err(error) if is_away(&error) => without_server(control, error),
+            joined => joined,
+        })
+    }
+
+    fn join_all(
+        &self,
+        patience: Duration,
+        or: impl Fn(io::Result<Joined>, &Path) -> io::Result<Joined>,
+    ) -> Result<Vec<Joined>, Error> {
         let mut all: Vec<Joined> = Vec::new();
         for (place, control) in self.controls.iter().enumerate() {
-            let joined = self.join_at(control)?;
-            if let Some(before) = all.iter().position(|other| other.device == joined.device) {
+            let joined =
+                or(self.join_at(control, patience), control).map_err(|error| no_server(control, &error))?;
+            let is_same = |other: &Joined| other.device == joined.device && joined.device != NO_DEVICE;
+            if let Some(before) = all.iter().position(is_same) {
                 let (control, before) = (control.display(), self.controls[before].display());
                 return Err(Error::Usage(format!(
                     "--control {control} (number {}): the same device as {before}; name each device once",
@@ -64,23 +92,31 @@ impl Account {
         Ok(all)
     }
 
-    fn join_at(&self, control: &Path) -> Result<Joined, Error> {
-        let failed = |error: io::Error| no_server(control, &error);
+    fn join_at(&self, control: &Path, patience: Duration) -> io::Result<Joined> {
         let begun = Instant::now();
+        let mut is_reported = false;
         loop {
             let joined = Client::connect(control).and_then(|client| client.join(&self.name, self.terms));
-            match joined {
-                // The server was just started or restarted and has not attached its device yet.
-                Err(error)
-                    if error.to_string().contains(NOT_ATTACHED) && begun.elapsed() < ATTACH_TIMEOUT =>
-                {
-                    std::thread::sleep(Duration::from_millis(50));
-                }
-                joined => {
-                    let (server, device) = joined.map_err(failed)?;
+            let error = match joined {
+                Ok((server, device)) => {
                     return Ok(Joined { server, device, again: Some(self.again(control)) });
                 }
+                Err(error) => error,
+            };
+            // The server was just started or restarted and has not attached its device yet, or its supervisor is about to start the next one.
+            let is_started = error.to_string().contains(NOT_ATTACHED);
+            let restarting = || if is_away(&error) { restarted_by(control) } else { None };
+            if begun.elapsed() > patience {
+                return Err(error);
             }
+            if !is_started {
+                let Some(process) = restarting() else { return Err(error) };
+                if !is_reported {
+                    say!("{}: process {process} is restarting its server; waiting for it", control.display());
+                }
+                is_reported = true;
+            }
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 
@@ -106,7 +142,10 @@ impl Account {
         loop {
             match Client::connect(control).and_then(|client| client.join(&self.name, terms)) {
                 Ok(connection) => {
-                    let _ = lines.send(format!("{what} has its limits again: a server is back"));
+                    let notes = effects(control, terms);
+                    let state = if notes.is_empty() { "has its limits again" } else { "is joined again" };
+                    let _ = lines.send(format!("{what} {state}: a server is back"));
+                    notes.into_iter().for_each(|note| _ = lines.send(note));
                     return connection;
                 }
                 Err(error) if !is_away(&error) && !reported => {
@@ -148,10 +187,7 @@ impl Account {
     /// Prints what these terms do not do: options that the present scheduler of a device does not use, and a rate that is too low.
     pub(super) fn note_effects(&self) {
         for control in &self.controls {
-            // A server that does not answer is an error when the account is joined.
-            let Ok(state) = Client::connect(control).and_then(|mut client| client.show()) else { continue };
-            let notes = without_effect(&state.scheduler, self.terms);
-            notes.iter().for_each(|note| say!("{}: {note}", control.display()));
+            effects(control, self.terms).iter().for_each(|note| say!("{note}"));
         }
         if let Some(rate) = self.terms.rate.filter(|&rate| rate < LEAST_RATE) {
             let (rate, least) = (bytes(rate), bytes(LEAST_RATE));
@@ -165,6 +201,14 @@ impl Account {
     pub(super) fn of_process(&self, process: u32) -> Self {
         Self { of: Some(format!("process {process}")), ..self.clone() }
     }
+}
+
+/// Notes about the terms that the present scheduler of a device does not use.
+fn effects(control: &Path, terms: AccountTerms) -> Vec<String> {
+    // A server that does not answer is an error when the account is joined.
+    let Ok(state) = Client::connect(control).and_then(|mut client| client.show()) else { return Vec::new() };
+    let notes = without_effect(&state.scheduler, terms);
+    notes.into_iter().map(|note| format!("{}: {note}", control.display())).collect()
 }
 
 /// Whether an error means that a server has ended, or has not attached its device yet.

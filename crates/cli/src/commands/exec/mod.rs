@@ -141,12 +141,12 @@ impl Agent {
                         if own.terms != account.terms {
                             own.note_effects();
                         }
-                        own.join()
+                        own.join_in_time()
                     });
                     own.or_else(|problem| {
                         // An annotation must not be a way out of the listener's limits.
                         say!("container {id}: {problem}; its annotations are ignored");
-                        account.of_container(&id, &BTreeMap::new())?.join()
+                        account.of_container(&id, &BTreeMap::new())?.join_in_time()
                     })
                 },
                 &format!("container {id}"),
