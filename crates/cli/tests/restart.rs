@@ -244,3 +244,27 @@ fn a_killed_server_of_an_array_fails_no_member() {
     let state = supervised.ctl(&["array"]);
     assert!(String::from_utf8_lossy(&state.stdout).contains("disk2"), "the replaced disk: {state:?}");
 }
+
+/// A scheduler that was chosen while the device was served stays after a crash. The next `dwell serve` uses its option.
+#[test]
+fn a_switch_of_the_scheduler_outlives_the_server() {
+    let mut supervised = Supervised::new("switch");
+    let arguments =
+        ["serve", "disk", "--size", "64M", "--attach", "--control", "control", "--scheduler", "noop"];
+    if supervised.serve(&arguments, 1).is_none() {
+        return;
+    }
+    let scheduler = |supervised: &Supervised| supervised.state().map(|state| state["scheduler"].clone());
+    for chosen in ["deadline", "stream(deadline)"] {
+        assert!(supervised.ctl(&["switch", chosen]).status.success());
+        for _ in 0..2 {
+            let killed = supervised.server().expect("a server");
+            kill_process(killed, Signal::KILL).unwrap();
+            until("no server continues", &supervised, || {
+                supervised.server().is_some_and(|server| server != killed)
+                    && scheduler(&supervised).is_some_and(|scheduler| scheduler == chosen)
+            });
+        }
+        assert!(supervised.errors().contains(&format!("the scheduler is '{chosen}' again")));
+    }
+}

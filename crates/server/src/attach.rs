@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use crate::ServeError;
 use crate::backend::Geometry;
 use crate::buffer::LARGEST;
+use crate::chosen::Chosen;
 use crate::descriptor_store::{Store, Stored};
 use crate::fuse::{Mount, Shared, abort, connection_number, is_connected, unmount};
 use crate::locks;
@@ -391,8 +392,17 @@ impl Attachment {
         self.is_left || self.is_stored && (broke || keeps && is_claimed())
     }
 
-    /// Leaves everything to the next process.
-    pub(crate) fn leave(&mut self) {
+    /// Where the scheduler is noted that a client chooses; none for a member of an array, which has one for all.
+    pub(crate) fn chosen(&self) -> Option<Chosen> {
+        self.options.member.is_none().then(|| Chosen::beside(&self.record_path))
+    }
+
+    /// Leaves everything to the next process. If this one ends in order, that excludes the choice of a scheduler: the options of the next one may be
+    /// others on purpose.
+    pub(crate) fn leave(&mut self, in_order: bool) {
+        if in_order {
+            Chosen::beside(&self.record_path).remove();
+        }
         say!("{}: left attached; requests wait for the next start", self.record.device_name());
         self.is_left = true;
     }
@@ -519,7 +529,7 @@ pub(crate) fn abandon_member(runtime: &Path, member: u32) {
         fail_requests(&directory, &name);
         record.take_down();
         let _ = store.as_ref().map(|store| store.remove(&name));
-        let _ = fs::remove_file(path);
+        remove(&path);
     }
 }
 
@@ -578,8 +588,14 @@ impl Drop for Attachment {
             let _ = store.remove(&self.name);
         }
         unmount(&self.record.mount);
-        let _ = fs::remove_file(&self.record_path);
+        remove(&self.record_path);
     }
+}
+
+/// Removes a record, and what is beside it.
+fn remove(record: &Path) {
+    let _ = fs::remove_file(record);
+    Chosen::beside(record).remove();
 }
 
 fn write(path: &Path, record: &Record) -> io::Result<()> {
@@ -618,7 +634,7 @@ fn clean_up(directory: &Path, own: Option<&Recovery>) {
         if !record.is_alive(own) {
             say!("cleaning up after server {}, which was killed", record.server.pid);
             record.take_down();
-            let _ = fs::remove_file(path);
+            remove(&path);
         }
     }
 }
@@ -634,7 +650,7 @@ pub(crate) fn give_up(runtime: &Path, name: &str) {
     let path = record_path(&directory, name);
     if let Some((_, record)) = records(&directory).find(|(found, _)| *found == path) {
         record.take_down();
-        let _ = fs::remove_file(path);
+        remove(&path);
     }
 }
 

@@ -18,7 +18,7 @@
 //! | `thread` | the loop around the core |
 //! | `simulation` | the core in virtual time, for tests (feature `simulation`) |
 //! | `front`, `nbd`, `fuse`, `attach` | front ends |
-//! | `descriptor_store`, `supervisor` | the attached device outlives its server |
+//! | `chosen`, `descriptor_store`, `supervisor` | the attached device outlives its server |
 //! | `identity` | the processes behind requests of the kernel's workers |
 //! | `backend` | storage of the data |
 //! | `control` | live control; the protocol and its client are the crate `control` |
@@ -47,6 +47,7 @@ mod attach;
 pub mod backend;
 mod buffer;
 mod busy_poll;
+mod chosen;
 mod clock;
 pub mod control;
 mod core;

@@ -281,7 +281,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         acceptor = nbd.acceptor();
         fronts.push(Box::new(nbd));
     }
-    let mut attachment = None;
+    let (mut attachment, mut chosen) = (None, None);
     let (identify, identity) = match configuration.identify.take() {
         Some(make) => {
             let (sender, receiver) = channel();
@@ -312,6 +312,12 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
                 Ok(backend)
             });
         }
+        chosen = mount.chosen();
+        if let Some(chosen) = chosen.as_ref().filter(|_| mount.is_resumed())
+            && let Some(scheduler) = chosen.read(|name| (configuration.schedulers)(name).map(drop))
+        {
+            configuration.scheduler = scheduler;
+        }
         attachment = Some(mount);
         fronts.push(Box::new(Fuse::new(connection, fuse)));
     }
@@ -325,6 +331,7 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
         speed: configuration.speed.max(1),
         stop: stop.clone(),
         progress: progress.clone(),
+        chosen,
     };
     let teardown_limit = configuration.teardown_limit;
     let control = match &configuration.control {
@@ -577,7 +584,7 @@ impl Server {
         let thread = self.thread.take().ok_or_else(|| failed(io::Error::other("it had ended before")))?;
         if !thread.is_finished() {
             match &mut self.attachment {
-                Some(attachment) if is_left => attachment.leave(),
+                Some(attachment) if is_left => attachment.leave(false),
                 Some(attachment) if !is_aborted => attachment.abort(),
                 _ => {}
             }
@@ -591,7 +598,7 @@ impl Server {
         // The thread has dropped its copies. The last one first: the first one may have created the directory of the others.
         while self.guards.pop().is_some() {}
         if let (true, Some(attachment)) = (is_left, &mut self.attachment) {
-            attachment.leave();
+            attachment.leave(matches!(served, Ok(Ok(_))));
         }
         self.attachment = None;
         let snapshot = served?.map_err(failed)?;

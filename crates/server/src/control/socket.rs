@@ -20,6 +20,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, 
 use super::metrics::{self, OPERATIONS};
 use super::orders::{Order, Snapshot, Stop};
 use super::protocol::{ItemState, LONGEST_LINE, OperationState, Reply, Request, State, SwitchState};
+use crate::chosen::Chosen;
 use crate::names::node;
 use crate::poller::Bell;
 use crate::progress::Progress;
@@ -57,6 +58,8 @@ pub(crate) struct Line {
     pub(crate) progress: Arc<Progress>,
     /// Receives a client's order to stop: the thread that started the server takes it down in the right order.
     pub(crate) stop: Sender<Stop>,
+    /// Where a client's choice of a scheduler outlives a crash.
+    pub(crate) chosen: Option<Chosen>,
 }
 
 impl Line {
@@ -289,7 +292,13 @@ pub(crate) fn obey(request: Request, line: &Line) -> Result<Reply, String> {
         Request::Metrics => Reply::Metrics(metrics::text(&*line.ask(Order::Show)?)),
         Request::Switch { scheduler, drain } => {
             let mode = if drain { SwitchMode::Drain } else { SwitchMode::Transfer };
-            Reply::Switched(switched(line.ask(|reply| Order::Switch { scheduler, mode, reply })??))
+            let name = scheduler.clone();
+            let report = line.ask(|reply| Order::Switch { scheduler, mode, reply })??;
+            if let Some(chosen) = &line.chosen {
+                let noted = chosen.write(&name);
+                noted.map_err(|error| format!("switched, but a crash would undo the switch: {error}"))?;
+            }
+            Reply::Switched(switched(report))
         }
         Request::Tune { tunable, value } => {
             line.ask(|reply| Order::Tune { tunable, value, reply })??;
