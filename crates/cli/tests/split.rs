@@ -241,6 +241,29 @@ fn when_the_agent_is_killed_the_program_continues() {
     eventually("the end of the file", || (length(&served.file("file")) == 64 << 16).then_some(()));
 }
 
+/// A program of the account `pair`, at 100 kB a second: it executes a shell script in the served file system once the file `NAME.go` exists, and
+/// makes `NAME.done` afterwards.
+fn waiting(served: &Served, name: &str, script: &str) -> Child {
+    let [go, done] = ["go", "done"].map(|end| served.directory.join(format!("{name}.{end}")));
+    let (go, done) = (go.display(), done.display());
+    // The first builtin that writes reports the shell as a process of the account.
+    let script = format!("echo; while [ ! -e {go} ]; do sleep 0.02; done; {script} && echo >{done}");
+    dwell()
+        .args(["exec", "--account", "pair", "--rate", "100k", "--control"])
+        .arg(served.control())
+        .args(["--", "sh", "-c", &script])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+/// Writes blocks of 64 KiB to a file, which is made by no account.
+fn blocks(served: &Served, name: &str, count: u32) -> String {
+    fs::write(served.file(name), "").unwrap();
+    format!("dd if=/dev/zero of={} bs=64k count={count} conv=notrunc", served.file(name).display())
+}
+
 /// A supervisor that ends `dwell exec` ends the program with it.
 #[test]
 fn a_program_gets_the_sigterm_of_its_agent() {
@@ -281,6 +304,58 @@ fn a_held_process_cannot_be_joined() {
     assert!(succeeds(dwell().arg("ctl").arg(served.control()).args(["switch", "noop"])));
     assert!(eventually("the end of the writer", || writer.try_wait().unwrap()).success());
     assert_eq!(length(&served.file("file")), 64 << 16);
+}
+
+/// Programs whose agent has ended are limited no longer. What they write would be five minutes of debt for those that are limited.
+#[test]
+fn programs_that_are_no_longer_limited_are_not_charged_to_their_account() {
+    let _alone = alone();
+    let Some(served) = Served::new("freed", "split-token") else { return };
+    let go = |name: &str| fs::write(served.directory.join(format!("{name}.go")), "").unwrap();
+    let done = |name: &str| {
+        let file = served.directory.join(format!("{name}.done"));
+        eventually(name, || file.exists().then_some(()));
+    };
+    let agents = || served.account("pair").and_then(|account| account["agents"].as_u64());
+    let mut limited = waiting(&served, "limited", &blocks(&served, "limited", 3));
+    let mut killed = waiting(&served, "killed", &blocks(&served, "killed", 512));
+    let left = blocks(&served, "left", 512);
+    let wait = format!("while [ ! -e {} ]; do sleep 0.02; done", served.directory.join("later").display());
+    let later = served.directory.join("left.later").display().to_string();
+    let mut parent =
+        waiting(&served, "left", &format!("{{ setsid sh -c 'echo; {wait}; {left}; echo >{later}' & }}"));
+    eventually("three programs", || (agents() == Some(3)).then_some(()));
+    go("left");
+    assert!(eventually("the end of the parent", || parent.try_wait().unwrap()).success());
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    eventually("one program", || (agents() == Some(1)).then_some(()));
+    go("killed");
+    done("killed");
+    fs::write(served.directory.join("later"), "").unwrap();
+    eventually("the descendant", || Path::new(&later).exists().then_some(()));
+    go("limited");
+    done("limited");
+    assert!(eventually("the end", || limited.try_wait().unwrap()).success());
+}
+
+/// What was dirtied while another scheduler was in use would be five minutes of debt.
+#[test]
+fn a_switch_back_to_a_limit_charges_nothing_of_the_time_before() {
+    let _alone = alone();
+    let Some(served) = Served::new("switch-back", "split-token") else { return };
+    let switch = |scheduler: &str| {
+        assert!(succeeds(dwell().arg("ctl").arg(served.control()).args(["switch", scheduler])));
+    };
+    let mut free = waiting(&served, "free", &blocks(&served, "free", 512));
+    let mut limited = waiting(&served, "limited", &blocks(&served, "limited", 3));
+    eventually("two programs", || served.account("pair").filter(|account| account["agents"] == 2));
+    switch("afq");
+    fs::write(served.directory.join("free.go"), "").unwrap();
+    assert!(eventually("the free program", || free.try_wait().unwrap()).success());
+    switch("split-token");
+    fs::write(served.directory.join("limited.go"), "").unwrap();
+    assert!(eventually("the limited program", || limited.try_wait().unwrap()).success());
 }
 
 fn kill(process: u32) {

@@ -1,5 +1,6 @@
 //! The connections of agents.
 
+use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
@@ -11,7 +12,7 @@ pub(super) struct Agent {
     pub(super) stream: UnixStream,
     pub(super) account: Account,
     /// Processes that made calls through it.
-    pub(super) processes: Vec<u32>,
+    pub(super) processes: HashSet<u32>,
     /// It has sent something: it has received the reply to its request to join.
     pub(super) is_ready: bool,
     buffer: Vec<u8>,
@@ -20,7 +21,7 @@ pub(super) struct Agent {
 impl Agent {
     /// With a stream that does not block.
     pub(super) fn new(stream: UnixStream, account: Account, process: u32) -> Self {
-        Self { stream, account, processes: vec![process], is_ready: false, buffer: Vec::new() }
+        Self { stream, account, processes: HashSet::from([process]), is_ready: false, buffer: Vec::new() }
     }
 
     /// Sends a message; `false` if the agent does not read, or has ended.

@@ -25,7 +25,7 @@ use ::control::admission::{Message, Operation};
 use ::control::protocol::{AccountState, AccountTerms, WaitState};
 use elevator::queue::Queue;
 use elevator::split::{
-    Account, Action, CallId, CallKind, CauseEvent, File, Page, Split, SystemCall, Verdict,
+    Account, Action, CallId, CallKind, CauseEvent, File, Page, Split, SystemCall, Terms, Verdict,
 };
 use elevator::{CauseSet, Op, Sector, Sectors, Span, Time};
 
@@ -250,7 +250,7 @@ impl SplitHost {
     fn happened(&mut self, queue: &mut Queue<Watch>, now: Time, event: CauseEvent) {
         match event {
             CauseEvent::Dirtied { process, file, offset, bytes } => {
-                let account = self.account_of(process);
+                let account = self.account_of(now, process);
                 let Some(set) = self.sets.of([account]) else { return };
                 let pages = self.dirty.add(file, offset, bytes, set);
                 for (page, before) in &pages {
@@ -268,7 +268,7 @@ impl SplitHost {
             }
             CauseEvent::Submitted { start, sectors, is_read, processes, file } => {
                 let accounts: Vec<_> =
-                    processes.into_iter().map(|process| self.account_of(Some(process))).collect();
+                    processes.into_iter().map(|process| self.account_of(now, Some(process))).collect();
                 if let Some(set) = self.sets.of(accounts) {
                     self.runs.add(is_read, start, sectors, set);
                     let is_data = file.is_some_and(|(file, _)| !File(file).is_metadata());
@@ -325,8 +325,8 @@ impl SplitHost {
         }
     }
 
-    fn account_of(&mut self, process: Option<u32>) -> Account {
-        process.and_then(|process| self.processes.account(process)).unwrap_or(OTHERS)
+    fn account_of(&mut self, now: Time, process: Option<u32>) -> Account {
+        process.and_then(|process| self.processes.account(now, process)).unwrap_or(OTHERS)
     }
 
     /// Messages of an agent arrived, or its end.
@@ -355,9 +355,8 @@ impl SplitHost {
     /// A process makes calls through an agent.
     fn belongs(&mut self, index: usize, process: u32) {
         let Some(agent) = self.agents[index].as_mut() else { return };
-        if self.processes.add(process, agent.account) {
-            agent.processes.push(process);
-        }
+        self.processes.add(process, agent.account);
+        agent.processes.insert(process);
     }
 
     fn entered(
@@ -429,7 +428,9 @@ impl SplitHost {
         let Some(agent) = self.agents.get_mut(index).and_then(Option::take) else { return };
         self.accounts.part(now, agent.account);
         self.changed.push(agent.account);
-        self.processes.leave(now, &agent.processes, agent.account);
+        let is_left =
+            |process: &u32| !self.agents.iter().flatten().any(|other| other.processes.contains(process));
+        self.processes.leave(now, agent.processes.into_iter().filter(is_left), agent.account);
         for place in 0..self.calls.len() {
             let Some(call) = self.calls[place].as_mut().filter(|call| call.agent == index) else { continue };
             if std::mem::take(&mut call.is_held) {
@@ -520,12 +521,20 @@ impl SplitHost {
         let mut admitted = Vec::new();
         let result = queue.with_chosen(now, "split", |scheduler| {
             let policy = scheduler.split()?;
+            if is_new {
+                // What was dirtied under its predecessor must not become a debt: the limits hold from the switch on.
+                for account in accounts.numbers() {
+                    policy.account(now, account, Terms { rate: None, ..accounts.terms(account) });
+                }
+                sets.since(0).for_each(|(set, members)| policy.causes(set, members));
+                dirty.iter().for_each(|(page, causes)| policy.dirtied(now, &page, causes, None));
+                *sent = sets.count();
+            }
             for account in changed.drain(..) {
                 policy.account(now, account, accounts.terms(account));
             }
             sets.since(*sent).for_each(|(set, members)| policy.causes(set, members));
             if is_new {
-                dirty.iter().for_each(|(page, causes)| policy.dirtied(now, &page, causes, None));
                 for call in calls.iter().flatten() {
                     if policy.entered(now, &call.system_call) == Verdict::Proceed {
                         admitted.push(call.system_call.id);

@@ -1,10 +1,12 @@
 //! The accounts of processes.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
 
 use elevator::split::Account;
 use elevator::{Span, Time};
+
+use super::accounts::OTHERS;
 
 /// How long the processes of an ended agent are remembered: longer than data stays dirty by default (30 s) and a transaction open (5 s).
 const REMEMBERED: Span = Span::from_secs(120);
@@ -22,6 +24,8 @@ pub(super) struct Processes {
     reported: HashMap<u32, Account>,
     /// Processes of agents that ended, and when: the kernel writes what they left, and that is still theirs.
     left: VecDeque<(Time, u32, Account)>,
+    /// Processes whose agent has ended: as long as they run, they are limited no longer, and what they do from then on is not their account's.
+    freed: HashSet<u32>,
     /// Processes that no agent has reported, with the account of their nearest reported ancestor: a child that only reads makes no call of which
     /// an agent learns.
     found: HashMap<u32, Option<Account>>,
@@ -31,6 +35,7 @@ pub(super) struct Processes {
 impl Processes {
     /// An agent reported a process; returns whether it was of another account before, or of none.
     pub(super) fn add(&mut self, process: u32, account: Account) -> bool {
+        self.freed.remove(&process);
         let is_new = self.reported.insert(process, account) != Some(account);
         if is_new {
             self.found.clear();
@@ -38,9 +43,13 @@ impl Processes {
         is_new
     }
 
-    /// The processes of an agent that ended.
-    pub(super) fn leave(&mut self, now: Time, processes: &[u32], account: Account) {
-        self.left.extend(processes.iter().map(|&process| (now, process, account)));
+    /// Processes that no agent has any longer.
+    pub(super) fn leave(&mut self, now: Time, processes: impl Iterator<Item = u32>, account: Account) {
+        for process in processes {
+            self.left.push_back((now, process, account));
+            self.freed.insert(process);
+        }
+        self.found.clear();
     }
 
     /// Time passes: forgets processes that left long ago, unless another agent has one of that number.
@@ -49,8 +58,14 @@ impl Processes {
             && now.since(at) > REMEMBERED
         {
             self.left.pop_front();
-            if self.reported.get(&process) == Some(&account) && !is_in_use(process) {
+            if self.reported.get(&process) != Some(&account) || is_in_use(process) {
+                continue;
+            }
+            if account == OTHERS && is_running(process) {
+                self.left.push_back((now, process, OTHERS));
+            } else {
                 self.reported.remove(&process);
+                self.freed.remove(&process);
             }
         }
         if now.since(self.since) > FOUND {
@@ -62,16 +77,18 @@ impl Processes {
     /// An account is gone.
     pub(super) fn forget(&mut self, account: Account) {
         self.reported.retain(|_, of| *of != account);
+        self.freed.retain(|process| self.reported.contains_key(process));
         self.left.retain(|(_, _, of)| *of != account);
         self.found.clear();
     }
 
-    /// The account of a process, if it or an ancestor has one.
-    pub(super) fn account(&mut self, process: u32) -> Option<Account> {
+    /// The account of a process, if it or an ancestor has one, at `now`. If its agent has ended and it runs, that is `OTHERS` from now on. What a
+    /// process left that has ended belongs to its account.
+    pub(super) fn account(&mut self, now: Time, process: u32) -> Option<Account> {
         if self.reported.is_empty() {
             return None;
         }
-        if let Some(&account) = self.reported.get(&process) {
+        if let Some(account) = self.reported_account(now, process) {
             return Some(account);
         }
         if let Some(&found) = self.found.get(&process) {
@@ -81,7 +98,7 @@ impl Processes {
         let mut account = None;
         for _ in 0..GENERATIONS {
             ancestor = ancestor.and_then(parent);
-            account = ancestor.and_then(|ancestor| self.reported.get(&ancestor)).copied();
+            account = ancestor.and_then(|ancestor| self.reported_account(now, ancestor));
             if ancestor.is_none() || account.is_some() {
                 break;
             }
@@ -89,6 +106,26 @@ impl Processes {
         self.found.insert(process, account);
         account
     }
+
+    fn reported_account(&mut self, now: Time, process: u32) -> Option<Account> {
+        let account = self.reported.get_mut(&process)?;
+        if *account != OTHERS && self.freed.contains(&process) && is_running(process) {
+            *account = OTHERS;
+            self.left.push_back((now, process, OTHERS));
+        }
+        Some(*account)
+    }
+}
+
+/// Whether a process runs: it neither has ended nor is about to.
+fn is_running(process: u32) -> bool {
+    const EXITING: u32 = 4; // PF_EXITING
+    let Ok(text) = fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
+    // The name before may contain anything.
+    let Some((_, rest)) = text.rsplit_once(')') else { return false };
+    let fields: Vec<_> = rest.split_whitespace().collect();
+    let flags = fields.get(6).and_then(|flags| flags.parse::<u32>().ok());
+    !matches!(fields.first(), Some(&("Z" | "X"))) && flags.is_some_and(|flags| flags & EXITING == 0)
 }
 
 /// The parent of a process; `None` for the first one, and for one that has ended.
@@ -109,11 +146,14 @@ mod tests {
     fn a_child_belongs_to_the_account_of_its_nearest_reported_ancestor() {
         let mut processes = Processes::default();
         let (own, parent) = (std::process::id(), parent(std::process::id()).expect("the test has a parent"));
-        assert_eq!(processes.account(own), None);
+        assert_eq!(processes.account(Time::ZERO, own), None);
         assert!(processes.add(parent, BACKUP) && !processes.add(parent, BACKUP));
-        assert_eq!((processes.account(parent), processes.account(own)), (Some(BACKUP), Some(BACKUP)));
+        assert_eq!(
+            (processes.account(Time::ZERO, parent), processes.account(Time::ZERO, own)),
+            (Some(BACKUP), Some(BACKUP))
+        );
         processes.add(own, Account(4));
-        assert_eq!(processes.account(own), Some(Account(4)));
+        assert_eq!(processes.account(Time::ZERO, own), Some(Account(4)));
     }
 
     #[test]
@@ -124,12 +164,38 @@ mod tests {
         let [gone, kept] = [u32::MAX - 1, u32::MAX];
         processes.add(gone, BACKUP);
         processes.add(kept, BACKUP);
-        processes.leave(at(0), &[gone, kept], BACKUP);
+        processes.leave(at(0), [gone, kept].into_iter(), BACKUP);
         processes.pass(at(100), |_| false);
-        assert_eq!(processes.account(gone), Some(BACKUP));
+        assert_eq!(processes.account(Time::ZERO, gone), Some(BACKUP));
         processes.pass(at(121), |process| process == kept);
-        assert_eq!((processes.account(gone), processes.account(kept)), (None, Some(BACKUP)));
+        assert_eq!(
+            (processes.account(Time::ZERO, gone), processes.account(Time::ZERO, kept)),
+            (None, Some(BACKUP))
+        );
         processes.forget(BACKUP);
-        assert_eq!(processes.account(kept), None);
+        assert_eq!(processes.account(Time::ZERO, kept), None);
+    }
+
+    #[test]
+    fn what_a_process_does_after_the_end_of_its_agent_is_not_its_accounts() {
+        let mut processes = Processes::default();
+        let at = |seconds| Time::ZERO + Span::from_secs(seconds);
+        let (own, parent) = (std::process::id(), parent(std::process::id()).expect("the test has a parent"));
+        processes.add(parent, BACKUP);
+        processes.add(u32::MAX, BACKUP);
+        assert_eq!(processes.account(at(0), own), Some(BACKUP));
+        processes.leave(at(0), [parent, u32::MAX].into_iter(), BACKUP);
+        assert_eq!(processes.account(at(1), own), Some(OTHERS), "its parent runs without limits");
+        assert_eq!(processes.account(at(1), parent), Some(OTHERS));
+        assert_eq!(
+            processes.account(at(1), u32::MAX),
+            Some(BACKUP),
+            "it has ended; its data is still its own"
+        );
+        processes.pass(at(1000), |_| false);
+        processes.pass(at(2000), |_| false);
+        assert_eq!(processes.account(at(2000), parent), Some(OTHERS), "it still runs");
+        assert!(processes.add(parent, BACKUP), "another agent has joined it");
+        assert_eq!(processes.account(at(2001), own), Some(BACKUP));
     }
 }
