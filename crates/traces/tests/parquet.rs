@@ -228,6 +228,33 @@ fn threads_write_the_same_file() {
 }
 
 #[test]
+fn a_changed_bit_in_a_page_is_an_error() {
+    let text = several(1_000);
+    let parquet = written(&mut common::open("a.ascii", text.as_bytes(), &ALL).unwrap());
+    let footer = parquet[parquet.len() - 8..].first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes));
+    let pages = 4..parquet.len() - 8 - footer as usize;
+    let read = |bytes: &[u8]| -> Option<Vec<Record>> {
+        common::open("a.parquet", bytes, &Options { strict: true, ..ALL })
+            .ok()?
+            .collect::<Result<_, _>>()
+            .ok()
+    };
+    let expected = read(&parquet).unwrap();
+    assert_eq!(expected.len(), 1_000);
+    let (mut changed, mut tried) = (Vec::new(), 0);
+    for at in pages.step_by(3) {
+        let mut bytes = parquet.clone();
+        bytes[at] ^= 1 << (at % 8);
+        tried += 1;
+        if read(&bytes).is_some_and(|found| found != expected) {
+            changed.push(at);
+        }
+    }
+    // Headers of pages have no checksum.
+    assert!(tried > 300 && changed.len() < tried / 100, "{changed:?} of {tried}");
+}
+
+#[test]
 fn damaged_files_are_errors_or_read() {
     let parquet = written(&mut common::open("a.ascii", several(60).as_bytes(), &ALL).unwrap());
     let mut state = 1_u64;

@@ -9,10 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use parquet::basic::{Encoding, EncodingMask};
-use parquet::column::page::{CompressedPage, Page, PageWriter};
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 
 use super::groups::{Chunk, Group};
 use super::rows::{Row, Rows};
@@ -98,7 +96,7 @@ pub(super) fn failed() -> ParquetError {
 
 pub(super) fn encode(mut rows: Rows, names: &[ByteArray]) -> Answer {
     let all = &rows.rows;
-    let sink = TrackedWrite::new(Vec::with_capacity(all.len() * 16));
+    let sink = Vec::with_capacity(all.len() * 16);
     let mut columns = Columns { sink, rows: all.len(), done: Vec::new() };
     let optional = |values: usize, has: fn(&Row) -> bool| levels(all, values, has);
     columns.constant(&rows.name)?;
@@ -125,16 +123,34 @@ pub(super) fn encode(mut rows: Rows, names: &[ByteArray]) -> Answer {
         times,
         columns: columns.done.try_into().map_err(|_| failed())?,
     };
-    let bytes = columns.sink.into_inner()?;
+    let bytes = columns.sink;
     rows.clear();
     Ok(Encoded { bytes, group, spare: rows })
 }
 
 /// The columns being written. A column has one data page, which begins with its definition levels if it is optional.
 struct Columns {
-    sink: TrackedWrite<Vec<u8>>,
+    sink: Vec<u8>,
     rows: usize,
     done: Vec<Chunk>,
+}
+
+/// The header of a page.
+#[derive(Clone, Copy)]
+enum PageHead {
+    Data,
+    Dictionary,
+}
+
+/// The number of an encoding in a file.
+const fn thrift_number(encoding: Encoding) -> i64 {
+    match encoding {
+        Encoding::RLE => 3,
+        Encoding::DELTA_BINARY_PACKED => 5,
+        Encoding::RLE_DICTIONARY => 8,
+        // No others are written.
+        _ => 0,
+    }
 }
 
 /// Upper bound for different values in a dictionary.
@@ -150,29 +166,13 @@ impl Columns {
         encoding: Encoding,
         is_empty: bool,
     ) -> Result<(), ParquetError> {
-        let mut pages = SerializedPageWriter::new(&mut self.sink);
-        let mut put = |page: Page| {
-            let bytes = page.buffer().len();
-            pages.write_page(CompressedPage::new(page, bytes)).map(|spec| spec.uncompressed_size as u32)
-        };
         let dictionary = match dictionary {
-            Some((values, count)) => put(Page::DictionaryPage {
-                buf: values.into(),
-                num_values: count as u32,
-                encoding: Encoding::PLAIN,
-                is_sorted: false,
-            })?,
+            Some((values, count)) => {
+                self.page(PageHead::Dictionary, &values, [count as i64, thrift_number(Encoding::PLAIN)])
+            }
             None => 0,
         };
-        let data = put(Page::DataPage {
-            buf: data.into(),
-            num_values: self.rows as u32,
-            encoding,
-            def_level_encoding: Encoding::RLE,
-            rep_level_encoding: Encoding::RLE,
-            statistics: None,
-        })?;
-        pages.close()?;
+        let data = self.page(PageHead::Data, &data, [self.rows as i64, thrift_number(encoding)]);
         let encodings = EncodingMask::new_from_encodings([Encoding::PLAIN, Encoding::RLE, encoding].iter());
         self.done.push(Chunk {
             dictionary,
@@ -181,6 +181,35 @@ impl Columns {
             is_empty,
         });
         Ok(())
+    }
+
+    /// Writes a page, not compressed and with its checksum; returns its bytes.
+    fn page(&mut self, head: PageHead, content: &[u8], [values, encoding]: [i64; 2]) -> u32 {
+        // Thrift's compact protocol: each field begins with the step from the field before, and its type.
+        let integer = |to: &mut Vec<u8>, value: i64| {
+            to.push(0x15);
+            signed(to, value);
+        };
+        let before = self.sink.len();
+        let (kind, field) = match head {
+            PageHead::Data => (0, 0x1c),
+            PageHead::Dictionary => (2, 0x3c),
+        };
+        let to = &mut self.sink;
+        let checksum = crc32fast::hash(content).cast_signed();
+        for value in [kind, content.len() as i64, content.len() as i64, checksum.into()] {
+            integer(to, value);
+        }
+        to.push(field);
+        integer(to, values);
+        integer(to, encoding);
+        if let PageHead::Data = head {
+            // Of the levels.
+            [Encoding::RLE; 2].map(thrift_number).into_iter().for_each(|encoding| integer(to, encoding));
+        }
+        to.extend([0, 0]);
+        to.extend_from_slice(content);
+        (to.len() - before) as u32
     }
 
     /// A column with one text in all rows.
