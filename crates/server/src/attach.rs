@@ -1,5 +1,5 @@
-//! The attached device: the FUSE file, the loop device on it, how a later process continues both, and how they are taken down, also
-//! after a server that was killed.
+//! The attached device: the FUSE file, the loop device on it, how a later process continues both, and how they are taken down. Its
+//! [record](records) is for later servers, also after a server that was killed.
 //!
 //! | the server | the device |
 //! |---|---|
@@ -8,11 +8,11 @@
 //! | is killed, another process stores the descriptor | requests wait; the next process continues |
 //! | is killed, no process does | its users get errors; the next server takes down what is left |
 
-use std::collections::BTreeMap;
+mod records;
+
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::Arc;
@@ -20,22 +20,22 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rustix::process::geteuid;
+use records::{
+    PATIENCE, ProcessId, Record, Recovery, clean_up, node_of, record_of, record_path, refuse_twice, remove,
+    write,
+};
+pub(crate) use records::{abandon_member, fail_requests, give_up, members_left};
 use rustix::thread::{CapabilitySet, capabilities};
-use serde::{Deserialize, Serialize};
 
 use crate::ServeError;
 use crate::backend::Geometry;
 use crate::buffer::LARGEST;
 use crate::chosen::Chosen;
 use crate::descriptor_store::{Store, Stored};
-use crate::fuse::{Mount, Shared, abort, connection_number, is_connected, unmount};
+use crate::fuse::{Mount, Shared, abort, connection_number, unmount};
 use crate::locks;
 use crate::loop_device::{Lifetime, LoopDevice, QueueSettings};
 use crate::private_directory;
-
-/// Time after which a device that is still attached counts as in use.
-const PATIENCE: Duration = Duration::from_millis(500);
 
 /// How the device is attached.
 #[derive(Clone, Debug)]
@@ -69,83 +69,6 @@ impl Default for AttachOptions {
             source: None,
             member: None,
         }
-    }
-}
-
-/// A process, by its id and start time, because ids are reused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct ProcessId {
-    pid: u32,
-    started: u64,
-}
-
-impl ProcessId {
-    fn of(pid: u32) -> Self {
-        Self { pid, started: start_time(pid).unwrap_or(0) }
-    }
-
-    fn is_alive(self) -> bool {
-        start_time(self.pid) == Some(self.started)
-    }
-}
-
-/// The data that a later process needs to continue a device.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-struct Recovery {
-    /// The process that stores the descriptor; none if systemd does.
-    keeper: Option<ProcessId>,
-    /// The control groups of the server, which identify its unit: they are the same after a restart.
-    groups: String,
-    source: PathBuf,
-    /// The place in an array.
-    #[serde(default)]
-    member: Option<u32>,
-    /// File system, number there, and device number of the source: another disk under the same name is not the same disk.
-    node: (u64, u64, u64),
-    /// The size in sectors, set when the loop device is attached.
-    sectors: u64,
-    block_bytes: u32,
-}
-
-fn node_of(path: &Path) -> io::Result<(u64, u64, u64)> {
-    fs::metadata(path).map(|found| (found.dev(), found.ino(), found.rdev()))
-}
-
-/// The mount and loop device of a server, stored in a file for later servers.
-#[derive(Serialize, Deserialize)]
-struct Record {
-    server: ProcessId,
-    mount: PathBuf,
-    /// The kernel's number of the connection.
-    connection: Option<u32>,
-    device: Option<LoopDevice>,
-    recovery: Option<Recovery>,
-}
-
-impl Record {
-    /// Whether a process serves the device, or may. A start of the same unit for the same source (`own`) did not inherit the device's
-    /// descriptor, so systemd has closed it.
-    fn is_alive(&self, own: Option<&Recovery>) -> bool {
-        if self.server.is_alive() {
-            return true;
-        }
-        let Some(recovery) = &self.recovery else { return false };
-        let is_own = |own: &Recovery| {
-            own.keeper.is_none() && (own.node, &own.groups) == (recovery.node, &recovery.groups)
-        };
-        match recovery.keeper {
-            Some(keeper) => keeper.is_alive(),
-            None if own.is_some_and(is_own) => false,
-            // The mount is in the mount namespace of its unit, or here.
-            None => connection_number(&self.mount).is_none() || is_connected(&self.mount),
-        }
-    }
-
-    /// The loop device's path for messages.
-    fn device_name(&self) -> String {
-        self.device
-            .as_ref()
-            .map_or_else(|| "no device".to_owned(), |device| device.path().display().to_string())
     }
 }
 
@@ -486,79 +409,11 @@ pub(crate) enum GiveUp {
     },
 }
 
-fn record_path(directory: &Path, name: &str) -> PathBuf {
-    directory.join(format!("{name}.json"))
-}
-
-fn record_of(directory: &Path, name: &str) -> Option<Record> {
-    let text = fs::read(record_path(directory, name)).ok()?;
-    serde_json::from_slice(&text).ok()
-}
-
-/// The members of an array that a killed process served, and their sources: `member replace` may have changed them.
-pub(crate) fn members_left(runtime: &Path) -> BTreeMap<u32, PathBuf> {
-    let mut left = BTreeMap::new();
-    let Ok(directory) = private_directory::make(runtime) else { return left };
-    let found = |name: &str| {
-        let recovery = record_of(&directory, name).and_then(|record| record.recovery)?;
-        Some((recovery.member?, recovery.source))
-    };
-    // Takes none.
-    let _ = Store::of_several(|name| {
-        left.extend(found(name));
-        false
-    });
-    left
-}
-
-/// A member that was left cannot be continued: its users get errors, and the rest of the array is served.
-pub(crate) fn abandon_member(runtime: &Path, member: u32) {
-    let Ok(directory) = private_directory::make(runtime) else { return };
-    let is_it = |recovery: &Recovery| recovery.member == Some(member);
-    let (store, _) = Store::of_several(|name| {
-        record_of(&directory, name)
-            .and_then(|record| record.recovery)
-            .is_some_and(|recovery| is_it(&recovery))
-    });
-    let keeper = store.as_ref().and_then(Store::pid).map(ProcessId::of);
-    let own = |record: &Record| {
-        record.recovery.as_ref().is_some_and(|recovery| is_it(recovery) && recovery.keeper == keeper)
-    };
-    for (path, record) in records(&directory).filter(|(_, record)| own(record)) {
-        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        fail_requests(&directory, &name);
-        record.take_down();
-        let _ = store.as_ref().map(|store| store.remove(&name));
-        remove(&path);
-    }
-}
-
 /// The array stops: should this process die before all members are unused, the next one stops as well.
 pub(crate) fn array_is_ending() {
     if let (Some(store), _) = Store::of_several(|_| false) {
         store.is_ending();
     }
-}
-
-/// Rejects a source that another process serves, or will continue to serve.
-fn refuse_twice(directory: &Path, wanted: Option<&Recovery>) -> Result<(), ServeError> {
-    let Some(wanted) = wanted else { return Ok(()) };
-    for (_, record) in records(directory) {
-        if let Some(recovery) = &record.recovery
-            && recovery.node == wanted.node
-            && wanted.node != (0, 0, 0)
-            && record.is_alive(Some(wanted))
-        {
-            let by = match (record.server.is_alive(), recovery.keeper) {
-                (true, _) => format!("process {} serves it", record.server.pid),
-                (false, Some(keeper)) => format!("process {} is about to serve it again", keeper.pid),
-                (false, None) => "systemd keeps it for its unit: start that".to_owned(),
-            };
-            let problem = format!("is attached as {}, and {by}", record.device_name());
-            return Err(ServeError::refused(&wanted.source, &problem));
-        }
-    }
-    Ok(())
 }
 
 /// Maximum time for which unfinished requests of a former process may use the source: a disk's error recovery takes up to a
@@ -589,214 +444,5 @@ impl Drop for Attachment {
         }
         unmount(&self.record.mount);
         remove(&self.record_path);
-    }
-}
-
-/// Removes a record, and what is beside it.
-fn remove(record: &Path) {
-    let _ = fs::remove_file(record);
-    Chosen::beside(record).remove();
-}
-
-fn write(path: &Path, record: &Record) -> io::Result<()> {
-    // Written to a new file and renamed, so that a kill in between leaves a complete record.
-    let new = path.with_extension("new");
-    fs::write(&new, serde_json::to_vec(record)?)?;
-    fs::rename(new, path)
-}
-
-/// The start time of a running process in clock ticks since boot: field 22 of its `stat`. A zombie (field 3) does not count as
-/// running.
-fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is a name in parentheses, which may contain any characters, also parentheses and spaces.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    fields.next().filter(|&state| !matches!(state, "Z" | "X"))?;
-    fields.nth(18)?.parse().ok()
-}
-
-/// The records of this user's servers.
-fn records(directory: &Path) -> impl Iterator<Item = (PathBuf, Record)> {
-    fs::read_dir(directory).into_iter().flatten().flatten().filter_map(|entry| {
-        let path = entry.path();
-        // Other entries are mounted files of servers; accessing them would wait for those servers.
-        let is_record = path.extension().is_some_and(|extension| extension == "json");
-        // The paths in a record are unmounted with the rights of this process, so only records of this user are trusted.
-        let is_ours = || entry.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw());
-        let text = (is_record && is_ours()).then(|| fs::read(&path).ok()).flatten()?;
-        Some((path, serde_json::from_slice(&text).ok()?))
-    })
-}
-
-/// Takes down the devices of servers that have ended, unless another process will continue them.
-fn clean_up(directory: &Path, own: Option<&Recovery>) {
-    for (path, record) in records(directory) {
-        if !record.is_alive(own) {
-            say!("cleaning up after server {}, which was killed", record.server.pid);
-            record.take_down();
-            remove(&path);
-        }
-    }
-}
-
-/// Fails every request to the device of that name, those to come included. Other than `give_up` it reads no file.
-pub(crate) fn fail_requests(directory: &Path, name: &str) {
-    abort(&directory.join(name), None);
-}
-
-/// Takes down the device of that name, which no process will continue.
-pub(crate) fn give_up(runtime: &Path, name: &str) {
-    let Ok(directory) = private_directory::make(runtime) else { return };
-    let path = record_path(&directory, name);
-    if let Some((_, record)) = records(&directory).find(|(found, _)| *found == path) {
-        record.take_down();
-        remove(&path);
-    }
-}
-
-impl Record {
-    fn take_down(&self) {
-        // Another program may have attached the recorded loop device since. A killed server may not have recorded its device.
-        let noted = self.device.as_ref().filter(|noted| noted.is_attached());
-        let is_noted = |device: &LoopDevice| noted.is_some_and(|noted| noted.path() == device.path());
-        let others = LoopDevice::attached_to(&self.mount).into_iter().filter(|device| !is_noted(device));
-        let attached: Vec<LoopDevice> = noted.cloned().into_iter().chain(others).collect();
-        // A server that was killed with its own file open waits for its own reply to the close, and every request to the device waits
-        // with it.
-        abort(&self.mount, self.connection);
-        for device in attached {
-            device.restore();
-            if let Err(error) = device.ask_to_detach() {
-                say!("{}: {error}", device.path().display());
-            }
-            let _ = device.wait_detached(PATIENCE);
-        }
-        unmount(&self.mount);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn records_of_ended_servers_are_cleaned_up_and_of_running_ones_kept() {
-        let runtime = std::env::temp_dir().join(format!("dwell-attach-{}", process::id()));
-        fs::create_dir(&runtime).unwrap();
-        let mount = runtime.join("nothing");
-        let started = start_time(process::id()).unwrap();
-        for (name, started) in [("dead.json", started + 1), ("living.json", started)] {
-            let server = ProcessId { pid: process::id(), started };
-            let record =
-                Record { server, mount: mount.clone(), connection: None, device: None, recovery: None };
-            write(&runtime.join(name), &record).unwrap();
-        }
-        clean_up(&runtime, None);
-        assert!(!runtime.join("dead.json").exists());
-        assert!(runtime.join("living.json").exists());
-        fs::remove_dir_all(runtime).unwrap();
-    }
-
-    #[test]
-    fn the_record_of_a_dead_server_is_kept_while_its_supervisor_lives() {
-        let runtime = std::env::temp_dir().join(format!("dwell-attach-keeper-{}", process::id()));
-        fs::create_dir(&runtime).unwrap();
-        let source = runtime.join("disk");
-        fs::write(&source, "").unwrap();
-        let living = ProcessId::of(process::id());
-        let dead = ProcessId { started: living.started + 1, ..living };
-        let node = node_of(&source).unwrap();
-        let recovery = |keeper| Recovery {
-            keeper,
-            groups: String::new(),
-            source: source.clone(),
-            member: None,
-            node,
-            sectors: 8,
-            block_bytes: 512,
-        };
-        let path = runtime.join("x.json");
-        let record = |keeper| {
-            let recovery = Some(recovery(Some(keeper)));
-            Record { server: dead, mount: runtime.join("x"), connection: None, device: None, recovery }
-        };
-        write(&path, &record(living)).unwrap();
-        clean_up(&runtime, None);
-        assert!(path.exists(), "its supervisor is about to continue it");
-        let refused = refuse_twice(&runtime, Some(&recovery(Some(living)))).unwrap_err().to_string();
-        assert!(refused.contains("is about to serve it again"), "{refused}");
-        write(&path, &record(dead)).unwrap();
-        refuse_twice(&runtime, Some(&recovery(Some(living)))).unwrap();
-        clean_up(&runtime, None);
-        assert!(!path.exists());
-        fs::remove_dir_all(runtime).unwrap();
-    }
-
-    #[test]
-    fn a_device_whose_descriptor_systemd_has_closed_is_taken_down_by_its_own_unit_only() {
-        let runtime = std::env::temp_dir().join(format!("dwell-attach-unit-{}", process::id()));
-        fs::create_dir(&runtime).unwrap();
-        let source = runtime.join("disk");
-        fs::write(&source, "").unwrap();
-        let server = ProcessId { pid: process::id(), started: 1 };
-        let node = node_of(&source).unwrap();
-        let recovery = |groups: &str| Recovery {
-            keeper: None,
-            groups: groups.to_owned(),
-            source: source.clone(),
-            member: None,
-            node,
-            sectors: 8,
-            block_bytes: 512,
-        };
-        let path = runtime.join("x.json");
-        let record = Record {
-            server,
-            mount: runtime.join("x"),
-            connection: None,
-            device: None,
-            recovery: Some(recovery("0::/dwell-serve@x.service\n")),
-        };
-        write(&path, &record).unwrap();
-        for other in [None, Some(recovery("0::/dwell-serve@y.service\n"))] {
-            clean_up(&runtime, other.as_ref());
-            assert!(path.exists(), "its mount may be in another namespace");
-        }
-        assert!(refuse_twice(&runtime, Some(&recovery("0::/dwell-serve@y.service\n"))).is_err());
-        clean_up(&runtime, Some(&recovery("0::/dwell-serve@x.service\n")));
-        assert!(!path.exists());
-        fs::remove_dir_all(runtime).unwrap();
-    }
-
-    #[test]
-    fn a_zombie_does_not_count_as_running() {
-        let mut child = process::Command::new("sleep").arg("60").spawn().unwrap();
-        assert!(start_time(child.id()).is_some());
-        child.kill().unwrap();
-        let until = Instant::now() + Duration::from_secs(5);
-        while start_time(child.id()).is_some() && Instant::now() < until {
-            thread::sleep(Duration::from_millis(5));
-        }
-        assert_eq!(start_time(child.id()), None);
-        child.wait().unwrap();
-    }
-
-    #[test]
-    fn a_record_of_another_user_is_ignored() {
-        if !geteuid().is_root() {
-            return eprintln!("SKIPPED: only root can give a file to another user");
-        }
-        let runtime = std::env::temp_dir().join(format!("dwell-attach-other-{}", process::id()));
-        fs::create_dir(&runtime).unwrap();
-        let victim = runtime.join("not a mount of ours");
-        fs::write(&victim, "kept").unwrap();
-        let server = ProcessId { pid: process::id(), started: 1 };
-        let record = Record { server, mount: victim.clone(), connection: None, device: None, recovery: None };
-        let path = runtime.join("planted.json");
-        write(&path, &record).unwrap();
-        std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
-        clean_up(&runtime, None);
-        assert!(victim.exists() && path.exists());
-        fs::remove_dir_all(runtime).unwrap();
     }
 }
