@@ -1,7 +1,8 @@
 //! The processes that made calls: a server that was restarted gets them again.
 
 use std::collections::BTreeMap;
-use std::fs;
+
+use control::process::Stat;
 
 /// From how many processes on those that ended are looked for.
 const MANY: usize = 1024;
@@ -37,9 +38,7 @@ impl Members {
 
 /// When a process started, in the kernel's ticks since the boot.
 fn started(process: u32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name before may contain anything.
-    text.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+    Stat::of(process)?.started()
 }
 
 #[cfg(test)]

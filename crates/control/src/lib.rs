@@ -5,6 +5,7 @@
 
 pub mod admission;
 mod client;
+pub mod process;
 pub mod protocol;
 mod supervised;
 

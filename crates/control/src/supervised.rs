@@ -5,6 +5,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::process::Stat;
+
 /// The process that was started to serve with this control socket (`--control`), if there is one. A supervisor has the arguments of
 /// its servers, so while nothing listens on the socket this is a supervisor that is about to start the next one.
 #[must_use]
@@ -14,13 +16,7 @@ pub fn process_for(socket: &Path) -> Option<u32> {
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     // A supervisor is older than its servers.
     pids.filter(|&pid| control_socket(pid).is_some_and(|found| found == socket))
-        .min_by_key(|&pid| started(pid))
-}
-
-/// When a process started, in clock ticks since boot: field 22 of its `stat`.
-fn started(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+        .min_by_key(|&pid| Stat::of(pid)?.started())
 }
 
 /// The control socket among a process's arguments.

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ::control::process::Stat;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
@@ -178,14 +179,9 @@ pub(super) fn write(path: &Path, record: &Record) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-/// The start time of a running process in clock ticks since boot: field 22 of its `stat`. A zombie (field 3) does not count as
-/// running.
+/// The start time of a running process in clock ticks since boot. A zombie does not count as running.
 fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is a name in parentheses, which may contain any characters, also parentheses and spaces.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    fields.next().filter(|&state| !matches!(state, "Z" | "X"))?;
-    fields.nth(18)?.parse().ok()
+    Stat::of(pid).filter(|stat| !stat.is_zombie())?.started()
 }
 
 /// The records of this user's servers.

@@ -1,8 +1,8 @@
 //! The accounts of processes.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::fs;
 
+use ::control::process::Stat;
 use elevator::split::Account;
 use elevator::{Span, Time};
 
@@ -120,20 +120,13 @@ impl Processes {
 /// Whether a process runs: it neither has ended nor is about to.
 fn is_running(process: u32) -> bool {
     const EXITING: u32 = 4; // PF_EXITING
-    let Ok(text) = fs::read_to_string(format!("/proc/{process}/stat")) else { return false };
-    // The name before may contain anything.
-    let Some((_, rest)) = text.rsplit_once(')') else { return false };
-    let fields: Vec<_> = rest.split_whitespace().collect();
-    let flags = fields.get(6).and_then(|flags| flags.parse::<u32>().ok());
-    !matches!(fields.first(), Some(&("Z" | "X"))) && flags.is_some_and(|flags| flags & EXITING == 0)
+    let Some(stat) = Stat::of(process) else { return false };
+    !stat.is_zombie() && stat.flags().is_some_and(|flags| flags & EXITING == 0)
 }
 
 /// The parent of a process; `None` for the first one, and for one that has ended.
 fn parent(process: u32) -> Option<u32> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name before may contain anything.
-    let parent = text.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
-    (parent > 1).then_some(parent)
+    Stat::of(process)?.parent().filter(|&parent| parent > 1)
 }
 
 #[cfg(test)]
