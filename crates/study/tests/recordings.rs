@@ -1,41 +1,23 @@
 //! Recordings to Parquet: one file, or one for each device.
 
+mod folder;
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use evaluation::input::{Reading, open_recording, options, read_batch};
+use folder::Folder;
 use study::recordings::{convert, split};
 use traces::{Record, Recording};
 
-/// A temporary folder.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("dwell-recordings-{}-{number}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    /// A recording of Alibaba's form.
-    fn fleet(&self, volumes: u64, requests: u64) -> PathBuf {
-        let path = self.0.join("fleet.csv");
-        let line =
-            |n: u64| format!("{},W,{},4096,{}\n", n * 7 % volumes, n * 4096, 1_577_808_000_000_000 + n);
-        fs::write(&path, (0..requests).map(line).collect::<String>()).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
+/// A recording of Alibaba's form.
+fn fleet(folder: &Folder, volumes: u64, requests: u64) -> PathBuf {
+    let path = folder.0.join("fleet.csv");
+    let line = |n: u64| format!("{},W,{},4096,{}\n", n * 7 % volumes, n * 4096, 1_577_808_000_000_000 + n);
+    fs::write(&path, (0..requests).map(line).collect::<String>()).unwrap();
+    path
 }
 
 fn open(path: &Path, device: &str) -> Recording {
@@ -76,7 +58,7 @@ fn a_fleet_has_more_volumes_than_a_process_may_open_files() {
         return assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
     }
     let folder = Folder::new();
-    let (from, to) = (folder.fleet(500, 20_000), folder.0.join("volumes"));
+    let (from, to) = (fleet(&folder, 500, 20_000), folder.0.join("volumes"));
     let (written, files) = split(&mut open(&from, "all"), &to).unwrap();
     assert_eq!((written.written, files), (20_000, 500));
     assert!(names(&to).iter().all(|name| name.ends_with(".parquet")), "{:?}", names(&to));
@@ -90,7 +72,7 @@ fn a_fleet_has_more_volumes_than_a_process_may_open_files() {
 #[test]
 fn an_existing_volume_is_kept_and_no_other_file_appears() {
     let folder = Folder::new();
-    let (from, to) = (folder.fleet(10, 100), folder.0.join("volumes"));
+    let (from, to) = (fleet(&folder, 10, 100), folder.0.join("volumes"));
     fs::create_dir(&to).unwrap();
     fs::write(to.join("3.parquet"), "mine").unwrap();
     let error = split(&mut open(&from, "all"), &to).map(drop).unwrap_err().to_string();
@@ -118,7 +100,7 @@ fn devices_whose_files_would_have_one_name_are_numbered() {
 #[test]
 fn files_with_the_endings_of_temporary_ones_are_kept() {
     let folder = Folder::new();
-    let (from, to) = (folder.fleet(2, 10), folder.0.join("volumes"));
+    let (from, to) = (fleet(&folder, 2, 10), folder.0.join("volumes"));
     let single = folder.0.join("x.parquet");
     fs::create_dir(&to).unwrap();
     let kept = ["volumes/0.tmp", "volumes/0.parquet.tmp", "x.tmp", "x.parquet.tmp"];
@@ -144,7 +126,7 @@ fn files_with_the_endings_of_temporary_ones_are_kept() {
 #[test]
 fn a_pipe_is_written_and_not_replaced() {
     let folder = Folder::new();
-    let from = folder.fleet(3, 1_000);
+    let from = fleet(&folder, 3, 1_000);
     let (file, pipe) = (folder.0.join("a.parquet"), folder.0.join("pipe"));
     fs::write(folder.0.join("a.tmp"), "mine").unwrap();
     assert_eq!(convert(&mut open(&from, "all"), &file).unwrap().written, 1_000);

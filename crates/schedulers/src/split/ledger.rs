@@ -243,6 +243,18 @@ mod tests {
             ledger.cleaned(&page(offset), set, &mut |place, amount| owed[place] += amount);
         }
 
+        /// Two pages that are far from each other, in two requests.
+        fn write_far_pages(&mut self) {
+            for offset in [0, 100 * 4096] {
+                self.dirty(offset, A, None);
+            }
+            for offset in [0, 100 * 4096] {
+                self.clean(offset, A);
+            }
+            self.send(1_000_000, 8, A);
+            self.send(9_000_000, 8, A);
+        }
+
         fn send(&mut self, start: u64, sectors: u32, set: CauseSet) {
             let Self { ledger, owed } = self;
             let write = Request { op: Op::Write, causes: Some(set), ..request(start, sectors) };
@@ -286,12 +298,7 @@ mod tests {
     fn without_charged_seeks_only_reads_are_charged_seeks() {
         let mut t = Owed::new();
         t.ledger.charge_seeks(false);
-        t.dirty(0, A, None);
-        t.dirty(100 * 4096, A, None);
-        t.clean(0, A);
-        t.clean(100 * 4096, A);
-        t.send(1_000_000, 8, A);
-        t.send(9_000_000, 8, A);
+        t.write_far_pages();
         assert_eq!(t.owed[0], 2 * 4096);
         let read = Request { op: Op::Read, causes: Some(A), ..request(0, 8) };
         let Owed { ledger, owed } = &mut t;
@@ -303,12 +310,7 @@ mod tests {
     fn without_a_head_everything_costs_its_bytes() {
         let mut t = Owed::new();
         t.ledger = t.ledger.for_device(false);
-        t.dirty(0, A, None);
-        t.dirty(100 * 4096, A, None);
-        t.clean(0, A);
-        t.clean(100 * 4096, A);
-        t.send(1_000_000, 8, A);
-        t.send(9_000_000, 8, A);
+        t.write_far_pages();
         let read = Request { op: Op::Read, causes: Some(A), ..request(0, 8) };
         let Owed { ledger, owed } = &mut t;
         ledger.dispatched(&read, &mut |place, amount| owed[place] += amount);
