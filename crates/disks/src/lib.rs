@@ -20,6 +20,7 @@
 //! # Ok::<(), dwell_disks::OpenError>(())
 //! ```
 
+#![warn(missing_docs)]
 pub mod array;
 pub mod catalogue;
 pub mod curve;

@@ -14,6 +14,7 @@
 //! - `model` drives a scheduler with random operations against the checker; `check_policy` does so in every setting of the
 //!   queue.
 
+#![warn(missing_docs)]
 #![no_std]
 #![forbid(unsafe_code)]
 

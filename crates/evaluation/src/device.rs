@@ -97,31 +97,26 @@ impl Device {
     }
 
     /// The array, if the device is one.
-    #[must_use]
     pub const fn array(&self) -> Option<&ArrayDescription> {
         self.array.as_ref()
     }
 
     /// The layout of the array, if the device is one.
-    #[must_use]
     pub fn geometry(&self) -> Option<Geometry> {
         self.array.as_ref().map(|array| array.geometry(self.capacity))
     }
 
     /// Capacity of the drive or array.
-    #[must_use]
     pub fn capacity(&self) -> Sector {
         self.geometry().map_or(self.capacity, |geometry| geometry.capacity())
     }
 
     /// Commands that one drive queues.
-    #[must_use]
     pub fn depth(&self) -> u32 {
         self.description.depth()
     }
 
     /// What happens to a depth that the drive does not have; `None` if it has it.
-    #[must_use]
     pub fn depth_note(&self, asked: u32) -> Option<String> {
         let most = self.depth();
         (asked > most).then(|| {
@@ -131,32 +126,27 @@ impl Device {
     }
 
     /// How far a queue in front of this device must separate a flush from other requests, given the host's own minimum.
-    #[must_use]
     pub fn barriers(&self, least: Barriers) -> Barriers {
         if least == Barriers::Completed && !self.queues_flushes { Barriers::Alone } else { least }
     }
 
     /// The specification that opened the drive.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The device in one line.
-    #[must_use]
     pub fn describe(&self) -> String {
         let drive = format!("{}: {}", self.name, self.description.summary);
         self.array.as_ref().map_or_else(|| drive.clone(), |array| format!("{array} of {drive}"))
     }
 
     /// Statements of the description that the model ignores or changes.
-    #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.description.notes
     }
 
     /// What schedulers receive about the device and the limits of its queue.
-    #[must_use]
     pub fn environment(&self, limits: &Limits) -> Environment {
         Environment {
             service_times: self.service_times.clone(),
@@ -166,7 +156,6 @@ impl Device {
     }
 
     /// Whether the drive has a moving head.
-    #[must_use]
     pub const fn rotational(&self) -> bool {
         matches!(self.description.parameters, DriveParameters::Rotating(_))
     }
@@ -175,7 +164,6 @@ impl Device {
     ///
     /// # Panics
     /// Never: [`Device::open`] built the same description before.
-    #[must_use]
     pub fn build(&self) -> Box<dyn Drive + Send> {
         let drive = self.description.build().expect("Device::open built this description before");
         match &self.wrapper {
@@ -185,13 +173,11 @@ impl Device {
     }
 
     /// The array as one device: its drives behind a controller that queues `depth` commands. Only for arrays without parity.
-    #[must_use]
     pub fn build_behind_card(&self, array: &ArrayDescription, depth: u32) -> Box<dyn Drive> {
         Box::new(Striped::new(array.geometry(self.capacity), self.build_members(array), depth))
     }
 
     /// The drives of the array in order, idle, with the array's slow member and shared link.
-    #[must_use]
     pub fn build_members(&self, array: &ArrayDescription) -> Vec<Box<dyn Drive>> {
         let link = array.link.map(|rate| Rc::new(RefCell::new(Link::new(rate))));
         let member = |index| {

@@ -20,7 +20,6 @@ pub enum ExplainFormat {
 /// How decisions are logged.
 #[derive(Clone, Debug)]
 pub struct Explaining {
-    /// The format.
     pub format: ExplainFormat,
     /// Folder of the temporary files that hold the logs until all runs have ended.
     pub folder: PathBuf,

@@ -54,7 +54,6 @@ impl Reading {
 
 /// A workload, with notes about its interpretation.
 pub struct Opened {
-    /// The workload.
     pub workload: Box<dyn Workload>,
     /// How the recording was interpreted.
     pub notes: Vec<String>,
@@ -82,7 +81,6 @@ pub enum Length {
 pub struct Replaying {
     /// By its time stamps instead of in closed loops: the option that asks for it, for messages.
     pub open: Option<&'static str>,
-    /// Reads only.
     pub reads_only: bool,
     /// Another draw of the random numbers of a built-in workload or job file; 0 and 1 are as written.
     pub seed: u64,
@@ -122,15 +120,11 @@ pub fn open(text: &str, reading: &Reading, how: Replaying, capacity: Sector) -> 
 
 /// Whether the file `name`, which begins with `head`, is a fio job file. The content decides; the extension `.fio` suffices unless the
 /// content is a fio iolog.
-#[must_use]
 pub fn is_job_file(name: &str, head: &[u8]) -> bool {
     JobFile::begins(head) || name.ends_with(".fio") && !head.starts_with(b"fio version ")
 }
 
 /// The start of a file. It is long because a job file may start with comments.
-///
-/// # Errors
-/// The file cannot be read.
 pub fn head(name: &str) -> std::io::Result<Vec<u8>> {
     const HEAD_BYTES: u64 = 64 * 1024;
     let mut head = Vec::new();
@@ -139,7 +133,6 @@ pub fn head(name: &str) -> std::io::Result<Vec<u8>> {
 }
 
 /// The error for a recording in place of a program's script, if `name` is one.
-#[must_use]
 pub fn no_script(name: &str) -> Option<Error> {
     let file = File::open(name).ok().filter(|_| Path::new(name).is_file())?;
     let mut recording = traces::open(name, Box::new(file), &Options::default()).ok()?;
@@ -265,9 +258,6 @@ pub fn next_record(recording: &mut Recording) -> Result<Option<Record>, Error> {
 }
 
 /// The next records, into `to`; false at the end.
-///
-/// # Errors
-/// As [`next_record`].
 pub fn read_batch(recording: &mut Recording, to: &mut Vec<Record>) -> Result<bool, Error> {
     if interrupt::requested() {
         return Err(Error::Interrupted);

@@ -18,7 +18,6 @@ pub fn request() -> bool {
 }
 
 /// Whether a stop was requested, of all calls or of the present one.
-#[must_use]
 pub fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
         || OWN.with_borrow(|own| own.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)))

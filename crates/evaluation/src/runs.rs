@@ -24,11 +24,8 @@ use crate::spool::Spool;
 
 /// What to compare.
 pub struct Plan<'a> {
-    /// The workload.
     pub workload: &'a (dyn Workload + Sync),
-    /// The device.
     pub device: &'a Device,
-    /// The schedulers.
     pub schedulers: &'a [Spec],
     /// The queue.
     pub options: Options,
@@ -85,13 +82,11 @@ pub struct Run {
 
 impl Run {
     /// Head travel with its unit; a dash for a device without a head.
-    #[must_use]
     pub fn travel(&self, sectors: u64) -> String {
         if self.has_head { bytes(sectors.saturating_mul(512)) } else { "-".to_owned() }
     }
 
     /// The share of the physical limit that the run reached (1 is the limit), if the limit is known.
-    #[must_use]
     pub fn of_limit(&self) -> Option<f64> {
         let limit = self.limit.as_ref()?.elapsed_ns;
         Some(if self.measured.elapsed_ns == 0 { 0.0 } else { limit as f64 / self.measured.elapsed_ns as f64 })

@@ -5,7 +5,6 @@ use schedulers::Spec;
 use tuner::{Ladder, Space};
 
 /// The search space of a policy's tunables that `wanted` selects; `None` if it selects none.
-#[must_use]
 pub fn of_policy(spec: &Spec, wanted: impl Fn(&str) -> bool) -> Option<Space> {
     let tunables = spec.listing().tunables.iter().filter(|tunable| wanted(tunable.name));
     let ladders: Vec<Ladder> = tunables.filter_map(ladder).collect();

@@ -25,7 +25,6 @@ pub struct Spool {
 
 impl Spool {
     /// An empty spool. Its file is in `folder`, or in the temporary directory if `folder` is not writable.
-    #[must_use]
     pub fn new(folder: &Path) -> Self {
         Self { folder: folder.to_owned(), ..Self::default() }
     }

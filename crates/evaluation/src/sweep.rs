@@ -19,9 +19,7 @@ const MOST_VALUES: usize = 10_000;
 /// A tunable and its values, as text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sweep {
-    /// The tunable.
     pub tunable: String,
-    /// Its values.
     pub values: String,
 }
 
@@ -57,7 +55,6 @@ fn like(kind: Value, raw: u64) -> Value {
 }
 
 /// The value as a scheduler's braces accept it.
-#[must_use]
 pub fn text(value: Value) -> String {
     match value {
         Value::Sectors(n) => n.to_string(),
@@ -140,7 +137,6 @@ pub fn numbers(text: &str) -> Result<Vec<u64>, String> {
 }
 
 /// The tunable of a scheduler or, if it has none of that name, of the wrapped scheduler.
-#[must_use]
 pub fn tunable(spec: &Spec, name: &str) -> Option<&'static Tunable> {
     spec.listing().tunable(name).or_else(|| spec.inside().and_then(|inside| tunable(inside, name)))
 }
@@ -165,9 +161,6 @@ pub fn variants(spec: &Spec, sweeps: &[Sweep]) -> Result<Vec<Spec>, String> {
 }
 
 /// Checks that at least one of the schedulers has the tunable.
-///
-/// # Errors
-/// None has it.
 pub fn check(name: &str, specs: &[Spec]) -> Result<(), String> {
     if specs.iter().any(|spec| tunable(spec, name).is_some()) {
         return Ok(());

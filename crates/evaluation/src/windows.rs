@@ -37,7 +37,6 @@ pub struct Clusters {
 
 impl Clusters {
     /// No clusters yet.
-    #[must_use]
     pub fn new(parameters: Parameters) -> Self {
         let (random, store) = (Random::seeded(1), Store::new(parameters, 1));
         Self { parameters, random, store, windows: 0, hits: 0 }

@@ -95,14 +95,12 @@ pub enum Reason {
 
 impl IoAnalyzer {
     /// Without any measurements; `schedulers` is the number of candidates.
-    #[must_use]
     pub fn new(parameters: Parameters, schedulers: usize) -> Self {
         let (store, bandit) = (Store::new(parameters, schedulers), Bandit::new(schedulers));
         Self { parameters, schedulers, store, bandit, preceding: None }
     }
 
     /// With the state of an earlier instance.
-    #[must_use]
     pub fn restored(
         parameters: Parameters,
         store: Store,
@@ -113,19 +111,16 @@ impl IoAnalyzer {
     }
 
     /// The clusters.
-    #[must_use]
     pub const fn store(&self) -> &Store {
         &self.store
     }
 
     /// The armed bandit.
-    #[must_use]
     pub const fn bandit(&self) -> &Bandit {
         &self.bandit
     }
 
     /// The cluster of the latest window.
-    #[must_use]
     pub const fn preceding(&self) -> Option<ClusterId> {
         self.preceding
     }

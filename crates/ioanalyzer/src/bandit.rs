@@ -27,7 +27,6 @@ pub struct Bandit {
 
 impl Bandit {
     /// Equal probabilities for `schedulers` candidates.
-    #[must_use]
     pub fn new(schedulers: usize) -> Self {
         let equal = 1.0 / schedulers.max(1) as f64;
         Self { probabilities: vec![equal; schedulers], performance: vec![Values::default(); schedulers] }
@@ -35,7 +34,6 @@ impl Bandit {
 
     /// A saved bandit. Each probability is at least a millionth; they are scaled to sum to 1 unless they already do up to rounding, so that a valid
     /// state is restored to the bit.
-    #[must_use]
     pub fn restored(probabilities: &[f64], performance: Vec<Values>) -> Self {
         const LEAST: f64 = 1e-6;
         let floored = probabilities.iter().map(|p| if p.is_finite() { p.clamp(LEAST, 1.0) } else { LEAST });
@@ -45,13 +43,11 @@ impl Bandit {
     }
 
     /// The probability of each scheduler.
-    #[must_use]
     pub fn probabilities(&self) -> &[f64] {
         &self.probabilities
     }
 
     /// The values of each scheduler in windows that missed.
-    #[must_use]
     pub fn performance(&self) -> &[Values] {
         &self.performance
     }
@@ -62,19 +58,16 @@ impl Bandit {
     }
 
     /// Whether there are no values yet.
-    #[must_use]
     pub fn knows_nothing(&self) -> bool {
         self.performance.iter().all(|values| values.count() == 0)
     }
 
     /// The best known scheduler.
-    #[must_use]
     pub fn favourite(&self, better: Better) -> Option<SchedulerId> {
         let known = |index: &usize| self.performance[*index].count() > 0;
         self.ranked(better).into_iter().find(known).map(SchedulerId)
     }
 
-    /// Draws a scheduler.
     pub fn draw(&self, random: &mut Random) -> SchedulerId {
         SchedulerId(random.weighted(&self.probabilities))
     }

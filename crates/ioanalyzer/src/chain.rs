@@ -18,7 +18,6 @@ const MOST_FOLLOWED: usize = 16;
 /// An expected cluster.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Expected {
-    /// The cluster.
     pub cluster: ClusterId,
     /// Its expected share of the next `d` windows, 0 to 1.
     pub weight: f64,
@@ -28,7 +27,6 @@ pub struct Expected {
 
 /// The clusters expected in the `d` windows after `from`, the most probable next one first. Without successors, `from` itself: "expecting that
 /// the next cluster would be similar to the current one" (III-E).
-#[must_use]
 pub fn expected(store: &Store, from: ClusterId, d: u64) -> Vec<Expected> {
     let mut weights: BTreeMap<ClusterId, (f64, f64)> = BTreeMap::new();
     let mut step = vec![(from, 1.0)];

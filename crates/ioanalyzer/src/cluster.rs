@@ -25,7 +25,6 @@ pub struct Values {
 
 impl Values {
     /// Saved values, oldest first.
-    #[must_use]
     pub fn restored(latest: Vec<f64>, at_hit: u64) -> Self {
         Self { latest: latest.into(), at_hit }
     }
@@ -40,13 +39,10 @@ impl Values {
     }
 
     /// The number of values.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.latest.len()
     }
 
-    /// The mean, if there are any.
-    #[must_use]
     pub fn mean(&self) -> Option<f64> {
         (!self.latest.is_empty()).then(|| self.latest.iter().sum::<f64>() / self.latest.len() as f64)
     }
@@ -57,7 +53,6 @@ impl Values {
     }
 
     /// The cluster's hit count at the latest value.
-    #[must_use]
     pub const fn at_hit(&self) -> u64 {
         self.at_hit
     }
@@ -91,7 +86,6 @@ pub struct Cluster {
 
 impl Cluster {
     /// A scheduler's mean, if it was tried.
-    #[must_use]
     pub fn mean(&self, scheduler: SchedulerId) -> Option<f64> {
         self.performance.get(scheduler.0)?.mean()
     }

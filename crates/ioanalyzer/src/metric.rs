@@ -19,7 +19,6 @@ pub enum Better {
 
 impl Better {
     /// `value`, negated if lower values are better, so that more is better.
-    #[must_use]
     pub fn oriented(self, value: f64) -> f64 {
         match self {
             Self::Higher => value,
@@ -31,9 +30,7 @@ impl Better {
 /// The class of requests whose latency is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum LatencyClass {
-    /// Reads.
     Reads,
-    /// Writes.
     Writes,
     /// Synchronous requests: reads, and writes with the flag.
     Synchronous,
@@ -42,13 +39,11 @@ pub enum LatencyClass {
 /// A statistic of the latencies of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum LatencyStatistic {
-    /// The mean.
     Mean,
     /// The 99th percentile.
     P99,
 }
 
-/// A metric.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Metric {
     /// Bytes per second of the device, the paper's target ("bandwidth on the system side").
@@ -71,7 +66,6 @@ pub enum Metric {
 
 impl Metric {
     /// Which direction is better.
-    #[must_use]
     pub const fn better(self) -> Better {
         match self {
             Self::Latency(..) => Better::Lower,
@@ -81,13 +75,11 @@ impl Metric {
     }
 
     /// Whether it is an amount per second, whose maximum is the rate of the requests.
-    #[must_use]
     pub const fn is_rate(self) -> bool {
         matches!(self, Self::Bandwidth | Self::Iops | Self::UserBandwidth)
     }
 
     /// Its value in a window; `None` if it was not measured, did not occur, or exceeds [`VALUE_MAX`].
-    #[must_use]
     pub fn of(self, performance: &Performance) -> Option<f64> {
         let value = match self {
             Self::Bandwidth => performance.bandwidth,
@@ -111,7 +103,6 @@ impl Metric {
 /// Latencies of one type of request in a window, in seconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Latency {
-    /// The mean.
     pub mean: f64,
     /// Their 99th percentile (nearest rank).
     pub p99: f64,
@@ -159,7 +150,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds a completion.
     pub fn add(&mut self, completion: Completion) {
         // A discard moves no data.
         let bytes = match completion.op {
@@ -206,7 +196,6 @@ fn summary(nanos: &mut [u64]) -> Option<Latency> {
 }
 
 /// Jain's fairness index, (Σx)² / (n Σx²); `None` if all are zero.
-#[must_use]
 pub fn jain(shares: impl Iterator<Item = f64>) -> Option<f64> {
     let (n, sum, squares) =
         shares.fold((0.0, 0.0, 0.0), |(n, sum, squares), x| (n + 1.0, sum + x, squares + x * x));

@@ -8,7 +8,6 @@ pub struct Random {
 
 impl Random {
     /// A generator whose draws depend on `seed` alone.
-    #[must_use]
     pub const fn seeded(seed: u64) -> Self {
         Self { state: seed }
     }

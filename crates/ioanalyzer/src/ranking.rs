@@ -22,7 +22,6 @@ pub struct Ranking {
 
 impl Ranking {
     /// The ranking for the `expected` clusters.
-    #[must_use]
     pub fn of(store: &Store, expected: &[Expected], schedulers: usize, better: Better) -> Self {
         let mut ranking = Self {
             better,
@@ -64,19 +63,16 @@ impl Ranking {
     }
 
     /// The best scheduler; of equals `current` if it is among them, otherwise the first.
-    #[must_use]
     pub fn best(&self, current: Option<SchedulerId>) -> Option<SchedulerId> {
         best_of(self.scores.iter().copied(), self.better, current.map(|id| id.0)).map(SchedulerId)
     }
 
     /// The expected value under a scheduler.
-    #[must_use]
     pub fn score(&self, scheduler: SchedulerId) -> Option<f64> {
         *self.scores.get(scheduler.0)?
     }
 
     /// The expected gain of `to` over `from`, as a fraction of the score of `from`.
-    #[must_use]
     pub fn gain(&self, from: SchedulerId, to: SchedulerId) -> Option<f64> {
         let (from, to) = (self.score(from)?, self.score(to)?);
         (from != 0.0).then(|| self.better.oriented(to - from) / from.abs())
@@ -84,7 +80,6 @@ impl Ranking {
 
     /// A measure, not a probability, that this is the best scheduler, 0 to 1: the weight of the expected clusters in which it is, times n/(n+1) for the
     /// n values behind that.
-    #[must_use]
     pub fn confidence(&self, scheduler: SchedulerId) -> f64 {
         let Some(&evidence) = self.evidence.get(scheduler.0).filter(|&&n| n != usize::MAX) else {
             return 0.0;

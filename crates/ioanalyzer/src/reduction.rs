@@ -15,7 +15,6 @@ pub struct CInfo {
 
 impl CInfo {
     /// Reduces a window; `random` draws one extreme of each bucket.
-    #[must_use]
     pub fn of(window: &Window, parameters: &Parameters, random: &mut Random) -> Self {
         let jumps = jumps(window);
         let points = match parameters.x as usize {
@@ -27,7 +26,6 @@ impl CInfo {
 
     /// Whether `other` has a similar number of requests: "all CInfo ∈ stored that have a similar (±10%) number of
     /// IOPS" (III-D), relative to *this* one.
-    #[must_use]
     pub fn has_similar_iops(&self, other: &Self, percent: u64) -> bool {
         let apart = u128::from(self.requests.abs_diff(other.requests));
         apart * 100 <= u128::from(self.requests) * u128::from(percent)

@@ -13,7 +13,6 @@ use crate::reduction::CInfo;
 /// The nearest cluster of a window.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Match {
-    /// The cluster.
     pub cluster: ClusterId,
     /// 1 - distance/maxdifference: 1 is equal.
     pub similarity: f64,
@@ -38,7 +37,6 @@ pub struct Store {
 
 impl Store {
     /// An empty store; `schedulers` is the number of candidates.
-    #[must_use]
     pub fn new(parameters: Parameters, schedulers: usize) -> Self {
         Self {
             parameters,
@@ -54,13 +52,11 @@ impl Store {
     }
 
     /// All clusters, in no particular order.
-    #[must_use]
     pub fn clusters(&self) -> &[Cluster] {
         &self.clusters
     }
 
     /// A cluster by its number, if it is still stored.
-    #[must_use]
     pub fn get(&self, id: ClusterId) -> Option<&Cluster> {
         self.clusters.get(*self.slots.get(&id)?)
     }
@@ -71,7 +67,6 @@ impl Store {
     }
 
     /// The greatest distance so far.
-    #[must_use]
     pub const fn maxdifference(&self) -> f64 {
         self.maxdifference
     }
@@ -91,7 +86,6 @@ impl Store {
     }
 
     /// Whether a match is a hit.
-    #[must_use]
     pub fn is_hit(&self, found: &Match) -> bool {
         found.similarity >= self.parameters.similarity as f64 / 100.0
     }
@@ -201,7 +195,6 @@ impl Store {
     }
 
     /// The number of the next new cluster.
-    #[must_use]
     pub const fn next_id(&self) -> u64 {
         self.next_id
     }

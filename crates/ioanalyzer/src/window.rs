@@ -21,7 +21,6 @@ pub struct Access {
 /// The accesses within `length` from `start`, in the order of submission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// The start.
     pub start: Time,
     /// The paper's `t`.
     pub length: Span,
@@ -36,25 +35,21 @@ impl Window {
     }
 
     /// The number of accesses with a sector.
-    #[must_use]
     pub fn requests(&self) -> u64 {
         self.placed().count() as u64
     }
 
     /// Whether it is analysed: "we only consider traces over 1 IOPS" (II-B).
-    #[must_use]
     pub fn counts(&self) -> bool {
         u128::from(self.requests()) * 1_000_000_000 > u128::from(self.length.as_nanos())
     }
 
     /// Mean size of an access in bytes; 0 if there is none.
-    #[must_use]
     pub fn mean_size(&self) -> f64 {
         ratio(self.placed().map(|access| access.size.bytes() as f64).sum(), self.requests() as f64)
     }
 
     /// The share of bytes that are read, 0 to 1; 1 if there are none.
-    #[must_use]
     pub fn read_share(&self) -> f64 {
         let bytes = |read: bool| -> f64 {
             self.placed()
@@ -67,7 +62,6 @@ impl Window {
     }
 
     /// The share of accesses that do not start at the end of the previous one, 0 to 1.
-    #[must_use]
     pub fn random_share(&self) -> f64 {
         let placed: Vec<&Access> = self.placed().collect();
         let far = placed.windows(2).filter(|two| two[1].position != two[0].position + two[0].size).count();
@@ -90,7 +84,6 @@ pub struct Windows {
 
 impl Windows {
     /// Windows of `length` (the paper's `t`), starting with the first access. A length of 0 counts as 1 ns.
-    #[must_use]
     pub fn of(length: Span) -> Self {
         Self { length: if length == Span::ZERO { Span::from_nanos(1) } else { length }, open: None }
     }

@@ -28,7 +28,6 @@ pub struct Cluster {
 
 impl Cluster {
     /// Machines with their processes.
-    #[must_use]
     pub fn new(machines: Vec<Machine>) -> Self {
         Self { next: vec![None; machines.len()], machines, gathered: BTreeMap::new() }
     }
@@ -39,9 +38,6 @@ impl Cluster {
     }
 
     /// Runs until every process of every machine has ended, or until `stop`.
-    ///
-    /// # Errors
-    /// As [`Machine::run`].
     pub fn run(&mut self, stop: Stop) -> Result<(), Failure> {
         for machine in 0..self.machines.len() {
             self.machines[machine].begin()?;

@@ -68,14 +68,12 @@ pub struct Machine {
 
 impl Machine {
     /// A machine without processes.
-    #[must_use]
     pub fn new(setup: Setup) -> Self {
         let Setup { options, scheduler, drive, observer } = setup;
         Self::on(Storage::Disk(Block::new(options, scheduler, drive, observer)))
     }
 
     /// A machine without processes, on an array of disks.
-    #[must_use]
     pub fn with_array(setup: ArraySetup) -> Self {
         Self::on(Storage::Array(Array::new(setup)))
     }

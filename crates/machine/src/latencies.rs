@@ -93,7 +93,6 @@ impl Latencies {
     }
 
     /// Count, mean, quantiles and maximum.
-    #[must_use]
     pub fn summary(&self) -> Latency {
         let count = self.many.as_ref().map_or(self.few.len() as u64, Counts::len);
         let [p50_ns, p99_ns] = self.quantiles([0.5, 0.99]).map(|ns| ns.min(self.max));

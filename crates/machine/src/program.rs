@@ -60,7 +60,6 @@ pub enum Await {
     Fewer(u32),
 }
 
-/// A barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Barrier {
     /// Its name, the same for all members.
@@ -78,13 +77,11 @@ pub struct Io {
     pub start: Sector,
     /// Length; zero only for a flush.
     pub sectors: Sectors,
-    /// Flags.
     pub flags: Flags,
 }
 
 impl Io {
     /// A read without flags.
-    #[must_use]
     pub fn read(start: Sector, sectors: Sectors) -> Self {
         Self { op: Op::Read, start, sectors, flags: Flags::default() }
     }
@@ -95,7 +92,6 @@ impl Io {
 pub struct Submitter {
     /// Its identity in the block layer; `None` if a recording lacks it.
     pub process: Option<Process>,
-    /// Its priority.
     pub priority: Priority,
     /// Its name in results; processes that share a name are reported together.
     pub name: String,
@@ -103,7 +99,6 @@ pub struct Submitter {
 
 impl Submitter {
     /// A single-threaded process with the default priority.
-    #[must_use]
     pub fn process(id: u32, name: impl Into<String>) -> Self {
         Self { process: Some(Process::single(id)), priority: Priority::default(), name: name.into() }
     }

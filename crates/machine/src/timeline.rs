@@ -36,7 +36,6 @@ pub struct Wait {
     pub from_ns: u64,
     /// End, in nanoseconds.
     pub to_ns: u64,
-    /// The reason.
     #[serde(serialize_with = "as_text")]
     pub reason: HoldReason,
 }
@@ -69,7 +68,6 @@ pub struct Recorder {
 
 impl Timeline {
     /// A recorder of at most `most` requests, and its timeline.
-    #[must_use]
     pub fn recorder(most: usize) -> (Recorder, Rc<RefCell<Self>>) {
         let timeline = Rc::new(RefCell::new(Self::default()));
         let recorder = Recorder {

@@ -11,6 +11,7 @@
 //! | [`baselines`] | policies for comparisons |
 //! | [`parts`] | the data structures that policies are made of |
 
+#![warn(missing_docs)]
 #![no_std]
 #![forbid(unsafe_code)]
 

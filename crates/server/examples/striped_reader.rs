@@ -38,7 +38,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The options.
 #[derive(Clone, Copy)]
 struct Options {
     members: u64,

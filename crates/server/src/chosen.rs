@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Chosen(PathBuf);
 
 impl Chosen {
-    /// That of a record.
     pub(crate) fn beside(record: &Path) -> Self {
         Self(record.with_extension("scheduler"))
     }

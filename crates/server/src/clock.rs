@@ -16,31 +16,25 @@ pub struct Clock {
 
 impl Clock {
     /// A clock that shows zero now. A `speed` of 0 counts as 1.
-    #[must_use]
     pub fn new(speed: u32) -> Self {
         Self { origin: Instant::now(), speed: speed.max(1) }
     }
 
-    /// The time.
-    #[must_use]
     pub fn now(&self) -> Time {
         Time::from_nanos((self.origin.elapsed().as_nanos() as u64).saturating_mul(u64::from(self.speed)))
     }
 
     /// The real duration of a span of device time.
-    #[must_use]
     pub fn real(&self, span: Span) -> Duration {
         Duration::from_nanos(span.as_nanos() / u64::from(self.speed))
     }
 
     /// The span of device time that passes in a real duration.
-    #[must_use]
     pub fn span(&self, real: Duration) -> Span {
         Span::from_nanos(real.as_nanos() as u64) * u64::from(self.speed)
     }
 
     /// How many times faster than real time it passes.
-    #[must_use]
     pub const fn speed(&self) -> u32 {
         self.speed
     }

@@ -27,17 +27,11 @@ pub(crate) struct Core {
 
 impl Core {
     /// A core whose front ends are not started yet.
-    ///
-    /// # Errors
-    /// The system's limits.
     pub(crate) fn new(device: Device, fronts: Vec<Box<dyn FrontEnd>>, handler: Orders) -> io::Result<Self> {
         Ok(Self { device, fronts, poller: Poller::new()?, handler, stopping: false })
     }
 
     /// Starts every front end.
-    ///
-    /// # Errors
-    /// One of them cannot start.
     pub(crate) fn start(&mut self, now: Time) -> io::Result<()> {
         for index in 0..self.fronts.len() {
             self.with_front(index, now, |front, host| front.start(host))?;

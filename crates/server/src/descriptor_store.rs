@@ -115,9 +115,6 @@ impl Store {
     }
 
     /// Stores a descriptor under `name`.
-    ///
-    /// # Errors
-    /// The keeper does not listen.
     pub(crate) fn put(&self, name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         self.send(&store_message(name), Some(descriptor))
     }
@@ -137,9 +134,6 @@ impl Store {
     }
 
     /// Has the descriptor of that name closed.
-    ///
-    /// # Errors
-    /// The keeper does not listen.
     pub(crate) fn remove(&self, name: &str) -> io::Result<()> {
         self.send(&format!("FDSTOREREMOVE=1\nFDNAME={name}"), None)
     }
@@ -251,9 +245,6 @@ fn wait_for_turn(supervisor: u32, socket: &UnixDatagram) -> Vec<Stored> {
 }
 
 /// Lets the process at the other end of the socket serve, with these descriptors.
-///
-/// # Errors
-/// It has ended.
 pub(crate) fn give<'a>(
     socket: &UnixDatagram,
     descriptors: impl Iterator<Item = (&'a str, BorrowedFd<'a>)>,

@@ -34,7 +34,6 @@ pub struct Failure {
     pub start: Sector,
     /// Length; zero for a flush.
     pub sectors: Sectors,
-    /// The error.
     pub error: Errno,
 }
 
@@ -76,7 +75,6 @@ struct Lost {
 /// Requests that exceeded the time limit in the back end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overdue {
-    /// The first one.
     pub first: Failure,
     /// Their number.
     pub count: u32,
@@ -133,7 +131,6 @@ pub struct Device {
 
 impl Device {
     /// A device with an empty queue and an idle back end.
-    #[must_use]
     pub fn new(mut queue: Queue<Watch>, backend: Box<dyn Backend>) -> Self {
         queue.contain_panics(contain);
         let depth = queue.options().depth.min(backend.geometry().depth);
@@ -177,25 +174,21 @@ impl Device {
         &mut *self.backend
     }
 
-    /// The statistics.
     pub fn statistics(&mut self) -> &mut Statistics {
         &mut self.queue.observer().statistics
     }
 
     /// The time of the latest event.
-    #[must_use]
     pub const fn now(&self) -> Time {
         self.now
     }
 
     /// Whether something was submitted since the latest [`advance`](Self::advance).
-    #[must_use]
     pub const fn has_new(&self) -> bool {
         self.has_new
     }
 
     /// Number of unfinished operations.
-    #[must_use]
     pub fn unfinished(&self) -> usize {
         let held = self.link.as_ref().map_or(0, |link| link.held());
         self.operations.len() - self.free.len() + held
@@ -409,7 +402,6 @@ impl Device {
     }
 
     /// Number of failed requests that the back end has not returned.
-    #[must_use]
     pub const fn lost(&self) -> u32 {
         self.lost
     }
@@ -503,7 +495,6 @@ impl Device {
         self.backend.submit();
     }
 
-    /// A job has ended.
     fn end(&mut self, mut job: Job, at: Time, result: Result<(), Errno>) {
         if let Err(error) = result {
             self.failed(&job, error);
@@ -588,7 +579,6 @@ impl Device {
 
     /// When [`advance`](Self::advance) must be called again at the latest, if nothing else happens: the back end's next
     /// event, and the end of a deliberate wait.
-    #[must_use]
     pub fn due(&self) -> (Option<Time>, Option<Time>) {
         let coordination = self.link.as_ref().and_then(|link| link.next_event(self.now));
         (self.backend.next_event(), self.held_until.into_iter().chain(coordination).min())
@@ -610,7 +600,6 @@ impl Device {
     }
 
     /// The time for which the queue has been draining for a switch, if it is.
-    #[must_use]
     pub fn draining_for(&self) -> Option<Span> {
         self.queue.draining_for(self.now)
     }

@@ -17,7 +17,6 @@ pub enum ServeError {
     /// A file or device is rejected to protect its data.
     #[error("{}: {problem}", path.display())]
     Refused {
-        /// Its path.
         path: PathBuf,
         /// The reason, and what to do.
         problem: String,
@@ -25,7 +24,6 @@ pub enum ServeError {
     /// A file or device is missing or unsuitable.
     #[error("{}: {problem}", path.display())]
     Unfit {
-        /// Which.
         path: PathBuf,
         /// Why, and what would help.
         problem: String,

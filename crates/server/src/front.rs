@@ -47,25 +47,16 @@ impl Host<'_> {
     }
 
     /// Waits for a descriptor; [`FrontEnd::ready`] is called with `number`.
-    ///
-    /// # Errors
-    /// The descriptor cannot be polled.
     pub fn watch(&self, fd: impl AsFd, number: u32, interest: Interest) -> io::Result<()> {
         self.poller.add(fd, Source { front: self.front, number }, interest)
     }
 
     /// Changes what is awaited on a descriptor.
-    ///
-    /// # Errors
-    /// It was never watched.
     pub fn rewatch(&self, fd: impl AsFd, number: u32, interest: Interest) -> io::Result<()> {
         self.poller.modify(fd, Source { front: self.front, number }, interest)
     }
 
     /// Stops waiting for a descriptor.
-    ///
-    /// # Errors
-    /// It was never watched.
     pub fn unwatch(&self, fd: impl AsFd) -> io::Result<()> {
         self.poller.remove(fd)
     }
@@ -76,10 +67,7 @@ pub type Guard = Arc<dyn Any + Send + Sync>;
 
 /// A front end. The device's thread calls it, so no method may block.
 pub trait FrontEnd {
-    /// Called once, before any other method.
-    ///
-    /// # Errors
-    /// The front end cannot start; the server then ends.
+    /// Called once, before any other method. The server ends if it fails.
     fn start(&mut self, host: &mut Host<'_>) -> io::Result<()>;
 
     /// Addresses for clients after the start, as on a command line.

@@ -45,9 +45,6 @@ pub struct DecisionLog {
 
 impl DecisionLog {
     /// Starts a log in an empty file, until `until`.
-    ///
-    /// # Errors
-    /// The system cannot start a thread.
     pub fn start(file: File, until: Time) -> io::Result<Self> {
         let (entries, ring) = sync_channel(RING);
         let writer =
@@ -56,13 +53,11 @@ impl DecisionLog {
     }
 
     /// The time of its end.
-    #[must_use]
     pub const fn until(&self) -> Time {
         self.until
     }
 
     /// Entries discarded because the writer could not keep up.
-    #[must_use]
     pub const fn lost(&self) -> u64 {
         self.lost
     }

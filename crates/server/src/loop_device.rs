@@ -49,7 +49,6 @@ struct LoopInfo {
     init: [u64; 2],
 }
 
-/// `struct loop_config`.
 #[repr(C)]
 struct LoopConfig {
     fd: u32,
@@ -86,7 +85,6 @@ pub struct LoopDevice {
 /// How long a loop device stays attached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lifetime {
-    /// Until it is detached.
     UntilDetached,
     /// Until the last close: it ends with the process that attached it, also after a kill.
     UntilClosed,
@@ -176,9 +174,6 @@ impl LoopDevice {
     }
 
     /// Device number of the file system, and inode number, of the file that it is attached to.
-    ///
-    /// # Errors
-    /// It is not attached, or permission is missing.
     pub(crate) fn backing_node(&self) -> io::Result<(u64, u64)> {
         // SAFETY: numbers and bytes, of which all zeroes are valid ones.
         let mut info: LoopInfo = unsafe { std::mem::zeroed() };
@@ -196,7 +191,6 @@ impl LoopDevice {
     }
 
     /// Its node.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/dev/loop{}", self.number))
     }
@@ -210,7 +204,6 @@ impl LoopDevice {
     }
 
     /// The file that the loop device of this number is attached to; after a detachment another process may have attached another file.
-    #[must_use]
     pub fn backing_file(&self) -> Option<PathBuf> {
         let text = fs::read(self.sysfs().join("loop/backing_file")).ok()?;
         Some(OsStr::from_bytes(text.strip_suffix(b"\n").unwrap_or(&text)).into())
@@ -286,9 +279,6 @@ impl LoopDevice {
     }
 
     /// Requests its detachment, which happens at the last close.
-    ///
-    /// # Errors
-    /// It is not attached, or permission is missing.
     pub fn ask_to_detach(&self) -> io::Result<()> {
         match ioctl(self.open()?.as_raw_fd(), LOOP_CLR_FD, 0) {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::NXIO) => Ok(()),
@@ -297,7 +287,6 @@ impl LoopDevice {
     }
 
     /// Waits until it is detached, at most for the given time; returns whether it is. Another process may have attached it again.
-    #[must_use]
     pub fn wait_detached(&self, at_most: Duration) -> bool {
         const LOOK: Duration = Duration::from_millis(5);
         let mut waited = Duration::ZERO;
@@ -312,9 +301,6 @@ impl LoopDevice {
     }
 
     /// Sets whether the kernel refuses writes to it.
-    ///
-    /// # Errors
-    /// It is not attached, or permission is missing.
     pub(crate) fn set_read_only(&self, read_only: bool) -> io::Result<()> {
         set_read_only(&self.open()?, read_only)
     }

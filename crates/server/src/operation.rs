@@ -18,7 +18,6 @@ pub struct NewOperation {
     pub start: Sector,
     /// Length; zero only for a flush.
     pub sectors: Sectors,
-    /// Its flags.
     pub flags: Flags,
     /// The issuing process, if known.
     pub process: Option<Process>,
@@ -46,7 +45,6 @@ pub struct Woken {
     pub cookie: u64,
 }
 
-/// An event for a front end.
 pub enum FrontEndEvent {
     /// An operation ended.
     Answer(Answer),

@@ -60,33 +60,21 @@ pub struct Poller {
 
 impl Poller {
     /// An empty set.
-    ///
-    /// # Errors
-    /// The system's limits.
     pub fn new() -> io::Result<Self> {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, events: Vec::with_capacity(EVENTS) })
     }
 
     /// Adds a descriptor. The kernel removes it from the set when the last copy of the descriptor is closed.
-    ///
-    /// # Errors
-    /// The descriptor cannot be polled.
     pub fn add(&self, fd: impl AsFd, source: Source, interest: Interest) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(source.pack()), interest.flags())?)
     }
 
     /// Changes the events to wait for.
-    ///
-    /// # Errors
-    /// The descriptor is not in the set.
     pub fn modify(&self, fd: impl AsFd, source: Source, interest: Interest) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(source.pack()), interest.flags())?)
     }
 
     /// Removes a descriptor.
-    ///
-    /// # Errors
-    /// The descriptor is not in the set.
     pub fn remove(&self, fd: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, fd)?)
     }
@@ -109,7 +97,6 @@ impl Poller {
     }
 
     /// The `n`th source that was ready after the last wait.
-    #[must_use]
     pub fn ready(&self, n: usize) -> Option<Source> {
         self.events.get(n).map(|event| Source::unpack(event.data.u64()))
     }
@@ -121,14 +108,10 @@ pub struct Bell(OwnedFd);
 
 impl Bell {
     /// A bell that has not rung.
-    ///
-    /// # Errors
-    /// The system's limits.
     pub fn new() -> io::Result<Self> {
         Ok(Self(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
     }
 
-    /// Rings.
     pub fn ring(&self) {
         // This fails only after 2^64 rings without a read, when the descriptor is readable anyway.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());

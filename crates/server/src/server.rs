@@ -93,7 +93,6 @@ pub struct Configuration {
 
 impl Configuration {
     /// The back end under the scheduler, without a front end.
-    #[must_use]
     pub fn new(
         backend: impl FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send + 'static,
         scheduler: &str,
@@ -178,9 +177,6 @@ pub fn run(configuration: Configuration) -> Result<Report, ServeError> {
 }
 
 /// As [`run`], and calls `started` once the server serves.
-///
-/// # Errors
-/// As there.
 pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> Result<Report, ServeError> {
     // Installed before anything is attached: a signal in between must take it down again.
     let failed = |error| ServeError::io("handling signals", error);
@@ -479,39 +475,31 @@ fn poll(option: Option<Duration>, backend: &dyn Backend) -> Duration {
 
 impl Server {
     /// The attached block device, or the FUSE file if only that was requested.
-    #[must_use]
     pub fn attached(&self) -> Option<&Path> {
         self.attached.as_deref()
     }
 
     /// Whether the attached device is one that a former process had attached.
-    #[must_use]
     pub fn is_resumed(&self) -> bool {
         self.attachment.as_ref().is_some_and(Attachment::is_resumed)
     }
 
     /// The addresses for NBD clients, with the ports that the system chose.
-    #[must_use]
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
 
     /// The geometry of the served device.
-    #[must_use]
     pub const fn geometry(&self) -> Geometry {
         self.geometry
     }
 
     /// What the system refused, in words.
-    #[must_use]
     pub fn refused(&self) -> &[String] {
         &self.refused
     }
 
     /// The device's present state.
-    ///
-    /// # Errors
-    /// It has stopped.
     pub fn state(&self) -> Result<State, String> {
         Ok(state(&*self.line.ask(Order::Show)?, self.line.speed))
     }
@@ -546,9 +534,6 @@ impl Server {
     }
 
     /// Takes everything down and reports.
-    ///
-    /// # Errors
-    /// The device's thread failed.
     pub fn stop(mut self) -> Result<Report, ServeError> {
         self.take_down()
     }

@@ -35,7 +35,6 @@ impl Simulated {
     ///
     /// # Panics
     /// There is no such scheduler, or no descriptor for a poller, which is not used.
-    #[must_use]
     pub fn new(
         options: Options,
         scheduler: &str,
@@ -108,7 +107,6 @@ impl Simulated {
     }
 
     /// When a round is due at the latest, if no client does anything.
-    #[must_use]
     pub fn due(&self) -> Option<Time> {
         let (event, held) = self.core.device.due();
         let expires = self.timeout.filter(|_| self.core.device.unfinished() > 0).map(|(_, at)| at);
@@ -116,9 +114,6 @@ impl Simulated {
     }
 
     /// Switches the scheduler, as `ctl switch` does.
-    ///
-    /// # Errors
-    /// There is no such scheduler.
     pub fn switch(&mut self, now: Time, scheduler: &str, drain: bool) -> Result<(), String> {
         let (reply, answer) = channel();
         let mode = if drain { SwitchMode::Drain } else { SwitchMode::Transfer };
@@ -147,14 +142,12 @@ impl Simulated {
     }
 
     /// The most memory held for one client, in bytes.
-    #[must_use]
     pub fn most_held(&self) -> u64 {
         let clients = self.core.fronts.iter().flat_map(|front| front.clients());
         clients.map(|client| client.bytes).max().unwrap_or(0)
     }
 
     /// The memory held for all clients, in bytes, and their number.
-    #[must_use]
     pub fn held(&self) -> (u64, u64) {
         let clients = self.core.fronts.iter().flat_map(|front| front.clients());
         clients.fold((0, 0), |(bytes, count), client| (bytes + client.bytes, count + 1))
@@ -166,7 +159,6 @@ impl Simulated {
     }
 
     /// Whether everything accepted before the order to stop is finished and answered.
-    #[must_use]
     pub fn is_done(&self) -> bool {
         self.core.is_done()
     }

@@ -32,8 +32,6 @@ impl Times {
         self.0.saturating_record(time.as_nanos());
     }
 
-    /// A summary.
-    #[must_use]
     pub fn summary(&self) -> TimesSummary {
         let at = |quantile| self.0.value_at_quantile(quantile);
         TimesSummary {
@@ -48,7 +46,6 @@ impl Times {
     }
 
     /// The sum of all times in nanoseconds.
-    #[must_use]
     pub fn sum_ns(&self) -> u64 {
         (self.0.mean() * self.0.len() as f64) as u64
     }
@@ -99,19 +96,16 @@ pub struct Statistics {
 
 impl Statistics {
     /// The measurements of one kind of operation.
-    #[must_use]
     pub const fn account(&self, op: Op) -> &Account {
         &self.operations[op as usize]
     }
 
     /// The measurements of each process, by its number.
-    #[must_use]
     pub const fn processes(&self) -> &BTreeMap<u32, ProcessAccount> {
         &self.processes
     }
 
     /// Failed operations of all kinds.
-    #[must_use]
     pub fn failed(&self) -> u64 {
         self.operations.iter().map(|account| account.failed).sum()
     }
@@ -164,7 +158,6 @@ pub struct Watch {
 
 impl Watch {
     /// A watch that begins to count now, and passes events on to `observer`.
-    #[must_use]
     pub fn new(observer: Option<Box<dyn Observer + Send>>) -> Self {
         Self { statistics: Statistics::default(), log: None, observer, fault: None, members: None }
     }

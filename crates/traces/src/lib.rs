@@ -20,6 +20,7 @@
 //!
 //! With the feature `parquet`, recordings can be Parquet files; [`open_file`] reads them in place.
 
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod binary;

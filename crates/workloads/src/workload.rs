@@ -38,7 +38,6 @@ pub type Settings = Vec<(String, String)>;
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("workload {workload}: {problem}")]
 pub struct SettingsError {
-    /// The workload.
     pub workload: String,
     /// What is wrong, and what is accepted.
     pub problem: String,

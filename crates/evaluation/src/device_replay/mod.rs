@@ -71,7 +71,6 @@ pub struct Replayed {
     pub left_out: u64,
     /// From submission to completion, of all but flushes.
     pub latency: Latency,
-    /// Of reads.
     pub reads: Latency,
     /// Of writes, each with the flush before it and the one that forced unit access needs.
     pub writes: Latency,
@@ -85,7 +84,6 @@ pub struct Replayed {
 
 impl Replayed {
     /// Throughput in 10^6 bytes a second.
-    #[must_use]
     pub fn megabytes_per_second(&self) -> f64 {
         if self.elapsed_ns == 0 { 0.0 } else { self.bytes as f64 * 1e3 / self.elapsed_ns as f64 }
     }

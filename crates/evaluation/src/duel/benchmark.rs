@@ -59,13 +59,11 @@ pub enum Score {
 /// A file system on a part of the device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FileSystem {
-    /// Start in bytes.
     pub start_bytes: u64,
     /// Its size in bytes.
     pub bytes: u64,
     /// Mounted read-only.
     pub read_only: bool,
-    /// Its content.
     pub content: Content,
 }
 
@@ -122,7 +120,6 @@ impl Benchmark {
     ];
 
     /// Its name on the command line.
-    #[must_use]
     pub fn name(&self) -> String {
         match self {
             Self::ParRead { direct: true } => "par-read".to_owned(),
@@ -137,13 +134,11 @@ impl Benchmark {
     }
 
     /// The benchmark with this name, except job files.
-    #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|benchmark| benchmark.name() == name)
     }
 
     /// The benchmark in one line.
-    #[must_use]
     pub fn describe(&self, size: &Size) -> String {
         let Size { time, tree_files, transactions, .. } = size;
         match self {
@@ -168,8 +163,6 @@ impl Benchmark {
         }
     }
 
-    /// The score.
-    #[must_use]
     pub const fn score(&self) -> Score {
         match self {
             Self::ParRead { .. } | Self::Greps | Self::Fio(_) => Score::Megabytes,
@@ -195,7 +188,6 @@ impl Benchmark {
     }
 
     /// The file systems of the benchmark. Without any, its programs use the bare device.
-    #[must_use]
     pub fn file_systems(&self, size: &Size) -> Vec<FileSystem> {
         let file_system = |n: u64, read_only, content| FileSystem {
             start_bytes: (1 << 30) + n * APART,
@@ -218,7 +210,6 @@ impl Benchmark {
     }
 
     /// The end of the used part of the device in bytes, so that a smaller drive can be rejected.
-    #[must_use]
     pub fn end_bytes(&self, size: &Size) -> u64 {
         match self {
             Self::ParRead { .. } => 4 * APART,
@@ -278,19 +269,16 @@ impl Benchmark {
     }
 
     /// Whether the programs are alike and far apart, so that one of them alone is an upper bound for all together.
-    #[must_use]
     pub const fn has_yardstick(&self) -> bool {
         matches!(self, Self::ParRead { .. } | Self::Greps)
     }
 
     /// Whether the programs end by themselves, so that a stopped program has not done its work.
-    #[must_use]
     pub const fn ends_by_itself(&self) -> bool {
         matches!(self, Self::Greps | Self::PostMark | Self::Fio(_))
     }
 
     /// Maximum duration of the programs.
-    #[must_use]
     pub const fn at_most(&self, size: &Size) -> Duration {
         match self {
             Self::ParRead { .. } | Self::WriteBesideReads | Self::Commits(_) => size.time,

@@ -8,7 +8,6 @@ use serde::ser::{SerializeStruct, Serializer};
 
 /// A comparison with its entries.
 pub struct Comparison {
-    /// The benchmark.
     pub benchmark: Benchmark,
     /// The benchmark in one line.
     pub what: String,
@@ -22,7 +21,6 @@ pub struct Comparison {
 
 /// The runs of a scheduler, and the prediction.
 pub struct Entry {
-    /// The scheduler.
     pub scheduler: Scheduler,
     /// One per run.
     pub outcomes: Vec<Outcome>,
@@ -50,7 +48,6 @@ pub struct Predicted {
 /// A median with the minimum and maximum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
-    /// The median.
     pub median: f64,
     /// The minimum.
     pub least: f64,
@@ -69,7 +66,6 @@ impl Spread {
 
 impl Comparison {
     /// A comparison without results.
-    #[must_use]
     pub fn new(
         benchmark: &Benchmark,
         size: &Size,
@@ -94,20 +90,17 @@ impl Comparison {
     }
 
     /// Whether any run has finished.
-    #[must_use]
     pub fn has_begun(&self) -> bool {
         self.entries.iter().any(|entry| !entry.outcomes.is_empty())
     }
 
     /// The comparison in one line.
-    #[must_use]
     pub fn title(&self) -> String {
         let visibility = if self.hidden { "programs hidden" } else { "programs visible" };
         format!("{}; depth {}, {visibility}", self.what, self.depth)
     }
 
     /// Entries with results, best first.
-    #[must_use]
     pub fn ranked(&self) -> Vec<&Entry> {
         let mut ranked: Vec<&Entry> =
             self.entries.iter().filter(|entry| !entry.outcomes.is_empty()).collect();
@@ -116,13 +109,11 @@ impl Comparison {
     }
 
     /// Whether operations per second are the score, not bytes.
-    #[must_use]
     pub fn counts_operations(&self) -> bool {
         self.benchmark.score() == Score::Operations
     }
 
     /// Unit of the score.
-    #[must_use]
     pub fn unit(&self) -> &'static str {
         match self.benchmark.score() {
             Score::Megabytes => "MB/s",
@@ -130,8 +121,6 @@ impl Comparison {
         }
     }
 
-    /// The score of an entry.
-    #[must_use]
     pub fn score(&self, entry: &Entry) -> Spread {
         match self.benchmark.score() {
             Score::Megabytes => entry.spread(Outcome::megabytes_per_second),
@@ -139,8 +128,6 @@ impl Comparison {
         }
     }
 
-    /// The predicted score of an entry.
-    #[must_use]
     pub fn predicted_score(&self, entry: &Entry) -> Option<f64> {
         let predicted = entry.predicted?;
         Some(match self.benchmark.score() {
@@ -158,13 +145,11 @@ impl Entry {
     }
 
     /// Number of runs in which the emulated drive completed requests late.
-    #[must_use]
     pub fn late(&self) -> usize {
         self.outcomes.iter().filter(|outcome| outcome.is_late()).count()
     }
 
     /// The longest wait of all runs, not the median: users remember the worst case.
-    #[must_use]
     pub fn longest_wait_ns(&self) -> u64 {
         self.outcomes.iter().map(Outcome::longest_wait_ns).max().unwrap_or(0)
     }

@@ -31,7 +31,6 @@ pub(crate) enum Role {
 }
 
 /// Executes a `role` that [`HelperCommand`] has written; returns the exit code of the process.
-#[must_use]
 pub fn run_helper(role: &str) -> u8 {
     let role = match serde_json::from_str::<Role>(role) {
         Ok(role) => role,

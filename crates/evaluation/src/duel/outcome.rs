@@ -11,7 +11,6 @@ use server::TimesSummary;
 pub struct Waits {
     /// Their number.
     pub count: u64,
-    /// Mean.
     pub mean_ns: u64,
     /// Median, to two digits.
     pub p50_ns: u64,
@@ -64,7 +63,6 @@ impl Stopwatch {
 /// The measurements of one program. Times are of the monotonic clock, common to all programs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TaskOutcome {
-    /// Its name.
     pub name: String,
     /// It is load for the others; its waits do not count.
     pub background: bool,
@@ -78,7 +76,6 @@ pub struct TaskOutcome {
     pub operations: u64,
     /// It was stopped before the end of its work.
     pub cut: bool,
-    /// Its waits.
     pub waits: Waits,
     /// The distribution of its waits, if requested: equally likely values in nanoseconds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -102,44 +99,37 @@ const LATE_NS: u64 = 2_000_000;
 
 impl Outcome {
     /// From the start of the first program to the end of the last one, in nanoseconds.
-    #[must_use]
     pub fn elapsed_ns(&self) -> u64 {
         let began = self.tasks.iter().map(|task| task.began_ns).min().unwrap_or(0);
         self.tasks.iter().map(|task| task.ended_ns).max().unwrap_or(0).saturating_sub(began)
     }
 
     /// 10^6 bytes per second of all programs.
-    #[must_use]
     pub fn megabytes_per_second(&self) -> f64 {
         per_second(self.tasks.iter().map(|task| task.bytes).sum(), self.elapsed_ns()) / 1e6
     }
 
     /// Operations per second of the foreground programs.
-    #[must_use]
     pub fn operations_per_second(&self) -> f64 {
         per_second(self.foreground().map(|task| task.operations).sum(), self.elapsed_ns())
     }
 
     /// The longest system call of a foreground program, in nanoseconds.
-    #[must_use]
     pub fn longest_wait_ns(&self) -> u64 {
         self.foreground().map(|task| task.waits.max_ns).max().unwrap_or(0)
     }
 
     /// The highest 99th percentile of waits of a foreground program, in nanoseconds.
-    #[must_use]
     pub fn p99_ns(&self) -> u64 {
         self.foreground().map(|task| task.waits.p99_ns).max().unwrap_or(0)
     }
 
     /// Whether a program was stopped before the end of its work.
-    #[must_use]
     pub fn is_cut(&self) -> bool {
         self.tasks.iter().any(|task| task.cut)
     }
 
     /// Whether the drive was so late that the run measures the machine, not the scheduler.
-    #[must_use]
     pub const fn is_late(&self) -> bool {
         self.lateness.p99_ns > LATE_NS
     }

@@ -54,7 +54,6 @@ pub struct SizeClass {
 
 impl SizeClass {
     /// The samples of the class with the nearest size; empty without classes.
-    #[must_use]
     pub fn of(classes: &[Self], sectors: Sectors) -> &[LatencySamples] {
         let nearest = classes.iter().min_by_key(|class| class.sectors.0.abs_diff(sectors.0));
         nearest.map_or(&[], |class| &class.times)
@@ -85,7 +84,6 @@ struct Submitted {
 
 impl DelayedDrive {
     /// `drive` behind a path with these latencies.
-    #[must_use]
     pub fn new(drive: Box<dyn Drive + Send>, classes: Vec<SizeClass>) -> Self {
         let commands = vec![Submitted::default(); drive.depth() as usize];
         Self { drive, classes, random: Random::new(1), commands, returning: Vec::new(), arrived: None }

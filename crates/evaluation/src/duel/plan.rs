@@ -15,7 +15,6 @@ use super::{Benchmark, Duel, DuelError, PathLatency, RequestKind, Scheduler, Siz
 pub struct Plan {
     /// The schedulers to compare.
     pub schedulers: Vec<Scheduler>,
-    /// The benchmarks.
     pub benchmarks: Vec<Benchmark>,
     /// Commands in the drive at once.
     pub depths: Vec<u32>,

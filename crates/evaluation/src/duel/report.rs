@@ -7,7 +7,6 @@ use crate::report::format::escape;
 use crate::report::page::Page;
 
 /// The whole report.
-#[must_use]
 pub fn html(drive: &str, kernel: &str, comparisons: &[Comparison]) -> String {
     let mut page = Page::new(&format!("The kernel's schedulers and Dwell's on {drive}"));
     page.note(&format!(

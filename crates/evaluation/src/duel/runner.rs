@@ -200,9 +200,6 @@ impl Duel {
     /// Measures the latency of the path between a program and the drive, both directions, without the drive: for a second, or the time of a
     /// run if that is shorter, one request after the other, with a drive of constant service time. The model needs it, because it has no such
     /// path.
-    ///
-    /// # Errors
-    /// As [`run`](Self::run).
     pub fn path_latency(&self, scheduler: &Scheduler, kind: RequestKind) -> Result<PathLatency, DuelError> {
         let drive = kind.service;
         let fixed = Store::Fixed(Span::from_nanos(drive.as_nanos() as u64));
@@ -348,7 +345,6 @@ fn private_mounts() -> Result<(), DuelError> {
 }
 
 /// A directory in memory, for files that must be faster than any disk.
-#[must_use]
 pub fn scratch() -> PathBuf {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() }

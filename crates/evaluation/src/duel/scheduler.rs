@@ -24,7 +24,6 @@ pub enum Scheduler {
 
 impl Scheduler {
     /// The default schedulers: those of a stock kernel, and Dwell's.
-    #[must_use]
     pub fn usual() -> Vec<Self> {
         let kernel = ["none", "mq-deadline", "kyber", "bfq", "bfq{low_latency=0}"];
         let kernel = kernel.iter().map(|name| format!("kernel:{name}"));
@@ -33,25 +32,21 @@ impl Scheduler {
     }
 
     /// Whether it is a scheduler of the kernel.
-    #[must_use]
     pub const fn is_kernel(&self) -> bool {
         matches!(self, Self::Kernel { .. })
     }
 
     /// Whether it keeps no requests, so that a program without a free tag sleeps and races others for the next one.
-    #[must_use]
     pub fn keeps_nothing(&self) -> bool {
         matches!(self, Self::Kernel { elevator, .. } if elevator == "none")
     }
 
     /// Whether it is a scheduler of the kernel that distinguishes processes and idles for each.
-    #[must_use]
     pub fn tells_processes_apart(&self) -> bool {
         matches!(self, Self::Kernel { elevator, .. } if elevator == "bfq")
     }
 
     /// The name of the corresponding policy in the model.
-    #[must_use]
     pub fn in_the_model(&self) -> String {
         match self {
             Self::Dwell { scheduler } => scheduler.clone(),

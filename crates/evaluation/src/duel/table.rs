@@ -7,7 +7,6 @@ use crate::duel::comparison::{Comparison, Entry};
 use crate::report::format::{number, percent, time};
 
 /// Column headings. The second column is the score; if operations are the score, a further column has the throughput.
-#[must_use]
 pub fn heads(comparison: &Comparison) -> Vec<String> {
     let unit = comparison.unit();
     let model = format!("model, {unit}");
@@ -18,7 +17,6 @@ pub fn heads(comparison: &Comparison) -> Vec<String> {
 }
 
 /// The cells of one entry; `best` is the highest score of all entries.
-#[must_use]
 pub fn cells(comparison: &Comparison, entry: &Entry, best: f64) -> Vec<String> {
     let score = comparison.score(entry);
     let model = comparison.predicted_score(entry);
@@ -38,13 +36,11 @@ pub fn cells(comparison: &Comparison, entry: &Entry, best: f64) -> Vec<String> {
 }
 
 /// The highest score.
-#[must_use]
 pub fn best(comparison: &Comparison) -> f64 {
     comparison.entries.iter().map(|entry| comparison.score(entry).median).fold(0.0, f64::max)
 }
 
 /// The whole table.
-#[must_use]
 pub fn table(comparison: &Comparison) -> String {
     let mut table = Table::new();
     table.load_preset(presets::UTF8_FULL_CONDENSED).set_header(heads(comparison));
@@ -56,8 +52,6 @@ pub fn table(comparison: &Comparison) -> String {
     table.to_string()
 }
 
-/// The name of an entry.
-#[must_use]
 pub fn name(comparison: &Comparison, entry: &Entry) -> String {
     let mut name = match entry.alone {
         true => "one program alone".to_owned(),

@@ -34,7 +34,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Options that are the same for all schedulers.
 #[derive(Clone)]
 pub struct TestbedOptions {
-    /// The drive.
     pub drive: DriveFactory,
     /// What the kernel and schedulers receive about the drive.
     pub nature: Nature,
@@ -112,13 +111,11 @@ impl Testbed {
     }
 
     /// The device of the programs.
-    #[must_use]
     pub fn device(&self) -> &Path {
         &self.device
     }
 
     /// The directory of the benchmark's mounts.
-    #[must_use]
     pub fn mounts(&self) -> &Path {
         &self.mounts
     }

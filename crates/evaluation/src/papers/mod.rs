@@ -43,7 +43,6 @@ use verdict::Verdict;
 /// A result with the published value.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    /// The experiment.
     pub experiment: String,
     /// The compared quantity.
     pub figure: String,
@@ -199,7 +198,6 @@ const REQUESTS: Suite = Suite { name: "stream, requests", experiments: stream::E
 const ARRAYS: Suite = Suite { name: "stream, arrays", experiments: arrays::EXPERIMENTS, scale: 0.0625 };
 const IOANALYZER: Suite = Suite { name: "ioanalyzer", experiments: ioanalyzer::EXPERIMENTS, scale: 0.1 };
 
-/// An experiment of a [`Suite`].
 struct SuiteExperiment {
     suite: &'static str,
     experiment: &'static Experiment,
@@ -251,7 +249,6 @@ pub enum RequestLevel {
 /// The experiments to run, and their options.
 #[derive(Clone, Debug)]
 pub struct Selection {
-    /// The paper.
     pub paper: Paper,
     /// Only this part of the stream paper.
     pub request_level: Option<RequestLevel>,
@@ -350,9 +347,6 @@ impl Experiments {
 
 impl Results {
     /// Tables as text.
-    ///
-    /// # Errors
-    /// `out` fails.
     pub fn text(&self, out: &mut impl Write) -> io::Result<()> {
         if !self.scripts.is_empty() {
             scripts::text(&self.scripts, out)?;
@@ -366,7 +360,6 @@ impl Results {
     }
 
     /// One JSON object.
-    #[must_use]
     pub fn json(&self) -> serde_json::Value {
         print::object(&self.scripts, &self.suites)
     }
@@ -380,7 +373,6 @@ impl Results {
     }
 
     /// One HTML file.
-    #[must_use]
     pub fn html(&self) -> String {
         scripts::html(&self.scripts, &self.suites)
     }

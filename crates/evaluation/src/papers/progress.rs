@@ -11,7 +11,6 @@ use indicatif::{ProgressBar, ProgressStyle};
 /// Time between two lines without a terminal: shorter commands print none, an hour prints 120.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// The progress.
 pub(super) struct Progress {
     bar: ProgressBar,
     begun: Instant,

@@ -16,7 +16,6 @@ pub(super) struct Store {
     program: String,
 }
 
-/// A file of it.
 #[derive(Serialize, Deserialize)]
 struct File<K> {
     /// Its processor time in seconds.

@@ -34,7 +34,6 @@ pub(crate) enum Verdict {
     Calibration,
     /// It holds, but all schedulers are equal, so that the value distinguishes none.
     Tie,
-    /// It holds.
     Holds,
     /// The direction is as published, the size is larger by more than the tolerance.
     Exceeds,
@@ -58,7 +57,6 @@ impl Verdict {
 /// What kind of statement a published value is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Bound {
-    /// A value.
     Value,
     /// At least this.
     AtLeast,

@@ -24,7 +24,6 @@ const COLOURS: [&str; 8] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#b8a800", "#888888"];
 
 /// The colour of series `index`, different for each index. Beyond the fixed colours: hues a golden angle apart.
-#[must_use]
 pub fn colour(index: usize) -> String {
     let generated = || format!("hsl({}, 65%, {}%)", index * 137 % 360, 35 + index % 3 * 12);
     COLOURS.get(index).map_or_else(generated, |fixed| (*fixed).to_owned())
@@ -79,7 +78,6 @@ pub fn share_axes<'a>(charts: impl Iterator<Item = &'a mut Chart>) {
 
 impl Chart {
     /// An empty chart, `height` units high at a width of 900.
-    #[must_use]
     pub fn new(x_label: &str, y_label: &str, height: u32) -> Self {
         let (x_label, y_label) = (x_label.to_owned(), y_label.to_owned());
         let (series, bands, covered) = Default::default();
@@ -103,13 +101,11 @@ impl Chart {
     }
 
     /// Names of the series with the number of points, in the order of the legend.
-    #[must_use]
     pub fn contents(&self) -> Vec<(&str, usize)> {
         self.series.iter().map(|series| (series.name.as_str(), series.points.len())).collect()
     }
 
     /// The chart as an SVG element.
-    #[must_use]
     pub fn svg(&self) -> String {
         let points = || self.series.iter().flat_map(|series| &series.points).chain(&self.covered);
         let usable = || points().filter(|point| !self.log_x || point.0 > 0.0);
@@ -143,7 +139,6 @@ pub struct Bar {
 }
 
 /// Horizontal bars, one line each, so that long names fit on small screens.
-#[must_use]
 pub fn bars(label: &str, mark_name: &str, bars: &[Bar]) -> String {
     const LINE: u32 = 40;
     let values = bars.iter().flat_map(|bar| [bar.value, bar.range.1, bar.mark.unwrap_or(0.0)]);

@@ -5,19 +5,16 @@ use serde::Serialize;
 use crate::error::Error;
 
 /// Text as HTML.
-#[must_use]
 pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A time in nanoseconds with three significant digits: `1.23 ms`.
-#[must_use]
 pub fn time(ns: u64) -> String {
     scaled(ns as f64, &["ns", "us", "ms", "s"])
 }
 
 /// Bytes in powers of ten with three significant digits: `1.23 GB`.
-#[must_use]
 pub fn bytes(bytes: u64) -> String {
     scaled(bytes as f64, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
 }
@@ -43,13 +40,11 @@ fn digits(value: f64, unit: &str) -> String {
 }
 
 /// A plain number with three significant digits.
-#[must_use]
 pub fn number(value: f64) -> String {
     digits(value, "").trim_end().to_owned()
 }
 
 /// A share (1 is all) in percent.
-#[must_use]
 pub fn percent(share: f64) -> String {
     if share < 0.0995 { format!("{:.1}%", share * 100.0) } else { format!("{:.0}%", share * 100.0) }
 }

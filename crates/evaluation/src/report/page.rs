@@ -17,7 +17,6 @@ pub struct Page {
 
 impl Page {
     /// An empty page with this title.
-    #[must_use]
     pub fn new(title: &str) -> Self {
         let title = escape(title);
         let html = format!(
@@ -114,7 +113,6 @@ impl Page {
     }
 
     /// The whole page; `last` is appended to the footer.
-    #[must_use]
     pub fn end(mut self, last: &str) -> String {
         self.write(format_args!(
             "<footer>dwell {}{}</footer><script>{SCRIPT}</script></body></html>",

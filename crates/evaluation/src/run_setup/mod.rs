@@ -32,9 +32,7 @@ const AT_MOST_S: u64 = 4 * 3600;
 pub struct RunSetup {
     /// The script.
     pub scenario: Scenario,
-    /// The machine.
     pub machine: Description,
-    /// The device.
     pub device: Device,
     /// How long before the start the first server's drives were switched on, which sets the phase of the platters.
     pub before: Span,
@@ -43,9 +41,7 @@ pub struct RunSetup {
 /// Replacements for the machine and device of the script.
 #[derive(Clone, Copy, Default)]
 pub struct Overrides<'a> {
-    /// The machine.
     pub machine: Option<&'a str>,
-    /// The drive.
     pub drive: Option<&'a str>,
     /// An array of such drives.
     pub array: Option<&'a str>,
@@ -77,9 +73,7 @@ pub struct Outcome {
 pub struct Moment {
     /// Virtual time.
     pub at_ns: u64,
-    /// Dirty pages.
     pub dirty_pages: u64,
-    /// Pages in writeback.
     pub writeback_pages: u64,
     /// Throttled writers.
     pub throttled: u64,
@@ -164,7 +158,6 @@ impl RunSetup {
     }
 
     /// The queue as the machine and the script configure it.
-    #[must_use]
     pub fn options(&self) -> Options {
         let options = self.machine.queue();
         let depth = self.scenario.page.change.depth.unwrap_or_else(|| self.device.depth());

@@ -24,7 +24,6 @@ pub struct Sixteen {
 
 impl Sixteen {
     /// The first sixteen of `series`. Series shorter than the longest are padded with zeros.
-    #[must_use]
     pub fn of(series: &[&[f32]]) -> Self {
         let mut sixteen = Self::default();
         for one in series.iter().take(LANES) {
@@ -49,7 +48,6 @@ impl Sixteen {
     }
 
     /// Number of series.
-    #[must_use]
     pub const fn count(&self) -> usize {
         self.count
     }
@@ -63,7 +61,6 @@ pub struct BandedDtw {
 
 impl BandedDtw {
     /// `width`: the maximum distance of a warping path from the diagonal, in points; 0 is the point-by-point distance.
-    #[must_use]
     pub fn new(width: usize) -> Self {
         Self { width, row: Vec::new() }
     }

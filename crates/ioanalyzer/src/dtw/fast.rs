@@ -36,7 +36,6 @@ pub struct FastDtw {
 
 impl FastDtw {
     /// `radius`: the distance from the coarse path up to which the finer level examines cells; at least 1 (0 counts as 1).
-    #[must_use]
     pub fn new(radius: usize) -> Self {
         Self {
             radius: radius.max(1),

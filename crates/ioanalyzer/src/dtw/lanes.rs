@@ -17,7 +17,6 @@ pub struct Lanes(pub [f32; LANES]);
 
 impl Lanes {
     /// The same number in every lane.
-    #[must_use]
     pub const fn all(value: f32) -> Self {
         Self([value; LANES])
     }

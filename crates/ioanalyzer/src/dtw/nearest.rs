@@ -9,7 +9,6 @@ use super::lanes::LANES;
 pub struct Nearest {
     /// Its index among the searched series.
     pub index: usize,
-    /// Its distance.
     pub distance: f64,
     /// The greatest distance among the searched series.
     pub farthest: f64,

@@ -7,13 +7,11 @@ use std::collections::{HashMap, HashSet};
 type Cell = (usize, usize);
 
 /// The exact distance, cost `|a - b|`, every cell of the matrix. Infinite if either series is empty.
-#[must_use]
 pub fn exact(a: &[f64], b: &[f64]) -> f64 {
     banded(a, b, a.len().max(b.len()))
 }
 
 /// The exact distance over paths that stay within `width` columns of the diagonal (Sakoe and Chiba's band).
-#[must_use]
 pub fn banded(a: &[f64], b: &[f64], width: usize) -> f64 {
     let mut above = vec![f64::INFINITY; b.len() + 1];
     above[0] = 0.0;
@@ -31,7 +29,6 @@ pub fn banded(a: &[f64], b: &[f64], width: usize) -> f64 {
 ///
 /// # Panics
 /// If `radius` is 0: an odd length then leaves its last row outside the window.
-#[must_use]
 pub fn fast(a: &[f64], b: &[f64], radius: usize) -> f64 {
     assert!(radius > 0, "FastDTW needs a radius of at least 1");
     if a.is_empty() || b.is_empty() {

@@ -19,7 +19,6 @@ impl Columns {
     }
 }
 
-/// Fills one row.
 pub(super) fn fill_single(x: f64, ys: &[f64], above: &[f64], row: &mut [f64]) {
     let (above, row) = (&above[..=ys.len()], &mut row[..ys.len()]);
     let mut left = f64::INFINITY;

@@ -10,7 +10,6 @@ use crate::block::Block;
 pub struct ArrayMember {
     /// The scheduler of its queue.
     pub scheduler: Box<dyn Scheduler>,
-    /// The drive.
     pub drive: Box<dyn Drive>,
     /// An observer of its queue.
     pub observer: Option<Box<dyn Observer>>,

@@ -33,8 +33,6 @@ impl Machine {
         }
     }
 
-    /// The kernel, if there is one.
-    #[must_use]
     pub const fn kernel(&self) -> Option<&Kernel> {
         self.kernel.as_ref()
     }

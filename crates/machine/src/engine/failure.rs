@@ -26,18 +26,11 @@ pub enum Failure {
     NoHooks,
     /// A system call on a machine without a kernel.
     #[error("process {process}: {call}: this machine has no kernel, only a queue and a drive")]
-    NoKernel {
-        /// The process.
-        process: String,
-        /// The call.
-        call: String,
-    },
+    NoKernel { process: String, call: String },
     /// A call failed and the program does not handle failures.
     #[error("process {process}: {call}: {errno}")]
     Call {
-        /// The process.
         process: String,
-        /// The call.
         call: String,
         /// The error.
         errno: Errno,

@@ -8,7 +8,6 @@ use crate::program::{Await, Program, Submitter};
 /// A task that is ready to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Turn {
-    /// A process.
     Process(usize),
     /// A thread of the kernel.
     Thread(TaskId),
@@ -46,7 +45,6 @@ pub(super) enum Blocked {
     Children,
     /// The return of its system call.
     Call,
-    /// It has ended.
     Ended,
 }
 

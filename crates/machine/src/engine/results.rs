@@ -16,7 +16,6 @@ impl Machine {
 
     /// Names of the tasks in the block layer: the processes that have run, and the kernel's threads if there is a kernel. If
     /// several processes used one task number, the last one's name is returned.
-    #[must_use]
     pub fn names(&self) -> BTreeMap<u32, String> {
         let threads = self.kernel.iter().flat_map(|_| kernel::thread_names());
         let threads = threads.map(|(task, name)| (task, name.to_owned()));
@@ -25,13 +24,11 @@ impl Machine {
     }
 
     /// Whether the last run was stopped early.
-    #[must_use]
     pub const fn is_cut(&self) -> bool {
         self.cut
     }
 
     /// Points of the latency distribution (latency in nanoseconds, share of requests at or below it), of reads and of writes.
-    #[must_use]
     pub fn distributions(&self) -> [Vec<(u64, f64)>; 2] {
         self.stats.distributions()
     }

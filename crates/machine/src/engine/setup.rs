@@ -10,9 +10,7 @@ use super::Failure;
 pub struct Setup {
     /// Options of the queue. Its depth is limited to the drive's.
     pub options: Options,
-    /// The scheduler.
     pub scheduler: Box<dyn Scheduler>,
-    /// The drive.
     pub drive: Box<dyn Drive>,
     /// An observer of the queue's events: a checker, a decision log, a timeline.
     pub observer: Option<Box<dyn Observer>>,

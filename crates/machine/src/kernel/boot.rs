@@ -89,13 +89,11 @@ impl Kernel {
     }
 
     /// Dirty pages that are not under writeback.
-    #[must_use]
     pub fn dirty_pages(&self) -> u64 {
         self.state.borrow().dirty as u64
     }
 
     /// The process numbers of a cause set.
-    #[must_use]
     pub fn members(&self, causes: CauseSet) -> Vec<u32> {
         self.state.borrow().causes.members(causes).to_vec()
     }

@@ -326,7 +326,6 @@ impl State {
         }
     }
 
-    /// Ends a handle.
     pub(super) fn end_handle(&mut self, handle: Handle, of: Of) {
         let Some(journal) = &mut self.journal else { return };
         if let Of::Data(inode) = of {

@@ -71,7 +71,6 @@ pub enum Call {
 
 impl Call {
     /// The name of the call.
-    #[must_use]
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Open(..) => "open",
@@ -130,7 +129,6 @@ impl fmt::Display for Call {
 pub enum Returned {
     /// Success without a value.
     Done,
-    /// The descriptor.
     Opened(Descriptor),
     /// Bytes transferred, or the length for `stat`.
     Bytes(u64),

@@ -17,7 +17,6 @@ pub struct Causes {
 }
 
 impl Causes {
-    /// The set of one process.
     pub fn one(&mut self, process: u32) -> CauseSet {
         self.intern(&[process])
     }
@@ -45,19 +44,16 @@ impl Causes {
     }
 
     /// The processes of a set, in ascending order; empty for an unknown set.
-    #[must_use]
     pub fn members(&self, set: CauseSet) -> &[u32] {
         self.sets.get(set.0 as usize).map_or(&[], |members| members)
     }
 
     /// The members of the n-th set, from 0.
-    #[must_use]
     pub fn nth(&self, n: u32) -> Option<Rc<[u32]>> {
         self.sets.get(n as usize).cloned()
     }
 
     /// Bytes of all sets and cached unions.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         let members: usize = self.sets.iter().map(|set| size_of_val(&**set)).sum();
         let name = size_of::<Rc<[u32]>>() + size_of::<CauseSet>();

@@ -12,7 +12,6 @@ pub enum Inconsistency {
     /// A counter differs from the objects that it counts.
     #[error("{counter}: the counter is {kept}, counted {counted}")]
     Counter {
-        /// The counter.
         counter: String,
         /// Its value.
         kept: usize,
@@ -24,16 +23,12 @@ pub enum Inconsistency {
     Page {
         /// The contradiction.
         problem: &'static str,
-        /// The page.
         page: String,
     },
 }
 
 impl Kernel {
     /// Compares every counter with the pages and submissions that it counts.
-    ///
-    /// # Errors
-    /// The first [`Inconsistency`].
     pub fn check(&self) -> Result<(), Inconsistency> {
         self.state.borrow().check()
     }

@@ -25,7 +25,6 @@ pub(in crate::kernel) type Job = Pin<Box<dyn Future<Output = Returned>>>;
 #[derive(Clone)]
 pub(in crate::kernel) struct Context {
     state: Shared,
-    /// The task.
     pub(in crate::kernel) task: TaskId,
 }
 
@@ -40,7 +39,6 @@ impl Context {
         does(&mut self.state.borrow_mut())
     }
 
-    /// The time.
     pub(in crate::kernel) fn now(&self) -> Time {
         self.state.borrow().now
     }

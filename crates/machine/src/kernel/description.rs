@@ -21,25 +21,20 @@ const BUILT_IN: [(&str, &str); 6] = [
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Description {
-    /// Its name.
     pub name: String,
     /// What it represents, in a sentence.
     pub about: String,
-    /// Memory.
     pub memory: Memory,
     /// Processor time of calls.
     pub processor: Processor,
-    /// Read-ahead.
     pub read_ahead: ReadAhead,
     /// Limits for dirty pages.
     pub dirty: Dirty,
     /// The file system on the device.
     pub file_system: FileSystem,
-    /// The block layer.
     pub block: BlockLayer,
 }
 
-/// Memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Memory {
@@ -78,7 +73,6 @@ pub struct HookCosts {
     pub request_ns: u64,
 }
 
-/// Read-ahead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ReadAhead {
@@ -181,7 +175,6 @@ pub struct Partition {
     pub mib: u64,
 }
 
-/// The block layer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct BlockLayer {
@@ -189,7 +182,6 @@ pub struct BlockLayer {
     pub nr_requests: u32,
     /// Largest request in KiB.
     pub max_kib: u32,
-    /// Plugging.
     pub plugging: PluggingKind,
     /// The requests that a flush of the device's cache holds back.
     pub flush: FlushKind,
@@ -204,7 +196,6 @@ const fn yes() -> bool {
     true
 }
 
-/// Plugging.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum PluggingKind {
@@ -293,7 +284,6 @@ impl Description {
     }
 
     /// The queue options of this machine's block layer.
-    #[must_use]
     pub fn queue(&self) -> Options {
         let plugging = match self.block.plugging {
             PluggingKind::Queue => Plugging::Queue { threshold: 4, delay: Span::from_millis(3) },

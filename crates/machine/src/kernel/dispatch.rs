@@ -24,7 +24,6 @@ pub(crate) enum Polled {
 }
 
 impl Kernel {
-    /// The task of a process.
     pub(crate) const fn task_of(process: usize) -> TaskId {
         TaskId(process as u32 + THREAD_COUNT)
     }

@@ -23,7 +23,6 @@ pub enum BootError {
     /// No built-in machine has this name.
     #[error("unknown machine `{name}`; built-in machines: {}{}", .known.join(", "), did_you_mean(name, .known.iter().copied()))]
     Unknown {
-        /// The name.
         name: String,
         /// The built-in machines.
         known: Vec<&'static str>,

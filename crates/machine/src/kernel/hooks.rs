@@ -226,7 +226,6 @@ impl State {
 impl Kernel {
     /// The cost of hooks and tags so far. Without a split-level policy only the processor time is counted. Tag memory is
     /// measured once a second: a set number in every page that has existed at once, the cause sets, and the cached unions.
-    #[must_use]
     pub fn tagging(&self) -> Tagging {
         let state = self.state.borrow();
         let mut tagging = state.tagging;

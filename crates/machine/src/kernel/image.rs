@@ -22,7 +22,6 @@ pub struct Image {
 
 impl Image {
     /// An empty disk.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }

@@ -43,7 +43,6 @@ impl State {
 
 impl Kernel {
     /// Samples of every second of virtual time so far.
-    #[must_use]
     pub fn samples(&self) -> Vec<Sample> {
         self.state.borrow().watch.samples().to_vec()
     }

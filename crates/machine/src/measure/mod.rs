@@ -27,7 +27,6 @@ pub struct Measured {
     pub dispatched: u64,
     /// From submission to completion, of all operations but flushes.
     pub latency: Latency,
-    /// Of reads.
     pub reads: Latency,
     /// Of writes and discards.
     pub writes: Latency,
@@ -49,7 +48,6 @@ pub struct Measured {
 
 impl Measured {
     /// Throughput over the whole run in 10^6 bytes a second.
-    #[must_use]
     pub fn megabytes_per_second(&self) -> f64 {
         per_second(self.bytes, self.elapsed_ns) / 1e6
     }
@@ -101,7 +99,6 @@ pub struct MemberMeasured {
 /// The measurements of a process, or group of processes with one name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProcessMeasured {
-    /// Its name.
     pub name: String,
     /// From its start to its end, or to its last completion if that is later, in nanoseconds; to the end of the run if the
     /// run was stopped before its end.
@@ -110,9 +107,7 @@ pub struct ProcessMeasured {
     pub bytes: u64,
     /// Latency of all requests.
     pub latency: Latency,
-    /// Of reads.
     pub reads: Latency,
-    /// Of writes.
     pub writes: Latency,
     /// Of system calls, by name; reading and writing calls are included above as well.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]

@@ -49,7 +49,6 @@ pub fn find(sources: &[impl AsRef<Path>]) -> Result<Found, ServeError> {
 }
 
 /// The first source whose place in the array is another one than here, and that place. Copies have no order.
-#[must_use]
 pub fn misplaced(layout: &Layout, roles: &[Option<u32>]) -> Option<(u32, u32)> {
     if layout.arrangement() == Arrangement::Mirrored {
         return None;
@@ -92,13 +91,11 @@ fn read(source: &Path) -> Result<Option<Superblock>, ServeError> {
 
 /// md's device by the name that the user gave: `/dev/md0`, or a link such as `/dev/md/fast`, which exists once the array is assembled.
 /// The kernel's name of it (`md0`); none until then.
-#[must_use]
 pub fn kernel_name(device: &Path) -> Option<String> {
     fs::canonicalize(device).ok()?.file_name()?.to_str().map(str::to_owned)
 }
 
 /// Whether a block device with the kernel's name is an array of md.
-#[must_use]
 pub fn is_array(name: &str) -> bool {
     Path::new("/sys/block").join(name).join("md").exists()
 }

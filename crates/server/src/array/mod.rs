@@ -60,7 +60,6 @@ pub struct ArrayPlace {
 impl Array {
     /// An array of so many members at `speed` times real time. Its own traffic transfers at least `background` bytes a second on each
     /// member, however busy the foreground is.
-    #[must_use]
     pub fn new(coordinator: Option<BoxedCoordinator>, members: u32, speed: u32, background: u64) -> Self {
         let directs = AtomicBool::new(coordinator.is_some());
         let coordinator = coordinator.unwrap_or_else(|| Box::new(hub::NoCoordinator));
@@ -69,7 +68,6 @@ impl Array {
     }
 
     /// The place of a member, from 0.
-    #[must_use]
     pub fn place(&self, member: u32) -> ArrayPlace {
         ArrayPlace { hub: self.hub.clone(), member: Member(member), clock: self.clock }
     }
@@ -97,7 +95,6 @@ impl Array {
     }
 
     /// The layout, if it is known.
-    #[must_use]
     pub fn layout(&self) -> Option<Layout> {
         self.hub.layout.get().copied()
     }

@@ -37,7 +37,6 @@ pub type MemberFactory = Box<dyn Fn(u32, Option<&Path>) -> Result<Configuration,
 /// The members' scheduler for a name that a user gives, with its coordinator, if it has one.
 pub type MemberSchedulers = Box<dyn Fn(&str) -> Result<(String, Option<BoxedCoordinator>), String> + Send>;
 
-/// The configuration of an array.
 pub struct ArrayConfiguration {
     /// Its coordinator, and the layout if it is known.
     pub array: Array,
@@ -129,9 +128,6 @@ pub fn run_array(
 }
 
 /// Starts an array; all members are served when this returns.
-///
-/// # Errors
-/// As [`run_array`].
 pub fn start_array(configuration: ArrayConfiguration) -> Result<ArrayServer, ServeError> {
     let ArrayConfiguration { array, sources, member, schedulers, md, control, runtime } = configuration;
     let (events, commands) = channel();
@@ -185,7 +181,6 @@ pub fn start_array(configuration: ArrayConfiguration) -> Result<ArrayServer, Ser
 
 impl ArrayServer {
     /// The members' attached devices and addresses, in order.
-    #[must_use]
     pub fn members(&self) -> Vec<(Option<&Path>, &[String])> {
         self.slots
             .iter()
@@ -197,19 +192,15 @@ impl ArrayServer {
     }
 
     /// Whether members are devices that a former process had attached.
-    #[must_use]
     pub const fn is_resumed(&self) -> bool {
         self.is_resumed
     }
 
     /// The array's coordinator and layout.
-    #[must_use]
     pub const fn array(&self) -> &Array {
         &self.array
     }
 
-    /// The state.
-    #[must_use]
     pub fn state(&self) -> ArrayState {
         let (mut state, present) = self.array.state();
         // Only members under this policy follow the coordinator.

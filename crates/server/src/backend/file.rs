@@ -40,7 +40,6 @@ impl FileBackend {
     }
 
     /// The engine in use.
-    #[must_use]
     pub fn engine(&self) -> Engine {
         self.engine.kind()
     }

@@ -19,9 +19,6 @@ pub trait Calls {
     fn read(&mut self, offset: u64, to: &mut [u8]) -> Result<usize, Errno>;
 
     /// Writes bytes from `offset` on, durably if `durable`; returns their number.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
     fn write(&mut self, offset: u64, from: &[u8], durable: bool) -> Result<usize, Errno>;
 
     /// Deallocates a range, which then reads as zeroes.
@@ -31,9 +28,6 @@ pub trait Calls {
     fn punch(&mut self, offset: u64, bytes: u64) -> Result<(), Errno>;
 
     /// Makes all earlier writes durable.
-    ///
-    /// # Errors
-    /// As [`read`](Self::read).
     fn sync(&mut self) -> Result<(), Errno>;
 }
 

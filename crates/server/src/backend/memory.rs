@@ -29,7 +29,6 @@ impl Memory {
     pub const MOST: u64 = 16 << 40;
 
     /// A disk of `bytes`, rounded down to sectors.
-    #[must_use]
     pub fn new(bytes: u64, depth: u32) -> Self {
         let mut chunks = Vec::new();
         chunks.resize_with(bytes.div_ceil(CHUNK as u64) as usize, || None);
@@ -154,7 +153,6 @@ pub struct Nothing {
 
 impl Nothing {
     /// A disk of `bytes`, rounded down to sectors.
-    #[must_use]
     pub fn new(bytes: u64, depth: u32) -> Self {
         Self { capacity: Sector(bytes / SECTOR_BYTES), depth: depth.max(1), done: VecDeque::new() }
     }

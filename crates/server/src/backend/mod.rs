@@ -55,7 +55,6 @@ pub struct FileOptions {
 
 impl FileOptions {
     /// The file at `path` without the page cache, with 31 jobs at the same time.
-    #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         let path = path.into();
         Self {
@@ -117,7 +116,6 @@ pub struct Done {
     pub job: Job,
     /// The time of completion, at or before the time passed to [`Backend::poll`].
     pub at: Time,
-    /// Its result.
     pub result: Result<(), Errno>,
 }
 
@@ -154,7 +152,6 @@ pub struct Extent {
 /// The block device below a back end. It may be removed while it is open, by unplugging or by its driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Medium {
-    /// Its node.
     pub node: PathBuf,
     /// Its directory in sysfs, which exists until its removal. Its number is not reused while it is open.
     pub sysfs: PathBuf,

@@ -64,7 +64,6 @@ pub struct Chunk(Arc<Memory>);
 
 impl Chunk {
     /// A chunk of `bytes`, rounded down to pages.
-    #[must_use]
     pub fn new(bytes: usize) -> Self {
         Self(Arc::new(Memory::new(allocate(bytes))))
     }
@@ -72,7 +71,6 @@ impl Chunk {
     /// Whether a read of `bytes` borrows memory instead of copying it. After a write that had to copy the chunk because of a borrowed part,
     /// reads copy the same number of bytes: if reads and writes access the same positions, that is much less than copies of chunks. Reads of a
     /// whole chunk always borrow.
-    #[must_use]
     pub fn lends(&self, bytes: usize) -> bool {
         let contested = self.0.contested.load(Ordering::Relaxed);
         let lends = contested <= bytes;
@@ -89,7 +87,6 @@ impl Chunk {
     }
 
     /// Its content.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         bytes(&self.0.pages)
     }
@@ -123,7 +120,6 @@ pub struct Lent {
 
 impl Lent {
     /// Records that the kernel is about to get references to its pages instead of a copy.
-    #[must_use]
     pub fn show(&self) -> Shown {
         self.from.shown.store(true, Ordering::Relaxed);
         Shown(Some(Self { from: self.from.clone(), offset: self.offset, len: self.len }))

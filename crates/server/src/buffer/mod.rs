@@ -27,7 +27,6 @@ pub struct Buffer {
 
 impl Buffer {
     /// Memory that it allocates, at least its length.
-    #[must_use]
     pub fn footprint(&self) -> usize {
         self.pages.len() * ALIGNMENT
     }
@@ -38,7 +37,6 @@ impl Buffer {
     }
 
     /// The borrowed data, if any.
-    #[must_use]
     pub const fn lent(&self) -> Option<&Lent> {
         self.lent.as_ref()
     }
@@ -72,7 +70,6 @@ impl DerefMut for Buffer {
 }
 
 /// Allocated memory for `bytes`, in the pool's size classes.
-#[must_use]
 pub fn footprint(bytes: usize) -> usize {
     bytes.max(1).next_multiple_of(ALIGNMENT).next_power_of_two()
 }
@@ -88,7 +85,6 @@ pub struct Pool {
 
 impl Pool {
     /// A pool that keeps up to `keep` bytes of free buffers.
-    #[must_use]
     pub fn new(keep: usize) -> Self {
         Self { free: Default::default(), kept: 0, keep, refuses: None }
     }

@@ -10,7 +10,6 @@ use crate::statistics::Times;
 /// Every kind of operation.
 pub(super) const OPERATIONS: [Op; 4] = [Op::Read, Op::Write, Op::Discard, Op::Flush];
 
-/// The text.
 pub(super) fn text(snapshot: &Snapshot) -> String {
     let mut out = String::new();
     let statistics = &snapshot.statistics;

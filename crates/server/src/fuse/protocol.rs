@@ -68,7 +68,6 @@ pub(super) enum Operation {
     Unknown,
 }
 
-/// A request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Request {
     pub(super) unique: u64,

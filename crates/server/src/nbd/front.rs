@@ -76,7 +76,6 @@ impl Nbd {
     }
 
     /// The TLS configuration, to load its files again. `None` without TLS.
-    #[must_use]
     pub fn acceptor(&self) -> Option<Acceptor> {
         self.acceptor.clone()
     }

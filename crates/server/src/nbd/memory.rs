@@ -52,7 +52,6 @@ pub struct Bytes {
 
 impl Bytes {
     /// The bytes that are there.
-    #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[self.taken..]
     }

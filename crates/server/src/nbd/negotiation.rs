@@ -29,7 +29,6 @@ pub struct Export {
 
 impl Export {
     /// The export of a device.
-    #[must_use]
     pub fn new(name: &str, geometry: &Geometry) -> Self {
         Self {
             name: name.to_string(),
@@ -74,7 +73,6 @@ pub enum Encryption {
     Unavailable,
     /// It must be, and is not yet.
     Required,
-    /// It is.
     On,
 }
 

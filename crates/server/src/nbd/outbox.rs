@@ -64,9 +64,6 @@ impl Outbox {
     }
 
     /// Sends as much as the socket takes; the bytes of memory that became free.
-    ///
-    /// # Errors
-    /// The client is gone.
     pub(super) fn send(&mut self, stream: &impl Stream, pool: &mut Pool) -> Result<usize, Errno> {
         if let Some(socket) = stream.socket() {
             self.zero_copy.release_read(self.total, socket);

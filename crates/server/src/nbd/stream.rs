@@ -30,9 +30,6 @@ pub(in crate::nbd) trait Stream {
     fn send(&self, from: &[IoSlice<'_>]) -> Result<usize, Errno>;
 
     /// Changes the events that the front end waits for from `was` to `wanted`; `None` is no event.
-    ///
-    /// # Errors
-    /// The system's limits.
     fn watch(
         &self,
         was: Option<Interest>,

@@ -62,9 +62,6 @@ pub(super) struct Surveyor {
 
 impl Surveyor {
     /// Starts the thread.
-    ///
-    /// # Errors
-    /// The system's limits.
     pub(super) fn new(extents: Arc<dyn Extents>, bell: Arc<Bell>) -> io::Result<Self> {
         let (questions, asked) = channel::<Question>();
         let (found, surveys) = channel();

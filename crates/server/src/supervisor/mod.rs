@@ -140,7 +140,6 @@ pub(crate) fn unblock_signals() {
 }
 
 /// Whether a supervisor started this process.
-#[must_use]
 pub fn is_server() -> bool {
     env::var_os(SUPERVISOR).is_some()
 }

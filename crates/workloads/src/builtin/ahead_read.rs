@@ -17,7 +17,6 @@ use crate::script::script;
 use crate::workload::Workload;
 
 tunables! {
-    /// Settings of [`AheadRead`].
     pub struct AheadReadSettings {
         /// Processes.
         processes: Count = 4, 1, 4096;

@@ -17,7 +17,6 @@ use crate::script::script;
 use crate::workload::Workload;
 
 tunables! {
-    /// Settings of [`ChunkReads`].
     pub struct ChunkReadsSettings {
         /// Trees read at the same time, each by its own `find`.
         instances: Count = 2, 1, 1000;

@@ -20,7 +20,6 @@ use crate::script::script;
 use crate::workload::{Processes, Workload};
 
 tunables! {
-    /// Settings of [`KernelRead`].
     pub struct KernelReadSettings {
         /// Instances of LKR.
         readers: Count = 2, 0, 64;

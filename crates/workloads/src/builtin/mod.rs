@@ -27,18 +27,15 @@ use elevator::Tunable;
 /// A built-in workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Builtin {
-    /// Its name.
     pub name: &'static str,
     /// Its behaviour and source.
     pub doc: &'static str,
-    /// Its settings.
     pub settings: &'static [Tunable],
     build: fn(&Settings) -> Result<Box<dyn Workload>, SettingsError>,
 }
 
 impl Builtin {
     /// The built-in workload of a name.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|builtin| builtin.name == name)
     }

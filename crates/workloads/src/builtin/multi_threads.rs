@@ -16,7 +16,6 @@ use crate::workload::Workload;
 const MIB: u64 = 1 << 20;
 
 tunables! {
-    /// Settings of [`MultiThreads`].
     pub struct MultiThreadsSettings {
         /// Processes with two threads each.
         processes: Count = 4, 1, 1024;

@@ -13,7 +13,6 @@ use crate::script::script;
 use crate::workload::Workload;
 
 tunables! {
-    /// Settings of [`ParRead`].
     pub struct ParReadSettings {
         /// Processes that read.
         processes: Count = 4, 1, 4096;

@@ -13,7 +13,6 @@ use crate::script::script;
 use crate::workload::{Processes, Workload};
 
 tunables! {
-    /// Settings of [`Strided`].
     pub struct StridedSettings {
         /// Processes, each with a file of its own.
         processes: Count = 4, 1, 4096;

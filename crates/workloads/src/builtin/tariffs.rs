@@ -23,7 +23,6 @@ use super::{GIB, KIB};
 use crate::workload::{Processes as Started, Workload};
 
 tunables! {
-    /// Settings of [`Tariffs`].
     pub struct TariffsSettings {
         /// Virtual machines.
         guests: Count = 4, 1, 64;

@@ -23,7 +23,6 @@ use super::{GIB, KIB};
 use crate::workload::{Processes, Workload};
 
 tunables! {
-    /// Settings of [`TpcE`].
     pub struct TpcESettings {
         /// Clients, each with one transaction at a time.
         clients: Count = 10, 1, 1000;

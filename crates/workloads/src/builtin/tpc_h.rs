@@ -22,7 +22,6 @@ use super::{GIB, KIB};
 use crate::workload::{Processes, Workload};
 
 tunables! {
-    /// Settings of [`TpcH`].
     pub struct TpcHSettings {
         /// Bytes of all tables.
         database_bytes: Count = 10 * GIB, 64 * 1024 * KIB, 1024 * GIB;
@@ -81,7 +80,6 @@ pub struct UserBytes(Rc<Cell<u64>>);
 
 impl UserBytes {
     /// Bytes so far.
-    #[must_use]
     pub fn get(&self) -> u64 {
         self.0.get()
     }
@@ -196,7 +194,6 @@ impl Program for Running {
 
 impl TpcH {
     /// The processes, and the counter of the bytes that they receive.
-    #[must_use]
     pub fn counted(&self) -> (Processes, UserBytes) {
         let TpcHSettings { database_bytes, cache, seed } = self.0;
         let pages = database_bytes / PAGE.bytes();

@@ -87,13 +87,11 @@ impl Contents {
     }
 
     /// Bytes of all files.
-    #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes
     }
 
     /// Number of files.
-    #[must_use]
     pub fn files(&self) -> usize {
         self.items.iter().filter(|item| matches!(item, Item::File(..))).count()
     }
@@ -103,7 +101,6 @@ impl Contents {
     }
 
     /// Whether a file or directory exists.
-    #[must_use]
     pub fn has(&self, path: &str) -> bool {
         path == "/"
             || self.items.iter().any(|item| match item {
@@ -113,7 +110,6 @@ impl Contents {
     }
 
     /// Directories and files below a directory, in order.
-    #[must_use]
     pub fn below(&self, root: &str) -> (Vec<Path>, Vec<Path>) {
         let is_below = |path: &str| {
             path.strip_prefix(root).is_some_and(|rest| root.ends_with('/') || rest.starts_with('/'))
@@ -130,7 +126,6 @@ impl Contents {
     }
 
     /// The image for the machine.
-    #[must_use]
     pub fn image(&self) -> Image {
         let mut image = Image::new();
         for item in &self.items {

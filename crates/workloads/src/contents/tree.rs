@@ -26,7 +26,6 @@ pub enum Like {
 
 impl Like {
     /// Number of files.
-    #[must_use]
     pub const fn files(self) -> u64 {
         match self {
             Self::Linux2_4_19 => 11_500,

@@ -32,7 +32,6 @@ pub struct Daemon {
     pub threads: u32,
     /// Bytes read of each file.
     pub bytes: Size,
-    /// Bytes of a block.
     #[serde(default = "block")]
     pub block: Bytes,
     /// Time from an answer to the arrival of the next request: the network.

@@ -11,7 +11,6 @@ use super::units::{Bytes, Count, Delay, Name};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Database {
-    /// The table.
     pub table: Name,
     /// The log; created if absent.
     pub log: Name,
@@ -23,7 +22,6 @@ pub struct Database {
     /// Pages that it changes, of those it read.
     #[serde(default = "writes")]
     pub writes: u32,
-    /// Bytes of a page.
     #[serde(default = "page")]
     pub page: Bytes,
     /// Bytes that it appends to the log.

@@ -15,9 +15,7 @@ pub struct Seen {
     pub to_ns: u64,
     /// Number of processes that have ended.
     pub ended: u32,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
     /// Number of read calls.
     pub reads: u64,
@@ -31,13 +29,11 @@ pub struct Seen {
 
 impl Seen {
     /// Longest call.
-    #[must_use]
     pub fn worst_ns(&self) -> u64 {
         self.worst_read_ns.max(self.worst_write_ns).max(self.worst_sync_ns)
     }
 
     /// From the first start to the last end.
-    #[must_use]
     pub const fn elapsed(&self) -> Span {
         Span::from_nanos(self.to_ns.saturating_sub(self.from_ns))
     }

@@ -27,7 +27,6 @@ use super::os::Os;
 use super::units::{Bytes, Count, Name};
 use super::write;
 
-/// The profile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Profile {
@@ -45,7 +44,6 @@ pub enum Profile {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Ffsb {
-    /// The profile.
     pub profile: Profile,
     /// The directory of the files.
     pub files: Name,
@@ -55,7 +53,6 @@ pub struct Ffsb {
     /// Number of subdirectories.
     #[serde(default = "directories")]
     pub directories: u32,
-    /// Threads.
     #[serde(default = "threads")]
     pub threads: u32,
     /// Operations of all threads together.
@@ -67,13 +64,10 @@ pub struct Ffsb {
     /// Largest new file.
     #[serde(default = "most")]
     pub most: Bytes,
-    /// Bytes of a read.
     #[serde(default = "page")]
     pub read_size: Bytes,
-    /// Bytes of a write.
     #[serde(default = "page")]
     pub write_size: Bytes,
-    /// Seed.
     #[serde(default)]
     pub seed: u64,
 }

@@ -12,7 +12,6 @@ use crate::fio::{Access, Job, NAP, Sequence, Sync};
 /// A job with the files that it works on.
 #[derive(Clone, Debug)]
 pub struct FioJob {
-    /// The job.
     pub job: Job,
     /// Its files, one for each region.
     pub files: Vec<String>,
@@ -23,7 +22,6 @@ pub struct FioJob {
 }
 
 impl FioJob {
-    /// Runs it.
     pub async fn run(&self, os: &Os) {
         let job = &self.job;
         let began = os.session().fio().began(os.now());

@@ -39,13 +39,11 @@ pub struct Session {
 
 impl Session {
     /// A session at a scale (1 is full size) with this initial content. Its first process has number 1.
-    #[must_use]
     pub fn new(scale: f64, contents: Contents) -> Rc<Self> {
         Self::over(scale, contents, 1)
     }
 
     /// The same for several machines, each with this content.
-    #[must_use]
     pub fn over(scale: f64, contents: Contents, servers: u32) -> Rc<Self> {
         Rc::new(Self {
             servers,
@@ -72,8 +70,6 @@ impl Session {
         names.find_map(|name| steps.get(name).copied())
     }
 
-    /// The scale.
-    #[must_use]
     pub const fn scale(&self) -> f64 {
         self.scale
     }
@@ -84,13 +80,11 @@ impl Session {
     }
 
     /// Number of machines.
-    #[must_use]
     pub const fn servers(&self) -> u32 {
         self.servers
     }
 
     /// Initial directories and files below a directory.
-    #[must_use]
     pub fn contents_below(&self, root: &str) -> (Vec<Path>, Vec<Path>) {
         self.contents.below(root)
     }
@@ -103,7 +97,6 @@ impl Session {
     }
 
     /// The measurements so far.
-    #[must_use]
     pub fn diary(&self) -> Diary {
         self.diary.borrow().clone()
     }
@@ -176,7 +169,6 @@ impl Os {
     }
 
     /// The name of the process.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.who.name
     }
@@ -187,30 +179,23 @@ impl Os {
     }
 
     /// The copy's number, from 1, which `{n}` stands for.
-    #[must_use]
     pub const fn copy(&self) -> u32 {
         self.copy
     }
 
     /// The scale; 1 is full size.
-    #[must_use]
     pub fn scale(&self) -> f64 {
         self.session.scale()
     }
 
-    /// The session.
-    #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The time.
-    #[must_use]
     pub fn now(&self) -> Time {
         self.seat.now.get()
     }
 
-    /// `open(2)`.
     pub async fn open(&self, path: &Path, how: Open) -> Descriptor {
         match self.call(Call::Open(Path::clone(path), how)).await {
             Returned::Opened(file) => file,
@@ -218,7 +203,6 @@ impl Os {
         }
     }
 
-    /// `close(2)`.
     pub async fn close(&self, file: Descriptor) {
         self.call(Call::Close(file)).await;
     }
@@ -240,7 +224,6 @@ impl Os {
         bytes
     }
 
-    /// `write(2)`.
     pub async fn write(&self, file: Descriptor, bytes: u64) {
         self.timed_write(Call::Write(file, bytes)).await;
     }
@@ -256,14 +239,12 @@ impl Os {
         self.session.diary.borrow_mut().wrote(&self.who.name, asked, self.now(), bytes);
     }
 
-    /// `fsync(2)`.
     pub async fn fsync(&self, file: Descriptor) {
         let asked = self.now();
         self.call(Call::Fsync(file)).await;
         self.session.diary.borrow_mut().synced(&self.who.name, asked, self.now());
     }
 
-    /// `fdatasync(2)`.
     pub async fn fdatasync(&self, file: Descriptor) {
         let asked = self.now();
         self.call(Call::Fdatasync(file)).await;
@@ -275,7 +256,6 @@ impl Os {
         self.session.diary.borrow_mut().committed(&self.who.name, from, self.now());
     }
 
-    /// `sync(2)`.
     pub async fn sync(&self) {
         self.call(Call::Sync).await;
     }
@@ -287,17 +267,14 @@ impl Os {
         self.close(file).await;
     }
 
-    /// `mkdir(2)`.
     pub async fn mkdir(&self, path: &Path) {
         self.call(Call::Mkdir(Path::clone(path))).await;
     }
 
-    /// `unlink(2)`.
     pub async fn unlink(&self, path: &Path) {
         self.call(Call::Unlink(Path::clone(path))).await;
     }
 
-    /// `rename(2)`.
     pub async fn rename(&self, from: &Path, to: &Path) {
         self.call(Call::Rename(Path::clone(from), Path::clone(to))).await;
     }

@@ -12,11 +12,9 @@ use super::os::Os;
 use super::units::{Bytes, Count, Name};
 use super::{ffsb, read, write};
 
-/// PostMark.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct PostMark {
-    /// Its directory.
     pub directory: Name,
     /// Initial number of files.
     #[serde(default = "files")]

@@ -19,7 +19,6 @@ pub struct Query {
     /// Pages scanned between look-ups.
     #[serde(default = "every")]
     pub every: u64,
-    /// Bytes of a page.
     #[serde(default = "page")]
     pub page: Bytes,
     /// Processor time for each scanned page.
@@ -34,7 +33,6 @@ pub struct Query {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct LookUp {
-    /// The table.
     pub table: Name,
     /// Rows looked up each time.
     pub rows: u64,

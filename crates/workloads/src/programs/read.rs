@@ -11,7 +11,6 @@ use super::units::{Bytes, Delay, Meet, Name, Size};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Read {
-    /// The file.
     pub file: Name,
     /// Bytes of a call.
     #[serde(default = "chunk")]

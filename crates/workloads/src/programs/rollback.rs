@@ -34,10 +34,8 @@ pub struct Rollback {
     pub table: Name,
     /// Time in which transactions begin; reduced by the scale.
     pub lasts: Delay,
-    /// Bytes of a row.
     #[serde(default = "row")]
     pub row: Bytes,
-    /// Bytes of a page.
     #[serde(default = "page")]
     pub page: Bytes,
     /// Processor time between two transactions.
@@ -100,7 +98,6 @@ impl Rollback {
 }
 
 impl Table {
-    /// Inserts a row.
     fn insert(&mut self, rows: u64) -> Changed {
         if self.room > 0 {
             self.room -= 1;

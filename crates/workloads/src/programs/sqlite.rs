@@ -28,7 +28,6 @@ const FRAME_HEADER: u64 = 24;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Sqlite {
-    /// The table.
     pub table: Name,
     /// The log; created if absent.
     pub log: Name,
@@ -37,7 +36,6 @@ pub struct Sqlite {
     /// Random pages that a transaction changes.
     #[serde(default = "changes")]
     pub changes: u32,
-    /// Bytes of a page.
     #[serde(default = "page")]
     pub page: Bytes,
     /// Changed pages at which a checkpoint starts: `wal_autocheckpoint`.

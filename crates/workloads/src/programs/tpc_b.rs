@@ -38,7 +38,6 @@ pub struct TpcB {
     pub log: Name,
     /// Time in which transactions begin; reduced by the scale.
     pub lasts: Delay,
-    /// Clients.
     #[serde(default = "clients")]
     pub clients: u32,
     /// Time between the starts of two checkpoints: `checkpoint_timeout`.
@@ -49,13 +48,11 @@ pub struct TpcB {
     /// Log bytes of a transaction without page images; by default of three updates, an insert and a commit.
     #[serde(default = "records")]
     pub records: Bytes,
-    /// Bytes of a page.
     #[serde(default = "page")]
     pub page: Bytes,
     /// Processor time between two transactions of a client.
     #[serde(default)]
     pub think: Delay,
-    /// Seed.
     #[serde(default)]
     pub seed: u64,
 }

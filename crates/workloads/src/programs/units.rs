@@ -16,7 +16,6 @@ pub struct Size(pub u64);
 
 impl Size {
     /// At a scale, in whole pages of 4 KB, at least one.
-    #[must_use]
     pub fn at(self, scale: f64) -> u64 {
         if scale >= 1.0 { self.0 } else { ((self.0 as f64 * scale) as u64).next_multiple_of(4096).max(4096) }
     }
@@ -33,7 +32,6 @@ pub struct Count(pub u64);
 
 impl Count {
     /// At a scale, at least one.
-    #[must_use]
     pub fn at(self, scale: f64) -> u64 {
         if scale >= 1.0 { self.0 } else { ((self.0 as f64 * scale) as u64).max(1) }
     }
@@ -45,7 +43,6 @@ pub struct Delay(pub Span);
 
 impl Delay {
     /// At a scale, for durations.
-    #[must_use]
     pub fn at(self, scale: f64) -> Span {
         if scale >= 1.0 { self.0 } else { Span::from_nanos((self.0.as_nanos() as f64 * scale) as u64) }
     }
@@ -63,7 +60,6 @@ pub struct Meet {
 
 impl Meet {
     /// The machine's barrier.
-    #[must_use]
     pub fn meeting(self) -> Barrier {
         Barrier { name: self.at.into(), members: self.members }
     }
@@ -75,26 +71,22 @@ pub struct Name(String);
 
 impl Name {
     /// The path for the calling process.
-    #[must_use]
     pub fn of(&self, os: &Os) -> Path {
         Path::from(self.numbered(os.copy()))
     }
 
     /// The path for a copy.
-    #[must_use]
     pub fn numbered(&self, copy: u32) -> String {
         numbered(&self.0, copy)
     }
 
     /// The text without replacement.
-    #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 /// Replaces `{n}` by a copy's number.
-#[must_use]
 pub fn numbered(text: &str, copy: u32) -> String {
     text.replace("{n}", &copy.to_string())
 }

@@ -4,11 +4,8 @@ use machine::kernel::Path;
 
 use super::os::Os;
 
-/// An entry.
 pub(super) enum Entry {
-    /// A directory.
     Directory(Path),
-    /// A file.
     File(Path),
 }
 

@@ -174,7 +174,6 @@ impl Step {
 
 impl Closed {
     /// Chains whose steps go to `spill` if they are too many for memory.
-    #[must_use]
     pub fn spilling_to(spill: Arc<dyn Spill>) -> Self {
         Self { memory: Memory::new(Some(spill)), ..Self::default() }
     }
@@ -204,7 +203,6 @@ impl Closed {
     }
 
     /// Builds the workload.
-    #[must_use]
     pub fn finish(self, name: &str, names: Names<'_>) -> Replay {
         let mut chains = Vec::new();
         for ((who, waiting), writeback) in self.order.whos(names).zip(self.waiting).zip(self.writeback) {
@@ -220,7 +218,6 @@ impl Closed {
 
 impl Open {
     /// Chains whose steps go to `spill` if they are too many for memory.
-    #[must_use]
     pub fn spilling_to(spill: Arc<dyn Spill>) -> Self {
         Self { memory: Memory::new(Some(spill)), ..Self::default() }
     }
@@ -240,7 +237,6 @@ impl Open {
     }
 
     /// Builds the workload.
-    #[must_use]
     pub fn finish(self, name: &str, names: Names<'_>) -> Replay {
         let whos = self.order.whos(names).zip(self.chains);
         let chains = whos.map(|(who, steps)| Chain { who, steps: Arc::new(steps) }).collect();

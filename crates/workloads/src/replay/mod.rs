@@ -66,15 +66,9 @@ struct Chain {
 /// A file for the steps of a recording that is larger than memory.
 pub trait Spill: Send + Sync + Debug {
     /// Appends bytes; returns their position.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     fn append(&self, bytes: &[u8]) -> io::Result<u64>;
 
     /// Reads bytes that were appended.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     fn read(&self, from: u64, into: &mut [u8]) -> io::Result<()>;
 
     /// The first failure of [`read`](Self::read).
@@ -93,7 +87,6 @@ pub struct Replay {
 
 impl Replay {
     /// Number of requests.
-    #[must_use]
     pub fn requests(&self) -> usize {
         self.chains.iter().map(|chain| chain.steps.len()).sum()
     }

@@ -16,7 +16,6 @@ use crate::programs::units::Delay;
 
 impl Scenario {
     /// The jobs of a job file. Their files exist with full length, as fio creates them before it starts.
-    #[must_use]
     pub fn of_jobs(jobs: &JobFile) -> Self {
         let mut lengths: BTreeMap<String, u64> = BTreeMap::new();
         for region in jobs.jobs().iter().flat_map(|job| &job.regions) {

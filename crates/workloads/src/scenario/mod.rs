@@ -38,11 +38,9 @@ pub struct Scenario {
     source: Source,
 }
 
-/// An error in a script.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{file}:{line}: {field}: {problem}")]
 pub struct ScriptError {
-    /// The file.
     pub file: String,
     /// The line, from 1.
     pub line: usize,
@@ -95,7 +93,6 @@ impl Scenario {
     }
 
     /// The machine of the script: `base` with the script's changes and scaled memory.
-    #[must_use]
     pub fn machine(&self, base: &Description) -> Description {
         let mut machine = base.clone();
         let change = &self.page.change;
@@ -122,7 +119,6 @@ impl Scenario {
     }
 
     /// Names of the background processes; names of their children follow after a slash.
-    #[must_use]
     pub fn beside(&self) -> Vec<String> {
         let processes =
             self.page.process.iter().map(|process| process.get_ref()).filter(|process| process.beside);
@@ -130,7 +126,6 @@ impl Scenario {
     }
 
     /// Whether a measured process works for a given time, and not for a given amount of work.
-    #[must_use]
     pub fn lasts_fixed_time(&self) -> bool {
         let processes = self.page.process.iter().map(|process| process.get_ref());
         let mut steps = processes.filter(|process| !process.beside).flat_map(|process| &process.steps);
@@ -138,7 +133,6 @@ impl Scenario {
     }
 
     /// Number of machines.
-    #[must_use]
     pub fn servers(&self) -> u32 {
         self.page.servers.unwrap_or(1)
     }

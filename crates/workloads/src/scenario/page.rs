@@ -50,7 +50,6 @@ pub struct Page {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Change {
-    /// Memory.
     pub memory: Option<Spanned<Size>>,
     /// The largest read-ahead window.
     pub read_ahead: Option<Bytes>,
@@ -159,7 +158,6 @@ pub struct Process {
     pub rate: Option<Bytes>,
     /// Deadline of its fsync calls, for policies that support deadlines.
     pub fsync_deadline: Option<Delay>,
-    /// Its steps.
     pub steps: Vec<Spanned<Step>>,
 }
 
@@ -197,7 +195,6 @@ const fn five() -> f64 {
     5.0
 }
 
-/// A percentile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Percentile {
@@ -215,7 +212,6 @@ pub enum Percentile {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Amount {
-    /// The mean.
     Mean,
     /// The maximum.
     Max,

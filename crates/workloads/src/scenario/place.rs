@@ -31,7 +31,6 @@ impl Source {
 
 impl Scenario {
     /// Explains why a run ended early, with the line of the process's step.
-    #[must_use]
     pub fn explain(&self, session: &Session, failure: &Failure) -> String {
         let step = |process: &String| session.step_of(process);
         let (at, failure) = match failure {
@@ -52,7 +51,6 @@ impl Scenario {
     }
 
     /// Explains why the machine cannot boot, with the line of the cause.
-    #[must_use]
     pub fn explain_boot(&self, error: &BootError) -> String {
         let at = match error {
             BootError::Image(ImageError::Refused { path, .. }) => self.item_of(path),

@@ -25,7 +25,6 @@ use crate::programs::tpc_b::TpcB;
 use crate::programs::units::{Delay, Meet, Name};
 use crate::programs::write::Write;
 
-/// A step.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Step {
@@ -39,7 +38,6 @@ pub enum Step {
     ReadTree(ReadTree),
     /// A profile of FFSB.
     Ffsb(Ffsb),
-    /// PostMark.
     Postmark(PostMark),
     /// Transactions against a table and a log.
     Database(Database),
@@ -61,7 +59,6 @@ pub enum Step {
     Forget(Name),
     /// `fsync` of a file.
     Fsync(Name),
-    /// `sync`.
     Sync(Empty),
     /// Makes a directory.
     Mkdir(Name),
@@ -104,7 +101,6 @@ pub struct Empty {}
 pub struct Repeat {
     /// Number of repetitions.
     pub times: u64,
-    /// The steps.
     pub steps: Vec<Step>,
 }
 
@@ -195,7 +191,6 @@ impl Step {
     }
 
     /// The barrier at which the step waits.
-    #[must_use]
     pub const fn barrier(&self) -> Option<Meet> {
         match self {
             Self::Meet(meet) => Some(*meet),
@@ -205,7 +200,6 @@ impl Step {
     }
 
     /// Whether the step's duration is given, so that a faster device gets more work and not less time.
-    #[must_use]
     pub fn lasts_fixed_time(&self) -> bool {
         match self {
             Self::Rollback(rollback) => rollback.lasts.0 > Span::ZERO,
@@ -218,7 +212,6 @@ impl Step {
     }
 
     /// The steps inside the step.
-    #[must_use]
     pub fn inner(&self) -> &[Self] {
         match self {
             Self::Repeat(repeat) => &repeat.steps,

@@ -39,9 +39,7 @@ pub struct Store {
     pub nodes: u32,
     /// Number of replicas of a block.
     pub replicas: u32,
-    /// Bytes of a block.
     pub block: Bytes,
-    /// Bytes of a packet.
     pub packet: Bytes,
     /// Packets in flight of a writer.
     pub window: u32,
@@ -60,7 +58,6 @@ pub struct Store {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Tenant {
-    /// Its name.
     pub name: String,
     /// Number of writers.
     pub writers: u32,
@@ -92,9 +89,6 @@ impl Store {
     }
 
     /// Runs the store on these machines, one for each datanode, until a time. Returns the acknowledged data of each tenant.
-    ///
-    /// # Errors
-    /// The failure of a machine.
     pub fn run(
         &self,
         machines: &mut [Machine],

@@ -160,7 +160,6 @@ impl Model<'_> {
     }
 
     /// The kinds of requests whose path latency the prediction needs.
-    #[must_use]
     pub fn kinds(&self, benchmark: &Benchmark) -> BTreeSet<RequestKind> {
         let requests = match Source::of(self, benchmark) {
             Ok(Some((Source::Blocks(all), _))) => {

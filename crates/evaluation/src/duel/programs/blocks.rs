@@ -24,7 +24,6 @@ pub enum Order {
 /// Accesses to a region of a device.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Blocks {
-    /// The device.
     pub device: PathBuf,
     /// Start of the region in bytes.
     pub start_bytes: u64,

@@ -28,7 +28,6 @@ const START: Duration = Duration::from_secs(60);
 
 impl Engine {
     /// The programs that must be installed.
-    #[must_use]
     pub const fn needs(self) -> &'static [&'static str] {
         match self {
             Self::Sqlite => &["sqlite3"],
@@ -40,7 +39,6 @@ impl Engine {
 /// A program that commits to a database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Commits {
-    /// The engine.
     pub engine: Engine,
     /// Its file or directory.
     pub place: PathBuf,

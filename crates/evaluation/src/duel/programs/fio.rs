@@ -31,7 +31,6 @@ impl Fio {
     pub const LINES_BEFORE: usize = 2;
 
     /// The user's job on `device`, which replaces all files that the job names.
-    #[must_use]
     pub fn on(job: &str, device: &Path, file: PathBuf) -> Self {
         let without_names = |line| {
             let option = str::split(line, '=').next().unwrap_or_default().trim();

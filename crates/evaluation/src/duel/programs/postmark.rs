@@ -28,7 +28,6 @@ pub struct PostMark {
     pub directory: PathBuf,
     /// Files in the pool.
     pub files: u64,
-    /// Transactions.
     pub transactions: u64,
     /// Seed of the random numbers.
     pub seed: u64,

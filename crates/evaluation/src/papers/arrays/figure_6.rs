@@ -27,7 +27,6 @@ const SHARE: &str = "0.37 (1.33 over 3.57, TPC-H)";
 const SCALE_MIN: f64 = 0.125;
 /// An experiment of the figure.
 struct Program {
-    /// Its script.
     script: &'static str,
     name: &'static str,
     /// Published: throughput over noop.

@@ -190,7 +190,6 @@ pub(super) fn tpc_h(scale: f64) -> Result<Vec<Row>, Error> {
 /// Where rows are looked up is drawn: more such data bases, one tuner for each.
 const DATA: std::ops::RangeInclusive<u64> = 2..=9;
 
-/// As [`tpc_h`], with other data.
 pub(super) fn tpc_h_of_other_data(scale: f64) -> Result<Vec<Row>, Error> {
     let name = "TPC-H of other data";
     let lab = Lab::new(DRIVE, DEPTH)?;

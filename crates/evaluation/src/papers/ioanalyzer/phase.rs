@@ -77,7 +77,6 @@ impl Phase {
         Self::Plain(Box::new(workload))
     }
 
-    /// A script, by its name.
     pub(super) fn script(name: &str, scale: f64) -> Result<Self, Error> {
         let text = papers::IOANALYZER.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| text);
         let scenario = Scenario::parse(name, text, scale).map_err(|e| Error::Failed(e.to_string()))?;

@@ -17,7 +17,6 @@ use crate::papers::Row;
 const PHASES: [&str; 5] = ["8S, 4 processes", "512S, 4", "TPC-H", "8S, 8", "512S, 8"];
 const RUNS: u64 = 12;
 
-/// Of requests.
 fn of_requests(scale: f64) -> Result<Vec<Phase>, Error> {
     Ok(vec![
         strided(8, 4, scale)?,
@@ -34,7 +33,6 @@ const SCRIPTS: [&str; 5] =
 /// Of the scale that is asked for: a run of programs is far longer to model than one of requests.
 const PROGRAMS: f64 = 0.2;
 
-/// Of programs.
 fn of_programs(scale: f64) -> Result<Vec<Phase>, Error> {
     SCRIPTS.iter().map(|name| Phase::script(name, scale)).collect()
 }

@@ -147,7 +147,6 @@ impl Outcome {
         (0..4).min_by(|&a, &b| seconds[a].total_cmp(&seconds[b])).unwrap_or_default()
     }
 
-    /// Its seconds.
     pub(super) fn best_seconds(&self) -> f64 {
         self.fixed_seconds()[self.best()]
     }

@@ -76,7 +76,6 @@ pub(super) const fn more_is_better(figure: &Figure) -> Option<bool> {
     }
 }
 
-/// The unit.
 pub(super) const fn unit(figure: &Figure) -> &'static str {
     match figure {
         Figure::Time(_)

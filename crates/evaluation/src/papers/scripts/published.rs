@@ -28,7 +28,6 @@ pub(super) struct Published {
     pub(super) experiment: &'static str,
     /// The paper's word.
     pub(super) scheduler: &'static str,
-    /// The figure.
     pub(super) figure: &'static str,
     pub(super) value: f64,
     pub(super) unit: &'static str,

@@ -27,7 +27,6 @@ impl Ends {
     const EMPTY: Self = Self { newest: NONE, oldest: NONE, len: 0 };
 }
 
-/// The lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::kernel) enum List {
     Inactive = 0,

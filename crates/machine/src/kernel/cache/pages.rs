@@ -49,7 +49,6 @@ impl From<Inode> for FileId {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(in crate::kernel) struct PageId(pub(in crate::kernel) u32);
 
-/// A page.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kernel) struct Page {
     pub(in crate::kernel) file: FileId,
@@ -141,7 +140,6 @@ impl Pages {
         self.slots.len() - self.free.len()
     }
 
-    /// The page of a file at an index.
     pub(in crate::kernel) fn find(&self, file: FileId, index: u64) -> Option<PageId> {
         self.found.get(&(file, index / SHELF))?.get(index)
     }

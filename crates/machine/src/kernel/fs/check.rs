@@ -12,9 +12,6 @@ use super::types::{BLOCK_BYTES, Inode};
 impl FileSystem {
     /// Checks that every block has one owner, bitmaps and counters are right, and every file is reachable by one path. Time
     /// and memory are proportional to the file system.
-    ///
-    /// # Errors
-    /// The first [`Fault`].
     pub fn check(&self) -> Result<(), Fault> {
         self.check_blocks()?;
         let nodes = |inode| self.nodes.get(&inode).map(|node: &Node| node.directory.is_some());

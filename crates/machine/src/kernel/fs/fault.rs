@@ -2,7 +2,6 @@
 
 use super::types::Inode;
 
-/// A fault.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Fault {
     /// A block has two owners, or an owner but is not marked used.
@@ -20,34 +19,22 @@ pub enum Fault {
     /// A bit of an inode bitmap is wrong.
     #[error("inode {} is {} in the bitmap", inode.0, if *used { "used" } else { "free" })]
     InodeBitmap {
-        /// The inode.
         inode: Inode,
         /// The value in the bitmap.
         used: bool,
     },
     /// The counters of a group are wrong.
     #[error("the counts of group {group} are wrong")]
-    Counts {
-        /// The group.
-        group: u32,
-    },
+    Counts { group: u32 },
     /// The counters of the file system are wrong.
     #[error("the totals are wrong")]
     Totals,
     /// A name refers to no inode, or to one that has another name.
     #[error("the name {name} in directory {} refers to no inode or to one with another name", directory.0)]
-    Name {
-        /// The directory.
-        directory: Inode,
-        /// The name.
-        name: String,
-    },
+    Name { directory: Inode, name: String },
     /// A directory's pages do not contain its names.
     #[error("the pages of directory {} do not contain its names", directory.0)]
-    Directory {
-        /// The directory.
-        directory: Inode,
-    },
+    Directory { directory: Inode },
     /// Named files that no path reaches, or the reverse.
     #[error("{files} files have no path to them")]
     Unreachable {
@@ -56,8 +43,5 @@ pub enum Fault {
     },
     /// A file lacks a mapping block or has an unneeded one.
     #[error("inode {} has mapping blocks that it does not need, or lacks some", inode.0)]
-    Mapping {
-        /// The inode.
-        inode: Inode,
-    },
+    Mapping { inode: Inode },
 }

@@ -8,13 +8,11 @@ use super::{Errno, FileSystem, Node};
 
 impl FileSystem {
     /// Length of a file or directory in bytes; 0 for an unknown inode.
-    #[must_use]
     pub fn size(&self, inode: Inode) -> u64 {
         self.nodes.get(&inode).map_or(0, |node| node.bytes)
     }
 
     /// Whether the inode is a directory.
-    #[must_use]
     pub fn is_directory(&self, inode: Inode) -> bool {
         self.nodes.get(&inode).is_some_and(|node| node.directory.is_some())
     }
@@ -41,9 +39,6 @@ impl FileSystem {
     }
 
     /// Appends the runs of `pages` pages from `page` on, holes included, and records the mapping blocks read.
-    ///
-    /// # Errors
-    /// [`Errno::NotFound`].
     pub fn map(
         &self,
         inode: Inode,

@@ -44,9 +44,6 @@ impl<'a> Image<'a> {
     /// Places the following directories and files from this byte of the device on: a directory's inode in its group, a file's
     /// blocks from there. `None`: the allocator places them. To lay out a tree as the allocator would, place only its root
     /// directory; the Orlov allocator keeps its contents near it.
-    ///
-    /// # Errors
-    /// [`ImageError::Outside`].
     pub fn place(&mut self, offset: Option<u64>) -> Result<(), ImageError> {
         let (start, blocks) = self.fs.area();
         // Small files at different placements must not share a window.
@@ -67,18 +64,12 @@ impl<'a> Image<'a> {
     }
 
     /// Creates a directory.
-    ///
-    /// # Errors
-    /// [`ImageError::Refused`].
     pub fn mkdir(&mut self, path: &str) -> Result<Inode, ImageError> {
         self.touched.clear();
         self.fs.make(path, true, self.near, &mut self.touched).map_err(|errno| refused(path, errno))
     }
 
     /// Creates a file and writes it sequentially.
-    ///
-    /// # Errors
-    /// [`ImageError::Refused`].
     pub fn file(&mut self, path: &str, bytes: u64) -> Result<Inode, ImageError> {
         self.touched.clear();
         let inode = self.fs.create(path, &mut self.touched).map_err(|errno| refused(path, errno))?;
@@ -86,8 +77,6 @@ impl<'a> Image<'a> {
         Ok(inode)
     }
 
-    /// The file system.
-    #[must_use]
     pub fn fs(&self) -> &FileSystem {
         self.fs
     }

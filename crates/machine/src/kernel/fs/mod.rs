@@ -62,7 +62,6 @@ const XFS_EXTENT: u32 = 16;
 /// A file system in an area of a device.
 #[derive(Debug)]
 pub struct FileSystem {
-    /// Its area.
     area: Extent64,
     allocator: Allocator,
     style: Style,
@@ -125,31 +124,26 @@ impl FileSystem {
     }
 
     /// The root directory.
-    #[must_use]
     pub fn root(&self) -> Inode {
         self.allocator.layout.root()
     }
 
     /// The log area; `None` without a journal.
-    #[must_use]
     pub fn journal_area(&self) -> Option<Extent> {
         self.journal
     }
 
     /// First block and length in blocks.
-    #[must_use]
     pub fn area(&self) -> (Block, u64) {
         (self.area.start, self.area.blocks)
     }
 
     /// Blocks that are neither allocated, preallocated nor reserved.
-    #[must_use]
     pub fn free_blocks(&self) -> u64 {
         self.allocator.space.free().saturating_sub(self.promised)
     }
 
     /// The inode-table block of an inode: `stat` reads it, a new time stamp or length changes it.
-    #[must_use]
     pub fn inode_block(&self, inode: Inode) -> Block {
         self.area.start.plus(u64::from(self.allocator.layout.inode_block(inode)))
     }

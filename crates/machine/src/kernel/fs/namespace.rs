@@ -21,9 +21,6 @@ impl FileSystem {
     }
 
     /// Finds a file or directory without side effects: no reads are recorded, and later searches are unaffected.
-    ///
-    /// # Errors
-    /// As [`lookup`](Self::lookup).
     pub fn find(&self, path: &str) -> Result<Inode, Errno> {
         names(path).try_fold(self.root(), |inode, name| {
             let node = self.nodes.get(&inode).ok_or(Errno::NotFound)?;
@@ -41,9 +38,6 @@ impl FileSystem {
     }
 
     /// Creates an empty directory.
-    ///
-    /// # Errors
-    /// As [`create`](Self::create).
     pub fn mkdir(&mut self, path: &str, touched: &mut Touched) -> Result<Inode, Errno> {
         self.make(path, true, None, touched)
     }

@@ -102,13 +102,11 @@ impl Default for Ext {
 
 impl Ext {
     /// ext3 of 2.6.9: a journal of 32 MB at the beginning, no preallocation.
-    #[must_use]
     pub fn ext3() -> Self {
         Self { ahead: Ahead::Nothing, journal_blocks: 8192, ..Self::default() }
     }
 
     /// ext4 with the default features since 2010.
-    #[must_use]
     pub fn ext4() -> Self {
         Self {
             inode_bytes: 256,
@@ -151,25 +149,21 @@ impl Default for Xfs {
 
 impl Options {
     /// ext2 of 2.5.
-    #[must_use]
     pub fn ext2() -> Self {
         Self::Ext(Ext::default())
     }
 
     /// ext3 of 2.6.9; see [`Ext::ext3`].
-    #[must_use]
     pub fn ext3() -> Self {
         Self::Ext(Ext::ext3())
     }
 
     /// ext4; see [`Ext::ext4`].
-    #[must_use]
     pub fn ext4() -> Self {
         Self::Ext(Ext::ext4())
     }
 
     /// XFS-like.
-    #[must_use]
     pub fn xfs_like() -> Self {
         Self::XfsLike(Xfs::default())
     }
@@ -183,7 +177,6 @@ pub enum MakeError {
     Field {
         /// The option.
         field: &'static str,
-        /// Its value.
         value: u64,
         /// The accepted values.
         expected: &'static str,
@@ -191,7 +184,6 @@ pub enum MakeError {
     /// The area is too small.
     #[error("{blocks} blocks of 4096 bytes are too few for this file system; it needs at least {needs}")]
     TooSmall {
-        /// Its blocks.
         blocks: u64,
         /// The blocks needed.
         needs: u64,

@@ -53,7 +53,6 @@ impl Space {
         self.used[words].iter().map(|word| word.count_zeros()).sum()
     }
 
-    /// End of a group.
     pub(super) fn group_end(&self, group: u32) -> u32 {
         (group * GROUP).saturating_add(GROUP).min(self.blocks)
     }

@@ -16,7 +16,6 @@ pub struct Block(pub u64);
 
 impl Block {
     /// First sector.
-    #[must_use]
     pub const fn sector(self) -> Sector {
         Sector(self.0 * BLOCK_SECTORS)
     }
@@ -39,13 +38,11 @@ pub struct Extent {
 
 impl Extent {
     /// The block after the last.
-    #[must_use]
     pub const fn end(self) -> Block {
         self.start.plus(self.blocks as u64)
     }
 
     /// Length in sectors.
-    #[must_use]
     pub const fn sectors(self) -> Sectors {
         Sectors(self.blocks * BLOCK_SECTORS as u32)
     }
@@ -81,7 +78,6 @@ pub(super) struct NewInode {
 pub struct Entry {
     /// The name, without slashes.
     pub name: Rc<str>,
-    /// The inode.
     pub inode: Inode,
     /// Whether it is a directory.
     pub directory: bool,

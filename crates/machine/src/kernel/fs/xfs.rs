@@ -45,7 +45,6 @@ struct Group {
     newest: u32,
 }
 
-/// All groups.
 #[derive(Debug)]
 pub(super) struct Groups {
     options: Xfs,

@@ -18,7 +18,6 @@ impl Journal {
         held.checkpoint
     }
 
-    /// A block was written home.
     pub fn home_written(&mut self, now: Time, block: Block, tid: Tid) {
         self.is_home(block, tid);
         self.advance(now);

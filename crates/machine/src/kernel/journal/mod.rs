@@ -93,7 +93,6 @@ enum Purpose {
 impl Journal {
     /// An empty journal in this area of the device, whose first block is the superblock. It should have at least 1000 blocks,
     /// the minimum of `mke2fs`; a transaction is at most a quarter of it.
-    #[must_use]
     pub fn new(options: Options, area: Extent) -> Self {
         Self {
             options,
@@ -128,7 +127,6 @@ impl Journal {
 
     /// With barriers: whether the device's cache will be flushed before this transaction is durable, because its commit
     /// record was not submitted yet (`jbd2_trans_will_send_data_barrier`).
-    #[must_use]
     pub fn flush_to_come(&self, tid: Tid) -> bool {
         let out = |commit: &Commit| commit.of.tid == tid && commit.phase == Phase::Record;
         self.durable < Some(tid) && !self.committing.as_ref().is_some_and(out)
@@ -141,7 +139,6 @@ impl Journal {
     }
 
     /// The newest transaction that is not durable.
-    #[must_use]
     pub fn newest(&self) -> Option<Tid> {
         Some(self.running.as_ref().or(self.committing.as_ref().map(|commit| &commit.of))?.tid)
     }
@@ -155,7 +152,6 @@ impl Journal {
     }
 
     /// The time at which the running transaction is due, if no event comes earlier.
-    #[must_use]
     pub fn deadline(&self) -> Option<Time> {
         let waits = |running: &&Transaction| !running.asked && !running.locked && self.committing.is_none();
         let running = self.running.as_ref().filter(waits)?;
@@ -188,19 +184,16 @@ impl Journal {
     }
 
     /// Whether an uncommitted transaction contains a block: writeback must not write it.
-    #[must_use]
     pub fn holds(&self, block: Block) -> bool {
         self.held.get(&block).is_some_and(|held| held.running || held.committing)
     }
 
     /// The newest durable transaction.
-    #[must_use]
     pub fn durable(&self) -> Option<Tid> {
         self.durable
     }
 
     /// Log blocks that a replay would read, and all log blocks.
-    #[must_use]
     pub fn filled(&self) -> (u64, u64) {
         (self.log.blocks() - self.log.room(), self.log.blocks())
     }

@@ -65,13 +65,11 @@ impl Default for Options {
 
 impl Options {
     /// jbd2 as used by ext4 since 2.6.37.
-    #[must_use]
     pub fn jbd2() -> Self {
         Self { barrier: true, log_after_data: false, tag_bytes: 16, ..Self::default() }
     }
 
     /// XFS with delayed logging (2.6.39).
-    #[must_use]
     pub fn xfs_like() -> Self {
         Self {
             style: Style::XfsLike,

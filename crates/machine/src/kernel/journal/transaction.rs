@@ -124,7 +124,6 @@ impl BlockState {
     }
 }
 
-/// An open handle.
 #[derive(Debug)]
 pub(super) struct OpenHandle {
     /// The cause of its changes.

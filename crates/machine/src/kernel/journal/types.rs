@@ -15,7 +15,6 @@ pub struct Handle(pub u32);
 /// The result of starting a handle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Started {
-    /// The handle.
     Handle(Handle),
     /// The caller must try again after [`Action::Retry`].
     Wait,

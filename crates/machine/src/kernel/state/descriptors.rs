@@ -4,7 +4,6 @@ use crate::kernel::cache::ReadAheadState;
 use crate::kernel::calls::{Descriptor, Errno, Open};
 use crate::kernel::fs::Inode;
 
-/// An open file.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::kernel) struct OpenFile {
     pub(in crate::kernel) inode: Inode,

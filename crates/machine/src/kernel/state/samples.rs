@@ -11,7 +11,6 @@ pub(in crate::kernel) const SAMPLE_EVERY: Span = Span::from_secs(1);
 pub struct Sample {
     /// The time, in nanoseconds from the start.
     pub at_ns: u64,
-    /// Cached pages.
     pub cached_pages: u64,
     /// Dirty pages not under writeback.
     pub dirty_pages: u64,

@@ -40,7 +40,6 @@ pub fn thread_names() -> impl Iterator<Item = (u32, &'static str)> {
 }
 
 /// The name of the kernel's thread that has this process number.
-#[must_use]
 pub fn thread_name(process: u32) -> Option<&'static str> {
     process.checked_sub(FIRST_THREAD).and_then(|index| THREADS.get(index as usize)).copied()
 }

@@ -80,7 +80,6 @@ pub struct Contexts<'a> {
 }
 
 /// Parses an option; `None` if its data is malformed.
-#[must_use]
 pub fn option(number: u32, data: &[u8]) -> Option<Negotiate<'_>> {
     Some(match number {
         EXPORT_NAME => Negotiate::ExportName(std::str::from_utf8(data).ok()?),
@@ -120,7 +119,6 @@ fn contexts(data: &[u8], listing: bool) -> Option<Contexts<'_>> {
 }
 
 /// The header of a reply to an option.
-#[must_use]
 pub fn option_reply(option: u32, kind: u32, length: u32) -> [u8; 20] {
     let mut bytes = [0; 20];
     bytes[..8].copy_from_slice(&OPTION_REPLY_MAGIC.to_be_bytes());

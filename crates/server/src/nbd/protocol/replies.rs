@@ -32,7 +32,6 @@ impl Header {
     pub const NONE: Self = Self { bytes: [0; LONGEST_HEADER], length: 0 };
 
     /// The bytes to send.
-    #[must_use]
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
     }
@@ -44,7 +43,6 @@ impl Header {
     }
 
     /// A simple reply. The data of a successful read follows it.
-    #[must_use]
     pub fn simple(cookie: u64, error: u32) -> Self {
         let mut header = Self::NONE;
         header.put(&SIMPLE_REPLY_MAGIC.to_be_bytes());
@@ -64,7 +62,6 @@ impl Header {
     }
 
     /// A chunk of data from `offset` on, of which `length` bytes follow.
-    #[must_use]
     pub fn data(cookie: u64, last: bool, offset: u64, length: u32) -> Self {
         let flags = if last { DONE } else { 0 };
         let mut header = Self::chunk(cookie, flags, chunk::OFFSET_DATA, length + 8);
@@ -73,13 +70,11 @@ impl Header {
     }
 
     /// The last chunk of a reply, without data.
-    #[must_use]
     pub fn end(cookie: u64) -> Self {
         Self::chunk(cookie, DONE, chunk::NONE, 0)
     }
 
     /// The last chunk of a failed reply, without a message.
-    #[must_use]
     pub fn failed(cookie: u64, error: u32) -> Self {
         let mut header = Self::chunk(cookie, DONE, chunk::ERROR, 6);
         header.put(&error.to_be_bytes());
@@ -88,7 +83,6 @@ impl Header {
     }
 
     /// The last chunk of a block status. `descriptors` extents follow.
-    #[must_use]
     pub fn block_status(cookie: u64, descriptors: u32) -> Self {
         let mut header =
             Self::chunk(cookie, DONE, chunk::BLOCK_STATUS, 4 + DESCRIPTOR_BYTES as u32 * descriptors);
@@ -101,7 +95,6 @@ impl Header {
 pub const DESCRIPTOR_BYTES: usize = 8;
 
 /// One extent of `base:allocation`.
-#[must_use]
 pub fn descriptor(bytes: u32, data: bool) -> [u8; DESCRIPTOR_BYTES] {
     // `NBD_STATE_HOLE | NBD_STATE_ZERO`.
     let flags: u32 = if data { 0 } else { 3 };

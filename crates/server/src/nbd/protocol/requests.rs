@@ -26,7 +26,6 @@ pub enum Command {
 /// A request of the transmission phase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// The command.
     pub command: Command,
     /// `NBD_CMD_FLAG_FUA`.
     pub fua: bool,
@@ -95,7 +94,6 @@ pub struct Limits {
 
 impl Request {
     /// The error number for a request that an export does not accept.
-    #[must_use]
     pub fn problem(&self, limits: &Limits) -> Option<u32> {
         let block = u64::from(limits.block_bytes);
         let (offset, length) = (self.offset, u64::from(self.length));

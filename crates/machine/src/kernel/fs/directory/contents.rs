@@ -48,7 +48,6 @@ pub(in crate::kernel::fs) enum Format {
     },
 }
 
-/// A directory.
 #[derive(Clone, Debug)]
 pub(in crate::kernel::fs) struct Directory {
     pub(in crate::kernel::fs) names: HashMap<Rc<str>, Named>,

@@ -38,7 +38,6 @@ struct Group {
     debt: u32,
 }
 
-/// All groups.
 #[derive(Debug)]
 pub(super) struct Groups {
     options: Ext,
