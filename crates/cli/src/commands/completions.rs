@@ -32,9 +32,44 @@ pub(crate) struct ManArguments {
 
 /// Prints a completion script.
 pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<(), Error> {
+    Ok(std::io::stdout().lock().write_all(&script(arguments.shell))?)
+}
+
+fn script(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut help::command(), "dwell", &mut script);
-    Ok(std::io::stdout().lock().write_all(&script)?)
+    let mut shown = shown();
+    clap_complete::generate(shell, &mut shown, "dwell", &mut script);
+    if shell == Shell::Fish {
+        script.extend(values_in_fish(&shown).into_bytes());
+    }
+    script
+}
+
+/// The program without its hidden commands, which `clap_complete` would offer. A `clap::Command` cannot lose one of its commands.
+fn shown() -> clap::Command {
+    let all = help::command();
+    let visible: Vec<clap::Command> =
+        all.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned().collect();
+    let arguments = all.get_arguments().cloned();
+    clap::Command::new("dwell").version(env!("CARGO_PKG_VERSION")).args(arguments).subcommands(visible)
+}
+
+/// Lines for the values of arguments without a name, which `clap_complete` leaves out of fish's script.
+fn values_in_fish(command: &clap::Command) -> String {
+    let mut lines = String::new();
+    for sub in command.get_subcommands() {
+        for argument in sub.get_positionals() {
+            let values = argument.get_possible_values();
+            let names: Vec<&str> = values.iter().map(clap::builder::PossibleValue::get_name).collect();
+            if !names.is_empty() {
+                let (name, names) = (sub.get_name(), names.join(" "));
+                lines += &format!(
+                    "complete -c dwell -n \"__fish_dwell_using_subcommand {name}\" -f -a \"{names}\"\n"
+                );
+            }
+        }
+    }
+    lines
 }
 
 /// Prints a manual page.
@@ -82,6 +117,28 @@ fn tidied(page: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fish_has_the_values_of_arguments_without_a_name() {
+        let expected =
+            "\"__fish_dwell_using_subcommand completions\" -f -a \"bash elvish fish powershell zsh\"";
+        let script = String::from_utf8(script(Shell::Fish)).unwrap();
+        assert!(script.contains(expected), "{script}");
+    }
+
+    #[test]
+    fn hidden_commands_are_not_completed() {
+        let all = help::command();
+        let hidden = all.get_subcommands().filter(|sub| sub.is_hide_set());
+        let hidden: Vec<&str> = hidden.map(clap::Command::get_name).collect();
+        assert!(!hidden.is_empty());
+        for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+            let script = String::from_utf8(script(shell)).unwrap();
+            assert!(hidden.iter().all(|name| !script.contains(name)), "{shell}");
+            // fish writes an option without its dashes.
+            assert!(script.contains("compare") && script.contains("version"), "{shell}");
+        }
+    }
 
     #[test]
     fn line_breaks_beside_space_are_left_out() {
