@@ -77,6 +77,12 @@ impl QueueSettings {
         Property::of(self.directory.parent()?.parent()?, Path::new(UDEV), &self.name)
     }
 
+    /// A path below `/dev` that leads to the device whatever its name is, if udev has made one.
+    #[must_use]
+    pub fn link(&self) -> Option<String> {
+        Property::link(self.directory.parent()?.parent()?, Path::new(UDEV), &self.name)
+    }
+
     /// A setting's value; for `scheduler` the one in use.
     ///
     /// # Errors

@@ -43,8 +43,7 @@ impl Property {
             return Self::plain(key.to_owned(), path.trim_end_matches('\n'))
                 .filter(|_| !is_transient && !path.contains(" (deleted)"));
         }
-        let number = read("dev").unwrap_or_default();
-        let database = fs::read_to_string(udev.join(format!("b{}", number.trim()))).unwrap_or_default();
+        let database = Self::database(block, udev, name);
         let in_database = |property: &&str| {
             let line = format!("E:{property}=");
             let value = database.lines().find_map(|entry| entry.strip_prefix(&line))?;
@@ -58,6 +57,21 @@ impl Property {
     fn plain(key: String, value: &str) -> Option<Self> {
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b" ._:-+/@#,".contains(&byte);
         (!value.is_empty() && value.bytes().all(is_plain)).then(|| Self { key, value: value.to_owned() })
+    }
+
+    /// The least of the links to a device below `/dev/disk/by-id`, without `/dev/`. Those of volume groups' members change with what is stored.
+    pub(crate) fn link(block: &Path, udev: &Path, name: &str) -> Option<String> {
+        let database = Self::database(block, udev, name);
+        let links = database.lines().filter_map(|entry| entry.strip_prefix("S:"));
+        links
+            .filter(|link| link.starts_with("disk/by-id/") && !link.contains("/lvm-"))
+            .min()
+            .map(str::to_owned)
+    }
+
+    fn database(block: &Path, udev: &Path, name: &str) -> String {
+        let number = fs::read_to_string(block.join(name).join("dev")).unwrap_or_default();
+        fs::read_to_string(udev.join(format!("b{}", number.trim()))).unwrap_or_default()
     }
 
     /// Whether the device's name, too, is the same at the next start, as far as the disks are.
@@ -95,6 +109,19 @@ mod tests {
         assert_eq!(of("sda").unwrap(), "ENV{ID_SERIAL_SHORT}==\"WD-1\"");
         fs::write(udev.join("b8:0"), "E:ID_SERIAL_SHORT=a\"*\nE:ID_WWN=0x5000\n").unwrap();
         assert_eq!(of("sda").unwrap(), "ENV{ID_WWN}==\"0x5000\"", "a pattern would match others too");
+    }
+
+    #[test]
+    fn a_disk_is_named_by_its_id() {
+        let tree = Tree::new("link");
+        let (block, udev) = (tree.block(), tree.directory());
+        tree.queue("sda");
+        fs::write(block.join("sda/dev"), "8:0\n").unwrap();
+        let write = |text: &str| fs::write(udev.join("b8:0"), text).unwrap();
+        write("S:disk/by-path/pci-1\nS:disk/by-id/lvm-pv-uuid-x\nE:ID_WWN=0x5\n");
+        assert_eq!(Property::link(&block, &udev, "sda"), None);
+        write("S:disk/by-id/wwn-0x5\nS:disk/by-id/ata-A_1\n");
+        assert_eq!(Property::link(&block, &udev, "sda").as_deref(), Some("disk/by-id/ata-A_1"));
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub(super) struct Configuration {
     pub(super) revert: Vec<String>,
     /// A profile of tuned's, with the same effect.
     pub(super) tuned_profile: Option<String>,
+    /// The directory for the profile.
+    #[serde(skip)]
+    pub(super) tuned_directory: String,
     /// Returns to the profiles that were active before.
     pub(super) tuned_revert: Option<String>,
     /// The unit that chooses again whenever the load changes; `None` if it cannot be enabled here.
@@ -38,6 +41,8 @@ pub(super) struct Host {
     /// The unit is installed.
     has_unit: bool,
     has_tuned: bool,
+    /// Where tuned reads the administrator's profiles: 2.25 (Debian 13) in a folder of their own.
+    tuned_profiles: &'static str,
 }
 
 impl Host {
@@ -46,6 +51,11 @@ impl Host {
             has_systemd: roots.has("run/systemd/system"),
             has_unit: roots.unit_file("dwell-tune@.service").is_some(),
             has_tuned: ["etc/tuned", "usr/lib/tuned"].iter().any(|directory| roots.has(directory)),
+            tuned_profiles: if roots.has("etc/tuned/profiles") {
+                "/etc/tuned/profiles"
+            } else {
+                "/etc/tuned"
+            },
         }
     }
 
@@ -72,12 +82,6 @@ impl Host {
 impl Configuration {
     /// The first line of the rule, and of the profile, before the command that applies it.
     pub(super) const APPLY: &str = "# then: ";
-    /// The directory of the profile: tuned 2.25 (Debian 13) reads profiles in a folder of their own.
-    pub(super) fn tuned_directory() -> &'static str {
-        let has_own = std::path::Path::new("/etc/tuned/profiles").is_dir();
-        if has_own { "/etc/tuned/profiles/dwell" } else { "/etc/tuned/dwell" }
-    }
-
     /// The configuration of an arm on these queues, of which `current` is in use.
     pub(super) fn of(
         arm: &str,
@@ -108,11 +112,20 @@ impl Configuration {
         if udev_rule.is_some() {
             revert.push(format!("rm {file} && udevadm control --reload"));
         }
-        let profile = |properties: &Vec<Property>| tuned(arm, properties);
+        let read_ahead = queues.first().and_then(|queue| queue.get("read_ahead_kb").ok());
+        let profile = |properties: &Vec<Property>| tuned(&name, arm, properties, read_ahead.as_deref());
         let tuned_profile = properties.as_ref().filter(|_| udev_rule.is_some() && host.has_tuned);
         let tuned_profile = tuned_profile.and_then(profile);
+        let tuned_directory = format!("{}/dwell-{name}", host.tuned_profiles);
         let is_transient = udev_rule.is_none();
-        let unit = (!is_transient && has_name && queues.len() == 1).then(|| format!("dwell-tune@{name}"));
+        let unit = (!is_transient && has_name && queues.len() == 1).then(|| {
+            let link = queues.first().and_then(QueueSettings::link);
+            // The kernel may name the disk otherwise at the next start.
+            link.map_or_else(
+                || format!("dwell-tune@{name}"),
+                |link| format!("'dwell-tune@{}'", instance(&link)),
+            )
+        });
         let unit_remark = unit.as_ref().and_then(|unit| host.instead_of_unit(kernel_name, unit, current));
         let unit = unit.filter(|_| unit_remark.is_none());
         let remark = is_transient.then(|| {
@@ -128,12 +141,13 @@ impl Configuration {
             udev_rule,
             revert,
             tuned_revert: tuned_profile.is_some().then(|| {
-                let directory = Self::tuned_directory();
+                let others = other_profiles(&name);
                 format!(
-                    "p=$(sed 's/ *dwell$//' {ACTIVE}); if [ \"$p\" ]; then tuned-adm profile $p; else tuned-adm off; fi; rm -r {directory}"
+                    "p={others}; if [ \"$p\" ]; then tuned-adm profile $p; else tuned-adm off; fi; rm -r {tuned_directory}"
                 )
             }),
             tuned_profile,
+            tuned_directory,
             unit: unit.as_ref().map(|unit| format!("systemctl enable --now {unit}")),
             unit_revert: unit.map(|unit| format!("systemctl disable --now {unit}")),
             unit_remark,
@@ -142,8 +156,21 @@ impl Configuration {
     }
 }
 
-/// The names of the active profiles.
-const ACTIVE: &str = "/etc/tuned/active_profile";
+/// A command that prints the names of the active profiles of tuned's, without this disk's.
+fn other_profiles(name: &str) -> String {
+    format!("$(sed 's/ *\\<dwell-{name}\\>//' /etc/tuned/active_profile)")
+}
+
+/// A path below `/dev` as the instance of a unit, as `systemd-escape --path` prints it.
+fn instance(path: &str) -> String {
+    let escaped = |byte: u8| match byte {
+        b'/' => "-".to_owned(),
+        b':' | b'_' | b'.' => char::from(byte).to_string(),
+        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        _ => format!("\\x{byte:02x}"),
+    };
+    path.bytes().map(escaped).collect()
+}
 
 /// udev reads files in the order of their names: this one after those that set serial numbers (60-persistent-storage) and UUIDs (63-md-raid-arrays).
 fn rules_file(name: &str) -> String {
@@ -162,8 +189,8 @@ fn file_of(property: &Property) -> String {
 }
 
 /// A profile of tuned's for a scheduler without settings of its own, which tuned cannot set. Tuned reads udev's properties. The profile is added to
-/// the active ones, whose other settings stay.
-fn tuned(arm: &str, properties: &[Property]) -> Option<String> {
+/// the active ones, whose other settings stay: its section has a name of its own, as one named `disk` would restrict theirs to this disk.
+fn tuned(name: &str, arm: &str, properties: &[Property], read_ahead: Option<&str>) -> Option<String> {
     if arm.contains('{') {
         return None;
     }
@@ -172,14 +199,16 @@ fn tuned(arm: &str, properties: &[Property]) -> Option<String> {
         Some(format!("{key}={}", property.value.replace('.', "\\.").replace('+', "\\+")))
     };
     let all: Option<Vec<String>> = properties.iter().map(of_udev).collect();
-    let regex = match &*all? {
-        [one] => one.clone(),
-        several => format!("({})", several.join("|")),
-    };
+    let regex = all?.join("|");
+    let (apply, others) = (Configuration::APPLY, other_profiles(name));
+    let read_ahead = read_ahead.map_or(String::new(), |kib| {
+        format!("\n# as now, because section [disk] of another profile no longer applies to this disk\nreadahead={kib}")
+    });
     Some(format!(
-        "{}tuned-adm profile $(cat {ACTIVE}) dwell\n[main]\nsummary=I/O scheduler by dwell advise\n\n[disk]\n\
-         devices_udev_regex={regex}\nelevator={arm}",
-        Configuration::APPLY
+        "{apply}tuned-adm profile {others} dwell-{name}\n[main]\nsummary=I/O scheduler by dwell advise\n\n[variables]\n\
+         # at start, tuned would ignore disks whose properties udev has not set yet\n\
+         dwell_settled=${{f:exec:udevadm:settle:--timeout=30}}\n\n[dwell-{name}]\ntype=disk\npriority=-1\n\
+         devices_udev_regex=^({regex})$\nelevator={arm}{read_ahead}"
     ))
 }
 
@@ -191,12 +220,24 @@ mod tests {
     fn a_profile_of_tuneds_finds_the_disk_by_its_property() {
         let property = |key: &str, value: &str| Property { key: key.to_owned(), value: value.to_owned() };
         let serial = property("ENV{ID_SERIAL_SHORT}", "WD-1.2");
-        let profile = tuned("bfq", std::slice::from_ref(&serial)).expect("a plain scheduler");
-        assert!(profile.ends_with("devices_udev_regex=ID_SERIAL_SHORT=WD-1\\.2\nelevator=bfq"), "{profile}");
-        let two = tuned("none", &[serial.clone(), property("ENV{ID_WWN}", "0x5")]).expect("as well");
-        assert!(two.contains("devices_udev_regex=(ID_SERIAL_SHORT=WD-1\\.2|ID_WWN=0x5)"), "{two}");
-        assert_eq!(tuned("bfq{slice_idle=0}", std::slice::from_ref(&serial)), None, "tuned sets no tunables");
-        assert_eq!(tuned("bfq", &[property("ATTR{serial}", "x")]), None, "not in udev's database");
+        let profile = tuned("sda", "bfq", std::slice::from_ref(&serial), None).expect("a plain scheduler");
+        assert!(
+            profile.ends_with(
+                "[dwell-sda]\ntype=disk\npriority=-1\ndevices_udev_regex=^(ID_SERIAL_SHORT=WD-1\\.2)$\nelevator=bfq"
+            ),
+            "{profile}"
+        );
+        let two = tuned("md0", "none", &[serial.clone(), property("ENV{ID_WWN}", "0x5")], Some("512"))
+            .expect("as well");
+        assert!(two.contains("devices_udev_regex=^(ID_SERIAL_SHORT=WD-1\\.2|ID_WWN=0x5)$"), "{two}");
+        assert!(two.ends_with("\nreadahead=512"), "{two}");
+        let plain = std::slice::from_ref(&serial);
+        assert_eq!(tuned("sda", "bfq{slice_idle=0}", plain, None), None, "tuned sets no tunables");
+        assert_eq!(
+            tuned("sda", "bfq", &[property("ATTR{serial}", "x")], None),
+            None,
+            "not in udev's database"
+        );
     }
 
     /// Regression: the unit was advised where it was not installed, and where systemd did not run.
@@ -224,6 +265,11 @@ mod tests {
         std::fs::write(units.join("dwell-tune@.service"), "[Unit]\n").unwrap();
         assert_eq!(remark(), None);
         std::fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_unit_names_a_disk_by_its_link() {
+        assert_eq!(instance("disk/by-id/ata-A_1.2"), "disk-by\\x2did-ata\\x2dA_1.2");
     }
 
     #[test]

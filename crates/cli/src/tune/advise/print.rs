@@ -150,7 +150,7 @@ fn configuration(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
         configuration.revert.iter().try_for_each(|line| writeln!(out, "revert:  {line}"))?;
     }
     if let (Some(profile), Some(revert)) = (&configuration.tuned_profile, &configuration.tuned_revert) {
-        let directory = Configuration::tuned_directory();
+        let directory = &configuration.tuned_directory;
         writeln!(out, "or keep it with tuned, instead of the rule:\nmkdir -p {directory}")?;
         file_to_paste(out, &format!("{directory}/tuned.conf"), profile)?;
         writeln!(out, "revert:  {revert}")?;

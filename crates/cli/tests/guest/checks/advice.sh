@@ -103,24 +103,32 @@ rule_with_setting() {
 by_unit() {
     advised /dev/sda
     pasted unit
-    systemctl is-active dwell-tune@sda
+    dwell tune /dev/sda --status
     reverted unit
-    not systemctl is-active dwell-tune@sda
-    not systemctl is-enabled dwell-tune@sda
+    no_unit
     is_set sda mq-deadline
 }
 
+# Neither active nor enabled.
+no_unit() {
+    same "$(systemctl list-units --no-legend 'dwell-tune@*')" ""
+    same "$(find /etc/systemd/system -name 'dwell-tune@*.service' -path '*.wants/*')" ""
+}
+
 by_tuned() {
-    local before
+    local before read_ahead
     mkdir -p /run/systemd/system/tuned.service.d
     printf '[Service]\nTimeoutStartSec=10min\n' >/run/systemd/system/tuned.service.d/slow.conf
     systemctl daemon-reload
     systemctl start tuned
     before=$(tuned-adm active)
+    read_ahead=$(cat /sys/block/sd[ab]/queue/read_ahead_kb)
     advised /dev/sda
     pasted tuned
     tuned-adm active
     until_true is_set sda none
+    # The other profile's section [disk] still applies to the other disk.
+    same "$(cat /sys/block/sd[ab]/queue/read_ahead_kb)" "$read_ahead"
     is_set sdb mq-deadline
     sound sda
     reverted tuned
@@ -131,9 +139,11 @@ by_tuned() {
 # However a check ended, the next one finds the disks as they were.
 advice() {
     check "$@"
-    systemctl disable --now dwell-tune@sda
+    systemctl stop 'dwell-tune@*'
+    rm -f /etc/systemd/system/*.wants/dwell-tune@*
+    systemctl daemon-reload
     systemctl stop tuned
-    rm -rf /etc/udev/rules.d/*dwell* /etc/tuned/dwell /etc/tuned/profiles/dwell
+    rm -rf /etc/udev/rules.d/*dwell* /etc/tuned/dwell-* /etc/tuned/profiles/dwell-*
     udevadm control --reload
     modprobe bfq
     for disk in sda sdb vdc; do begins_with mq-deadline $disk; done
