@@ -5,6 +5,10 @@ cd "$(dirname "$0")" || exit
 export LC_ALL=C
 stty -F /dev/ttyS1 raw
 passed=0 failed=0
+# Checks that continue after a reboot of the guest store here what comes next, and what was counted.
+next=/var/lib/dwell-checks
+stage=
+[ ! -e $next ] || { read -r stage passed failed <$next && rm $next; }
 
 # check NAME COMMAND...: in a shell and a directory of its own; what it started in the background ends with it.
 check() {
@@ -128,11 +132,20 @@ returns() {
 }
 plug() { returns && begins_with mq-deadline sdb; }
 
+# continues_after_reboot STAGE: reboots, and runs the files of checks again with that $stage.
+continues_after_reboot() {
+    echo "$1 $passed $failed" >$next
+    systemctl --no-block reboot
+    exit 0
+}
+
 install -t /usr/bin dwell
 cp packaging/*.service /etc/systemd/system
 systemctl daemon-reload
 modprobe -a bfq loop fuse dm_mod dm_crypt dm_thin_pool raid0 raid1 nbd
-for disk in sda sdb vdc; do begins_with mq-deadline $disk; done
-echo "$(uname -r), $(dwell --version)"
+if [ -z "$stage" ]; then
+    for disk in sda sdb vdc; do begins_with mq-deadline $disk; done
+    echo "$(uname -r), $(dwell --version)"
+fi
 for file in $(</dwell/which); do . "checks/$file.sh"; done
 echo "$passed passed, $failed failed"
