@@ -65,15 +65,17 @@ static int __init dwell_module_init(void)
 		struct dwell_elevator *elevator = &elevators[i];
 		const char *spec = dwell_spec_of(elevator);
 
-		elevator->attributes = dwell_make_attributes(spec);
+		elevator->attributes = dwell_make_attributes(elevator);
 		if (IS_ERR(elevator->attributes)) {
 			unregister(i);
 			return PTR_ERR(elevator->attributes);
 		}
 		elevator->type.ops = is_limiting(spec) ? dwell_ops_limiting : dwell_ops;
 		elevator->type.elevator_attrs = elevator->attributes;
-		elevator->type.icq_size = sizeof(struct dwell_icq);
-		elevator->type.icq_align = __alignof__(struct dwell_icq);
+		if (!elevator->ignores_processes) {
+			elevator->type.icq_size = sizeof(struct dwell_icq);
+			elevator->type.icq_align = __alignof__(struct dwell_icq);
+		}
 		error = elv_register(&elevator->type);
 		if (error) {
 			dwell_free_attributes(elevator->attributes);

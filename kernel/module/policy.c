@@ -9,10 +9,14 @@
 /* The queue whose policy runs on this processor; NULL while the module loads. */
 static DEFINE_PER_CPU(struct dwell_queue *, current_queue);
 
-/* Preemption is off, so that a panic finds its queue on this processor also under PREEMPT_RT. */
+/*
+ * Preemption is off, so that a panic finds its queue on this processor also under PREEMPT_RT. A light policy may be interrupted by a completion of
+ * another queue.
+ */
 static noinline void enter(struct dwell_queue *d)
 {
 	preempt_disable();
+	d->interrupted = this_cpu_read(current_queue);
 	this_cpu_write(current_queue, d);
 	if (unlikely(d->is_timed))
 		d->entered = local_clock();
@@ -20,7 +24,7 @@ static noinline void enter(struct dwell_queue *d)
 
 static noinline void leave(struct dwell_queue *d)
 {
-	this_cpu_write(current_queue, NULL);
+	this_cpu_write(current_queue, d->interrupted);
 	preempt_enable();
 	if (unlikely(d->is_timed)) {
 		u64 spent = local_clock() - d->entered;
@@ -113,6 +117,8 @@ POLICY(may_merge, (struct dwell_queue *d, u32 id, const struct dwell_submission 
        d->result = dwell_may_merge(d->host, dwell_now(d), id, submission, is_front))
 POLICY(may_queue, (struct dwell_queue *d, struct dwell_process process, bool is_write, bool is_sync),
        d->result = dwell_may_queue(d->host, dwell_now(d), process, is_write, is_sync))
+POLICY(pass, (struct dwell_queue *d, u64 now, struct request *rq),
+       dwell_pass(d->host, now, d->lone_arrived, blk_rq_pos(rq), blk_rq_sectors(rq), rq_data_dir(rq) == WRITE, &d->next))
 POLICY(next, (struct dwell_queue *d, u64 now), dwell_next(d->host, now, &d->next))
 POLICY(completed, (struct dwell_queue *d, u64 now, u32 id, u32 outcome), dwell_completed(d->host, now, id, outcome))
 POLICY(exited, (struct dwell_queue *d, struct dwell_process process), dwell_exited(d->host, dwell_now(d), process))

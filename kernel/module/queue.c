@@ -18,11 +18,13 @@
 #include "trace.h"
 
 /*
- * rq->elv.priv[0]: 0 for a request that the policy does not have, else its id + 1, with DISPATCHED; or GIVEN_BACK alone.
+ * rq->elv.priv[0]: 0 for a request that the policy does not have, else its id + 1, with DISPATCHED; DISPATCHED alone if the policy is light;
+ * or GIVEN_BACK alone.
  * rq->elv.priv[1]: thread group << 32 | task of the submitter.
  */
 #define DISPATCHED BIT_ULL(32)
 #define GIVEN_BACK BIT_ULL(33)
+#define LONE BIT_ULL(34) /* d->lone, which has no id yet */
 
 /*
  * How long a policy may hold requests back from an idle device. Published waits are at most 20 ms, the longest that a
@@ -144,7 +146,7 @@ static struct dwell_process current_process(struct io_cq *icq)
 
 static void dwell_prepare_request(struct request *rq)
 {
-	rq->elv.icq = ioc_find_get_icq(rq->q);
+	rq->elv.icq = dwell_queue(rq->q)->elevator->ignores_processes ? NULL : ioc_find_get_icq(rq->q);
 	if (rq->elv.icq) {
 		struct dwell_process *process = &dwell_icq(rq->elv.icq)->process;
 
@@ -220,11 +222,31 @@ static bool try_insert_merge(struct dwell_queue *d, struct request *rq, const st
 	return blk_mq_sched_try_insert_merge(d->q, rq, unneeded);
 }
 
+/* The policy receives a queued request. */
+static void introduce(struct dwell_queue *d, struct request *rq, u64 now)
+{
+	struct dwell_submission submission;
+
+	describe(&submission, rq->cmd_flags, req_get_ioprio(rq), blk_rq_pos(rq), blk_rq_sectors(rq));
+	submission.rq = rq;
+	submission.process = submitter(rq);
+	/* A request that a failed policy does not have: any number but 0. */
+	d->result = DWELL_NO_ID - 1;
+	policy_insert(d, now, &submission);
+	set_state(rq, (u64)d->result + 1);
+}
+
+void dwell_settle(struct dwell_queue *d)
+{
+	if (d->lone)
+		introduce(d, d->lone, d->lone_arrived);
+	d->lone = NULL;
+}
+
 static void insert(struct dwell_queue *d, struct request *rq, blk_insert_t flags, u64 now, struct list_head *unneeded)
 {
 	struct rb_root *sorted = &d->sorted[rq_data_dir(rq)];
 	struct request_queue *q = d->q;
-	struct dwell_submission submission;
 	struct place place;
 
 	if (flags & BLK_MQ_INSERT_AT_HEAD || !is_ours(rq) || state(rq) & GIVEN_BACK || op_of(rq->cmd_flags) < 0) {
@@ -237,6 +259,7 @@ static void insert(struct dwell_queue *d, struct request *rq, blk_insert_t flags
 		d->stats.bypassed++;
 		return;
 	}
+	dwell_settle(d);
 	place = place_of(sorted, blk_rq_pos(rq));
 	if (try_insert_merge(d, rq, &place, unneeded))
 		return;
@@ -247,15 +270,14 @@ static void insert(struct dwell_queue *d, struct request *rq, blk_insert_t flags
 		q->last_merge = rq;
 	list_add_tail(&rq->queuelist, &d->fifo);
 	rq->fifo_time = jiffies;
-	d->queued++;
 	d->stats.inserted++;
-	describe(&submission, rq->cmd_flags, req_get_ioprio(rq), blk_rq_pos(rq), blk_rq_sectors(rq));
-	submission.rq = rq;
-	submission.process = submitter(rq);
-	/* A request that a failed policy does not have: any number but 0. */
-	d->result = DWELL_NO_ID - 1;
-	policy_insert(d, now, &submission);
-	set_state(rq, (u64)d->result + 1);
+	if (!d->queued++ && d->is_light && !d->is_injected) {
+		d->lone = rq;
+		d->lone_arrived = now;
+		set_state(rq, LONE);
+	} else {
+		introduce(d, rq, now);
+	}
 }
 
 static void dwell_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, blk_insert_t flags)
@@ -267,7 +289,11 @@ static void dwell_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *
 	u64 now;
 
 	irq = dwell_lock(d);
-	now = dwell_now(d);
+	/* Reading the clock costs as much as a light policy. */
+	if (d->is_light)
+		now = d->now = max(d->now, list_first_entry(list, struct request, queuelist)->start_time_ns);
+	else
+		now = dwell_now(d);
 	list_for_each_entry_safe(rq, next, list, queuelist) {
 		list_del_init(&rq->queuelist);
 		insert(d, rq, flags, now, &unneeded);
@@ -353,6 +379,7 @@ static bool dwell_allow_merge(struct request_queue *q, struct request *rq, struc
 
 	if (!state(rq))
 		return true;
+	dwell_settle(d);
 	describe(&submission, bio->bi_opf, bio->bi_ioprio, bio->bi_iter.bi_sector, bio_sectors(bio));
 	submission.process = current_process(NULL);
 	is_front = bio_end_sector(bio) == blk_rq_pos(rq);
@@ -420,7 +447,11 @@ static struct request *hold(struct dwell_queue *d, u64 now, u64 until)
 	char text[64];
 
 	d->stats.held++;
-	if (!d->in_flight) {
+	if (d->is_light) {
+		dwell_fail(d, DWELL_WRONG_ANSWER, text, scnprintf(text, sizeof(text), "waits, which no light policy does"));
+		return oldest(d);
+	}
+	if (!atomic_read(&d->in_flight)) {
 		if (!d->held_since)
 			d->held_since = now;
 		if (now >= hold_deadline(d)) {
@@ -436,6 +467,15 @@ static struct request *hold(struct dwell_queue *d, u64 now, u64 until)
 	return NULL;
 }
 
+static void trace(struct dwell_queue *d, struct request *rq)
+{
+	struct dwell_next *next = &d->next;
+
+	if (trace_dwell_decision_enabled() && d->q->disk)
+		trace_dwell_decision(disk_devt(d->q->disk), next->what, rq, next->what == DWELL_HOLD ? next->until : 0, next->reason,
+				     next->reason_length);
+}
+
 /* Asks the policy for its next decision, into d->next; false if it has failed. */
 static bool decide(struct dwell_queue *d, u64 now, u32 depth)
 {
@@ -448,10 +488,21 @@ static bool decide(struct dwell_queue *d, u64 now, u32 depth)
 	}
 	if (!policy_next(d, now))
 		return false;
-	if (d->q->disk && next->what != DWELL_IDLE)
-		trace_dwell_decision(disk_devt(d->q->disk), next->what, next->what == DWELL_DISPATCH ? next->rq : NULL,
-				     next->what == DWELL_HOLD ? next->until : 0, next->reason, next->reason_length);
+	if (next->what != DWELL_IDLE)
+		trace(d, next->what == DWELL_DISPATCH ? next->rq : NULL);
 	return true;
+}
+
+/* A light policy dispatches the only request. */
+static struct request *pass(struct dwell_queue *d)
+{
+	struct request *rq = d->lone;
+
+	d->lone = NULL;
+	d->stats.asked++;
+	if (policy_pass(d, dwell_now(d), rq))
+		trace(d, rq);
+	return rq;
 }
 
 /* The request that the policy dispatches, NULL if it holds. */
@@ -478,6 +529,31 @@ static struct request *ask(struct dwell_queue *d, u32 depth)
 	}
 }
 
+/* Requests at the device. The lock protects the number, but for a light policy. */
+static void count_in_flight(struct dwell_queue *d, int by)
+{
+	if (d->is_light)
+		atomic_add(by, &d->in_flight);
+	else
+		atomic_set(&d->in_flight, atomic_read(&d->in_flight) + by);
+}
+
+static bool is_full(struct dwell_queue *d, u32 depth)
+{
+	if (likely((u32)atomic_read(&d->in_flight) < depth))
+		return false;
+	d->stats.full++;
+	if (!d->is_light)
+		return true;
+	/* A completion without the lock either sees that the queue waits, or is seen here. */
+	WRITE_ONCE(d->is_waiting, true);
+	smp_mb();
+	if ((u32)atomic_read(&d->in_flight) >= depth)
+		return true;
+	WRITE_ONCE(d->is_waiting, false);
+	return false;
+}
+
 static struct request *dwell_dispatch_request(struct blk_mq_hw_ctx *hctx)
 {
 	struct dwell_queue *d = dwell_queue(hctx->queue);
@@ -491,18 +567,16 @@ static struct request *dwell_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	} else if (d->queued && !d->is_waiting) {
 		u32 depth = dwell_depth(d);
 
-		if (d->in_flight < depth)
-			rq = ask(d, depth);
-		else
-			d->stats.full++;
+		if (!is_full(d, depth))
+			rq = d->lone ? pass(d) : ask(d, depth);
 		if (rq) {
 			unlink(d, rq);
-			set_state(rq, state(rq) | DISPATCHED);
-			d->in_flight++;
+			set_state(rq, d->is_light ? DISPATCHED : state(rq) | DISPATCHED);
+			count_in_flight(d, 1);
 			d->held_since = 0;
 			d->stats.dispatched++;
 			d->stats.timed += d->is_timed;
-		} else {
+		} else if (!d->is_light) {
 			d->is_waiting = true;
 		}
 	}
@@ -528,7 +602,7 @@ static void consult(struct dwell_queue *d, u64 now)
 {
 	u32 depth = dwell_depth(d);
 
-	if (!d->may_wait || d->fault != DWELL_SOUND || d->in_flight >= depth)
+	if (!d->may_wait || d->fault != DWELL_SOUND || (u32)atomic_read(&d->in_flight) >= depth)
 		return;
 	if (decide(d, now, depth) && d->next.what == DWELL_HOLD)
 		hrtimer_start(&d->timer, ns_to_ktime(max(d->next.until, now + 1)), HRTIMER_MODE_ABS);
@@ -554,12 +628,22 @@ static void ended(struct request *rq, u32 outcome, u64 now)
 
 	if (!(state(rq) & DISPATCHED))
 		return;
+	if (outcome == DWELL_GIVEN_BACK)
+		atomic_inc(&d->given_back);
+	if (d->is_light) {
+		set_state(rq, outcome == DWELL_GIVEN_BACK ? GIVEN_BACK : 0);
+		count_in_flight(d, -1);
+		smp_mb__after_atomic();
+		if (unlikely(READ_ONCE(d->is_waiting))) {
+			WRITE_ONCE(d->is_waiting, false);
+			blk_mq_run_hw_queues(d->q, true);
+		}
+		return;
+	}
 	irq = dwell_lock(d);
 	/* `now` was read before the lock was taken. */
 	now = d->now = max(d->now, now);
-	d->in_flight--;
-	d->stats.completed += outcome != DWELL_GIVEN_BACK;
-	d->stats.given_back += outcome == DWELL_GIVEN_BACK;
+	count_in_flight(d, -1);
 	policy_completed(d, now, id_of(rq), outcome);
 	set_state(rq, outcome == DWELL_GIVEN_BACK ? GIVEN_BACK : 0);
 	again = resume(d, now);
@@ -640,7 +724,7 @@ static void dwell_exit_sched(struct elevator_queue *e)
 	unsigned long irq;
 
 	hrtimer_cancel(&d->timer);
-	WARN_ON_ONCE(d->queued || d->in_flight || !list_empty(&d->bypass));
+	WARN_ON_ONCE(d->queued || atomic_read(&d->in_flight) || !list_empty(&d->bypass));
 	irq = dwell_lock(d);
 	policy_free(d);
 	dwell_unlock(d, irq);
@@ -675,7 +759,12 @@ static struct dwell_queue *make_queue(struct request_queue *q, const struct dwel
 	dwell_arena_init(&d->arena);
 	if (dwell_arena_grow(&d->arena, dwell_arena_size(q->nr_requests)))
 		goto out_of_memory;
-	spin_lock_init(&d->lock);
+	d->is_light = elevator->is_light;
+	/* Two lines, hence two classes for lockdep: one is taken in interrupts, the other with interrupts on. */
+	if (d->is_light)
+		spin_lock_init(&d->lock);
+	else
+		spin_lock_init(&d->lock);
 	d->q = q;
 	d->elevator = elevator;
 	d->shows_processes = true;

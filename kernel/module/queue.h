@@ -23,7 +23,7 @@ enum dwell_fault {
 
 /* Counters in `iosched/stats`; the lock protects them. */
 struct dwell_stats {
-	u64 inserted, merged, dispatched, completed, given_back, bypassed;
+	u64 inserted, merged, dispatched, bypassed;
 	u64 asked, held, timer, full;
 	/* The rest only while iosched/timing is 1: reading the clock would cost as much as a simple policy. */
 	u64 timed; /* requests dispatched meanwhile */
@@ -40,13 +40,23 @@ struct dwell_queue {
 	enum dwell_fault fault;
 	/* The policy holds its requests, or the device is full: it is asked again after the next event. */
 	bool is_waiting;
+	/*
+	 * The policy considers queued requests and the time alone. So completions take no lock; a request that is alone in the queue is not inserted
+	 * into the policy, which is only asked to let it pass; and the lock is never taken in an interrupt.
+	 */
+	bool is_light;
 	/* The policy holds requests at times, so it is also asked with nothing queued. */
 	bool may_wait;
 	bool shows_processes;
+	bool is_injected; /* a fault: nothing passes the policy by */
 	bool is_timed; /* iosched/timing */
 	u32 depth; /* iosched/depth; 0: as the device states */
 	u32 stated_depth; /* what the policy assumes */
-	u32 queued, in_flight;
+	u32 queued;
+	atomic_t in_flight, given_back;
+	/* The request that is alone in the queue of a light policy, and when it arrived. The policy does not have it. */
+	struct request *lone;
+	u64 lone_arrived;
 	u64 held_since; /* ns; 0: the device has requests, or the policy holds none */
 	u32 hold_limit_ms, queue_limit_ms;
 	struct list_head fifo; /* queued, in order of arrival */
@@ -55,6 +65,7 @@ struct dwell_queue {
 	struct hrtimer timer;
 	struct dwell_arena arena;
 	struct dwell_jump jump;
+	struct dwell_queue *interrupted; /* whose policy this one's interrupts */
 	/* Results of the policy_NAME() calls: in memory, since the jump out of a panic restores registers. */
 	struct dwell_next next;
 	u32 result;
@@ -67,6 +78,8 @@ struct dwell_queue {
 struct dwell_elevator {
 	struct elevator_type type;
 	const char *spec; /* NULL: the parameter `custom` */
+	/* What the policy does not consider: see struct dwell_queue; and processes, so that requests need no reference to an I/O context. */
+	bool is_light, ignores_processes;
 	struct elv_fs_entry *attributes;
 };
 
@@ -88,9 +101,12 @@ static inline struct dwell_queue *dwell_queue(struct request_queue *q)
 
 static inline unsigned long dwell_lock(struct dwell_queue *d)
 {
-	unsigned long irq;
+	unsigned long irq = 0;
 
-	spin_lock_irqsave(&d->lock, irq);
+	if (d->is_light)
+		spin_lock(&d->lock);
+	else
+		spin_lock_irqsave(&d->lock, irq);
 	if (unlikely(d->is_timed))
 		d->locked = local_clock();
 	return irq;
@@ -104,7 +120,10 @@ static inline void dwell_unlock(struct dwell_queue *d, unsigned long irq)
 
 		d->stats.lock_hold[min_t(unsigned int, fls64(us), ARRAY_SIZE(d->stats.lock_hold) - 1)]++;
 	}
-	spin_unlock_irqrestore(&d->lock, irq);
+	if (d->is_light)
+		spin_unlock(&d->lock);
+	else
+		spin_unlock_irqrestore(&d->lock, irq);
 }
 
 /* The time, with the lock held. */
@@ -129,6 +148,7 @@ bool policy_insert(struct dwell_queue *d, u64 now, const struct dwell_submission
 bool policy_merged(struct dwell_queue *d, u32 id, u64 sector, u32 sectors, u32 absorbed);
 bool policy_may_merge(struct dwell_queue *d, u32 id, const struct dwell_submission *submission, bool is_front);
 bool policy_may_queue(struct dwell_queue *d, struct dwell_process process, bool is_write, bool is_sync);
+bool policy_pass(struct dwell_queue *d, u64 now, struct request *rq);
 bool policy_next(struct dwell_queue *d, u64 now);
 bool policy_completed(struct dwell_queue *d, u64 now, u32 id, u32 outcome);
 bool policy_exited(struct dwell_queue *d, struct dwell_process process);
@@ -142,7 +162,9 @@ bool policy_inject(struct dwell_queue *d, u32 what);
 const char *dwell_spec_of(const struct dwell_elevator *);
 bool dwell_may_inject(void);
 u32 dwell_depth(const struct dwell_queue *d);
-struct elv_fs_entry *dwell_make_attributes(const char *spec);
+/* Inserts the lone request into the policy, before any other call of it. */
+void dwell_settle(struct dwell_queue *d);
+struct elv_fs_entry *dwell_make_attributes(struct dwell_elevator *);
 void dwell_free_attributes(struct elv_fs_entry *);
 /* Bytes of arena for a queue of nr_requests. */
 size_t dwell_arena_size(unsigned long nr_requests);

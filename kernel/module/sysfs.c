@@ -27,6 +27,7 @@ static ssize_t store_tunable(struct elevator_queue *e, const char *page, size_t 
 	unsigned long irq = dwell_lock(d);
 	bool is_set;
 
+	dwell_settle(d);
 	d->result = false;
 	policy_tune(d, index, page, count);
 	is_set = d->result;
@@ -72,6 +73,7 @@ static ssize_t inspect_show(struct elevator_queue *e, char *page)
 	unsigned long irq = dwell_lock(d);
 	ssize_t length;
 
+	dwell_settle(d);
 	d->result = 0;
 	policy_inspect(d, page, PAGE_SIZE - 1);
 	length = d->result;
@@ -90,18 +92,19 @@ static ssize_t stats_show(struct elevator_queue *e, char *page)
 	unsigned long irq = dwell_lock(d);
 	struct dwell_stats s = d->stats;
 	const struct dwell_arena a = d->arena;
-	u32 queued = d->queued, in_flight = d->in_flight, depth = dwell_depth(d);
+	u32 queued = d->queued, in_flight = atomic_read(&d->in_flight), depth = dwell_depth(d);
+	u32 given_back = atomic_read(&d->given_back);
 	enum dwell_fault fault = d->fault;
 	ssize_t n;
 	int i;
 
 	dwell_unlock(d, irq);
 	n = sysfs_emit(page,
-		       "inserted %llu\nmerged %llu\ndispatched %llu\ncompleted %llu\ngiven_back %llu\nbypassed %llu\n"
+		       "inserted %llu\nmerged %llu\ndispatched %llu\ncompleted %llu\ngiven_back %u\nbypassed %llu\n"
 		       "asked %llu\nheld %llu\ntimer %llu\nfull %llu\nqueued %u\nin_flight %u\ndepth %u\nfault %s\n"
 		       "timed %llu\npolicy_ns %llu\npolicy_ns_max %llu\n"
 		       "arena_bytes %zu\narena_used %zu\narena_peak %zu\narena_extra %llu\narena_refused %llu\nlock_hold_us",
-		       s.inserted, s.merged, s.dispatched, s.completed, s.given_back, s.bypassed, s.asked, s.held,
+		       s.inserted, s.merged, s.dispatched, s.dispatched - in_flight - given_back, given_back, s.bypassed, s.asked, s.held,
 		       s.timer, s.full, queued, in_flight, depth, faults[fault], s.timed, s.policy_ns, s.policy_ns_max,
 		       a.capacity, a.used, a.peak, a.extra, a.refused);
 	for (i = 0; i < ARRAY_SIZE(s.lock_hold); i++)
@@ -180,6 +183,7 @@ static ssize_t service_times_store(struct elevator_queue *e, const char *page, s
 	unsigned long irq = dwell_lock(d);
 	bool is_set;
 
+	dwell_settle(d);
 	d->result = false;
 	policy_set_service_times(d, page, count);
 	is_set = d->result;
@@ -226,6 +230,8 @@ static ssize_t inject_store(struct elevator_queue *e, const char *page, size_t c
 	if (kstrtou32(page, 0, &what))
 		return -EINVAL;
 	irq = dwell_lock(d);
+	dwell_settle(d);
+	d->is_injected = true;
 	if (what == 0)
 		d->arena.is_refusing = true;
 	else
@@ -248,8 +254,9 @@ static const struct elv_fs_entry common[] = {
 };
 
 /* The attributes of an elevator: those above, then one for each tunable of its policy. NULL without memory. */
-struct elv_fs_entry *dwell_make_attributes(const char *spec)
+struct elv_fs_entry *dwell_make_attributes(struct dwell_elevator *elevator)
 {
+	const char *spec = dwell_spec_of(elevator);
 	struct dwell_host *host = dwell_new(spec, strlen(spec), 1, 2, true);
 	struct elv_fs_entry *made;
 	char name[64];
@@ -259,6 +266,8 @@ struct elv_fs_entry *dwell_make_attributes(const char *spec)
 		pr_err("dwell: '%s' is not a policy that runs at the block layer\n", spec);
 		return ERR_PTR(-EINVAL);
 	}
+	elevator->is_light = dwell_is_light(host);
+	elevator->ignores_processes = dwell_ignores_processes(host);
 	made = kcalloc(ARRAY_SIZE(common) + ARRAY_SIZE(tunable_functions) + 1, sizeof(*made), GFP_KERNEL);
 	if (!made)
 		goto out;

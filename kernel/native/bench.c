@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * bench POLICY QUEUED: what the object that goes into the module costs in user space, with QUEUED requests queued all the time. The load is
- * that of `cargo bench -p dwell-schedulers --bench policies`: each turn inserts a request at a random place, asks until one is dispatched,
+ * bench POLICY QUEUED [warm-up]: what the object that goes into the module costs in user space, with QUEUED requests queued all the time; with
+ * `warm-up` it ends after its first turns, for `kernel/build instructions`. The load is that of `cargo bench -p dwell-schedulers --bench policies`: each turn inserts a request at a random place, asks until one is dispatched,
  * and completes it. Prints
  *
  * - nanoseconds a turn, the lowest tenth of many short rounds, as that bench does;
@@ -40,6 +40,7 @@ void *dwell_new(const char *, size_t, u32, u32, bool);
 u32 dwell_insert(void *, u64, const struct dwell_submission *);
 void dwell_next(void *, u64, struct dwell_next *);
 void dwell_completed(void *, u64, u32, u32);
+bool dwell_is_light(const void *);
 void dwell_free(void *);
 
 static u64 allocations, used, peak;
@@ -99,7 +100,7 @@ static struct call {
 	u8 which;
 } call_of[CALLS];
 static u32 calls;
-static bool is_timed, is_first_pass;
+static bool is_timed, is_first_pass, is_light;
 
 static u64 begin_call(void)
 {
@@ -154,6 +155,9 @@ static void turn(void *host)
 		now = next.until;
 	}
 	now += TURN_NS;
+	/* A request of a light policy has ended. */
+	if (is_light)
+		return;
 	began = begin_call();
 	dwell_completed(host, now, next.id, 0);
 	end_call(2, began);
@@ -174,6 +178,7 @@ static void *start(const char *policy, u32 queued)
 	seed = 1;
 	if (!host)
 		exit(2);
+	is_light = dwell_is_light(host);
 	for (u32 i = 1; i < queued; i++)
 		insert(host);
 	for (u64 i = 0; i < 20ull * (queued > 10000 ? queued : 10000); i++)
@@ -235,6 +240,8 @@ int main(int argc, char **argv)
 	if (argc < 2)
 		return 2;
 	host = start(argv[1], queued);
+	if (argc > 3)
+		return 0;
 	before = allocations;
 	printf("%-18s %6u queued: %5.0f ns, ", argv[1], queued, lowest_tenth(host));
 	printf("%llu allocations, %llu KiB; ", (unsigned long long)(allocations - before), (unsigned long long)peak >> 10);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 /*
- * shim POLICY QUEUED: what the whole module costs, C files and policy, in user space (stand_in.h stands for the kernel). The load is
+ * shim POLICY QUEUED [warm-up]: what the whole module costs, C files and policy, in user space (stand_in.h stands for the kernel). The load is
  * bench.c's. Each turn passes the module as a request does: bio_merge, prepare_request, insert_requests, has_work, dispatch_request,
  * completed_request, finish_request. Prints
  *
@@ -9,6 +9,8 @@
  * - nanoseconds a turn of each of two threads that contend for the queue: of the rounds in which the other thread ran as well;
  * - how long the lock was held, on one thread: each hold is measured in PASSES equal runs and the shortest counts, since an interrupt of
  *   this machine takes longer than any.
+ *
+ * With `warm-up` it ends after its first turns, for `kernel/build instructions`.
  */
 #include <pthread.h>
 #include <time.h>
@@ -347,13 +349,19 @@ static double contended(void)
 int main(int argc, char **argv)
 {
 	u32 queued = argc > 2 ? atoi(argv[2]) : 128, histogram[BUCKETS] = {}, longest = 0;
+	struct dwell_host *host;
 	struct dwell_queue *d;
 
 	if (argc < 2)
 		return 2;
 	calibrate();
 	elevator = (struct dwell_elevator){ .type = { .elevator_name = "dwell", .ops = dwell_ops }, .spec = argv[1] };
+	host = dwell_new(argv[1], strlen(argv[1]), 1, 2, true);
+	elevator.is_light = dwell_is_light(host);
+	elevator.ignores_processes = dwell_ignores_processes(host);
 	start(queued);
+	if (argc > 3)
+		return 0;
 	d = queue.elevator->elevator_data;
 	printf("%-18s %6u queued: %5.0f ns, ", argv[1], queued, lowest_tenth());
 	d->is_timed = true;

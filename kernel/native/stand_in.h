@@ -123,6 +123,12 @@ void lock_released(void);
 #define spin_lock_irqsave(lock, flags) do { (flags) = 0; spin_lock(lock); lock_taken(); } while (0)
 #define spin_unlock_irqrestore(lock, flags) do { (void)(flags); lock_released(); spin_unlock(lock); } while (0)
 typedef struct { int value; } atomic_t;
+#define atomic_read(a) READ_ONCE((a)->value)
+#define atomic_set(a, to) WRITE_ONCE((a)->value, to)
+#define atomic_add(by, a) ((void)__atomic_add_fetch(&(a)->value, by, __ATOMIC_SEQ_CST))
+#define atomic_inc(a) atomic_add(1, a)
+#define smp_mb() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define smp_mb__after_atomic() __asm__ volatile("" ::: "memory")
 #define atomic_inc_return(a) __atomic_add_fetch(&(a)->value, 1, __ATOMIC_SEQ_CST)
 
 struct list_head { struct list_head *next, *prev; };
@@ -145,6 +151,7 @@ static inline void list_del_init(struct list_head *l)
 #define list_empty(head) ((head)->next == (head))
 #define list_empty_careful list_empty
 #define list_entry container_of
+#define list_first_entry(head, type, member) list_entry((head)->next, type, member)
 #define list_first_entry_or_null(head, type, member) (list_empty(head) ? NULL : list_entry((head)->next, type, member))
 #define list_for_each_entry_safe(at, n, head, member)							\
 	for (at = list_entry((head)->next, __typeof__(*at), member), n = list_entry(at->member.next, __typeof__(*at), member); \
@@ -196,6 +203,7 @@ extern __thread struct task_struct *current;
 enum { REQ_OP_READ = 0, REQ_OP_WRITE = 1, REQ_OP_FLUSH = 2, REQ_OP_DISCARD = 3, REQ_OP_SECURE_ERASE = 5, REQ_OP_WRITE_ZEROES = 9 };
 enum { REQ_SYNC = 1 << 11, REQ_META = 1 << 12, REQ_NOMERGE = 1 << 14, REQ_FUA = 1 << 17, REQ_RAHEAD = 1 << 19 };
 #define REQ_NOMERGE_FLAGS REQ_NOMERGE
+#define WRITE 1
 #define RQF_STARTED 2
 #define RQF_NOMERGE_FLAGS 4
 #define QUEUE_FLAG_SQ_SCHED 1
@@ -222,7 +230,7 @@ struct request {
 	struct list_head queuelist;
 	struct hlist_node hash;
 	struct rb_node rb_node;
-	u64 fifo_time;
+	u64 fifo_time, start_time_ns;
 	struct { struct io_cq *icq; void *priv[2]; } elv;
 };
 struct bio { blk_opf_t bi_opf; u16 bi_ioprio; struct { sector_t bi_sector; } bi_iter; u32 sectors; };
@@ -253,6 +261,7 @@ struct blk_mq_hw_ctx { struct request_queue *queue; struct blk_mq_tags *sched_ta
 /* The tracepoint, off. */
 #define DWELL_TRACE_H
 #define trace_dwell_decision(...) ((void)0)
+#define trace_dwell_decision_enabled() 0
 
 #endif
 #endif

@@ -49,6 +49,27 @@ pub trait Scheduler: Capabilities {
         Admission::ByLimit
     }
 
+    /// Whether decisions depend on the queued requests and the time alone: the policy never waits, and `completed`, `exited`, `may_queue`,
+    /// [`Request::process`] and the requests at the device do not affect it. A host may then omit these calls, and end a request when it is
+    /// dispatched.
+    fn is_light(&self) -> bool {
+        false
+    }
+
+    /// Whether processes do not affect decisions: `exited`, `may_queue` and [`Request::process`]. A host need not find them out.
+    fn ignores_processes(&self) -> bool {
+        self.is_light()
+    }
+
+    /// What a light policy does with a request of that direction which arrived in the empty queue at `arrived` and is still the only one:
+    /// the same as by `insert` and `next`.
+    ///
+    /// # Panics
+    /// If the policy is not [light](Self::is_light).
+    fn pass(&mut self, _now: Time, _arrived: Time, _direction: Direction) -> Reason {
+        unreachable!("not a light policy")
+    }
+
     /// Whether the queued `request` may grow by `addition` on `side`. Both have the same direction.
     fn may_merge(&self, _request: &Request, _addition: &Request, _side: Side) -> bool {
         true

@@ -128,6 +128,7 @@ pub struct Host {
     queued: u32,
     in_flight: u32,
     last: Option<LastDispatched>,
+    is_light: bool,
     shows_processes: bool,
     injected: Option<Injected>,
     forgotten: Option<RequestId>,
@@ -142,6 +143,7 @@ impl Host {
         let spec = Spec::parse(spec)?.at_the_block()?;
         let scheduler = spec.clone().build(&environment)?;
         let slots = Vec::with_capacity(environment.nr_requests as usize);
+        let is_light = scheduler.is_light();
         Ok(Self {
             spec,
             environment,
@@ -152,6 +154,7 @@ impl Host {
             queued: 0,
             in_flight: 0,
             last: None,
+            is_light,
             shows_processes: true,
             injected: None,
             forgotten: None,
@@ -175,6 +178,19 @@ impl Host {
     #[must_use]
     pub const fn may_wait(&self) -> bool {
         !self.spec.listing().is_work_conserving()
+    }
+
+    /// Whether decisions depend on the queued requests and the time alone ([`Scheduler::is_light`]). A request of such a policy ends when
+    /// it is dispatched, without [`completed`](Self::completed).
+    #[must_use]
+    pub const fn is_light(&self) -> bool {
+        self.is_light
+    }
+
+    /// Whether processes do not affect decisions.
+    #[must_use]
+    pub fn ignores_processes(&self) -> bool {
+        self.scheduler.ignores_processes()
     }
 
     /// Sets how many requests the device takes at once.
@@ -313,6 +329,20 @@ impl Host {
         }
     }
 
+    /// A light policy dispatches a request that arrived in the empty queue at `arrived` and is still the only one: what
+    /// [`insert`](Self::insert) and [`next`](Self::next) do, without their cost.
+    pub fn pass(
+        &mut self,
+        now: Time,
+        arrived: Time,
+        direction: Direction,
+        start: Sector,
+        sectors: Sectors,
+    ) -> Reason {
+        self.last = Some(LastDispatched { serial: 0, start, end: start + sectors, at: now });
+        self.scheduler.pass(now, arrived, direction)
+    }
+
     fn dispatch(&mut self, now: Time, id: RequestId, reason: Reason) -> Result<Next, Fault> {
         let slot = self.slots.get_mut(id.index()).filter(|slot| slot.state == State::Queued);
         let slot = slot.ok_or(Fault::UnknownRequest(id))?;
@@ -326,12 +356,16 @@ impl Host {
             at: now,
         });
         self.queued -= 1;
-        self.in_flight += 1;
+        if self.is_light {
+            self.free(id);
+        } else {
+            self.in_flight += 1;
+        }
         Ok(Next::Dispatch { id, cookie, reason })
     }
 
     /// The device is done with a dispatched request, or the kernel queues it again without the policy
-    /// ([`Outcome::GivenBack`]).
+    /// ([`Outcome::GivenBack`]). Not for a light policy.
     ///
     /// # Panics
     /// If the request is not dispatched.

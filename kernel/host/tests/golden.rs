@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex};
 use disks::{Command, Drive, Fixed, Tag};
 use elevator::queue::{Cache, Event, Identity, Limits, Observer, Options, Plugging, Queue};
 use elevator::{
-    Capabilities, Decision, Flags, Growth, Op, Outcome, Priority, Process, Random, Request, RequestId,
-    Scheduler, Sector, Sectors, Span, Time, View,
+    Capabilities, Decision, Flags, Growth, Op, Outcome, Priority, Process, Random, Reason, Request,
+    RequestId, Scheduler, Sector, Sectors, Span, Time, View,
 };
 use kernel_host::{ELEVATORS, Host, Next, Submission};
 use machine::{Io, Machine, Program, Setup, Stop, Submitter};
@@ -288,16 +288,29 @@ struct Module {
 }
 
 impl Module {
+    /// A light policy does not insert a request into the empty queue if a tag is free. Its requests end when they are dispatched.
+    fn passes(&mut self, now: Time, &Submission { op, start, sectors, .. }: &Submission) -> bool {
+        let tag = self.flying.iter().position(Option::is_none);
+        let Some(tag) = tag.filter(|_| self.host.is_light() && self.host.queued() == 0) else { return false };
+        let reason = self.host.pass(now, now, op.direction(), start, sectors);
+        self.send(now, tag, (start, sectors, op), reason, RequestId(u32::MAX));
+        true
+    }
+
+    fn send(&mut self, now: Time, tag: usize, request: (Sector, Sectors, Op), reason: Reason, id: RequestId) {
+        let (start, sectors, op) = request;
+        self.decisions.dispatched(now, request, &reason);
+        self.flying[tag] = Some(id);
+        self.drive.submit(now, Command { tag: Tag(tag as u32), op, start, sectors, fua: false });
+    }
+
     fn dispatch(&mut self, now: Time) {
         self.wake = None;
         let is_asked = self.host.queued() > 0 || self.host.may_wait();
         while let Some(tag) = self.flying.iter().position(Option::is_none).filter(|_| is_asked) {
             match self.host.next(now).expect("a sound policy") {
                 Next::Dispatch { id, cookie, reason } => {
-                    let (start, sectors, op) = self.queued[cookie];
-                    self.decisions.dispatched(now, (start, sectors, op), &reason);
-                    self.flying[tag] = Some(id);
-                    self.drive.submit(now, Command { tag: Tag(tag as u32), op, start, sectors, fua: false });
+                    self.send(now, tag, self.queued[cookie], reason, id);
                 }
                 Next::Hold { until, reason } => {
                     self.wake = until;
@@ -312,7 +325,9 @@ impl Module {
     fn completions(&mut self, now: Time) {
         while let Some(completion) = self.drive.poll(now) {
             let id = self.flying[completion.tag.0 as usize].take().expect("a tag in use");
-            self.host.completed(now, id, Outcome::Done);
+            if !self.host.is_light() {
+                self.host.completed(now, id, Outcome::Done);
+            }
             self.dispatch(now);
         }
     }
@@ -335,8 +350,10 @@ fn in_the_module(setting: Setting, events: &[Happens]) -> Vec<String> {
                 What::Arrives { op, start, sectors, sync } => {
                     let (priority, process) = (Priority::default(), Some(process));
                     let submission = Submission { op, start, sectors, flags: flags(sync), priority, process };
-                    module.host.insert(now, &submission, module.queued.len());
-                    module.queued.push((start, sectors, op));
+                    if !module.passes(now, &submission) {
+                        module.host.insert(now, &submission, module.queued.len());
+                        module.queued.push((start, sectors, op));
+                    }
                 }
             }
             module.dispatch(now);

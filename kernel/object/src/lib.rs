@@ -143,6 +143,18 @@ pub extern "C" fn dwell_may_wait(host: &Host) -> bool {
     host.may_wait()
 }
 
+/// Whether a request ends when it is dispatched, and a lone one may pass.
+#[unsafe(no_mangle)]
+pub extern "C" fn dwell_is_light(host: &Host) -> bool {
+    host.is_light()
+}
+
+/// Whether processes do not affect decisions.
+#[unsafe(no_mangle)]
+pub extern "C" fn dwell_ignores_processes(host: &Host) -> bool {
+    host.ignores_processes()
+}
+
 /// Sets how many requests the device takes at once.
 #[unsafe(no_mangle)]
 pub extern "C" fn dwell_set_depth(host: &mut Host, depth: u32) {
@@ -196,6 +208,23 @@ pub extern "C" fn dwell_may_queue(
         Admission::ByLimit => 1,
         Admission::Must => 2,
     }
+}
+
+/// A light policy dispatches the only request, which arrived at `arrived` and was not inserted.
+#[unsafe(no_mangle)]
+pub extern "C" fn dwell_pass(
+    host: &mut Host,
+    now: u64,
+    arrived: u64,
+    sector: u64,
+    sectors: u32,
+    write: bool,
+    next: &mut RawNext,
+) {
+    let direction = if write { Direction::Write } else { Direction::Read };
+    let (now, arrived) = (Time::from_nanos(now), Time::from_nanos(arrived));
+    let reason = host.pass(now, arrived, direction, Sector(sector), Sectors(sectors)).as_str();
+    (next.what, next.reason, next.reason_length) = (DISPATCH, reason.as_ptr(), reason.len() as u32);
 }
 
 /// What to do with a free tag. After a fault, `reason` is the description of it, which stays valid until the next call

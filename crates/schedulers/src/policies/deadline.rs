@@ -265,6 +265,19 @@ impl Scheduler for Deadline {
         self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
     }
 
+    fn is_light(&self) -> bool {
+        true
+    }
+
+    /// Rules 2 to 5 for one request: a direction without the other, and no `next`.
+    fn pass(&mut self, now: Time, arrived: Time, direction: Direction) -> Reason {
+        self.batch.batching = 1;
+        if direction == Direction::Write {
+            self.batch.starved = 0;
+        }
+        if now > arrived + self.expiry(direction) { Reason::Expired } else { Reason::NewSweep }
+    }
+
     fn may_merge(&self, _request: &Request, _addition: &Request, side: Side) -> bool {
         side == Side::Back || self.tunables.front_merges
     }
@@ -311,6 +324,8 @@ mod tests {
     use crate::testing::{Table, request};
     use Reason::{Batch as Goes, Expired, NewBatch, NewSweep, SectorOrder, Starved};
     use Version::{V2_6_9, V2_6_32};
+    use alloc::vec::Vec;
+    use elevator::{Op, Sector};
 
     fn table(version: Version) -> Table {
         Table::new(Deadline::new(version))
@@ -469,6 +484,48 @@ mod tests {
         t.at(501).serves(young, Expired);
         t.serves(other, Expired);
         t.idles();
+    }
+
+    /// Serves up to four requests, each after a while; a lone one by `pass` if `passes`.
+    fn serve(t: &mut Table, passes: bool, requests: &[(Op, u64)], after: Span) -> Vec<(Sector, Reason)> {
+        let arrived = t.now;
+        if let (&[(op, sector)], true) = (requests, passes) {
+            t.now += after;
+            return Vec::from([(Sector(sector), t.scheduler.pass(t.now, arrived, op.direction()))]);
+        }
+        let ids = requests.iter().map(|&(op, sector)| t.insert(Request { op, ..request(sector, 8) }));
+        let left = ids.count();
+        let serve = |_| {
+            t.now += after;
+            let Decision::Dispatch { id, reason } = t.next() else { panic!("requests are queued") };
+            let start = t.requests[id].start;
+            t.complete(id);
+            (start, reason)
+        };
+        (0..left).map(serve).collect()
+    }
+
+    #[test]
+    fn a_lone_request_passes_as_by_insertion_and_decision() {
+        for version in [V2_6_9, V2_6_32] {
+            let mut random = crate::testing::Random::new(5);
+            let [mut inserting, mut passing] = [table(version), table(version)];
+            for _ in 0..3_000 {
+                let requests: Vec<_> = (0..1 + random.below(4))
+                    .map(|n| {
+                        (if random.once_in(2) { Op::Read } else { Op::Write }, 8 * (n + 4 * random.below(9)))
+                    })
+                    .collect();
+                let longest = if random.once_in(4) { 8_000 } else { 400 };
+                let after = Span::from_millis(random.below(longest));
+                let inserted = serve(&mut inserting, false, &requests, after);
+                assert_eq!(
+                    serve(&mut passing, true, &requests, after),
+                    inserted,
+                    "{version:?} {requests:?} {after}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -23,7 +23,7 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Candidate, Capabilities, Decision, Growth, Load, Reason, Request, Scheduler, Span, Time, View,
+    Candidate, Capabilities, Decision, Direction, Growth, Load, Reason, Request, Scheduler, Span, Time, View,
     WorkConserving,
 };
 
@@ -61,6 +61,14 @@ impl Scheduler for Noop {
 
     fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
         self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
+    }
+
+    fn is_light(&self) -> bool {
+        true
+    }
+
+    fn pass(&mut self, _now: Time, _arrived: Time, _direction: Direction) -> Reason {
+        Reason::FirstCome
     }
 
     /// Every earlier request is dispatched before, and no later one.

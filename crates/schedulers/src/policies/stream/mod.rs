@@ -711,6 +711,10 @@ impl Scheduler for StreamScheduling {
         self.policy.may_queue(now, process, direction, sync)
     }
 
+    fn ignores_processes(&self) -> bool {
+        self.policy.ignores_processes()
+    }
+
     fn may_merge(&self, request: &Request, addition: &Request, side: Side) -> bool {
         self.policy.may_merge(request, addition, side)
     }
