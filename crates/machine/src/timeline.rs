@@ -1,7 +1,7 @@
 //! The timeline of a run, for plots: where the device was, for which task, and when it waited deliberately.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
 use elevator::queue::{Event, Observer, Token};
@@ -53,6 +53,9 @@ pub struct Timeline {
     pub waits: Vec<Wait>,
     /// Whether the run had more requests than were kept.
     pub truncated: bool,
+    /// Numbers of all reads and writes with data, also of those that were not kept, by their length rounded up to a power of two.
+    #[serde(skip)]
+    pub sizes: [BTreeMap<u32, u64>; 2],
 }
 
 /// Fills a [`Timeline`] from a queue's events.
@@ -105,6 +108,12 @@ impl Observer for Recorder {
         let waited = self.wait_clock.event(now, event);
         self.follow(event);
         let mut timeline = self.timeline.borrow_mut();
+        if let Event::Completed { request, .. } = *event
+            && request.sectors.0 > 0
+        {
+            let sizes = &mut timeline.sizes[request.direction() as usize];
+            *sizes.entry(request.sectors.0.next_power_of_two()).or_default() += 1;
+        }
         if timeline.points.len() >= self.most {
             timeline.truncated = true;
             return;

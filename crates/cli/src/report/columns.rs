@@ -147,7 +147,7 @@ pub(crate) const COLUMNS: &[Column] = columns! {
     "write\np99", "write_p99_ns", 5, |line| line.latency(|run| run.measured.writes, |of| of.p99_ns), "";
     "write\nmax", "write_max_ns", 13, |line| line.latency(|run| run.measured.writes, |of| of.max_ns), "";
     "fsync\np50", "fsync_p50_ns", 8, |line| line.latency(|run| run.measured.fsyncs, |of| of.p50_ns), "";
-    "fsync\np99", "fsync_p99_ns", 4, |line| line.latency(|run| run.measured.fsyncs, |of| of.p99_ns), "";
+    "fsync\np99", "fsync_p99_ns", 2, |line| line.latency(|run| run.measured.fsyncs, |of| of.p99_ns), "";
     "fsync\nmax", "fsync_max_ns", 6, |line| line.latency(|run| run.measured.fsyncs, |of| of.max_ns), "";
     "head\ntravel", "head_travel_bytes", 12, |line| line.measured(|run| match run.has_head {
         true => Value::Bytes(run.measured.head_travel_sectors.saturating_mul(512)),

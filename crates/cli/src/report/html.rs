@@ -126,14 +126,9 @@ fn distribution(runs: &[&Run], index: usize, what: &str) -> Chart {
 /// Requests by size, in powers of two.
 fn sizes(timeline: &Timeline) -> Chart {
     let mut chart = Chart::new("request size, KiB", "requests", 220).log_x();
-    for (n, (name, write)) in [("reads", false), ("writes", true)].into_iter().enumerate() {
-        let mut counts = BTreeMap::<u32, u32>::new();
-        // A flush has no size.
-        for point in timeline.points.iter().filter(|point| point.write == write && point.sectors > 0) {
-            *counts.entry(point.sectors.next_power_of_two()).or_default() += 1;
-        }
-        let steps = counts.into_iter().flat_map(|(sectors, count)| {
-            let (kib, count) = (f64::from(sectors) / 2.0, f64::from(count));
+    for (n, name) in ["reads", "writes"].into_iter().enumerate() {
+        let steps = timeline.sizes[n].iter().flat_map(|(&sectors, &count)| {
+            let (kib, count) = (f64::from(sectors) / 2.0, count as f64);
             [(kib / 2.0, 0.0), (kib / 2.0, count), (kib, count), (kib, 0.0)]
         });
         let steps: Vec<_> = steps.collect();

@@ -108,6 +108,8 @@ pub(crate) struct Ranking<'a> {
     pub(crate) key: SortKey,
     /// The runs, best first, each with its rank. Ties share a rank; failed runs and runs without a value have none and are last.
     pub(crate) rows: Vec<Ranked<'a>>,
+    /// Whether jobs ended at their runtime, so that there is no physical limit.
+    pub(crate) is_timed: bool,
     best: Option<f64>,
     by_time: bool,
 }
@@ -161,7 +163,7 @@ impl<'a> Ranking<'a> {
         rows.sort_by_key(|row| {
             (row.rank.unwrap_or(usize::MAX), row.run.failure.is_some(), row.run.measured.latency.mean_ns)
         });
-        Self { key, rows, best, by_time }
+        Self { key, rows, is_timed: false, best, by_time }
     }
 
     /// Whether runs have no rank because they are replays by time stamps that were stopped.
@@ -190,6 +192,9 @@ impl<'a> Ranking<'a> {
         }
         if complete().any(|run| run.cut) {
             return Some("No physical limit: runs were stopped, so that each did other work.");
+        }
+        if self.is_timed {
+            return Some("No physical limit: jobs ended at their runtime, whatever their work.");
         }
         let differs = complete().any(|run| work(run) != work(first));
         differs.then_some("No physical limit: the schedulers did different amounts of work.")

@@ -201,7 +201,10 @@ fn processes(page: &Page) -> Result<(), Problem> {
     }
     if page.store.is_none() && page.process.iter().all(|process| process.get_ref().beside) {
         let at = page.process.first().map_or(0, |process| process.span().start);
-        let text = "every process has beside = true, so nothing is measured; remove it from one";
+        let text = match page.process[..] {
+            [] => "the script has no process; add one: [[process]] with name and steps",
+            _ => "every process has beside = true, so nothing is measured; remove it from one",
+        };
         return Err(Problem { at, field: "process".to_owned(), text: text.to_owned() });
     }
     Ok(())

@@ -64,12 +64,15 @@ impl Scenario {
             field: field.to_owned(),
             problem,
         };
-        let page: Page = toml::from_str(text).map_err(|e| {
+        let mut page: Page = toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(0, |span| span.start);
             let message = e.message().trim_end().replace('\n', "; ");
             let hint = did_you_mean_of(&message);
             error(at, "script", message + &hint)
         })?;
+        if page.about.is_empty() {
+            file.clone_into(&mut page.about);
+        }
         let mut contents = Contents::default();
         for item in &page.on_disk {
             lay_out(item.get_ref(), scale, &mut contents)

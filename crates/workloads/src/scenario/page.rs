@@ -15,7 +15,8 @@ use crate::store::Store;
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Page {
-    /// One line for reports.
+    /// One line for reports. Default: the script's name.
+    #[serde(default)]
     pub about: String,
     /// The machine: a built-in name or a file.
     pub machine: Option<String>,

@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::scheduler_arg::{Host, specs, ticks};
 use crate::report::{Comparison, Ranking, SortKey, describe, ended, has_key, members, processes};
-use evaluation::input::{self as workload, Replaying};
+use evaluation::input::{self as workload, Length, Replaying};
 
 pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<(), Error> {
     let profile = arguments.profile.as_ref().and_then(|path| path.to_str());
@@ -79,9 +79,19 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         // The limit of all requests that arrived, of which a stopped run completed an unknown part.
         runs.iter_mut().filter(|run| run.cut).for_each(|run| (run.limit, run.fairness) = (None, None));
     }
+    let is_timed = is_timed(&runs, workload.length);
+    if is_timed {
+        runs.iter_mut().for_each(|run| run.limit = None);
+    }
     has_key(&runs, arguments.output.sort)?;
-    print(arguments, &comparison, &runs, workload.by_time)?;
+    print(arguments, &comparison, &runs, (workload.by_time, is_timed))?;
     ended(&arguments.workload, &runs)
+}
+
+/// Whether a job ended at its runtime: the time bounds the work then, not the work the time.
+fn is_timed(runs: &[Run], length: Option<Length>) -> bool {
+    let Some(Length::Given(span)) = length else { return false };
+    runs.iter().any(|run| !run.cut && run.measured.elapsed_ns >= span.as_nanos())
 }
 
 fn device(arguments: &CompareArguments) -> Result<Device, Error> {
@@ -131,12 +141,13 @@ fn print(
     arguments: &CompareArguments,
     comparison: &Comparison,
     runs: &[Run],
-    by_time: bool,
+    (by_time, is_timed): (bool, bool),
 ) -> Result<(), Error> {
     let output = &arguments.output;
     let default = if by_time { SortKey::Mean } else { SortKey::Rate };
     let key = output.sort.or(arguments.optimise).unwrap_or(default);
-    let ranking = Ranking::of(runs, key, by_time);
+    let mut ranking = Ranking::of(runs, key, by_time);
+    ranking.is_timed = is_timed;
     if output.json {
         let best = ranking.rows.first().map(|row| row.run);
         let of = json!({
@@ -155,4 +166,43 @@ fn print(
         output.results(&ranking, &processes.chain(members).collect::<Vec<_>>())?;
     }
     output.write(comparison, runs, &ranking)
+}
+
+#[cfg(test)]
+mod tests {
+    use schedulers::Spec;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_ends_at_its_runtime_has_no_limit_and_sizes_count_all_requests() {
+        let device = Device::open("wd5000aaks").unwrap();
+        let opened = workload::open(
+            "par-read{processes=2}",
+            &Default::default(),
+            Replaying::default(),
+            device.capacity(),
+        );
+        let plan = Plan {
+            workload: &*opened.unwrap().workload,
+            device: &device,
+            schedulers: &[Spec::parse("noop").unwrap()],
+            options: Options::default(),
+            before: Span::ZERO,
+            at_most: Some(Span::from_millis(300)),
+            picture: 5,
+            explain: None,
+        };
+        let mut runs = run_plan(&plan, &|_| ()).unwrap();
+        let [reads, writes] = &runs[0].timeline.sizes;
+        assert_eq!((runs[0].timeline.points.len(), writes.len()), (5, 0));
+        let in_the_drive = runs[0].measured.dispatched - reads.values().sum::<u64>();
+        assert!(in_the_drive <= 2, "each process waits for its request");
+        runs[0].cut = false;
+        let elapsed_ns = runs[0].measured.elapsed_ns;
+        let given = |ns| Some(Length::Given(Span::from_nanos(ns)));
+        assert!(is_timed(&runs, given(elapsed_ns)));
+        assert!(!is_timed(&runs, given(elapsed_ns + 1)), "the work has ended before");
+        assert!(!is_timed(&runs, Some(Length::Recorded(Span::from_nanos(elapsed_ns)))));
+    }
 }

@@ -5,14 +5,16 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
+use elevator::Span;
 use elevator::text::did_you_mean;
-use evaluation::input::{self as workload, Opened, Replaying};
+use evaluation::input::{self as workload, Length, Opened, Replaying};
 use schedulers::registry::Catalogue;
 use workloads::fio::JobFile;
 
 use super::DuelArguments;
-use crate::commands::replay::{Prepared, ReplayArguments, Timing};
+use crate::commands::replay::{OptionNames, Prepared, ReplayArguments, Timing};
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::shared_args::Reading;
@@ -84,14 +86,14 @@ pub(super) fn run(arguments: &DuelArguments, device: &Path, catalogue: Catalogue
         no_switch: false,
         even_if_used: arguments.even_if_used,
         rounds: arguments.repeat,
-        // For jobs that do not end by themselves.
-        at_most: Some(arguments.patience.clone().unwrap_or_else(|| "180s".to_owned())),
+        at_most: arguments.patience.clone(),
         drive: Some(arguments.drive.clone().unwrap_or_else(|| "none".to_owned())),
         reached: arguments.reached,
         reading: Reading::default(),
         json: arguments.json,
         markdown: false,
         quiet: arguments.quiet,
+        names: OptionNames { rounds: "--repeat", at_most: "--patience" },
     };
     let prepared = Prepared::of(&replay)?;
     let capacity = prepared.capacity();
@@ -101,7 +103,7 @@ pub(super) fn run(arguments: &DuelArguments, device: &Path, catalogue: Catalogue
             "{device}: has {bytes} bytes; the benchmarks need {BYTES_MIN}, a --job may need less"
         )));
     }
-    let own = benchmarks.iter().map(|of| of.open(capacity.bytes(), time.as_secs_f64()));
+    let own = benchmarks.iter().map(|of| of.open(capacity.bytes(), time));
     let jobs = arguments.jobs.iter().map(|job| {
         let name =
             job.to_str().ok_or_else(|| Error::Usage(format!("{}: is no UTF-8 name", job.display())))?;
@@ -173,10 +175,10 @@ fn benchmarks(arguments: &DuelArguments) -> Result<Vec<DeviceBenchmark>, Error> 
 
 impl DeviceBenchmark {
     /// All jobs share one file, which is the device.
-    fn open(&self, bytes: u64, seconds: f64) -> Result<(String, Opened), Error> {
+    fn open(&self, bytes: u64, time: Duration) -> Result<(String, Opened), Error> {
         let text = format!(
             "[global]\nfilename=device\ndirect=1\ntime_based=1\nruntime={}ms\n{}",
-            (seconds * 1e3) as u64,
+            time.as_millis(),
             (self.jobs)(bytes)
         );
         let jobs = JobFile::parse(self.name, &text).map_err(|error| Error::Failed(error.to_string()))?;
@@ -186,7 +188,7 @@ impl DeviceBenchmark {
             missing: Vec::new(),
             by_time: false,
             skips: Default::default(),
-            length: None,
+            length: Some(Length::Given(Span::from_nanos(time.as_nanos() as u64))),
         };
         Ok((self.name.to_owned(), opened))
     }
@@ -202,7 +204,7 @@ mod tests {
     fn the_benchmarks_fit_any_device_and_only_one_writes() {
         for bytes in [BYTES_MIN, BYTES_MIN + 4096, 500 << 30] {
             for of in ALL {
-                let (_, opened) = of.open(bytes, 0.1).expect("a valid job file");
+                let (_, opened) = of.open(bytes, Duration::from_millis(100)).expect("a valid job file");
                 assert!(opened.workload.end().0 * SECTOR_BYTES <= bytes, "{} of {bytes}", of.name);
             }
         }

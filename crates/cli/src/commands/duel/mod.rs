@@ -76,7 +76,7 @@ pub(crate) struct DuelArguments {
     /// Duration of programs that do not end by themselves [default: 9s, on a device 5s]
     #[arg(long, value_name = "TIME")]
     pub(crate) time: Option<String>,
-    /// Stop programs that should end by themselves after this time [default: 180s]
+    /// Stop programs that should end by themselves after this time [default: 180s; on a device 10s longer than --time or a job's runtime, else 60s]
     #[arg(long, value_name = "TIME")]
     pub(crate) patience: Option<String>,
     /// Files in each of the two source trees [default: 2000]

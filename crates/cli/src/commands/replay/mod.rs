@@ -23,6 +23,7 @@ use tuner_live::arms::{Arms, KernelArms};
 use tuner_live::{QueueSettings, settings_backup};
 
 use self::results::Results;
+pub(crate) use self::schedule::OptionNames;
 use self::schedule::{Schedule, limit};
 use crate::device_capture::{self, Reached};
 use crate::error::Error;
@@ -81,6 +82,9 @@ pub(crate) struct ReplayArguments {
     /// Print no progress and no notes
     #[arg(long, short)]
     pub(crate) quiet: bool,
+    /// Names of options in messages
+    #[arg(skip)]
+    pub(crate) names: OptionNames,
 }
 
 /// When requests of a recording are issued.
@@ -124,7 +128,7 @@ pub(super) struct Prepared<'a> {
 impl<'a> Prepared<'a> {
     pub(super) fn of(arguments: &'a ReplayArguments) -> Result<Self, Error> {
         // A wrong value is reported before the recording is read.
-        limit(arguments.at_most.as_deref(), None)?;
+        limit(arguments.names, arguments.at_most.as_deref(), None)?;
         let scheduling = device_capture::scheduling_of(&arguments.target, arguments.reached.reach())?;
         let names = schedulers(arguments, &scheduling)?;
         let facts = QueueFacts::of(&scheduling)?;
@@ -181,10 +185,10 @@ impl Claimed<'_> {
     /// Replays a workload under each scheduler, and prints the results.
     pub(super) fn replay(&self, opened: &Opened, catalogue: Catalogue) -> Result<(), Error> {
         let Prepared { arguments, scheduling, names, .. } = &self.device;
-        let at_most = limit(arguments.at_most.as_deref(), opened.length)?;
+        let at_most = limit(arguments.names, arguments.at_most.as_deref(), opened.length)?;
         let (models, remark) = predict(arguments, opened, scheduling, catalogue, names, at_most)?;
         remark.iter().filter(|_| !arguments.quiet).for_each(|line| say!("{line}"));
-        let done = self.measure(opened, Schedule::new(names, arguments.rounds, at_most))?;
+        let done = self.measure(opened, Schedule::new(names, arguments.rounds, at_most, arguments.names))?;
         let (rounds, slow) = (&done.results[..], !done.dropped().is_empty());
         let results = Results { names, rounds, models: &models, by_time: opened.by_time, slow };
         results.print(arguments, scheduling, opened)

@@ -173,21 +173,22 @@ impl Results<'_> {
     fn legend(&self, ranked: &[(usize, usize, Spread)], arguments: &ReplayArguments) -> Vec<String> {
         let by = if self.by_time { "mean latency" } else { "throughput" };
         let rounds = counted(u64::from(arguments.rounds), "round");
+        let options = arguments.names;
         let mut lines = vec![format!(
             "Ranked by {by}, the median of {rounds}; results whose rounds overlap those of a rank's first share that rank."
         )];
         if arguments.rounds == 1 && ranked.len() > 1 {
-            lines.push(
-                "One round does not show how far results differ by chance: use --rounds 3 or more before you rely on the ranks."
-                    .to_owned(),
-            );
+            lines.push(format!(
+                "One round does not show how far results differ by chance: use {} 3 or more before you rely on the ranks.",
+                options.rounds
+            ));
         }
         let firsts = ranked.iter().filter(|(_, rank, _)| *rank == 1).count();
         if firsts == ranked.len() && firsts > 1 {
-            lines.push(
-                "The rounds show no difference between the schedulers: use more --rounds, or keep the present scheduler."
-                    .to_owned(),
-            );
+            lines.push(format!(
+                "The rounds show no difference between the schedulers: use a higher {}, or keep the present scheduler.",
+                options.rounds
+            ));
         }
         if self.has_flushes() {
             lines.push(
@@ -199,7 +200,7 @@ impl Results<'_> {
         lines.push(format!("Requests were submitted at most {} late on average.", time(late)));
         if self.rounds.iter().flatten().any(|replayed| replayed.cut) {
             let or_slow = if self.slow { ", or as clearly slower ones" } else { "" };
-            lines.push(format!("Replays were stopped by --at-most{or_slow}."));
+            lines.push(format!("Replays were stopped by {}{or_slow}.", options.at_most));
         }
         if arguments.timing == Timing::Closed && self.by_time {
             lines.push("The recording has no completions, so it was replayed by its time stamps.".to_owned());

@@ -25,10 +25,14 @@ const SLOW_LEAST: Duration = Duration::from_secs(10);
 const SLOW_MOST: usize = 2;
 
 /// The limit of a replay: `given`, or the default for a workload of this length.
-pub(super) fn limit(given: Option<&str>, length: Option<Length>) -> Result<Option<Duration>, Error> {
+pub(super) fn limit(
+    options: OptionNames,
+    given: Option<&str>,
+    length: Option<Length>,
+) -> Result<Option<Duration>, Error> {
     Ok(match (given, length) {
         (Some("none"), _) => None,
-        (Some(text), _) => Some(some_time("--at-most", text)?),
+        (Some(text), _) => Some(some_time(options.at_most, text)?),
         (None, Some(Length::Recorded(span))) => {
             Some(Duration::from_nanos(span.as_nanos()).saturating_mul(2).clamp(LEAST, MOST))
         }
@@ -39,11 +43,27 @@ pub(super) fn limit(given: Option<&str>, length: Option<Length>) -> Result<Optio
     })
 }
 
+/// The names of the options in messages: `duel` has others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OptionNames {
+    /// The number of measurements of each scheduler.
+    pub(crate) rounds: &'static str,
+    /// The limit of each of them.
+    pub(crate) at_most: &'static str,
+}
+
+impl Default for OptionNames {
+    fn default() -> Self {
+        Self { rounds: "--rounds", at_most: "--at-most" }
+    }
+}
+
 /// What was replayed and what is left.
 pub(super) struct Schedule<'a> {
     names: &'a [String],
     rounds: u32,
     at_most: Option<Duration>,
+    options: OptionNames,
     /// The results of each scheduler.
     pub(super) results: Vec<Vec<Replayed>>,
     /// How many replays of each scheduler were ended because they were slow.
@@ -52,9 +72,14 @@ pub(super) struct Schedule<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    pub(super) fn new(names: &'a [String], rounds: u32, at_most: Option<Duration>) -> Self {
+    pub(super) fn new(
+        names: &'a [String],
+        rounds: u32,
+        at_most: Option<Duration>,
+        options: OptionNames,
+    ) -> Self {
         let results = names.iter().map(|_| Vec::new()).collect();
-        Self { names, rounds, at_most, results, slow: vec![0; names.len()], began: 0 }
+        Self { names, rounds, at_most, options, results, slow: vec![0; names.len()], began: 0 }
     }
 
     fn total(&self) -> u32 {
@@ -65,13 +90,14 @@ impl<'a> Schedule<'a> {
     pub(super) fn announcement(&self) -> String {
         let schedulers = counted(self.names.len() as u64, "scheduler");
         let of = format!("{schedulers} x {}", counted(u64::from(self.rounds), "round"));
+        let OptionNames { rounds, at_most } = self.options;
         match self.at_most {
             Some(each) => format!(
-                "takes at most {}: {of} x {}; --rounds, --at-most and -s change that",
+                "takes at most {}: {of} x {}; {rounds}, {at_most} and -s change that",
                 minutes(each.saturating_mul(self.total())),
                 minutes(each)
             ),
-            None => format!("{of}, each as long as it takes (--at-most none)"),
+            None => format!("{of}, each as long as it takes ({at_most} none)"),
         }
     }
 
@@ -175,31 +201,35 @@ mod tests {
         schedule.add(index, replayed, Duration::from_secs(seconds));
     }
 
+    const OPTIONS: OptionNames = OptionNames { rounds: "--repeat", at_most: "--patience" };
+
     #[test]
     fn the_default_limit_depends_on_the_recording() {
-        let recorded = |seconds| limit(None, Some(Length::Recorded(Span::from_secs(seconds)))).unwrap();
+        let recorded =
+            |seconds| limit(OPTIONS, None, Some(Length::Recorded(Span::from_secs(seconds)))).unwrap();
         assert_eq!([1, 8, 600].map(recorded), [10, 16, 60].map(|s| Some(Duration::from_secs(s))));
-        let job = limit(None, Some(Length::Given(Span::from_secs(300)))).unwrap();
+        let job = limit(OPTIONS, None, Some(Length::Given(Span::from_secs(300)))).unwrap();
         assert_eq!(job, Some(Duration::from_secs(310)));
-        assert_eq!(limit(None, None).unwrap(), Some(MOST));
-        assert_eq!(limit(Some("none"), None).unwrap(), None);
-        assert_eq!(limit(Some("3s"), None).unwrap(), Some(Duration::from_secs(3)));
-        assert!(["0s", "soon", ""].iter().all(|text| limit(Some(text), None).is_err()));
+        assert_eq!(limit(OPTIONS, None, None).unwrap(), Some(MOST));
+        assert_eq!(limit(OPTIONS, Some("none"), None).unwrap(), None);
+        assert_eq!(limit(OPTIONS, Some("3s"), None).unwrap(), Some(Duration::from_secs(3)));
+        assert!(["0s", "soon", ""].iter().all(|text| limit(OPTIONS, Some(text), None).is_err()));
     }
 
     #[test]
     fn the_announcement_has_the_product() {
         let names = ["none".to_owned(), "bfq".to_owned()];
-        let text = Schedule::new(&names, 3, Some(Duration::from_secs(20))).announcement();
-        assert!(text.starts_with("takes at most 2 min: 2 schedulers x 3 rounds x 20 s; "), "{text}");
-        let text = Schedule::new(&names[..1], 1, None).announcement();
-        assert_eq!(text, "1 scheduler x 1 round, each as long as it takes (--at-most none)");
+        let text = Schedule::new(&names, 3, Some(Duration::from_secs(20)), OPTIONS).announcement();
+        let options = "--repeat, --patience and -s change that";
+        assert_eq!(text, format!("takes at most 2 min: 2 schedulers x 3 rounds x 20 s; {options}"));
+        let text = Schedule::new(&names[..1], 1, None, OPTIONS).announcement();
+        assert_eq!(text, "1 scheduler x 1 round, each as long as it takes (--patience none)");
     }
 
     #[test]
     fn a_scheduler_that_is_slow_twice_is_left_out() {
         let names = ["quick".to_owned(), "slow".to_owned()];
-        let mut schedule = Schedule::new(&names, 4, Some(Duration::from_secs(60)));
+        let mut schedule = Schedule::new(&names, 4, Some(Duration::from_secs(60)), OPTIONS);
         assert_eq!(schedule.end(), Some(Duration::from_secs(60)));
         add(&mut schedule, 0, 10, false);
         assert_eq!(schedule.end(), Some(Duration::from_secs(20)));
@@ -218,7 +248,7 @@ mod tests {
     #[test]
     fn replays_that_the_limit_stopped_are_not_slow() {
         let names = ["a".to_owned(), "b".to_owned()];
-        let mut schedule = Schedule::new(&names, 3, Some(Duration::from_secs(15)));
+        let mut schedule = Schedule::new(&names, 3, Some(Duration::from_secs(15)), OPTIONS);
         add(&mut schedule, 0, 15, true);
         add(&mut schedule, 1, 15, true);
         assert_eq!(schedule.end(), Some(Duration::from_secs(15)));
