@@ -52,6 +52,8 @@ pub struct Ledger {
     places: BTreeMap<Account, usize>,
     sets: Vec<Set>,
     files: BTreeMap<File, Written>,
+    /// Dirty metadata on the device: the end of each block by its beginning, in bytes.
+    metadata: BTreeMap<u64, u64>,
     head: Head,
     /// Whether writes are charged their seeks.
     charges_seeks: bool,
@@ -73,6 +75,7 @@ impl Ledger {
             places: BTreeMap::new(),
             sets: Vec::new(),
             files: BTreeMap::new(),
+            metadata: BTreeMap::new(),
             head: Head::new(),
             charges_seeks,
             has_head: true,
@@ -139,18 +142,26 @@ impl Ledger {
         self.files.get(&file).map_or(0, |file| file.pages)
     }
 
-    /// A page was dirtied: charges its size, and the seek from the file's last dirtied page. If another set had dirtied it before, that set is
-    /// refunded its estimate; if the same set had, nothing changes.
+    /// A page was dirtied: charges its size and the seek from the file's last dirtied page, or for metadata what it adds to the cost of a pass
+    /// over all dirty metadata. If another set had dirtied it before, that set is refunded its estimate; if the same set had,
+    /// nothing changes.
     pub fn dirtied(&mut self, page: &Page, set: CauseSet, before: Option<CauseSet>, charge: Charge<'_>) {
         if before == Some(set) {
             return;
         }
         let file = self.files.entry(page.file).or_default();
         let charged = self.has_head && self.charges_seeks && file.pages > 0;
-        let way = if charged { seek(file.end.abs_diff(page.offset)) } else { 0 };
-        file.end = page.offset + u64::from(page.bytes);
+        let end = page.offset + u64::from(page.bytes);
+        let estimate = match charged {
+            true if page.file.is_metadata() => added(&self.metadata, page.offset, end),
+            true => u64::from(page.bytes) + seek(file.end.abs_diff(page.offset)),
+            false => u64::from(page.bytes),
+        };
+        file.end = end;
         file.pages += u64::from(before.is_none());
-        let estimate = u64::from(page.bytes) + way;
+        if page.file.is_metadata() {
+            self.metadata.insert(page.offset, end);
+        }
         if let Some(before) = before {
             self.refund(before, u64::from(page.bytes), charge);
         }
@@ -163,6 +174,9 @@ impl Ledger {
 
     /// A dirty page was submitted, in a request that is charged instead, or discarded: refunds its estimate.
     pub fn cleaned(&mut self, page: &Page, set: CauseSet, charge: Charge<'_>) {
+        if page.file.is_metadata() {
+            self.metadata.remove(&page.offset);
+        }
         if let Some(file) = self.files.get_mut(&page.file) {
             file.pages -= 1;
             if file.pages == 0 {
@@ -207,6 +221,17 @@ impl Ledger {
             charge(member, amount / members.len() as i64);
         }
     }
+}
+
+/// What a block adds to the cost of a pass over dirty metadata in the order of positions, in which the kernel writes it. The sum over blocks does
+/// not depend on the order in which they become dirty: a transaction reports them in an order of its own, in which nearly each would be a long seek.
+fn added(metadata: &BTreeMap<u64, u64>, start: u64, end: u64) -> u64 {
+    let before = metadata.range(..start).next_back().map(|(_, &before)| before);
+    let after = metadata.range(start + 1..).next().map(|(&after, _)| after);
+    let gap = |from: Option<u64>, to: Option<u64>| {
+        from.zip(to).map_or(0, |(from, to)| seek(to.saturating_sub(from)))
+    };
+    (end - start + gap(before, Some(start)) + gap(Some(end), after)).saturating_sub(gap(before, after))
 }
 
 #[cfg(test)]
@@ -282,6 +307,25 @@ mod tests {
         t.dirty(0, A, None);
         t.dirty(4096 + 1000 * 4096, A, None);
         assert_eq!(t.owed[0], 4096 + 4096 + (2 << 20));
+    }
+
+    #[test]
+    fn metadata_is_charged_as_one_pass_over_it_in_whatever_order_it_becomes_dirty() {
+        const MIB: u64 = 1 << 20;
+        // Two runs of neighbours, and between them a gap of 1 MiB; another block is far.
+        let sorted = [0, 4096, 8192, 12288 + MIB, 16384 + MIB, 900 * MIB];
+        let cost = 6 * 4096 + MIB + 2 * MIB;
+        for order in [[0, 1, 2, 3, 4, 5], [5, 0, 4, 1, 3, 2], [2, 5, 1, 4, 0, 3]] {
+            let mut t = Owed::new();
+            let Owed { ledger, owed } = &mut t;
+            let blocks = order.map(|n| Page { file: File::METADATA, ..page(sorted[n]) });
+            let mut charge = |place: usize, amount| owed[place] += amount;
+            blocks.iter().for_each(|block| ledger.dirtied(block, A, None, &mut charge));
+            blocks.iter().for_each(|block| ledger.dirtied(block, A, Some(A), &mut charge));
+            blocks.iter().for_each(|block| ledger.cleaned(block, A, &mut charge));
+            blocks.iter().for_each(|block| ledger.dirtied(block, B, None, &mut charge));
+            assert_eq!(t.owed, [0, cost as i64], "{order:?}");
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@
 //!   allows that.
 //! - The source checks a held call again after at least 100 us and at most 5 s; here exactly when its debt is paid, or when tokens
 //!   are refunded.
+//! - Metadata is charged what it adds to one pass over all dirty metadata, as it becomes dirty in the order of its transaction's list; the
+//!   source charges the distance from the block before, which is a long seek for nearly each.
 //! - In front of a device without a head a request costs its bytes. The source has the model of a hard disk only.
 //! - The source waits for any account; here only for accounts whose last reads were near each other, as in AFQ.
 //!
