@@ -342,6 +342,36 @@ fn a_running_tuner_excludes_tune_profile_and_patterns() {
     assert!(forgotten.status.success(), "{}", words(&forgotten));
 }
 
+/// Another test's `profile` may restore first: with the same result.
+#[test]
+fn the_settings_of_a_killed_tuner_are_restored_at_once() {
+    let Some(served) = Served::new("killed", &[]) else { return };
+    let node = served.node.to_str().unwrap();
+    let queue = Path::new("/sys/block").join(served.node.file_name().unwrap()).join("queue");
+    let value = |name: &str| fs::read_to_string(queue.join(name)).unwrap();
+    let arms = ["mq-deadline", "kyber"];
+    if !arms.iter().all(|arm| value("scheduler").contains(arm)) {
+        return eprintln!("SKIPPED: the kernel has no {arms:?}");
+    }
+    fs::write(queue.join("scheduler"), "none").unwrap();
+    fs::write(queue.join("nr_requests"), "77").unwrap();
+    let (database, runtime) = (served.file("learned"), served.file("runtime"));
+    let mut tuner = dwell(&["tune", node, "--window", "1s", "--database", &database, "--runtime", &runtime]);
+    arms.iter().for_each(|arm| _ = tuner.args(["--arm", arm]));
+    let mut tuner = tuner.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while value("scheduler").contains("[none]") {
+        served.read(100);
+        if tuner.try_wait().unwrap().is_some() {
+            return eprintln!("SKIPPED: {}", words(&tuner.wait_with_output().unwrap()));
+        }
+    }
+    tuner.kill().unwrap();
+    // Its keeper holds standard error open until everything is restored.
+    let printed = words(&tuner.wait_with_output().unwrap());
+    assert!(value("scheduler").contains("[none]"), "{printed}");
+    assert_eq!(value("nr_requests").trim(), "77", "{printed}");
+}
+
 /// The reads of `advise` would count as the load of a tuner, and the tuner's switches would end `advise`.
 #[test]
 fn a_running_advise_excludes_tune() {
@@ -458,6 +488,9 @@ fn advice_without_history_has_the_device_the_load_a_replay_and_configuration() {
     full["tuner"] = serde_json::json!({
         "pid": 7, "unit": "text", "since": "text", "metric": "text", "dry_run": true, "before": "text", "windows": 1, "switches": 1,
         "latest_decision": "text",
+    });
+    full["killed_tuner"] = serde_json::json!({
+        "pid": 7, "in_use": "text", "before": "text", "arm": "text", "remedy": "text",
     });
     let of_configuration = [
         "set",

@@ -132,6 +132,9 @@ pub(crate) struct TuneArguments {
     /// With --status: print one JSON object
     #[arg(long, requires = "status")]
     pub(crate) json: bool,
+    /// Restore the settings that a killed tuner left, and end
+    #[arg(long, conflicts_with = "status")]
+    pub(crate) restore: bool,
     /// End after this time; default: run until interrupted
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) during: Option<String>,

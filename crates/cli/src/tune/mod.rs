@@ -12,7 +12,9 @@ mod setup;
 
 use std::io::Write;
 use std::iter::once;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::{self, Child, Stdio};
 use std::time::{Duration, Instant};
 
 use elevator::text::counted;
@@ -21,7 +23,7 @@ use tuner::{Analyser, Metric, RegretBound, State};
 use tuner_live::database::{self, Database};
 use tuner_live::settings_backup::{self, SettingsBackup};
 use tuner_live::status::{self, Status, StatusServer};
-use tuner_live::{Counters, IsLost, LiveTuner, Seen, Settings, Windower, system};
+use tuner_live::{Counters, IsLost, LiveTuner, QueueSettings, Seen, Settings, Windower, system};
 
 use self::args::{RestraintName, TuneArguments, Watching};
 use self::setup::Target;
@@ -43,6 +45,9 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     if arguments.status {
         return show(arguments);
     }
+    if arguments.restore {
+        return restore_settings(arguments);
+    }
     let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     let backups = Path::new(settings_backup::DIRECTORY);
     if !arguments.dry_run {
@@ -52,7 +57,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
     target.has_profile(&arguments.watching)?;
     if arguments.dry_run {
-        target.left_behind().iter().for_each(|line| say!("{line}"));
+        target.left_behind().iter().for_each(|left| say!("{left}; '{}' restores that", left.remedy()));
     }
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric)?;
@@ -64,6 +69,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let changed = target.queues.iter().filter(|_| !arguments.dry_run && !served);
     let backed_up = changed.map(|queue| SettingsBackup::begin(backups, queue));
     let backed_up = backed_up.collect::<Result<Vec<_>, _>>()?;
+    let keeper = if backed_up.is_empty() { None } else { Keeper::start(&target.queues[0]) };
     let arms = setup::arms(&target, &arguments.watching, catalogue, backed_up)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
     let (length, analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
@@ -98,7 +104,58 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     run.end();
     // Restores the settings.
     drop(run);
+    drop(keeper);
     ended.map_err(Error::from)
+}
+
+/// Restores what killed tuners have changed.
+fn restore_settings(arguments: &TuneArguments) -> Result<(), Error> {
+    let backups = Path::new(settings_backup::DIRECTORY);
+    let lines = settings_backup::restore_leftovers(backups, Path::new(BLOCK));
+    lines.iter().for_each(|line| say!("{line}"));
+    let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
+    let kept = target.queues.iter().find(|queue| settings_backup::is_kept(backups, queue));
+    let device = arguments.device.display();
+    match kept {
+        Some(_) if !lines.is_empty() => Err(Error::Failed(format!("{device}: not restored"))),
+        Some(_) => {
+            Err(Error::Overruled(format!("{device}: a tuner runs, and restores the settings at its end")))
+        }
+        None if lines.is_empty() => Ok(say!("{device}: no settings of a killed tuner to restore")),
+        None => Ok(()),
+    }
+}
+
+/// A process that restores the settings if this one is killed. If it is killed as well, the next start does.
+struct Keeper(Child);
+
+/// Waits for a line, or for the end of this process, and then of its descriptors and locks. Neither Ctrl-C nor systemd's SIGTERM ends it.
+const KEEP: &str = r#"trap '' INT TERM HUP
+read -r _ && exit
+while grep -qs '^State:[^ZX]*$' /proc/$PPID/status; do sleep 0.05; done
+exec "$0" tune --restore "$1""#;
+
+impl Keeper {
+    fn start(queue: &QueueSettings) -> Option<Self> {
+        let device = format!("/dev/{}", queue.name().replace('!', "/"));
+        let program = std::env::current_exe();
+        let shell = program.and_then(|program| {
+            let mut shell = process::Command::new("sh");
+            shell.args(["-c", KEEP]).arg(program).arg(device).stdin(Stdio::piped()).stdout(Stdio::null());
+            shell.env("DWELL_CONFIG", "").process_group(0).spawn()
+        });
+        let failed = |error| {
+            say!("{error}: no process restores the settings if this one is killed, but the next start does")
+        };
+        shell.map_err(failed).ok().map(Self)
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        let _ = self.0.stdin.take().map(|mut pipe| writeln!(pipe));
+        let _ = self.0.wait();
+    }
 }
 
 /// Adds the search of settings that `--search` selects.
@@ -319,7 +376,9 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
     let name = &target.layer.name;
     let Some(status) = status_of(&arguments.watching, name)? else {
-        let lines = once(format!("{name}: not being tuned")).chain(target.left_behind());
+        let left = target.left_behind();
+        let left = left.iter().map(|left| format!("{left}; '{}' restores that", left.remedy()));
+        let lines = once(format!("{name}: not being tuned")).chain(left);
         return Err(Error::Failed(lines.collect::<Vec<_>>().join("\n")));
     };
     let mut out = std::io::stdout().lock();

@@ -15,7 +15,7 @@ use tuner::{
     Analyser, Better, DeciderName, LatencyClass, LatencyStatistic, Metric, Parameters, Random, Space,
 };
 use tuner_live::arms::{Arms, KernelArms, ServedArms};
-use tuner_live::settings_backup::{self, SettingsBackup};
+use tuner_live::settings_backup::{self, LeftBehind, SettingsBackup};
 use tuner_live::{Cgroups, FairnessUnit, QueueSettings, ThreadGroups, Windower, identity, outside};
 
 use super::args::{DeciderArgument, MetricName, Watching};
@@ -88,8 +88,8 @@ impl Target {
         if watching.control.is_some() { Vec::new() } else { self.stack.doubts() }
     }
 
-    /// Settings that a killed tuner left on its queues, in words.
-    pub(super) fn left_behind(&self) -> Vec<String> {
+    /// What a killed tuner left on its queues.
+    pub(super) fn left_behind(&self) -> Vec<LeftBehind> {
         let backups = Path::new(settings_backup::DIRECTORY);
         self.queues.iter().filter_map(|queue| settings_backup::left_behind(backups, queue)).collect()
     }

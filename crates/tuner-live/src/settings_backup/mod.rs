@@ -18,6 +18,7 @@
 //! rejects symbolic links that lead out of the device's queue directory.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -220,20 +221,74 @@ fn restore_leftover(directory: &PrivateDirectory, file: &str, block: &Path) -> V
     lines.into_iter().chain(foreign).chain(problems).collect()
 }
 
-/// What [`restore_leftovers`] would restore of a queue, as a line, if anything.
+/// The values of a queue before a killed process changed them, where they differ from the present ones.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LeftBehind {
+    device: String,
+    /// The killed process.
+    pub pid: u32,
+    /// The scheduler before.
+    pub scheduler: String,
+    /// The differing values before, the scheduler's included.
+    pub before: Vec<(String, String)>,
+}
+
+impl LeftBehind {
+    /// The state before, as an arm: `none{nr_requests=77}`.
+    #[must_use]
+    pub fn arm(&self) -> String {
+        let settings = self.before.iter().filter(|(name, _)| name != "scheduler");
+        let settings =
+            settings.map(|(name, value)| format!("{}={value}", name.trim_start_matches("iosched/")));
+        let settings: Vec<String> = settings.collect();
+        let braces = if settings.is_empty() { String::new() } else { format!("{{{}}}", settings.join(",")) };
+        format!("{}{braces}", self.scheduler)
+    }
+
+    /// The command that restores them.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        format!("dwell tune /dev/{} --restore", self.device.replace('!', "/"))
+    }
+}
+
+impl fmt::Display for LeftBehind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, pid, before, .. } = self;
+        let before: Vec<String> = before.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        write!(
+            out,
+            "{device}: process {pid} changed its settings and was killed; before: {}",
+            before.join(" ")
+        )
+    }
+}
+
+/// What [`restore_leftovers`] would restore of a queue, if anything.
 #[must_use]
-pub fn left_behind(directory: &Path, queue: &QueueSettings) -> Option<String> {
+pub fn left_behind(directory: &Path, queue: &QueueSettings) -> Option<LeftBehind> {
     let directory = PrivateDirectory::open(directory).ok()?;
     let record = Record::read(&directory, &file_name(queue.name())).ok()?;
     if record.is_alive() || record.is_obsolete(queue).is_some() {
         return None;
     }
-    let differing = record.before.iter().filter(|it| differs(queue, it));
-    let before: Vec<String> = differing.map(|(name, value)| format!("{name}={value}")).collect();
-    (!before.is_empty()).then(|| {
-        let (device, pid, before) = (queue.name(), record.pid, before.join(" "));
-        format!("{device}: process {pid} changed its settings and was killed; before: {before}; the next 'dwell tune' restores them")
+    let target = record.target(&record.foreign(queue));
+    let scheduler =
+        target.before("scheduler").map_or_else(|| queue.get("scheduler").ok(), |of| Some(of.to_owned()))?;
+    let differing = target.before.into_iter().filter(|it| differs(queue, it));
+    let before: Vec<(String, String)> = differing.collect();
+    (!before.is_empty()).then(|| LeftBehind {
+        device: queue.name().to_owned(),
+        pid: record.pid,
+        scheduler,
+        before,
     })
+}
+
+/// Whether a queue's settings wait for the end of a living process, or for another attempt to restore them.
+#[must_use]
+pub fn is_kept(directory: &Path, queue: &QueueSettings) -> bool {
+    directory.join(file_name(queue.name())).exists()
 }
 
 /// Whether a readable setting has another value.
@@ -254,15 +309,7 @@ struct Restored {
 /// Restores what the tuner has set, and removes the file unless the kernel rejected a setting.
 fn restore(directory: &PrivateDirectory, queue: &QueueSettings, record: &Record) -> Restored {
     let foreign = record.foreign(queue);
-    let stays = |setting: &str| foreign.iter().any(|(name, _)| name == setting);
-    // With another process's scheduler, the kernel has reset every other setting.
-    let concerned = |setting: &str| !stays("scheduler") || setting == "read_ahead_kb";
-    let mut target = Record { set: Some(record.everything()), ..record.clone() };
-    target.before.retain(|(setting, _)| concerned(setting));
-    // Restoring the scheduler resets another process's values, too.
-    target.before.iter_mut().for_each(|(setting, value)| {
-        foreign.iter().filter(|(name, _)| name == setting).for_each(|(_, now)| value.clone_from(now));
-    });
+    let target = record.target(&foreign);
     let differed: Vec<bool> = target.before.iter().map(|it| differs(queue, it)).collect();
     if differed.contains(&true) {
         // A kill after the scheduler is restored leaves the kernel's own values in the other settings.
@@ -285,7 +332,9 @@ fn restore(directory: &PrivateDirectory, queue: &QueueSettings, record: &Record)
     let line = |(name, value): &(String, String)| {
         format!("{}: another process has set {name}={value} since; keeping that", record.device)
     };
-    let foreign = foreign.iter().filter(|(name, _)| name == "scheduler" || concerned(name)).map(line);
+    let stays = foreign.iter().any(|(name, _)| name == "scheduler");
+    let is_of_interest = |name: &str| !stays || matches!(name, "scheduler" | "read_ahead_kb");
+    let foreign = foreign.iter().filter(|(name, _)| is_of_interest(name)).map(line);
     Restored { settings, foreign: foreign.collect(), problems }
 }
 
@@ -374,6 +423,20 @@ impl Record {
         let reads = each.filter_map(|((name, before), now)| Some((name, before, now?)));
         let foreign = reads.filter(|(name, before, now)| now != *before && !self.is_own(name, now));
         foreign.map(|(name, _, now)| (name.clone(), now)).collect()
+    }
+
+    /// The same with the values that a restoration sets, all of them this process's own then. `foreign` has the other processes' values, which stay.
+    fn target(&self, foreign: &[(String, String)]) -> Self {
+        let stays = |setting: &str| foreign.iter().any(|(name, _)| name == setting);
+        // With another process's scheduler, the kernel has reset every other setting.
+        let concerned = |setting: &str| !stays("scheduler") || setting == "read_ahead_kb";
+        let mut target = Self { set: Some(self.everything()), ..self.clone() };
+        target.before.retain(|(setting, _)| concerned(setting));
+        // Restoring the scheduler resets another process's values, too.
+        target.before.iter_mut().for_each(|(setting, value)| {
+            foreign.iter().filter(|(name, _)| name == setting).for_each(|(_, now)| value.clone_from(now));
+        });
+        target
     }
 
     /// Whether the tuner has given a setting that value.

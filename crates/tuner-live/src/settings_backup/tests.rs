@@ -65,11 +65,30 @@ fn the_next_start_restores_after_a_kill_and_ignores_a_living_process() {
     assert_eq!(left_behind(&tree.backups(), &queue), None);
     kill(backup);
     let left = left_behind(&tree.backups(), &queue).unwrap();
-    assert!(left.contains("before: scheduler=mq-deadline;"), "{left}");
+    assert!(left.to_string().ends_with("was killed; before: scheduler=mq-deadline"), "{left}");
+    assert_eq!((left.scheduler.as_str(), left.arm().as_str()), ("mq-deadline", "mq-deadline"));
+    assert_eq!(left.remedy(), "dwell tune /dev/sda --restore");
     let lines = restored(&tree);
     assert!(lines.len() == 1 && lines[0].contains("restored after") && lines[0].contains("mq-deadline"));
     assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
     assert_eq!((left_behind(&tree.backups(), &queue), restored(&tree)), (None, vec![]), "once");
+}
+
+#[test]
+fn what_is_left_behind_has_every_setting_but_those_of_another_process() {
+    let tree = Tree::new("left");
+    let mut backup = begin(&tree);
+    let queue = backup.queue.clone();
+    switch(&mut backup, &[("scheduler", "bfq"), ("nr_requests", "256"), ("read_ahead_kb", "4096")]);
+    kill(backup);
+    let left = || left_behind(&tree.backups(), &queue).unwrap();
+    assert_eq!(left().arm(), "mq-deadline{nr_requests=64,read_ahead_kb=128}");
+    // The operator's choice since.
+    queue.set("scheduler", "none").unwrap();
+    assert_eq!(
+        (left().scheduler, left().before),
+        ("none".into(), vec![("read_ahead_kb".into(), "128".into())])
+    );
 }
 
 #[test]

@@ -167,9 +167,8 @@ fn unlike_members(_: &Roots, device: &Device) -> Option<Finding> {
 fn killed_tuner(roots: &Roots, device: &Device) -> Option<Finding> {
     let backups = roots.root.join(settings_backup::DIRECTORY.trim_start_matches('/'));
     let queue = QueueSettings::within(&roots.root.join("sys/block"), &device.leaf.name);
-    let what = settings_backup::left_behind(&backups, &queue)?;
-    let fix = format!("dwell tune /dev/{} --for 1s restores them", device.leaf.name.replace('!', "/"));
-    Some(finding(Level::Problem, "scheduler", what, fix))
+    let left = settings_backup::left_behind(&backups, &queue)?;
+    Some(finding(Level::Problem, "scheduler", left.to_string(), left.remedy()))
 }
 
 /// The tuner that chooses the device's scheduler, or that of the array above it.

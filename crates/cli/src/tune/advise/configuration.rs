@@ -82,10 +82,9 @@ impl Host {
 impl Configuration {
     /// The first line of the rule, and of the profile, before the command that applies it.
     pub(super) const APPLY: &str = "# then: ";
-    /// The configuration of an arm on these queues, of which `current` is in use.
+    /// The configuration of an arm on these queues, instead of the operator's `current`, to whose settings `before` returns.
     pub(super) fn of(
-        arm: &str,
-        current: &str,
+        [arm, current, before]: [&str; 3],
         queues: &[QueueSettings],
         arms: &dyn Arms,
         host: &Host,
@@ -108,7 +107,7 @@ impl Configuration {
             let apply = Self::APPLY;
             format!("{apply}udevadm control --reload && udevadm trigger --action=change{matches}\n{rule}")
         });
-        let mut revert: Vec<String> = set.iter().map(|_| arms.by_hand(current).0).collect();
+        let mut revert: Vec<String> = set.iter().map(|_| arms.by_hand(before).0).collect();
         if udev_rule.is_some() {
             revert.push(format!("rm {file} && udevadm control --reload"));
         }

@@ -29,6 +29,7 @@ use tuner::{
 use tuner_live::arms::Arms;
 use tuner_live::database::Database;
 use tuner_live::outside::Outside;
+use tuner_live::settings_backup::LeftBehind;
 use tuner_live::{Seen, in_words};
 
 use self::configuration::{Configuration, Host};
@@ -154,15 +155,47 @@ struct Advice {
     why: String,
     /// The tuner that chooses the scheduler at present; then nothing is observed or recommended.
     tuner: Option<RunningTuner>,
+    /// The killed tuner whose settings the device still has. Then `scheduler` is the one before them.
+    killed_tuner: Option<Killed>,
     /// What to paste for the better scheduler, or to keep the present one.
     configuration: Option<Configuration>,
+}
+
+/// A tuner that was killed before it could restore the settings.
+#[derive(Serialize, Clone, PartialEq, Eq, Debug)]
+struct Killed {
+    pid: u32,
+    /// The scheduler that it left.
+    in_use: String,
+    /// The operator's scheduler.
+    before: String,
+    /// With the settings that differ.
+    arm: String,
+    /// Restores them.
+    remedy: String,
+}
+
+impl Killed {
+    /// By what is left on the queues of a device or array.
+    fn of(left: &[LeftBehind], in_use: &str) -> Option<Self> {
+        let first = left.first()?;
+        Some(Self {
+            pid: first.pid,
+            in_use: in_use.to_owned(),
+            before: first.scheduler.clone(),
+            arm: first.arm(),
+            remedy: first.remedy(),
+        })
+    }
 }
 
 /// What the database's history shows about the arms, summed over the windows for whose kind of load the arm in use was measured. An arm that was not
 /// measured for a window's kind counts as equal in that window.
 struct History {
-    /// The arm in use; `None` if the scheduler in use is not an arm.
+    /// The operator's arm; `None` if the operator's scheduler is not an arm.
     now: Option<usize>,
+    /// The arm in use: another one if a killed tuner has left it.
+    in_use: Option<usize>,
     better: Better,
     /// What the tuner saved. The windows of this command have values of the scheduler in use only, which would favour or disfavour it by chance.
     saved: Option<Kinds>,
@@ -218,19 +251,23 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let into = recording.clone();
     let mut windows = target.watch_through(length, metric, move |capture| Recorded(capture, into.clone()))?;
     announce(arguments, &target.layer.name, length);
-    let current = arms.current()?;
-    let doubts = target.left_behind().into_iter().chain(target.doubts(&arguments.watching));
+    let in_use = arms.current()?;
+    let killed = Killed::of(&target.left_behind(), &in_use).filter(|_| arguments.watching.control.is_none());
+    // The load is observed under the scheduler in use, and the advice is about the operator's.
+    let current = killed.as_ref().map_or(&in_use, |killed| &killed.before).clone();
     let mut advice = Advice {
         device: arguments.device.display().to_string(),
         stack: target.stack.describe(),
         scheduler: current.clone(),
         metric: in_words(metric),
-        doubts: doubts.chain(unusable).collect(),
+        doubts: target.doubts(&arguments.watching).into_iter().chain(unusable).collect(),
         schedulers: arms.names().to_vec(),
         facts,
+        killed_tuner: killed,
         ..Advice::default()
     };
     let mut history = History::new(arms.names(), &current, metric.better());
+    history.in_use = arms.names().iter().position(|name| *name == in_use);
     history.saved = has_history.then(|| analyser.kinds().clone());
     let profile =
         arguments.watching.profile.as_deref().map(crate::commands::profile::read_steady).transpose()?;
@@ -238,10 +275,10 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     while advice.windows < arguments.windows {
         let Some(mut seen) = windows.next(&mut capture::now, &mut || !interrupt::requested())? else { break };
         let now = arms.current()?;
-        if now != current {
+        if now != in_use {
             let device = arguments.device.display();
             let problem = format!(
-                "{device}: another process changed the scheduler from {current} to {now}; run advise again"
+                "{device}: another process changed the scheduler from {in_use} to {now}; run advise again"
             );
             return Err(Error::Failed(problem));
         }
@@ -278,7 +315,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
             of_each_reported: advice.requests as f64 / (advice.requests - advice.not_reported).max(1) as f64,
         };
         advice.replay = model::replay(&recording, observed, schedulers, metric, catalogue)?;
-        let misfit = advice.replay.as_ref().and_then(|model| model.misfit(&current));
+        let misfit = advice.replay.as_ref().and_then(|model| model.misfit(&in_use));
         advice.doubts.extend(misfit);
     }
     advice.service_times = probe.filter(|_| !is_disturbed);
@@ -296,7 +333,9 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         expect(&mut advice, class, metric, bypassed);
         let arm = advice.better.clone().unwrap_or_else(|| current.clone());
         let host = Host::of(&Roots::at(std::path::Path::new("/")));
-        advice.configuration = Some(Configuration::of(&arm, &current, &target.queues, &*arms, &host));
+        let before = advice.killed_tuner.as_ref().map_or(&current, |killed| &killed.arm);
+        let states = [&*arm, &current, before];
+        advice.configuration = Some(Configuration::of(states, &target.queues, &*arms, &host));
     }
     publish(advice, arguments.json)?;
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
@@ -384,7 +423,7 @@ fn look(advice: &mut Advice, history: &mut History, has_history: bool, analyser:
     advice.random_share = mean(advice.random_share, seen.window.random_share());
     advice.busy = mean(advice.busy, seen.busy);
     advice.windows += 1;
-    let scheduler = history.now.map(SchedulerId);
+    let scheduler = history.in_use.map(SchedulerId);
     let observed = Observed { scheduler, performance: seen.performance };
     let decision = analyser.window(&seen.window, &observed);
     advice.analysed += u32::from(decision.is_analysed());
@@ -432,7 +471,17 @@ impl History {
         let now = arms.iter().position(|name| name == current);
         let none = arms.iter().position(|name| name == "none");
         let arms = vec![Compared::default(); arms.len()];
-        Self { now, better, saved: None, base: 0.0, arms, none, none_suffices: 0, profiled: None }
+        Self {
+            now,
+            in_use: now,
+            better,
+            saved: None,
+            base: 0.0,
+            arms,
+            none,
+            none_suffices: 0,
+            profiled: None,
+        }
     }
 
     fn add(&mut self, of: &[Option<Estimate>]) {
@@ -557,7 +606,8 @@ fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool)
     if advice.basis != Basis::Nothing {
         return;
     }
-    let model = advice.replay.as_ref().filter(|model| model.misfit(&advice.scheduler).is_none());
+    let in_use = advice.killed_tuner.as_ref().map_or(&advice.scheduler, |killed| &killed.in_use);
+    let model = advice.replay.as_ref().filter(|model| model.misfit(in_use).is_none());
     let model = model.and_then(Modelled::best).map(|(name, gain)| (name.to_owned(), gain));
     let gain = |name: &str| prior::gain(name, class, metric);
     let ahead = |name: &str| gain(name) - gain(&advice.scheduler) >= MODEL_ERROR;

@@ -8,7 +8,7 @@ use evaluation::report::format::{bytes, number, time};
 
 use super::configuration::Configuration;
 use super::model::BUSY;
-use super::{Advice, Basis};
+use super::{Advice, Basis, Killed};
 use crate::commands::doctor::beside;
 use crate::report::{Style, Table, Tone};
 
@@ -20,6 +20,12 @@ pub(super) fn print(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
     if let Some(tuner) = &advice.tuner {
         tuner.print(&advice.scheduler, out)?;
         return advice.doubts.iter().try_for_each(|doubt| writeln!(out, "note: {doubt}"));
+    }
+    if let Some(Killed { pid, in_use, arm, remedy, .. }) = &advice.killed_tuner {
+        writeln!(
+            out,
+            "process {pid}, a tuner, was killed and left {in_use}; before: {arm}, which '{remedy}' restores; the load was observed under {in_use}"
+        )?;
     }
     load(advice, out)?;
     writeln!(out, "schedulers: {}", advice.schedulers.join(", "))?;

@@ -166,6 +166,30 @@ fn a_scheduler_that_is_no_better_than_none_is_not_kept() {
     assert_eq!(in_use.better, None, "it is in use");
 }
 
+/// Regression: the advice was "none instead of bfq" and to return to bfq, which only a killed tuner had set.
+#[test]
+fn after_a_kill_the_advice_is_about_the_operators_scheduler() {
+    let killed = Killed {
+        pid: 7,
+        in_use: "bfq".to_owned(),
+        before: "none".to_owned(),
+        arm: "none{nr_requests=128}".to_owned(),
+        remedy: "dwell tune /dev/sda --restore".to_owned(),
+    };
+    let advice = Advice { scheduler: killed.before.clone(), killed_tuner: Some(killed), ..Advice::default() };
+    let mut out = Vec::new();
+    print::print(&advice, &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let left = "process 7, a tuner, was killed and left bfq; before: none{nr_requests=128}, which 'dwell tune /dev/sda --restore' restores";
+    assert!(text.contains(left), "{text}");
+    let arms = Two(["none", "bfq"].map(str::to_owned).to_vec());
+    let host = Host::of(&Roots::at(std::path::Path::new("/nosuch")));
+    let states = ["bfq", "none", "none{nr_requests=128}"];
+    let configuration = Configuration::of(states, &[], &arms, &host);
+    assert_eq!(configuration.set.as_deref(), Some("set bfq"), "though it is in use by chance");
+    assert_eq!(configuration.revert, ["set none{nr_requests=128}"]);
+}
+
 #[test]
 fn what_is_no_better_or_not_known_is_not_recommended() {
     let found = |bfq: f64, better| advice(&[[of(30.0, 3), of(bfq, 9)]], better);
