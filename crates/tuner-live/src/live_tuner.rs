@@ -145,6 +145,7 @@ impl LiveTuner {
         let current = self.begin()?;
         self.status.missed += seen.missed;
         let problem = self.outside.measure(self.metric, &mut seen);
+        self.status.unmeasured += u64::from(problem.is_some());
         if seen.torn {
             return Ok(Self::line(
                 "window discarded: it lasted too long (the machine slept or was overloaded)".to_owned(),

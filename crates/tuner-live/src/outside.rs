@@ -51,8 +51,7 @@ impl Outside {
             }
             Metric::External(_) => {
                 let command = self.command.as_deref()?;
-                let patience = (Duration::from_secs_f64(seconds) / COMMAND_SHARE).min(COMMAND_MOST);
-                let number = number(command, patience);
+                let number = number(command, patience(Duration::from_secs_f64(seconds)));
                 seen.performance.external = number.as_ref().ok().copied();
                 number.err()
             }
@@ -109,13 +108,20 @@ fn may_ask_all() -> bool {
 /// How much of a command's output is read, in bytes.
 const LOOKED_AT: usize = 64 << 10;
 
+/// How long a command may take if windows are of this length.
+#[must_use]
+pub fn patience(window: Duration) -> Duration {
+    (window / COMMAND_SHARE).min(COMMAND_MOST)
+}
+
 /// Runs a command with `sh -c` and returns the first number that it prints. Background processes of it are not waited for. It runs at normal
 /// priority: at the tuner's a busy machine might seldom run it.
 ///
 /// # Errors
-/// It cannot be run, fails, prints no number, or takes longer than `patience` (then it is killed with its children).
+/// It cannot be run, fails, prints no number, or takes longer than `patience` (then it is killed with its children). The text has the first line
+/// that it printed.
 pub fn number(command: &str, patience: Duration) -> Result<f64, String> {
-    let failed = |error: io::Error| format!("{command}: {error}");
+    let failed = |error: io::Error| format!("'{command}': {error}");
     let mut shell = Command::new("sh");
     let as_others = || {
         system::normal();
@@ -127,35 +133,42 @@ pub fn number(command: &str, patience: Duration) -> Result<f64, String> {
         .args(["-c", command])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         // In its own process group, so that its children can be killed with it.
         .process_group(0)
         .spawn()
         .map_err(failed)?;
-    let mut stdout = child.stdout.take();
+    let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
     stdout.iter().for_each(system::read_without_waiting);
-    let (from, mut text) = (Instant::now(), Vec::new());
+    stderr.iter().for_each(system::read_without_waiting);
+    let (from, mut text, mut errors) = (Instant::now(), Vec::new(), Vec::new());
     let status = loop {
         // Checked before reading: afterwards nothing more is printed.
         let ended = child.try_wait().map_err(failed)?;
         stdout.iter_mut().for_each(|stdout| read_what_is_there(stdout, &mut text));
+        stderr.iter_mut().for_each(|stderr| read_what_is_there(stderr, &mut errors));
         match ended {
             Some(status) => break status,
             None if from.elapsed() < patience => std::thread::sleep(Duration::from_millis(10)),
             None => {
                 system::end_group(child.id());
                 let _ = child.wait();
-                return Err(format!("{command}: took longer than {patience:?}"));
+                return Err(format!(
+                    "'{command}' took longer than {patience:.3?}, a quarter of a window (at most {COMMAND_MOST:?})"
+                ));
             }
         }
     };
+    let (text, errors) = (String::from_utf8_lossy(&text), String::from_utf8_lossy(&errors));
+    let first = text.lines().chain(errors.lines()).map(str::trim).find(|line| !line.is_empty());
+    let printed = first.map_or_else(|| "printed nothing".to_owned(), |line| format!("printed '{line:.120}'"));
     if !status.success() {
-        return Err(format!("{command}: {status}"));
+        return Err(format!("'{command}' ended with {status} and {printed}"));
     }
-    let text = String::from_utf8_lossy(&text);
     let found = text.split_whitespace().find_map(|word| word.parse::<f64>().ok());
     found
         .filter(|number| number.abs() <= VALUE_MAX)
-        .ok_or_else(|| format!("{command}: printed no number that can be reckoned with"))
+        .ok_or_else(|| format!("'{command}' printed no number of at most {VALUE_MAX:e}; it {printed}"))
 }
 
 /// The present content of a pipe, up to [`LOOKED_AT`] bytes.
@@ -176,9 +189,21 @@ mod tests {
         assert_eq!(number("echo tps: 12.5 3", patience), Ok(12.5));
         for none in ["nothing", "nan", "-inf", "1e200"] {
             let message = number(&format!("echo {none}"), patience).unwrap_err();
-            assert!(message.contains("printed no number"), "{message}");
+            assert!(
+                message.contains("printed no number") && message.ends_with(&format!("'{none}'")),
+                "{message}"
+            );
         }
-        assert!(number("exit 3", patience).unwrap_err().contains('3'));
+        let message = |command: &str| number(command, patience).unwrap_err();
+        assert_eq!(message("exit 3"), "'exit 3' ended with exit status: 3 and printed nothing");
+        assert!(
+            message("echo '' 1>&2; echo broken 1>&2; false").ends_with("exit status: 1 and printed 'broken'")
+        );
+        assert!(
+            message("/nonexist/x").contains("exit status: 127 and printed '"),
+            "{}",
+            message("/nonexist/x")
+        );
         assert!(number("exec sleep 60", Duration::from_millis(50)).unwrap_err().contains("took longer"));
     }
 

@@ -55,6 +55,9 @@ pub struct Status {
     pub switching_seconds: f64,
     /// Requests that were not reported.
     pub missed: u64,
+    /// Windows in which the metric could not be measured, because its command failed or printed no number.
+    #[serde(default)]
+    pub unmeasured: u64,
     /// CPU time of the tuner in seconds.
     pub processor_seconds: f64,
     /// The metric's value in the latest window.

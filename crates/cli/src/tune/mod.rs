@@ -60,7 +60,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         target.left_behind().iter().for_each(|left| say!("{left}; '{}' restores that", left.remedy()));
     }
     let metric = setup::metric(&arguments.watching);
-    setup::measurable(metric)?;
+    setup::measurable(metric, &arguments.watching)?;
     // A dry run claims the queue as well, because it writes a status and saves the learned state.
     let _claims = target.claim()?;
     say!("{}: {}", arguments.device.display(), target.stack.describe());
@@ -243,8 +243,11 @@ impl Run {
         let seen = self.windows.next_unless(&mut capture::now, is_running, is_lost)?;
         let Some(seen) = seen else { return Ok(None) };
         let has_accesses = !seen.window.accesses.is_empty();
+        let unmeasured = self.tuner.status().unmeasured;
         let outcome = self.tuner.window(seen)?;
-        Ok(Some(has_accesses.then_some(outcome.line)))
+        // Also of an idle device.
+        let is_problem = self.tuner.status().unmeasured > unmeasured;
+        Ok(Some((has_accesses || is_problem).then_some(outcome.line)))
     }
 
     /// Publishes the status.
@@ -285,11 +288,13 @@ impl Run {
         {
             let _ = std::fs::remove_file(status::file(&self.runtime, device));
         }
-        let Status { windows, switches, switching_seconds, processor_seconds, .. } = self.tuner.status();
+        let status = self.tuner.status();
+        let Status { windows, switches, switching_seconds, processor_seconds, .. } = status;
         say!(
-            "ended after {}, {} ({switching_seconds:.2} s in total), {processor_seconds:.2} s of CPU time",
+            "ended after {}, {} ({switching_seconds:.2} s in total), {processor_seconds:.2} s of CPU time{}",
             counted(*windows, "window"),
-            counted(*switches, "switch")
+            counted(*switches, "switch"),
+            unmeasured(status)
         );
     }
 }
@@ -317,6 +322,14 @@ fn restore(
         say!("loaded {known} for {drive} and {by} from {}", other.display());
     }
     Ok(())
+}
+
+/// In how many windows the metric could not be measured, if in any.
+fn unmeasured(status: &Status) -> String {
+    match status.unmeasured {
+        0 => String::new(),
+        windows => format!("; the metric could not be measured in {}", counted(windows, "window")),
+    }
 }
 
 /// Since when a tuner runs: ` since 2026-11-25T03:04:05Z`. Empty for one of an earlier version.
@@ -401,9 +414,10 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     )?;
     writeln!(
         out,
-        "{:.2} s of CPU time, {} not reported",
+        "{:.2} s of CPU time, {} not reported{}",
         status.processor_seconds,
-        counted(status.missed, "request")
+        counted(status.missed, "request"),
+        unmeasured(&status)
     )?;
     writeln!(out, "last decision: {}", status.latest)?;
     Ok(())

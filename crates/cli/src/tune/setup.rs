@@ -223,8 +223,13 @@ pub(super) fn metric(watching: &Watching) -> Metric {
     }
 }
 
-/// An error if the metric cannot be measured.
-pub(super) fn measurable(metric: Metric) -> Result<(), Error> {
+/// An error if the metric cannot be measured. A command is run once for this.
+pub(super) fn measurable(metric: Metric, watching: &Watching) -> Result<(), Error> {
+    if let Some(command) = &watching.command {
+        let patience = outside::patience(span("--window", &watching.window)?);
+        let wrong = |problem| Error::Usage(format!("--command: {problem}; it must print a number"));
+        return outside::number(command, patience).map(drop).map_err(wrong);
+    }
     match metric {
         Metric::UserBandwidth | Metric::UserMinusSystem => {
             Ok(outside::user_bytes(Path::new("/proc")).map(drop)?)
@@ -346,6 +351,26 @@ mod tests {
             [(DeciderArgument::Ioanalyzer, "x=1"), (DeciderArgument::Bandit, "bandit_best=80%")]
         {
             assert_eq!(problem(decider, setting), Ok(()));
+        }
+    }
+
+    /// Regression: a command that never printed a number was accepted, and the tuner ran without effect.
+    #[test]
+    fn a_command_that_prints_no_number_is_rejected_at_the_start() {
+        use crate::commands::{Arguments, Command};
+        use clap::Parser;
+        let start = |command: &str| {
+            let line = ["dwell", "tune", "/dev/sda", "--window", "60s", "--command", command];
+            let Command::Tune(arguments) = Arguments::parse_from(line).command else { panic!("{line:?}") };
+            measurable(metric(&arguments.watching), &arguments.watching).map_err(|error| error.to_string())
+        };
+        assert_eq!(start("echo tps 5"), Ok(()));
+        for (command, problem) in [
+            ("echo abc", "--command: 'echo abc' printed no number of at most"),
+            ("false", "--command: 'false' ended with exit status: 1 and printed nothing"),
+        ] {
+            let message = start(command).unwrap_err();
+            assert!(message.starts_with(problem), "{message}");
         }
     }
 

@@ -225,7 +225,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let target = Target::holding(&arguments.device, arguments.watching.reached.reach())?;
     target.has_profile(&arguments.watching)?;
     let metric = setup::metric(&arguments.watching);
-    setup::measurable(metric)?;
+    setup::measurable(metric, &arguments.watching)?;
     let mut outside = Outside::new(arguments.watching.command.clone());
     let mut arms = setup::arms(&target, &arguments.watching, catalogue, Vec::new())?;
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, 1)?;
@@ -271,7 +271,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     history.saved = has_history.then(|| analyser.kinds().clone());
     let profile =
         arguments.watching.profile.as_deref().map(crate::commands::profile::read_steady).transpose()?;
-    let mut class = None;
+    let (mut class, mut unmeasured) = (None, 0);
     while advice.windows < arguments.windows {
         let Some(mut seen) = windows.next(&mut capture::now, &mut || !interrupt::requested())? else { break };
         let now = arms.current()?;
@@ -282,13 +282,18 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
             );
             return Err(Error::Failed(problem));
         }
-        outside.measure(metric, &mut seen).iter().for_each(|problem| say!("{problem}"));
+        let problem = outside.measure(metric, &mut seen);
+        problem.iter().for_each(|problem| say!("{problem}"));
+        unmeasured += u64::from(problem.is_some());
         if seen.torn {
             say!("window discarded: it lasted too long (the machine slept or was overloaded)");
             continue;
         }
         class = seen.window.counts().then(|| LoadClass::of(&seen.window, seen.busy)).or(class);
         look(&mut advice, &mut history, has_history, &mut analyser, seen);
+    }
+    if unmeasured > 0 {
+        advice.doubts.push(format!("the metric could not be measured in {}", counted(unmeasured, "window")));
     }
     // Before the device is measured, so that the measurement is not recorded.
     windows.close();
