@@ -204,6 +204,24 @@ fn a_profile_may_go_into_a_pipe() {
     assert!(words(&output).contains("service time: "), "{}", words(&output));
 }
 
+/// Regression: a part of the schedulers and sizes was written like a complete profile.
+#[test]
+fn an_interrupted_profile_is_not_written() {
+    let Some(served) = Served::new("profile-interrupted", &[]) else { return };
+    let (node, file) = (served.node.to_str().unwrap(), served.file("profile.toml"));
+    let mut profile = dwell(&["profile", node, "--here", "--no-switch", "--each", "10min", "-o", &file]);
+    let mut profile = profile.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(profile.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let begun = lines.by_ref().any(|line| line.contains("measuring"));
+    assert!(begun, "{:?}", profile.wait());
+    let pid = rustix::process::Pid::from_child(&profile);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(profile.wait().unwrap().code(), Some(130));
+    let printed: Vec<String> = lines.collect();
+    assert!(printed.iter().any(|line| line.contains("profile.toml: not written, because")), "{printed:?}");
+    assert!(!Path::new(&file).exists());
+}
+
 #[test]
 fn a_profile_is_written_and_given_to_schedulers() {
     let Some(served) = Served::new("profiled", &[]) else { return };

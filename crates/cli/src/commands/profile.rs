@@ -97,6 +97,13 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
             "{why}: the profile has service times only for 'serve' and 'compare'; 'advise' and 'tune' reject it"
         ));
     }
+    let summary = in_words(&profile);
+    // A part of the schedulers and sizes would be taken for all.
+    if interrupt::requested() {
+        let output = arguments.output.display();
+        say!("{output}: not written, because the measurement was interrupted; measured so far:\n{summary}");
+        return Err(Error::Interrupted);
+    }
     let text = profile.to_toml().map_err(Error::Failed)?;
     let written = created(&arguments.output)?.write_all(text.as_bytes());
     written.map_err(|e| Error::written(arguments.output.display(), &e))?;
@@ -106,11 +113,11 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     }
     // Standard output has the TOML only.
     if to_file {
-        writeln!(io::stdout(), "{}", in_words(&profile))?;
+        writeln!(io::stdout(), "{summary}")?;
     } else {
-        say!("{}", in_words(&profile));
+        say!("{summary}");
     }
-    if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
+    Ok(())
 }
 
 /// The requests a second of other programs, if there are more than a few.
