@@ -342,8 +342,9 @@ fn a_running_tuner_excludes_tune_profile_and_patterns() {
     for output in [tuner("other", "1s").wait_with_output().unwrap(), forget(), profile(), elsewhere] {
         let message = words(&output);
         assert!(
-            output.status.code() == Some(2)
-                && message.contains(&format!("process {} tunes or measures it", first.id())),
+            output.status.code() == Some(7)
+                && message.contains(&format!("process {} ('dwell tune {node} ", first.id()))
+                && message.contains("') tunes or measures it and ends by itself within "),
             "{message}"
         );
     }
@@ -412,8 +413,9 @@ fn a_running_advise_excludes_tune() {
     advise.kill().unwrap();
     advise.wait().unwrap();
     let message = words(&refused);
-    assert_eq!(refused.status.code(), Some(2), "{message}");
-    assert!(message.contains(&format!("process {pid} tunes or measures it")), "{message}");
+    assert_eq!(refused.status.code(), Some(7), "{message}");
+    assert!(message.contains(&format!("process {pid} ('dwell advise {node} ")), "{message}");
+    assert!(message.contains("ends by itself within "), "{message}");
 }
 
 /// `dwell serve ... | head -1`: the reader exits after the line with the device's name.

@@ -3,11 +3,13 @@
 use std::fs;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::error::Error;
 use crate::queue::{BLOCK, QueueSettings};
+use crate::system;
 
 /// Where the lock files are. They stay until the next boot: after a removal, two processes could lock an old and a new file of the same
 /// name.
@@ -48,27 +50,53 @@ impl QueueSettings {
                 return seen
                     .ok()
                     .and_then(|file| locker(&file))
-                    .map_or(Ok(own), |pid| Err(self.claimed(Some(pid))));
+                    .map_or(Ok(own), |pid| Err(self.claimed(Some(pid), None)));
             }
             Err(_) => own,
         };
         match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(fs::TryLockError::WouldBlock) => Err(self.claimed(locker(&file))),
+            Ok(()) => {
+                // The end of an earlier command.
+                let _ = file.set_len(0);
+                Ok(file)
+            }
+            Err(fs::TryLockError::WouldBlock) => Err(self.claimed(locker(&file), seconds_left(&file))),
             Err(fs::TryLockError::Error(error)) => Err(self.failed("scheduler", error)),
         }
     }
 
-    fn claimed(&self, by: Option<u32>) -> Error {
-        Error::Claimed { device: self.name().to_owned(), pid: by }
+    fn claimed(&self, by: Option<u32>, ends: Option<u64>) -> Error {
+        Error::Claimed { device: self.name().to_owned(), pid: by, ends }
     }
+}
+
+/// Notes in claims when this process releases them, for the message of another one that needs the device.
+pub fn released_within(claims: &[fs::File], time: Duration) {
+    let end = system::unix_seconds().saturating_add(time.as_secs_f64().ceil() as u64);
+    // Not where the lock is on a file of sysfs, which is open for reading.
+    claims.iter().for_each(|claim| _ = claim.write_all_at(end.to_string().as_bytes(), 0));
+}
+
+/// The seconds until the holder of a claim releases it, if it noted the time.
+fn seconds_left(claim: &fs::File) -> Option<u64> {
+    let mut text = [0; 20];
+    let length = claim.read_at(&mut text, 0).ok()?;
+    let end: u64 = std::str::from_utf8(&text[..length]).ok()?.parse().ok()?;
+    end.checked_sub(system::unix_seconds())
 }
 
 /// A file that only its owner may open; creates it if it is missing.
 fn private(path: &Path) -> io::Result<fs::File> {
     fs::create_dir_all(path.parent().unwrap_or(path))?;
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).custom_flags(flags).open(path)
+    fs::OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(flags)
+        .open(path)
 }
 
 /// The process that has locked a file.
@@ -119,14 +147,22 @@ mod tests {
         let claim = |name: &str| QueueSettings::within(&tree.block(), name).claim_in(&tree.directory());
         [tree.queue("sda"), tree.queue("sdb")].iter().for_each(|queue| assert!(queue.exists()));
         let claimed = claim("sda").unwrap();
-        let message = claim("sda").unwrap_err().to_string();
-        assert_eq!(
-            message,
-            format!("sda: process {} tunes or measures it; end that first", std::process::id())
+        let message = || claim("sda").unwrap_err().to_string();
+        let starts = format!("sda: process {} ('", std::process::id());
+        assert!(message().starts_with(&starts), "{}", message());
+        assert!(message().ends_with("') tunes or measures it; end that first"), "{}", message());
+        released_within(std::slice::from_ref(&claimed), Duration::from_secs(1_000_000));
+        let ends = message();
+        assert!(
+            ends.contains("tunes or measures it and ends by itself within ") && ends.contains("000 s; wait")
+                || ends.contains("999"),
+            "{ends}"
         );
         assert!(claim("sdb").is_ok());
         drop(claimed);
-        assert!(claim("sda").is_ok());
+        let again = claim("sda").unwrap();
+        assert!(message().ends_with("; end that first"), "the end of the earlier claim: {}", message());
+        drop(again);
         assert!(matches!(claim("sdc"), Err(Error::Gone(_))));
     }
 

@@ -67,14 +67,17 @@ pub enum Error {
     },
     /// Another process has claimed the device.
     #[error(
-        "{device}: {} tunes or measures it; end that first",
-        pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+        "{device}: {} tunes or measures it{}",
+        pid.map_or_else(|| "another process".to_owned(), process),
+        ends.map_or_else(|| "; end that first".to_owned(), |s| format!(" and ends by itself within {s} s; wait for it, or end it first"))
     )]
     Claimed {
         /// The device.
         device: String,
         /// The process, if it is known.
         pid: Option<u32>,
+        /// The seconds until it ends by itself, if they are known.
+        ends: Option<u64>,
     },
     /// An option or argument names something that does not exist or does not fit.
     #[error("{0}")]
@@ -82,6 +85,18 @@ pub enum Error {
     /// The device cannot be watched.
     #[error(transparent)]
     Capture(#[from] capture::Error),
+}
+
+/// A process with its command line, if that can be read: `process 7 ('dwell advise /dev/sda')`.
+fn process(pid: u32) -> String {
+    const SHOWN: usize = 100;
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut words = line.split(|byte| *byte == 0).map(String::from_utf8_lossy);
+    let program = words.next().unwrap_or_default();
+    let words = words.filter(|word| !word.is_empty()).map(|word| format!(" {}", word.escape_debug()));
+    let program = program.rsplit('/').next().unwrap_or_default().to_owned();
+    let line: String = program.chars().chain(words.collect::<String>().chars()).take(SHOWN).collect();
+    if line.is_empty() { format!("process {pid}") } else { format!("process {pid} ('{line}')") }
 }
 
 impl Error {

@@ -44,6 +44,7 @@ pub mod system;
 #[cfg(test)]
 mod testing;
 
+pub use claim::released_within;
 pub use counters::Counters;
 pub use error::Error;
 pub use fairness_unit::{Cgroups, FairnessUnit, ThreadGroups};

@@ -23,7 +23,9 @@ use tuner::{Analyser, Metric, RegretBound, State};
 use tuner_live::database::{self, Database};
 use tuner_live::settings_backup::{self, SettingsBackup};
 use tuner_live::status::{self, Status, StatusServer};
-use tuner_live::{Counters, IsLost, LiveTuner, QueueSettings, Seen, Settings, Windower, system};
+use tuner_live::{
+    Counters, IsLost, LiveTuner, QueueSettings, Seen, Settings, Windower, released_within, system,
+};
 
 use self::args::{RestraintName, TuneArguments, Watching};
 use self::setup::Target;
@@ -62,7 +64,12 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric, &arguments.watching)?;
     // A dry run claims the queue as well, because it writes a status and saves the learned state.
-    let _claims = target.claim()?;
+    let claims = target.claim().map_err(|claimed| match service_manager::has_started_this() {
+        // A unit is not started again after exit code 7, and the other process may be a measurement that ends soon.
+        true => Error::Failed(claimed.to_string()),
+        false => claimed.into(),
+    })?;
+    during.iter().for_each(|during| released_within(&claims, *during));
     say!("{}: {}", arguments.device.display(), target.stack.describe());
     target.doubts(&arguments.watching).iter().for_each(|doubt| say!("{doubt}"));
     let served = arguments.watching.control.is_some();

@@ -42,11 +42,9 @@ impl From<tuner_live::Error> for Error {
         match error {
             tuner_live::Error::Capture(error) => Self::from(error),
             _ if error.is_permission() => Self::Permission(format!("{text}; run it as root")),
-            tuner_live::Error::Usage(_)
-            | tuner_live::Error::Claimed { .. }
-            | tuner_live::Error::NoArm { .. } => Self::Usage(text),
+            tuner_live::Error::Usage(_) | tuner_live::Error::NoArm { .. } => Self::Usage(text),
             tuner_live::Error::Database { .. } => Self::Input(text),
-            tuner_live::Error::Foreign { .. } => Self::Overruled(text),
+            tuner_live::Error::Foreign { .. } | tuner_live::Error::Claimed { .. } => Self::Overruled(text),
             tuner_live::Error::Rejected { .. } => Self::Kernel(text),
             _ => Self::Failed(text),
         }

@@ -20,7 +20,7 @@ use evaluation::runs::{Plan, Run, run as run_plan};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use tuner_live::arms::{Arms, KernelArms};
-use tuner_live::{QueueSettings, settings_backup};
+use tuner_live::{QueueSettings, released_within, settings_backup};
 
 use self::results::Results;
 pub(crate) use self::schedule::OptionNames;
@@ -169,7 +169,7 @@ impl<'a> Prepared<'a> {
         let &QueueFacts { block_bytes, fua, .. } = facts;
         let access = Access { writes: arguments.allow_writes, direct: true, block_bytes, fua };
         let target = Target::open(&scheduling.above.node(), access)?;
-        Ok(Claimed { device: self, target, _queues: queues, _claim: claim })
+        Ok(Claimed { device: self, target, queues, _claim: claim })
     }
 }
 
@@ -177,7 +177,7 @@ impl<'a> Prepared<'a> {
 pub(super) struct Claimed<'a> {
     device: Prepared<'a>,
     target: Target,
-    _queues: Vec<File>,
+    queues: Vec<File>,
     _claim: Option<File>,
 }
 
@@ -202,6 +202,7 @@ impl Claimed<'_> {
         if !arguments.quiet {
             say!("{device}: {}", schedule.announcement());
         }
+        schedule.longest().iter().for_each(|time| released_within(&self.queues, *time));
         let bar = schedule.bar(arguments.quiet);
         for round in 0..arguments.rounds {
             for index in schedule.order(round) {

@@ -86,15 +86,20 @@ impl<'a> Schedule<'a> {
         (self.names.len() as u32).saturating_mul(self.rounds)
     }
 
-    /// How long all replays take at most.
+    /// How long all replays take at most, if they have a limit.
+    pub(super) fn longest(&self) -> Option<Duration> {
+        self.at_most.map(|each| each.saturating_mul(self.total()))
+    }
+
+    /// The same for the user.
     pub(super) fn announcement(&self) -> String {
         let schedulers = counted(self.names.len() as u64, "scheduler");
         let of = format!("{schedulers} x {}", counted(u64::from(self.rounds), "round"));
         let OptionNames { rounds, at_most } = self.options;
-        match self.at_most {
-            Some(each) => format!(
+        match self.at_most.zip(self.longest()) {
+            Some((each, all)) => format!(
                 "takes at most {}: {of} x {}; {rounds}, {at_most} and -s change that",
-                minutes(each.saturating_mul(self.total())),
+                minutes(all),
                 minutes(each)
             ),
             None => format!("{of}, each as long as it takes ({at_most} none)"),

@@ -30,7 +30,7 @@ use tuner_live::arms::Arms;
 use tuner_live::database::Database;
 use tuner_live::outside::Outside;
 use tuner_live::settings_backup::LeftBehind;
-use tuner_live::{Seen, in_words};
+use tuner_live::{Seen, in_words, released_within};
 
 use self::configuration::{Configuration, Host};
 use self::model::{Modelled, Recorded, Recording};
@@ -243,14 +243,14 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         )));
     }
     // Reads and observation would count as the load of a tuner, whose switches would spoil the observation.
-    let _claims = match target.claim() {
+    let claims = match target.claim() {
         Ok(claims) => claims,
         Err(claimed) => return running_tuner::report(arguments, &target, facts, claimed),
     };
     let recording = Recording::of(&target)?;
     let into = recording.clone();
     let mut windows = target.watch_through(length, metric, move |capture| Recorded(capture, into.clone()))?;
-    announce(arguments, &target.layer.name, length);
+    released_within(&claims, announce(arguments, &target.layer.name, length));
     let in_use = arms.current()?;
     let killed = Killed::of(&target.left_behind(), &in_use).filter(|_| arguments.watching.control.is_none());
     // The load is observed under the scheduler in use, and the advice is about the operator's.
@@ -371,18 +371,21 @@ fn publish(mut advice: Advice, as_json: bool) -> Result<(), Error> {
     Ok(print::print(&advice, &mut out)?)
 }
 
-/// Prints how long the command takes.
-fn announce(arguments: &AdviseArguments, device: &str, length: Duration) {
-    let watched = length.saturating_mul(arguments.windows).as_secs_f64();
+/// Prints and returns how long the command takes.
+fn announce(arguments: &AdviseArguments, device: &str, length: Duration) -> Duration {
+    let watched = length.saturating_mul(arguments.windows);
+    let second = Duration::from_secs(1);
     let (measuring, all) = match arguments.no_probe {
-        true => ("", watched + 1.0),
-        false => (", then measuring it for at most 4 s", watched + PROBING.as_secs_f64() + 2.0),
+        true => ("", watched.saturating_add(second)),
+        false => (", then measuring it for at most 4 s", watched.saturating_add(PROBING + 2 * second)),
     };
     let windows = counted(u64::from(arguments.windows), "window");
     say!(
-        "watching {device} for {windows} of {} s{measuring}; done in {all:.0} s; changing nothing",
-        length.as_secs_f64()
+        "watching {device} for {windows} of {} s{measuring}; done in {:.0} s; changing nothing",
+        length.as_secs_f64(),
+        all.as_secs_f64()
     );
+    all
 }
 
 /// Loads what the tuner learned about the device, if anything. A state that cannot be used changes nothing.
