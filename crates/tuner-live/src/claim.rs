@@ -26,6 +26,12 @@ impl QueueSettings {
         self.claim_in(&self.claims())
     }
 
+    /// The process that has claimed the device, if one has.
+    #[must_use]
+    pub fn holder(&self) -> Option<u32> {
+        seen(&self.claim_file(&self.claims())).and_then(|file| locker(&file))
+    }
+
     /// A tree other than the system's has its own locks.
     fn claims(&self) -> PathBuf {
         let here = self.file("");
@@ -46,9 +52,7 @@ impl QueueSettings {
             Ok(file) => file,
             // Without permission to open it, only whether it is locked can be seen; such a process cannot switch a scheduler either.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                let seen = fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(&path);
-                return seen
-                    .ok()
+                return seen(&path)
                     .and_then(|file| locker(&file))
                     .map_or(Ok(own), |pid| Err(self.claimed(Some(pid), None)));
             }
@@ -83,6 +87,11 @@ fn seconds_left(claim: &fs::File) -> Option<u64> {
     let length = claim.read_at(&mut text, 0).ok()?;
     let end: u64 = std::str::from_utf8(&text[..length]).ok()?.parse().ok()?;
     end.checked_sub(system::unix_seconds())
+}
+
+/// A file that is not opened, which needs no permission.
+fn seen(path: &Path) -> Option<fs::File> {
+    fs::OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(path).ok()
 }
 
 /// A file that only its owner may open; creates it if it is missing.
@@ -151,6 +160,11 @@ mod tests {
         let starts = format!("sda: process {} ('", std::process::id());
         assert!(message().starts_with(&starts), "{}", message());
         assert!(message().ends_with("') tunes or measures it; end that first"), "{}", message());
+        assert_eq!(
+            seen(&QueueSettings::within(&tree.block(), "sda").claim_file(&tree.directory()))
+                .and_then(|file| locker(&file)),
+            Some(std::process::id())
+        );
         released_within(std::slice::from_ref(&claimed), Duration::from_secs(1_000_000));
         let ends = message();
         assert!(

@@ -1,6 +1,7 @@
 //! `dwell record`.
 
 use clap::{Args, ValueEnum};
+use std::collections::BTreeSet;
 use std::io::BufWriter;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -16,7 +17,8 @@ use crate::identities::Identities;
 use crate::input::quantity::some_time;
 use crate::interrupt;
 use crate::output_file::{can_be_compressed, is_free, sink};
-use capture::topology::{Reach, Stack};
+use capture::topology::{Layer, Reach, Stack};
+use tuner_live::QueueSettings;
 
 /// Options of `dwell record`.
 #[derive(Args, Debug)]
@@ -69,6 +71,48 @@ const ROUND: Duration = Duration::from_millis(200);
 /// The time to wait for completions of the last requests.
 const LAST: Duration = Duration::from_millis(500);
 
+/// Dwell's own measurements of the device, whose requests are no load. The requests of a replay are the load that its user chose.
+#[derive(Default)]
+struct Probes {
+    /// Processes and their threads: the tracer reports threads.
+    tasks: BTreeSet<u32>,
+    processes: BTreeSet<u32>,
+    left_out: u64,
+}
+
+impl Probes {
+    /// Looks for measurements; call it before each batch is taken.
+    fn look(&mut self, queues: &[Layer]) {
+        let holders = queues.iter().filter_map(|queue| QueueSettings::of(&queue.name).holder());
+        for process in holders.filter(|process| is_probe(*process)) {
+            self.processes.insert(process);
+            let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
+            let threads = threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok());
+            self.tasks.extend(threads.chain([process]));
+        }
+    }
+
+    fn leave_out(&mut self, batch: &mut Batch) {
+        let all = batch.arrivals.len();
+        batch.arrivals.retain(|arrival| !arrival.process.is_some_and(|of| self.tasks.contains(&of.group)));
+        self.left_out += (all - batch.arrivals.len()) as u64;
+    }
+
+    fn note(&self) -> Option<String> {
+        let processes = self.processes.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+        (self.left_out > 0).then(|| {
+            let requests = counted(self.left_out, "request");
+            format!("left out {requests} with which 'dwell advise' or 'dwell profile' (process {processes}) measured the device")
+        })
+    }
+}
+
+/// Whether a process is `dwell advise` or `dwell profile`.
+fn is_probe(process: u32) -> bool {
+    let line = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    line.split(|byte| *byte == 0).skip(1).any(|word| word == b"advise" || word == b"profile")
+}
+
 /// Drops the requests that arrived after the end of the recording. Completions of recorded requests are kept.
 fn drop_later(batch: &mut Batch, end: Time) {
     batch.arrivals.retain(|arrival| arrival.at <= end);
@@ -102,9 +146,12 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let mut batch = Batch::default();
     let is_over = || interrupt::requested() || during.is_some_and(|during| begun.elapsed() >= during);
     let mut outcome = Ok(());
+    let mut probes = Probes::default();
     while !is_over() && outcome.is_ok() {
+        probes.look(&scheduling.queues);
         let left = during.map_or(ROUND, |during| during.saturating_sub(begun.elapsed()));
         outcome = capture.take(&mut batch, left.min(ROUND).max(Duration::from_millis(1)));
+        probes.leave_out(&mut batch);
         recorder.take(&batch).map_err(failed)?;
         identities.take(&batch)?;
         batch.clear();
@@ -115,6 +162,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
             during.map_or_else(capture::now, |during| origin + Span::from_nanos(during.as_nanos() as u64));
         outcome = capture.take(&mut batch, LAST.min(ROUND));
         drop_later(&mut batch, until);
+        probes.leave_out(&mut batch);
         recorder.take(&batch).map_err(failed)?;
         identities.take(&batch)?;
     }
@@ -138,14 +186,14 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
              directory, 'dwell top {node}' the load of a device), or the page cache served its reads"
         );
     }
-    missing.iter().for_each(|text| say!("{output}: {text}"));
+    probes.note().iter().chain(&missing).for_each(|text| say!("{output}: {text}"));
     outcome.map_err(Error::from)
 }
 
 #[cfg(test)]
 mod tests {
     use capture::Arrival;
-    use elevator::{Flags, Op, Sector, Sectors};
+    use elevator::{Flags, Op, Process, Sector, Sectors};
 
     use super::*;
 
@@ -163,7 +211,15 @@ mod tests {
         };
         let mut batch = Batch { arrivals: [5, 10, 11].map(arrival).to_vec(), ..Batch::default() };
         drop_later(&mut batch, Time::from_nanos(10));
-        let kept: Vec<Time> = batch.arrivals.iter().map(|arrival| arrival.at).collect();
-        assert_eq!(kept, [5, 10].map(Time::from_nanos));
+        let kept = |batch: &Batch| batch.arrivals.iter().map(|arrival| arrival.at).collect::<Vec<Time>>();
+        assert_eq!(kept(&batch), [5, 10].map(Time::from_nanos));
+        // Regression: the reads of 'advise' were recorded as the load.
+        batch.arrivals[0].process = Some(Process::single(7));
+        let mut probes = Probes { tasks: [7].into(), processes: [7].into(), left_out: 0 };
+        probes.leave_out(&mut batch);
+        assert_eq!(kept(&batch), [Time::from_nanos(10)]);
+        let note = probes.note().unwrap();
+        assert!(note.starts_with("left out 1 request with which") && note.contains("(process 7)"), "{note}");
+        assert!(!is_probe(std::process::id()));
     }
 }
