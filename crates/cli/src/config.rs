@@ -114,7 +114,13 @@ pub(crate) fn apply(mut command: Command, line: &[OsString]) -> Result<(Command,
             read => read.and_then(|bytes| String::from_utf8(bytes).map_err(|_| wrong("is not text (UTF-8)"))),
         };
         let by = if is_optional(&path) { "" } else { " (named by DWELL_CONFIG)" };
-        let text = text.map_err(|error| Error::file(format!("{}{by}", path.display()), &error))?;
+        let text = text.map_err(|error| match by {
+            "" => Error::file(path.display(), &error),
+            by => {
+                let what = format!("{error}; name a file of options, or none with DWELL_CONFIG=");
+                Error::file(format!("{}{by}", path.display()), &io::Error::new(error.kind(), what))
+            }
+        })?;
         let base = Base { original: &original, given: given.as_ref() };
         command = apply_text(command, &path.display().to_string(), &text, base, &mut origins)?;
     }
@@ -395,6 +401,9 @@ fn is_valid(command: &Command, id: &str, name: &str, texts: &[String]) -> Result
                 let hint = did_you_mean(text, known.iter().map(String::as_str));
                 Err(format!("'{name}' has no value '{text}'; possible: {}{hint}", known.join(", ")))
             }
+            (_, Some(why)) if why.is::<std::num::ParseIntError>() => {
+                Err(format!("'{name}' cannot be '{text}': it must be a whole number"))
+            }
             (_, Some(why)) => Err(format!("'{name}' cannot be '{text}': {why}")),
             _ => Err(format!("'{name}' cannot be '{text}'")),
         }
@@ -528,7 +537,7 @@ mod tests {
             ("[replay]\n\nrounds = 0\n", "dwell.toml:3: 'rounds' cannot be '0': 0 is not in 1..=100"),
             (
                 "[profile]\nrounds = \"many\"\n",
-                "dwell.toml:2: 'rounds' cannot be 'many': invalid digit found in string",
+                "dwell.toml:2: 'rounds' cannot be 'many': it must be a whole number",
             ),
             (
                 "[replay]\nallow-writes = true\n",

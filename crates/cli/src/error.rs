@@ -66,6 +66,9 @@ impl Error {
         match error.kind() {
             std::io::ErrorKind::PermissionDenied => Self::Permission(format!("{path}: {error}")),
             std::io::ErrorKind::BrokenPipe => Self::Pipe,
+            std::io::ErrorKind::NotFound => Self::Failed(format!(
+                "{path}: cannot be written: its directory does not exist; create that first"
+            )),
             _ => Self::Failed(format!("{path}: cannot be written: {error}")),
         }
     }

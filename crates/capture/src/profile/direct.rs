@@ -58,7 +58,12 @@ fn refused(node: &Path, error: io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::PermissionDenied => Error::Permission {
             what: format!("reading {}", node.display()),
-            needs: "root, or leave to read the device",
+            needs: match rustix::process::geteuid().is_root() {
+                true => {
+                    "access to the device, which a control group or a security module denies: run it outside the container"
+                }
+                false => "root, or access to the device",
+            },
         },
         _ => Error::device(node, error.to_string()),
     }

@@ -37,7 +37,10 @@ pub(crate) fn completions(arguments: &CompletionsArguments) -> Result<(), Error>
 
 fn script(shell: Shell) -> Vec<u8> {
     let mut script = Vec::new();
-    let mut shown = shown();
+    let shown = shown();
+    // clap's values live as long as the program.
+    let names: Vec<&str> = shown.get_subcommands().map(|sub| &*sub.get_name().to_owned().leak()).collect();
+    let mut shown = shown.mut_subcommand("man", |man| man.mut_arg("command", |arg| arg.value_parser(names)));
     clap_complete::generate(shell, &mut shown, "dwell", &mut script);
     if shell == Shell::Fish {
         script.extend(values_in_fish(&shown).into_bytes());
@@ -77,10 +80,15 @@ pub(crate) fn man(arguments: &ManArguments) -> Result<(), Error> {
     let mut page = without_help(help::command());
     page.build();
     let mut name = "dwell".to_owned();
-    for word in &arguments.command {
+    // The page's own name, as in `man dwell-patterns-list`, stands for its words.
+    let words = arguments.command.iter().flat_map(|word| match help::command().find_subcommand(word) {
+        Some(_) => vec![word.as_str()],
+        None => word.trim_start_matches("dwell-").split('-').collect(),
+    });
+    for word in words {
         let known = page.get_subcommands().filter(|sub| !sub.is_hide_set()).map(clap::Command::get_name);
         let known: Vec<&str> = known.collect();
-        let found = page.find_subcommand(word).filter(|_| known.contains(&word.as_str()));
+        let found = page.find_subcommand(word).filter(|_| known.contains(&word));
         let hint = elevator::text::did_you_mean(word, known.iter().copied());
         let above = name.replace('-', " ");
         let found =

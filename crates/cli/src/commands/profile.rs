@@ -187,7 +187,16 @@ pub(crate) fn read(path: &Path) -> Result<Profile, Error> {
     // A server that is restarted receives the content from its supervisor: the path may lead to the device that waits for it.
     if !supervisor::is_server() {
         // Reading a named pipe may block forever, and a device may have no end.
-        let found = path.symlink_metadata().map_err(|error| Error::file(path.display(), &error))?.file_type();
+        let found = path.symlink_metadata().map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                let path = path.display();
+                Error::Input(format!(
+                    "{path}: no such file; write it with 'dwell profile DEVICE -o {path}', or omit --profile"
+                ))
+            }
+            _ => Error::file(path.display(), &error),
+        })?;
+        let found = found.file_type();
         if found.is_fifo() || found.is_char_device() || found.is_block_device() {
             return Err(Error::Usage(format!(
                 "{}: is not a regular file; name a profile that 'dwell profile' wrote",

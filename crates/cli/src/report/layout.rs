@@ -201,10 +201,11 @@ pub(crate) fn text_style() -> Style {
     Style::Text { width: Some(width(&stdout).unwrap_or(DEFAULT_WIDTH)), colour: is_coloured(&stdout) }
 }
 
-/// Columns of the terminal; `None` for a file or a pipe.
+/// Columns of the terminal; of a file or a pipe those of the environment (`COLUMNS`), as `ps` does, or `None`.
 pub(crate) fn width(of: impl AsFd) -> Option<usize> {
-    let size = rustix::termios::tcgetwinsize(of).ok()?;
-    Some(usize::from(size.ws_col)).filter(|&columns| columns > 0)
+    let of_terminal = rustix::termios::tcgetwinsize(of).ok().map(|size| usize::from(size.ws_col));
+    let given = || std::env::var("COLUMNS").ok()?.parse().ok();
+    of_terminal.or_else(given).filter(|&columns| columns > 0)
 }
 
 #[cfg(test)]

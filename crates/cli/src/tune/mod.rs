@@ -70,8 +70,6 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
         false => claimed.into(),
     })?;
     during.iter().for_each(|during| released_within(&claims, *during));
-    say!("{}: {}", arguments.device.display(), target.stack.describe());
-    target.doubts(&arguments.watching).iter().for_each(|doubt| say!("{doubt}"));
     let served = arguments.watching.control.is_some();
     let changed = target.queues.iter().filter(|_| !arguments.dry_run && !served);
     let backed_up = changed.map(|queue| SettingsBackup::begin(backups, queue));
@@ -82,7 +80,9 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let (length, analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
     let mut analyser = with_search(analyser, arguments, &target, catalogue, arms.names())?;
     let database = Database::open(&arguments.watching.database)?;
-    restore(&mut analyser, &database, &target.drive, arguments)?;
+    let loaded = restore(&mut analyser, &database, &target.drive, arguments)?;
+    say!("{}: {}", arguments.device.display(), target.stack.describe());
+    target.doubts(&arguments.watching).iter().chain(&loaded).for_each(|line| say!("{line}"));
     let all = analyser.schedulers().len();
     let analyser = match &*arguments.restraints {
         [] => analyser,
@@ -306,29 +306,30 @@ impl Run {
     }
 }
 
-/// Loads the state that an earlier run learned about this drive, or else the state that `--transfer` names.
+/// Loads the state that an earlier run learned about this drive, or else the state that `--transfer` names. Returns a line about it.
 fn restore(
     analyser: &mut Analyser,
     database: &Database,
     drive: &str,
     arguments: &TuneArguments,
-) -> Result<(), Error> {
+) -> Result<Option<String>, Error> {
     let path = &arguments.watching.database;
     let metric = setup::metric(&arguments.watching);
     if let Some(state) = database.load(drive, metric)? {
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit("--database", path, &problem))?;
         let ignored = if arguments.transfer.is_some() { "; --transfer is ignored" } else { "" };
-        say!("loaded {known} for {drive} and {}{ignored}", tuner_live::in_words(metric));
+        Ok(Some(format!("loaded {known} for {drive} and {}{ignored}", tuner_live::in_words(metric))))
     } else if let Some(other) = &arguments.transfer {
         let by = tuner_live::in_words(metric);
         let state = transferred(other, drive, metric)?
             .ok_or_else(|| Error::Input(format!("{}: has no state for {drive} and {by}", other.display())))?;
         let known = in_words(&state);
         analyser.restore(state).map_err(|problem| does_not_fit("--transfer", other, &problem))?;
-        say!("loaded {known} for {drive} and {by} from {}", other.display());
+        Ok(Some(format!("loaded {known} for {drive} and {by} from {}", other.display())))
+    } else {
+        Ok(None)
     }
-    Ok(())
 }
 
 /// In how many windows the metric could not be measured, if in any.
@@ -454,7 +455,7 @@ mod tests {
     /// A message that names `--database` would send the user to the wrong file.
     #[test]
     fn errors_in_a_transferred_file_name_that_file() {
-        let name = |what: &str| std::env::temp_dir().join(format!("dwell-{what}-{}", std::process::id()));
+        let name = |what: &str| std::env::temp_dir().join(format!("dwell-{what}-{}", process::id()));
         let (own, damaged, foreign) = (name("own"), name("damaged"), name("foreign"));
         std::fs::write(&damaged, "no database: ".repeat(10)).unwrap();
         let analyser = |seconds| {

@@ -95,6 +95,7 @@ fn examine(
             }
             let Some(cgroup) = Cgroup::find(roots, name) else {
                 if !Path::new(name).exists() {
+                    let name = if name.is_empty() { "''" } else { name };
                     return Err(Error::Usage(format!(
                         "{name}: no such device or file, and no control group (version 2) of a running unit or container; \
                          write /dev/sda, a directory, NAME.service, or at least six digits of a container's identifier"

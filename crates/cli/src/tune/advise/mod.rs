@@ -353,9 +353,9 @@ fn too_small(advice: &Advice, class: Option<LoadClass>, window: Duration) -> Opt
     let is_small = (requests < FEWEST && busy < model::BUSY) || busy < LEAST_BUSY || class.is_none();
     is_small.then(|| {
         format!(
-            "{} in {:.0} s, busy {:.2}% of the time: a scheduler orders requests that wait for each other; run this while the load of interest runs",
+            "{} in {} s, busy {:.2}% of the time: a scheduler orders requests that wait for each other; run this while the load of interest runs",
             if requests == 0 { "no requests".to_owned() } else { counted(requests, "request") },
-            window.as_secs_f64() * f64::from(advice.windows),
+            window.saturating_mul(advice.windows).as_secs_f64(),
             busy * 100.0
         )
     })
