@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -147,6 +147,8 @@ pub(crate) struct Agent {
     groups: HashMap<u32, u32>,
     descriptors: HashMap<(usize, u64), (u32, u32)>,
     since: Instant,
+    /// Orders of writeback for the thread that carries them out; `None` until the first one.
+    orders: Option<SyncSender<WriteBack>>,
 }
 
 impl Agent {
@@ -167,6 +169,7 @@ impl Agent {
             groups: HashMap::new(),
             descriptors: HashMap::new(),
             since: Instant::now(),
+            orders: None,
         })
     }
 
@@ -310,7 +313,10 @@ impl Agent {
             }
             Some(Message::WriteBack { file, pages, offset }) => {
                 if let Some(&(thread, descriptor)) = self.descriptors.get(&(place, file)) {
-                    write_back(format!("/proc/{thread}/fd/{descriptor}"), file, pages, offset);
+                    let path = format!("/proc/{thread}/fd/{descriptor}");
+                    let orders = self.orders.get_or_insert_with(start_writer);
+                    // If there is no thread, or it has much to do, the scheduler orders it again.
+                    let _ = orders.try_send(WriteBack { path, inode: file, pages, offset });
                 }
                 true
             }
@@ -373,16 +379,32 @@ fn group_of(thread: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Tgid:")).and_then(|text| text.trim().parse().ok())
 }
 
-/// Starts writeback of some pages, in a thread of its own, as a full queue delays it.
-fn write_back(path: String, inode: u64, pages: u32, offset: u64) {
-    let work = move || {
-        let Some(file) = File::open(&path).ok().filter(|_| find(&path).is_some_and(|f| f.inode == inode))
-        else {
-            return;
-        };
-        let (offset, length) = (offset as i64, i64::from(pages) * 4096);
+/// An order to write back some pages of a file.
+struct WriteBack {
+    path: String,
+    inode: u64,
+    pages: u32,
+    offset: u64,
+}
+
+/// The number of orders that wait.
+const ORDERS: usize = 64;
+
+/// Starts the thread that begins the writeback of ordered pages, as a full queue delays that. One thread for all orders: with several, a later order
+/// may precede an earlier one, and the drive loses a revolution when it returns for the pages that it has passed.
+fn start_writer() -> SyncSender<WriteBack> {
+    let (orders, received) = sync_channel(ORDERS);
+    let work = move || received.iter().for_each(|order: WriteBack| order.begin());
+    let _ = thread::Builder::new().name("write-back".into()).spawn(work);
+    orders
+}
+
+impl WriteBack {
+    fn begin(&self) {
+        let is_it = find(&self.path).is_some_and(|found| found.inode == self.inode);
+        let Some(file) = File::open(&self.path).ok().filter(|_| is_it) else { return };
+        let (offset, length) = (self.offset as i64, i64::from(self.pages) * 4096);
         // SAFETY: takes numbers only.
         unsafe { libc::sync_file_range(file.as_raw_fd(), offset, length, libc::SYNC_FILE_RANGE_WRITE) };
-    };
-    let _ = thread::Builder::new().name("write-back".into()).spawn(work);
+    }
 }
