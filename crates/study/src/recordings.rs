@@ -45,15 +45,10 @@ pub fn split(recording: &mut Recording, folder: &Path) -> Result<(Written, usize
 fn write(recording: &mut Recording, sinks: &mut Sinks<'_>) -> Result<(), Error> {
     let mut records = Vec::new();
     while read_batch(recording, &mut records)? {
-        for record in &mut records {
-            sinks.write(record, recording)?;
-        }
+        sinks.write(&records, recording)?;
     }
     Ok(())
 }
-
-/// Rows in memory, of all files together: 32 to 44 bytes each.
-const ROWS_MAX: usize = 1 << 20;
 
 /// Descriptions of row groups: the first in memory, the others in an unlinked file of the temporary directory.
 #[derive(Default)]
@@ -110,18 +105,14 @@ enum Target<'a> {
 struct Sinks<'a> {
     target: Target<'a>,
     comment: String,
-    /// By device, or the only one.
-    writers: Vec<Option<Writer>>,
+    /// From the first record on.
+    writer: Option<Writer>,
+    /// By device, whether it has a file.
+    opened: Vec<bool>,
     /// Final names, with the temporary names until the end.
     files: HashMap<PathBuf, Option<Arc<Path>>>,
     /// By name, how often it was the name of another device.
     repeated: HashMap<String, u32>,
-    /// Rows in memory.
-    pending: usize,
-    encoders: Arc<Encoders>,
-    groups: Arc<GroupFile>,
-    /// Devices that the only file's writer has.
-    devices: usize,
 }
 
 type Sink = Box<dyn Write + Send>;
@@ -160,6 +151,11 @@ impl Write for Appended {
     }
 }
 
+fn on_threads(writer: Writer) -> Writer {
+    let encoders = Encoders::new(available_parallelism().map_or(1, usize::from));
+    writer.with_encoders(Arc::new(encoders)).with_group_store(Arc::<GroupFile>::default())
+}
+
 /// Whether a path names something that a file must not replace, such as `/dev/null` or a pipe.
 fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
@@ -168,51 +164,37 @@ fn is_special(path: &Path) -> bool {
 impl<'a> Sinks<'a> {
     fn new(recording: &Recording, target: Target<'a>) -> Self {
         let comment = format!("converted from {}", recording.interpretation().format);
-        let encoders = Arc::new(Encoders::new(available_parallelism().map_or(1, usize::from)));
         Self {
             target,
             comment,
-            writers: Vec::new(),
+            writer: None,
+            opened: Vec::new(),
             files: HashMap::new(),
             repeated: HashMap::new(),
-            pending: 0,
-            encoders,
-            groups: Arc::default(),
-            devices: 0,
         }
     }
 
-    fn write(&mut self, record: &mut Record, recording: &Recording) -> Result<(), Error> {
-        let index = match self.target {
-            Target::File(_) => 0,
-            Target::Folder(_) => record.device.0 as usize,
-        };
-        if self.writers.len() <= index {
-            self.writers.resize_with(index + 1, || None);
-        }
+    fn write(&mut self, records: &[Record], recording: &Recording) -> Result<(), Error> {
         let devices = recording.devices();
-        if self.writers[index].is_none() {
-            self.open(index, devices.get(index).map_or("", |device| &device.name))?;
-        }
-        let Some(writer) = &mut self.writers[index] else { return Ok(()) };
-        match self.target {
-            Target::File(_) if devices.len() > self.devices => {
-                self.devices = devices.len();
-                writer.meet(devices.iter().map(|device| &device.name));
+        let is_split = matches!(self.target, Target::Folder(_));
+        let has_new = devices.len() > self.opened.len();
+        self.opened.resize(devices.len(), false);
+        for record in records.iter().filter(|_| is_split) {
+            let index = record.device.0 as usize;
+            if !std::mem::replace(&mut self.opened[index], true) {
+                self.open(record.device, &devices[index].name)?;
             }
-            Target::File(_) => {}
-            // The file has this device only.
-            Target::Folder(_) => record.device = DeviceId(0),
         }
-        let name = record.process.and_then(|pid| recording.process_name(pid));
-        let before = writer.pending();
-        let mut written = writer.write(record, name.as_deref());
-        self.pending = (self.pending + writer.pending()).saturating_sub(before);
-        // A single file's writer has a limit of its own.
-        if self.pending > ROWS_MAX && matches!(self.target, Target::Folder(_)) {
-            written = written.and_then(|()| self.flush_largest());
+        if self.writer.is_none() {
+            self.open(DeviceId(0), "")?;
         }
-        written.map_err(|error| Error::written(self.name(), &error))
+        let name = self.name();
+        let Some(writer) = &mut self.writer else { return Ok(()) };
+        if has_new {
+            writer.meet(devices.iter().map(|device| &device.name));
+        }
+        let written = writer.write_batch(records, |pid| recording.process_name(pid));
+        written.map_err(|error| Error::written(&name, &error))
     }
 
     fn name(&self) -> std::path::Display<'a> {
@@ -221,36 +203,27 @@ impl<'a> Sinks<'a> {
         }
     }
 
-    /// Writes the largest row groups until half of the memory is free.
-    fn flush_largest(&mut self) -> io::Result<()> {
-        let mut order: Vec<&mut Writer> = self.writers.iter_mut().flatten().collect();
-        order.sort_by_key(|writer| std::cmp::Reverse(writer.pending()));
-        for writer in order {
-            if self.pending <= ROWS_MAX / 2 {
-                break;
-            }
-            self.pending -= writer.pending();
-            writer.flush_all()?;
-        }
-        Ok(())
-    }
-
-    fn open(&mut self, index: usize, device: &str) -> Result<(), Error> {
+    /// Opens the file of a device, or the only one.
+    fn open(&mut self, device: DeviceId, name: &str) -> Result<(), Error> {
         let path = match self.target {
             Target::File(path) => path.to_owned(),
-            Target::Folder(folder) => self.file_of(folder, device),
+            Target::Folder(folder) => self.file_of(folder, name),
         };
-        let written = |error: &io::Error| Error::written(path.display(), error);
+        let written = |error: io::Error| Error::written(path.display(), &error);
         let (sink, temporary) = self.sink(&path)?;
         // Removed from now on, if an error follows.
         self.files.insert(path.clone(), temporary);
-        let writer = Writer::new(sink, &self.comment).map_err(|error| written(&error))?;
-        let groups = Arc::clone(&self.groups) as Arc<dyn GroupStore>;
-        let mut writer = writer.with_encoders(Arc::clone(&self.encoders)).with_group_store(groups);
-        if let Target::Folder(_) = self.target {
-            writer.meet([device]);
+        match (&mut self.writer, self.target) {
+            (Some(writer), _) => writer.open(device, sink).map_err(written)?,
+            (None, Target::File(_)) => {
+                self.writer = Some(Writer::new(sink, &self.comment).map(on_threads).map_err(written)?);
+            }
+            (None, Target::Folder(_)) => {
+                let mut writer = Writer::split(&self.comment).map(on_threads).map_err(written)?;
+                writer.open(device, sink).map_err(written)?;
+                self.writer = Some(writer);
+            }
         }
-        self.writers[index] = Some(writer);
         Ok(())
     }
 
@@ -291,30 +264,23 @@ impl<'a> Sinks<'a> {
     }
 
     fn finish(&mut self) -> Result<Written, Error> {
-        let mut all = Written::default();
-        if let (Target::File(_), true) = (self.target, self.files.is_empty()) {
-            self.writers.resize_with(1, || None);
-            self.open(0, "")?;
+        if let (Target::File(_), None) = (self.target, &self.writer) {
+            self.open(DeviceId(0), "")?;
         }
-        let name = self.name();
-        for writer in self.writers.drain(..).flatten() {
-            let written = writer.finish().map_err(|error| Error::written(&name, &error))?;
-            all.written += written.written;
-            all.left_out += written.left_out;
-            all.rounded += written.rounded;
-        }
+        let written = self.writer.take().map_or(Ok(Written::default()), Writer::finish);
+        let written = written.map_err(|error| Error::written(self.name(), &error))?;
         for (path, temporary) in &mut self.files {
             if let Some(temporary) = temporary {
                 fs::rename(&**temporary, path).map_err(|error| Error::written(path.display(), &error))?;
             }
             *temporary = None;
         }
-        Ok(all)
+        Ok(written)
     }
 
     /// Removes incomplete files.
     fn remove(&mut self) {
-        self.writers.clear();
+        self.writer = None;
         for temporary in self.files.values().flatten() {
             let _ = fs::remove_file(temporary);
         }

@@ -46,9 +46,7 @@ fn convert(mut recording: Recording, threads: usize) {
             devices = recording.devices().len();
             writer.meet(recording.devices().iter().map(|device| &device.name));
         }
-        for record in &records {
-            writer.write(record, None).expect("no error");
-        }
+        writer.write_batch(&records, |_| None::<&str>).expect("no error");
     }
     writer.finish().expect("no error");
 }

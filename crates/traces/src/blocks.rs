@@ -1,10 +1,12 @@
 //! Lines parsed on several threads.
 //!
-//! One thread reads blocks of whole lines, each worker parses every n-th block, and the consumer takes the blocks in the order of the file.
+//! Each worker reads a block of whole lines, while the others wait or parse, and parses it: the text is in the cache of its processor. The
+//! consumer takes the blocks in the order of the file.
 //! Everything that depends on the order (ids of devices, names of processes, anomalies, line numbers) is an [`Odd`] of a block, which the consumer
 //! replays between the items. So records, counts and errors are those of one thread.
 
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use crate::context::Context;
@@ -12,12 +14,15 @@ use crate::devices::OwnedKey;
 use crate::error::{Error, ErrorKind, Position};
 use crate::input::{Block, Input};
 use crate::line_format::{LineFormat, is_heading};
-use crate::record::{DeviceId, Settle};
+use crate::record::{DeviceId, Item, Settle};
 use crate::scan::FieldError;
 use crate::skips::Skips;
 
-/// Blocks that wait for a worker, and parsed blocks that wait for the consumer, for each worker.
-const WAITING: usize = 2;
+/// Parsed blocks that wait for the consumer, for each worker.
+const WAITING: usize = 1;
+
+/// Items of a batch: the processor's first cache has them until the consumer has used them.
+pub(crate) const BATCH: usize = 256;
 
 /// The id of a device beyond the limit.
 const TOO_MANY: DeviceId = DeviceId(u32::MAX);
@@ -37,7 +42,8 @@ enum Odd {
 
 /// A parsed block.
 struct Parsed<T> {
-    block: Block,
+    /// If there is a new device or a malformed line.
+    block: Option<Block>,
     items: Vec<T>,
     /// With the number of items before.
     odd: Vec<(u32, Odd)>,
@@ -64,9 +70,17 @@ pub(crate) struct Blocks<T> {
     odd: std::vec::IntoIter<(u32, Odd)>,
     next_odd: Option<(u32, Odd)>,
     block: Option<Block>,
-    taken: u64,
-    spare: Sender<Vec<u8>>,
-    rest: Receiver<(Input, u64)>,
+    /// The workers of the next blocks.
+    order: Receiver<usize>,
+    rest: Receiver<Input>,
+}
+
+/// What the workers share.
+struct Shared {
+    /// Until its end.
+    input: Option<Input>,
+    order: Sender<usize>,
+    rest: Sender<Input>,
 }
 
 /// What comes next.
@@ -78,34 +92,30 @@ pub(crate) enum Step<T> {
     Rest(Box<Input>),
 }
 
-impl<T: Settle> Blocks<T> {
+impl<T: Item> Blocks<T> {
     /// Starts the threads. They end with the input, or when the consumer is dropped.
     pub(crate) fn start<F: LineFormat<Item = T>>(input: Input, format: &F, context: &Context) -> Self {
         let count = context.options.threads.clamp(2, 64);
-        let (mut to_workers, mut workers) = (Vec::new(), Vec::new());
-        for _ in 0..count {
-            let (to_worker, blocks) = sync_channel(WAITING);
+        let (to_order, order) = channel();
+        let (to_rest, rest) = channel();
+        let shared = Arc::new(Mutex::new(Shared { input: Some(input), order: to_order, rest: to_rest }));
+        let worker = |number| {
             let (to_consumer, parsed) = sync_channel(WAITING);
             let (spare, spares) = channel();
-            let (format, context) = (format.clone(), context.of_worker());
-            thread::spawn(move || work(format, context, &blocks, &to_consumer, &spares));
-            to_workers.push(to_worker);
-            workers.push(Worker { parsed, spare, ids: Vec::new() });
-        }
-        let (spare, spares) = channel();
-        let (to_consumer, rest) = channel();
-        thread::spawn(move || read(input, &to_workers, &spares, &to_consumer));
+            let (format, context, shared) = (format.clone(), context.of_worker(), Arc::clone(&shared));
+            thread::spawn(move || work(number, format, context, &shared, &to_consumer, &spares));
+            Worker { parsed, spare, ids: Vec::new() }
+        };
         Self {
-            workers,
-            turn: count - 1,
+            workers: (0..count).map(worker).collect(),
+            turn: 0,
             items: Vec::new(),
             at: 0,
             until: 0,
             odd: Vec::new().into_iter(),
             next_odd: None,
             block: None,
-            taken: 0,
-            spare,
+            order,
             rest,
         }
     }
@@ -117,10 +127,10 @@ impl<T: Settle> Blocks<T> {
         format: &F,
         number: &mut u64,
         context: &mut Context,
-    ) -> Result<Step<T>, Error> {
+    ) -> Result<Step<T::Full>, Error> {
         loop {
             if self.at < self.until {
-                let mut item = self.items[self.at];
+                let mut item = self.items[self.at].full();
                 *number += 1;
                 context.place = Position::Line(*number);
                 self.at += 1;
@@ -138,12 +148,12 @@ impl<T: Settle> Blocks<T> {
     /// The next item into `to`, if it is there already. `to` is written in place: to move a value that was just changed waits until its bytes
     /// have left the processor's store buffer.
     #[inline]
-    pub(crate) fn read(&mut self, to: &mut T, number: &mut u64, context: &mut Context) -> bool {
+    pub(crate) fn read(&mut self, to: &mut T::Full, number: &mut u64, context: &mut Context) -> bool {
         if self.at >= self.until {
             return false;
         }
         let place = Position::Line(*number + 1);
-        *to = self.items[self.at];
+        *to = self.items[self.at].full();
         if !to.settle(&self.workers[self.turn].ids, place) {
             return false;
         }
@@ -154,23 +164,25 @@ impl<T: Settle> Blocks<T> {
         true
     }
 
-    /// The items that are there already into `to`, which is empty; false if there are none.
-    pub(crate) fn read_batch(&mut self, to: &mut Vec<T>, number: &mut u64, context: &mut Context) -> bool {
+    /// Items that are there already into `to`, which is empty; false if there are none.
+    pub(crate) fn read_batch(
+        &mut self,
+        to: &mut Vec<T::Full>,
+        number: &mut u64,
+        context: &mut Context,
+    ) -> bool {
         let ids = &self.workers[self.turn].ids;
         let first = *number + 1;
-        let mut items = self.items.get_mut(self.at..self.until).unwrap_or_default().iter_mut().zip(first..);
-        let count = items.position(|(item, line)| !item.settle(ids, Position::Line(line)));
-        let count = count.unwrap_or_else(|| self.until.saturating_sub(self.at));
-        if count == 0 {
+        let items = self.items.get(self.at..self.until.min(self.at + BATCH)).unwrap_or_default();
+        to.extend(items.iter().zip(first..).map_while(|(item, line)| {
+            let mut item = item.full();
+            item.settle(ids, Position::Line(line)).then_some(item)
+        }));
+        if to.is_empty() {
             return false;
         }
-        if count == self.items.len() {
-            std::mem::swap(to, &mut self.items);
-        } else {
-            to.extend_from_slice(&self.items[self.at..self.at + count]);
-        }
-        self.at += count;
-        *number += count as u64;
+        self.at += to.len();
+        *number += to.len() as u64;
         context.place = Position::Line(first);
         context.good();
         true
@@ -183,7 +195,7 @@ impl<T: Settle> Blocks<T> {
         format: &F,
         number: &mut u64,
         context: &mut Context,
-    ) -> Result<Option<Step<T>>, Error> {
+    ) -> Result<Option<Step<T::Full>>, Error> {
         let Some((_, odd)) = self.next_odd.take() else { return self.next_block(context) };
         context.place = Position::Line(*number + 1);
         self.advance();
@@ -220,24 +232,28 @@ impl<T: Settle> Blocks<T> {
         self.until = self.next_odd.as_ref().map_or(self.items.len(), |(before, _)| *before as usize);
     }
 
-    fn next_block(&mut self, context: &Context) -> Result<Option<Step<T>>, Error> {
-        // The threads have ended if these fail.
-        if let Some(block) = self.block.take() {
-            let _ = self.spare.send(block.bytes);
+    fn next_block(&mut self, context: &Context) -> Result<Option<Step<T::Full>>, Error> {
+        if self.items.capacity() > 0 {
+            // The worker has ended if this fails.
             let _ = self.workers[self.turn].spare.send(std::mem::take(&mut self.items));
         }
-        self.turn = (self.turn + 1) % self.workers.len();
-        if let Ok(parsed) = self.workers[self.turn].parsed.recv() {
-            (self.items, self.odd, self.at) = (parsed.items, parsed.odd.into_iter(), 0);
-            self.block = Some(parsed.block);
-            self.taken += 1;
-            self.advance();
-            return Ok(None);
+        match self.order.recv().map(|turn| (turn, self.workers[turn].parsed.recv())) {
+            Ok((turn, Ok(parsed))) => {
+                self.turn = turn;
+                (self.items, self.odd, self.at) = (parsed.items, parsed.odd.into_iter(), 0);
+                self.block = parsed.block;
+                self.advance();
+                return Ok(None);
+            }
+            // All workers have ended.
+            Err(_) => {
+                if let Ok(rest) = self.rest.recv() {
+                    return Ok(Some(Step::Rest(Box::new(rest))));
+                }
+            }
+            Ok(_) => {}
         }
-        match self.rest.recv() {
-            Ok((rest, blocks)) if blocks == self.taken => Ok(Some(Step::Rest(Box::new(rest)))),
-            _ => Err(context.error(ErrorKind::Io, "a thread that parses lines has failed").at(context.place)),
-        }
+        Err(context.error(ErrorKind::Io, "a thread that parses lines has failed").at(context.place))
     }
 
     /// An item of a device beyond the limit counts as malformed.
@@ -248,7 +264,7 @@ impl<T: Settle> Blocks<T> {
         // The block's last line has a known number: that of the present line and of those behind it.
         let behind = self.items.len() - self.at
             + self.next_odd.iter().chain(self.odd.as_slice()).map(|(_, odd)| odd.lines()).sum::<usize>();
-        let mut lines = block.bytes[block.lines.clone()].split(|&byte| byte == b'\n').rev().skip(1);
+        let mut lines = block.bytes[..block.length].split(|&byte| byte == b'\n').rev().skip(1);
         debug_assert!(number > 0);
         context.malformed(bad, lines.nth(behind).unwrap_or_default())
     }
@@ -264,36 +280,34 @@ impl Odd {
     }
 }
 
-fn read(
-    mut input: Input,
-    workers: &[SyncSender<Block>],
-    spares: &Receiver<Vec<u8>>,
-    rest: &Sender<(Input, u64)>,
-) {
-    let mut sent = 0;
-    for worker in workers.iter().cycle() {
-        let Some(block) = input.block(spares.try_recv().unwrap_or_default()) else { break };
-        if worker.send(block).is_err() {
-            return;
-        }
-        sent += 1;
-    }
-    // The consumer may be gone.
-    let _ = rest.send((input, sent));
-}
-
 fn work<F: LineFormat>(
+    number: usize,
     mut format: F,
     mut context: Context,
-    blocks: &Receiver<Block>,
+    shared: &Mutex<Shared>,
     parsed: &SyncSender<Parsed<F::Item>>,
     spares: &Receiver<Vec<F::Item>>,
 ) {
-    for block in blocks {
+    let mut text = Vec::new();
+    loop {
+        // Poisoned if another worker has failed.
+        let Ok(mut locked) = shared.lock() else { return };
+        let Some(input) = &mut locked.input else { return };
+        let Some(block) = input.block(text) else {
+            let rest = locked.input.take();
+            // The consumer may be gone.
+            let _ = rest.map(|rest| locked.rest.send(rest));
+            return;
+        };
+        let is_taken = locked.order.send(number).is_ok();
+        drop(locked);
         let mut items = spares.try_recv().unwrap_or_default();
         items.clear();
         let (items, odd) = parse(&mut format, &mut context, &block, items);
-        if parsed.send(Parsed { block, items, odd }).is_err() {
+        let needs_text = odd.iter().any(|(_, odd)| matches!(odd, Odd::Bad(..) | Odd::Device(_)));
+        let mut block = Some(block);
+        text = block.take_if(|_| !needs_text).map(|block| block.bytes).unwrap_or_default();
+        if !is_taken || parsed.send(Parsed { block, items, odd }).is_err() {
             return;
         }
     }
@@ -315,8 +329,8 @@ fn parse<F: LineFormat>(
     mut items: Vec<F::Item>,
 ) -> (Vec<F::Item>, Vec<(u32, Odd)>) {
     let mut odd: Vec<(u32, Odd)> = Vec::new();
-    let text = &block.bytes[..block.lines.end];
-    let mut from = block.lines.start;
+    let text = &block.bytes[..block.length];
+    let mut from = 0;
     // Names are recorded once for each block.
     context.names.forget();
     while from < text.len() {

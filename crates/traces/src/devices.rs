@@ -66,8 +66,8 @@ pub(crate) struct Devices {
     numbers: HashMap<u64, u32>,
     pairs: HashMap<(u32, u32), u32>,
     names: HashMap<Box<[u8]>, u32>,
-    /// The ids of numbers, by a hash: a fleet's volumes alternate from line to line.
-    recent: Vec<Option<(u64, u32)>>,
+    /// Numbers with their ids, by the lowest bits: a fleet's volumes alternate from line to line, and mostly have numbers near each other.
+    recent: Vec<(u64, u32)>,
     last_pair: Option<((u32, u32), u32)>,
     last_name: Option<(Box<[u8]>, u32)>,
     /// New devices, to be recorded by another context, if so.
@@ -77,20 +77,23 @@ pub(crate) struct Devices {
 /// Places of [`Devices::recent`]: some for each of the thousands of volumes of a fleet.
 const RECENT: usize = 8_192;
 
-/// Fibonacci hashing.
 const fn place(number: u64) -> usize {
-    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - RECENT.trailing_zeros())) as usize
+    number as usize % RECENT
 }
+
+/// An id that no device has.
+const NO_ID: u32 = u32::MAX;
 
 impl Devices {
     /// The id of `key`, a new one if it is the first occurrence; `None` beyond [`DEVICES_MAX`].
     #[inline]
     pub(crate) fn intern(&mut self, key: Key<'_>, choice: &DeviceChoice) -> Option<DeviceId> {
         if let Key::Number(number) = key
-            && let Some(Some((recent, id))) = self.recent.get(place(number))
-            && *recent == number
+            && let Some(&(recent, id)) = self.recent.get(place(number))
+            && recent == number
+            && id != NO_ID
         {
-            return Some(DeviceId(*id));
+            return Some(DeviceId(id));
         }
         self.intern_other(key, choice)
     }
@@ -116,8 +119,8 @@ impl Devices {
         };
         match key {
             Key::Number(number) => {
-                self.recent.resize(RECENT, None);
-                self.recent[place(number)] = Some((number, id));
+                self.recent.resize(RECENT, (0, NO_ID));
+                self.recent[place(number)] = (number, id);
             }
             Key::Pair(major, minor) => self.last_pair = Some(((major, minor), id)),
             Key::Name(name) => self.last_name = Some((name.into(), id)),

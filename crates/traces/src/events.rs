@@ -7,7 +7,7 @@ use crate::devices::Key;
 use crate::error::{Error, Position};
 use crate::lines::{LineFormat, Lines};
 use crate::options::StartEvent;
-use crate::record::{DeviceId, Pid, Settle};
+use crate::record::{DeviceId, Item, Pid, Settle};
 use crate::rwbs::Rwbs;
 
 /// The event that completes a request.
@@ -81,7 +81,7 @@ pub(crate) trait EventSource {
     fn next_event(&mut self, context: &mut Context) -> Result<Option<Event>, Error>;
 }
 
-impl<F: LineFormat<Item = Event>> EventSource for Lines<F> {
+impl<F: LineFormat<Item: Item<Full = Event>>> EventSource for Lines<F> {
     fn next_event(&mut self, context: &mut Context) -> Result<Option<Event>, Error> {
         self.next_item(context)
     }

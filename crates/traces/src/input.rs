@@ -20,8 +20,8 @@ pub(crate) struct Line<'a> {
 /// Whole lines.
 pub(crate) struct Block {
     pub(crate) bytes: Vec<u8>,
-    /// Where the lines are.
-    pub(crate) lines: std::ops::Range<usize>,
+    /// Length of the lines.
+    pub(crate) length: usize,
 }
 
 /// Why reading ended early.
@@ -122,17 +122,21 @@ impl Input {
         !self.ended
     }
 
-    /// The whole lines in the buffer, whose place `spare` takes; `None` if there are none: the rest is the last line, or too long.
-    pub(crate) fn block(&mut self, mut spare: Vec<u8>) -> Option<Block> {
-        while self.refill() {}
-        let length = memchr::memrchr(b'\n', &self.buffer[self.start..self.end])? + 1;
-        spare.resize(BUFFER_BYTES, 0);
-        let lines = self.start..self.start + length;
-        let rest = &self.buffer[lines.end..self.end];
-        spare[..rest.len()].copy_from_slice(rest);
+    /// The next whole lines, in `bytes`; `None` if there are none: the rest is the last line, or too long.
+    pub(crate) fn block(&mut self, mut bytes: Vec<u8>) -> Option<Block> {
+        bytes.resize(BUFFER_BYTES, 0);
+        let rest = self.start..self.end;
+        bytes[..rest.len()].copy_from_slice(&self.buffer[rest.clone()]);
         (self.start, self.end) = (0, rest.len());
+        std::mem::swap(&mut self.buffer, &mut bytes);
+        while self.refill() {}
+        let length = memchr::memrchr(b'\n', &self.buffer[..self.end])? + 1;
+        std::mem::swap(&mut self.buffer, &mut bytes);
+        let rest = &bytes[length..self.end];
+        self.buffer[..rest.len()].copy_from_slice(rest);
+        self.end = rest.len();
         self.passed += length as u64;
-        Some(Block { bytes: std::mem::replace(&mut self.buffer, spare), lines })
+        Some(Block { bytes, length })
     }
 
     fn last_line(&mut self) -> Result<Option<Line<'_>>, ReadStop> {

@@ -1,13 +1,13 @@
 //! The parser of a line-oriented format.
 
 use crate::context::Context;
-use crate::record::{Record, Settle};
+use crate::record::{Item, Plain};
 use crate::scan::{Cursor, FieldError};
 
 /// The parser of one format.
 pub(crate) trait LineFormat: Clone + Send + 'static {
     /// The content of a line.
-    type Item: Settle;
+    type Item: Item;
 
     /// Whether a line is parsed without the lines before it.
     const IS_STATELESS: bool = true;
@@ -34,18 +34,18 @@ pub(crate) type End = fn(&mut Cursor<'_>, &'static str) -> Result<(), FieldError
 /// A format each of whose lines is a request by itself. Usual lines are parsed without a search for their end.
 pub(crate) trait RecordLine: Clone + Send + 'static {
     /// Parses a line up to its `end`.
-    fn record(&self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Record, FieldError>;
+    fn record(&self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Plain, FieldError>;
 }
 
 impl<F: RecordLine> LineFormat for F {
-    type Item = Record;
+    type Item = Plain;
 
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Plain>, FieldError> {
         self.record(&mut Cursor::new(line), context, |cursor, field| cursor.end(field)).map(Some)
     }
 
     #[inline(always)]
-    fn parse_usual(&self, text: &[u8], context: &mut Context) -> Option<(Record, usize)> {
+    fn parse_usual(&self, text: &[u8], context: &mut Context) -> Option<(Plain, usize)> {
         let mut cursor = Cursor::new(text);
         let record = self.record(&mut cursor, context, |cursor, field| cursor.line_end(field)).ok()?;
         Some((record, cursor.position()))

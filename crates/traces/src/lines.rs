@@ -5,10 +5,13 @@ use crate::context::{Context, Source};
 use crate::error::{Error, Position};
 use crate::input::Input;
 use crate::line_format::is_heading;
-use crate::record::Record;
+use crate::record::{Item, Record};
 use crate::skips::Oddity;
 
 pub(crate) use crate::line_format::LineFormat;
+
+/// What the lines of a format contain.
+type Full<F> = <<F as LineFormat>::Item as Item>::Full;
 
 /// The lines of an input.
 pub(crate) struct Lines<F: LineFormat> {
@@ -38,7 +41,7 @@ impl<F: LineFormat> Lines<F> {
 
     /// The content of the next line that has a request.
     #[inline]
-    pub(crate) fn next_item(&mut self, context: &mut Context) -> Result<Option<F::Item>, Error> {
+    pub(crate) fn next_item(&mut self, context: &mut Context) -> Result<Option<Full<F>>, Error> {
         if let Some(blocks) = &mut self.blocks {
             match blocks.next(&self.format, &mut self.number, context)? {
                 Step::Item(item) => return Ok(Some(item)),
@@ -52,7 +55,7 @@ impl<F: LineFormat> Lines<F> {
         self.next_line(context)
     }
 
-    fn next_line(&mut self, context: &mut Context) -> Result<Option<F::Item>, Error> {
+    fn next_line(&mut self, context: &mut Context) -> Result<Option<Full<F>>, Error> {
         while !self.over {
             let line = match self.input.line() {
                 Ok(Some(line)) => line,
@@ -69,7 +72,7 @@ impl<F: LineFormat> Lines<F> {
             match self.format.parse(bytes, context) {
                 Ok(Some(item)) => {
                     context.good();
-                    return Ok(Some(item));
+                    return Ok(Some(item.full()));
                 }
                 Ok(None) => {}
                 Err(_) if bytes.is_empty() || is_heading(number, bytes) => {}
@@ -81,14 +84,14 @@ impl<F: LineFormat> Lines<F> {
         self.finish(context)
     }
 
-    fn finish(&mut self, context: &mut Context) -> Result<Option<F::Item>, Error> {
+    fn finish(&mut self, context: &mut Context) -> Result<Option<Full<F>>, Error> {
         let odd = if self.over { None } else { self.input.odd_end() };
         self.over = true;
         odd.map(|oddity| context.skip(oddity)).transpose().map(|_| None)
     }
 }
 
-impl<F: LineFormat<Item = Record>> Source for Lines<F> {
+impl<F: LineFormat<Item: Item<Full = Record>>> Source for Lines<F> {
     fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error> {
         self.next_item(context)
     }

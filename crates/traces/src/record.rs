@@ -53,6 +53,41 @@ pub(crate) trait Settle: Copy + Send + 'static {
     fn settle(&mut self, ids: &[DeviceId], place: Position) -> bool;
 }
 
+/// What a worker parses a line to. It crosses from one processor's cache to another's, which takes longer than to copy it: it is small.
+pub(crate) trait Item: Copy + Send + 'static {
+    /// What the consumer uses.
+    type Full: Settle;
+
+    fn full(self) -> Self::Full;
+}
+
+impl<T: Settle> Item for T {
+    type Full = Self;
+
+    fn full(self) -> Self {
+        self
+    }
+}
+
+/// A record without optional fields.
+#[derive(Clone, Copy)]
+pub(crate) struct Plain {
+    pub(crate) at: Time,
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+    pub(crate) device: DeviceId,
+    pub(crate) op: Op,
+}
+
+impl Item for Plain {
+    type Full = Record;
+
+    #[inline(always)]
+    fn full(self) -> Record {
+        Record::new(self.at, self.device, self.op, self.offset, self.bytes)
+    }
+}
+
 impl Settle for Record {
     #[inline]
     fn settle(&mut self, ids: &[DeviceId], _place: Position) -> bool {

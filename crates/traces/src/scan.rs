@@ -23,6 +23,7 @@ pub(crate) struct Cursor<'a> {
     at: usize,
 }
 
+const ONES: u64 = 0x0101_0101_0101_0101;
 const POWERS_OF_TEN: [u64; 10] =
     [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 
@@ -45,6 +46,7 @@ impl<'a> Cursor<'a> {
         self.line.get(self.at).copied()
     }
 
+    #[inline(always)]
     pub(crate) fn rest(&self) -> &'a [u8] {
         &self.line[self.at..]
     }
@@ -69,25 +71,49 @@ impl<'a> Cursor<'a> {
     }
 
     /// Consumes a comma and surrounding blanks.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn comma(&mut self, field: &'static str) -> Result<(), FieldError> {
+        if let [b',', next, ..] = self.rest()
+            && *next > b' '
+        {
+            self.at += 1;
+            return Ok(());
+        }
+        *self = self.comma_and_blanks(field)?;
+        Ok(())
+    }
+
+    #[cold]
+    fn comma_and_blanks(mut self, field: &'static str) -> Result<Self, FieldError> {
         self.blanks();
         if !self.eat(b',') {
             return Err(self.bad(field, "a comma"));
         }
         self.blanks();
-        Ok(())
+        Ok(self)
     }
 
     /// A whole number: the longest run of digits.
     #[inline(always)]
     pub(crate) fn number(&mut self, field: &'static str) -> Result<u64, FieldError> {
         let from = self.at;
-        let (mut value, mut digits) = self.eight();
-        while digits == 8 && self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            let eight;
-            (eight, digits) = self.eight();
-            value = value.wrapping_mul(POWERS_OF_TEN[digits]).wrapping_add(eight);
+        let mut value = 0_u64;
+        // The value of each digit; other bytes become greater than 9, and their highest bit is set in `others`.
+        let (values, others) = loop {
+            let values = self.eight() ^ (ONES * u64::from(b'0'));
+            let others = (values | values.wrapping_add(ONES * 0x76)) & (ONES * 0x80);
+            if others != 0 {
+                break (values, others);
+            }
+            value = value.wrapping_mul(100_000_000).wrapping_add(sum(values));
+            self.at += 8;
+        };
+        let digits = others.trailing_zeros() as usize / 8;
+        if digits > 0 {
+            self.at += digits;
+            // The last digit into the highest byte.
+            let last = sum(values << (u64::BITS as usize - 8 * digits));
+            value = value.wrapping_mul(POWERS_OF_TEN[digits]).wrapping_add(last);
         }
         match self.at - from {
             1..=19 => Ok(value),
@@ -95,12 +121,11 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Consumes up to eight digits; returns their value and number.
+    /// The next eight bytes, the first one lowest; zeros behind the end.
     #[inline(always)]
-    fn eight(&mut self) -> (u64, usize) {
-        const ONES: u64 = 0x0101_0101_0101_0101;
-        let rest = self.line.get(self.at..).unwrap_or_default();
-        let word = match (rest.first_chunk::<8>(), self.line.last_chunk::<8>()) {
+    fn eight(self) -> u64 {
+        let rest = self.rest();
+        match (rest.first_chunk::<8>(), self.line.last_chunk::<8>()) {
             (Some(eight), _) => u64::from_le_bytes(*eight),
             // The end of the line, without the bytes before `rest`.
             (None, Some(last)) if !rest.is_empty() => u64::from_le_bytes(*last) >> (8 * (8 - rest.len())),
@@ -109,21 +134,7 @@ impl<'a> Cursor<'a> {
                 eight[..rest.len()].copy_from_slice(rest);
                 u64::from_le_bytes(eight)
             }
-        };
-        // The value of each digit; other bytes become greater than 9, and their highest bit is set in `others`.
-        let values = word ^ (ONES * u64::from(b'0'));
-        let others = (values | values.wrapping_add(ONES * 0x76)) & (ONES * 0x80);
-        let digits = others.trailing_zeros() as usize / 8;
-        self.at += digits;
-        if digits == 0 {
-            return (0, 0);
         }
-        // The last digit into the highest byte; then pairs, fours, and all eight.
-        let values = values << (u64::BITS as usize - 8 * digits);
-        let pairs = (values.wrapping_mul(10)).wrapping_add(values >> 8) & 0x00ff_00ff_00ff_00ff;
-        let fours = (pairs.wrapping_mul(100)).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
-        let all = (fours.wrapping_mul(10_000)).wrapping_add(fours >> 32) & 0xffff_ffff;
-        (all, digits)
     }
 
     /// As [`number`](Self::number), below 2^32.
@@ -204,6 +215,14 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// The number of eight digits, of which the highest byte has the last: pairs, fours, and all eight.
+#[inline(always)]
+const fn sum(values: u64) -> u64 {
+    let pairs = (values.wrapping_mul(10)).wrapping_add(values >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs.wrapping_mul(100)).wrapping_add(pairs >> 16) & 0x0000_ffff_0000_ffff;
+    (fours.wrapping_mul(10_000)).wrapping_add(fours >> 32) & 0xffff_ffff
+}
+
 /// A number without digits, or with so many that it may not fit.
 #[cold]
 fn hard_number(line: &[u8], from: usize, digits: usize, field: &'static str) -> Result<u64, FieldError> {
@@ -237,12 +256,32 @@ impl Cursor<'_> {
     /// `R` or `W`, `read` or `write`, in either case.
     #[inline(always)]
     pub(crate) fn read_or_write(&mut self, field: &'static str) -> Result<Op, FieldError> {
-        let from = *self;
+        let letter = match self.rest() {
+            [b'R' | b'r', b',', ..] => Some(Op::Read),
+            [b'W' | b'w', b',', ..] => Some(Op::Write),
+            _ => None,
+        };
+        match letter {
+            Some(op) => {
+                self.at += 1;
+                Ok(op)
+            }
+            None => {
+                let op;
+                (*self, op) = self.read_or_write_word(field)?;
+                Ok(op)
+            }
+        }
+    }
+
+    #[cold]
+    fn read_or_write_word(mut self, field: &'static str) -> Result<(Self, Op), FieldError> {
+        let from = self;
         match self.word_until(b',') {
-            [b'R' | b'r'] => Ok(Op::Read),
-            [b'W' | b'w'] => Ok(Op::Write),
-            word if word.eq_ignore_ascii_case(b"read") => Ok(Op::Read),
-            word if word.eq_ignore_ascii_case(b"write") => Ok(Op::Write),
+            [b'R' | b'r'] => Ok((self, Op::Read)),
+            [b'W' | b'w'] => Ok((self, Op::Write)),
+            word if word.eq_ignore_ascii_case(b"read") => Ok((self, Op::Read)),
+            word if word.eq_ignore_ascii_case(b"write") => Ok((self, Op::Write)),
             _ => Err(from.bad(field, "R or W")),
         }
     }

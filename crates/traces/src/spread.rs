@@ -8,9 +8,11 @@
 //! later.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use elevator::{Span, Time};
 
+use crate::blocks::BATCH;
 use crate::context::{Context, Source};
 use crate::error::{Error, Position};
 use crate::options::TimeUnit;
@@ -38,6 +40,7 @@ pub(crate) fn spread_seconds(source: impl Source + 'static, context: &mut Contex
         ahead: None,
         second: None,
         used: 0,
+        begun: 0,
         instants: Vec::new(),
     })
 }
@@ -58,7 +61,9 @@ struct Spread<S> {
     second: Option<Time>,
     /// Nanoseconds of the second that earlier parts have used.
     used: u64,
-    /// Kept for its memory.
+    /// The same, without the part of the held requests.
+    begun: u64,
+    /// The times of the held requests behind `begun`.
     instants: Vec<u32>,
 }
 
@@ -106,55 +111,51 @@ impl Held {
         self.taken = 0;
     }
 
-    /// Takes the first request.
-    fn pop(&mut self) -> Option<(Record, Position)> {
-        let record = *self.records.get(self.taken)?;
+    /// Takes up to `most` requests whose positions follow on each other; returns the position of the first, and their numbers.
+    fn take(&mut self, most: usize) -> Option<(Position, Range<usize>)> {
         let (place, count) = self.runs.front_mut()?;
-        let found = (record, *place);
-        (*place, *count) = (place.after(1), *count - 1);
+        let (first, from, taken) = (*place, self.taken, most.min(*count));
+        (*place, *count) = (place.after(taken as u64), *count - taken);
         if *count == 0 {
             self.runs.pop_front();
         }
-        self.taken += 1;
-        Some(found)
-    }
-
-    /// Takes the requests up to a gap between their positions.
-    fn pop_run(&mut self, to: &mut Vec<Record>) -> Option<Position> {
-        let (place, count) = self.runs.pop_front()?;
-        if count == self.records.len() {
-            std::mem::swap(to, &mut self.records);
-            self.clear();
-        } else {
-            to.extend_from_slice(&self.records[self.taken..self.taken + count]);
-            self.taken += count;
-        }
-        Some(place)
+        self.taken += taken;
+        Some((first, from..self.taken))
     }
 }
 
 impl<S: Source> Source for Spread<S> {
     fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error> {
-        if self.held.len() == 0 {
-            self.hold_a_second(context)?;
-        }
-        let Some((record, place)) = self.held.pop() else { return Ok(None) };
-        context.place = place;
-        Ok(Some(record))
+        let taken = self.take(1, context)?;
+        Ok(taken.map(|range| self.timed(range.start)))
     }
 
     fn read_batch(&mut self, to: &mut Vec<Record>, context: &mut Context) -> Result<(), Error> {
-        if self.held.len() == 0 {
-            self.hold_a_second(context)?;
-        }
-        if let Some(first) = self.held.pop_run(to) {
-            context.place = first;
-        }
+        let taken = self.take(BATCH, context)?.unwrap_or_default();
+        to.extend(taken.map(|index| self.timed(index)));
         Ok(())
     }
 }
 
 impl<S: Source> Spread<S> {
+    /// The numbers of the next requests, up to `most`.
+    fn take(&mut self, most: usize, context: &mut Context) -> Result<Option<Range<usize>>, Error> {
+        if self.held.len() == 0 {
+            self.hold_a_second(context)?;
+        }
+        let Some((place, taken)) = self.held.take(most) else { return Ok(None) };
+        context.place = place;
+        Ok(Some(taken))
+    }
+
+    /// A held request with its time.
+    fn timed(&self, index: usize) -> Record {
+        let (record, instant) = (self.held.records[index], self.instants[index]);
+        let begin = record.at.as_nanos() / SECOND.as_nanos() * SECOND.as_nanos();
+        let at = begin.saturating_add(self.begun + u64::from(instant));
+        Record { at: Time::from_nanos(at), ..record }
+    }
+
     fn hold_a_second(&mut self, context: &mut Context) -> Result<(), Error> {
         self.held.clear();
         self.held.append(&mut self.next);
@@ -236,10 +237,7 @@ impl<S: Source> Spread<S> {
         self.instants.clear();
         self.instants.extend(self.held.records.iter().map(|_| draw() as u32));
         self.instants.sort_unstable();
-        for (record, instant) in self.held.records.iter_mut().zip(&self.instants) {
-            let begin = record.at.as_nanos() / second * second;
-            record.at = Time::from_nanos(begin.saturating_add(self.used + u64::from(*instant)));
-        }
+        self.begun = self.used;
         self.used += width;
     }
 }

@@ -228,6 +228,40 @@ fn threads_write_the_same_file() {
 }
 
 #[test]
+fn a_split_writes_the_file_that_each_device_has_alone() {
+    let record = |n: u64| {
+        let mut record =
+            Record::new(Time::from_nanos(n * 10), DeviceId((n * n % 3) as u32), Op::Read, n * 512, 512);
+        record.process = n.is_multiple_of(3).then_some(Pid(n as u32 % 7));
+        record
+    };
+    let records: Vec<Record> = (0..400_000).map(record).collect();
+    let name = |pid: Pid| (pid.0 > 2).then(|| format!("name {}", pid.0));
+    let mut files = [Vec::new(), Vec::new()];
+    let mut writer = ParquetWriter::split("test").unwrap();
+    for (device, file) in (0..).zip(&mut files) {
+        writer.open(DeviceId(device), file).unwrap();
+    }
+    writer.meet(["a", "b"]);
+    records.chunks(1_000).for_each(|records| writer.write_batch(records, name).unwrap());
+    assert_eq!(writer.finish().unwrap().written, 400_000);
+    for (device, file) in files.iter().enumerate() {
+        let mut alone = Vec::new();
+        let mut writer = ParquetWriter::new(&mut alone, "test").unwrap();
+        writer.meet([["a", "b"][device]]);
+        for record in records.iter().filter(|record| record.device.0 as usize == device) {
+            let name = record.process.and_then(name);
+            writer.write(&Record { device: DeviceId(0), ..*record }, name.as_deref()).unwrap();
+        }
+        writer.finish().unwrap();
+        assert!(*file == alone, "device {device}: {} and {} bytes", file.len(), alone.len());
+    }
+    let mut writer = ParquetWriter::<Vec<u8>>::split("test").unwrap();
+    writer.write(&record(0), None).unwrap();
+    assert!(writer.finish().is_err(), "the device has no file");
+}
+
+#[test]
 fn a_changed_bit_in_a_page_is_an_error() {
     let text = several(1_000);
     let parquet = written(&mut common::open("a.ascii", text.as_bytes(), &ALL).unwrap());

@@ -22,7 +22,7 @@ use crate::input::Input;
 use crate::line_format::{End, RecordLine};
 use crate::lines::Lines;
 use crate::options::TimeUnit;
-use crate::record::Record;
+use crate::record::{Plain, Record};
 use crate::scan::{Cursor, FieldError, is_read_or_write, is_whole};
 use crate::unit;
 use crate::write::{Device, Field, Holds, Rows, Writes, letter};
@@ -55,7 +55,7 @@ fn reader(mut input: Input, context: &mut Context) -> Lines<Alibaba> {
 
 impl RecordLine for Alibaba {
     #[inline(always)]
-    fn record(&self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Record, FieldError> {
+    fn record(&self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Plain, FieldError> {
         let device = cursor.number("device_id")?;
         cursor.comma("device_id")?;
         let op = cursor.read_or_write("opcode")?;
@@ -67,7 +67,7 @@ impl RecordLine for Alibaba {
         let at = Time::from_nanos(cursor.decimal("timestamp", self.scale)?);
         end(cursor, "timestamp")?;
         let device = context.device(Key::Number(device))?;
-        Ok(Record::new(at, device, op, offset, bytes))
+        Ok(Plain { at, offset, bytes, device, op })
     }
 }
 

@@ -23,7 +23,7 @@ use crate::input::Input;
 use crate::line_format::{End, RecordLine};
 use crate::lines::Lines;
 use crate::options::TimeUnit;
-use crate::record::Record;
+use crate::record::{Plain, Record};
 use crate::scan::{Cursor, FieldError, is_whole};
 use crate::spread::spread_seconds;
 use crate::unit;
@@ -57,7 +57,7 @@ fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
 
 impl RecordLine for Tencent {
     #[inline(always)]
-    fn record(&self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Record, FieldError> {
+    fn record(&self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Plain, FieldError> {
         let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
         cursor.comma("Timestamp")?;
         let offset = cursor.blocks("Offset", SECTOR_BYTES)?;
@@ -69,7 +69,7 @@ impl RecordLine for Tencent {
         let volume = cursor.number("VolumeID")?;
         end(cursor, "VolumeID")?;
         let device = context.device(Key::Number(volume))?;
-        Ok(Record::new(at, device, op, offset, bytes))
+        Ok(Plain { at, offset, bytes, device, op })
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use parquet::basic::{Encoding, EncodingMask};
@@ -13,7 +13,7 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 
 use super::groups::{Chunk, Group};
-use super::rows::{Row, Rows};
+use super::rows::{PIECE, Row, Rows};
 use super::varint::{number, signed};
 
 /// An encoded row group.
@@ -21,8 +21,6 @@ pub(super) struct Encoded {
     pub(super) bytes: Vec<u8>,
     /// Without its position in the file.
     pub(super) group: Group,
-    /// The rows' buffers, empty.
-    pub(super) spare: Rows,
 }
 
 type Answer = Result<Encoded, ParquetError>;
@@ -35,46 +33,56 @@ struct Job {
 
 /// Threads that encode row groups, for any number of [`ParquetWriter`](super::writer::ParquetWriter)s. They end when it is dropped.
 pub struct Encoders {
-    jobs: SyncSender<Job>,
-    /// Empty buffers of full row groups.
-    spare: Mutex<Vec<Rows>>,
+    jobs: Option<SyncSender<Job>>,
+    spare: Arc<Spare>,
 }
 
-/// Empty buffers that are kept.
-const SPARE_MAX: usize = 4;
+/// Buffers. Fresh memory costs a page fault for each 4 KiB, more than to fill it.
+#[derive(Default)]
+struct Spare {
+    pieces: Mutex<Vec<Vec<Row>>>,
+    groups: Mutex<Vec<Vec<u8>>>,
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Encoders {
-    /// Starts this many threads.
+    /// Starts this many threads; with none, the caller encodes.
     #[must_use]
     pub fn new(threads: usize) -> Self {
+        let spare = Arc::<Spare>::default();
+        if threads == 0 {
+            return Self { jobs: None, spare };
+        }
         let (jobs, queue) = sync_channel::<Job>(1);
         let queue = Arc::new(Mutex::new(queue));
-        for _ in 0..threads.max(1) {
-            let queue = Arc::clone(&queue);
+        for _ in 0..threads {
+            let (queue, spare) = (Arc::clone(&queue), Arc::clone(&spare));
             thread::spawn(move || {
+                let mut fields = Fields::default();
                 loop {
-                    let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let job = lock(&queue).recv();
                     let Ok(Job { rows, names, answer }) = job else { return };
-                    let encoded = catch_unwind(AssertUnwindSafe(|| encode(rows, &names)));
+                    let encoded = catch_unwind(AssertUnwindSafe(|| fields.encode(rows, &names, &spare)));
                     // The writer may be gone after an error.
                     let _ = answer.send(encoded.unwrap_or_else(|_| Err(failed())));
                 }
             });
         }
-        Self { jobs, spare: Mutex::default() }
+        Self { jobs: Some(jobs), spare }
     }
 
-    /// An empty buffer.
-    pub(super) fn spare(&self) -> Rows {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    /// A piece of rows without meaning.
+    pub(super) fn piece(&self) -> Vec<Row> {
+        lock(&self.spare.pieces).pop().unwrap_or_else(|| vec![Row::default(); PIECE])
     }
 
-    /// Keeps an empty buffer.
-    pub(super) fn keep(&self, rows: Rows) {
-        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
-        if spare.len() < SPARE_MAX {
-            spare.push(rows);
-        }
+    /// Keeps the memory of a group that is written.
+    pub(super) fn keep(&self, mut bytes: Vec<u8>) {
+        bytes.clear();
+        lock(&self.spare.groups).push(bytes);
     }
 
     /// Encodes a group; waits while all threads are busy.
@@ -84,8 +92,13 @@ impl Encoders {
         names: &Arc<Vec<ByteArray>>,
     ) -> Result<Receiver<Answer>, ParquetError> {
         let (answer, answers) = sync_channel(1);
-        let job = Job { rows, names: Arc::clone(names), answer };
-        self.jobs.send(job).map_err(|_| failed())?;
+        match &self.jobs {
+            Some(jobs) => jobs.send(Job { rows, names: Arc::clone(names), answer }).map_err(|_| failed())?,
+            None => {
+                // `answers` is there.
+                let _ = answer.send(Fields::default().encode(rows, names, &self.spare));
+            }
+        }
         Ok(answers)
     }
 }
@@ -94,38 +107,73 @@ pub(super) fn failed() -> ParquetError {
     ParquetError::General("a thread that encodes Parquet has failed".to_owned())
 }
 
-pub(super) fn encode(mut rows: Rows, names: &[ByteArray]) -> Answer {
-    let all = &rows.rows;
-    let sink = Vec::with_capacity(all.len() * 16);
-    let mut columns = Columns { sink, rows: all.len(), done: Vec::new() };
-    let optional = |values: usize, has: fn(&Row) -> bool| levels(all, values, has);
-    columns.constant(&rows.name)?;
-    columns.ascending(Vec::new(), all.iter().map(|row| row.at))?;
-    let present = optional(rows.latencies.len(), |row| row.has(Row::LATENCY));
-    columns.ascending(present, rows.latencies.iter().copied())?;
-    columns.small(Vec::new(), all.iter().map(|row| row.op.into()))?;
-    columns.ascending(Vec::new(), all.iter().map(|row| row.offset))?;
-    columns.integers(Vec::new(), all.iter().map(|row| row.bytes))?;
-    let flags: Vec<i64> = all.iter().map(|row| row.flags().into()).filter(|flags| *flags != 0).collect();
-    columns.small(optional(flags.len(), |row| row.flags() != 0), flags.iter().copied())?;
-    let priorities: Vec<i64> =
-        all.iter().map(|row| row.priority.into()).filter(|priority| *priority != 0).collect();
-    columns.small(optional(priorities.len(), |row| row.priority != 0), priorities.iter().copied())?;
-    let processes: Vec<i64> =
-        all.iter().filter(|row| row.has(Row::PROCESS)).map(|row| row.process.into()).collect();
-    columns.integers(optional(processes.len(), |row| row.has(Row::PROCESS)), processes.iter().copied())?;
-    columns.texts(optional(rows.names.len(), |row| row.has(Row::NAME)), &rows.names, names)?;
-    let times = [all.first(), all.last()].map(|row| row.map_or(0, |row| row.at));
-    let group = Group {
-        from: 0,
-        device: rows.device,
-        rows: all.len() as u32,
-        times,
-        columns: columns.done.try_into().map_err(|_| failed())?,
-    };
-    let bytes = columns.sink;
-    rows.clear();
-    Ok(Encoded { bytes, group, spare: rows })
+/// The rows of a group by field.
+#[derive(Default)]
+struct Fields {
+    at: Vec<i64>,
+    offset: Vec<i64>,
+    bytes: Vec<i64>,
+    process: Vec<u32>,
+    op: Vec<u8>,
+    bits: Vec<u8>,
+    priority: Vec<u16>,
+}
+
+impl Fields {
+    /// Moves rows here.
+    fn take(&mut self, pieces: Vec<Vec<Row>>, spare: &Spare) {
+        let Self { at, offset, bytes, process, op, bits, priority } = self;
+        at.clear();
+        offset.clear();
+        bytes.clear();
+        process.clear();
+        op.clear();
+        bits.clear();
+        priority.clear();
+        for piece in &pieces {
+            at.extend(piece.iter().map(|row| row.at));
+            offset.extend(piece.iter().map(|row| row.offset));
+            bytes.extend(piece.iter().map(|row| row.bytes));
+            process.extend(piece.iter().map(|row| row.process));
+            op.extend(piece.iter().map(|row| row.op));
+            bits.extend(piece.iter().map(|row| row.bits));
+            priority.extend(piece.iter().map(|row| row.priority));
+        }
+        lock(&spare.pieces).extend(pieces.into_iter().filter(|piece| piece.len() == PIECE));
+    }
+
+    fn encode(&mut self, mut rows: Rows, names: &[ByteArray], spare: &Spare) -> Answer {
+        self.take(std::mem::take(&mut rows.pieces), spare);
+        let Self { at, offset, bytes, process, op, bits, priority } = self;
+        let sink = lock(&spare.groups).pop().unwrap_or_default();
+        let mut columns = Columns { sink, rows: at.len(), done: Vec::new() };
+        let optional = |values: usize, bit: u8| levels(bits.iter().map(|bits| bits & bit != 0), values);
+        columns.constant(&rows.name)?;
+        columns.ascending(Vec::new(), at)?;
+        columns.ascending(optional(rows.latencies.len(), Row::LATENCY), &rows.latencies)?;
+        columns.small(Vec::new(), op.iter().map(|op| (*op).into()))?;
+        columns.ascending(Vec::new(), offset)?;
+        columns.integers(Vec::new(), bytes)?;
+        let flags: Vec<i64> =
+            bits.iter().map(|bits| (bits & Row::FLAGS).into()).filter(|flags| *flags != 0).collect();
+        columns.small(optional(flags.len(), Row::FLAGS), flags.iter().copied())?;
+        let priorities: Vec<i64> =
+            priority.iter().filter(|priority| **priority != 0).map(|priority| (*priority).into()).collect();
+        let present = levels(priority.iter().map(|priority| *priority != 0), priorities.len());
+        columns.small(present, priorities.iter().copied())?;
+        let process = process.iter().zip(&*bits).filter(|(_, bits)| **bits & Row::PROCESS != 0);
+        let processes: Vec<i64> = process.map(|(process, _)| (*process).into()).collect();
+        columns.integers(optional(processes.len(), Row::PROCESS), &processes)?;
+        columns.texts(optional(rows.names.len(), Row::NAME), &rows.names, names)?;
+        let group = Group {
+            from: 0,
+            device: rows.device,
+            rows: at.len() as u32,
+            times: [at.first(), at.last()].map(|at| at.copied().unwrap_or(0)),
+            columns: columns.done.try_into().map_err(|_| failed())?,
+        };
+        Ok(Encoded { bytes: columns.sink, group })
+    }
 }
 
 /// The columns being written. A column has one data page, which begins with its definition levels if it is optional.
@@ -155,7 +203,7 @@ const fn thrift_number(encoding: Encoding) -> i64 {
 
 /// Upper bound for different values in a dictionary.
 const VALUES_MAX: usize = 1 << 12;
-/// Places of the dictionary's hash table.
+/// Upper bound for places of the dictionary's hash table.
 const PLACES: usize = 4 * VALUES_MAX;
 
 impl Columns {
@@ -221,12 +269,8 @@ impl Columns {
     }
 
     /// INT64 values of which a dictionary would be as large as the column.
-    fn ascending(
-        &mut self,
-        levels: Vec<u8>,
-        values: impl ExactSizeIterator<Item = i64>,
-    ) -> Result<(), ParquetError> {
-        if values.len() == 0 {
+    fn ascending(&mut self, levels: Vec<u8>, values: &[i64]) -> Result<(), ParquetError> {
+        if values.is_empty() {
             return self.pages(None, levels, Encoding::PLAIN, true);
         }
         let mut data = levels;
@@ -235,12 +279,8 @@ impl Columns {
     }
 
     /// INT64 values: a dictionary if few of them differ.
-    fn integers(
-        &mut self,
-        mut levels: Vec<u8>,
-        values: impl ExactSizeIterator<Item = i64> + Clone,
-    ) -> Result<(), ParquetError> {
-        match dictionary(values.clone()) {
+    fn integers(&mut self, mut levels: Vec<u8>, values: &[i64]) -> Result<(), ParquetError> {
+        match dictionary(values.iter().copied()) {
             Some((found, indices)) if !found.is_empty() => {
                 levels.extend(indices);
                 let plain = found.iter().flat_map(|value| value.to_le_bytes()).collect();
@@ -303,14 +343,16 @@ fn plain(text: &ByteArray) -> Vec<u8> {
 }
 
 /// The definition levels of an optional column with this number of values.
-fn levels(rows: &[Row], values: usize, has: fn(&Row) -> bool) -> Vec<u8> {
+fn levels(present: impl ExactSizeIterator<Item = bool>, values: usize) -> Vec<u8> {
     let mut levels = vec![0; 4];
-    if values == 0 || values == rows.len() {
-        run(&mut levels, rows.len(), u8::from(values > 0));
+    let rows = present.len();
+    if values == 0 || values == rows {
+        run(&mut levels, rows, u8::from(values > 0));
     } else {
-        number(&mut levels, (rows.len().div_ceil(8) as u64) << 1 | 1);
-        let byte = |rows: &[Row]| (0..).zip(rows).map(|(bit, row)| u8::from(has(row)) << bit).sum::<u8>();
-        levels.extend(rows.chunks(8).map(byte));
+        number(&mut levels, (rows.div_ceil(8) as u64) << 1 | 1);
+        let from = levels.len();
+        levels.resize(from + rows.div_ceil(8), 0);
+        present.enumerate().for_each(|(row, has)| levels[from + row / 8] |= u8::from(has) << (row % 8));
     }
     let bytes = levels.len() as u32 - 4;
     levels[..4].copy_from_slice(&bytes.to_le_bytes());
@@ -328,20 +370,18 @@ const BLOCK: usize = 128;
 const PART: usize = BLOCK / 4;
 
 /// Differences of successive values: each block has its least difference, and each part of a block the width of its numbers above that.
-fn delta(to: &mut Vec<u8>, mut values: impl ExactSizeIterator<Item = i64>) {
+fn delta(to: &mut Vec<u8>, values: &[i64]) {
     to.reserve(values.len() * 6);
     for of_header in [BLOCK, BLOCK / PART, values.len()] {
         number(to, of_header as u64);
     }
-    let mut last = values.next().unwrap_or(0);
-    signed(to, last);
+    signed(to, values.first().copied().unwrap_or(0));
     let mut deltas = [0_i64; BLOCK];
-    while values.len() > 0 {
-        let mut count = 0;
-        for (delta, value) in deltas.iter_mut().zip(&mut values) {
-            *delta = value.wrapping_sub(last);
-            last = value;
-            count += 1;
+    let after = values.get(1..).unwrap_or_default();
+    for (values, after) in values.chunks(BLOCK).zip(after.chunks(BLOCK)) {
+        let count = after.len();
+        for ((delta, value), after) in deltas.iter_mut().zip(values).zip(after) {
+            *delta = after.wrapping_sub(*value);
         }
         let least = deltas[..count].iter().copied().min().unwrap_or(0);
         deltas[count..].fill(least);
@@ -378,10 +418,10 @@ fn dictionary(values: impl ExactSizeIterator<Item = i64>) -> Option<(Vec<i64>, V
     let mut found: Vec<i64> = Vec::new();
     let mut indices: Vec<u16> = Vec::with_capacity(count);
     // Indices plus one; 0 is empty.
-    let mut places = vec![0_u16; PLACES];
+    let mut places = vec![0_u16; (2 * count).next_power_of_two().clamp(16, PLACES)];
+    let shift = usize::BITS - places.len().trailing_zeros();
     for value in values {
-        let mut place = (value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize
-            >> (usize::BITS - PLACES.trailing_zeros());
+        let mut place = (value as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> shift;
         let index = loop {
             match places[place] {
                 0 if found.len() == VALUES_MAX => return None,
@@ -391,7 +431,7 @@ fn dictionary(values: impl ExactSizeIterator<Item = i64>) -> Option<(Vec<i64>, V
                     break found.len() - 1;
                 }
                 index if found[usize::from(index) - 1] == value => break usize::from(index) - 1,
-                _ => place = (place + 1) % PLACES,
+                _ => place = (place + 1) % places.len(),
             }
         };
         indices.push(index as u16);

@@ -1,6 +1,7 @@
-//! Writes a Parquet file: row groups of one device each, a device's in the order of time.
+//! Writes Parquet files: row groups of one device each, a device's in the order of time.
 
 use std::collections::{HashMap, VecDeque};
+use std::hint::black_box;
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, OnceLock};
@@ -10,12 +11,14 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type as Node, TypePtr};
 
-use super::encode::{Encoded, Encoders, encode, failed as thread_failed};
+use elevator::cold_path;
+
+use super::encode::{Encoded, Encoders, failed as thread_failed};
 use super::groups::{Group, GroupStore, Groups};
 use super::index;
-use super::rows::Rows;
+use super::rows::{Open, PIECE, Row, Rows};
 use crate::binary::PARQUET_MAGIC;
-use crate::record::Record;
+use crate::record::{DeviceId, Pid, Record};
 use crate::write::written::Written;
 
 /// Rows of a row group.
@@ -23,18 +26,20 @@ const GROUP_ROWS: usize = 1 << 17;
 /// Rows in memory, of all devices together: 32 to 44 bytes each.
 const ROWS_MAX: usize = 2 << 20;
 
-/// Writes all fields of records.
+/// Writes all fields of records, to one file or to a file for each device.
 pub struct ParquetWriter<W: Write + Send> {
-    sink: W,
-    /// Bytes written.
-    at: u64,
-    groups: Groups,
+    /// The only file, or by device.
+    files: Vec<Option<File<W>>>,
+    is_split: bool,
+    store: Option<Arc<dyn GroupStore>>,
     schema: SchemaDescPtr,
     comment: String,
-    encoders: Option<Arc<Encoders>>,
-    /// Groups that threads encode, in the order of the file.
-    encoding: VecDeque<Receiver<Result<Encoded, ParquetError>>>,
-    /// By device.
+    encoders: Arc<Encoders>,
+    /// Groups that threads encode, with their devices, in the order of the file.
+    encoding: VecDeque<(usize, Receiver<Result<Encoded, ParquetError>>)>,
+    /// By device, the rows behind the full pieces. In a list of their own, because every record changes one of them.
+    open: Vec<Open>,
+    /// By device, the other rows.
     devices: Vec<Rows>,
     /// Names of processes, and their numbers.
     names: Arc<Vec<ByteArray>>,
@@ -42,6 +47,13 @@ pub struct ParquetWriter<W: Write + Send> {
     last_name: Option<(String, u32)>,
     rows: usize,
     written: Written,
+}
+
+struct File<W> {
+    sink: W,
+    /// Bytes written.
+    at: u64,
+    groups: Groups,
 }
 
 /// The columns of [`format::parquet`](crate::format::parquet).
@@ -94,17 +106,27 @@ impl<W: Write + Send> ParquetWriter<W> {
     ///
     /// # Errors
     /// If the sink fails.
-    pub fn new(mut sink: W, comment: &str) -> io::Result<Self> {
-        let schema = shared_schema().map_err(failed)?;
-        sink.write_all(PARQUET_MAGIC)?;
+    pub fn new(sink: W, comment: &str) -> io::Result<Self> {
+        let mut writer = Self::split(comment)?;
+        writer.is_split = false;
+        writer.open(DeviceId(0), sink)?;
+        Ok(writer)
+    }
+
+    /// Writes a file for each device; [`open`](Self::open) is called before a device's first record is written.
+    ///
+    /// # Errors
+    /// None.
+    pub fn split(comment: &str) -> io::Result<Self> {
         Ok(Self {
-            sink,
-            at: PARQUET_MAGIC.len() as u64,
-            groups: Groups::default(),
-            schema,
+            files: Vec::new(),
+            is_split: true,
+            store: None,
+            schema: shared_schema().map_err(failed)?,
             comment: comment.to_owned(),
-            encoders: None,
+            encoders: Arc::new(Encoders::new(0)),
             encoding: VecDeque::new(),
+            open: Vec::new(),
             devices: Vec::new(),
             names: Arc::default(),
             numbers: HashMap::new(),
@@ -114,26 +136,65 @@ impl<W: Write + Send> ParquetWriter<W> {
         })
     }
 
+    /// Sets where the file of a device goes.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn open(&mut self, device: DeviceId, mut sink: W) -> io::Result<()> {
+        let index = device.0 as usize;
+        if self.files.len() <= index {
+            self.files.resize_with(index + 1, || None);
+        }
+        sink.write_all(PARQUET_MAGIC)?;
+        let groups = self.store.clone().map_or_else(Groups::default, Groups::in_store);
+        self.files[index] = Some(File { sink, at: PARQUET_MAGIC.len() as u64, groups });
+        Ok(())
+    }
+
     /// Encodes row groups on other threads. The file is the same.
     #[must_use]
     pub fn with_encoders(mut self, encoders: Arc<Encoders>) -> Self {
-        self.encoders = Some(encoders);
+        self.encoders = encoders;
         self
     }
 
     /// Keeps descriptions of row groups in a store. The file is the same.
     #[must_use]
     pub fn with_group_store(mut self, store: Arc<dyn GroupStore>) -> Self {
-        self.groups = Groups::in_store(store);
+        self.files.iter_mut().flatten().for_each(|file| file.groups = Groups::in_store(Arc::clone(&store)));
+        self.store = Some(store);
         self
     }
 
     /// Adds the names of new devices; `devices` are all devices of the recording.
     pub fn meet<N: AsRef<str>>(&mut self, devices: impl IntoIterator<Item = N>) {
         let new = devices.into_iter().skip(self.devices.len());
-        for name in new {
-            self.devices.push(Rows::new(name.as_ref().as_bytes(), self.devices.len()));
-        }
+        new.for_each(|name| self.add(name.as_ref()));
+    }
+
+    fn add(&mut self, name: &str) {
+        let device = if self.is_split { 0 } else { self.devices.len() as u32 };
+        self.devices.push(Rows { name: name.as_bytes().to_vec().into(), device, ..Rows::default() });
+        self.open.push(Open::default());
+    }
+
+    /// Writes records; `name` returns the name of a process, if known.
+    ///
+    /// # Errors
+    /// If the sink fails.
+    pub fn write_batch<N: AsRef<str>>(
+        &mut self,
+        records: &[Record],
+        mut name: impl FnMut(Pid) -> Option<N>,
+    ) -> io::Result<()> {
+        // A store into memory that is in no cache blocks those behind it; loads wait for memory at the same time. So the places of all rows are
+        // loaded first.
+        let place = |record: &Record| self.open.get(record.device.0 as usize).and_then(Open::next);
+        black_box(records.iter().filter_map(place).fold(0, |all, row| all ^ row.op));
+        records.iter().try_for_each(|record| {
+            let name = record.process.and_then(&mut name);
+            self.write(record, name.as_ref().map(N::as_ref))
+        })
     }
 
     /// Writes a record; `process_name` is the name of its process, if known.
@@ -143,26 +204,47 @@ impl<W: Write + Send> ParquetWriter<W> {
     #[inline]
     pub fn write(&mut self, record: &Record, process_name: Option<&str>) -> io::Result<()> {
         let device = record.device.0 as usize;
-        while self.devices.len() <= device {
-            let number = self.devices.len();
-            self.devices.push(Rows::new(number.to_string().as_bytes(), number));
+        while self.open.len() <= device {
+            cold_path();
+            self.add(&self.devices.len().to_string());
         }
-        let name = process_name.map(|name| self.name(name));
-        let rows = &mut self.devices[device];
-        let is_written = rows.push(record, name);
-        if !is_written {
+        let Some((row, latency)) = Row::new(record, process_name.is_some()) else {
             self.written.left_out += 1;
             return Ok(());
+        };
+        if latency.is_some() || process_name.is_some() {
+            let name = process_name.map(|name| self.name(name));
+            self.devices[device].latencies.extend(latency);
+            self.devices[device].names.extend(name);
         }
-        let is_full = rows.rows.len() >= GROUP_ROWS;
+        let is_full = self.open[device].push(row);
         self.rows += 1;
         self.written.written += 1;
-        if is_full {
-            self.flush(device)?;
-        } else if self.rows >= ROWS_MAX {
-            self.flush_largest()?;
+        if is_full || self.rows >= ROWS_MAX {
+            return self.end_piece(device);
         }
         Ok(())
+    }
+
+    /// Begins a new piece; writes groups if one is full, or the memory.
+    #[cold]
+    fn end_piece(&mut self, device: usize) -> io::Result<()> {
+        let open = &mut self.open[device];
+        if open.used >= PIECE {
+            let piece = std::mem::replace(open, Open { rows: self.encoders.piece(), used: 0 });
+            self.devices[device].pieces.push(piece.rows);
+        }
+        if self.rows_of(device) >= GROUP_ROWS {
+            self.flush(device)
+        } else if self.rows >= ROWS_MAX {
+            self.flush_largest()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn rows_of(&self, device: usize) -> usize {
+        self.devices[device].pieces.len() * PIECE + self.open[device].used
     }
 
     /// The number of a process's name.
@@ -185,24 +267,10 @@ impl<W: Write + Send> ParquetWriter<W> {
         number
     }
 
-    /// Rows that are in no group yet.
-    #[must_use]
-    pub const fn pending(&self) -> usize {
-        self.rows
-    }
-
-    /// Writes all rows, one group for each device.
-    ///
-    /// # Errors
-    /// If the sink fails.
-    pub fn flush_all(&mut self) -> io::Result<()> {
-        (0..self.devices.len()).try_for_each(|device| self.flush(device))
-    }
-
     /// Writes the largest devices until half of the memory is free.
     fn flush_largest(&mut self) -> io::Result<()> {
         let mut order: Vec<usize> = (0..self.devices.len()).collect();
-        order.sort_by_key(|&device| std::cmp::Reverse(self.devices[device].rows.len()));
+        order.sort_by_key(|&device| std::cmp::Reverse(self.rows_of(device)));
         for device in order {
             if self.rows <= ROWS_MAX / 2 {
                 break;
@@ -214,62 +282,55 @@ impl<W: Write + Send> ParquetWriter<W> {
 
     /// Writes the rows of a device as a row group.
     fn flush(&mut self, device: usize) -> io::Result<()> {
-        let rows = &mut self.devices[device];
-        let count = rows.rows.len();
+        let count = self.rows_of(device);
         if count == 0 {
             return Ok(());
         }
         self.rows -= count;
-        // Small groups are of many devices, whose buffers would together exceed the limit of memory.
-        let encoders = self.encoders.as_ref().filter(|_| count >= GROUP_ROWS);
-        let mut next = encoders.map(|encoders| encoders.spare()).unwrap_or_default();
-        (next.name, next.device) = (rows.name.clone(), rows.device);
-        let rows = std::mem::replace(rows, next);
-        match &self.encoders {
-            Some(encoders) => {
-                self.encoding.push_back(encoders.encode(rows, &self.names).map_err(failed)?);
-                self.append(false)
-            }
-            None => self.append_group(encode(rows, &self.names)),
-        }
+        let rows = &mut self.devices[device];
+        let next = Rows { name: rows.name.clone(), device: rows.device, ..Rows::default() };
+        let mut rows = std::mem::replace(rows, next);
+        rows.pieces.push(self.open[device].take());
+        let encoded = self.encoders.encode(rows, &self.names).map_err(failed)?;
+        self.encoding.push_back((device, encoded));
+        self.append(false)
     }
 
     /// Appends groups that are encoded, or all.
     fn append(&mut self, all: bool) -> io::Result<()> {
-        while let Some(first) = self.encoding.front() {
+        while let Some((device, first)) = self.encoding.front() {
             let encoded = match first.try_recv() {
                 Err(TryRecvError::Empty) if !all => return Ok(()),
                 Err(TryRecvError::Empty) => first.recv().unwrap_or_else(|_| Err(thread_failed())),
                 Ok(encoded) => encoded,
                 Err(TryRecvError::Disconnected) => Err(thread_failed()),
             };
+            let Encoded { bytes, group } = encoded.map_err(failed)?;
+            let file = self.files.get_mut(if self.is_split { *device } else { 0 });
+            let file = file.and_then(Option::as_mut).ok_or(io::ErrorKind::NotFound)?;
+            file.sink.write_all(&bytes)?;
+            file.groups.push(Group { from: file.at, ..group })?;
+            file.at += bytes.len() as u64;
             self.encoding.pop_front();
-            self.append_group(encoded)?;
+            self.encoders.keep(bytes);
         }
         Ok(())
     }
 
-    fn append_group(&mut self, encoded: Result<Encoded, ParquetError>) -> io::Result<()> {
-        let Encoded { bytes, group, spare } = encoded.map_err(failed)?;
-        self.sink.write_all(&bytes)?;
-        self.groups.push(Group { from: self.at, ..group })?;
-        self.at += bytes.len() as u64;
-        if let Some(encoders) = self.encoders.as_ref().filter(|_| spare.rows.capacity() >= GROUP_ROWS) {
-            encoders.keep(spare);
-        }
-        Ok(())
-    }
-
-    /// Writes what is in memory, and the index.
+    /// Writes what is in memory, and the index of each file.
     ///
     /// # Errors
-    /// If the sink fails.
+    /// If a sink fails.
     pub fn finish(mut self) -> io::Result<Written> {
-        self.flush_all()?;
+        (0..self.devices.len()).try_for_each(|device| self.flush(device))?;
         self.append(true)?;
-        let devices: Vec<ByteArray> = self.devices.drain(..).map(|rows| rows.name).collect();
-        index::write(&mut self.sink, &self.schema, &self.comment, &self.groups, &devices).map_err(failed)?;
-        self.sink.flush()?;
+        let names: Vec<ByteArray> = self.devices.drain(..).map(|rows| rows.name).collect();
+        for (device, file) in self.files.drain(..).enumerate() {
+            let Some(mut file) = file else { continue };
+            let names = if self.is_split { names.get(device..).unwrap_or_default() } else { &names[..] };
+            index::write(&mut file.sink, &self.schema, &self.comment, &file.groups, names).map_err(failed)?;
+            file.sink.flush()?;
+        }
         Ok(self.written)
     }
 }
