@@ -206,7 +206,7 @@ fn tuned(name: &str, arm: &str, properties: &[Property], read_ahead: Option<&str
     Some(format!(
         "{apply}tuned-adm profile {others} dwell-{name}\n[main]\nsummary=I/O scheduler by dwell advise\n\n[variables]\n\
          # at start, tuned would ignore disks whose properties udev has not set yet\n\
-         dwell_settled=${{f:exec:udevadm:settle:--timeout=30}}\n\n[dwell-{name}]\ntype=disk\npriority=-1\n\
+         dwell_settled=${{f:exec:udevadm:settle:--timeout=60}}\n\n[dwell-{name}]\ntype=disk\npriority=-1\n\
          devices_udev_regex=^({regex})$\nelevator={arm}{read_ahead}"
     ))
 }
