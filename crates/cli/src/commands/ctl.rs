@@ -13,6 +13,7 @@ use server::control::protocol::{AccountState, ArrayState, ItemState, MemberState
 use server::control::{Client, process_for};
 
 use crate::error::Error;
+use crate::input::account_terms::without_effect;
 use crate::input::quantity::some_time;
 use crate::input::scheduler_arg;
 use crate::report::table::aligned;
@@ -131,6 +132,11 @@ pub(crate) fn run(arguments: &CtlArguments, catalogue: Catalogue) -> Result<(), 
                     counted(u64::from(cost.moved), "request"),
                     cost.in_flight
                 )?;
+            }
+            for account in client.show().map_err(failed)?.accounts {
+                for note in without_effect(scheduler, account.terms) {
+                    say!("account '{}': {note}", account.name);
+                }
             }
         }
         CtlCommand::Tune { tunable, value } => {

@@ -17,7 +17,8 @@ use clap::{ArgGroup, Args};
 use server::control::bind_private;
 
 use crate::error::Error;
-use account::{Account, terms};
+use crate::input::account_terms::terms;
+use account::Account;
 
 /// Options of `dwell exec`.
 #[derive(Args, Debug)]
