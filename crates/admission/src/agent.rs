@@ -102,7 +102,10 @@ struct Server {
     /// `None` when the connection is broken.
     stream: Option<UnixStream>,
     buffer: Vec<u8>,
-    again: Option<Again>,
+    again: Again,
+    patience: Duration,
+    /// Until when calls wait for the next server.
+    waits: Option<Instant>,
     /// The terms of the account, as the server reported them.
     terms: Option<AccountTerms>,
     /// While the account is joined again: the new connection.
@@ -110,13 +113,19 @@ struct Server {
 }
 
 impl Server {
-    fn new(Joined { server, again, .. }: Joined) -> Self {
-        Self { stream: Some(server), buffer: Vec::new(), again, terms: None, awaited: None }
+    fn new(Joined { server, again, patience, .. }: Joined) -> Self {
+        let stream = Some(server);
+        Self { stream, buffer: Vec::new(), again, patience, waits: None, terms: None, awaited: None }
+    }
+
+    /// Whether calls wait for it, or for the next one.
+    const fn has_calls(&self) -> bool {
+        self.stream.is_some() || self.waits.is_some()
     }
 
     /// Joins the account again, in a thread of its own.
     fn join_again(&mut self) {
-        let Some(again) = self.again.clone() else { return };
+        let again = self.again.clone();
         let (done, awaited) = channel();
         let terms = self.terms;
         // If there is no thread, the channel ends, and the next look tries again.
@@ -132,6 +141,13 @@ struct Held {
     process: u32,
     thread: u32,
     system_call: libc::c_long,
+}
+
+impl Held {
+    const fn enter(&self, call: u32) -> Message {
+        let Wanted { operation, file, bytes, .. } = self.wanted;
+        Message::Enter { call, operation, process: self.process, file, bytes }
+    }
 }
 
 /// The agent's own state.
@@ -182,7 +198,7 @@ impl Agent {
             let (calls, messages) = poll(&self.shared.listener, streams, self.timeout());
             for place in (0..messages.len()).filter(|&place| messages[place]) {
                 if !self.receive(place) {
-                    self.let_calls_continue(place);
+                    self.ended(place);
                 }
             }
             match readiness(calls) {
@@ -208,9 +224,12 @@ impl Agent {
         }
     }
 
-    /// Continues with servers whose accounts were joined again.
+    /// Continues with servers whose accounts were joined again, and without those for which calls have waited long enough.
     fn look_for_servers(&mut self) {
         for place in 0..self.servers.len() {
+            if self.servers[place].waits.is_some_and(|until| until <= Instant::now()) {
+                self.let_calls_continue(place);
+            }
             match self.servers[place].awaited.as_ref().map(Receiver::try_recv) {
                 Some(Ok(connection)) => self.joined(place, connection),
                 Some(Err(TryRecvError::Disconnected)) => self.servers[place].join_again(),
@@ -219,17 +238,19 @@ impl Agent {
         }
     }
 
-    /// A restarted server has the account, and gets its processes.
+    /// A restarted server has the account, and gets its processes and held calls.
     fn joined(&mut self, place: usize, (stream, device): Connection) {
         let Ok(writer) = stream.try_clone() else { return self.servers[place].join_again() };
         self.served.set(place, device);
         *lock(&self.shared.servers[place]) = Some(writer);
         let server = &mut self.servers[place];
-        (server.stream, server.awaited) = (Some(stream), None);
+        (server.stream, server.awaited, server.waits) = (Some(stream), None, None);
         let own = std::iter::once(std::process::id());
-        let processes: Vec<_> =
-            own.chain(self.members.running()).map(|process| Message::Process { process }).collect();
-        self.send(&processes);
+        let processes = own.chain(self.members.running()).map(|process| Message::Process { process });
+        let is_own = |number: &u32| self.shared.server_of(*number) == place;
+        let calls = self.held.iter().filter(|(number, _)| is_own(number));
+        let messages: Vec<_> = processes.chain(calls.map(|(&number, held)| held.enter(number))).collect();
+        self.send(&messages);
     }
 
     /// Reports continuing calls that ended without a next one.
@@ -239,25 +260,25 @@ impl Agent {
         self.send(&ended);
     }
 
-    /// Sends messages. Calls of servers whose connections have ended continue.
+    /// Sends messages, and looks for the next ones of servers whose connections have ended.
     fn send(&mut self, messages: &[Message]) {
-        self.shared.send(messages).into_iter().for_each(|place| self.let_calls_continue(place));
+        self.shared.send(messages).into_iter().for_each(|place| self.ended(place));
     }
 
     fn intercepted(&mut self, call: Intercepted) {
         // Also while all servers are away: they get the process when they are back.
         let process = self.group_of(call.thread);
-        if self.servers.iter().all(|server| server.stream.is_none()) {
+        if !self.servers.iter().any(Server::has_calls) {
             return self.shared.proceed(call.id);
         }
         let before = self.continuing.ends(call.thread).map(|call| Message::Return { call });
         let wanted = wanted(&call, &mut self.served);
-        let wanted = wanted.filter(|wanted| self.servers[wanted.device].stream.is_some());
+        let wanted = wanted.filter(|wanted| self.servers[wanted.device].has_calls());
         let Some(wanted) = wanted else {
             self.shared.proceed(call.id);
             return self.send(before.as_slice());
         };
-        let Wanted { operation, device, file, bytes, .. } = wanted;
+        let Wanted { device, file, .. } = wanted;
         if let Some(descriptor) = wanted.descriptor {
             self.descriptors.insert((device, file), (call.thread, descriptor));
         }
@@ -266,21 +287,28 @@ impl Agent {
         let number = self.next * servers + device as u32;
         self.next = (self.next + 1) % (u32::MAX / servers);
         let (thread, system_call) = (call.thread, call.number);
-        self.held.insert(number, Held { id: call.id, wanted, process, thread, system_call });
-        let enter = Message::Enter { call: number, operation, process, file, bytes };
-        let messages: Vec<_> = before.into_iter().chain([enter]).collect();
+        let held = Held { id: call.id, wanted, process, thread, system_call };
+        let messages: Vec<_> = before.into_iter().chain([held.enter(number)]).collect();
+        self.held.insert(number, held);
         self.send(&messages);
     }
 
-    /// A server ended or sent an invalid message: no call on its device is held until its account is joined again.
-    fn let_calls_continue(&mut self, place: usize) {
-        if self.servers[place].stream.take().is_some() {
-            self.servers[place].buffer.clear();
-            self.servers[place].join_again();
-        }
+    /// A server ended or sent an invalid message. Held and later calls on its device wait for the next one.
+    fn ended(&mut self, place: usize) {
         *lock(&self.shared.servers[place]) = None;
-        let Self { shared, held, continuing, .. } = self;
-        continuing.retain(|number| shared.server_of(number) != place);
+        let Self { servers, shared, continuing, .. } = self;
+        if servers[place].stream.take().is_some() {
+            servers[place].buffer.clear();
+            servers[place].waits = Some(Instant::now() + servers[place].patience);
+            servers[place].join_again();
+            continuing.retain(|number| shared.server_of(number) != place);
+        }
+    }
+
+    /// The calls on a device whose next server is late continue.
+    fn let_calls_continue(&mut self, place: usize) {
+        self.servers[place].waits = None;
+        let Self { shared, held, .. } = self;
         held.retain(|&number, held| {
             let stays = shared.server_of(number) != place;
             if !stays {

@@ -7,7 +7,7 @@
 //! | what ends | what follows |
 //! |---|---|
 //! | the agent | the *keeper*, a process that holds the listener as well, lets all held and later calls continue |
-//! | a server | the agent lets held and later calls on its device continue until it has joined the account again |
+//! | a server | held and later calls on its device wait for the next one, for a limited time, and continue then until there is one |
 //! | the part of its scheduler above the block layer | the server admits all held and later calls |
 //! | the program | the agent returns its exit code; descendants that still run are not held any more |
 //!
@@ -39,6 +39,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use agent::Agent;
 use control::protocol::AccountTerms;
@@ -105,8 +106,10 @@ pub struct Joined {
     pub server: UnixStream,
     /// Major and minor number.
     pub device: (u32, u32),
-    /// What joins the account again when the server has ended. `None`: the calls on its device are no longer held then.
-    pub again: Option<Again>,
+    /// What joins the account again when the server has ended.
+    pub again: Again,
+    /// How long calls on its device then wait for the next server; afterwards they continue until there is one.
+    pub patience: Duration,
 }
 
 /// A connection to a server that has joined an account, and the number of the device.

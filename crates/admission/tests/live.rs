@@ -22,6 +22,7 @@ const DEVICE: &str = "DWELL_TEST_DEVICE";
 const SCRIPT: &str = "DWELL_TEST_SCRIPT";
 const PROCESS: &str = "DWELL_TEST_PROCESS";
 const LISTEN: &str = "DWELL_TEST_LISTEN";
+const SECONDS: &str = "DWELL_TEST_SECONDS";
 
 /// The helper's exit code if the kernel does not let it join a process.
 const NOT_JOINED: i32 = 98;
@@ -45,7 +46,8 @@ fn helper() {
                 }
             }
         });
-        vec![Joined { server, device, again: Some(again) }]
+        let seconds = std::env::var(SECONDS).map_or(0, |seconds| seconds.parse().unwrap());
+        vec![Joined { server, device, again, patience: Duration::from_secs(seconds) }]
     };
     let code = if let Some(script) = std::env::var_os(SCRIPT) {
         run(&["sh".into(), "-c".into(), script], joined()).map_or(99, i32::from)
@@ -133,12 +135,17 @@ struct Session {
 
 impl Session {
     fn start(disk: &Disk, script: &str) -> Self {
-        Self::begin(disk, (SCRIPT, script), || ()).0
+        Self::begin(disk, &[(SCRIPT, script)], || ()).0
     }
 
-    /// Starts the helper with a variable of its environment, then does something that makes it connect.
-    fn begin<T>(disk: &Disk, (name, value): (&str, &str), after: impl FnOnce() -> T) -> (Self, T) {
-        let path = std::env::temp_dir().join(disk.directory.file_name().unwrap()).with_extension("sock");
+    /// Where the agent looks for a server.
+    fn socket(disk: &Disk) -> PathBuf {
+        std::env::temp_dir().join(disk.directory.file_name().unwrap()).with_extension("sock")
+    }
+
+    /// Starts the helper with variables of its environment, then does something that makes it connect.
+    fn begin<T>(disk: &Disk, variables: &[(&str, &str)], after: impl FnOnce() -> T) -> (Self, T) {
+        let path = Self::socket(disk);
         let _ = fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
         let device = rustix::fs::stat(&disk.node).unwrap().st_rdev;
@@ -146,7 +153,7 @@ impl Session {
             .args(["--exact", "helper", "--nocapture", "--test-threads", "1"])
             .env(SOCKET, &path)
             .env(DEVICE, device.to_string())
-            .env(name, value)
+            .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
@@ -156,6 +163,20 @@ impl Session {
         server.set_read_timeout(Some(PATIENCE)).unwrap();
         fs::remove_file(path).unwrap();
         (Self { agent, server }, done)
+    }
+
+    /// The server ends. Returns where the next one listens.
+    fn server_ends(&self, disk: &Disk) -> UnixListener {
+        let listener = UnixListener::bind(Self::socket(disk)).unwrap();
+        self.server.shutdown(std::net::Shutdown::Both).unwrap();
+        listener
+    }
+
+    /// The next server gets the connection.
+    fn accept(&mut self, disk: &Disk, listener: &UnixListener) {
+        (self.server, _) = listener.accept().unwrap();
+        self.server.set_read_timeout(Some(PATIENCE)).unwrap();
+        fs::remove_file(Self::socket(disk)).unwrap();
     }
 
     /// The next message that is no report of a process; `None` when the agent has ended.
@@ -300,12 +321,9 @@ fn a_restarted_server_gets_the_processes_and_the_next_calls() {
     );
     let mut session = Session::start(&disk, &script);
     session.next_call();
-    let socket = std::env::temp_dir().join(disk.directory.file_name().unwrap()).with_extension("sock");
-    let listener = UnixListener::bind(&socket).unwrap();
-    session.server.shutdown(std::net::Shutdown::Both).unwrap();
+    let listener = session.server_ends(&disk);
     eventually(|| contains(&file, "a"));
-    (session.server, _) = listener.accept().unwrap();
-    session.server.set_read_timeout(Some(PATIENCE)).unwrap();
+    session.accept(&disk, &listener);
     let mut processes = Vec::new();
     let mut message = [0; MESSAGE_BYTES];
     // The agent's own number, and the shell's.
@@ -324,8 +342,28 @@ fn a_restarted_server_gets_the_processes_and_the_next_calls() {
     session.admit(call);
     assert_eq!(session.code(), Some(4));
     contains(&file, "ab").expect("both writes");
-    fs::remove_file(socket).unwrap();
     fs::remove_file(more).unwrap();
+}
+
+/// A call that was held when its server ended, and one that is made after that.
+#[test]
+fn calls_that_wait_for_a_restarted_server_are_held_by_it() {
+    let Some(disk) = Disk::new() else { return };
+    let file = disk.path("file");
+    let script = format!("exec >{}; printf a; printf b; exit 5", file.display());
+    // They do not continue by themselves while the test runs.
+    let (mut session, ()) = Session::begin(&disk, &[(SCRIPT, &script), (SECONDS, "3600")], || ());
+    session.next_call();
+    let listener = session.server_ends(&disk);
+    session.accept(&disk, &listener);
+    for before in ["", "a"] {
+        let (call, operation, bytes) = session.next_call();
+        assert_eq!((operation, bytes), (Operation::Write, 1));
+        contains(&file, before).expect("the call is held");
+        session.admit(call);
+    }
+    assert_eq!(session.code(), Some(5));
+    contains(&file, "ab").expect("both writes");
 }
 
 #[test]
@@ -387,7 +425,7 @@ fn a_running_process_is_joined_and_continues_when_the_agent_is_killed() {
         return;
     }
     let is_joined = || eventually(|| is_filtered(program.id()).then_some(()));
-    let (mut session, ()) = Session::begin(&disk, (PROCESS, &program.id().to_string()), is_joined);
+    let (mut session, ()) = Session::begin(&disk, &[(PROCESS, &program.id().to_string())], is_joined);
     program.stdin.take().unwrap().write_all(b"go\n").unwrap();
     let (call, operation, bytes) = session.next_call();
     assert_eq!((operation, bytes), (Operation::Write, 1));
@@ -418,7 +456,7 @@ fn a_process_whose_agent_ended_is_joined_again() {
     let number = program.id().to_string();
     let mut input = program.stdin.take().unwrap();
     for written in ["", "a", "ab"] {
-        let (mut session, ()) = Session::begin(&disk, (PROCESS, &number), || ());
+        let (mut session, ()) = Session::begin(&disk, &[(PROCESS, &number)], || ());
         // Its first message: the agent answers calls. Another one is rejected.
         session.server.read_exact(&mut [0; MESSAGE_BYTES]).unwrap();
         let error = join(program.id()).err().map(|error| error.to_string()).unwrap_or_default();
@@ -493,7 +531,7 @@ fn the_calls_of_a_container_are_held() {
     let Some(disk) = Disk::new() else { return };
     let (file, socket) = (disk.path("file"), disk.image.with_extension("listener"));
     let script = format!("exec >{}; printf a; exit 6", file.display());
-    let (mut session, mut program) = Session::begin(&disk, (LISTEN, socket.to_str().unwrap()), || {
+    let (mut session, mut program) = Session::begin(&disk, &[(LISTEN, socket.to_str().unwrap())], || {
         eventually(|| socket.exists().then_some(()));
         container(socket.clone(), &script)
     });

@@ -421,10 +421,7 @@ fn nothing_hangs_when_agent_program_or_server_is_killed() {
             0 => eventually("the end of the file", || (length(&file) == blocks << 16).then_some(())),
             1 => assert_eq!(status.code(), Some(128 + 9)),
             _ => {
-                assert!(
-                    status.success(),
-                    "the program's calls continue, and its writes wait for the next server"
-                );
+                assert!(status.success(), "the program's calls and writes wait for the next server");
                 eventually("the next server", || served.account("others").map(drop));
             }
         }
@@ -521,7 +518,9 @@ fn programs_are_limited_again_when_a_server_is_back() {
     other.await_held();
     for round in 1..=2 {
         children(served.server.id()).into_iter().for_each(kill);
-        eventually("the line that limits end", || (lines("has no limits") == round).then_some(()));
+        eventually("the line that the server ended", || {
+            (lines("its server has ended") == round).then_some(())
+        });
         eventually("the line that limits hold", || (lines("has its limits again") == round).then_some(()));
         let account = eventually("the account", || served.account("writer"));
         assert_eq!((&account["agents"], &account["terms"]["rate"]), (&1.into(), &1.into()), "{account}");

@@ -21,7 +21,10 @@ use crate::input::account_terms::{terms, without_effect};
 /// Limits of the time for which a server may attach its device or be restarted: until a program starts, which is limited from its first call on, and
 /// while a container's calls wait.
 const START: Duration = Duration::from_secs(60);
-const CALLS: Duration = Duration::from_secs(10);
+const CALLS: Duration = Duration::from_secs(5);
+
+/// How long calls wait for the next server when theirs has ended: a restart takes a fraction of a second.
+const RESTART: Duration = Duration::from_secs(5);
 
 /// The number of no device.
 const NO_DEVICE: (u32, u32) = (0, 0);
@@ -55,7 +58,7 @@ impl Account {
     pub(super) fn join_in_time(&self) -> Result<Vec<Joined>, Error> {
         let without_server = |control: &Path, error: io::Error| {
             let (server, _) = UnixStream::pair().map_err(|_| error)?;
-            Ok(Joined { server, device: NO_DEVICE, again: Some(self.again(control)) })
+            Ok(Joined { server, device: NO_DEVICE, again: self.again(control), patience: RESTART })
         };
         self.join_all(CALLS, |joined, control| match joined {
             Err(error) if is_away(&error) => without_server(control, error),
@@ -92,7 +95,7 @@ impl Account {
             let joined = Client::connect(control).and_then(|client| client.join(&self.name, self.terms));
             let error = match joined {
                 Ok((server, device)) => {
-                    return Ok(Joined { server, device, again: Some(self.again(control)) });
+                    return Ok(Joined { server, device, again: self.again(control), patience: RESTART });
                 }
                 Err(error) => error,
             };
@@ -129,7 +132,7 @@ impl Account {
         let of = self.of.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
         let what = format!("{}: account '{}'{of}", control.display(), self.name);
         let _ = lines.send(format!(
-            "{what} has no limits on this device: its server has ended; waiting for the next one"
+            "{what}: its server has ended; calls wait for the next one for {} s, then continue without limits", RESTART.as_secs()
         ));
         let mut reported = false;
         loop {
