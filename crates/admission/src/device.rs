@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use control::mounts::Mount;
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
 /// How long an answer is remembered: a mount's number may be given to another one.
@@ -57,23 +58,20 @@ impl Served {
         if let Some(&known) = self.mounts.get(&mount) {
             return known;
         }
-        let table = fs::read_to_string(format!("/proc/{thread}/mountinfo")).unwrap_or_default();
-        let line = table.lines().find(|line| line.split(' ').next() == Some(&mount.to_string()));
-        let place = line.and_then(|line| self.place_of(line));
+        let mounts = Mount::seen_by(thread);
+        let place = mounts.iter().find(|of| of.id == mount).and_then(|mount| self.place_of(mount));
         self.mounts.insert(mount, place);
         place
     }
 
-    /// A line of `mountinfo`. The number of a file system over several devices (btrfs) is not that of a device; its source is one.
-    fn place_of(&self, line: &str) -> Option<usize> {
-        let number = line.split(' ').nth(2).and_then(parse_number);
+    /// The number of a file system over several devices (btrfs) is not that of a device; its source is one.
+    fn place_of(&self, mount: &Mount) -> Option<usize> {
         let source = || {
-            let path = line.split_once(" - ")?.1.split(' ').nth(1)?;
-            let found = rustix::fs::stat(path).ok()?;
+            let found = rustix::fs::stat(&mount.source).ok()?;
             let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
             is_device.then(|| (rustix::fs::major(found.st_rdev), rustix::fs::minor(found.st_rdev)))
         };
-        let number = number.filter(|&(major, _)| major != 0).or_else(source);
+        let number = Some(mount.number).filter(|&(major, _)| major != 0).or_else(source);
         let disk = disk_of(number?);
         self.disks.iter().position(|&served| served == disk)
     }
@@ -103,7 +101,7 @@ mod tests {
     #[test]
     fn mounts_are_identified_by_number_or_source() {
         let served = Served::new(vec![(7, 3), (7, 5)]);
-        let place = |line| served.place_of(line);
+        let place = |line: &str| Mount::all(line.as_bytes()).next().and_then(|mount| served.place_of(&mount));
         assert_eq!(place("36 35 7:3 / /mnt rw,noatime shared:1 - ext4 /dev/loop3 rw"), Some(0));
         assert_eq!(place("36 35 7:4 / /mnt rw,noatime - ext4 /dev/loop4 rw"), None);
         assert_eq!(place("36 35 7:5 / /mnt rw,noatime - ext4 /dev/loop5 rw"), Some(1));

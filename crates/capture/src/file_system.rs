@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use control::mounts::Mount;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::error::Error;
@@ -29,9 +30,9 @@ pub fn device_below(path: &Path) -> Result<Number, Error> {
     if number.0 != 0 {
         return Ok(number);
     }
-    let mount = Mount::of(path).map_err(|error| Error::io("reading /proc/self/mountinfo", error))?;
+    let mount = mount_of(path).map_err(|error| Error::io("reading /proc/self/mountinfo", error))?;
     let problem = match &mount {
-        Some(mount) => match mount.device(Path::new("/sys/fs/btrfs")) {
+        Some(mount) => match device_of(mount, Path::new("/sys/fs/btrfs")) {
             Ok(number) => return Ok(number),
             Err(problem) => problem,
         },
@@ -64,42 +65,19 @@ fn inaccessible(path: &Path, error: &io::Error) -> Error {
     }
 }
 
-/// A mounted file system (proc_pid_mountinfo(5)).
-#[derive(PartialEq, Eq, Debug)]
-struct Mount {
-    place: String,
-    kind: String,
-    source: String,
-    /// The upper directory of an overlay.
-    upper: Option<String>,
+/// The mount that a path is on; `None` if it is outside of this process's root.
+fn mount_of(path: &Path) -> io::Result<Option<Mount>> {
+    let id = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)?.stx_mnt_id;
+    Ok(Mount::seen_by("self").into_iter().find(|mount| mount.id == id))
 }
 
-impl Mount {
-    /// The one that a path is on; `None` if it is outside of this process's root.
-    fn of(path: &Path) -> io::Result<Option<Self>> {
-        let id = statx(CWD, path, AtFlags::empty(), StatxFlags::MNT_ID)?.stx_mnt_id;
-        let text = fs::read_to_string("/proc/self/mountinfo")?;
-        Ok(text.lines().find_map(|line| Self::with(id, line)))
-    }
-
-    /// A line of mountinfo, if it has this identifier.
-    fn with(id: u64, line: &str) -> Option<Self> {
-        let (before, after) = line.split_once(" - ")?;
-        let mut fields = before.split(' ');
-        fields.next().filter(|field| field.parse() == Ok(id))?;
-        let place = unescaped(fields.nth(3)?);
-        let mut fields = after.split(' ');
-        let [kind, source, options] = [(); 3].map(|()| fields.next().map(unescaped));
-        let upper = options.unwrap_or_default();
-        let upper = upper.split(',').find_map(|option| option.strip_prefix("upperdir=")).map(str::to_owned);
-        Some(Self { place, kind: kind?, source: source?, upper })
-    }
-
-    /// Its block device, or why there is none. `btrfs` is `/sys/fs/btrfs`.
-    fn device(&self, btrfs: &Path) -> Result<Number, String> {
-        let Self { place, kind, source, upper } = self;
-        let Ok(number) = number_of(Path::new(source)) else {
-            let why = match (kind.as_str(), upper) {
+/// The block device of a mount, or why there is none. `btrfs` is `/sys/fs/btrfs`.
+fn device_of(mount: &Mount, btrfs: &Path) -> Result<Number, String> {
+    let (kind, place, source) = (&mount.kind, mount.place.display(), mount.source.display());
+    let Ok(number) = number_of(&mount.source) else {
+        // The upper directory of an overlay.
+        let upper = mount.options.split(',').find_map(|option| option.strip_prefix("upperdir="));
+        let why = match (kind.as_str(), upper) {
                 ("tmpfs" | "ramfs" | "devtmpfs" | "hugetlbfs", _) => {
                     "whose files are in memory, so that no scheduler orders their requests; name a file on a disk, or a device".to_owned()
                 }
@@ -114,14 +92,13 @@ impl Mount {
                 ),
                 _ => "which has no block device; name a device".to_owned(),
             };
-            return Err(format!("is on {kind} ({place}), {why}"));
-        };
-        match &*members(btrfs, number) {
-            names @ [_, _, ..] => {
-                Err(format!("is on {kind} ({place}) with several devices; name one of {}", names.join(", ")))
-            }
-            _ => Ok(number),
+        return Err(format!("is on {kind} ({place}), {why}"));
+    };
+    match &*members(btrfs, number) {
+        names @ [_, _, ..] => {
+            Err(format!("is on {kind} ({place}) with several devices; name one of {}", names.join(", ")))
         }
+        _ => Ok(number),
     }
 }
 
@@ -138,48 +115,17 @@ fn members(btrfs: &Path, number: Number) -> Vec<String> {
     names
 }
 
-/// Text in which the kernel has written spaces, tabs, line ends and backslashes as `\040`.
-fn unescaped(text: &str) -> String {
-    let mut parts = text.split('\\');
-    let mut plain = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let code = part.get(..3).and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        match code {
-            Some(code) => {
-                plain.push(char::from(code));
-                plain += &part[3..];
-            }
-            None => {
-                plain.push('\\');
-                plain += part;
-            }
-        }
-    }
-    plain
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_line_of_mountinfo_is_found_by_its_identifier() {
-        let line = r"36 35 0:31 /@home /srv/my\040data rw,noatime shared:9 master:1 - btrfs /dev/sda2 rw,subvol=/@home";
-        let mount = Mount::with(36, line).expect("this one");
-        assert_eq!((&*mount.place, &*mount.kind, &*mount.source), ("/srv/my data", "btrfs", "/dev/sda2"));
-        assert_eq!(Mount::with(35, line), None);
-        assert_eq!(Mount::with(36, "36 35 0:31 / /srv rw"), None, "no separator");
-        let overlay =
-            Mount::with(1, "1 0 0:40 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/var/u,workdir=/w");
-        assert_eq!(overlay.and_then(|mount| mount.upper).as_deref(), Some("/var/u"));
-    }
-
-    #[test]
     fn each_kind_of_file_system_without_a_device_has_a_reason() {
         let of = |kind: &str, source: &str, upper: Option<&str>| {
-            let [place, kind, source] = ["/mnt", kind, source].map(str::to_owned);
-            let mount = Mount { place, kind, source, upper: upper.map(str::to_owned) };
-            mount.device(Path::new("/nowhere")).expect_err("there is no device")
+            let options = upper.map(|upper| format!("rw,lowerdir=/l,upperdir={upper},workdir=/w"));
+            let line = format!("1 0 0:40 / /mnt rw - {kind} {source} {}", options.as_deref().unwrap_or("rw"));
+            let mount = Mount::all(line.as_bytes()).next().expect("a mount");
+            device_of(&mount, Path::new("/nowhere")).expect_err("there is no device")
         };
         for (kind, source, upper, part) in [
             ("tmpfs", "tmpfs", None, "is on tmpfs (/mnt), whose files are in memory"),
@@ -218,12 +164,5 @@ mod tests {
         assert_eq!(members(&root, (8, 32)), ["/dev/sdc"]);
         assert_eq!(members(&root, (8, 48)), [""; 0]);
         fs::remove_dir_all(root).expect("removed");
-    }
-
-    #[test]
-    fn escaped_characters_are_restored() {
-        for (text, plain) in [(r"a\040b\134", r"a b\"), ("plain", "plain"), (r"\9\04", r"\9\04")] {
-            assert_eq!(unescaped(text), plain);
-        }
     }
 }

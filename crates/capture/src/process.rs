@@ -1,6 +1,6 @@
 //! The identity of a process, for files that outlive it: its number and start time, because numbers are reused; and its priority.
 
-use std::fs;
+use control::process::Stat;
 
 /// The number and start time of this process.
 #[must_use]
@@ -15,13 +15,9 @@ pub fn is_process(pid: u32, started: u64) -> bool {
     start_time(pid) == Some(started)
 }
 
-/// The start time of a running process in clock ticks since boot: field 22 of its `stat`. A zombie (field 3) does not count as running.
+/// The start time of a running process. A zombie does not count as running.
 fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The second field is a name in parentheses, which may contain anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    fields.next().filter(|&state| !matches!(state, "Z" | "X"))?;
-    fields.nth(18)?.parse().ok()
+    Stat::of(pid).filter(|stat| !stat.is_zombie())?.started()
 }
 
 /// Gives this process a low CPU priority and the lowest I/O priority, so that it does not delay what it watches. A refusal is ignored.

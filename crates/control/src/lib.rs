@@ -1,10 +1,12 @@
-//! The control protocol of a served device, and a client: what `dwell ctl`, `dwell top` and the tuner need of a server.
+//! The control protocol of a served device, and a client: what `dwell ctl`, `dwell top` and the tuner need of a server;
+//! and what several crates read in `/proc`.
 //!
 //! A client sends one line of JSON and receives one line of JSON over a unix socket. [`protocol`] has the lines, [`Client`] the
 //! connection. The server's end is in the crate `server`.
 
 pub mod admission;
 mod client;
+pub mod mounts;
 pub mod process;
 pub mod protocol;
 mod supervised;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ::control::mounts::{Mount, unescaped};
 use elevator::SECTOR_BYTES;
 use rustix::fs::{OFlags, major, minor};
 use rustix::io::Errno;
@@ -17,7 +18,7 @@ use crate::ServeError;
 use crate::backend::FileOptions;
 use crate::locks::{AFTERLIFE, lock};
 use crate::loop_device::LoopDevice;
-use crate::names::{Names, unescaped};
+use crate::names::Names;
 
 /// File systems in memory: `TMPFS_MAGIC` and `RAMFS_MAGIC` of `statfs(2)`.
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
@@ -266,8 +267,7 @@ fn user_of(device: u64, path: &Path, sysfs: &Path) -> Option<String> {
             names.push((number.trim().to_string(), entry.path()));
         }
     }
-    let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
-    let mounts = String::from_utf8_lossy(&mounts);
+    let mounts = Mount::seen_by("self");
     let used = names.iter().find_map(|(number, sysfs)| mounted_at(&mounts, number).or_else(|| holder(sysfs)));
     // Kernel names of the device, its partitions, and the disk of which it is a partition.
     let node = |sysfs: &Path| Some(Path::new("/dev").join(fs::canonicalize(sysfs).ok()?.file_name()?));
@@ -304,12 +304,10 @@ fn in_use(path: &Path, by: &str) -> ServeError {
     ServeError::refused(path, &format!("{by}; {way}"))
 }
 
-fn mounted_at(mountinfo: &str, number: &str) -> Option<String> {
-    mountinfo.lines().find_map(|line| {
-        let mut fields = line.split(' ').skip(2);
-        (fields.next() == Some(number))
-            .then(|| format!("it, or a part of it, is mounted at {}", fields.nth(1).unwrap_or("?")))
-    })
+fn mounted_at(mounts: &[Mount], number: &str) -> Option<String> {
+    let is_it = |mount: &&Mount| format!("{}:{}", mount.number.0, mount.number.1) == number;
+    let mount = mounts.iter().find(is_it)?;
+    Some(format!("it, or a part of it, is mounted at {}", mount.place.display()))
 }
 
 fn holder(sysfs: &Path) -> Option<String> {
@@ -328,13 +326,14 @@ pub(crate) fn is_in_memory(file: &File) -> bool {
 mod tests {
     use super::*;
 
-    const MOUNTS: &str = "22 1 8:0 / /srv/data rw,relatime - ext4 /dev/sda rw\n\
+    const MOUNTS: &[u8] = b"22 1 8:0 / /srv/data rw,relatime - ext4 /dev/sda rw\n\
                           23 1 0:5 / /proc rw - proc proc rw\n";
 
     #[test]
     fn a_mount_is_found_by_its_device_number() {
-        assert!(mounted_at(MOUNTS, "8:0").unwrap().contains("/srv/data"));
-        assert_eq!(mounted_at(MOUNTS, "8:1"), None);
+        let mounts: Vec<Mount> = Mount::all(MOUNTS).collect();
+        assert!(mounted_at(&mounts, "8:0").unwrap().contains("/srv/data"));
+        assert_eq!(mounted_at(&mounts, "8:1"), None);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use ::control::mounts::Mount;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
@@ -315,15 +316,12 @@ impl LoopDevice {
 
     /// Mount points of it and its partitions.
     pub(crate) fn mounts(&self) -> Vec<String> {
-        let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let node = self.path().to_string_lossy().into_owned();
         let part = format!("{node}p");
-        mounts
-            .lines()
-            .filter_map(|line| line.split_once(' '))
-            .filter(|(device, _)| *device == node || device.starts_with(&part))
-            .filter_map(|(_, rest)| rest.split(' ').next().map(str::to_string))
-            .collect()
+        let is_on_it = |source: &str| source == node || source.starts_with(&part);
+        let mounts =
+            Mount::seen_by("self").into_iter().filter(|mount| mount.source.to_str().is_some_and(is_on_it));
+        mounts.map(|mount| mount.place.to_string_lossy().into_owned()).collect()
     }
 }
 

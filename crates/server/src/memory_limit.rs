@@ -3,15 +3,18 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use ::control::mounts::Mount;
+
 use crate::buffer::ALIGNMENT;
 
 /// The smallest limit of the process's memory cgroup and of those above it, in bytes, of version 1 and 2. None without a limit
 /// below the machine's memory.
 pub(crate) fn own() -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    let least =
-        groups(&own, &mounts).into_iter().filter_map(|(root, group, file)| least(&root, &group, file)).min();
+    let least = groups(&own, &Mount::seen_by("self"))
+        .into_iter()
+        .filter_map(|(root, group, file)| least(&root, &group, file))
+        .min();
     least.filter(|&limit| limit < machine())
 }
 
@@ -23,7 +26,7 @@ pub(crate) fn machine() -> u64 {
 }
 
 /// For each hierarchy that may limit memory: its mount point, the process's directory below that, and the name of the limit's file.
-fn groups(own: &str, mounts: &str) -> Vec<(PathBuf, PathBuf, &'static str)> {
+fn groups(own: &str, mounts: &[Mount]) -> Vec<(PathBuf, PathBuf, &'static str)> {
     let mut groups = Vec::new();
     for line in own.lines() {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -35,18 +38,12 @@ fn groups(own: &str, mounts: &str) -> Vec<(PathBuf, PathBuf, &'static str)> {
         } else {
             continue;
         };
-        for mount in mounts.lines() {
-            let Some((before, after)) = mount.split_once(" - ") else { continue };
-            let mut kind_and_options = after.split(' ');
-            let is_kind = kind_and_options.next() == Some(kind);
-            let options = kind_and_options.nth(1).unwrap_or_default();
-            let is_hierarchy = kind == "cgroup2" || options.split(',').any(|option| option == "memory");
-            let mut fields = before.split(' ').skip(3);
-            if let (true, true, Some(root), Some(at)) = (is_kind, is_hierarchy, fields.next(), fields.next())
-            {
+        for mount in mounts.iter().filter(|mount| mount.kind == kind) {
+            if kind == "cgroup2" || mount.options.split(',').any(|option| option == "memory") {
                 // A container sees only the part of the hierarchy that is mounted (`root`).
-                let below = group.strip_prefix(root.trim_end_matches('/')).unwrap_or(group);
-                groups.push((at.into(), Path::new(at).join(below.trim_start_matches('/')), file));
+                let below = Path::new(group).strip_prefix(&mount.root).unwrap_or(Path::new(group));
+                let below = below.strip_prefix("/").unwrap_or(below);
+                groups.push((mount.place.clone(), mount.place.join(below), file));
             }
         }
     }
@@ -65,10 +62,11 @@ mod tests {
 
     #[test]
     fn groups_of_both_versions_are_found_also_in_a_container() {
-        const MOUNTS: &str = "30 25 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+        const MOUNTS: &[u8] = b"30 25 0:26 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                               31 25 0:27 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n\
                               32 25 0:28 /box /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        let found = groups("4:memory:/one/two\n1:cpu:/\n0::/box/in\n", MOUNTS);
+        let mounts: Vec<Mount> = Mount::all(MOUNTS).collect();
+        let found = groups("4:memory:/one/two\n1:cpu:/\n0::/box/in\n", &mounts);
         let v1 = PathBuf::from("/sys/fs/cgroup/memory");
         let v2 = PathBuf::from("/sys/fs/cgroup/unified");
         assert_eq!(

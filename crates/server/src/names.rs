@@ -1,19 +1,19 @@
 //! Comparison of names that the kernel reports with a file: hard links and other mounts give a file several names.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+
+use ::control::mounts::Mount;
 
 /// A file, and the data to recognise its names.
 pub(crate) struct Names {
     /// One of its names, without symbolic links.
     path: PathBuf,
     node: (u64, u64),
-    /// `/proc/self/mountinfo`.
-    mounts: Vec<u8>,
+    mounts: Vec<Mount>,
 }
 
 impl Names {
@@ -21,7 +21,7 @@ impl Names {
     pub(crate) fn of(path: &Path) -> Option<Self> {
         let path = fs::canonicalize(path).ok()?;
         let node = node(&path).ok()?;
-        Some(Self { path, node, mounts: fs::read("/proc/self/mountinfo").unwrap_or_default() })
+        Some(Self { path, node, mounts: Mount::seen_by("self") })
     }
 
     /// Whether `name` is one of them. Accesses only the file's own file system, which has just responded: another one may belong to a
@@ -47,31 +47,11 @@ pub(crate) fn node(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|found| (found.dev(), found.ino()))
 }
 
-/// The file system of a path, by its number in `mountinfo`: that of the deepest mount above it; of several mounts at one
-/// directory the last, which covers the others.
-fn file_system<'a>(mountinfo: &'a [u8], path: &Path) -> Option<&'a [u8]> {
-    let mounts = mountinfo.split(|&byte| byte == b'\n').filter_map(|line| {
-        let mut fields = line.split(|&byte| byte == b' ').skip(2);
-        let (number, at) = (fields.next()?, unescaped(fields.nth(1)?));
-        path.starts_with(&at).then(|| (at.components().count(), number))
-    });
-    mounts.max_by_key(|&(depth, _)| depth).map(|(_, number)| number)
-}
-
-/// Decodes a name from `/proc`, in which characters that would end a field are a backslash and three octal digits.
-pub(crate) fn unescaped(field: &[u8]) -> PathBuf {
-    let mut name = Vec::with_capacity(field.len());
-    let mut rest = field.iter();
-    while let Some(&byte) = rest.next() {
-        name.push(match (byte, rest.as_slice()) {
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
-                rest = after.iter();
-                (a - b'0') << 6 | (b - b'0') << 3 | (c - b'0')
-            }
-            _ => byte,
-        });
-    }
-    OsString::from_vec(name).into()
+/// The file system of a path, by its number: that of the deepest mount above it; of several mounts at one directory the last, which
+/// covers the others.
+fn file_system(mounts: &[Mount], path: &Path) -> Option<(u32, u32)> {
+    let above = mounts.iter().filter(|mount| path.starts_with(&mount.place));
+    above.max_by_key(|mount| mount.place.components().count()).map(|mount| mount.number)
 }
 
 #[cfg(test)]
@@ -84,19 +64,11 @@ mod tests {
             25 24 0:23 / /srv/a\\040b rw - tmpfs tmpfs rw\n\
             30 25 0:27 / /srv/a\\040b rw - tmpfs tmpfs rw\n\
             31 25 0:31 / /srv/a\\040b/dwell rw shared:1 - fuse.dwell dwell rw\n";
-        let leads = |path: &str| {
-            file_system(MOUNTS, Path::new(path)).map(|number| String::from_utf8_lossy(number).into_owned())
-        };
-        let table = [("/srv/a b/c", "0:27"), ("/srv/a bc", "254:0"), ("/srv/a b/dwell/x (deleted)", "0:31")];
+        let mounts: Vec<Mount> = Mount::all(MOUNTS).collect();
+        let table =
+            [("/srv/a b/c", (0, 27)), ("/srv/a bc", (254, 0)), ("/srv/a b/dwell/x (deleted)", (0, 31))];
         for (path, number) in table {
-            assert_eq!(leads(path).as_deref(), Some(number), "{path}");
-        }
-    }
-
-    #[test]
-    fn only_complete_escapes_are_decoded() {
-        for (field, name) in [("/a\\040b", "/a b"), ("/\\134040", "/\\040"), ("/\\9\\4", "/\\9\\4")] {
-            assert_eq!(unescaped(field.as_bytes()), Path::new(name));
+            assert_eq!(file_system(&mounts, Path::new(path)), Some(number), "{path}");
         }
     }
 

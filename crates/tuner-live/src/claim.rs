@@ -7,6 +7,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use control::mounts::Mount;
+
 use crate::error::Error;
 use crate::queue::{BLOCK, QueueSettings};
 use crate::system;
@@ -111,7 +113,8 @@ fn private(path: &Path) -> io::Result<fs::File> {
 /// The process that has locked a file.
 fn locker(file: &fs::File) -> Option<u32> {
     let place = format!("{}:{}", device(file)?, file.metadata().ok()?.ino());
-    holder(&fs::read_to_string("/proc/locks").ok()?, &place)
+    // The list is not read at once: an entry may be missing while others change.
+    (0..3).find_map(|_| holder(&fs::read_to_string("/proc/locks").ok()?, &place))
 }
 
 /// The process that `/proc/locks` names for a file (`1: FLOCK  ADVISORY  WRITE 708 00:15:3029 0 EOF`).
@@ -126,12 +129,8 @@ fn holder(locks: &str, at: &str) -> Option<u32> {
 /// The device of a file's file system, as in `/proc/locks`: the mount's. `stat` returns another one for files in a subvolume of btrfs.
 fn device(file: &fs::File) -> Option<String> {
     let about = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).ok()?;
-    let mount = about.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim();
-    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
-    // `29 1 254:0 / / rw ...`: mount, parent, device.
-    let mut fields = mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let (major, minor) = fields.find(|fields| fields[0] == mount)?.get(2)?.split_once(':')?;
-    let (major, minor): (u32, u32) = (major.parse().ok()?, minor.parse().ok()?);
+    let id: u64 = about.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()?;
+    let (major, minor) = Mount::seen_by("self").iter().find(|mount| mount.id == id)?.number;
     Some(format!("{major:02x}:{minor:02x}"))
 }
 

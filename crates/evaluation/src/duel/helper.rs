@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process_group, set_parent_process_death_signal};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use server::control::mounts::Mount;
 
 use crate::duel::DuelError;
 use crate::duel::devices::{self, DeviceSetup};
@@ -82,10 +83,8 @@ fn clean_up(directory: &Path) -> Result<(), DuelError> {
 
 /// A killed server's file is still mounted in our namespace.
 fn unmount_below(directory: &Path) {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(Path::new);
-    for point in points.filter(|point| point.starts_with(directory)) {
-        let _ = rustix::mount::unmount(point, rustix::mount::UnmountFlags::DETACH);
+    for mount in Mount::seen_by("self").iter().filter(|mount| mount.place.starts_with(directory)) {
+        let _ = rustix::mount::unmount(&mount.place, rustix::mount::UnmountFlags::DETACH);
     }
 }
 

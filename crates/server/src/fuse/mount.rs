@@ -9,6 +9,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use ::control::mounts;
 use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, UnmountFlags};
 use rustix::process::{getegid, geteuid};
@@ -16,7 +17,6 @@ use rustix::process::{getegid, geteuid};
 use rustix::io::Errno;
 
 use super::protocol::MODE;
-use crate::names::unescaped;
 
 /// A file over which the device's file is mounted, until this is dropped.
 pub(crate) struct Mount {
@@ -86,13 +86,7 @@ const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 /// The number of the connection that is mounted at `path`: the minor device number of the file system. Read from `mountinfo`, because a
 /// `stat` of the file would wait for its server.
 pub(crate) fn connection_number(path: &Path) -> Option<u32> {
-    let mounts = fs::read("/proc/self/mountinfo").ok()?;
-    let at = |field: &[u8]| unescaped(field) == path;
-    let line = mounts
-        .split(|&byte| byte == b'\n')
-        .rfind(|line| line.split(|&byte| byte == b' ').nth(4).is_some_and(at))?;
-    let number = line.split(|&byte| byte == b' ').nth(2)?;
-    std::str::from_utf8(number).ok()?.split_once(':')?.1.parse().ok()
+    mounts::Mount::seen_by("self").iter().rfind(|mount| mount.place == path).map(|mount| mount.number.1)
 }
 
 /// Fails every present and later request on a connection. The mount may remain or not. `umount` cannot reach a mount in

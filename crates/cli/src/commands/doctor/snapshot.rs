@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use capture::topology::{Kind, Layer, Stack};
 use capture::{Number, number};
+use server::control::mounts::Mount;
 
 /// Cgroup directories are searched to this depth.
 const DEPTH: usize = 8;
@@ -165,14 +166,6 @@ pub(crate) fn beside(file_systems: &[String]) -> Option<String> {
     }
 }
 
-/// A line of mountinfo: the device's number, the mounted directory, the mount point, the type.
-fn mount(line: &str) -> Option<(Number, &str, &str, &str)> {
-    let (before, after) = line.split_once(" - ")?;
-    let mut fields = before.split(' ');
-    let of = number(fields.nth(2)?)?;
-    Some((of, fields.next()?, fields.next()?, after.split(' ').next().unwrap_or("?")))
-}
-
 /// The file systems on a device, its partitions and the devices above them (proc(5), mountinfo).
 fn mounts(roots: &Roots, device: Number) -> Vec<Mounted> {
     let text = roots.read("proc/self/mountinfo").unwrap_or_default();
@@ -183,17 +176,15 @@ fn mounts(roots: &Roots, device: Number) -> Vec<Mounted> {
         found == device || (found.0 != 0 && stack().is_ok_and(|stack| stack.contains(device)))
     };
     // Of each file system the mounts of its root directory first.
-    let mut found: Vec<_> = text.lines().filter_map(mount).filter(|(of, ..)| is_on(*of)).collect();
-    found.sort_by_key(|(_, root, ..)| *root != "/");
+    let mut found: Vec<_> = Mount::all(text.as_bytes()).filter(|mount| is_on(mount.number)).collect();
+    found.sort_by_key(|mount| mount.root != Path::new("/"));
     let mut all: Vec<(Number, Mounted)> = Vec::new();
-    for (of, _, place, kind) in found {
-        match all.iter_mut().find(|(known, _)| *known == of) {
-            Some((_, known)) if known.place == place || known.also.iter().any(|also| also == place) => {}
-            Some((_, known)) => known.also.push(place.to_owned()),
-            None => {
-                let (place, kind) = (place.to_owned(), kind.to_owned());
-                all.push((of, Mounted { place, kind, also: Vec::new() }));
-            }
+    for Mount { number, place, kind, .. } in found {
+        let place = place.to_string_lossy().into_owned();
+        match all.iter_mut().find(|(known, _)| *known == number) {
+            Some((_, known)) if known.place == place || known.also.contains(&place) => {}
+            Some((_, known)) => known.also.push(place),
+            None => all.push((number, Mounted { place, kind, also: Vec::new() })),
         }
     }
     all.into_iter().map(|(_, mounted)| mounted).collect()
@@ -290,20 +281,16 @@ impl Cgroup {
         let mut all: Vec<Number> = Vec::new();
         for process in processes.map(|process| format!("proc/{process}")) {
             let files = roots.names(&format!("{process}/fdinfo")).into_iter().take(FILES_MAX);
-            let mounts: BTreeSet<String> = files
+            let mounts: BTreeSet<u64> = files
                 .filter_map(|file| {
                     let text = roots.read(&format!("{process}/fdinfo/{file}"))?;
-                    Some(text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().to_owned())
+                    text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?.trim().parse().ok()
                 })
                 .collect();
             let mounted = roots.read(&format!("{process}/mountinfo")).unwrap_or_default();
-            let of_mount = |line: &str| {
-                let mut fields = line.split(' ');
-                let is_used = mounts.contains(fields.next()?);
-                // Major 0 is a file system without a device.
-                number(fields.nth(1)?).filter(|number| is_used && number.0 != 0)
-            };
-            all.extend(mounted.lines().filter_map(of_mount));
+            // Major 0 is a file system without a device.
+            let is_used = |mount: &Mount| mounts.contains(&mount.id) && mount.number.0 != 0;
+            all.extend(Mount::all(mounted.as_bytes()).filter(is_used).map(|mount| mount.number));
         }
         all.sort_unstable();
         all.dedup();
