@@ -232,7 +232,7 @@ fn serve() -> Result<(), Box<dyn Error>> {
     }
     // A supervisor restarts this program with the same output.
     let is_restart = arguments.supervised;
-    let report = server::run_with(configuration, |server| {
+    let report = server::run(configuration, |server| {
         // Tests wait for the first line, which names what is served.
         if !server.is_resumed() || !is_restart {
             println!("serving {}", server.attached().map_or("sockets".into(), |path| path.to_string_lossy()));

@@ -33,9 +33,4 @@ impl Clock {
     pub fn span(&self, real: Duration) -> Span {
         Span::from_nanos(real.as_nanos() as u64) * u64::from(self.speed)
     }
-
-    /// How many times faster than real time it passes.
-    pub const fn speed(&self) -> u32 {
-        self.speed
-    }
 }

@@ -93,5 +93,5 @@ pub use nbd::{Nbd, NbdOptions};
 pub use operation::{Answer, FrontEndEvent, NewOperation, Woken};
 pub use poller::Interest;
 pub use realtime::Punctuality;
-pub use server::{BackendFactory, Configuration, ObserverFactory, Report, Server, run, run_with, start};
+pub use server::{BackendFactory, Configuration, ObserverFactory, Report, Server, run, start};
 pub use statistics::{Statistics, Times, Watch};

@@ -168,16 +168,12 @@ struct Serving {
 }
 
 /// Serves until SIGINT, SIGTERM, SIGHUP (unless ignored), or an order to stop; takes everything down and reports. A second
-/// signal ends the wait for users of the attached device. With TLS, SIGHUP reads the certificates again instead.
+/// signal ends the wait for users of the attached device. With TLS, SIGHUP reads the certificates again instead. `started` is called once
+/// the server serves.
 ///
 /// # Errors
 /// The server could not start, or its thread failed.
-pub fn run(configuration: Configuration) -> Result<Report, ServeError> {
-    run_with(configuration, |_| ())
-}
-
-/// As [`run`], and calls `started` once the server serves.
-pub fn run_with(configuration: Configuration, started: impl FnOnce(&Server)) -> Result<Report, ServeError> {
+pub fn run(configuration: Configuration, started: impl FnOnce(&Server)) -> Result<Report, ServeError> {
     // Installed before anything is attached: a signal in between must take it down again.
     let failed = |error| ServeError::io("handling signals", error);
     let hangups = if configuration.nbd.as_ref().is_some_and(|nbd| nbd.tls.is_some()) {
@@ -500,6 +496,9 @@ impl Server {
     }
 
     /// The device's present state.
+    ///
+    /// # Errors
+    /// It has stopped.
     pub fn state(&self) -> Result<State, String> {
         Ok(state(&*self.line.ask(Order::Show)?, self.line.speed))
     }

@@ -130,12 +130,6 @@ impl LiveTuner {
         &self.status
     }
 
-    /// The arms.
-    #[must_use]
-    pub fn arms(&self) -> &dyn Arms {
-        &*self.arms
-    }
-
     /// Learns from a window and switches if that is decided.
     ///
     /// # Errors

@@ -56,8 +56,6 @@ pub enum Call {
     Mkdir(Path),
     /// Removes a name; the file is freed when no process has it open.
     Unlink(Path),
-    /// Removes an empty directory.
-    Rmdir(Path),
     /// Renames a file or directory, replacing the target.
     Rename(Path, Path),
     /// Reads a directory; [`Returned::Entries`].
@@ -87,7 +85,6 @@ impl Call {
             Self::Forget(_) => "fadvise",
             Self::Mkdir(_) => "mkdir",
             Self::Unlink(_) => "unlink",
-            Self::Rmdir(_) => "rmdir",
             Self::Rename(..) => "rename",
             Self::Readdir(_) => "readdir",
             Self::Stat(_) => "stat",
@@ -104,7 +101,6 @@ impl fmt::Display for Call {
             Self::Open(path, _)
             | Self::Mkdir(path)
             | Self::Unlink(path)
-            | Self::Rmdir(path)
             | Self::Readdir(path)
             | Self::Stat(path) => write!(f, "{name}(\"{path}\")"),
             Self::Rename(from, to) => write!(f, "{name}(\"{from}\", \"{to}\")"),

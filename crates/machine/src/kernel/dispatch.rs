@@ -220,7 +220,6 @@ pub(super) fn job(context: Context, call: Call) -> Job {
         Call::Sync => Box::pin(async move { answer(context.sync_all().await) }),
         Call::Mkdir(path) => Box::pin(async move { answer(context.mkdir(&path).await) }),
         Call::Unlink(path) => Box::pin(async move { answer(context.unlink(&path).await) }),
-        Call::Rmdir(path) => Box::pin(async move { answer(context.rmdir(&path).await) }),
         Call::Rename(from, to) => Box::pin(async move { answer(context.rename(&from, &to).await) }),
         Call::Readdir(path) => Box::pin(async move { answer(context.readdir(&path).await) }),
         Call::Stat(path) => Box::pin(async move { answer(context.stat(&path).await) }),

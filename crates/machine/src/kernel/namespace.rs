@@ -109,12 +109,6 @@ impl Context {
         Ok(Returned::Done)
     }
 
-    pub(super) async fn rmdir(&self, path: &Path) -> Result<Returned, Errno> {
-        self.walk(path);
-        self.name(Of::Name, |state, touched| state.fs.rmdir(path, touched)).await?;
-        Ok(Returned::Done)
-    }
-
     pub(super) async fn rename(&self, from: &Path, to: &Path) -> Result<Returned, Errno> {
         self.walk(from);
         self.walk(to);

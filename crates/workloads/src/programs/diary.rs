@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use elevator::{Span, Time};
+use elevator::Time;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -31,11 +31,6 @@ impl Seen {
     /// Longest call.
     pub fn worst_ns(&self) -> u64 {
         self.worst_read_ns.max(self.worst_write_ns).max(self.worst_sync_ns)
-    }
-
-    /// From the first start to the last end.
-    pub const fn elapsed(&self) -> Span {
-        Span::from_nanos(self.to_ns.saturating_sub(self.from_ns))
     }
 }
 

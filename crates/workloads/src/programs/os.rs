@@ -279,11 +279,6 @@ impl Os {
         self.call(Call::Rename(Path::clone(from), Path::clone(to))).await;
     }
 
-    /// `ftruncate(2)`.
-    pub async fn truncate(&self, file: Descriptor, bytes: u64) {
-        self.call(Call::Truncate(file, bytes)).await;
-    }
-
     /// `stat(2)`: the length.
     pub async fn stat(&self, path: &Path) -> u64 {
         self.bytes(Call::Stat(Path::clone(path))).await

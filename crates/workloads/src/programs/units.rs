@@ -79,11 +79,6 @@ impl Name {
     pub fn numbered(&self, copy: u32) -> String {
         numbered(&self.0, copy)
     }
-
-    /// The text without replacement.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// Replaces `{n}` by a copy's number.

@@ -168,7 +168,7 @@ pub(crate) fn run(arguments: &ServeArguments, catalogue: Catalogue) -> Result<()
         }
     }
     let scheduler = scheduler_arg::spec(catalogue, &configuration.scheduler)?;
-    let report = server::run_with(configuration, |server| {
+    let report = server::run(configuration, |server| {
         // Errors of standard output are ignored: the device must be served even if the reader of these lines has exited.
         let mut out = io::stdout().lock();
         if let (Some(path), false) = (server.attached(), server.is_resumed()) {

@@ -56,21 +56,6 @@ impl FileSystem {
         Ok(found.inode)
     }
 
-    /// Removes an empty directory.
-    ///
-    /// # Errors
-    /// [`Errno::NotADirectory`], [`Errno::NotEmpty`] (the root too), and those of [`lookup`](Self::lookup).
-    pub fn rmdir(&mut self, path: &str, touched: &mut Touched) -> Result<(), Errno> {
-        if names(path).next().is_none() {
-            return Err(Errno::NotEmpty);
-        }
-        let (parent, name, found) = self.present(path, touched)?;
-        self.empty_directory(found)?;
-        self.remove_name(parent, name, touched);
-        self.free_node(found.inode, &mut Recorder::new(touched, self.area.start));
-        Ok(())
-    }
-
     /// Renames a file or directory. A file with the new name is replaced and its inode returned, for eviction; an empty
     /// directory is freed.
     ///
