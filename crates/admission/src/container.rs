@@ -104,7 +104,6 @@ pub fn receive(runtime: &UnixStream) -> io::Result<Container> {
 /// A seccomp profile for containers, as in podman's `--security-opt seccomp=FILE` and in `linux.seccomp` of an OCI configuration: the calls that
 /// [`run`](crate::run) intercepts are sent to a listener at that path. All other calls are allowed. `for_runc` leaves out `write`: runc rejects a
 /// profile with it, as it writes to a pipe itself after it installed the filter.
-#[must_use]
 pub fn profile(listener: &str, for_runc: bool) -> Value {
     let names = filter::CALLS.iter().map(filter::name);
     let names: Vec<_> = names.filter(|&name| !(for_runc && name == "write")).collect();

@@ -62,7 +62,6 @@ pub(crate) enum Readiness {
     Call,
     /// No process has the filter any more.
     Ended,
-    /// Nothing.
     Nothing,
 }
 

@@ -44,7 +44,6 @@ impl Capture {
     }
 
     /// Limits of the back end that users must know.
-    #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -4,7 +4,6 @@ use elevator::Time;
 use rustix::time::{ClockId, clock_gettime};
 
 /// The present time on `CLOCK_MONOTONIC`, the clock of [`Arrival::at`](crate::Arrival::at).
-#[must_use]
 pub fn now() -> Time {
     let now = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or(0);

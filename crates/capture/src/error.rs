@@ -22,7 +22,6 @@ pub enum Error {
         "{device}: another process changed the scheduler from {ours} to {theirs} during the measurement; keeping {theirs}"
     )]
     Foreign {
-        /// The device.
         device: String,
         /// The scheduler that this process had set.
         ours: String,

@@ -10,13 +10,11 @@ pub struct Name([u8; 16]);
 
 impl Name {
     /// From the kernel's form, which ends at the first zero byte.
-    #[must_use]
     pub const fn new(bytes: [u8; 16]) -> Self {
         Self(bytes)
     }
 
     /// The bytes before the end.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.0.split(|&byte| byte == 0).next().unwrap_or_default()
     }
@@ -67,7 +65,6 @@ pub struct Arrival {
 /// A completed submission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completed {
-    /// Its arrival.
     pub arrival: Arrival,
     /// The time of completion.
     pub at: Time,
@@ -77,7 +74,6 @@ pub struct Completed {
 
 impl Completed {
     /// The time from arrival to completion.
-    #[must_use]
     pub const fn latency(&self) -> Span {
         self.at.since(self.arrival.at)
     }
@@ -86,7 +82,6 @@ impl Completed {
 /// The events since the previous batch. Each list is sorted by time, except for events that several CPUs report at once.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
-    /// Arrivals.
     pub arrivals: Vec<Arrival>,
     /// Completions; only with [`Options::completions`](crate::Options::completions).
     pub completed: Vec<Completed>,
@@ -103,7 +98,6 @@ impl Batch {
     }
 
     /// Whether there are no events.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.arrivals.is_empty() && self.completed.is_empty() && self.exited.is_empty()
     }

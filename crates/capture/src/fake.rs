@@ -16,7 +16,6 @@ pub struct Fake {
 
 impl Fake {
     /// With these batches.
-    #[must_use]
     pub fn new(batches: impl IntoIterator<Item = Batch>) -> Self {
         Self { batches: batches.into_iter().collect(), counts: Counts::default() }
     }

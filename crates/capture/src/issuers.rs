@@ -50,9 +50,6 @@ impl<S: Source> Issuers<S> {
     }
 
     /// Reads the reports so far. Call it after a request arrived and before [`issuer`](Self::issuer).
-    ///
-    /// # Errors
-    /// The source's.
     pub fn update(&mut self) -> Result<(), Error> {
         self.batch.clear();
         self.source.take(&mut self.batch, Duration::ZERO)?;
@@ -80,7 +77,6 @@ impl<S: Source> Issuers<S> {
     }
 
     /// The issuer of a request that arrived; `None` if uncertain.
-    #[must_use]
     pub fn issuer(&self, op: Op, start: Sector, sectors: Sectors) -> Option<Issuer> {
         let end = start + sectors;
         let (mut first, mut last) = (false, false);

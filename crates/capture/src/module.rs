@@ -11,7 +11,6 @@ const REMOVED: [(&str, &str); 3] = [("cfq", "bfq"), ("deadline", "mq-deadline"),
 
 /// How to get a scheduler that a queue does not offer, as a part of a sentence. `root` is the system's root directory, `available` what the queue
 /// offers.
-#[must_use]
 pub fn how_to_get(root: &Path, scheduler: &str, available: &[String]) -> String {
     let version = fs::read_to_string(root.join("proc/sys/kernel/osrelease")).unwrap_or_default();
     let version = version.trim();

@@ -23,7 +23,6 @@ pub(crate) fn number_in(directory: &Path) -> Option<Number> {
 }
 
 /// `8:1` as the kernel's files have it, with or without a line end.
-#[must_use]
 pub fn number(text: &str) -> Option<Number> {
     let (major, minor) = text.trim().split_once(':')?;
     Some((major.parse().ok()?, minor.parse().ok()?))

@@ -3,14 +3,12 @@
 use control::process::Stat;
 
 /// The number and start time of this process.
-#[must_use]
 pub fn this_process() -> (u32, u64) {
     let pid = std::process::id();
     (pid, start_time(pid).unwrap_or(0))
 }
 
 /// Whether the process with that number and start time still runs.
-#[must_use]
 pub fn is_process(pid: u32, started: u64) -> bool {
     start_time(pid) == Some(started)
 }

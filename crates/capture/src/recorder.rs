@@ -33,9 +33,6 @@ pub struct Recorder<W: Write> {
 impl<W: Write> Recorder<W> {
     /// Writes to `sink`, which should be buffered. `origin` is the start of the recording on the clock of arrivals, `comment` describes it.
     /// Without completions nothing waits for them.
-    ///
-    /// # Errors
-    /// If the sink fails.
     pub fn new(
         sink: W,
         device: (u32, u32),
@@ -49,9 +46,6 @@ impl<W: Write> Recorder<W> {
     }
 
     /// Writes a batch.
-    ///
-    /// # Errors
-    /// If the sink fails.
     pub fn take(&mut self, batch: &Batch) -> io::Result<()> {
         // A source may have been opened before the recording.
         let origin = self.origin;
@@ -110,9 +104,6 @@ impl<W: Write> Recorder<W> {
     }
 
     /// Writes the rest, the number of missing events if there are any, and the end.
-    ///
-    /// # Errors
-    /// If the sink fails.
     pub fn finish(mut self, missing: Option<&str>) -> io::Result<Written> {
         while !self.held.is_empty() {
             self.write_first()?;

@@ -55,7 +55,6 @@ pub struct Counts {
 
 impl Counts {
     /// Submissions that were not reported since `before`.
-    #[must_use]
     pub const fn missed_since(&self, before: Self) -> u64 {
         self.skipped + self.lost - before.skipped - before.lost
     }

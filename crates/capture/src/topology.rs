@@ -23,7 +23,6 @@ pub enum Kind {
     Virtual,
     /// An NVMe drive.
     Nvme,
-    /// A partition.
     Partition,
     /// A loop device.
     Loop,
@@ -51,20 +50,16 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Its node.
-    #[must_use]
     pub fn node(&self) -> PathBuf {
         node_of(&self.name)
     }
 
     /// Whether its queue has an active scheduler.
-    #[must_use]
     pub fn schedules(&self) -> bool {
         self.scheduler.as_deref().is_some_and(|scheduler| scheduler != "none")
     }
 
     /// Whether its queue offers a choice of schedulers.
-    #[must_use]
     pub fn offers_a_choice(&self) -> bool {
         self.available.len() > 1
     }
@@ -95,26 +90,22 @@ pub struct Scheduling {
 
 impl Scheduling {
     /// A device's own queue, with or without a choice.
-    #[must_use]
     pub fn by(layer: &Layer) -> Self {
         Self { above: layer.clone(), queues: vec![layer.clone()] }
     }
 
     /// Whether there are schedulers to choose from.
-    #[must_use]
     pub fn offers_a_choice(&self) -> bool {
         self.queues.iter().all(Layer::offers_a_choice)
     }
 
     /// The active scheduler, `none` without a queue; all of them for several queues.
-    #[must_use]
     pub fn scheduler(&self) -> String {
         let active = |layer: &Layer| layer.scheduler.clone().unwrap_or_else(|| "none".to_owned());
         together(self.queues.iter().map(|layer| (layer.name.as_str(), active(layer))))
     }
 
     /// The names of the queues' devices.
-    #[must_use]
     pub fn names(&self) -> String {
         self.queues.iter().map(|layer| layer.name.as_str()).collect::<Vec<_>>().join(", ")
     }
@@ -178,9 +169,6 @@ impl Stack {
     }
 
     /// The stack of a device by its name in `/sys/block`.
-    ///
-    /// # Errors
-    /// As [`of`](Self::of).
     pub fn named(name: &str) -> Result<Self, Error> {
         Self::of(&node_of(name))
     }
@@ -229,20 +217,17 @@ impl Stack {
     }
 
     /// From the named device downwards.
-    #[must_use]
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
     /// The named device, or the disk of a named partition, for which the partition's requests are reported.
-    #[must_use]
     pub fn itself(&self) -> &Layer {
         let whole = self.layers.iter().find(|layer| layer.kind != Kind::Partition);
         whole.unwrap_or(&self.layers[0])
     }
 
     /// Whether it is, or uses, the device with this number.
-    #[must_use]
     pub fn contains(&self, number: Number) -> bool {
         self.layers.iter().any(|layer| layer.number == number)
             || self.branches.iter().any(|branch| branch.contains(number))
@@ -329,7 +314,6 @@ impl Stack {
     }
 
     /// Why the choice of a scheduler may not matter, as text.
-    #[must_use]
     pub fn doubts(&self) -> Vec<String> {
         let Ok(scheduling) = self.scheduling() else { return Vec::new() };
         let names = scheduling.names();
@@ -353,7 +337,6 @@ impl Stack {
     }
 
     /// The stack as text: `sda1 > sda (bfq)`; `md0 > {sda (bfq), sdb (bfq)}`.
-    #[must_use]
     pub fn describe(&self) -> String {
         let layers = self.layers.iter().map(|layer| match &layer.scheduler {
             Some(scheduler) => format!("{} ({scheduler})", layer.name),
@@ -366,7 +349,6 @@ impl Stack {
 }
 
 /// Whether a scheduler of the kernel, or of Dwell's module, uses I/O priorities (ionice).
-#[must_use]
 pub fn honours_priorities(scheduler: &str) -> bool {
     matches!(scheduler, "bfq" | "mq-deadline" | "cfq" | "dwell-bfq" | "dwell-cfq")
 }
@@ -389,7 +371,6 @@ fn node_of(name: &str) -> PathBuf {
 }
 
 /// The device that holds a file, or that the file is.
-#[must_use]
 pub fn home(file: &Path) -> Option<Number> {
     let metadata = fs::metadata(file).ok()?;
     let is_device = metadata.file_type().is_block_device();
@@ -428,7 +409,6 @@ fn kind(directory: &Path, name: &str) -> Kind {
 }
 
 /// Parses `none [mq-deadline] bfq`: the one in brackets, and all.
-#[must_use]
 pub fn schedulers(text: &str) -> (Option<String>, Vec<String>) {
     let mut active = None;
     let names = text.split_whitespace().map(|word| {

@@ -27,9 +27,7 @@ pub enum Operation {
 pub enum Message {
     /// A call begins; the agent holds it until [`Admit`](Self::Admit).
     Enter {
-        /// The call.
         call: u32,
-        /// The operation.
         operation: Operation,
         /// The calling process (thread group).
         process: u32,
@@ -44,18 +42,11 @@ pub enum Message {
         process: u32,
     },
     /// An admitted call ended.
-    Return {
-        /// The call.
-        call: u32,
-    },
+    Return { call: u32 },
     /// The call may continue.
-    Admit {
-        /// The call.
-        call: u32,
-    },
+    Admit { call: u32 },
     /// Write some dirty pages of a file back.
     WriteBack {
-        /// The file.
         file: u64,
         /// The most pages.
         pages: u32,
@@ -68,7 +59,6 @@ pub enum Message {
 
 impl Message {
     /// As sent.
-    #[must_use]
     pub fn to_bytes(self) -> [u8; MESSAGE_BYTES] {
         let (kind, number, operation, process, file, bytes) = match self {
             Self::Enter { call, operation, process, file, bytes } => {
@@ -95,7 +85,6 @@ impl Message {
     }
 
     /// As received; `None` if it is no message.
-    #[must_use]
     pub fn parse(message: &[u8; MESSAGE_BYTES]) -> Option<Self> {
         let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| message[at * 4 + byte]));
         let long = |at: usize| u64::from(word(at)) | u64::from(word(at + 1)) << 32;

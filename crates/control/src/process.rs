@@ -7,7 +7,6 @@ pub struct Stat(String);
 
 impl Stat {
     /// None if no process has that number.
-    #[must_use]
     pub fn of(pid: u32) -> Option<Self> {
         fs::read_to_string(format!("/proc/{pid}/stat")).ok().map(Self)
     }
@@ -23,25 +22,21 @@ impl Stat {
     }
 
     /// Whether it has ended and its parent has not asked for its result.
-    #[must_use]
     pub fn is_zombie(&self) -> bool {
         matches!(self.field(3), Some("Z" | "X"))
     }
 
     /// The number of its parent.
-    #[must_use]
     pub fn parent(&self) -> Option<u32> {
         self.number(4)
     }
 
     /// The kernel's flags `PF_…`.
-    #[must_use]
     pub fn flags(&self) -> Option<u32> {
         self.number(9)
     }
 
     /// When it started, in clock ticks since boot.
-    #[must_use]
     pub fn started(&self) -> Option<u64> {
         self.number(22)
     }

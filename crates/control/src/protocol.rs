@@ -9,7 +9,6 @@ use serde_json::{Map, Value};
 /// The longest line that a server reads.
 pub const LONGEST_LINE: u64 = 64 << 10;
 
-/// A request.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
@@ -68,7 +67,6 @@ pub enum Request {
     Stop,
 }
 
-/// An array.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ArrayState {
     /// The layout; absent until md's superblock was found. Members schedule alone until then.
@@ -106,7 +104,6 @@ pub struct MemberState {
     pub present: bool,
 }
 
-/// The terms of an account.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccountTerms {
@@ -139,7 +136,6 @@ pub struct AccountState {
     /// Its number, by which the scheduler's items have it. That of an account that is gone is used again.
     #[serde(default)]
     pub number: u32,
-    /// Its name.
     pub name: String,
     /// Its terms; none when its last agent has ended.
     pub terms: AccountTerms,
@@ -180,11 +176,9 @@ pub struct WaitState {
     pub held_ns: u64,
 }
 
-/// A reply.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply {
-    /// Done.
     Done,
     /// The device now.
     State(Box<State>),
@@ -203,7 +197,6 @@ pub enum Reply {
         /// The minor number.
         minor: u32,
     },
-    /// The log has ended.
     LogEnded {
         /// Entries that were discarded because the writer could not keep up.
         lost: u64,
@@ -228,11 +221,8 @@ pub struct SwitchState {
 /// A tunable and its value.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TunableState {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub value: String,
-    /// Its default.
     pub default: String,
     /// Least value allowed.
     pub min: String,
@@ -277,7 +267,6 @@ pub struct State {
     pub speed: u32,
     /// The scheduler's specification, as on the command line.
     pub scheduler: String,
-    /// Its tunables.
     pub tunables: Vec<TunableState>,
     /// Its objects: streams, groups.
     pub items: Vec<ItemState>,
@@ -333,7 +322,6 @@ pub struct State {
 pub struct TimesSummary {
     /// Their number.
     pub count: u64,
-    /// Mean.
     pub mean_ns: u64,
     /// Median.
     pub p50_ns: u64,
@@ -352,9 +340,7 @@ pub struct TimesSummary {
 pub struct ProcessAccount {
     /// Operations done or failed.
     pub operations: u64,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
     pub written_bytes: u64,
 }
 

@@ -9,7 +9,6 @@ use crate::process::Stat;
 
 /// The process that was started to serve with this control socket (`--control`), if there is one. A supervisor has the arguments of
 /// its servers, so while nothing listens on the socket this is a supervisor that is about to start the next one.
-#[must_use]
 pub fn process_for(socket: &Path) -> Option<u32> {
     let socket = std::path::absolute(socket).ok()?;
     let processes = fs::read_dir("/proc").ok()?.flatten();

@@ -17,7 +17,6 @@ const FORMAT: u32 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A recording.
     Recording,
     /// A fio job file, at the level of requests.
     Job,
@@ -42,7 +41,6 @@ pub enum Identity {
 
 impl Identity {
     /// As study files and tables name it.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         self.of_queue().name()
     }
@@ -71,22 +69,17 @@ pub struct Input {
 
 impl Input {
     /// Something built in.
-    #[must_use]
     pub fn built_in(name: &str) -> Self {
         Self { name: name.to_owned(), path: None, sha256: None }
     }
 
     /// A file.
-    ///
-    /// # Errors
-    /// The file cannot be read.
     pub fn file(name: &str, path: &Path) -> Result<Self, Error> {
         let sha256 = Some(hash_file(path)?);
         Ok(Self { name: name.to_owned(), path: Some(path.display().to_string()), sha256 })
     }
 
     /// What to pass to a function that opens it.
-    #[must_use]
     pub fn place(&self) -> &str {
         self.path.as_deref().unwrap_or(&self.name)
     }
@@ -118,9 +111,7 @@ impl Input {
 pub struct Run {
     /// 32 hexadecimal digits; see [`Run::identify`].
     pub id: String,
-    /// The workload.
     pub workload: Input,
-    /// Its kind.
     pub kind: Kind,
     /// The scheduler with its tunables.
     pub scheduler: String,
@@ -192,7 +183,6 @@ impl Run {
     }
 
     /// What differs between the runs that are compared with each other: everything but the scheduler.
-    #[must_use]
     pub fn cell(&self) -> String {
         let mut cell = self.workload.name.clone();
         let _ = write!(cell, " on {}", self.drive.as_ref().map_or("its drive", |drive| &drive.name));

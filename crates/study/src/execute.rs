@@ -36,7 +36,6 @@ pub struct Rows {
 
 impl Rows {
     /// The identifier of the run.
-    #[must_use]
     pub fn id(&self) -> &str {
         match self.run.first() {
             Some(Cell::Text(id)) => id,
@@ -83,7 +82,6 @@ pub struct Executor {
 
 impl Executor {
     /// An executor of runs with these schedulers.
-    #[must_use]
     pub const fn new(catalogue: Catalogue) -> Self {
         Self { catalogue, loaded: Mutex::new(Vec::new()) }
     }

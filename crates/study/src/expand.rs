@@ -420,9 +420,6 @@ impl Study {
     }
 
     /// The depths that a drive does not have, and by which ones they are replaced.
-    ///
-    /// # Errors
-    /// As [`runs`](Self::runs).
     pub fn depth_notes(&self) -> Result<Vec<String>, Error> {
         let depths = self.numbers("depths", self.page.depths.as_ref(), 1, 65_536)?;
         let (drives, arrays) = (self.drives()?, self.arrays()?);
@@ -441,7 +438,6 @@ impl Study {
     }
 
     /// The study in one line.
-    #[must_use]
     pub fn describe(runs: &[Run]) -> String {
         let distinct = |of: fn(&Run) -> &str| runs.iter().map(of).collect::<HashSet<_>>().len() as u64;
         format!(

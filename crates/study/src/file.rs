@@ -126,7 +126,6 @@ impl Study {
 
     /// The addresses, and patterns of addresses, of workloads, schedulers, drives and the machine, without overrides. Their contents must be copied before the
     /// runs are known, because the identifiers of runs have the hashes of contents: see [`with_copies`](Self::with_copies).
-    #[must_use]
     pub fn addresses(&self) -> Vec<String> {
         let drives = self.page.drives.iter().flat_map(|drives| drives.get_ref());
         let schedulers = self.page.schedulers.get_ref();

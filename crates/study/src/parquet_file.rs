@@ -39,9 +39,6 @@ fn schema(fields: &[Field]) -> Result<TypePtr> {
 }
 
 /// Writes a table, which appears under its name when it is complete.
-///
-/// # Errors
-/// The file cannot be written.
 pub fn write_table(path: &Path, fields: &[Field], rows: &[Vec<Cell>]) -> std::result::Result<(), Error> {
     let failed = |error: &std::io::Error| Error::written(path.display(), error);
     let (file, temporary) = unfinished::create(path).map_err(|error| failed(&error))?;

@@ -116,21 +116,16 @@ impl Store {
     }
 
     /// Whether the run needs no execution.
-    #[must_use]
     pub fn has(&self, id: &str) -> bool {
         self.is_written(id) || lock(&self.pending).contains(id)
     }
 
     /// Whether the run is in a part.
-    #[must_use]
     pub fn is_written(&self, id: &str) -> bool {
         lock(&self.written).contains(id)
     }
 
     /// Keeps the rows of a run until [`write`](Self::write) puts them into a part. They survive the end of the process.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn keep(&self, rows: &Rows) -> Result<(), Error> {
         let id = rows.id();
         let text = serde_json::to_vec(rows).map_err(|error| Error::Failed(error.to_string()))?;

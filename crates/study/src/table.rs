@@ -24,7 +24,6 @@ pub enum Type {
 pub struct Field {
     /// Its name; a name with a unit ends in the unit.
     pub name: &'static str,
-    /// Its type.
     pub kind: Type,
     /// What it contains.
     pub about: &'static str,
@@ -38,9 +37,7 @@ pub enum Cell {
     Flag(bool),
     /// An integer.
     Whole(i64),
-    /// A number.
     Number(f64),
-    /// Text.
     Text(String),
     /// No value.
     Nothing,

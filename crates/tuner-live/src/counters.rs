@@ -31,7 +31,6 @@ struct Counted {
 
 impl Counters {
     /// The counters of a device in a tree like `/sys/block`; `None` if its queue does not count (`iostats`).
-    #[must_use]
     pub fn within(block: &Path, name: &str) -> Option<Self> {
         let device = block.join(name);
         let counts = fs::read_to_string(device.join("queue/iostats")).is_ok_and(|text| text.trim() != "0");
@@ -55,9 +54,6 @@ impl Counters {
     }
 
     /// Waits for a window and returns its load; `None` if `going_on`, called about four times a second, returns false.
-    ///
-    /// # Errors
-    /// As [`since`](Self::since).
     pub fn window(
         &mut self,
         length: Duration,

@@ -57,7 +57,6 @@ struct Content<S> {
 /// What `patterns list` shows about a drive and a metric.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Drive {
-    /// Its name.
     pub name: String,
     /// The metric that was improved.
     #[serde(serialize_with = "serialize_metric")]

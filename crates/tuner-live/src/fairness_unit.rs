@@ -46,7 +46,6 @@ pub struct ThreadGroups {
 
 impl ThreadGroups {
     /// Reads from `proc`, which is `/proc`.
-    #[must_use]
     pub fn new(proc: impl Into<PathBuf>) -> Self {
         Self { proc: proc.into(), members: HashMap::new() }
     }
@@ -73,7 +72,6 @@ pub struct Cgroups {
 
 impl Cgroups {
     /// Reads from `proc`, which is `/proc`.
-    #[must_use]
     pub fn new(proc: impl Into<PathBuf>) -> Self {
         Self { proc: proc.into(), members: HashMap::new(), paths: Vec::new() }
     }

@@ -7,7 +7,6 @@ use std::path::Path;
 use capture::topology::Scheduling;
 
 /// The name of the disk whose queue schedules, or of the array whose members' queues do. `block` is `/sys/block`.
-#[must_use]
 pub fn of(block: &Path, scheduling: &Scheduling) -> String {
     let names: Vec<&str> = scheduling.queues.iter().map(|queue| queue.name.as_str()).collect();
     match *names {
@@ -17,7 +16,6 @@ pub fn of(block: &Path, scheduling: &Scheduling) -> String {
 }
 
 /// The devices in `block` whose queues a tuner of such a drive or array claims. `scheduling` returns the queues that schedule a device.
-#[must_use]
 pub fn queues_of(
     block: &Path,
     such: &str,

@@ -41,9 +41,6 @@ pub fn merge(state: &mut State, into: u64, other: u64) -> Result<(), String> {
 }
 
 /// Removes a cluster and all links to it.
-///
-/// # Errors
-/// It does not exist.
 pub fn forget(state: &mut State, cluster: u64) -> Result<(), String> {
     state.clusters.remove(place(state, cluster)?);
     for other in &mut state.clusters {

@@ -33,7 +33,6 @@ pub struct Seen {
 
 impl Seen {
     /// The metric's value in the window, if there is one.
-    #[must_use]
     pub fn measured(&self, metric: Metric) -> Option<Measured> {
         let value = metric.of(&self.performance).filter(|_| self.window.counts())?;
         Some(if metric.is_rate() { Measured::rate(value, self.busy) } else { Measured::throughout(value) })
@@ -90,13 +89,11 @@ impl<S: Source> Windower<S> {
     }
 
     /// The capture's back end; `None` on standby.
-    #[must_use]
     pub fn backend(&self) -> Option<Backend> {
         self.source.as_ref().map(Source::backend)
     }
 
     /// The length of a window.
-    #[must_use]
     pub const fn length(&self) -> Duration {
         self.length
     }
@@ -122,9 +119,6 @@ impl<S: Source> Windower<S> {
     }
 
     /// The same, but the window ends early as soon as it is lost.
-    ///
-    /// # Errors
-    /// As [`next`](Self::next).
     pub fn next_unless(
         &mut self,
         now: &mut dyn FnMut() -> Time,

@@ -16,14 +16,12 @@ fn steps(points: &[f64], columns: usize) -> Vec<(usize, usize)> {
 }
 
 /// Two lines of `columns` characters: jumps forwards above jumps backwards.
-#[must_use]
 pub fn sparkline(points: &[f64], columns: usize) -> [String; 2] {
     let steps = steps(points, columns);
     [steps.iter().map(|(up, _)| BARS[*up]).collect(), steps.iter().map(|(_, down)| BARS[*down]).collect()]
 }
 
 /// An SVG drawing, for an HTML page or alone, in the colour of the surrounding text.
-#[must_use]
 pub fn svg(points: &[f64], title: &str) -> String {
     const WIDTH: usize = 600;
     const HALF: f64 = 60.0;

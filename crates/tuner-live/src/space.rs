@@ -27,7 +27,6 @@ const OF_THE_QUEUE: [(&str, &[f64]); 3] = [
 
 /// The settings of these schedulers on this queue. Read-ahead is decided by the device that is read from: of a queue `below` that device,
 /// `read_ahead_kb` has no effect.
-#[must_use]
 pub fn of_kernel(queue: &QueueSettings, below: bool, schedulers: &[String]) -> Vec<Space> {
     let shared = OF_THE_QUEUE.iter().filter(|(name, _)| !below || *name != "read_ahead_kb");
     let shared: Vec<Ladder> = shared.filter_map(|(name, by)| around(queue, name, by)).collect();

@@ -17,14 +17,12 @@ const NONE: libc::c_int = 0;
 const NICE: libc::c_int = 5;
 
 /// The time in seconds since 1970.
-#[must_use]
 pub fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Lowers the CPU priority of this thread, and of the threads that it starts, and their I/O to idle priority. Returns a line for each refusal, which
 /// is no error.
-#[must_use]
 pub fn lower() -> Vec<String> {
     let mut refused = Vec::new();
     let mut check = |what: &str, result: i64| {
@@ -86,7 +84,6 @@ pub(crate) fn warn(line: &dyn Display) {
 }
 
 /// The CPU time of this process in seconds.
-#[must_use]
 pub fn processor_seconds() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a valid structure that outlives the call.

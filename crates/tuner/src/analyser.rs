@@ -132,7 +132,6 @@ impl Analyser {
 
     /// The expected gains over `none` for a window's load from the device's measured table, 0 for schedulers without an entry; `None` without a
     /// table or an entry for `none`.
-    #[must_use]
     pub fn promised_gains(&self, window: &Window) -> Option<Vec<f64>> {
         let promise = self.promise(&Workload::of(window));
         let base = promise[self.schedulers.iter().position(|name| name == "none")?];
@@ -141,7 +140,6 @@ impl Analyser {
     }
 
     /// The condition that ends the decider's trial inside the window that begins now.
-    #[must_use]
     pub fn early_end(&self) -> Option<EarlyEnd> {
         let better = self.metric.better();
         match self.decider {
@@ -167,38 +165,32 @@ impl Analyser {
     }
 
     /// The schedulers' names, by [`SchedulerId`]; followed by the present settings of the searched arms.
-    #[must_use]
     pub fn schedulers(&self) -> &[String] {
         &self.schedulers
     }
 
     /// Whether a significance test may measure arms. It conflicts with the paper's deciders and with the bound on regret.
-    #[must_use]
     pub fn allows_significance_test(&self) -> bool {
         self.decider == DeciderName::Kinds && self.regret.is_none()
     }
 
     /// The names of the schedulers without the arms that are searched.
-    #[must_use]
     pub fn plain(&self) -> &[String] {
         let searched = self.search.as_ref().map_or(0, |search| search.names().count());
         &self.schedulers[..self.schedulers.len() - searched]
     }
 
     /// The clusters.
-    #[must_use]
     pub const fn store(&self) -> &Store {
         self.ioanalyzer.store()
     }
 
     /// The kinds of load.
-    #[must_use]
     pub const fn kinds(&self) -> &Kinds {
         &self.kinds
     }
 
     /// The armed bandit.
-    #[must_use]
     pub const fn bandit(&self) -> &Bandit {
         self.ioanalyzer.bandit()
     }

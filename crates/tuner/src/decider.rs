@@ -56,7 +56,6 @@ pub struct Choice {
 
 impl Choice {
     /// Keeps the present scheduler.
-    #[must_use]
     pub const fn keep(why: Why) -> Self {
         Self {
             scheduler: None,
@@ -71,7 +70,6 @@ impl Choice {
     }
 
     /// The choice of the device's table, if there is no history.
-    #[must_use]
     pub fn first(first: SchedulerId, input: &Input<'_>) -> Self {
         let throughput = input.promise.get(first.0).copied().unwrap_or(0.0);
         let why = Why::APriori { size: input.window.mean_size(), throughput };
@@ -179,10 +177,8 @@ impl Decider for Kinds {
 /// A decider by its name, as on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DeciderName {
-    /// [`Kinds`].
     #[default]
     Kinds,
-    /// [`IoAnalyzer`].
     IoAnalyzer,
     /// [`BanditAlone`].
     Bandit,

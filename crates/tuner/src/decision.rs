@@ -61,7 +61,6 @@ pub enum Why {
     Bandit {
         /// The nearest cluster, which was not similar enough, if any could be compared.
         nearest: Option<Match>,
-        /// Its probability.
         probability: f64,
     },
     /// No history: chosen by the device's table.
@@ -107,13 +106,11 @@ impl Decision {
     }
 
     /// Whether the window had enough requests to be analysed.
-    #[must_use]
     pub const fn is_analysed(&self) -> bool {
         !matches!(self.why, Why::TooLittle { .. })
     }
 
     /// Whether the window's kind or cluster was known before.
-    #[must_use]
     pub const fn is_recognised(&self) -> bool {
         match self.why {
             Why::Best { .. } | Why::Untested { .. } | Why::NotMeasured { .. } => true,
@@ -123,7 +120,6 @@ impl Decision {
     }
 
     /// A line for the log. `names` are the schedulers' names, in the analyser's order.
-    #[must_use]
     pub fn line(&self, names: &[String]) -> String {
         let name = |id: SchedulerId| names.get(id.0).map_or("?", String::as_str);
         let verb = if self.change { "switch to" } else { "stay with" };

@@ -34,7 +34,6 @@ pub struct EarlyEnd {
 
 impl EarlyEnd {
     /// Whether the window is lost, if the first `part` of it (0 to 1) has this value.
-    #[must_use]
     pub fn is_due(&self, value: &Measured, part: f64) -> bool {
         part >= LEAST && part * value.gain_over(&self.reference, self.better) <= self.limit
     }

@@ -35,13 +35,11 @@ pub struct Load {
 
 impl Load {
     /// Whether there were enough requests: "we only consider traces over 1 IOPS" (IOAnalyzer).
-    #[must_use]
     pub const fn counts(&self) -> bool {
         self.iops > 1.0
     }
 
     /// The part of a window's load that does not depend on the scheduler.
-    #[must_use]
     pub fn of(window: &Window) -> Self {
         let (all, seconds) = (window.accesses.len() as f64, window.length.as_secs_f64());
         let bytes: f64 = window.accesses.iter().map(|access| access.size.bytes() as f64).sum();
@@ -56,7 +54,6 @@ impl Load {
     }
 
     /// How the requests differ from those of `known`, if they do.
-    #[must_use]
     pub fn is_another_kind_than(&self, known: &Self) -> Option<String> {
         let kib = |bytes: f64| bytes / 1024.0;
         let times = self.size.max(512.0) / known.size.max(512.0);
@@ -75,7 +72,6 @@ impl Load {
     }
 
     /// How this load differs from `known`, if it does.
-    #[must_use]
     pub fn differs_from(&self, known: &Self) -> Option<String> {
         let another = self.is_another_kind_than(known);
         if another.is_some() {

@@ -89,7 +89,6 @@ pub struct Step {
 pub struct Opened {
     /// Each scheduler's value, if it was tried.
     pub values: Vec<Option<Measured>>,
-    /// The load.
     pub load: Load,
     /// Whether a scheduler is better than `none` beyond doubt.
     pub clear: bool,
@@ -103,7 +102,6 @@ pub struct Opened {
 
 impl Opening {
     /// Before the first window.
-    #[must_use]
     pub fn new(names: &[String], metric: Metric) -> Self {
         Self {
             names: names.to_vec(),
@@ -128,13 +126,11 @@ impl Opening {
     }
 
     /// Whether it is over.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.phase == Phase::Over
     }
 
     /// The condition that ends the trial under way inside the window that begins now.
-    #[must_use]
     pub fn early_end(&self) -> Option<EarlyEnd> {
         let (scheduler, windows) = match self.phase {
             Phase::Trial(arm, windows) => (arm, windows),
@@ -164,7 +160,6 @@ impl Opening {
     }
 
     /// The results so far; complete when it is over.
-    #[must_use]
     pub fn results(&self) -> Opened {
         let (best, better) = (self.best(), self.metric.better());
         let none = self.none().and_then(|none| self.values[none]);
@@ -358,7 +353,6 @@ impl Opening {
 
     /// Whether the scheduler of the next window is to be set again: its first window has less than half of the expected gain, and its settings follow
     /// the switch, so that `bfq` may have merged the queues of programs whose requests came between.
-    #[must_use]
     pub fn needs_another_instance(&self) -> bool {
         let Phase::Trial(arm, 1) = self.phase else { return false };
         let gain = self.values[arm].zip(self.best_but(Some(arm)));

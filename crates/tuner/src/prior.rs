@@ -48,7 +48,6 @@ pub enum LoadClass {
 
 impl LoadClass {
     /// The class of a window in which the device was busy for this share of the time.
-    #[must_use]
     pub fn of(window: &Window, busy: f64) -> Self {
         let (mut reads, mut all, mut local, mut changes) = (0.0, 0.0, 0.0, 0.0);
         let placed: Vec<&Access> = window.placed().collect();
@@ -79,7 +78,6 @@ impl LoadClass {
     }
 
     /// The class in words.
-    #[must_use]
     pub const fn in_words(self) -> &'static str {
         match self {
             Self::Fast => "a device without positioning costs",
@@ -145,13 +143,11 @@ impl Family {
 }
 
 /// Whether a scheduler needs more than one window until its effect shows: one that waits first learns how long its processes think.
-#[must_use]
 pub fn warms_up(name: &str) -> bool {
     matches!(Family::of(name), Family::Waits | Family::WaitsIfRewarded | Family::WaitsUnlessBurst)
 }
 
 /// The expected gain over `none`, as a part of `none`'s value.
-#[must_use]
 pub fn gain(name: &str, class: LoadClass, metric: Metric) -> f64 {
     let (row, family) = (class, Family::of(name));
     if !metric.is_rate() {

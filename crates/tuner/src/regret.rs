@@ -68,7 +68,6 @@ pub struct RegretBound {
 
 impl RegretBound {
     /// A ledger for a number of schedulers and a direction of the metric.
-    #[must_use]
     pub fn new(schedulers: usize, better: Better) -> Self {
         Self {
             bound: 0.05,
@@ -105,7 +104,6 @@ impl RegretBound {
     }
 
     /// The best fixed scheduler of the hour, and its sum.
-    #[must_use]
     pub fn best_fixed(&self) -> Option<(SchedulerId, f64)> {
         let known =
             self.fixed.iter().enumerate().filter_map(|(index, sum)| Some((SchedulerId(index), (*sum)?)));
@@ -114,7 +112,6 @@ impl RegretBound {
     }
 
     /// The regret as a part of the best fixed scheduler's sum; negative if the own sum is better.
-    #[must_use]
     pub fn regret(&self) -> f64 {
         self.best_fixed().map_or(0.0, |(_, best)| self.part(self.own, best))
     }
@@ -138,7 +135,6 @@ impl RegretBound {
     /// The loss of the first window after a switch, as a part of `usual`, if it is large enough to revert the switch. `value`: that window's
     /// value; `usual`: the previous scheduler's mean for such windows. A rollback is not reverted: where the first window after any switch is
     /// poor, switching back would cost as much again.
-    #[must_use]
     pub fn loss_by_switch(&self, from: SchedulerId, value: f64, usual: f64) -> Option<f64> {
         let loss = if usual == 0.0 { 0.0 } else { self.better.oriented(usual - value) / usual.abs() };
         (loss > self.hurts && self.left.is_none_or(|left| left.0 != from)).then_some(loss)

@@ -11,7 +11,6 @@ use crate::state::{Absent, ClusterState, Made, State, VERSION};
 impl Analyser {
     /// The analyser's knowledge, also about restored schedulers that are not chosen from. The bound on regret, the device's table and a search's
     /// optimisers are not part of it.
-    #[must_use]
     pub fn state(&self) -> State {
         let mut state = self.of_present();
         self.absent.put_beside(&mut state);

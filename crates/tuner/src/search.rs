@@ -38,7 +38,6 @@ const WORTH: f64 = 0.02;
 pub struct Ladder {
     /// Its name, as in an arm's braces.
     pub setting: String,
-    /// Its values.
     pub values: Vec<String>,
 }
 

@@ -53,7 +53,6 @@ pub struct Curve {
 
 impl Curve {
     /// Bytes per second at requests of `size` bytes; `None` if nothing was measured.
-    #[must_use]
     pub fn at(&self, size: f64) -> Option<f64> {
         let above = self.points.partition_point(|&(measured, _)| measured < size);
         let Some(&(right, t_right)) = self.points.get(above) else {
@@ -79,7 +78,6 @@ pub struct Workload {
 
 impl Workload {
     /// The load of a window.
-    #[must_use]
     pub fn of(window: &Window) -> Self {
         Self {
             size: window.mean_size(),
@@ -110,7 +108,6 @@ pub struct Table {
 impl Table {
     /// `f_s(r)`: a scheduler's expected bytes per second over the measured parts of the load. `None` if these are less than half of the bytes, or
     /// this scheduler lacks one of them.
-    #[must_use]
     pub fn throughput(&self, scheduler: SchedulerId, workload: &Workload) -> Option<f64> {
         let own = self.curves.get(scheduler.0)?;
         let (mut bytes, mut seconds) = (0.0, 0.0);
@@ -125,7 +122,6 @@ impl Table {
     }
 
     /// `ss_r`: the scheduler with the greatest throughput, and that throughput; of equals the first.
-    #[must_use]
     pub fn best(&self, workload: &Workload) -> Option<(SchedulerId, f64)> {
         (0..self.curves.len())
             .filter_map(|index| Some((SchedulerId(index), self.throughput(SchedulerId(index), workload)?)))

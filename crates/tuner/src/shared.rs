@@ -38,7 +38,6 @@ pub struct SharedRating {
 /// One host's ratings for a kind of load on a type of device.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SharedLoad {
-    /// The host.
     pub host: String,
     /// The type of the device: its name in the tuner's database.
     pub device: String,
@@ -48,7 +47,6 @@ pub struct SharedLoad {
     pub windows: u64,
     /// The shape of these windows.
     pub shape: Shape,
-    /// The schedulers.
     pub schedulers: Vec<SharedRating>,
 }
 
@@ -100,7 +98,6 @@ pub struct Shared {
 
 impl Shared {
     /// A host's ratings for a device.
-    #[must_use]
     pub fn of(host: &str, device: &str, state: &State) -> Self {
         let name = |index: usize| state.schedulers.get(index).cloned().unwrap_or_default();
         let load = |(shape, windows, ratings): (Shape, u64, Vec<crate::kinds::Rating>)| SharedLoad {
@@ -166,7 +163,6 @@ impl Shared {
     }
 
     /// The content in one line.
-    #[must_use]
     pub fn describe(&self) -> String {
         let distinct = |of: fn(&SharedLoad) -> &str| {
             let mut all: Vec<&str> = self.loads.iter().map(of).collect();

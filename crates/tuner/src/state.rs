@@ -37,7 +37,6 @@ pub struct State {
     pub kinds: Kinds,
     /// The random generator, so that a restored analyser goes on as the saved one would have.
     pub random: Random,
-    /// The clusters.
     pub clusters: Vec<ClusterState>,
 }
 
@@ -94,7 +93,6 @@ const WORDS: [(&str, &str, &str); 4] = [
     ("radius", "FastDTW's radius", " points"),
 ];
 
-/// One cluster.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ClusterState {
     /// Its number, which is never reused.

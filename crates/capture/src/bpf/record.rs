@@ -16,7 +16,6 @@ const EXITED: u32 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Bio(pub(super) u64);
 
-/// A record.
 pub(super) enum Record {
     Arrived(Bio, Arrival),
     Completed { bio: Bio, at: Time, failed: bool },

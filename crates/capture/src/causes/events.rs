@@ -29,9 +29,6 @@ pub struct CauseEvents {
 
 impl CauseEvents {
     /// Observes the whole disk of a device node; also returns what this kernel lacks.
-    ///
-    /// # Errors
-    /// As [`Causes::open`](super::Causes::open).
     pub fn open(device: &Path) -> Result<(Self, Vec<String>), Error> {
         let disk = whole_disk(number_of(device)?);
         let pages = CausesOptions::default().pages;
@@ -42,9 +39,6 @@ impl CauseEvents {
     }
 
     /// Adds the events since the previous call. `false`: events were lost, and what was dirty before is unknown.
-    ///
-    /// # Errors
-    /// The kernel's maps cannot be read.
     pub fn take(&mut self, events: &mut Vec<CauseEvent>) -> Result<bool, Error> {
         let mut has_events = false;
         while let Some(bytes) = self.program.event() {

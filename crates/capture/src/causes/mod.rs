@@ -107,23 +107,16 @@ impl Causes {
     }
 
     /// What this kernel lacks.
-    #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
     /// Reads names and shares, and frees the kernel's map of old transactions.
-    ///
-    /// # Errors
-    /// The kernel's maps cannot be read.
     pub fn poll(&mut self) -> Result<(), Error> {
         self.current().map(drop)
     }
 
     /// Everything since [`open`](Self::open).
-    ///
-    /// # Errors
-    /// The kernel's maps cannot be read.
     pub fn report(&mut self) -> Result<CausesReport, Error> {
         let totals = self.current()?;
         let mut sums = Sums::default();

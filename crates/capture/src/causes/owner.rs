@@ -56,7 +56,6 @@ pub enum Class {
     Data,
     /// Metadata outside the journal.
     Metadata,
-    /// The journal.
     Journal,
     /// Reads.
     Read,

@@ -138,7 +138,6 @@ impl Program {
         Ok((program, notes))
     }
 
-    /// All totals.
     pub(super) fn totals(&self) -> Result<Vec<(Key, [u64; 2])>, Error> {
         let parsed = |(key, total)| (parse(key), total);
         entries(&self.totals).map(|all| all.into_iter().map(parsed).collect())

@@ -11,7 +11,6 @@ use super::shares::Shares;
 /// An amount of I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Amount {
-    /// Bytes.
     pub bytes: u64,
     /// Submissions to the device. One with the pages of several accounts counts for each; those of a journal are divided like its
     /// bytes.
@@ -39,13 +38,11 @@ pub struct Caused {
 
 impl Caused {
     /// Bytes written.
-    #[must_use]
     pub const fn written(&self) -> u64 {
         self.data.bytes + self.metadata.bytes + self.journal.bytes
     }
 
     /// Submissions of writes.
-    #[must_use]
     pub const fn writes(&self) -> u64 {
         self.data.requests + self.metadata.requests + self.journal.requests
     }
@@ -92,7 +89,6 @@ pub struct CausesReport {
 
 impl CausesReport {
     /// The part of the written bytes that has a cause; 1 if nothing was written.
-    #[must_use]
     pub fn attributed(&self) -> f64 {
         match self.written {
             0 => 1.0,
@@ -148,7 +144,6 @@ impl Sums {
         }
     }
 
-    /// The accounts.
     pub(super) fn accounts(&self) -> impl Iterator<Item = u64> + '_ {
         self.caused
             .keys()

@@ -72,7 +72,6 @@ pub struct ServiceTime {
 
 impl ServiceTime {
     /// The curve, for schedulers that estimate service times.
-    #[must_use]
     pub fn curve(&self) -> ServiceCurve {
         let point =
             |&(distance, nanos): &(u64, u64)| MeasuredPoint { distance, time: Span::from_nanos(nanos) };
@@ -203,13 +202,11 @@ impl Profile {
     }
 
     /// The curve, for schedulers that estimate service times.
-    #[must_use]
     pub fn service_curve(&self) -> ServiceCurve {
         self.service_time.curve()
     }
 
     /// The a-priori selector's table for these schedulers, in their order; empty for one that was not measured.
-    #[must_use]
     pub fn table(&self, schedulers: &[String]) -> Table {
         let of = |name: &String| self.throughput.iter().find(|one| one.scheduler == *name);
         Table {
@@ -223,7 +220,6 @@ impl Profile {
 
 impl Profile {
     /// Whether the confidence intervals show that a scheduler gives this load more than another one; `None` if the profile has no intervals for it.
-    #[must_use]
     pub fn is_surely_better(&self, better: &str, than: &str, load: &Workload) -> Option<bool> {
         let bound = |name: &str, by: f64| {
             let one = self.throughput.iter().find(|one| one.scheduler == name)?;

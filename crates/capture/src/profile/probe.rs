@@ -120,20 +120,17 @@ fn sketch(drive: &mut dyn Drive, distances: &[u64]) -> (ServiceTime, usize) {
 
 impl ServiceTime {
     /// The times at the smallest and at the greatest measured distance.
-    #[must_use]
     pub fn near_and_far(&self) -> Option<(Span, Span)> {
         let time = |point: Option<&(u64, u64)>| Some(Span::from_nanos(point?.1));
         time(self.points.first()).zip(time(self.points.last()))
     }
 
     /// Whether the reads were delayed by other requests: those in sequence took longer than those across the device.
-    #[must_use]
     pub fn is_disturbed(&self) -> bool {
         self.near_and_far().is_some_and(|(near, far)| near >= FAR_MIN && near * 2 > far * 3)
     }
 
     /// Whether a far request costs so much more than a near one that waiting for a near one can pay.
-    #[must_use]
     pub fn rewards_waiting(&self) -> bool {
         self.near_and_far().is_some_and(|(near, far)| far >= FAR_MIN && far >= near * 2)
     }

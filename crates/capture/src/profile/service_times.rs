@@ -8,7 +8,6 @@ const PAGE_MAX: usize = 4095;
 impl Profile {
     /// Lines `DISTANCE_SECTORS NANOSECONDS` and `transfer NANOSECONDS_PER_SECTOR`. Points are left out evenly until the text fits into a page;
     /// the nearest and the farthest stay.
-    #[must_use]
     pub fn service_times_of_the_module(&self) -> String {
         let super::ServiceTime { points, transfer_per_sector } = &self.service_time;
         within_a_page(points, *transfer_per_sector)

@@ -111,9 +111,6 @@ impl Drop for Guard {
 
 impl Setting {
     /// Keeps the present scheduler of a device's queue.
-    ///
-    /// # Errors
-    /// As [`Guard::keep`].
     pub(super) fn keep(layer: &Layer) -> Result<Self, Error> {
         let attribute = Path::new("/sys/block").join(&layer.name).join("queue/scheduler");
         Self::keep_file(&layer.name, &attribute)

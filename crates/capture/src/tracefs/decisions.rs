@@ -62,7 +62,6 @@ impl Decisions {
     }
 
     /// Decisions that the kernel overwrote before they were read.
-    #[must_use]
     pub const fn lost(&self) -> u64 {
         self.lost
     }

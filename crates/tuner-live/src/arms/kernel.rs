@@ -186,7 +186,6 @@ impl KernelArms {
     }
 
     /// A line for each number that the kernel changed when it was set: it limits some to their range, and rounds others.
-    #[must_use]
     pub fn adjusted(&self) -> Vec<String> {
         let Some((arm, changed)) = &self.set else { return Vec::new() };
         let settings = &self.arms[*arm].settings;

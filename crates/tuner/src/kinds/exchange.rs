@@ -16,7 +16,6 @@ impl Kinds {
 
     /// The ratings of other hosts, relative to their best one, that a kind has begun with, by scheduler: those of schedulers that have served no
     /// window here. `None` if there are none.
-    #[must_use]
     pub fn of_other_hosts(&self, kind: usize) -> Option<Vec<Option<f64>>> {
         self.kinds.get(kind)?.of_other_hosts()
     }

@@ -57,19 +57,16 @@ impl Kinds {
 
     /// The expected value of each scheduler for a kind, and the number of windows that it served; `None` for one that was never tried. Nothing if there
     /// is no such kind, or only trials took place.
-    #[must_use]
     pub fn expected(&self, kind: usize, better: Better) -> Option<Vec<Option<(f64, u64)>>> {
         self.kinds.get(kind)?.expected(better)
     }
 
     /// The significant part of the difference by which `to` exceeds `from` for a kind, as a part of the greater value; 0 if unknown.
-    #[must_use]
     pub fn surely_ahead(&self, kind: usize, to: SchedulerId, from: SchedulerId, better: Better) -> f64 {
         self.kinds.get(kind).map_or(0.0, |kind| kind.surely_ahead(to.0, from.0, better))
     }
 
     /// The number of kinds; merged ones count once.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.loads().count()
     }
@@ -80,7 +77,6 @@ impl Kinds {
     }
 
     /// The shape and the number of windows of a kind.
-    #[must_use]
     pub fn load(&self, kind: usize) -> Option<(&Shape, u64)> {
         let of = self.kinds.get(kind).filter(|of| of.part_of.is_none())?;
         Some((of.shape(), of.windows))
@@ -106,9 +102,6 @@ impl Kinds {
     }
 
     /// Forgets each scheduler's measurements for a kind. Its windows are still recognised.
-    ///
-    /// # Errors
-    /// It does not exist.
     pub fn forget_load(&mut self, kind: usize) -> Result<(), String> {
         self.must_be_a_load(kind)?;
         self.kinds[kind] = self.kinds[kind].unlearned();

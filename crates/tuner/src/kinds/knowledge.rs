@@ -19,7 +19,6 @@ pub struct Estimate {
 }
 
 /// Whether a gain, as a part of what the scheduler in use gives, and the part of it beyond chance are a reason to change the scheduler.
-#[must_use]
 pub fn is_worth_it(gain: f64, surely: f64) -> bool {
     gain >= WORTH_IT && surely > 0.0
 }
@@ -36,7 +35,6 @@ pub struct Knowledge {
 
 impl Knowledge {
     /// The expected gain of a scheduler over the base, as a part of what the base gives.
-    #[must_use]
     pub fn gain(&self, scheduler: SchedulerId) -> Option<f64> {
         let of = |scheduler: SchedulerId| Some(self.estimates.get(scheduler.0)?.as_ref()?.value);
         let (to, from) = (of(scheduler)?, of(self.base)?);
@@ -44,7 +42,6 @@ impl Knowledge {
     }
 
     /// The best scheduler: the base, unless another one is better beyond chance and by more than a few per cent.
-    #[must_use]
     pub fn best(&self) -> SchedulerId {
         let gain = |scheduler: usize| self.gain(SchedulerId(scheduler)).unwrap_or(0.0);
         let tried = |&scheduler: &usize| {
@@ -56,7 +53,6 @@ impl Knowledge {
     }
 
     /// Whether a scheduler besides the base was tried.
-    #[must_use]
     pub fn compares(&self) -> bool {
         self.estimates.iter().flatten().count() > 1
     }
@@ -65,7 +61,6 @@ impl Knowledge {
 impl Kinds {
     /// What is known for a kind, compared with `base`, or with the first scheduler that is known if `base` is not. `None` if there is no such
     /// kind, or only trials took place.
-    #[must_use]
     pub fn compared(&self, kind: usize, base: Option<SchedulerId>, better: Better) -> Option<Knowledge> {
         let expected = self.expected(kind, better)?;
         let is_known = |scheduler: &SchedulerId| expected.get(scheduler.0).is_some_and(Option::is_some);

@@ -258,7 +258,6 @@ impl Kinds {
         self.forget_trials(part);
     }
 
-    /// Forgets all trials of a kind.
     fn forget_trials(&mut self, kind: usize) {
         self.trial = self.trial.filter(|trial| trial.kind != kind);
         self.ended = self.ended.filter(|trial| trial.kind != kind);

@@ -34,7 +34,6 @@ pub struct Shape(Vec<f64>);
 
 impl Shape {
     /// The shape of a window.
-    #[must_use]
     pub fn of(window: &Window) -> Self {
         let mut parts = vec![0.0; BINS];
         let mut latest: VecDeque<u64> = VecDeque::with_capacity(LOOK_BEHIND);
@@ -52,7 +51,6 @@ impl Shape {
     }
 
     /// The similarity of two shapes, 0 to 1: the share that they have in common.
-    #[must_use]
     pub fn similarity(&self, other: &Self) -> f64 {
         self.0.iter().zip(&other.0).map(|(a, b)| a.min(*b)).sum()
     }
@@ -63,7 +61,6 @@ impl Shape {
     }
 
     /// The classes with at least 1% of the accesses as text, with their share (0 to 1), the greatest first.
-    #[must_use]
     pub fn in_words(&self) -> Vec<(f64, String)> {
         let mut parts: Vec<(f64, String)> = (0..self.0.len().min(BINS))
             .filter(|&bin| self.0[bin] >= 0.01)

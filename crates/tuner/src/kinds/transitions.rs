@@ -28,7 +28,6 @@ struct KindTransition {
     switched: u64,
 }
 
-/// All transitions.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct KindTransitions(Vec<KindTransition>);
 

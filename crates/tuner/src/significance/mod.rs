@@ -115,7 +115,6 @@ impl SignificanceTest {
     }
 
     /// The condition that ends the window of the present arm early.
-    #[must_use]
     pub fn early_end(&self) -> Option<EarlyEnd> {
         let State::Measuring(blocks) = &self.state else { return None };
         let (scheduler, reference) = blocks.to_beat(self.better)?;
@@ -123,7 +122,6 @@ impl SignificanceTest {
     }
 
     /// The position of the present arm in its block, from 1, and the block's length.
-    #[must_use]
     pub fn progress(&self) -> (usize, usize) {
         match &self.state {
             State::Measuring(blocks) => blocks.progress(),
