@@ -109,6 +109,7 @@ fn bounds_grow_with_the_load() {
         ("stream(noop)", [756, 48_128, 19_968]),
         ("stream(deadline){stream_time_slice=1s}", [44_078, 8_857_480, 1_565_000]),
         ("token-call", [3, 256, 4_000]),
+        ("dwell", [6_496, 189_212, 155_280]),
     ] {
         let policy = Spec::parse(name).unwrap().build(&Environment::default()).unwrap();
         let found = loads.map(|load| policy.longest_wait(load).expect(name).as_nanos() / 1_000_000);

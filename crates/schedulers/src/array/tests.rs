@@ -92,6 +92,11 @@ impl Scene {
         core::iter::from_fn(|| self.coordinator.directive()).map(|(member, d)| (member.0, d)).collect()
     }
 
+    fn end_slice(&mut self) {
+        self.now = self.coordinator.next_event().unwrap();
+        self.coordinator.pass(self.now);
+    }
+
     /// Reads until the stream is served, and reports the arrival of the heads.
     fn establish(&mut self, first: u64) {
         self.read(first..first + 11, ms(20), Span::ZERO);
@@ -170,8 +175,7 @@ fn when_the_slice_is_over_another_ready_stream_is_next() {
     scene.read(FAR..FAR + 12, ms(1), Span::ZERO);
     assert_eq!(scene.directives(), [], "one stream at a time");
     let waiting = scene.ask(FAR + 12);
-    scene.now = scene.coordinator.next_event().unwrap();
-    scene.coordinator.pass(scene.now);
+    scene.end_slice();
     let (end, next) = (Directive::Slice(scene.now), waiting.request.id);
     let expected = [(0, end), (1, end), (0, Directive::Urgent(next)), (0, Directive::Adopt(next))];
     assert_eq!(scene.directives(), expected);
@@ -181,8 +185,7 @@ fn when_the_slice_is_over_another_ready_stream_is_next() {
 fn a_stream_alone_rests_for_a_slice() {
     let mut scene = Scene::new();
     scene.establish(0);
-    scene.now = scene.coordinator.next_event().unwrap();
-    scene.coordinator.pass(scene.now);
+    scene.end_slice();
     scene.directives();
     scene.read(11..15, ms(20), Span::ZERO);
     assert_eq!(scene.directives(), [], "80 ms later it stands back for requests of no stream");
@@ -208,27 +211,88 @@ fn a_broken_stream_ends_the_service_and_never_triggers_again() {
 }
 
 #[test]
-fn with_retries_a_broken_stream_is_served_again_after_a_time_that_doubles() {
+fn with_retries_a_broken_stream_is_served_again_after_a_time_that_doubles_until_a_whole_slice() {
     let mut scene = Scene::new();
     scene.coordinator.tunables.retry_slices = 1;
     scene.establish(0);
     let mut unit = 11;
-    let mut broken_for = || {
-        scene.directives();
-        scene.coordinator.reported(scene.now, Member(0), Report::Broken);
-        scene.directives();
-        let broke = scene.now;
+    let mut read_until_served = |scene: &mut Scene| {
         while !scene.directives().iter().any(|(_, d)| matches!(d, Directive::Urgent(_))) {
             scene.read(unit..unit + 1, ms(1), Span::ZERO);
             unit += 1;
         }
-        scene.now.since(broke)
     };
-    for slices in [1, 2, 4] {
-        let pause = broken_for();
-        let least = ms(124) * slices;
+    for (nth, slices) in [1, 2, 4, 1].into_iter().enumerate() {
+        if nth == 3 {
+            (0..2).for_each(|member| {
+                scene.coordinator.reported(scene.now, Member(member), Report::Established)
+            });
+            scene.end_slice();
+            scene.directives();
+            read_until_served(&mut scene);
+        }
+        scene.directives();
+        scene.coordinator.reported(scene.now, Member(0), Report::Broken);
+        scene.directives();
+        let broke = scene.now;
+        read_until_served(&mut scene);
+        let (pause, least) = (scene.now.since(broke), ms(124) * slices);
         assert!(pause >= least && pause < least + ms(5), "{pause:?} after {least:?}");
     }
+}
+
+#[test]
+fn after_a_service_that_does_not_pay_only_a_stream_that_has_paid_is_served() {
+    for (units, response) in [(12, 10), (3, 40)] {
+        let mut scene = Scene::new();
+        scene.coordinator.tunables.retry_slices = 8;
+        // The array reads a unit in 20 ms without a service; then in 10 ms, or in 40.
+        scene.establish(0);
+        scene.read(11..11 + units, ms(response), Span::ZERO);
+        let waiting = scene.ask(11 + units).request.id;
+        scene.end_slice();
+        scene.directives();
+        scene.read(FAR..FAR + 12, ms(20), Span::ZERO);
+        if response == 40 {
+            assert_eq!(scene.directives(), [], "neither the stream that has not paid nor an unknown one");
+            continue;
+        }
+        (0..2).for_each(|member| scene.coordinator.reported(scene.now, Member(member), Report::Established));
+        scene.directives();
+        scene.read(FAR + 12..FAR + 15, ms(40), Span::ZERO);
+        scene.end_slice();
+        assert!(
+            scene.directives().iter().any(|(_, d)| *d == Directive::Urgent(waiting)),
+            "it has paid before"
+        );
+    }
+}
+
+#[test]
+fn a_long_stream_has_a_second_chance_once() {
+    // The longest think time after which the next unit still belongs to the stream.
+    let patience = |units: u64, chances: u64| {
+        let belongs = |think: u64| {
+            let mut scene = Scene::new();
+            scene.read(0..units, ms(20), Span::ZERO);
+            let end = |scene: &Scene, id| scene.coordinator.streams.ends(id, Member(0)).1;
+            let is_it = |&id: &u32| end(&scene, id) == Sector(units * UNIT);
+            let stream = (0..8).find(is_it).expect("a stream that ends there");
+            for unit in units..units + chances {
+                scene.now += ms(think);
+                let asked = scene.ask(unit);
+                if end(&scene, stream) != Sector((unit + 1) * UNIT) {
+                    return false;
+                }
+                scene.serve(asked, ms(20));
+            }
+            true
+        };
+        (1..200).take_while(|&think| belongs(think)).last().expect("a millisecond")
+    };
+    let once = patience(9, 1);
+    assert!(patience(20, 1).abs_diff(2 * once) <= 1, "{} and {once}", patience(20, 1));
+    assert_eq!(patience(20, 2), once, "then it must grow beyond the threshold again");
 }
 
 #[test]

@@ -260,6 +260,7 @@ mod tests {
         t.table.serves(own, Reason::FirstCome);
         t.table.holds(HoldReason::NoToken, Some(Time::from_nanos(4_096_000)));
         t.table.at(5).serves(next, Reason::FirstCome);
+        t.table.idles();
         assert_eq!(t.write(1, 1).1, Verdict::Proceed);
     }
 

@@ -409,6 +409,18 @@ fn a_process_with_the_number_of_an_ended_one_has_a_new_history() {
 }
 
 #[test]
+fn a_task_that_leaves_a_shared_context_ends_no_process() {
+    let mut t = as_2_6_32();
+    let first = t.read_by(1, 1_000);
+    t.serves(first, SectorOrder);
+    t.scheduler.exited(t.now, Process { task: 5, ..Process::single(1) });
+    t.read_by(2, FAR);
+    t.holds(AwaitProcess, until(6));
+    let next = t.read_by(1, 1_008);
+    t.serves(next, Anticipated);
+}
+
+#[test]
 fn an_absorbed_request_passes_on_its_place_and_does_not_count_as_queued() {
     for mut t in both() {
         let first = t.read_by(1, 1_000);

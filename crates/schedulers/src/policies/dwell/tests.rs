@@ -119,6 +119,44 @@ fn without_a_head_requests_go_in_order_of_arrival() {
 }
 
 #[test]
+fn without_a_head_synchronous_requests_do_not_starve_the_others() {
+    let environment = Environment { rotational: false, ..Environment::default() };
+    let mut t = Table::new(Dwell::new(&environment));
+    let write = t.write(0);
+    for n in 0..PASSING {
+        let read = t.read(n * 8);
+        let id = t.dispatches();
+        if id == write {
+            return;
+        }
+        assert_eq!(id, read);
+        t.complete(id);
+    }
+    panic!("not served");
+}
+
+#[test]
+fn a_long_synchronous_write_is_heavy_and_a_short_one_light() {
+    let mut t = table();
+    let write = |start: u64, sectors: u32| Request { sectors: elevator::Sectors(sectors), ..direct(start) };
+    t.insert(write(100_000_000, SHORT_WRITE + 1));
+    let short = t.insert(write(900_000_000, SHORT_WRITE));
+    assert_eq!(t.dispatches(), short);
+}
+
+#[test]
+fn the_device_gets_all_asynchronous_writes_while_nobody_waits() {
+    let mut t = table();
+    t.depth = 32;
+    for round in 1..3 {
+        t.now += Span::from_millis(1);
+        (0..24).for_each(|n| _ = t.write(n * 40_000_000 + round * 8));
+        let sent = [(); 24].map(|()| t.dispatches());
+        sent.into_iter().for_each(|id| t.complete(id));
+    }
+}
+
+#[test]
 fn it_keeps_the_contract() {
     let operations = std::env::var("DWELL_OPERATIONS").ok().and_then(|number| number.parse().ok());
     for rotational in [true, false] {
