@@ -152,6 +152,7 @@ impl Run {
             performance,
             busy: 1.0,
             missed: 0,
+            tasks: std::collections::BTreeSet::new(),
             torn: false,
             early,
         };

@@ -138,6 +138,7 @@ impl LiveTuner {
     pub fn window(&mut self, mut seen: Seen) -> Result<Outcome, Error> {
         let current = self.begin()?;
         self.status.missed += seen.missed;
+        self.arms.used_by(&seen.tasks);
         let problem = self.outside.measure(self.metric, &mut seen);
         self.status.unmeasured += u64::from(problem.is_some());
         if seen.torn {

@@ -1,5 +1,6 @@
 //! Collects the events of a capture into windows.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use capture::{Arrival, Backend, Batch, Completed, Counts, Source};
@@ -22,6 +23,8 @@ pub struct Seen {
     pub performance: Performance,
     /// The part of the window with at least one request in flight, 0 to 1.
     pub busy: f64,
+    /// The tasks that submitted the requests, if they are known.
+    pub tasks: BTreeSet<u32>,
     /// Requests whose arrival was not reported, because the rate was too high or an event was lost. Rates are scaled up by them; patterns may
     /// have gaps.
     pub missed: u64,
@@ -183,6 +186,7 @@ struct Gathered {
     /// Arrival and completion time of each completed request.
     ended: Vec<(Time, Time)>,
     tally: Tally,
+    tasks: BTreeSet<u32>,
     later: Batch,
 }
 
@@ -193,13 +197,14 @@ impl Gathered {
             accesses: Vec::new(),
             ended: Vec::new(),
             tally: Tally::default(),
+            tasks: BTreeSet::new(),
             later: Batch::default(),
         }
     }
 
     /// The window from `start` to `end`, with so many requests that were only counted.
     fn seen(self, (start, end): (Time, Time), missed: u64, busy: &mut Busy) -> Seen {
-        let Self { mut accesses, mut ended, mut tally, .. } = self;
+        let Self { mut accesses, mut ended, mut tally, tasks, .. } = self;
         let length = end.since(start);
         let busy = busy.window((start, end), accesses.iter().map(|access| access.time), &mut ended);
         accesses.sort_by_key(|access| access.time);
@@ -211,14 +216,17 @@ impl Gathered {
         performance.iops *= all;
         let busy = (all * busy.as_secs_f64() / length.as_secs_f64().max(1e-9)).min(1.0);
         let window = Window { start, length, accesses };
-        Seen { window, performance, busy, missed, torn: false, early: false }
+        Seen { window, performance, busy, tasks, missed, torn: false, early: false }
     }
 
     fn take(&mut self, batch: &mut Batch, parties: &mut FairnessUnit) {
         for arrival in batch.arrivals.drain(..) {
             let Arrival { at: time, start: position, op, sectors: size, .. } = arrival;
             match time < self.end {
-                true => self.accesses.push(Access { time, position, op, size }),
+                true => {
+                    self.tasks.extend(arrival.process.map(|process| process.task));
+                    self.accesses.push(Access { time, position, op, size });
+                }
                 false => self.later.arrivals.push(arrival),
             }
         }

@@ -2,6 +2,7 @@
 //!
 //! "our method runs in low priority threads being able to reduce the impact on CPU bound applications" (IOAnalyzer, I).
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
@@ -78,6 +79,36 @@ pub(crate) fn urgently<T>(what: impl FnOnce() -> T) -> T {
     done
 }
 
+/// Runs `what` while those of these tasks that have the default I/O priority have the next higher one. `bfq` raises the weight of queues of
+/// default priority only, and decides that with their first request.
+pub(crate) fn with_other_io_priority<T>(tasks: &BTreeSet<u32>, what: impl FnOnce() -> T) -> T {
+    const DEFAULT: libc::c_long = 2 << 13 | 4;
+    const OTHER: libc::c_long = DEFAULT - 1;
+    // SAFETY: takes numbers only.
+    let get = |task: u32| unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, task) };
+    // SAFETY: takes numbers only.
+    let set = |task: u32, to: libc::c_long| unsafe {
+        libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, task, to) == 0
+    };
+    // Without a priority of its own, a task has one by its policy and niceness.
+    let is_usual = |task: u32| {
+        // SAFETY: takes numbers only.
+        unsafe {
+            libc::sched_getscheduler(task as libc::pid_t) == libc::SCHED_OTHER
+                && libc::getpriority(libc::PRIO_PROCESS, task) == 0
+        }
+    };
+    let changed = tasks.iter().filter_map(|&task| {
+        let before = get(task);
+        let is_default = before == DEFAULT || (matches!(before, 0 | 4) && is_usual(task));
+        (is_default && set(task, OTHER)).then_some((task, before))
+    });
+    let changed: Vec<(u32, libc::c_long)> = changed.collect();
+    let done = what();
+    changed.iter().filter(|(task, _)| get(*task) == OTHER).for_each(|(task, before)| _ = set(*task, *before));
+    done
+}
+
 /// Writes a line to standard error and goes on if that fails, where `eprintln!` panics: the settings have yet to be restored.
 pub(crate) fn warn(line: &dyn Display) {
     let _ = writeln!(io::stderr(), "{line}");
@@ -101,4 +132,38 @@ pub(crate) fn read_without_waiting(pipe: &impl AsRawFd) {
 pub(crate) fn end_group(leader: u32) {
     // SAFETY: takes numbers only; a child that nobody has waited for keeps its number.
     unsafe { libc::kill(-(leader as libc::pid_t), libc::SIGKILL) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_io_priorities_are_others_for_the_time_of_a_call() {
+        // SAFETY: takes numbers only; 0 is this thread.
+        let get = || unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, 0) };
+        // SAFETY: takes numbers only; 0 is this thread.
+        let set = |to: libc::c_long| unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, to) };
+        // SAFETY: takes nothing and returns a number.
+        let this = unsafe { libc::gettid() } as u32;
+        // No task has the number 0x7fff_ffff (PID_MAX_LIMIT is 2^22).
+        let tasks = BTreeSet::from([this, 0x7fff_ffff]);
+        for (level, meanwhile) in [(4, 3), (5, 5)] {
+            let own = 2 << 13 | level;
+            assert_eq!(set(own), 0);
+            assert_eq!(with_other_io_priority(&tasks, get), 2 << 13 | meanwhile, "{level}");
+            assert_eq!(get(), own, "again");
+        }
+        // Another program's choice meanwhile stays.
+        assert_eq!(set(2 << 13 | 4), 0);
+        with_other_io_priority(&tasks, || set(2 << 13 | 7));
+        assert_eq!(get(), 2 << 13 | 7);
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, NONE) }, 0);
+        // SAFETY: takes numbers only; 0 is this thread.
+        let is_usual =
+            unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) == 0 && libc::sched_getscheduler(0) == 0 };
+        let meanwhile = with_other_io_priority(&tasks, get);
+        assert_eq!(meanwhile == (2 << 13 | 3), is_usual, "{meanwhile}");
+    }
 }

@@ -104,7 +104,7 @@ fn seen(n: u64, bandwidth: f64) -> Seen {
     };
     let window = Window { start, length: Span::from_secs(5), accesses: (0..900).map(access).collect() };
     let performance = Performance { bandwidth, ..Performance::default() };
-    Seen { window, performance, busy: 1.0, missed: 0, torn: false, early: false }
+    Seen { window, performance, busy: 1.0, tasks: Default::default(), missed: 0, torn: false, early: false }
 }
 
 /// Windows on a device where each arm gives its bandwidth.

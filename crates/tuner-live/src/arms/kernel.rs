@@ -1,5 +1,6 @@
 //! Arms of a kernel queue: the kernel's schedulers, with or without settings.
 
+use std::collections::BTreeSet;
 use std::iter::once;
 use std::panic::resume_unwind;
 use std::path::Path;
@@ -96,6 +97,8 @@ pub struct KernelArms {
     guards: Vec<Guard>,
     names: Vec<String>,
     arms: Vec<Arm>,
+    /// The tasks that used the device in the latest window.
+    users: BTreeSet<u32>,
     /// The arm that this process set, and the settings that it changed.
     set: Option<(usize, Vec<Changed>)>,
 }
@@ -150,7 +153,15 @@ impl KernelArms {
                 did_you_mean(&arm.scheduler, offered.iter().map(String::as_str))
             )));
         }
-        Ok(Self { queues, backups: Vec::new(), guards: Vec::new(), names, arms, set: None })
+        Ok(Self {
+            queues,
+            backups: Vec::new(),
+            guards: Vec::new(),
+            names,
+            arms,
+            users: BTreeSet::new(),
+            set: None,
+        })
     }
 
     /// Checks the settings of all arms without setting any.
@@ -242,7 +253,12 @@ impl KernelArms {
             });
             Ok((changed, done))
         };
-        let each = self.each_queue(set);
+        // Between the switch and the setting, a first request would give the queue of its task a raised weight, which bfq keeps without `low_latency`.
+        let is_late = scheduler == "bfq" && settings.contains(&("low_latency".to_owned(), "0".to_owned()));
+        let each = match is_late {
+            true => system::with_other_io_priority(&self.users, || self.each_queue(set)),
+            false => self.each_queue(set),
+        };
         let (mut changed, mut done) = (Vec::new(), Ok(()));
         for of_queue in each {
             let (of_queue, result) = of_queue.unwrap_or_else(|error| (Vec::new(), Err(error)));
@@ -333,6 +349,10 @@ impl Arms for KernelArms {
             }
             _ => together(self.queues.iter().map(QueueSettings::name).zip(active)),
         })
+    }
+
+    fn used_by(&mut self, tasks: &BTreeSet<u32>) {
+        self.users.clone_from(tasks);
     }
 
     fn switch(&mut self, arm: usize) -> Result<Duration, Error> {

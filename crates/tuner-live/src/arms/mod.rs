@@ -3,6 +3,7 @@
 mod kernel;
 mod served;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 pub use kernel::KernelArms;
@@ -32,6 +33,9 @@ pub trait Arms {
     /// # Errors
     /// The device was removed or cannot be read.
     fn current(&mut self) -> Result<String, Error>;
+
+    /// Notes the tasks that use the device, for the next switch.
+    fn used_by(&mut self, _tasks: &BTreeSet<u32>) {}
 
     /// Switches to an arm by its index in [`names`](Self::names); returns how long that took.
     ///
