@@ -107,21 +107,23 @@ static inline void spin_lock_init(spinlock_t *lock)
 {
 	lock->is_locked = 0;
 }
-static inline void spin_lock(spinlock_t *lock)
+static inline void take_lock(spinlock_t *lock)
 {
 	while (__atomic_exchange_n(&lock->is_locked, 1, __ATOMIC_ACQUIRE))
 		while (READ_ONCE(lock->is_locked))
 			_mm_pause();
 }
-static inline void spin_unlock(spinlock_t *lock)
+static inline void release_lock(spinlock_t *lock)
 {
 	__atomic_store_n(&lock->is_locked, 0, __ATOMIC_RELEASE);
 }
 /* How long the lock is held: the harness's. */
 void lock_taken(void);
 void lock_released(void);
-#define spin_lock_irqsave(lock, flags) do { (flags) = 0; spin_lock(lock); lock_taken(); } while (0)
-#define spin_unlock_irqrestore(lock, flags) do { (void)(flags); lock_released(); spin_unlock(lock); } while (0)
+#define spin_lock(lock) do { take_lock(lock); lock_taken(); } while (0)
+#define spin_unlock(lock) do { lock_released(); release_lock(lock); } while (0)
+#define spin_lock_irqsave(lock, flags) do { (flags) = 0; spin_lock(lock); } while (0)
+#define spin_unlock_irqrestore(lock, flags) do { (void)(flags); spin_unlock(lock); } while (0)
 typedef struct { int value; } atomic_t;
 #define atomic_read(a) READ_ONCE((a)->value)
 #define atomic_set(a, to) WRITE_ONCE((a)->value, to)
