@@ -134,11 +134,41 @@ pub trait Ideal {
         (Span::ZERO, 0)
     }
 
+    /// How many sectors behind a request the drive may have in its buffer because of it. It has none before the request. `None`: not known, so
+    /// that [`least_gaps`](Self::least_gaps) says nothing about requests.
+    fn reach(&self) -> Option<u64> {
+        None
+    }
+
+    /// The cylinder of a sector; 0 for devices without an arm.
+    fn cylinder(&self, sector: Sector) -> u32 {
+        let _ = sector;
+        0
+    }
+
+    /// The least times between two passes under the head, whatever passes between them.
+    fn least_gaps(&self, gaps: &[Gap]) -> Vec<Span> {
+        gaps.iter().map(|gap| gap.at_least).collect()
+    }
+
     /// By how much less than [`least_pass`](Self::least_pass) a set of writes may take, because data can be in the buffer when they have
     /// completed. `None`: no write has to reach the medium.
     fn buffered_writes(&self) -> Option<Span> {
         None
     }
+}
+
+/// From the pass of one sector under the head to a later pass of another.
+#[derive(Clone, Copy, Debug)]
+pub struct Gap {
+    /// The sector that passes first.
+    pub from: Sector,
+    /// The sector that passes later.
+    pub to: Sector,
+    /// A lower bound for another reason.
+    pub at_least: Span,
+    /// Whether the angle between the sectors counts. Otherwise `from` is any sector of its cylinder.
+    pub turns: bool,
 }
 
 /// Implements methods of [`Drive`] by calling the drive in the field `drive`.

@@ -45,7 +45,7 @@ pub use catalogue::{OpenError, OverrideError, open};
 pub use description::{DescriptionError, DriveDescription, DriveParameters, Origin, explain_toml};
 pub use elevator::{Op, Outcome, Sector, Sectors, Span, Time};
 
-pub use drive::{Command, Completion, Drive, Ideal, Service, Tag, Travel};
+pub use drive::{Command, Completion, Drive, Gap, Ideal, Service, Tag, Travel};
 pub use fixed::Fixed;
 pub use layout::LayoutError;
 pub use measured::MeasuredDrive;

@@ -56,6 +56,9 @@ pub enum MechanicsError {
 /// More than the rounding of two conversions between angle and time.
 const ROUNDING: Turn = 4 << 12;
 
+/// Ten microseconds.
+const SLACK: Picos = 10_000_000;
+
 impl Mechanics {
     pub(crate) fn new(p: &MechanicsParameters, cylinders: u32) -> Result<Self, MechanicsError> {
         // A lower speed would overflow the conversions between angles and times.
@@ -121,6 +124,34 @@ impl Mechanics {
         }
         let switch = self.seek(0, true, false).saturating_add_signed(self.write_settle.min(0));
         switch.min(self.least_seek(1))
+    }
+
+    /// Lower bounds for the travel over each number of cylinders in any number of moves. A bound that grows less than in proportion to
+    /// the distance holds for a sum of moves if it holds for each.
+    pub(crate) fn least_travel(&self) -> Vec<Picos> {
+        let mut steepest: Option<(u128, u128)> = None;
+        let bound = |cylinders: usize| {
+            let (time, distance) = (u128::from(self.least_seek(cylinders as u32)), cylinders as u128);
+            let (of, over) = match steepest {
+                Some((of, over)) if of * distance <= time * over => (of, over),
+                _ => (time, distance),
+            };
+            steepest = Some((of, over));
+            (distance * of / over) as Picos
+        };
+        std::iter::once(0).chain((1..self.least_seeks.len()).map(bound)).collect()
+    }
+
+    /// The least time, at least `least`, from the pass of one angle to that of another.
+    pub(crate) fn least_gap(&self, from: Turn, to: Turn, least: Picos) -> Picos {
+        if self.access != AccessTime::SeekAndRotation {
+            return least;
+        }
+        // The rounding of the angles in all accesses that can lie between, a nanosecond each.
+        let slack = SLACK + least / 10_000;
+        let (phase, least) = (self.time_of(to.wrapping_sub(from)), least.saturating_sub(slack));
+        let turns = least.saturating_sub(phase).div_ceil(self.period());
+        (phase + turns * self.period()).saturating_sub(slack).max(least)
     }
 
     /// A lower bound for the longest move.

@@ -177,6 +177,7 @@ impl Block {
             picos: ideal.map_or([0; 2], Ideal::interface_picos),
             full_duplex: ideal.is_some_and(Ideal::full_duplex),
             capacity: self.drive.capacity().0,
+            reach: ideal.and_then(Ideal::reach),
         }
     }
 

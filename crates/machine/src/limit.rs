@@ -6,9 +6,10 @@
 //!   much written data as the buffer holds does not count, because it may be there at the end;
 //! - the time in which all requests cross the drive's interface (on one drive; an array may combine requests);
 //! - the time of each process alone, if the drive's buffer answers every request: think times, sleeps until a given time, and transfers over
-//!   the interface, in its own order. Requests that it submits together are transferred one after the other, while it thinks.
+//!   the interface, in its own order. Requests that it submits together are transferred one after the other, while it thinks;
+//! - on one drive, the path of the head over the reads that its buffer cannot answer ([`visits`]), of each process and of all.
 //!
-//! Rotational delay, command overheads, the order of one process's accesses to the medium, parity and the controller of an array do not count:
+//! Other rotational delays, command overheads, the order of other accesses to the medium, parity and the controller of an array do not count:
 //! read-ahead, the moves for another process, or a full queue can hide them. Service begins when the first process submits.
 //!
 //! The steps of the programs determine the limit, not the times of completions. It is therefore the same under each scheduler, unless a program
@@ -30,11 +31,13 @@ use crate::program::{Await, Io};
 mod chain;
 mod covered;
 mod sweep;
+mod visits;
 
 use chain::Chain;
 pub(crate) use chain::Interface;
 use covered::Covered;
 use sweep::Sweep;
+use visits::Visits;
 
 /// Records requests and think times during a run.
 #[derive(Clone, Debug)]
@@ -52,6 +55,7 @@ pub struct LimitRecorder {
     first: Option<Time>,
     /// What is read and what is written of each device.
     covered: Vec<[Covered; 2]>,
+    visits: Visits,
 }
 
 /// Upper bounds that keep the memory of a recorder constant.
@@ -122,6 +126,7 @@ impl Default for LimitRecorder {
             transferred: [0; 2],
             first: None,
             covered: Vec::new(),
+            visits: Visits::default(),
         }
     }
 }
@@ -151,6 +156,9 @@ impl LimitRecorder {
         }
         let at = self.of(process).chain.submit(number, io, &interface);
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
+        if let Some(reach) = interface.reach.filter(|_| transfers) {
+            self.visits.submitted(process, io, at, &self.processes[process].chain, reach);
+        }
         let asked = self.of(process);
         asked.overlapped |= others_unfinished;
         if transfers {
@@ -171,7 +179,9 @@ impl LimitRecorder {
     /// The process waits, whether or not what it waits for has completed.
     pub(crate) fn waits(&mut self, process: usize, what: Await) {
         let interface = self.interface;
-        self.of(process).chain.wait(what, &interface);
+        if self.of(process).chain.wait(what, &interface) {
+            self.visits.completed(process, &self.processes[process].chain);
+        }
     }
 
     /// The process continues not before a time, whether or not the time has passed.
@@ -272,10 +282,19 @@ impl LimitRecorder {
         }
         let mut limit = Limit { service_ns: service.as_nanos(), seeks, alone_ns, ..Limit::default() };
         limit.elapsed_ns = (self.first.unwrap_or(Time::ZERO) + service).as_nanos();
+        let mut ends = Vec::new();
         for asked in self.processes {
-            let [absolute, own] = asked.chain.least(&self.interface);
+            let [absolute, own, busy] = asked.chain.least(&self.interface);
             limit.elapsed_ns = limit.elapsed_ns.max(absolute.as_nanos());
             limit.processes_ns.push(own.as_nanos());
+            ends.push(busy);
+        }
+        if let Some((reach, ideal)) = self.interface.reach.zip(devices.ideal(0)) {
+            let bounds = self.visits.least(&ends, ideal, reach);
+            limit.elapsed_ns = limit.elapsed_ns.max(bounds.elapsed.as_nanos());
+            for (process, least) in bounds.own {
+                limit.processes_ns[process] = limit.processes_ns[process].max(least.as_nanos());
+            }
         }
         // Without any bound there is none to print.
         (limit.elapsed_ns > 0).then_some(limit)

@@ -186,3 +186,48 @@ fn no_scheduler_of_an_array_beats_the_limit() {
         check(&what, &schedulers, &programs, |scheduler| array(name, drive_name, scheduler).0);
     }
 }
+
+/// Reads at random places of a region, each after the completion of the one before.
+fn visits(random: &mut Random, (from, to): (u64, u64), reads: u64) -> Vec<Step> {
+    let step = |number| {
+        let io = Io::read(Sector(from + random.below(to - from)), Sectors(8));
+        [Step::Think(random.below(4) * 700_000), Step::Submit(io), Step::Await(Await::Io(number))]
+    };
+    (0..reads).flat_map(step).collect()
+}
+
+#[test]
+fn random_reads_of_one_process_are_near_the_limit() {
+    let mut random = Random::new(33);
+    for drive_name in &DRIVES[..10] {
+        let capacity = drive(drive_name).capacity().0;
+        let programs = [visits(&mut random, (0, capacity - 8), 60)];
+        check(drive_name, &["noop"], &programs, |scheduler| disk(drive_name, scheduler));
+        let (limit, elapsed_ns, _) = ran(disk(drive_name, "noop"), &programs);
+        assert!(limit.elapsed_ns * 5 > elapsed_ns * 4, "{drive_name}: {limit:?}, {elapsed_ns}");
+    }
+}
+
+/// Processes in regions far apart: who changes the region pays for the move.
+#[test]
+fn no_scheduler_beats_the_limit_of_visits() {
+    let mut random = Random::new(34);
+    for case in 0..40 {
+        let drive_name = DRIVES[random.below(10) as usize];
+        let capacity = drive(drive_name).capacity().0;
+        let regions = 1 + random.below(5);
+        let region = |random: &mut Random| {
+            let width = (capacity - 8) / regions;
+            let from = random.below(regions) * width;
+            (from, from + (width / (1 + random.below(20))).max(9))
+        };
+        let programs: Vec<_> = (0..1 + random.below(5))
+            .map(|_| {
+                let (region, reads) = (region(&mut random), 1 + random.below(40));
+                visits(&mut random, region, reads)
+            })
+            .collect();
+        let what = format!("case {case}: {drive_name}");
+        check(&what, &SCHEDULERS, &programs, |scheduler| disk(drive_name, scheduler));
+    }
+}

@@ -158,7 +158,7 @@ pub(crate) const COLUMNS: &[Column] = columns! {
     "fair-\nness", "fairness", 12, |line| line.run.and_then(|run| run.fairness).map_or(Value::Nothing, |of| Value::Text(format!("{of:.2}"))),
         "Jain's index over the slowdown of each process relative to running alone; 1 means equal slowdown";
     "of\nlimit", "of_limit", 2, |line| line.of_limit.map_or(Value::Nothing, Value::Share),
-        "relative to the physical limit, which no order of requests beats: one sweep over the data, or the pauses and transfers of the slowest process";
+        "relative to the physical limit, which no order of requests beats: one sweep over the data, or the pauses, transfers and necessary moves of the slowest process";
     "regret", "regret", 17, |line| line.regret.map_or(Value::Nothing, Value::Share), "by how much the result is worse than the best one, as a share of the best";
     "Pareto\nfront", "pareto_front", 4, |line| line.on_front.map_or(Value::Nothing, |on| Value::Text(if on { "yes" } else { "-" }.to_owned())),
         "of the compared settings, no other one is better in throughput or 99th percentile of latency without being worse in the other";

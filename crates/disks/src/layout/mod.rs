@@ -239,6 +239,10 @@ impl Layout {
         self.zones.iter().map(|band| band.usual).min().unwrap_or(1).max(1)
     }
 
+    pub(crate) fn most_on_track(&self) -> u32 {
+        self.zones.iter().map(|band| band.usual).max().unwrap_or(1)
+    }
+
     /// The greatest distance of a sector from its [`plain_cylinder`](Self::plain_cylinder).
     pub(crate) fn farthest_moved(&self) -> u32 {
         self.farthest_moved

@@ -4,10 +4,10 @@ use elevator::{Angles, Op, Positioning, Request, Sector, Sectors, Span, Time};
 
 use super::Rotating;
 use super::segment::{Segment, State};
-use crate::drive::Ideal;
+use crate::drive::{Gap, Ideal};
 use crate::layout::PhysicalSector;
 use crate::mechanics::Picos;
-use crate::parameters::FastWrite;
+use crate::parameters::{FastWrite, ReadAhead};
 
 impl Positioning for Rotating {
     /// 0 for a flush and for a read that the buffer answers; otherwise seek and rotation, from the head's position or, while the arm
@@ -128,6 +128,31 @@ impl Ideal for Rotating {
             }
         }
         (Span::from_nanos(picos / 1000), moved)
+    }
+
+    fn reach(&self) -> Option<u64> {
+        let tracks = match self.buffer.read_ahead {
+            ReadAhead::TrackAhead => 2 * self.layout.most_on_track(),
+            _ => 0,
+        };
+        let ahead = tracks.max(self.buffer.read_ahead_min).max(self.buffer.read_ahead_max);
+        Some(self.segment_size().max(ahead.into()).max(1))
+    }
+
+    fn cylinder(&self, sector: Sector) -> u32 {
+        self.layout.stretch(self.existing(sector)).spot.cylinder
+    }
+
+    fn least_gaps(&self, gaps: &[Gap]) -> Vec<Span> {
+        let travel = self.mechanics.least_travel();
+        let gap = |gap: &Gap| {
+            let [from, to] = [gap.from, gap.to].map(|sector| self.layout.stretch(self.existing(sector)).spot);
+            let cylinders = from.cylinder.abs_diff(to.cylinder) as usize;
+            let least = travel[cylinders.min(travel.len() - 1)].max(gap.at_least.as_nanos() * 1000);
+            let picos = if gap.turns { self.mechanics.least_gap(from.angle, to.angle, least) } else { least };
+            Span::from_nanos(picos / 1000)
+        };
+        gaps.iter().map(gap).collect()
     }
 
     // Unwritten data is in at most as many runs as there are write segments. Without it, the path between tracks is shorter by the moves

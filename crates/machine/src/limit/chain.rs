@@ -18,12 +18,14 @@ pub(crate) struct Interface {
     pub(crate) full_duplex: bool,
     /// Sectors of the device: requests beyond its end fail without a transfer.
     pub(crate) capacity: u64,
+    /// Sectors behind a request that may be in the buffer because of it, if known.
+    pub(crate) reach: Option<u64>,
 }
 
 /// Transfers take no time.
 impl Default for Interface {
     fn default() -> Self {
-        Self { picos: [0; 2], full_duplex: false, capacity: u64::MAX }
+        Self { picos: [0; 2], full_duplex: false, capacity: u64::MAX, reach: None }
     }
 }
 
@@ -83,6 +85,8 @@ pub(super) struct Chain {
     absolute: Clock,
     /// Since the process's start.
     own: Clock,
+    /// Without sleeps until a given time: the difference of two of its times is a lower bound of the time between them.
+    busy: Clock,
     /// Another process started this one, so its start depends on the scheduler.
     is_child: bool,
     /// Requests of the present batch, and sectors read and written: those since the process was known to have none in flight.
@@ -114,8 +118,7 @@ impl Chain {
 
     pub(super) fn think(&mut self, span: Span) {
         self.now();
-        self.absolute.pass(span);
-        self.own.pass(span);
+        self.clocks().for_each(|clock| clock.pass(span));
     }
 
     pub(super) fn sleep_until(&mut self, at: Time) {
@@ -130,8 +133,7 @@ impl Chain {
     pub(super) fn submit(&mut self, number: u64, io: &Io, interface: &Interface) -> Time {
         let now = self.now();
         let is_first = self.requests == 0;
-        self.absolute.submit(is_first);
-        self.own.submit(is_first);
+        self.clocks().for_each(|clock| clock.submit(is_first));
         self.requests += 1;
         if interface.transfers(io) {
             self.sectors[io.op.direction() as usize] += u64::from(io.sectors.0);
@@ -144,11 +146,26 @@ impl Chain {
         now
     }
 
+    fn clocks(&mut self) -> impl Iterator<Item = &mut Clock> {
+        [&mut self.absolute, &mut self.own, &mut self.busy].into_iter()
+    }
+
+    /// The time of the next step by the clock without sleeps.
+    pub(super) fn busy(&self) -> Span {
+        self.busy.now.since(Time::ZERO)
+    }
+
+    /// Requests since the process was known to have none in flight.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.requests
+    }
+
     fn be_vague(&mut self) {
         (self.is_vague, self.open) = (true, Vec::new());
     }
 
-    pub(super) fn wait(&mut self, what: Await, interface: &Interface) {
+    /// Returns whether the process is known to have no request in flight afterwards.
+    pub(super) fn wait(&mut self, what: Await, interface: &Interface) -> bool {
         let has_none = match what {
             Await::All | Await::Fewer(0 | 1) => true,
             Await::Fewer(_) => {
@@ -167,13 +184,13 @@ impl Chain {
             self.is_vague = false;
             self.end_batch(interface);
         }
+        has_none
     }
 
     fn end_batch(&mut self, interface: &Interface) {
         if std::mem::take(&mut self.requests) > 0 {
             let transfer = interface.time(std::mem::take(&mut self.sectors));
-            self.absolute.end_batch(transfer);
-            self.own.end_batch(transfer);
+            self.clocks().for_each(|clock| clock.end_batch(transfer));
         }
     }
 
@@ -187,10 +204,10 @@ impl Chain {
         self.children_ended = self.children_ended.max(at);
     }
 
-    /// The least time of the process's last completion, since the machine's start and since its own.
-    pub(super) fn least(mut self, interface: &Interface) -> [Span; 2] {
+    /// The least time of the process's last completion, since the machine's start, since its own, and by the clock without sleeps.
+    pub(super) fn least(mut self, interface: &Interface) -> [Span; 3] {
         self.end_batch(interface);
-        [self.absolute.last, self.own.last].map(|last| last.since(Time::ZERO))
+        [self.absolute.last, self.own.last, self.busy.last].map(|last| last.since(Time::ZERO))
     }
 }
 
@@ -200,14 +217,16 @@ mod tests {
 
     use super::*;
 
-    const INTERFACE: Interface = Interface { picos: [1000, 2000], full_duplex: false, capacity: 1000 };
+    const INTERFACE: Interface =
+        Interface { picos: [1000, 2000], full_duplex: false, capacity: 1000, reach: None };
 
     fn read(sectors: u32) -> Io {
         Io::read(Sector(0), Sectors(sectors))
     }
 
     fn nanos(chain: Chain) -> [u64; 2] {
-        chain.least(&INTERFACE).map(Span::as_nanos)
+        let [absolute, own, _] = chain.least(&INTERFACE).map(Span::as_nanos);
+        [absolute, own]
     }
 
     #[test]
