@@ -123,14 +123,16 @@ fn restore_settings(arguments: &TuneArguments) -> Result<(), Error> {
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
     let kept = target.queues.iter().find(|queue| settings_backup::is_kept(backups, queue));
     let device = arguments.device.display();
-    match kept {
-        Some(_) if !lines.is_empty() => Err(Error::Failed(format!("{device}: not restored"))),
-        Some(_) => {
-            Err(Error::Overruled(format!("{device}: a tuner runs, and restores the settings at its end")))
-        }
-        None if lines.is_empty() => Ok(say!("{device}: no settings of a killed tuner to restore")),
-        None => Ok(()),
+    if kept.is_some() {
+        return Err(match lines.is_empty() {
+            true => Error::Overruled(format!("{device}: a tuner runs, and restores the settings at its end")),
+            false => Error::Failed(format!("{device}: not restored")),
+        });
     }
+    if lines.is_empty() {
+        say!("{device}: no settings of a killed tuner to restore");
+    }
+    Ok(())
 }
 
 /// A process that restores the settings if this one is killed. If it is killed as well, the next start does.
