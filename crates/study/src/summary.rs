@@ -7,7 +7,7 @@ use elevator::text::counted;
 use evaluation::Error;
 use evaluation::report::chart::{Chart, Mark, colour};
 use evaluation::report::format::{number, percent, time};
-use evaluation::report::page::Page;
+use evaluation::report::page::{GENERATOR, Page};
 
 use crate::description::Run;
 use crate::store::Store;
@@ -375,7 +375,12 @@ impl Summary {
     /// The report in Markdown.
     #[must_use]
     pub fn markdown(&self, title: &str) -> String {
-        let mut text = format!("# {title}\n\n| {} |\n|{}\n", HEADS.join(" | "), "---|".repeat(HEADS.len()));
+        // The mark of a generated file, which a later report may replace.
+        let mut text = format!(
+            "# {title}\n\n{GENERATOR}\n\n| {} |\n|{}\n",
+            HEADS.join(" | "),
+            "---|".repeat(HEADS.len())
+        );
         for row in self.rows() {
             let _ = writeln!(text, "| {} |", row.map(|cell| cell.replace('|', "\\|")).join(" | "));
         }

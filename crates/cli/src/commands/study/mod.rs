@@ -15,7 +15,7 @@ use schedulers::registry::Catalogue;
 use study::{Copies, Executor, Run, Store, Study, Summary, drive};
 
 use crate::error::Error;
-use crate::output_file::{are_apart, can_be_written};
+use crate::output_file::{Generated, are_apart, can_be_generated};
 use crate::report::{Style, Table, Tone, text_style};
 
 /// Options of `dwell study`.
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
     }
     if let Some(path) = &arguments.report {
         are_apart(&[("--report", path)], &[&arguments.file])?;
-        can_be_written(path)?;
+        can_be_generated(path, Generated::Report)?;
     }
     if let Some(address) = &arguments.on {
         let on = python::On { address, file: &arguments.file, out: &out, copies: &copies };
