@@ -4,7 +4,7 @@ use elevator::Span;
 use elevator::queue::{Identity, Limits, Options};
 use evaluation::device::Device;
 use evaluation::input::Opened;
-use evaluation::runs::{Plan, Run, one, run};
+use evaluation::runs::{Plan, Run, one, run, share_limit};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use schedulers::Spec;
@@ -81,6 +81,7 @@ pub(crate) fn compare(
             }
         });
     }
+    share_limit(&mut runs);
     Ok(results(&device, &options, &opened, &runs).to_string())
 }
 

@@ -115,7 +115,7 @@ def test_wrong_types():
 
 WAITING = """
 import _thread, threading, dwell
-# About ten minutes of simulation, if nothing ends it.
+# About ten minutes of simulation, if nothing ends it. The timer is a thread of Python: it runs only if the simulation has released the GIL.
 threading.Timer(1.0, _thread.interrupt_main).start()
 try:
     dwell.compare("par-read{file_bytes=400000000000,processes=1}", ["noop"] * 4, %s)
@@ -128,7 +128,7 @@ print("again")
 
 
 @pytest.mark.parametrize("drive", ["'wd5000aaks'"])
-def test_keyboard_interrupt(drive, tmp_path):
+def test_keyboard_interrupt_and_the_gil(drive, tmp_path):
     # Elsewhere than in the folder of the sources, which contain no native part.
     ended = subprocess.run([sys.executable, "-c", WAITING % drive], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert ended.stdout.split() == ["interrupted", "again"], ended.stderr

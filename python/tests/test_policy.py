@@ -176,3 +176,9 @@ def test_wrong_policies():
         run(Text)
     with pytest.raises(dwell.InputError, match="at least 8"):
         dwell.check_policy(Fifo, operations=1)
+
+
+def test_a_policy_has_the_limit_of_the_others(columns):
+    trace = dwell.Trace.from_columns(**columns, time_unit="ns")
+    limits = [round(run["of_limit"] * run["elapsed_ns"]) for run in dwell.compare(trace, [Fifo, "noop", "stream"]).runs]
+    assert limits[0] > 0 and limits == limits[:1] * 3

@@ -4,23 +4,6 @@ import dwell
 from fifo import Fifo
 
 
-def test_the_gil_is_released_while_simulating():
-    """While a comparison runs in one thread, Python code runs in another: it ends the first."""
-    ended, progress = threading.Event(), []
-
-    def simulate():
-        dwell.compare("par-read", ["noop", "stream"], at_most=20)
-        ended.set()
-
-    thread = threading.Thread(target=simulate)
-    thread.start()
-    while not ended.is_set():
-        progress.append(None)
-    thread.join()
-    # With the GIL held, this thread would have got through the loop only before and after the simulation.
-    assert len(progress) > 1000
-
-
 def test_two_threads_get_the_results_of_one():
     alone = dwell.compare("par-read", ["noop", "stream"], at_most=1).to_json()
     results = [None, None]

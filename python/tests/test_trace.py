@@ -69,6 +69,15 @@ def test_columns_are_read_in_place(columns):
     assert results(trace) == changed
 
 
+def test_arrow_buffers_are_read_in_place(columns):
+    """A change of the memory before the first comparison is seen."""
+    memory = {name: values.copy() for name, values in columns.items() if name != "op"}
+    arrow = {name: pyarrow.Array.from_buffers(pyarrow.int64(), 400, [None, pyarrow.py_buffer(values)]) for name, values in memory.items()}
+    trace, unchanged = made({**columns, **arrow}), results(made(columns))
+    memory["offset"][100] = 300_000_000_000 // 512 * 512
+    assert results(trace) != unchanged and results(trace) == results(made({**columns, **memory}))
+
+
 def test_arrow_buffers_are_not_copied(columns):
     large = pyarrow.table({name: numpy.zeros(100_000, values.dtype) for name, values in columns.items()})
     before = pyarrow.total_allocated_bytes()

@@ -112,7 +112,7 @@ pub fn run(plan: &Plan<'_>, done: &(dyn Fn(&Run) + Sync)) -> Result<Vec<Run>, St
 }
 
 /// Gives all runs the same limit, if they did the same work. Otherwise none has a limit: it would be that of another work than its neighbour's.
-fn share_limit(runs: &mut [Run]) {
+pub fn share_limit(runs: &mut [Run]) {
     let work = |run: &Run| (run.cut, run.measured.requests, run.measured.bytes, run.measured.failed);
     let mut complete = runs.iter().filter(|run| run.failure.is_none());
     let first = complete.next();
