@@ -216,10 +216,10 @@ fn with_retries_a_broken_stream_is_served_again_after_a_time_that_doubles_until_
     scene.coordinator.tunables.retry_slices = 1;
     scene.establish(0);
     let mut unit = 11;
-    let mut read_until_served = |scene: &mut Scene| {
+    let read_until_served = |scene: &mut Scene, unit: &mut u64| {
         while !scene.directives().iter().any(|(_, d)| matches!(d, Directive::Urgent(_))) {
-            scene.read(unit..unit + 1, ms(1), Span::ZERO);
-            unit += 1;
+            scene.read(*unit..*unit + 1, ms(1), Span::ZERO);
+            *unit += 1;
         }
     };
     for (nth, slices) in [1, 2, 4, 1].into_iter().enumerate() {
@@ -227,15 +227,20 @@ fn with_retries_a_broken_stream_is_served_again_after_a_time_that_doubles_until_
             (0..2).for_each(|member| {
                 scene.coordinator.reported(scene.now, Member(member), Report::Established)
             });
+            // The service pays, and an unfinished request keeps the stream.
+            scene.read(unit..unit + 240, Span::from_micros(500), Span::ZERO);
+            let waiting = scene.ask(unit + 240);
+            unit += 241;
             scene.end_slice();
+            scene.serve(waiting, ms(1));
             scene.directives();
-            read_until_served(&mut scene);
+            read_until_served(&mut scene, &mut unit);
         }
         scene.directives();
         scene.coordinator.reported(scene.now, Member(0), Report::Broken);
         scene.directives();
         let broke = scene.now;
-        read_until_served(&mut scene);
+        read_until_served(&mut scene, &mut unit);
         let (pause, least) = (scene.now.since(broke), ms(124) * slices);
         assert!(pause >= least && pause < least + ms(5), "{pause:?} after {least:?}");
     }
