@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use capture::causes::{Caused, Causes, CausesOptions, CausesReport};
 use capture::topology::{Reach, Stack};
 use capture::{Arrival, Batch, Capture, Options, Source};
-use elevator::{Op, Sector};
+use elevator::{Op, Sector, Time};
 use evaluation::report::format::{bytes, number, object, time};
 use serde::Serialize;
 
@@ -119,7 +119,7 @@ struct Interval {
     seeks: u64,
     arrivals: u64,
     latencies: Latencies,
-    /// Time in flight of all completed requests.
+    /// Time in flight of all completed requests, within the interval.
     in_flight_ns: u128,
 }
 
@@ -129,6 +129,50 @@ struct Counts {
     bytes: [u64; 3],
     completed: u64,
     latency_ns: u128,
+}
+
+impl Interval {
+    /// Counts events. Those before `since`, the begin of the interval, were taken late, or while the programs that observe causes were loaded.
+    fn count(&mut self, batch: &mut Batch, since: Time, position: &mut Sector, under_way: &mut usize) {
+        for arrival in &batch.arrivals {
+            *under_way += 1;
+            if arrival.at < since {
+                continue;
+            }
+            let task = self.tasks.entry(submitter(arrival)).or_default();
+            let (at, bytes) = (class(arrival.op), arrival.sectors.bytes());
+            task.requests[at] += 1;
+            task.bytes[at] += bytes;
+            self.counts[at] += 1;
+            self.bytes[at] += bytes;
+            // A write with its own flush waits for it as fsync does.
+            if arrival.flags.preflush && arrival.op != Op::Flush {
+                task.requests[2] += 1;
+                self.counts[2] += 1;
+            }
+            if arrival.op != Op::Flush {
+                self.arrivals += 1;
+                self.seeks += u64::from(arrival.start != *position);
+                *position = Sector(arrival.start.0 + u64::from(arrival.sectors.0));
+            }
+        }
+        for completed in &batch.completed {
+            *under_way = under_way.saturating_sub(1);
+            if completed.at < since {
+                continue;
+            }
+            let (arrival, latency) = (&completed.arrival, completed.latency().as_nanos());
+            self.in_flight_ns += u128::from(latency.min(completed.at.since(since).as_nanos()));
+            self.latencies[class(arrival.op)].push(latency);
+            if arrival.flags.preflush && arrival.op != Op::Flush {
+                self.latencies[2].push(latency);
+            }
+            let task = self.tasks.entry(submitter(arrival)).or_default();
+            task.completed += 1;
+            task.latency_ns += u128::from(latency);
+        }
+        batch.clear();
+    }
 }
 
 /// What is watched.
@@ -147,7 +191,8 @@ struct Watched {
     past: VecDeque<Latencies>,
     cgroups: Cgroups,
     missed: u64,
-    since: Instant,
+    /// The begin of the interval.
+    since: Time,
 }
 
 pub(super) fn run(device: &Path, every: Duration, once: bool, json: bool) -> Result<(), Error> {
@@ -170,7 +215,7 @@ pub(super) fn run(device: &Path, every: Duration, once: bool, json: bool) -> Res
     // Taking the events waits for them.
     draw_texts(Duration::ZERO, || {
         watched.take(SAMPLE)?;
-        if watched.since.elapsed() >= every {
+        if capture::now().since(watched.since).as_nanos() >= every.as_nanos() as u64 {
             shown = text(&watched.picture()?);
         }
         Ok(shown.clone())
@@ -185,9 +230,11 @@ impl Watched {
         let options = Options { completions: true, ring_bytes: 16 << 20, ..Options::default() };
         let capture = Capture::open(&layer.node(), &options)?;
         let mut notes = capture.notes().to_vec();
+        let mut before = CausesReport::default();
         let causes = match Causes::open(&layer.node(), &CausesOptions::default()) {
-            Ok(causes) => {
+            Ok(mut causes) => {
                 notes.extend(causes.notes().iter().cloned());
+                before = causes.report()?;
                 Some(causes)
             }
             Err(error) => {
@@ -205,11 +252,11 @@ impl Watched {
             interval: Interval::default(),
             position: Sector(0),
             under_way: 0,
-            before: CausesReport::default(),
+            before,
             past: VecDeque::new(),
             cgroups: Cgroups::default(),
             missed: 0,
-            since: Instant::now(),
+            since: capture::now(),
         })
     }
 
@@ -218,51 +265,15 @@ impl Watched {
         // An idle device reports nothing and does not wait.
         let begun = Instant::now();
         self.capture.take(&mut self.batch, patience)?;
-        self.count();
+        self.interval.count(&mut self.batch, self.since, &mut self.position, &mut self.under_way);
         std::thread::sleep(patience.saturating_sub(begun.elapsed()));
         Ok(())
     }
 
-    fn count(&mut self) {
-        let Self { batch, interval, position, under_way, .. } = self;
-        for arrival in &batch.arrivals {
-            let task = interval.tasks.entry(submitter(arrival)).or_default();
-            let (at, bytes) = (class(arrival.op), arrival.sectors.bytes());
-            task.requests[at] += 1;
-            task.bytes[at] += bytes;
-            interval.counts[at] += 1;
-            interval.bytes[at] += bytes;
-            // A write with its own flush waits for it as fsync does.
-            if arrival.flags.preflush && arrival.op != Op::Flush {
-                task.requests[2] += 1;
-                interval.counts[2] += 1;
-            }
-            if arrival.op != Op::Flush {
-                interval.arrivals += 1;
-                interval.seeks += u64::from(arrival.start != *position);
-                *position = Sector(arrival.start.0 + u64::from(arrival.sectors.0));
-            }
-            *under_way += 1;
-        }
-        for completed in &batch.completed {
-            let (arrival, latency) = (&completed.arrival, completed.latency().as_nanos());
-            *under_way = under_way.saturating_sub(1);
-            interval.in_flight_ns += u128::from(latency);
-            interval.latencies[class(arrival.op)].push(latency);
-            if arrival.flags.preflush && arrival.op != Op::Flush {
-                interval.latencies[2].push(latency);
-            }
-            let task = interval.tasks.entry(submitter(arrival)).or_default();
-            task.completed += 1;
-            task.latency_ns += u128::from(latency);
-        }
-        batch.clear();
-    }
-
     /// Ends the interval.
     fn picture(&mut self) -> Result<Picture, Error> {
-        let seconds = self.since.elapsed().as_secs_f64().max(1e-3);
-        self.since = Instant::now();
+        let now = capture::now();
+        let seconds = now.since(std::mem::replace(&mut self.since, now)).as_secs_f64().max(1e-3);
         let Interval { tasks, counts, bytes, seeks, arrivals, latencies, in_flight_ns } =
             std::mem::take(&mut self.interval);
         self.past.push_back(latencies);
@@ -485,6 +496,8 @@ fn text(picture: &Picture) -> String {
 #[cfg(test)]
 mod tests {
     use capture::causes::{Amount, Delegated};
+    use capture::{Completed, Name};
+    use elevator::{Flags, Sectors};
 
     use super::*;
 
@@ -507,6 +520,32 @@ mod tests {
         assert_eq!(delegated[0].bytes_per_second, 150.0);
         assert!(caused_since(&report(1, 1), &report(1, 1), 1.0).is_empty());
         assert!(delegated_since(&report(1, 1), &report(1, 1), 1.0).is_empty());
+    }
+
+    #[test]
+    fn requests_before_the_interval_are_in_flight_and_not_counted() {
+        let arrival = |at| Arrival {
+            at: Time::from_nanos(at),
+            op: Op::Read,
+            start: Sector(8 * at),
+            sectors: Sectors(8),
+            flags: Flags::default(),
+            priority: None,
+            process: None,
+            name: Name::default(),
+        };
+        let completed =
+            |arrived, at| Completed { arrival: arrival(arrived), at: Time::from_nanos(at), failed: false };
+        let mut batch = Batch {
+            arrivals: [10, 20, 101].map(arrival).into(),
+            completed: [completed(10, 90), completed(20, 150), completed(101, 121)].into(),
+            ..Batch::default()
+        };
+        let (mut interval, mut under_way) = (Interval::default(), 0);
+        interval.count(&mut batch, Time::from_nanos(100), &mut Sector(0), &mut under_way);
+        assert_eq!((interval.counts, interval.bytes, under_way), ([1, 0, 0], [4096, 0, 0], 0));
+        assert_eq!(interval.latencies[0], [130, 20], "whole latencies");
+        assert_eq!(interval.in_flight_ns, 50 + 20);
     }
 
     #[test]
