@@ -1,10 +1,11 @@
-//! What a policy offers besides scheduling: tunables, inspection, hooks above the block layer, the member side of an array.
+//! What a policy offers besides scheduling: tunables, inspection, hooks above the block layer, the member side of an array, a short path.
 //!
-//! A host asks for the capabilities that it uses. None of this is on the hot path.
+//! A host asks for the capabilities that it uses. Only [`light`](Capabilities::light) is on the hot path.
 
 use alloc::vec::Vec;
 
 use crate::member::ArrayMember;
+use crate::scheduler::Light;
 use crate::sector::Sector;
 use crate::split::Split;
 use crate::time::{Span, Time};
@@ -53,6 +54,11 @@ pub trait Capabilities {
 
     /// The policy's side of the conversation with an array's coordinator.
     fn array_member(&mut self) -> Option<&mut dyn ArrayMember> {
+        None
+    }
+
+    /// The short path for a request that is alone in the queue. A policy has it from its start or never.
+    fn light(&mut self) -> Option<&mut dyn Light> {
         None
     }
 

@@ -53,7 +53,7 @@ pub use request::{
 };
 pub use requests::Requests;
 pub use scheduler::{
-    Admission, Candidate, Decision, Growth, Hold, Load, Scheduler, Side, Wake, WorkConserving,
+    Admission, Candidate, Decision, Growth, Hold, Light, Load, Scheduler, Side, Wake, WorkConserving,
 };
 pub use sector::{SECTOR_BYTES, Sector, Sectors};
 pub use time::{Span, Time};

@@ -16,7 +16,8 @@ use crate::view::View;
 /// request is queued, and [`completed`](Self::completed) once after [`next`](Self::next) has returned it. A request that
 /// another one absorbed ends with that call of `merged`. `now` never decreases.
 ///
-/// Tunables, inspection, hooks above the block layer and the member side of an array are optional: see [`Capabilities`].
+/// Tunables, inspection, hooks above the block layer, the member side of an array and a short path for lone requests are optional: see
+/// [`Capabilities`].
 pub trait Scheduler: Capabilities {
     /// A request entered the queue.
     fn insert(&mut self, now: Time, request: &Request);
@@ -49,25 +50,9 @@ pub trait Scheduler: Capabilities {
         Admission::ByLimit
     }
 
-    /// Whether decisions depend on the queued requests and the time alone: the policy never waits, and `completed`, `exited`, `may_queue`,
-    /// [`Request::process`] and the requests at the device do not affect it. A host may then omit these calls, and end a request when it is
-    /// dispatched.
-    fn is_light(&self) -> bool {
-        false
-    }
-
     /// Whether processes do not affect decisions: `exited`, `may_queue` and [`Request::process`]. A host need not find them out.
     fn ignores_processes(&self) -> bool {
-        self.is_light()
-    }
-
-    /// What a light policy does with a request of that direction which arrived in the empty queue at `arrived` and is still the only one:
-    /// the same as by `insert` and `next`.
-    ///
-    /// # Panics
-    /// If the policy is not [light](Self::is_light).
-    fn pass(&mut self, _now: Time, _arrived: Time, _direction: Direction) -> Reason {
-        unreachable!("not a light policy")
+        false
     }
 
     /// Whether the queued `request` may grow by `addition` on `side`. Both have the same direction.
@@ -83,6 +68,14 @@ pub trait Scheduler: Capabilities {
     fn longest_wait(&self, _load: Load) -> Option<Span> {
         None
     }
+}
+
+/// A policy whose decisions depend on the queued requests and the time alone: it never waits, and `completed`, `exited`, `may_queue`,
+/// [`Request::process`] and the requests at the device do not affect it. A host may omit these calls, and end a request when it is dispatched.
+pub trait Light {
+    /// Dispatches a request of that direction which arrived in the empty queue at `arrived` and is still the only one: the same as `insert` and
+    /// `next`, without their cost.
+    fn pass(&mut self, now: Time, arrived: Time, direction: Direction) -> Reason;
 }
 
 /// A policy that dispatches whenever a request may go, and that a wrapper can be put around.

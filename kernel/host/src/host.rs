@@ -141,9 +141,9 @@ impl Host {
     /// If no such policy exists, a setting is out of range, or the policy needs hooks above the block layer.
     pub fn new(spec: &str, environment: Environment, depth: u32) -> Result<Self, SpecError> {
         let spec = Spec::parse(spec)?.at_the_block()?;
-        let scheduler = spec.clone().build(&environment)?;
+        let mut scheduler = spec.clone().build(&environment)?;
         let slots = Vec::with_capacity(environment.nr_requests as usize);
-        let is_light = scheduler.is_light();
+        let is_light = scheduler.light().is_some();
         Ok(Self {
             spec,
             environment,
@@ -180,7 +180,7 @@ impl Host {
         !self.spec.listing().is_work_conserving()
     }
 
-    /// Whether decisions depend on the queued requests and the time alone ([`Scheduler::is_light`]). A request of such a policy ends when
+    /// Whether decisions depend on the queued requests and the time alone ([`elevator::Light`]). A request of such a policy ends when
     /// it is dispatched, without [`completed`](Self::completed).
     #[must_use]
     pub const fn is_light(&self) -> bool {
@@ -331,6 +331,9 @@ impl Host {
 
     /// A light policy dispatches a request that arrived in the empty queue at `arrived` and is still the only one: what
     /// [`insert`](Self::insert) and [`next`](Self::next) do, without their cost.
+    ///
+    /// # Panics
+    /// If the policy is not [light](Self::is_light).
     pub fn pass(
         &mut self,
         now: Time,
@@ -340,7 +343,7 @@ impl Host {
         sectors: Sectors,
     ) -> Reason {
         self.last = Some(LastDispatched { serial: 0, start, end: start + sectors, at: now });
-        self.scheduler.pass(now, arrived, direction)
+        self.scheduler.light().expect("the host asks first").pass(now, arrived, direction)
     }
 
     fn dispatch(&mut self, now: Time, id: RequestId, reason: Reason) -> Result<Next, Fault> {

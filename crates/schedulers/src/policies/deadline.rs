@@ -37,8 +37,8 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Candidate, Capabilities, Decision, Direction, Growth, Load, Reason, Request, RequestId, Scheduler, Side,
-    Span, Time, View, WorkConserving, tunables, tuned_by,
+    Candidate, Capabilities, Decision, Direction, Growth, Light, Load, Reason, Request, RequestId, Scheduler,
+    Side, Span, Time, View, WorkConserving, tunables, tuned_by,
 };
 
 use crate::listing::{Listing, Make};
@@ -265,17 +265,8 @@ impl Scheduler for Deadline {
         self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
     }
 
-    fn is_light(&self) -> bool {
+    fn ignores_processes(&self) -> bool {
         true
-    }
-
-    /// Rules 2 to 5 for one request: a direction without the other, and no `next`.
-    fn pass(&mut self, now: Time, arrived: Time, direction: Direction) -> Reason {
-        self.batch.batching = 1;
-        if direction == Direction::Write {
-            self.batch.starved = 0;
-        }
-        if now > arrived + self.expiry(direction) { Reason::Expired } else { Reason::NewSweep }
     }
 
     fn may_merge(&self, _request: &Request, _addition: &Request, side: Side) -> bool {
@@ -314,8 +305,23 @@ impl WorkConserving for Deadline {
     }
 }
 
+impl Light for Deadline {
+    /// Rules 2 to 5 for one request: a direction without the other, and no `next`.
+    fn pass(&mut self, now: Time, arrived: Time, direction: Direction) -> Reason {
+        self.batch.batching = 1;
+        if direction == Direction::Write {
+            self.batch.starved = 0;
+        }
+        if now > arrived + self.expiry(direction) { Reason::Expired } else { Reason::NewSweep }
+    }
+}
+
 impl Capabilities for Deadline {
     tuned_by!(tunables);
+
+    fn light(&mut self) -> Option<&mut dyn Light> {
+        Some(self)
+    }
 }
 
 #[cfg(test)]

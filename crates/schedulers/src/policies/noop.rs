@@ -23,8 +23,8 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Candidate, Capabilities, Decision, Direction, Growth, Load, Reason, Request, Scheduler, Span, Time, View,
-    WorkConserving,
+    Candidate, Capabilities, Decision, Direction, Growth, Light, Load, Reason, Request, Scheduler, Span,
+    Time, View, WorkConserving,
 };
 
 use crate::listing::{Listing, Make};
@@ -63,12 +63,8 @@ impl Scheduler for Noop {
         self.dispatch_candidate(now, view).unwrap_or(Decision::Idle)
     }
 
-    fn is_light(&self) -> bool {
+    fn ignores_processes(&self) -> bool {
         true
-    }
-
-    fn pass(&mut self, _now: Time, _arrived: Time, _direction: Direction) -> Reason {
-        Reason::FirstCome
     }
 
     /// Every earlier request is dispatched before, and no later one.
@@ -88,7 +84,17 @@ impl WorkConserving for Noop {
     }
 }
 
-impl Capabilities for Noop {}
+impl Light for Noop {
+    fn pass(&mut self, _now: Time, _arrived: Time, _direction: Direction) -> Reason {
+        Reason::FirstCome
+    }
+}
+
+impl Capabilities for Noop {
+    fn light(&mut self) -> Option<&mut dyn Light> {
+        Some(self)
+    }
+}
 
 #[cfg(test)]
 mod tests {
