@@ -497,7 +497,8 @@ mod tests {
         let arrived = t.now;
         if let (&[(op, sector)], true) = (requests, passes) {
             t.now += after;
-            return Vec::from([(Sector(sector), t.scheduler.pass(t.now, arrived, op.direction()))]);
+            let reason = t.scheduler.light().unwrap().pass(t.now, arrived, op.direction());
+            return Vec::from([(Sector(sector), reason)]);
         }
         let ids = requests.iter().map(|&(op, sector)| t.insert(Request { op, ..request(sector, 8) }));
         let left = ids.count();
