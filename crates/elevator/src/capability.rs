@@ -4,8 +4,8 @@
 
 use alloc::vec::Vec;
 
+use crate::light::Light;
 use crate::member::ArrayMember;
-use crate::scheduler::Light;
 use crate::sector::Sector;
 use crate::split::Split;
 use crate::time::{Span, Time};

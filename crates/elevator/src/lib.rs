@@ -27,6 +27,7 @@ pub mod check;
 #[cfg(feature = "testing")]
 pub mod check_policy;
 mod cold_path;
+mod light;
 mod member;
 #[cfg(feature = "testing")]
 pub mod model;
@@ -46,6 +47,7 @@ mod view;
 
 pub use capability::{Capabilities, Fact, Inspection, Item};
 pub use cold_path::cold_path;
+pub use light::Light;
 pub use random::Random;
 pub use reason::{HoldReason, Reason};
 pub use request::{
@@ -53,7 +55,7 @@ pub use request::{
 };
 pub use requests::Requests;
 pub use scheduler::{
-    Admission, Candidate, Decision, Growth, Hold, Light, Load, Scheduler, Side, Wake, WorkConserving,
+    Admission, Candidate, Decision, Growth, Hold, Load, Scheduler, Side, Wake, WorkConserving,
 };
 pub use sector::{SECTOR_BYTES, Sector, Sectors};
 pub use time::{Span, Time};

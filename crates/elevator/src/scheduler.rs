@@ -70,14 +70,6 @@ pub trait Scheduler: Capabilities {
     }
 }
 
-/// A policy whose decisions depend on the queued requests and the time alone: it never waits, and `completed`, `exited`, `may_queue`,
-/// [`Request::process`] and the requests at the device do not affect it. A host may omit these calls, and end a request when it is dispatched.
-pub trait Light {
-    /// Dispatches a request of that direction which arrived in the empty queue at `arrived` and is still the only one: the same as `insert` and
-    /// `next`, without their cost.
-    fn pass(&mut self, now: Time, arrived: Time, direction: Direction) -> Reason;
-}
-
 /// A policy that dispatches whenever a request may go, and that a wrapper can be put around.
 ///
 /// The policy implements [`Scheduler::next`] with [`dispatch_candidate`](Self::dispatch_candidate); a wrapper calls
