@@ -45,6 +45,11 @@ impl QueueSettings {
     }
 
     fn claim_in(&self, directory: &Path) -> Result<fs::File, Error> {
+        self.claim_after(directory, || std::thread::sleep(Duration::from_millis(50)))
+    }
+
+    /// The helper of a killed process has its lock until it has restored the settings, for which `wait` is called up to 40 times.
+    fn claim_after(&self, directory: &Path, mut wait: impl FnMut()) -> Result<fs::File, Error> {
         let scheduler =
             || fs::File::open(self.file("scheduler")).map_err(|error| self.failed("scheduler", error));
         // A removed device is an error.
@@ -60,7 +65,16 @@ impl QueueSettings {
             }
             Err(_) => own,
         };
-        match file.try_lock() {
+        let mut locked = file.try_lock();
+        for _ in 0..40 {
+            let is_left = |pid| !Path::new(&format!("/proc/{pid}")).exists();
+            if locked.is_ok() || !locker(&file).is_some_and(is_left) {
+                break;
+            }
+            wait();
+            locked = file.try_lock();
+        }
+        match locked {
             Ok(()) => {
                 // The end of an earlier command.
                 let _ = file.set_len(0);
@@ -136,6 +150,8 @@ fn device(file: &fs::File) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt;
+
     use super::*;
     use crate::testing::Tree;
 
@@ -177,6 +193,34 @@ mod tests {
         assert!(message().ends_with("; end that first"), "the end of the earlier claim: {}", message());
         drop(again);
         assert!(matches!(claim("sdc"), Err(Error::Gone(_))));
+    }
+
+    #[test]
+    fn a_claim_waits_for_the_helper_of_a_dead_process() {
+        let tree = Tree::new("claim-of-the-dead");
+        let queue = tree.queue("sda");
+        let mut left = Some(private(&queue.claim_file(&tree.directory())).unwrap());
+        let number = left.as_ref().unwrap().as_raw_fd();
+        let lock = move || match
+            // SAFETY: takes numbers only.
+            unsafe { libc::flock(number, libc::LOCK_EX) }
+        {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        };
+        let mut program = std::process::Command::new("true");
+        // SAFETY: the function makes one system call.
+        unsafe { program.pre_exec(lock) };
+        assert!(program.status().unwrap().success());
+        let mut waits = 0;
+        let claimed = queue.claim_after(&tree.directory(), || {
+            waits += 1;
+            if waits == 2 {
+                drop(left.take());
+            }
+        });
+        assert!(claimed.is_ok());
+        assert_eq!(waits, 2);
     }
 
     /// Every user can open and lock sysfs files.

@@ -10,7 +10,7 @@ pub(crate) mod recognised;
 mod selection;
 mod setup;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::iter::once;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -118,6 +118,10 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
 /// Restores what killed tuners have changed.
 fn restore_settings(arguments: &TuneArguments) -> Result<(), Error> {
     let backups = Path::new(settings_backup::DIRECTORY);
+    let denied = std::fs::read_dir(backups).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
+    if denied {
+        return Err(Error::Permission(format!("{}: not permitted; --restore needs root", backups.display())));
+    }
     let lines = settings_backup::restore_leftovers(backups, Path::new(BLOCK));
     lines.iter().for_each(|line| say!("{line}"));
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
