@@ -26,6 +26,7 @@ impl Supervised {
         let directory = format!("restart-{name}-{}", std::process::id());
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(directory);
         fs::create_dir_all(&directory).unwrap();
+        fs::write(directory.join("dwell.toml"), "").unwrap();
         Self { directory, supervisor: None }
     }
 
