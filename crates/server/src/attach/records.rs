@@ -252,17 +252,41 @@ mod tests {
 
     use super::*;
 
+    /// A directory of a test's own.
+    fn runtime(name: &str) -> PathBuf {
+        let runtime = std::env::temp_dir().join(format!("dwell-attach-{name}-{}", process::id()));
+        fs::create_dir(&runtime).unwrap();
+        runtime
+    }
+
+    fn record_of(server: ProcessId, mount: PathBuf, recovery: Option<Recovery>) -> Record {
+        Record { server, mount, connection: None, device: None, recovery }
+    }
+
+    /// A device over a file in the directory.
+    fn recovery_of(runtime: &Path) -> Recovery {
+        let source = runtime.join("disk");
+        fs::write(&source, "").unwrap();
+        let node = node_of(&source).unwrap();
+        Recovery {
+            keeper: None,
+            groups: String::new(),
+            source,
+            member: None,
+            node,
+            sectors: 8,
+            block_bytes: 512,
+        }
+    }
+
     #[test]
     fn records_of_ended_servers_are_cleaned_up_and_of_running_ones_kept() {
-        let runtime = std::env::temp_dir().join(format!("dwell-attach-{}", process::id()));
-        fs::create_dir(&runtime).unwrap();
+        let runtime = runtime("ended");
         let mount = runtime.join("nothing");
         let started = start_time(process::id()).unwrap();
         for (name, started) in [("dead.json", started + 1), ("living.json", started)] {
             let server = ProcessId { pid: process::id(), started };
-            let record =
-                Record { server, mount: mount.clone(), connection: None, device: None, recovery: None };
-            write(&runtime.join(name), &record).unwrap();
+            write(&runtime.join(name), &record_of(server, mount.clone(), None)).unwrap();
         }
         clean_up(&runtime, None);
         assert!(!runtime.join("dead.json").exists());
@@ -272,27 +296,12 @@ mod tests {
 
     #[test]
     fn the_record_of_a_dead_server_is_kept_while_its_supervisor_lives() {
-        let runtime = std::env::temp_dir().join(format!("dwell-attach-keeper-{}", process::id()));
-        fs::create_dir(&runtime).unwrap();
-        let source = runtime.join("disk");
-        fs::write(&source, "").unwrap();
+        let runtime = runtime("keeper");
         let living = ProcessId::of(process::id());
         let dead = ProcessId { started: living.started + 1, ..living };
-        let node = node_of(&source).unwrap();
-        let recovery = |keeper| Recovery {
-            keeper,
-            groups: String::new(),
-            source: source.clone(),
-            member: None,
-            node,
-            sectors: 8,
-            block_bytes: 512,
-        };
+        let recovery = |keeper| Recovery { keeper, ..recovery_of(&runtime) };
         let path = runtime.join("x.json");
-        let record = |keeper| {
-            let recovery = Some(recovery(Some(keeper)));
-            Record { server: dead, mount: runtime.join("x"), connection: None, device: None, recovery }
-        };
+        let record = |keeper| record_of(dead, runtime.join("x"), Some(recovery(Some(keeper))));
         write(&path, &record(living)).unwrap();
         clean_up(&runtime, None);
         assert!(path.exists(), "its supervisor is about to continue it");
@@ -307,29 +316,11 @@ mod tests {
 
     #[test]
     fn a_device_whose_descriptor_systemd_has_closed_is_taken_down_by_its_own_unit_only() {
-        let runtime = std::env::temp_dir().join(format!("dwell-attach-unit-{}", process::id()));
-        fs::create_dir(&runtime).unwrap();
-        let source = runtime.join("disk");
-        fs::write(&source, "").unwrap();
+        let runtime = runtime("unit");
         let server = ProcessId { pid: process::id(), started: 1 };
-        let node = node_of(&source).unwrap();
-        let recovery = |groups: &str| Recovery {
-            keeper: None,
-            groups: groups.to_owned(),
-            source: source.clone(),
-            member: None,
-            node,
-            sectors: 8,
-            block_bytes: 512,
-        };
+        let recovery = |groups: &str| Recovery { groups: groups.to_owned(), ..recovery_of(&runtime) };
         let path = runtime.join("x.json");
-        let record = Record {
-            server,
-            mount: runtime.join("x"),
-            connection: None,
-            device: None,
-            recovery: Some(recovery("0::/dwell-serve@x.service\n")),
-        };
+        let record = record_of(server, runtime.join("x"), Some(recovery("0::/dwell-serve@x.service\n")));
         write(&path, &record).unwrap();
         for other in [None, Some(recovery("0::/dwell-serve@y.service\n"))] {
             clean_up(&runtime, other.as_ref());
@@ -359,12 +350,11 @@ mod tests {
         if !geteuid().is_root() {
             return eprintln!("SKIPPED: only root can give a file to another user");
         }
-        let runtime = std::env::temp_dir().join(format!("dwell-attach-other-{}", process::id()));
-        fs::create_dir(&runtime).unwrap();
+        let runtime = runtime("other");
         let victim = runtime.join("not a mount of ours");
         fs::write(&victim, "kept").unwrap();
         let server = ProcessId { pid: process::id(), started: 1 };
-        let record = Record { server, mount: victim.clone(), connection: None, device: None, recovery: None };
+        let record = record_of(server, victim.clone(), None);
         let path = runtime.join("planted.json");
         write(&path, &record).unwrap();
         std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
