@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The elevator's operations. The kernel merges, limits, tags and flushes; the policy chooses the next request. The policy is
- * called under the queue's lock with interrupts off. The queue keeps every request in a list of its own, in order of arrival, and
- * serves that list if the policy fails.
+ * called under the queue's lock, with interrupts off unless it is light. The queue keeps every request in a list of its own, in
+ * order of arrival, and serves that list if the policy fails.
  */
 #include <linux/bio.h>
-#include <linux/ioprio.h>
 #include <linux/jiffies.h>
 #include <linux/module.h>
 #include <linux/rbtree.h>
@@ -14,17 +13,9 @@
 #include <trace/events/block.h>
 
 #include "queue.h"
+#include "request.h"
 #define CREATE_TRACE_POINTS
 #include "trace.h"
-
-/*
- * rq->elv.priv[0]: 0 for a request that the policy does not have, else its id + 1, with DISPATCHED; DISPATCHED alone if the policy is light;
- * or GIVEN_BACK alone.
- * rq->elv.priv[1]: thread group << 32 | task of the submitter.
- */
-#define DISPATCHED BIT_ULL(32)
-#define GIVEN_BACK BIT_ULL(33)
-#define LONE BIT_ULL(34) /* d->lone, which has no id yet */
 
 /*
  * How long a policy may hold requests back from an idle device. Published waits are at most 20 ms, the longest that a
@@ -37,48 +28,6 @@
  */
 #define QUEUE_LIMIT_MS 60000
 #define QUEUE_LIMIT_EACH_MS 100
-
-#ifdef RQF_ELVPRIV
-/* Before 6.5 flushes come here, too, and their data occupies the elevator's part of a request. */
-static bool is_ours(struct request *rq)
-{
-	return rq->rq_flags & RQF_ELVPRIV;
-}
-#else
-static bool is_ours(struct request *rq)
-{
-	return true;
-}
-#endif
-
-static u64 state(struct request *rq)
-{
-	return is_ours(rq) ? (u64)(unsigned long)rq->elv.priv[0] : 0;
-}
-
-static void set_state(struct request *rq, u64 to)
-{
-	if (is_ours(rq))
-		rq->elv.priv[0] = (void *)(unsigned long)to;
-}
-
-static u32 id_of(struct request *rq)
-{
-	return (u32)state(rq) - 1;
-}
-
-/* As rq_mergeable() in block/blk.h, for the operations that arrive here. */
-static bool is_mergeable(struct request *rq)
-{
-	return req_op(rq) != REQ_OP_WRITE_ZEROES && !(rq->cmd_flags & REQ_NOMERGE_FLAGS) &&
-	       !(rq->rq_flags & RQF_NOMERGE_FLAGS);
-}
-
-/* As blk_discard_mergable() in block/blk.h. */
-static bool is_discard_mergeable(struct request *rq)
-{
-	return req_op(rq) == REQ_OP_DISCARD && queue_max_discard_segments(rq->q) > 1;
-}
 
 u32 dwell_depth(const struct dwell_queue *d)
 {
@@ -96,53 +45,7 @@ size_t dwell_arena_size(unsigned long nr_requests)
 	return SZ_256K + nr_requests * (SZ_1K + SZ_512);
 }
 
-/* ---- what the policy sees ---- */
-
-static int op_of(blk_opf_t opf)
-{
-	switch (opf & REQ_OP_MASK) {
-	case REQ_OP_READ:
-		return DWELL_READ;
-	case REQ_OP_WRITE:
-		return DWELL_WRITE;
-	case REQ_OP_DISCARD:
-	case REQ_OP_SECURE_ERASE:
-	case REQ_OP_WRITE_ZEROES:
-		return DWELL_DISCARD;
-	default:
-		return -1;
-	}
-}
-
-static u8 flags_of(blk_opf_t opf)
-{
-	return (opf & REQ_SYNC ? DWELL_SYNC : 0) | (opf & REQ_META ? DWELL_META : 0) |
-	       (opf & REQ_RAHEAD ? DWELL_AHEAD : 0) | (opf & REQ_FUA ? DWELL_FUA : 0);
-}
-
-static void describe(struct dwell_submission *to, blk_opf_t opf, u16 ioprio, sector_t sector, u32 sectors)
-{
-	int class = IOPRIO_PRIO_CLASS(ioprio);
-
-	*to = (struct dwell_submission){
-		.sector = sector,
-		.sectors = sectors,
-		.op = max(op_of(opf), 0),
-		.flags = flags_of(opf),
-		.class = class,
-		.level = class ? IOPRIO_PRIO_DATA(ioprio) & 7 : IOPRIO_BE_NORM,
-	};
-}
-
-/* The submitter of the running task's I/O: its I/O context has a number of its own. */
-static struct dwell_process current_process(struct io_cq *icq)
-{
-	return (struct dwell_process){
-		.task = current->pid,
-		.group = current->tgid,
-		.context = icq ? dwell_icq(icq)->process.context : current->pid,
-	};
-}
+/* ---- arrival ---- */
 
 static void dwell_prepare_request(struct request *rq)
 {
@@ -157,19 +60,6 @@ static void dwell_prepare_request(struct request *rq)
 	rq->elv.priv[1] = (void *)(unsigned long)((u64)current->tgid << 32 | (u32)current->pid);
 }
 
-static struct dwell_process submitter(struct request *rq)
-{
-	u64 who = (u64)(unsigned long)rq->elv.priv[1];
-
-	return (struct dwell_process){
-		.task = (u32)who,
-		.group = who >> 32,
-		.context = rq->elv.icq ? dwell_icq(rq->elv.icq)->process.context : (u32)who,
-	};
-}
-
-/* ---- arrival ---- */
-
 static void unlink(struct dwell_queue *d, struct request *rq)
 {
 	list_del_init(&rq->queuelist);
@@ -179,11 +69,6 @@ static void unlink(struct dwell_queue *d, struct request *rq)
 	if (d->q->last_merge == rq)
 		d->q->last_merge = NULL;
 	d->queued--;
-}
-
-static sector_t end_of(struct request *rq)
-{
-	return blk_rq_pos(rq) + blk_rq_sectors(rq);
 }
 
 /* A sector among the queued requests of one direction: the last request that starts before it, the first that does not, a link for one there. */
