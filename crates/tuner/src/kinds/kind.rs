@@ -3,7 +3,8 @@
 //! # Idea
 //! Schedulers are judged by *pairs*: a window against the last one before the switch. A load that varies as much as its mean, under any scheduler,
 //! varies over many windows and not between two, so that a trial in a poor phase does not lower its scheduler's rating. A pair gives the relative
-//! difference of two schedulers; a *rating* adds the differences up along the schedulers that were compared.
+//! difference of two schedulers. A *rating* is the mean, over a scheduler's pairs, of the other scheduler's rating plus the relative difference to
+//! it. The first scheduler has 0.
 //!
 //! # Order of decisions
 //! 1. A scheduler whose trial is due is tried: see [`Kind::due`].
@@ -19,7 +20,7 @@ use ioanalyzer::Better;
 /// Windows of a trial. Only the last is compared: in the first, buffers that filled under the previous scheduler are emptied, which looks like
 /// twice the disks' speed on a stripe of eight.
 pub(super) const TRIAL: u64 = 2;
-/// Pairs after which trials become no rarer and older pairs fade; as many as the paper keeps values.
+/// Pairs after which trials become no rarer, and of which a rating is the mean: older pairs fade; as many as the paper keeps values.
 const SURE: u64 = 20;
 /// Single windows do not distinguish schedulers whose ratings differ by no more than this: the effect of the page cache that the paper reports
 /// (IV-B: 25.74%).
@@ -32,7 +33,8 @@ const MEMORY: u64 = 100;
 /// The knowledge about a scheduler from single windows.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Arm {
-    /// The sum of its relative differences; the first scheduler has 0.
+    /// The mean, over its pairs (the last [`SURE`] count most), of the other scheduler's rating plus the relative difference to it. The first
+    /// scheduler has 0.
     pub(super) rating: f64,
     /// The pairs behind the rating.
     pub(super) pairs: u64,
@@ -52,7 +54,7 @@ pub(super) struct Arm {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Rating {
     pub(crate) scheduler: usize,
-    /// The sum of relative differences to others; only differences of ratings of one kind have a meaning.
+    /// As [`Arm::rating`]; only differences of ratings of one kind have a meaning.
     pub(crate) rating: f64,
     pub(crate) pairs: u64,
     pub(crate) windows: u64,
