@@ -22,7 +22,8 @@
 //!   scheduler that states a bound ([`Scheduler::longest_wait`]) has at least twice that bound. Requests of the idle class are exempt: they
 //!   wait for as long as other classes have requests.
 //! - Policies that work above the block layer are exempt from both. They limit the rates of processes, so a hold may last for as long
-//!   as a process is in debt. Only a modelled machine hosts them.
+//!   as a process is in debt. A modelled machine or `dwell serve --causes` hosts them. In front of a served device, `dwell ctl switch`
+//!   or the end of the account's last agent ends such a hold.
 //!
 //! An endless loop inside a call is not detected here, since the call does not return. The host's own watchdog must end it.
 
