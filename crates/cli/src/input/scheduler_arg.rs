@@ -56,11 +56,11 @@ fn setting_of_kernel(policy: &Spec, text: &str) -> Option<String> {
 
 /// Rejects a scheduler with a part above the block layer.
 pub(crate) fn without_split_hooks(spec: Spec) -> Result<Spec, Error> {
-    let hint = "'dwell run' has a modelled machine with them";
+    let hint = "'dwell run' and 'dwell serve --attach --causes' have them";
     spec.at_the_block().map_err(|error| Error::Usage(format!("{}; {hint}", error.kind)))
 }
 
-/// The scheduler that `text` names. Rejects schedulers that need an array or a modelled machine.
+/// The scheduler that `text` names. Rejects schedulers that need an array or hooks above the block layer.
 pub(crate) fn for_one_device(catalogue: Catalogue, text: &str) -> Result<Spec, Error> {
     without_array(without_split_hooks(spec(catalogue, text)?)?)
 }

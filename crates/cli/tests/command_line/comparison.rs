@@ -69,7 +69,7 @@ fn without_names_current_schedulers_and_ours_run_and_with_all_every_one() {
         ["noop", "mq-deadline-6.18", "cooperative", "kyber", "bfq", "stream(deadline-2.6.32)", "dwell"];
     assert_eq!(current, expected);
     assert_eq!(dwell(&["compare", SMALL, "--all", "-s", "noop"]).status.code(), Some(2));
-    assert!(need(&[Some("a modelled machine")]) > 0);
+    assert!(need(&[Some("'dwell run', or 'dwell serve --attach --causes'")]) > 0);
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn split_policies_are_refused_where_there_is_nothing_above_the_queue_or_more_tha
     fails(
         &["compare", "par-read", "-s", "afq"],
         2,
-        &["'afq'", "'dwell run' has a modelled machine with them"],
+        &["'afq'", "'dwell run' and 'dwell serve --attach --causes' have them"],
     );
     let nowhere = "unix:/nonexistent/refused.sock";
     let serve = ["serve", "--memory", "--size", "64MiB", "-s", "split-deadline", "--nbd", nowhere];

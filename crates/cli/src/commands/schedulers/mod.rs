@@ -83,7 +83,7 @@ fn table(listings: impl Iterator<Item = &'static Listing>, is_wide: bool) -> Str
 fn needs(listing: &Listing) -> Option<&'static str> {
     match () {
         () if listing.needs_array() => Some("an array"),
-        () if listing.split => Some("a modelled machine"),
+        () if listing.split => Some("'dwell run', or 'dwell serve --attach --causes'"),
         () => None,
     }
 }
