@@ -49,7 +49,7 @@ void *dwellc_alloc(size_t size, size_t align)
 
 	if (d)
 		return dwell_arena_alloc(&d->arena, size, align);
-	/* The module loads, and asks what can be tuned. */
+	/* Called while the module loads, to list tunables: no queue, so no arena. */
 	return kmalloc(roundup_pow_of_two(max(size, align)), GFP_KERNEL);
 }
 

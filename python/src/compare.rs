@@ -45,7 +45,7 @@ pub(crate) fn compare(
         options,
         before: Span::ZERO,
         at_most: at_most_ns.map(Span::from_nanos),
-        picture: 0,
+        chart_requests: 0,
         explain: None,
     };
     let is_native = |entry: &Entry| entry.factory.is_none();

@@ -7,7 +7,7 @@
 //! | what ends | what follows |
 //! |---|---|
 //! | the agent | the *keeper*, a process that holds the listener as well, lets all held and later calls continue |
-//! | a server | held and later calls on its device wait for the next one, for a limited time, and continue then until there is one |
+//! | a server | held and later calls on its device wait for the next server, for a limited time; after that, calls continue until there is one |
 //! | the part of its scheduler above the block layer | the server admits all held and later calls |
 //! | the program | the agent returns its exit code; descendants that still run are not held any more |
 //!
@@ -73,7 +73,7 @@ pub enum Error {
         program: OsString,
     },
     /// There is no such process.
-    #[error("process {process}: there is none of this number")]
+    #[error("no process {process}")]
     NoProcess {
         /// The number.
         process: u32,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //
-// What a block device is asked to do, as its submitters ask it: above merging and above every scheduler.
+// Reports the submissions to a block device and their completions, above merging and above every scheduler.
 //
-// Arrivals are those of bios, not of requests: block_bio_queue sees every submission, also what is merged afterwards,
-// fires in the submitter's own context, and knows nothing of schedulers, so that it speaks under `none` too. A bio comes
-// back with the request that carried it (block_rq_complete), or by itself where the driver knows no requests (dm, md:
-// block_bio_complete). Of a bio that was split, the last part counts; of a write that is followed by a flush of its own
-// for want of forced unit access, the write.
+// Arrivals are those of bios, not of requests. block_bio_queue fires for every submission, also for those that are merged
+// afterwards, in the submitter's own context, and under `none` too, because no scheduler is involved. A bio completes
+// with the request that carried it (block_rq_complete), or by itself where the driver has no requests (dm, md:
+// block_bio_complete). Of a bio that was split, the last part counts. Where the device has no forced unit access, the
+// kernel flushes after such a write: then the completion of the write counts.
 //
 // Built by build.sh; needs clang and nothing else.
 
@@ -18,7 +18,7 @@ typedef unsigned long long u64;
 #define SEC(name) __attribute__((section(name), used))
 #define inline inline __attribute__((always_inline))
 
-// As far as they are used here; where the fields really are is looked up when the program is loaded (CO-RE).
+// Only the fields that are used here; their offsets are resolved when the program is loaded (CO-RE).
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 struct gendisk;
 struct block_device {

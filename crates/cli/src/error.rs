@@ -38,7 +38,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// 1 failed, 2 usage, 4 kernel feature missing, 5 permission, 6 bad input, 7 overruled, 130 interrupted.
+    /// 1 failed, 2 usage, 4 kernel feature missing, 5 permission, 6 bad input, 7 device changed or used by another program, 130 interrupted.
     #[must_use]
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {

@@ -50,7 +50,7 @@ pub trait Scheduler: Capabilities {
         Admission::ByLimit
     }
 
-    /// Whether processes do not affect decisions: `exited`, `may_queue` and [`Request::process`]. A host need not find them out.
+    /// Whether processes do not affect decisions: `exited`, `may_queue` and [`Request::process`]. A host need not look up processes then.
     fn ignores_processes(&self) -> bool {
         false
     }

@@ -34,7 +34,7 @@ pub struct Plan<'a> {
     /// Virtual time after which a run stops.
     pub at_most: Option<Span>,
     /// Number of requests to keep for the chart of the head; 0 for none.
-    pub picture: usize,
+    pub chart_requests: usize,
     /// The decision log, if wanted.
     pub explain: Option<Explaining>,
 }
@@ -137,15 +137,15 @@ impl Written {
     /// Calls `run` with the observers of chart and log, and those of `others`, in each queue.
     fn by<T>(
         spec: &Spec,
-        picture: usize,
+        chart_requests: usize,
         explain: Option<&Explaining>,
         others: &mut Listeners<'_>,
         run: impl FnOnce(&mut Listeners<'_>) -> T,
     ) -> (Self, T) {
-        let (recorder, timeline) = Timeline::recorder(picture);
+        let (recorder, timeline) = Timeline::recorder(chart_requests);
         let explanation = explain.map(|how| Spool::new(&how.folder)).unwrap_or_default();
         let explanation = Rc::new(RefCell::new(explanation));
-        let mut recorder = (picture > 0).then_some(recorder);
+        let mut recorder = (chart_requests > 0).then_some(recorder);
         // The chart shows one head: that of an array's first member.
         let mut observer = |member: Option<u32>| -> Option<Box<dyn Observer>> {
             let log = || Shared(Rc::clone(&explanation));
@@ -162,7 +162,7 @@ impl Written {
 /// # Errors
 /// The scheduler cannot be built for the device.
 pub fn one(plan: &Plan<'_>, spec: &Spec, others: &mut Listeners<'_>) -> Result<Run, String> {
-    let (written, run) = Written::by(spec, plan.picture, plan.explain.as_ref(), others, |observers| {
+    let (written, run) = Written::by(spec, plan.chart_requests, plan.explain.as_ref(), others, |observers| {
         machine(plan.device, spec, plan.options, plan.before, observers)
             .map(|machine| measured(plan, spec, machine))
     });
@@ -194,24 +194,25 @@ fn measured(plan: &Plan<'_>, spec: &Spec, mut machine: Machine) -> Run {
         failure: ended.err().map(|failure| failure.to_string()).or_else(|| plan.workload.failure()),
         has_head: plan.device.rotational(),
         distributions: machine.distributions(),
-        names: if plan.picture > 0 { machine.names() } else { BTreeMap::new() },
+        names: if plan.chart_requests > 0 { machine.names() } else { BTreeMap::new() },
         timeline: Timeline::default(),
         explanation: Spool::default(),
     }
 }
 
-/// Runs a script under one scheduler, with a chart of `picture` requests and a decision log; `others` observe the queues, too.
+/// Runs a script under one scheduler, with a chart of `chart_requests` requests and a decision log; `others` observe the queues, too.
 ///
 /// # Errors
 /// The scheduler does not fit the device.
 pub fn script(
     setup: &RunSetup,
     spec: &Spec,
-    picture: usize,
+    chart_requests: usize,
     explain: Option<&Explaining>,
     others: &mut Listeners<'_>,
 ) -> Result<Run, Error> {
-    let (written, ran) = Written::by(spec, picture, explain, others, |observers| setup.run(spec, observers));
+    let (written, ran) =
+        Written::by(spec, chart_requests, explain, others, |observers| setup.run(spec, observers));
     let Ran { outcome, mut measured, distributions, names } = ran?;
     // The result is the time until the measured processes have ended, and the bytes that the device has moved by then.
     let beside = setup.scenario.beside();

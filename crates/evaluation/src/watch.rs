@@ -1,4 +1,4 @@
-//! What the tuner is told of a modelled queue: accesses as they were submitted, above the scheduler, and how they went.
+//! The tuner's input from a modelled queue: accesses as they were submitted, above the scheduler, and their completions.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,12 +16,12 @@ struct Seen {
     drained: Option<Span>,
 }
 
-/// Listens to a queue; clones share what was heard.
+/// Observes a queue; clones share what was observed.
 #[derive(Clone, Default)]
 pub struct Watch(Rc<RefCell<Seen>>);
 
 impl Watch {
-    /// What was heard since the last time, as the window of `length` that ends at `end`.
+    /// The observations since the previous call, as the window of `length` that ends at `end`; and how long a switch drained the queue.
     pub fn take(&self, end: Time, length: Span) -> (Window, Performance, Option<Span>) {
         let mut seen = self.0.borrow_mut();
         let accesses = std::mem::take(&mut seen.accesses);
@@ -31,7 +31,7 @@ impl Watch {
 }
 
 impl Watch {
-    /// The same without an end: what was heard so far stays.
+    /// The same, but the observations stay for the next call.
     pub fn so_far(&self, end: Time, length: Span) -> (Window, Performance) {
         let seen = self.0.borrow();
         let start = Time::from_nanos(end.as_nanos().saturating_sub(length.as_nanos()));

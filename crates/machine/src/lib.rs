@@ -1,4 +1,4 @@
-//! A modelled computer in virtual time: processes, the queue of `elevator`, a modelled drive.
+//! A modelled machine in virtual time: processes, the queue of `elevator`, a modelled drive.
 //!
 //! [`Machine`] runs any number of [`Program`]s against one device and reports what they measured in [`Measured`]. It reads no
 //! clock: the same programs, scheduler and drive give the same numbers.

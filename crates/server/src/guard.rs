@@ -101,7 +101,7 @@ fn open(options: &FileOptions, create: bool, flags: OFlags) -> Result<File, Serv
                     // The kernel creates the file before it rejects direct I/O.
                     let _ = fs::remove_file(&options.path);
                 }
-                ServeError::unfit(&options.path, "its file system knows no direct I/O")
+                ServeError::unfit(&options.path, "its file system does not support direct I/O (O_DIRECT); use a file on ext4, xfs or btrfs")
             }
             Some(Errno::NOENT | Errno::NOTDIR) => {
                 ServeError::unfit(&options.path, "the directory that it is to be made in does not exist")

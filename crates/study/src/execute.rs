@@ -141,7 +141,7 @@ impl Executor {
             options: Options { depth, identity: run.identity.of_queue(), limits, ..Options::default() },
             before: phase(run.seed),
             at_most: run.at_most_ns.map(Span::from_nanos),
-            picture: 0,
+            chart_requests: 0,
             explain: None,
         };
         let (windows, result) = observed(run, |observer| runs::one(&plan, &spec, observer));

@@ -1,4 +1,4 @@
-//! Reads recorded block I/O in the formats that exist, and writes them.
+//! Reads and writes recorded block I/O in fifteen formats.
 //!
 //! [`open`] removes gzip, bzip2, zstd and tar from a stream, detects the format and the unit of time, and returns a [`Recording`]:
 //! an iterator of [`Record`]s in time order. Its [`Interpretation`] states what was detected, its [`Skips`] what was left out or

@@ -15,12 +15,13 @@
 //! | `settings_backup` | the previous settings, restored at the end or by the next run |
 //! | `files` | files and directories that other users cannot redirect |
 //! | `database`, `identity` | what was learned, by drive |
-//! | `learned`, `picture` | edits and pictures of what was learned |
+//! | `learned`, `chart` | edits and charts of what was learned |
 //! | `status` | the status for users and Prometheus |
 //! | `outside`, `system` | metrics from outside the block layer; priorities, CPU time |
 
 pub mod arms;
 mod busy;
+pub mod chart;
 mod claim;
 mod counters;
 pub mod database;
@@ -34,7 +35,6 @@ mod live_tuner;
 mod module_elevators;
 mod observe;
 pub mod outside;
-pub mod picture;
 mod queue;
 pub mod settings_backup;
 pub mod space;

@@ -1,4 +1,4 @@
-//! Workloads of a modelled computer.
+//! Workloads of the modelled machine.
 //!
 //! A [`Workload`] is a set of processes that can be started repeatedly, once for each scheduler. [`builtin`] contains the
 //! benchmarks of the papers; [`replay`] turns recordings into closed loops; [`fio`] reads job files; [`scenario`] reads

@@ -23,11 +23,11 @@ const GROUPS: [(&str, &[&str]); 3] = [
 ];
 
 const EXAMPLES: &str = "Examples:
-  dwell compare par-read --at-most 20s     compare every scheduler on a modelled disk
+  dwell compare par-read --at-most 20s     compare schedulers on a modelled disk
   dwell advise /dev/sda                    watch a device and recommend a scheduler";
 
-const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failed, 2 usage, 4 kernel feature missing, 5 permission, 6 bad input, 7 overruled, \
-    130 interrupted";
+const EXIT_CODES: &str = "Exit codes: 0 ok, 1 failed, 2 usage, 4 kernel feature missing, 5 permission, 6 bad input, \
+    7 device changed or used by another program, 130 interrupted";
 
 /// Parses the process's arguments, with the values from configuration files. Prints help or an error and exits if there is nothing to run.
 ///

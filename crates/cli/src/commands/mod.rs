@@ -105,7 +105,7 @@ pub(crate) enum Command {
     Exec(ExecArguments),
     /// Show a device live: processes, causes of writes, latencies, depth, seeks, flushes; of a served one the scheduler's decisions
     ///
-    /// Shows any block device, which need not be served. Needs root. If standard output is not a terminal, it prints one picture, as --once.
+    /// Shows any block device, which need not be served. Needs root. If standard output is not a terminal, it prints one snapshot, as with --once.
     Top(TopArguments),
     /// Compare the kernel's schedulers with ours using real programs on an emulated drive; needs root
     Duel(DuelArguments),

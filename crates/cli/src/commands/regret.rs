@@ -69,9 +69,9 @@ pub(crate) struct RegretArguments {
 /// A set of workloads and drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum SetName {
-    /// For tuning
+    /// Workloads and drives on which policies are developed
     Tuning,
-    /// Held out
+    /// Workloads and drives on which a finished policy is evaluated
     HeldOut,
     /// Benchmarks of the duel, fio jobs and short scripts on drives with other internal queues, with and without write cache, at depths 1, 4 and 31
     Queues,

@@ -25,7 +25,7 @@ const PICTURE: usize = 10_000;
 
 impl Output {
     /// Requests to keep for the report's chart of the head.
-    pub(crate) const fn picture(&self) -> usize {
+    pub(crate) const fn chart_requests(&self) -> usize {
         if self.report.is_some() { PICTURE } else { 0 }
     }
 

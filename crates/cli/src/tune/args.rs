@@ -21,7 +21,7 @@ pub(crate) struct Watching {
     /// A scheduler to choose from, with optional settings in braces: bfq{slice_idle=0}; repeatable. Default: all that the queue offers
     #[arg(long = "arm", value_name = "NAME")]
     pub(crate) arms: Vec<String>,
-    /// A profile of this device by 'dwell profile', which decides for loads without history
+    /// A profile of this device by 'dwell profile', which orders the first trials for loads without history
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
     /// Length of a window, in which the load is observed
@@ -173,14 +173,14 @@ pub(crate) struct PatternsArguments {
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum PatternsCommand {
-    /// List drives and metrics; for a single one its kinds of load, and its clusters with pictures
+    /// List drives and metrics; for a single one its kinds of load, and its clusters with charts
     List {
         /// Print one JSON object
         #[arg(long)]
         json: bool,
     },
     #[command(group = ArgGroup::new("of").required(true))]
-    /// Show a kind of load (its requests, the expected value of each scheduler) or a cluster (its picture, its values, its successors)
+    /// Show a kind of load (its requests, the expected value of each scheduler) or a cluster (its chart, its values, its successors)
     Show {
         /// A cluster's number
         #[arg(group = "of")]
@@ -195,7 +195,7 @@ pub(crate) enum PatternsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Merge a cluster, or a kind of load, into another; or exported files into one, in which the export with more windows replaces a host's other one
+    /// Merge a cluster, or a kind of load, into another; or exported files into one; of two exports of one host, the one with more windows is kept
     Merge {
         /// The numbers are kinds of load
         #[arg(long)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tuner::{ClusterState, State};
 use tuner_live::database::{Database, Drive};
-use tuner_live::{in_words, learned, picture};
+use tuner_live::{chart, in_words, learned};
 
 use super::args::{PatternsArguments, PatternsCommand};
 use super::selection::{claim_all, nothing, only_drive, only_metric, selected, worth};
@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::report::table_of_texts;
 use evaluation::report::format::object;
 
-/// Width of a picture in a list, and alone, in characters.
+/// Width of a chart in a list, and alone, in characters.
 const NARROW: usize = 40;
 const WIDE: usize = 80;
 
@@ -158,7 +158,7 @@ fn list(drive: &str, state: &State, as_json: bool) -> Result<(), Error> {
     for cluster in clusters {
         let best = best(state, cluster)
             .map_or_else(String::new, |(name, mean)| format!("{name} ({})", worth(state.metric, mean)));
-        let [up, down] = picture::sparkline(&cluster.points, NARROW);
+        let [up, down] = chart::sparkline(&cluster.points, NARROW);
         table.add_row([
             cluster.id.to_string(),
             cluster.hits.to_string(),
@@ -180,7 +180,7 @@ fn show(drive: &str, state: &State, cluster: &ClusterState, as_json: bool) -> Re
     if as_json {
         return Ok(writeln!(out, "{}", object(&json(drive, state, cluster))?)?);
     }
-    let [up, down] = picture::sparkline(&cluster.points, WIDE);
+    let [up, down] = chart::sparkline(&cluster.points, WIDE);
     writeln!(
         out,
         "cluster {}, by {}: {}, {} in the first\n{up}\n{down}",
@@ -219,7 +219,7 @@ fn draw(cluster: &ClusterState, path: &Path) -> Result<(), Error> {
     let title = format!("cluster {}: {}", cluster.id, counted(cluster.hits, "window"));
     let page = format!(
         "<!doctype html><meta charset=\"utf-8\"><title>{title}</title><style>body{{font:16px sans-serif;margin:2em;color-scheme:light dark}}svg{{width:100%;max-width:60em}}</style><h1>{title}</h1><p>Sector jumps over the window: forwards above, backwards below, on a scale of powers of two.</p>{}",
-        picture::svg(&cluster.points, &title)
+        chart::svg(&cluster.points, &title)
     );
     std::fs::write(path, page).map_err(|error| Error::written(path.display(), &error))
 }

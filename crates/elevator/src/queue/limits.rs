@@ -85,8 +85,8 @@ impl RequestCounts {
 
     /// The submitter of the last waiting submission sleeps.
     pub(super) fn sleeps(&mut self, direction: Direction) {
-        if let Some((_, told)) = self.sides[direction as usize].sleepers.back_mut() {
-            *told = true;
+        if let Some((_, notified)) = self.sides[direction as usize].sleepers.back_mut() {
+            *notified = true;
         }
     }
 
@@ -117,7 +117,7 @@ impl RequestCounts {
             let until = now + self.limits.batch_time;
             self.batchers.push(Batcher { process, left: self.limits.batch_requests, until });
         }
-        first.is_some_and(|(_, told)| told)
+        first.is_some_and(|(_, notified)| notified)
     }
 
     pub(super) const fn allocated(&self, direction: Direction) -> u32 {

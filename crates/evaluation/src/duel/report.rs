@@ -17,13 +17,13 @@ pub fn html(drive: &str, kernel: &str, comparisons: &[Comparison]) -> String {
         let best = table::best(comparison);
         let rows = comparison.ranked().into_iter().map(|entry| ("", table::cells(comparison, entry, best)));
         page.table(&table::heads(comparison), rows);
-        page.svg(&picture(comparison));
+        page.svg(&chart(comparison));
     }
     page.end("")
 }
 
 /// Bars of the median with the range from minimum to maximum, and a dot at the prediction.
-fn picture(comparison: &Comparison) -> String {
+fn chart(comparison: &Comparison) -> String {
     let bar = |entry: &&Entry| {
         let score = comparison.score(entry);
         Bar {

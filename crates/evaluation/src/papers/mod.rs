@@ -156,7 +156,7 @@ impl Bench<'_> {
             options,
             before: Span::ZERO,
             at_most: self.at_most,
-            picture: 0,
+            chart_requests: 0,
             explain: None,
         };
         let runs = run_plan(&plan, &|_| {}).map_err(Error::Failed)?;

@@ -212,7 +212,7 @@ fn time_slice(scale: f64) -> Result<Vec<Row>, Error> {
     ));
     rows.push(
         Row::within("time slice", "200 ms over 100 ms".to_owned(), "then little", rate(200) / rate(100), "x", 0.9..=1.15)
-            .noting("time slice: gains are there by 25 ms, as the drive keeps a buffer segment a stream and whoever comes back finds what was read ahead for it"),
+            .noting("time slice: nearly all of the gain is reached at 25 ms, because the drive keeps a buffer segment per stream: a stream that is served again finds what was read ahead for it"),
     );
     let index = SLICES_MS.iter().position(|&slice| slice == 124).unwrap_or_default();
     let longest = runs[index].measured.reads.max_ns as f64 / 1e9;

@@ -192,7 +192,7 @@ fn run_requests(
         options: Options { depth, identity, ..Options::default() },
         before: Span::ZERO,
         at_most: Some(SCRIPT_AT_MOST),
-        picture: 0,
+        chart_requests: 0,
         explain: None,
     };
     let run = run_plan(&plan, &|_| ())?.pop().ok_or("interrupted")?;

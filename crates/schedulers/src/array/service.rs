@@ -118,7 +118,7 @@ impl StreamCoordinator {
         }
     }
 
-    /// The request that was to bring a member's head has gone without: the stream's next one there is urgent.
+    /// The urgent request of a member had left the queue before the directive arrived: the stream's next one there becomes urgent.
     pub(super) fn call_again(&mut self, member: Member) {
         let Some(service) = &mut self.service else { return };
         let arrival = &mut service.arrivals[member.index()];

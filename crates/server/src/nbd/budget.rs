@@ -1,7 +1,7 @@
 //! The memory of all clients of a front end together.
 //!
 //! Each client may hold a share of its own at any time, and more as long as the clients together hold at most a common part beyond their shares.
-//! A client without room is not read from. Of the clients that wait for the common part, only the first one gets of it, so that a large
+//! A client without room is not read from. Of the clients that wait for the common part, only the first one may take from it, so that a large
 //! request does not wait behind the small ones of others. A client that holds some of it and moves no data is disconnected
 //! (`Connections::reclaim`).
 //!

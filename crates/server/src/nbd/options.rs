@@ -112,7 +112,7 @@ impl NbdOptions {
             ));
         }
         if self.tls.is_some() && !self.addresses.iter().any(tcp) {
-            // Who asks for client certificates expects that no client connects without one.
+            // With client certificates required, a unix socket would admit clients without one.
             let problem = "TLS needs a TCP address; a unix socket admits its owner only and does not use TLS";
             return wrong(problem.to_string());
         }

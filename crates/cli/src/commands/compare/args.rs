@@ -27,7 +27,7 @@ pub(crate) struct CompareArguments {
     /// Give schedulers the service times of this profile ('dwell profile') instead of the drive model's
     #[arg(long, value_name = "FILE")]
     pub(crate) profile: Option<PathBuf>,
-    /// An array of such drives: level, members, stripe unit; in braces failed (a member), slow and slowness (a member, in percent of the time), link (MB/s of the controller), stripe_cache (stripes that RAID 5 keeps while a member is missing)
+    /// An array of such drives: level, members, stripe unit; in braces failed (a member), slow (a member) and slowness (its service times in percent of the others'), link (MB/s of the controller), stripe_cache (stripes that RAID 5 keeps while a member is missing)
     #[arg(long, value_name = "ARRAY")]
     pub(crate) array: Option<String>,
     /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line); repeatable. Default: the schedulers of current kernels ('none' is called noop), cooperative, stream and dwell; --all selects every scheduler. On an array, each member has its own instance

@@ -54,7 +54,7 @@ fn runs(device: &Device, specs: &[Spec], workload: &str, depth: u32) -> Vec<Run>
         options: Options { depth, ..Options::default() },
         before: Span::ZERO,
         at_most: Some(AT_MOST),
-        picture: 0,
+        chart_requests: 0,
         explain: Some(Explaining { format: ExplainFormat::Text, folder: std::env::temp_dir() }),
     };
     run_plan(&plan, &|_| {}).unwrap()

@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         options,
         before: Span::ZERO,
         at_most,
-        picture: 0,
+        chart_requests: 0,
         explain: None,
     };
     let (specs, notes) = match arguments.optimise {
@@ -72,8 +72,8 @@ pub(crate) fn run(arguments: &CompareArguments, catalogue: Catalogue) -> Result<
         missing: workload.missing,
     };
     arguments.output.say(&comparison);
-    let (picture, explain) = (arguments.output.picture(), arguments.output.explaining());
-    let plan = Plan { picture, explain, ..plan(&specs) };
+    let (chart_requests, explain) = (arguments.output.chart_requests(), arguments.output.explaining());
+    let plan = Plan { chart_requests, explain, ..plan(&specs) };
     let mut runs = with_progress(arguments, &plan)?;
     if workload.by_time {
         // The limit of all requests that arrived, of which a stopped run completed an unknown part.
@@ -190,7 +190,7 @@ mod tests {
             options: Options::default(),
             before: Span::ZERO,
             at_most: Some(Span::from_millis(300)),
-            picture: 5,
+            chart_requests: 5,
             explain: None,
         };
         let mut runs = run_plan(&plan, &|_| ()).unwrap();

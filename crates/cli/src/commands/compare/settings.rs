@@ -212,7 +212,7 @@ mod tests {
             options: Options { depth: 1, ..Options::default() },
             before: Span::ZERO,
             at_most: Some(Span::from_millis(300)),
-            picture: 0,
+            chart_requests: 0,
             explain: None,
         };
         let spec = Spec::parse("stream(deadline)").unwrap();

@@ -43,8 +43,8 @@ pub(crate) struct ExecArguments {
     /// The account's limit under split-token, as bytes of sequential I/O per second: 5M is 5 * 10^6
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true)]
     pub(crate) rate: Option<String>,
-    /// Join a process that runs already, and the children that it makes from now on; repeatable. Ends with the last of them; if it is ended
-    /// before, they continue without limits until they are joined again
+    /// Join a process that runs already, and the children that it makes from now on; repeatable. 'dwell exec' ends with the last of these
+    /// processes; if it ends earlier, they continue without limits until they are joined again
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) join: Vec<u32>,
     /// Join every process of this cgroup and of those below it, now and as they enter, until the cgroup is empty: a directory with a file

@@ -51,7 +51,7 @@ pub(crate) struct ReplayArguments {
     /// Execute writes as well, which destroys the data on the device. The device must not be mounted or open
     #[arg(long)]
     pub(crate) allow_writes: bool,
-    /// A scheduler of the kernel, with settings in braces: 'bfq{low_latency=0}'; repeatable. Default: all that the device offers, bfq also so
+    /// A scheduler of the kernel, with settings in braces: 'bfq{low_latency=0}'; repeatable. Default: every scheduler that the device offers, and 'bfq{low_latency=0}'
     #[arg(long = "scheduler", short = 's', value_name = "NAME")]
     pub(crate) schedulers: Vec<String>,
     /// Replay under the active scheduler only; switch nothing
@@ -362,7 +362,7 @@ fn predict(
         options: Options { depth: device.depth(), ..Options::default() },
         before: Span::ZERO,
         at_most: at_most.map(|time| Span::from_nanos(time.as_nanos() as u64)),
-        picture: 0,
+        chart_requests: 0,
         explain: None,
     };
     let mut runs = run_plan(&plan, &|_| {}).map_err(Error::Failed)?.into_iter();

@@ -38,7 +38,7 @@ pub(crate) fn run(arguments: &RunArguments, catalogue: Catalogue) -> Result<(), 
     let specs = schedulers(arguments, &setup, catalogue)?;
     let comparison = comparison(&setup, &specs, notes);
     arguments.output.say(&comparison);
-    let runs = all(arguments, &setup, &specs, arguments.output.picture())?;
+    let runs = all(arguments, &setup, &specs, arguments.output.chart_requests())?;
     has_key(&runs, arguments.output.sort)?;
     let is_cut = runs.iter().all(|run| run.cut);
     print(arguments, &comparison, &runs, is_cut || setup.scenario.lasts_fixed_time())?;
@@ -94,7 +94,7 @@ fn all(
     arguments: &RunArguments,
     setup: &RunSetup,
     specs: &[Spec],
-    picture: usize,
+    chart_requests: usize,
 ) -> Result<Vec<Run>, Error> {
     let bar = arguments.output.bar(specs.len());
     let explaining = arguments.output.explaining();
@@ -104,8 +104,8 @@ fn all(
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(spec) = specs.get(index).filter(|_| !interrupt::requested()) else { break };
-            let run =
-                runs::script(setup, spec, picture, explaining.as_ref(), &mut |_| None).map_err(Error::from);
+            let run = runs::script(setup, spec, chart_requests, explaining.as_ref(), &mut |_| None)
+                .map_err(Error::from);
             bar.set_message(spec.to_string());
             bar.inc(1);
             if let Ok(mut slot) = slots[index].lock() {

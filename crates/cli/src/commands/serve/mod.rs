@@ -58,7 +58,7 @@ pub(crate) struct ServeArguments {
     /// superblocks
     #[arg(long, value_name = "LAYOUT", requires = "member")]
     pub(crate) array: Option<String>,
-    /// Least rate of an array's resynchronisation, rebuild or scrub, in bytes a second and member, while other requests are busy
+    /// Minimum rate of an array's resynchronisation, rebuild or scrub per member, in bytes per second, while other requests are queued
     #[arg(long, value_name = "SIZE", default_value = "4M", requires = "array")]
     pub(crate) background_rate: String,
     /// Serve from memory

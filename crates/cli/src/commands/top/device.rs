@@ -78,7 +78,7 @@ struct Delegation {
 
 /// A device in the latest interval.
 #[derive(Serialize, Default)]
-struct Picture {
+struct Snapshot {
     device: String,
     stack: String,
     seconds: f64,
@@ -203,11 +203,11 @@ pub(super) fn run(device: &Path, every: Duration, once: bool, json: bool) -> Res
             let left = every.saturating_sub(begun.elapsed());
             watched.take(left.min(SAMPLE).max(Duration::from_millis(1)))?;
         }
-        let picture = watched.picture()?;
+        let snapshot = watched.snapshot()?;
         let mut out = io::stdout().lock();
         match json {
-            true => writeln!(out, "{}", object(&picture)?)?,
-            false => out.write_all(text(&picture).as_bytes())?,
+            true => writeln!(out, "{}", object(&snapshot)?)?,
+            false => out.write_all(text(&snapshot).as_bytes())?,
         }
         return Ok(());
     }
@@ -216,7 +216,7 @@ pub(super) fn run(device: &Path, every: Duration, once: bool, json: bool) -> Res
     draw_texts(Duration::ZERO, || {
         watched.take(SAMPLE)?;
         if capture::now().since(watched.since).as_nanos() >= every.as_nanos() as u64 {
-            shown = text(&watched.picture()?);
+            shown = text(&watched.snapshot()?);
         }
         Ok(shown.clone())
     })
@@ -271,7 +271,7 @@ impl Watched {
     }
 
     /// Ends the interval.
-    fn picture(&mut self) -> Result<Picture, Error> {
+    fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let now = capture::now();
         let seconds = now.since(std::mem::replace(&mut self.since, now)).as_secs_f64().max(1e-3);
         let Interval { tasks, counts, bytes, seeks, arrivals, latencies, in_flight_ns } =
@@ -325,7 +325,7 @@ impl Watched {
         if missed != std::mem::replace(&mut self.missed, missed) {
             self.under_way = 0;
         }
-        Ok(Picture {
+        Ok(Snapshot {
             device: self.device.clone(),
             stack: self.stack.clone(),
             seconds,
@@ -413,19 +413,19 @@ fn delegated_since(before: &CausesReport, now: &CausesReport, seconds: f64) -> V
     now.delegated.iter().filter_map(since).collect()
 }
 
-fn text(picture: &Picture) -> String {
-    let Picture { device, stack, in_flight, depth, seeks_per_second, sequential, .. } = picture;
+fn text(snapshot: &Snapshot) -> String {
+    let Snapshot { device, stack, in_flight, depth, seeks_per_second, sequential, .. } = snapshot;
     let mut text = format!(
         "{device}: {stack}\n{in_flight} in flight, {} on average; {} seeks/s, {:.0}% sequential; {} flushes/s (fsync)\n\n",
         number(*depth),
         number(*seeks_per_second),
         sequential * 100.0,
-        number(picture.flushes.requests_per_second),
+        number(snapshot.flushes.requests_per_second),
     );
     let rate = |value: f64| format!("{}/s", bytes(value as u64));
     let or_dash = |ns: u64| if ns == 0 { "-".to_owned() } else { time(ns) };
     let mut latencies = Table::new(["", "per s", "bytes", "p50", "p90", "p99", "max"]);
-    for (name, of) in [("read", &picture.reads), ("write", &picture.writes), ("flush", &picture.flushes)] {
+    for (name, of) in [("read", &snapshot.reads), ("write", &snapshot.writes), ("flush", &snapshot.flushes)] {
         let quantiles = [of.p50_ns, of.p90_ns, of.p99_ns, of.max_ns].map(or_dash);
         let cells = [name.to_owned(), number(of.requests_per_second), rate(of.bytes_per_second)];
         latencies.row(Tone::Plain, cells.into_iter().chain(quantiles).collect());
@@ -437,7 +437,7 @@ fn text(picture: &Picture) -> String {
     let heads =
         ["submitted by", "id", "reads/s", "read", "writes/s", "written", "flushes/s", "mean", "cgroup"];
     let mut submitters = Table::new(heads);
-    for of in picture.submitters.iter().take(ROWS) {
+    for of in snapshot.submitters.iter().take(ROWS) {
         submitters.row(
             Tone::Plain,
             vec![
@@ -455,10 +455,10 @@ fn text(picture: &Picture) -> String {
     }
     text += &submitters.print(plain);
     text += "\n";
-    if !picture.causes.is_empty() {
+    if !snapshot.causes.is_empty() {
         let heads = ["caused by", "id", "dirtied", "data", "metadata", "journal", "cgroup"];
         let mut causes = Table::new(heads);
-        let (known, unknown): (Vec<_>, Vec<_>) = picture.causes.iter().partition(|of| of.id.is_some());
+        let (known, unknown): (Vec<_>, Vec<_>) = snapshot.causes.iter().partition(|of| of.id.is_some());
         for of in known.iter().take(ROWS) {
             causes.row(
                 Tone::Plain,
@@ -481,15 +481,15 @@ fn text(picture: &Picture) -> String {
         }
         text += &format!("\n{} unattributed{by}\n", rate(unattributed));
     }
-    for Delegation { submitter, bytes_per_second, causes } in &picture.delegated {
+    for Delegation { submitter, bytes_per_second, causes } in &snapshot.delegated {
         let parts = causes.iter().take(5).map(|(name, share)| format!("{name} {:.0}%", share * 100.0));
         let parts = parts.collect::<Vec<_>>().join(", ");
         text += &format!("{submitter} wrote {} for others: {parts}\n", rate(*bytes_per_second));
     }
-    if picture.missed > 0 {
-        text += &format!("{} requests not reported since the start\n", picture.missed);
+    if snapshot.missed > 0 {
+        text += &format!("{} requests not reported since the start\n", snapshot.missed);
     }
-    picture.notes.iter().for_each(|note| text += &format!("{note}\n"));
+    snapshot.notes.iter().for_each(|note| text += &format!("{note}\n"));
     text
 }
 
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_has_submitters_causes_and_latencies() {
+    fn a_snapshot_has_submitters_causes_and_latencies() {
         let direction = Direction { requests_per_second: 12.0, p99_ns: 9_000_000, ..Direction::default() };
         let submitter = Submitter {
             name: "jbd2/sda1-8".to_owned(),
@@ -560,7 +560,7 @@ mod tests {
         let amount = Amount { bytes: 900, requests: 1 };
         let worker = Caused { name: "kworker".to_owned(), data: amount, ..Caused::default() };
         let caused = CausesReport { kernel_threads: vec![worker], ..report(5000, 300) };
-        let picture = Picture {
+        let snapshot = Snapshot {
             device: "/dev/sda1".to_owned(),
             stack: "sda1 > sda (bfq)".to_owned(),
             seconds: 1.0,
@@ -569,10 +569,10 @@ mod tests {
             causes: caused_since(&CausesReport::default(), &caused, 1.0),
             delegated: delegated_since(&CausesReport::default(), &report(5000, 300), 1.0),
             missed: 3,
-            ..Picture::default()
+            ..Snapshot::default()
         };
         // Without the alignment of the columns.
-        let text = text(&picture);
+        let text = text(&snapshot);
         let text: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         let text = text.join("\n");

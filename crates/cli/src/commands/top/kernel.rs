@@ -96,14 +96,14 @@ pub(super) fn run(device: &Path, every: Duration, once: bool) -> Result<(), Erro
         std::thread::sleep(every);
         watched.take()?;
         watched.read()?;
-        return Ok(write!(io::stdout().lock(), "{}", watched.picture())?);
+        return Ok(write!(io::stdout().lock(), "{}", watched.snapshot())?);
     }
     draw_texts(SAMPLE, || {
         watched.take()?;
         if watched.since.elapsed() >= every {
             watched.read()?;
         }
-        Ok(watched.picture())
+        Ok(watched.snapshot())
     })
 }
 
@@ -138,8 +138,8 @@ impl Watched {
         Ok(())
     }
 
-    fn picture(&self) -> String {
-        picture(&self.title, &self.before, &self.now, self.over, &self.decided, self.decisions.lost())
+    fn snapshot(&self) -> String {
+        snapshot(&self.title, &self.before, &self.now, self.over, &self.decided, self.decisions.lost())
     }
 }
 
@@ -157,7 +157,7 @@ fn reading(directory: &Path) -> Result<Reading, Error> {
     })
 }
 
-fn picture(
+fn snapshot(
     title: &str,
     before: &Reading,
     now: &Reading,
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_picture_has_rates_and_reasons() {
+    fn a_snapshot_has_rates_and_reasons() {
         let reading = |dispatched: u64, policy_ns: u64| Reading {
             stats: [
                 ("queued", "3".to_owned()),
@@ -233,7 +233,7 @@ mod tests {
             (decision(Verdict::Hold, "awaits a child"), 3),
             (decision(Verdict::Dispatch, "child"), 200),
         ]);
-        let text = picture(
+        let text = snapshot(
             "sda: dwell-stream",
             &reading(100, 0),
             &reading(300, 60_000),

@@ -45,18 +45,18 @@ pub(crate) struct TopArguments {
     /// Print the state once, after the time of --every, and exit
     #[arg(long)]
     pub(crate) once: bool,
-    /// Of a device under an elevator of Dwell's kernel module, show its processes and latencies as of any other
+    /// Show processes and latencies also if the device has an elevator of Dwell's kernel module
     #[arg(long)]
     pub(crate) requests: bool,
-    /// As --once, as one JSON object; of a block device
+    /// Print the state of a block device once, as a JSON object, after the time of --every
     #[arg(long)]
     pub(crate) json: bool,
 }
 
-/// Time between two reads of the state. Shorter than the time between two pictures, so that the strip shows the head's movement between them.
+/// Time between two reads of the state. Shorter than the time between two snapshots, so that the strip shows the head's movement between them.
 const SAMPLE: Duration = Duration::from_millis(100);
 
-/// Size of the picture if standard output is not a terminal.
+/// Size of the snapshot if standard output is not a terminal.
 const WIDTH: u16 = 110;
 const HEIGHT: u16 = 40;
 
@@ -91,7 +91,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
     if arguments.once || !io::stdout().is_terminal() {
         std::thread::sleep(every);
         history.update(client.show().map_err(failed)?);
-        history.picture();
+        history.begin_snapshot();
         return Ok(write!(io::stdout().lock(), "{}", text(&history)?)?);
     }
     let mut terminal = ratatui::try_init().map_err(|e| Error::Failed(format!("the terminal: {e}")))?;
@@ -123,7 +123,7 @@ fn live(
         history.update(client.show()?);
         if drawn.elapsed() >= every {
             drawn = Instant::now();
-            history.picture();
+            history.begin_snapshot();
         }
         terminal.draw(|frame| screen::draw(history, frame))?;
     }
@@ -155,7 +155,7 @@ fn is_end(event: &Event) -> bool {
     key.kind == KeyEventKind::Press && (interrupts || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc))
 }
 
-/// One picture as text without colours.
+/// One snapshot as text without colours.
 fn text(history: &History) -> Result<String, Error> {
     let failed = |error| Error::Failed(format!("drawing: {error}"));
     let mut terminal = Terminal::new(TestBackend::new(WIDTH, HEIGHT)).map_err(failed)?;

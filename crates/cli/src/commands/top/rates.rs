@@ -1,4 +1,4 @@
-//! The change of a device's state between two pictures.
+//! The change of a device's state between two snapshots.
 
 use std::collections::VecDeque;
 
@@ -7,11 +7,11 @@ use server::control::protocol::{AccountState, State};
 /// Limit of stored head positions.
 const POSITIONS: usize = 60;
 
-/// The states of a device at the last two pictures and now, and its last head positions.
+/// The states of a device at the last two snapshots and now, and its last head positions.
 pub(super) struct History {
-    /// The state at the previous picture.
+    /// The state at the previous snapshot.
     before: State,
-    /// The state at the current picture.
+    /// The state at the current snapshot.
     shown: State,
     /// The latest state.
     now: State,
@@ -19,7 +19,7 @@ pub(super) struct History {
     positions: VecDeque<u64>,
 }
 
-/// Rates between two pictures.
+/// Rates between two snapshots.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Rate {
     /// Operations per second.
@@ -30,7 +30,7 @@ pub(super) struct Rate {
     pub(super) written: f64,
 }
 
-/// What an account caused between two pictures, in bytes per second.
+/// What an account caused between two snapshots, in bytes per second.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Caused {
     pub(super) read: f64,
@@ -55,8 +55,8 @@ impl History {
         self.now = state;
     }
 
-    /// Begins the next picture, which shows the latest state.
-    pub(super) fn picture(&mut self) {
+    /// Begins the next snapshot, which shows the latest state.
+    pub(super) fn begin_snapshot(&mut self) {
         self.before = std::mem::replace(&mut self.shown, self.now.clone());
     }
 

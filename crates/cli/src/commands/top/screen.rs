@@ -1,4 +1,4 @@
-//! Draws the picture. Does not access the terminal.
+//! Draws the snapshot. Does not access the terminal.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

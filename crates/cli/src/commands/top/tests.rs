@@ -1,4 +1,4 @@
-//! Tests of the picture, without a terminal.
+//! Tests of the snapshot, without a terminal.
 
 use serde_json::{Value, json};
 use server::control::protocol::State;
@@ -28,11 +28,11 @@ fn failed_operations_have_a_column_and_do_not_count_as_done() {
     failing.operations.get_mut("read").unwrap().failed = 300;
     let mut history = History::new(state(0, 0, 0));
     history.update(failing);
-    history.picture();
-    let picture = text(&history).unwrap();
-    let line = picture.lines().find(|line| line.contains("│read")).unwrap();
+    history.begin_snapshot();
+    let snapshot = text(&history).unwrap();
+    let line = snapshot.lines().find(|line| line.contains("│read")).unwrap();
     let cells: Vec<&str> = line.split_whitespace().collect();
-    assert_eq!(&cells[..4], ["│read", "200", "0.82", "300"], "{picture}");
+    assert_eq!(&cells[..4], ["│read", "200", "0.82", "300"], "{snapshot}");
 }
 
 fn drawn(heads: &[u64]) -> String {
@@ -40,13 +40,13 @@ fn drawn(heads: &[u64]) -> String {
     for &head in heads {
         history.update(state(500_000_000, 100, head));
     }
-    history.picture();
+    history.begin_snapshot();
     text(&history).unwrap()
 }
 
 #[test]
-fn rates_are_of_the_time_between_two_pictures() {
-    let picture = drawn(&[0]);
+fn rates_are_of_the_time_between_two_snapshots() {
+    let snapshot = drawn(&[0]);
     // 100 reads in half a second.
     for part in [
         "stream(deadline)",
@@ -56,7 +56,7 @@ fn rates_are_of_the_time_between_two_pictures() {
         "9.00 ms",
         "40.0 ms",
     ] {
-        assert!(picture.contains(part), "{part} is not in\n{picture}");
+        assert!(snapshot.contains(part), "{part} is not in\n{snapshot}");
     }
 }
 
@@ -64,9 +64,9 @@ fn rates_are_of_the_time_between_two_pictures() {
 fn a_draining_switch_is_shown() {
     let waiting = State { draining_ns: Some(7_000_000), ..state(0, 0, 0) };
     assert_eq!(crate::commands::ctl::scheduler(&state(0, 0, 0)), "stream(deadline)");
-    let picture = text(&History::new(waiting)).unwrap();
-    assert!(picture.starts_with("stream(deadline) takes over when the queue is empty"), "{picture}");
-    assert!(picture.contains("draining for 7.00 ms"), "{picture}");
+    let snapshot = text(&History::new(waiting)).unwrap();
+    assert!(snapshot.starts_with("stream(deadline) takes over when the queue is empty"), "{snapshot}");
+    assert!(snapshot.contains("draining for 7.00 ms"), "{snapshot}");
 }
 
 /// At ten times real time, a displayed second is a tenth of a second.
@@ -87,17 +87,17 @@ fn only_an_emulated_drive_has_lateness() {
 
 #[test]
 fn processes_and_streams_have_their_lines() {
-    let picture = drawn(&[0]);
-    assert!(picture.lines().any(|line| line.contains("42") && line.contains("200")), "{picture}");
-    assert!(picture.lines().any(|line| line.contains("served") && line.contains("77")), "{picture}");
+    let snapshot = drawn(&[0]);
+    assert!(snapshot.lines().any(|line| line.contains("42") && line.contains("200")), "{snapshot}");
+    assert!(snapshot.lines().any(|line| line.contains("served") && line.contains("77")), "{snapshot}");
 }
 
 #[test]
 fn the_newest_head_position_is_the_full_mark_below_the_others() {
-    let picture = drawn(&[0, 999_999]);
-    let row = |mark: char| picture.lines().position(|line| line.contains(mark)).expect("it is drawn");
-    let column = |mark: char| picture.lines().find_map(|line| line.chars().position(|c| c == mark)).unwrap();
-    assert!(row('▒') < row('█'), "{picture}");
+    let snapshot = drawn(&[0, 999_999]);
+    let row = |mark: char| snapshot.lines().position(|line| line.contains(mark)).expect("it is drawn");
+    let column = |mark: char| snapshot.lines().find_map(|line| line.chars().position(|c| c == mark)).unwrap();
+    assert!(row('▒') < row('█'), "{snapshot}");
     assert_eq!(column('▒'), 1, "sector 0 is at the left");
     assert_eq!(column('█'), usize::from(WIDTH) - 2, "the last sector is at the right");
 }
@@ -120,9 +120,9 @@ fn accounts_have_rates_and_the_calls_in_which_they_wait() {
     };
     let mut history = History::new(with(0, 0, 0));
     history.update(with(500_000_000, 4_000_000, 250_000_000));
-    history.picture();
-    let picture = text(&history).unwrap();
+    history.begin_snapshot();
+    let snapshot = text(&history).unwrap();
     for part in ["backup", "write 2", "0.50", "8.00 MB/s", "8.19 kB"] {
-        assert!(picture.contains(part), "{part} is not in\n{picture}");
+        assert!(snapshot.contains(part), "{part} is not in\n{snapshot}");
     }
 }

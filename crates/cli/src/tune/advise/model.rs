@@ -221,7 +221,7 @@ pub(super) fn replay(
         options: Options { depth: DEPTH, ..Options::default() },
         before: Span::ZERO,
         at_most: Some(AT_MOST),
-        picture: 0,
+        chart_requests: 0,
         explain: None,
     };
     let runs = run_plan(&plan, &|_| {}).map_err(Error::Failed)?;

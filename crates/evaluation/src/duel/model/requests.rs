@@ -131,7 +131,7 @@ pub(super) fn predict(
         options: Options { depth, identity: query.identity, max_sectors: LONGEST, ..Options::default() },
         before: Span::ZERO,
         at_most: Some(query.at_most),
-        picture: 0,
+        chart_requests: 0,
         explain: None,
     };
     let run = run_plan(&plan, &|_| ())?.pop().ok_or("interrupted")?;

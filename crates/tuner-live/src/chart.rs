@@ -1,4 +1,4 @@
-//! Pictures of a cluster: the sector jumps over the window, on a logarithmic scale.
+//! Charts of a cluster: the sector jumps over the window, on a logarithmic scale.
 
 use std::fmt::Write;
 
