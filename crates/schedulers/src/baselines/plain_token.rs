@@ -9,7 +9,8 @@
 //!
 //! # Order of decisions
 //! - `token-block`: first come, first served among the requests whose submitter is not in debt.
-//! - `token-call`: first come, first served. A call of an account in debt is held until the debt is paid.
+//! - `token-call`: first come, first served, so the waiting of requests is bounded as in `noop` (`longest_wait`). A call of an account in
+//!   debt is held until the debt is paid.
 //!
 //! # Where it differs from the source
 //! The paper describes both in a sentence each; the order of arrival and the accounting in debt are ours.

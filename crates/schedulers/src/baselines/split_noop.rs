@@ -7,7 +7,7 @@
 //! Noop's list.
 //!
 //! # Order of decisions
-//! 1. The oldest request.
+//! 1. The oldest request. Waiting is bounded as in `noop` (`longest_wait`).
 //!
 //! # Where it differs from the source
 //! In nothing.

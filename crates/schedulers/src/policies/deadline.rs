@@ -20,6 +20,9 @@
 //! In 2.6.9 a batch continues only while requests are contiguous. At any other `next`, rules 2 to 5 apply, and rule 4 begins
 //! no new batch: rules 2 to 5 then choose every request until a batch begins.
 //!
+//! Waiting is bounded (`longest_wait`) unless `writes_starved` is 0: by the longer expiry time, and then, for each queued request, by the
+//! requests of `writes_starved` + 2 batches.
+//!
 //! # Where it differs from the source
 //! - A request's expiry time counts from its arrival, not from its insertion into the present scheduler. Linux drains the
 //!   queue before a switch, so there is no difference there.

@@ -14,6 +14,9 @@
 //! there is none. The search stops at a request without patience. A passed request loses as much patience as the passing
 //! sectors, both of new requests and of growth in front of it.
 //!
+//! Waiting is bounded (`longest_wait`): a request waits for those that were queued at its arrival, and for at most as many others as its
+//! patience in sectors.
+//!
 //! # Where it differs from the source
 //! This is an approximation of `elevator_linus`, written from descriptions, with the latencies that `elvtune` prints for late
 //! 2.4 kernels. Linux 2.4.32 counts patience in requests instead of sectors: a fixed cost for every request behind the place of

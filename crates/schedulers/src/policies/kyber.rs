@@ -21,6 +21,9 @@
 //! percentile / 4; under congestion for every domain, otherwise only for those that missed their target. A percentile needs
 //! 500 samples or a second.
 //!
+//! Waiting is bounded (`longest_wait`): each earlier request of the same domain waits at most until the device has served its requests,
+//! and for one batch of every domain.
+//!
 //! # Where it differs from the source
 //! - One software queue and one histogram instead of one per CPU; one hardware queue. A batch that moves from the software
 //!   queue to the scheduler (from `staged` to `moved` here) can no longer grow, as in the source. A submission is compared

@@ -10,6 +10,8 @@
 //! # Order of decisions
 //! 1. The oldest request.
 //!
+//! Waiting is bounded (`longest_wait`): a request waits only for those that were queued before it.
+//!
 //! # Where it differs from the source
 //! Linux's noop moves all requests to the dispatch list when the driver asks for the first one. This one keeps them, so they
 //! can be merged for longer.
