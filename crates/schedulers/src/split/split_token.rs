@@ -88,6 +88,8 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
 struct Member {
     bucket: Bucket,
     held: VecDeque<CallId>,
+    /// Held calls whose turn has come.
+    admitted: VecDeque<CallId>,
     reads: Run,
 }
 
@@ -151,6 +153,7 @@ impl SplitToken {
         self.members.resize_with(self.ledger.accounts(), || Member {
             bucket: Bucket::new(now, None, saves),
             held: VecDeque::new(),
+            admitted: VecDeque::new(),
             reads: Run::default(),
         });
     }
@@ -234,6 +237,13 @@ impl SplitToken {
             Who::Writes => (self.lanes.next_write()?, 0),
             Who::Reads(place) => (self.lanes.next_read(place)?, place),
         };
+        if let Who::Reads(place) = who {
+            // What opened the bucket is for both: otherwise reads, which wait here all the time, would always be first.
+            let member = &mut self.members[place];
+            if member.bucket.is_open(now) {
+                member.admitted.extend(member.held.pop_front());
+            }
+        }
         let request = &view.requests[id];
         let near = self.lanes.take(place, request) <= self.tunables.near;
         let run = self.run(who);
@@ -362,6 +372,14 @@ impl Split for SplitToken {
         Verdict::Hold
     }
 
+    fn returned(&mut self, now: Time, call: &SystemCall) {
+        self.now = now;
+        let place = self.member(call.account);
+        let member = &mut self.members[place];
+        member.held.retain(|&held| held != call.id);
+        member.admitted.retain(|&admitted| admitted != call.id);
+    }
+
     fn dirtied(&mut self, now: Time, page: &Page, causes: CauseSet, before: Option<CauseSet>) {
         let Self { ledger, members, .. } = self;
         ledger.dirtied(page, causes, before, &mut |place, bytes| members[place].bucket.spend(now, bytes));
@@ -378,14 +396,21 @@ impl Split for SplitToken {
 
     fn act(&mut self, now: Time) -> Option<Action> {
         self.now = now;
-        let mut held = self.members.iter_mut().filter(|member| !member.held.is_empty());
-        let open = held.find_map(|member| member.bucket.is_open(now).then_some(member))?;
-        open.held.pop_front().map(Action::Admit)
+        let admit = |(place, member): (usize, &mut Member)| {
+            let is_next =
+                !member.held.is_empty() && !self.lanes.has_reads(place) && member.bucket.is_open(now);
+            let call = member.admitted.pop_front();
+            call.or_else(|| is_next.then(|| member.held.pop_front()).flatten())
+        };
+        self.members.iter_mut().enumerate().find_map(admit).map(Action::Admit)
     }
 
     fn alarm(&self) -> Option<Time> {
-        let held = self.members.iter().filter(|member| !member.held.is_empty());
-        held.filter_map(|member| member.bucket.opens()).min()
+        // A call of an account whose reads wait is admitted with the next one of them.
+        let waits =
+            |&(place, member): &(usize, &Member)| !member.held.is_empty() && !self.lanes.has_reads(place);
+        let held = self.members.iter().enumerate().filter(waits);
+        held.filter_map(|(_, member)| member.bucket.opens()).min()
     }
 }
 
@@ -470,6 +495,31 @@ mod tests {
         t.table.serves(other, Reason::RoundRobin);
         t.table.at(1_000).serves(read, Reason::RoundRobin);
         t.table.idles();
+    }
+
+    /// Otherwise a process that reads would keep all others of its account from writing.
+    #[test]
+    fn a_held_call_is_admitted_with_a_read_that_waited_for_the_same_debt() {
+        let mut t = host();
+        t.dirty(1, 1, 0, 25);
+        let (first, _) = t.write(1, 1);
+        let (second, _) = t.write(1, 1);
+        let reads = [100, 500_000, 900_000].map(|start| t.caused(1, Op::Read, start, 8));
+        assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), None));
+        t.table.at(103).serves(reads[0], Reason::RoundRobin);
+        assert_eq!(t.acts(), [Action::Admit(first)]);
+        t.table.at(10_000).serves(reads[1], Reason::RoundRobin);
+        assert_eq!(t.acts(), [Action::Admit(second)]);
+    }
+
+    #[test]
+    fn a_call_that_goes_on_by_itself_is_forgotten() {
+        let mut t = host();
+        t.dirty(1, 1, 0, 25);
+        let [first, second] = [(); 2].map(|()| t.write(1, 1).0);
+        t.returns(first);
+        t.table.at(103);
+        assert_eq!(t.acts(), [Action::Admit(second)]);
     }
 
     #[test]
