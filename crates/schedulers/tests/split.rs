@@ -105,6 +105,16 @@ impl Machine {
         }
     }
 
+    /// A call goes on although it is held.
+    fn goes_on(&mut self) {
+        if !self.held.is_empty() {
+            let nth = self.random.below(self.held.len() as u64) as usize;
+            let call = *self.held.values().nth(nth).unwrap();
+            self.held.remove(&call.id);
+            self.queue.split().unwrap().returned(self.now, &call);
+        }
+    }
+
     fn returns(&mut self) {
         if !self.running.is_empty() {
             let nth = self.random.below(self.running.len() as u64) as usize;
@@ -204,6 +214,7 @@ impl Machine {
     fn step(&mut self) {
         match self.random.below(16) {
             0..3 => self.enters(),
+            3 if self.random.below(50) == 0 => self.goes_on(),
             3..6 => self.returns(),
             6..10 => self.dirties(),
             10 => _ = self.cleans(None, true),

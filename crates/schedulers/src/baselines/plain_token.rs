@@ -218,6 +218,10 @@ impl Split for PlainToken {
         Verdict::Hold
     }
 
+    fn returned(&mut self, _now: Time, call: &SystemCall) {
+        self.held.retain(|&(_, held)| held != call.id);
+    }
+
     fn dirtied(&mut self, _now: Time, _page: &Page, _causes: CauseSet, _before: Option<CauseSet>) {}
 
     fn freed(&mut self, _now: Time, _page: &Page, _causes: CauseSet) {}

@@ -231,10 +231,6 @@ impl SplitHost {
         }
         self.looked = now;
         while let Some(account) = self.accounts.outdated(now) {
-            if self.calls.iter().flatten().any(|call| call.system_call.account == account) {
-                // The policy admits calls of ended agents in its own time.
-                return;
-            }
             let sets = &self.sets;
             let left = self.dirty.take(|set| sets.members(set).contains(&account));
             left.iter().for_each(|(page, causes)| self.count_clean(*causes, page.bytes.into()));
@@ -417,10 +413,22 @@ impl SplitHost {
 
     fn returned(&mut self, queue: &mut Queue<Watch>, now: Time, agent: usize, number: u32) {
         let is_it = |call: &Call| call.agent == agent && call.number == number && !call.is_held;
-        let place = self.calls.iter().position(|call| call.as_ref().is_some_and(is_it));
-        if let Some(call) = place.and_then(|place| self.calls[place].take()) {
-            self.with_policy(queue, now, |policy| policy.returned(now, &call.system_call));
+        if let Some(place) = self.calls.iter().position(|call| call.as_ref().is_some_and(is_it)) {
+            self.forget_call(queue, now, place);
         }
+    }
+
+    /// A call ended, or goes on although it is held, as its agent has ended.
+    fn forget_call(&mut self, queue: &mut Queue<Watch>, now: Time, place: usize) {
+        // First, as a new policy receives all held calls, and none that its predecessor admitted.
+        self.with_policy(queue, now, |_| ());
+        let Some(call) = self.calls[place].take() else { return };
+        let system_call = call.system_call;
+        if call.is_held {
+            self.accounts[system_call.account].held -= 1;
+            self.waits(&system_call).held -= 1;
+        }
+        self.with_policy(queue, now, |policy| policy.returned(now, &system_call));
     }
 
     /// An agent ended: its calls continue by themselves.
@@ -432,15 +440,8 @@ impl SplitHost {
             |process: &u32| !self.agents.iter().flatten().any(|other| other.processes.contains(process));
         self.processes.leave(now, agent.processes.into_iter().filter(is_left), agent.account);
         for place in 0..self.calls.len() {
-            let Some(call) = self.calls[place].as_mut().filter(|call| call.agent == index) else { continue };
-            if std::mem::take(&mut call.is_held) {
-                // The policy admits it in its own time; until then its number is in use.
-                call.agent = GONE;
-                let system_call = call.system_call;
-                self.accounts[system_call.account].held -= 1;
-                self.waits(&system_call).held -= 1;
-            } else if let Some(call) = self.calls[place].take() {
-                self.with_policy(queue, now, |policy| policy.returned(now, &call.system_call));
+            if self.calls[place].as_ref().is_some_and(|call| call.agent == index) {
+                self.forget_call(queue, now, place);
             }
         }
     }
@@ -450,17 +451,7 @@ impl SplitHost {
         self.update(queue, now);
         while let Some(action) = self.with_policy(queue, now, |policy| policy.act(now)).flatten() {
             match action {
-                Action::Admit(id) => {
-                    let gone = self.calls.get(id.0 as usize).and_then(Option::as_ref);
-                    if gone.is_some_and(|call| call.agent == GONE) {
-                        let call = self.calls[id.0 as usize].take();
-                        call.map(|call| {
-                            self.with_policy(queue, now, |policy| policy.returned(now, &call.system_call))
-                        });
-                    } else {
-                        self.admit(queue, now, id);
-                    }
-                }
+                Action::Admit(id) => self.admit(queue, now, id),
                 Action::WriteBack { file: File(file), pages } => {
                     let Some((offset, pages)) = self.dirty.write_back(now, file, pages) else { continue };
                     let message = Message::WriteBack { file, pages, offset };
@@ -548,9 +539,6 @@ impl SplitHost {
         result.flatten()
     }
 }
-
-/// Stands for an agent that ended while its call was held.
-const GONE: usize = usize::MAX;
 
 const fn name_of(kind: CallKind) -> &'static str {
     match kind {

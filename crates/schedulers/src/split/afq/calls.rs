@@ -47,6 +47,15 @@ impl Calls {
         self.held.get(place).map_or(0, |held| (held.writes.len() + held.fsyncs.len()) as u64)
     }
 
+    /// Removes a held call; returns whether it was held.
+    fn withdraw(&mut self, place: usize, call: CallId) -> bool {
+        let before = self.held_by(place);
+        let Held { writes, fsyncs } = self.held(place);
+        writes.retain(|&held| held != call);
+        fsyncs.retain(|&held| held != call);
+        self.held_by(place) < before
+    }
+
     fn has_writes(&self, place: usize) -> bool {
         self.held.get(place).is_some_and(|held| !held.writes.is_empty())
     }
@@ -168,6 +177,9 @@ impl Split for Afq {
         let place = self.place(call.account);
         self.shares.ends(place);
         let calls = &mut self.calls;
+        if calls.withdraw(place, call.id) {
+            return;
+        }
         calls.kicked = calls.kicked.filter(|&kicked| kicked != call.id);
         if matches!(call.kind, CallKind::Fsync { .. }) {
             calls.running -= 1;

@@ -27,6 +27,14 @@ pub(super) struct Held {
     since: Time,
 }
 
+impl Held {
+    /// A call has ended, or goes on although it is held.
+    fn forget(&mut self, call: CallId) {
+        self.waiting.retain(|held| held.call != call);
+        self.actions.retain(|&action| action != Action::Admit(call));
+    }
+}
+
 impl SplitDeadline {
     fn must_wait(&self, file: File, fsync: bool, crowded: bool) -> bool {
         let dirty = self.ledger.dirty_pages(file);
@@ -110,6 +118,7 @@ impl Split for SplitDeadline {
 
     fn returned(&mut self, now: Time, call: &SystemCall) {
         let place = self.ledger.place(call.account);
+        self.held.forget(call.id);
         self.notice_flush(now);
         if let Some(due) = self.running.remove(&(place, call.id)) {
             let Tunables { spare, bleed, .. } = self.tunables;
