@@ -672,6 +672,52 @@ fn each_policy_lets_writers_finish_and_charges_them() {
     }
 }
 
+/// A dead agent's calls go on, and no longer count as held, neither for the account nor for the scheduler, while another program of the account is held.
+#[test]
+fn calls_of_a_killed_agent_are_not_held() {
+    let _alone = alone();
+    let Some(served) = Served::new("killed", "split-token") else { return };
+    let mut writers = ["a", "b"].map(|name| served.writer(name, 64, &NEVER));
+    let held = |number: u64| {
+        eventually("held calls", || {
+            let output = dwell().arg("ctl").arg(served.control()).args(["show", "--json"]).output().unwrap();
+            let state: Value = serde_json::from_slice(&output.stdout).ok()?;
+            let account = state["accounts"].as_array()?.iter().find(|account| account["name"] == "writer")?;
+            let items = state["items"].as_array()?;
+            let item = items.iter().find(|item| item["number"] == account["number"])?;
+            let counts = [&account["held"], &account["waits"]["write"]["held"], &item["facts"]["held_count"]];
+            counts.map(Value::as_u64).iter().all(|&count| count == Some(number)).then_some(())
+        });
+    };
+    held(2);
+    writers[0].kill().unwrap();
+    writers[0].wait().unwrap();
+    held(1);
+    eventually("the first writer's end", || (length(&served.file("a")) == 64 << 16).then_some(()));
+    assert!(succeeds(dwell().arg("ctl").arg(served.control()).args(["switch", "noop"])));
+    assert!(eventually("the end of the other writer", || writers[1].try_wait().unwrap()).success());
+}
+
+/// Pages of direct I/O are in no cache, so no process was seen to dirty them.
+#[test]
+fn direct_writes_are_data() {
+    let _alone = alone();
+    let Some(served) = Served::new("direct", "split-token") else { return };
+    let file = served.file("file");
+    fs::write(&file, vec![1; 4 << 20]).unwrap();
+    assert!(succeeds(Command::new("sync").arg(&file)));
+    let output = format!("of={}", file.display());
+    let mut writer = dwell();
+    writer.args(["exec", "--account", "writer", "--rate", "100M", "--control"]).arg(served.control());
+    writer.args(["--", "dd", "if=/dev/zero", &output, "bs=1M", "count=4", "conv=notrunc", "oflag=direct"]);
+    assert!(succeeds(&mut writer));
+    let account = eventually("the account", || {
+        served.account("writer").filter(|account| account["caused"].as_u64() >= Some(4 << 20))
+    });
+    assert_eq!(account["data"], 4 << 20, "{account}");
+    assert!(account["metadata"].as_u64() < Some(1 << 20), "{account}");
+}
+
 /// Directories have no data: what is dirty after a commit is metadata in the buffer cache.
 #[test]
 fn metadata_is_dirty_for_its_account_until_it_is_written() {

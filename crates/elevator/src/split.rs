@@ -149,9 +149,11 @@ pub enum CauseEvent {
         sectors: Sectors,
         /// Whether it is a read.
         is_read: bool,
+        /// Whether it is data, of a file or of the device: neither metadata nor a journal.
+        is_data: bool,
         /// The processes that caused it; empty if unknown.
         processes: Vec<u32>,
-        /// The file and the offset, if it is data of one.
+        /// The file and the offset of its pages, if they were seen to become dirty.
         file: Option<(u64, u64)>,
     },
 }

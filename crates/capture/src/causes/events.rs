@@ -81,6 +81,7 @@ impl CauseEvents {
                     start: Sector(sector),
                     sectors: Sectors::from_bytes(u64::from(length)),
                     is_read: class == Class::Read,
+                    is_data: class == Class::Data,
                     processes,
                     file: (matches!(class, Class::Data | Class::Metadata) && file != 0)
                         .then_some((file_of(class, file), offset)),

@@ -262,12 +262,11 @@ impl SplitHost {
                     policy.freed(now, page, causes);
                 });
             }
-            CauseEvent::Submitted { start, sectors, is_read, processes, file } => {
+            CauseEvent::Submitted { start, sectors, is_read, is_data, processes, file } => {
                 let accounts: Vec<_> =
                     processes.into_iter().map(|process| self.account_of(now, Some(process))).collect();
                 if let Some(set) = self.sets.of(accounts) {
                     self.runs.add(is_read, start, sectors, set);
-                    let is_data = file.is_some_and(|(file, _)| !File(file).is_metadata());
                     self.count_submitted(set, sectors.bytes(), is_read, is_data);
                 }
                 if let (Some((file, offset)), false) = (file, is_read) {
