@@ -63,8 +63,7 @@ int dirty_buffer(u64 *arguments)
 	return 0;
 }
 
-// ext4 and jbd2 are modules of some kernels, whose types are not the kernel's own: their hooks are raw tracepoints, whose arguments are
-// numbers.
+// File systems are modules of some kernels, whose types are not the kernel's own: their hooks are raw tracepoints, whose arguments are numbers.
 static inline u64 mapping_of(struct inode *inode)
 {
 	u64 space = 0;
@@ -145,23 +144,23 @@ int ext4_inode(u64 *arguments)
 	return 0;
 }
 
-SEC("tp_btf/xfs_unwritten_convert")
+SEC("raw_tp/xfs_unwritten_convert")
 int xfs_convert(u64 *arguments)
 {
-	works_for(&((struct xfs_inode *)arguments[0])->i_vnode);
+	works_for((void *)member_at(arguments[0], XFS_INODE));
 	return 0;
 }
 
-SEC("tp_btf/xfs_setfilesize")
+SEC("raw_tp/xfs_setfilesize")
 int xfs_file_size(u64 *arguments)
 {
-	works_for(&((struct xfs_inode *)arguments[0])->i_vnode);
+	works_for((void *)member_at(arguments[0], XFS_INODE));
 	return 0;
 }
 
-SEC("tp_btf/btrfs_ordered_extent_lookup")
+SEC("raw_tp/btrfs_ordered_extent_lookup")
 int btrfs_lookup(u64 *arguments)
 {
-	works_for(&((struct btrfs_inode *)arguments[0])->vfs_inode);
+	works_for((void *)member_at(arguments[0], BTRFS_INODE));
 	return 0;
 }

@@ -53,21 +53,30 @@ int start_commit(u64 *arguments)
 	return 0;
 }
 
-SEC("tp_btf/xfs_trans_commit")
+static inline u32 device_of(u64 super)
+{
+	u32 device = 0;
+	read_kernel(&device, sizeof(device), &((struct super_block *)super)->s_dev);
+	return device;
+}
+
+SEC("raw_tp/xfs_trans_commit")
 int xfs_commit(u64 *arguments)
 {
-	struct xfs_mount *mount = ((struct xfs_trans *)arguments[0])->t_mountp;
-	struct super_block *super = mount->m_super;
-	if (!is_ours(super->s_bdev))
+	u64 mount = value(arguments[0], TRANS_MOUNT, 8);
+	u64 super = value(mount, MOUNT_SUPER, 8);
+	struct block_device *bdev = 0;
+	read_kernel(&bdev, sizeof(bdev), &((struct super_block *)super)->s_bdev);
+	if (!is_ours_at(bdev))
 		return 0;
-	u32 device = super->s_dev;
+	u32 device = device_of(super);
 	u64 owner = cause(current_task(), 0);
 	struct epoch *epoch = map_lookup(&epochs, &device);
 	u64 number = 1;
 	if (!epoch) {
-		struct xlog *log = mount->m_log;
-		u64 start = log->l_logBBstart;
-		struct epoch first = { 1, 0, start, start + log->l_logBBsize };
+		u64 log = value(mount, MOUNT_LOG, 8);
+		u64 start = value(log, LOG_START, 8);
+		struct epoch first = { 1, 0, start, start + value(log, LOG_SIZE, 4) };
 		map_update(&epochs, &device, &first, 0);
 	} else {
 		if (owner & KERNEL_THREAD)
@@ -81,25 +90,24 @@ int xfs_commit(u64 *arguments)
 	return 0;
 }
 
-SEC("tp_btf/xfs_trans_log_buf")
+SEC("raw_tp/xfs_trans_log_buf")
 int xfs_log_buf(u64 *arguments)
 {
-	struct xfs_buf *buffer = ((struct xfs_buf_log_item *)arguments[0])->bli_buf;
-	u32 device = buffer->b_target->bt_dev;
+	u64 buffer = value(arguments[0], ITEM_BUFFER, 8);
+	u32 device = value(value(buffer, BUFFER_TARGET, 8), TARGET_DEVICE, 4);
 	u64 owner = cause(current_task(), 0);
 	if (owner & KERNEL_THREAD)
 		return 0;
-	struct place at = { SECTORS | device, buffer->b_rhash_key };
+	struct place at = { SECTORS | device, value(buffer, BUFFER_SECTOR, 8) };
 	struct owners new = { owner, 0, 1 };
 	map_update(&pages, &at, &new, 0);
 	return 0;
 }
 
-SEC("tp_btf/btrfs_transaction_commit")
+SEC("raw_tp/btrfs_transaction_commit")
 int btrfs_commit(u64 *arguments)
 {
-	struct super_block *super = ((struct btrfs_fs_info *)arguments[0])->sb;
-	u32 device = super->s_dev;
+	u32 device = device_of(value(arguments[0], BTRFS_SUPER, 8));
 	struct epoch *epoch = map_lookup(&epochs, &device);
 	if (epoch)
 		epoch->number++;

@@ -6,7 +6,6 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
-typedef long long s64;
 
 #define SEC(name) __attribute__((section(name), used))
 #define inline inline __attribute__((always_inline))
@@ -85,36 +84,6 @@ struct task_struct {
 	void *journal_info;
 	struct task_struct *group_leader;
 	char comm[16];
-};
-struct xfs_buftarg {
-	u32 bt_dev;
-};
-struct xfs_buf {
-	s64 b_rhash_key;
-	struct xfs_buftarg *b_target;
-};
-struct xfs_buf_log_item {
-	struct xfs_buf *bli_buf;
-};
-struct xlog {
-	s64 l_logBBstart;
-	int l_logBBsize;
-};
-struct xfs_mount {
-	struct super_block *m_super;
-	struct xlog *m_log;
-};
-struct xfs_trans {
-	struct xfs_mount *t_mountp;
-};
-struct xfs_inode {
-	struct inode i_vnode;
-};
-struct btrfs_inode {
-	struct inode vfs_inode;
-};
-struct btrfs_fs_info {
-	struct super_block *sb;
 };
 #pragma clang attribute pop
 

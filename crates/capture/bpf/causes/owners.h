@@ -79,6 +79,7 @@ struct event {
 
 #define UINT(name, value) int(*name)[value]
 #define HASH 1
+#define ARRAY 2
 #define LRU_HASH 9
 #define MAP(map, map_type, entries, key_type, value_type) \
 	struct {                                          \
@@ -99,6 +100,25 @@ MAP(commits, LRU_HASH, 1 << 8, u32, u64);	     // journal thread -> transaction
 MAP(latest, LRU_HASH, 1 << 10, u32, u64);	     // kernel thread -> owner of what it wrote last
 MAP(epochs, LRU_HASH, 1 << 8, u32, struct epoch);    // by device
 
+// Members of structures of XFS and btrfs, which are modules of some kernels, so that their types are not the kernel's own; the same in
+// src/causes/layout.rs.
+enum member {
+	TRANS_MOUNT,
+	MOUNT_SUPER,
+	MOUNT_LOG,
+	LOG_START,
+	LOG_SIZE,
+	ITEM_BUFFER,
+	BUFFER_SECTOR,
+	BUFFER_TARGET,
+	TARGET_DEVICE,
+	XFS_INODE,
+	BTRFS_INODE,
+	BTRFS_SUPER,
+	MEMBERS,
+};
+MAP(layout, ARRAY, MEMBERS, u32, u32); // offsets, set before the program that uses them is attached
+
 struct {
 	UINT(type, 27); // ring buffer
 	UINT(max_entries, 1 << 12);
@@ -116,6 +136,36 @@ static inline int is_ours(struct block_device *bdev)
 			return 1;
 	}
 	return 0;
+}
+
+// Likewise, of a pointer that the verifier does not know.
+static inline int is_ours_at(struct block_device *bdev)
+{
+	struct gendisk *disk = 0;
+	struct block_device *whole = 0;
+	u32 number = 0;
+	read_kernel(&disk, sizeof(disk), &bdev->bd_disk);
+	read_kernel(&whole, sizeof(whole), &disk->part0);
+	read_kernel(&number, sizeof(number), &whole->bd_dev);
+	for (int i = 0; i < DEVICES; i++)
+		if (number && devices[i] == number)
+			return 1;
+	return 0;
+}
+
+// The address of a member, and its value.
+static inline u64 member_at(u64 structure, enum member member)
+{
+	u32 key = member;
+	u32 *offset = map_lookup(&layout, &key);
+	return structure + (offset ? *offset : 0);
+}
+
+static inline u64 value(u64 structure, enum member member, u32 size)
+{
+	u64 value = 0;
+	read_kernel(&value, size, (void *)member_at(structure, member));
+	return value;
 }
 
 static inline u64 transaction(u32 device, u64 number)

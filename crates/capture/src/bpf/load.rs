@@ -19,20 +19,34 @@ pub(crate) fn kernel_types() -> Result<Btf, Error> {
 pub(crate) fn attach(ebpf: &mut Ebpf, name: &str, tracepoint: &str, btf: &Btf) -> Result<(), Error> {
     let program = ebpf.program_mut(name).and_then(|program| <&mut BtfTracePoint>::try_from(program).ok());
     let Some(program) = program else { unreachable!("the object has the program {name}") };
-    let what = || format!("a BPF program at the tracepoint {tracepoint}");
-    program.load(tracepoint, btf).map_err(|error| refused(&format!("loading {}", what()), error.into()))?;
+    let what = program_at(tracepoint);
+    program.load(tracepoint, btf).map_err(|error| refused(&format!("loading {what}"), error.into()))?;
     let attached = program.attach();
-    attached.map(drop).map_err(|error| refused(&format!("attaching {}", what()), error.into()))
+    attached.map(drop).map_err(|error| refused(&format!("attaching {what}"), error.into()))
 }
 
-/// Loads a program and attaches it to a tracepoint that may be in a module, whose types the program does not use.
+/// Loads a program for a tracepoint that may be in a module, whose types the program does not use.
+pub(crate) fn load_raw(ebpf: &mut Ebpf, name: &str, tracepoint: &str) -> Result<(), Error> {
+    let loaded = raw(ebpf, name).load();
+    loaded.map_err(|error| refused(&format!("loading {}", program_at(tracepoint)), error.into()))
+}
+
+/// Attaches a program that was loaded by [`load_raw`].
 pub(crate) fn attach_raw(ebpf: &mut Ebpf, name: &str, tracepoint: &str) -> Result<(), Error> {
-    let program = ebpf.program_mut(name).and_then(|program| <&mut RawTracePoint>::try_from(program).ok());
+    let attached = raw(ebpf, name).attach(tracepoint);
+    attached
+        .map(drop)
+        .map_err(|error| refused(&format!("attaching {}", program_at(tracepoint)), error.into()))
+}
+
+fn raw<'e>(ebpf: &'e mut Ebpf, name: &str) -> &'e mut RawTracePoint {
+    let program = ebpf.program_mut(name).and_then(|program| program.try_into().ok());
     let Some(program) = program else { unreachable!("the object has the program {name}") };
-    let what = || format!("a BPF program at the tracepoint {tracepoint}");
-    program.load().map_err(|error| refused(&format!("loading {}", what()), error.into()))?;
-    let attached = program.attach(tracepoint);
-    attached.map(drop).map_err(|error| refused(&format!("attaching {}", what()), error.into()))
+    program
+}
+
+fn program_at(tracepoint: &str) -> String {
+    format!("a BPF program at the tracepoint {tracepoint}")
 }
 
 /// Takes a map of the object.

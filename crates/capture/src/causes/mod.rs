@@ -11,11 +11,12 @@
 //! | a second process that writes into a dirty page | seen on ext4; elsewhere the first process is charged |
 //! | allocation at writeback, conversion of extents | charged to the process that last dirtied a page of the inode |
 //! | metadata of XFS and btrfs that a kernel thread changes | divided like the file system's present transaction |
-//! | XFS and btrfs as modules | data only: their types are not among the kernel's own |
-//! | ext4 as a module that is loaded later | data only |
+//! | a file system that is a module, and is loaded later | data only, in the first half a second |
 
+mod attached;
 mod cgroups;
 mod events;
+mod layout;
 mod owner;
 mod program;
 mod report;

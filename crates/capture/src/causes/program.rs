@@ -5,8 +5,9 @@ use std::io;
 use aya::maps::{Array, HashMap, MapData, MapError, RingBuf};
 use aya::{Btf, Ebpf, EbpfLoader};
 
+use super::attached::{Attached, Awaited, is_present};
 use super::owner::{Class, Owner, Transaction};
-use crate::bpf::load::{attach, attach_raw, kernel_types, map, refused};
+use crate::bpf::load::{attach, attach_raw, kernel_types, load_raw, map, refused};
 use crate::error::Error;
 
 /// GPL-2.0-only, with its source. See `bpf/README.md`.
@@ -26,16 +27,17 @@ const NEEDED: [(&str, &str); 4] = [
     ("bio_queue", "block_bio_queue"),
 ];
 
-/// Programs for ext4, which may be a module.
-const OF_EXT4: [(&str, &str); 4] = [
-    ("da_write_end", "ext4_da_write_end"),
-    ("ext4_inode", "ext4_mark_inode_dirty"),
-    ("handle_stats", "jbd2_handle_stats"),
-    ("start_commit", "jbd2_start_commit"),
-];
-
-/// Programs for one file system each, which use the types of the file system. The types of modules are not among the kernel's own.
-const OF_FILE_SYSTEMS: [(&str, &[(&str, &str)]); 2] = [
+/// Programs for one file system each, which may be a module, also one that is loaded later.
+const OF_FILE_SYSTEMS: [(&str, &[(&str, &str)]); 3] = [
+    (
+        "ext4",
+        &[
+            ("da_write_end", "ext4_da_write_end"),
+            ("ext4_inode", "ext4_mark_inode_dirty"),
+            ("handle_stats", "jbd2_handle_stats"),
+            ("start_commit", "jbd2_start_commit"),
+        ],
+    ),
     (
         "xfs",
         &[
@@ -83,7 +85,7 @@ pub(super) struct Program {
     shares: HashMap<MapData, [u64; 2], u64>,
     lost: Array<MapData, u64>,
     events: RingBuf<MapData>,
-    _ebpf: Ebpf,
+    _attached: Attached,
 }
 
 impl Program {
@@ -99,41 +101,32 @@ impl Program {
             .map_max_entries("events", settings.ring_bytes.unwrap_or(1 << 12))
             .load(OBJECT)
             .map_err(|error| refused("making BPF maps", error))?;
+        let opened = |error: MapError| Error::kernel("opening the BPF maps", error);
         let mut notes = Vec::new();
-        let ext4 =
-            OF_EXT4.iter().try_for_each(|(program, tracepoint)| attach_raw(&mut ebpf, program, tracepoint));
-        if let Err(error) = ext4 {
-            if matches!(error, Error::Permission { .. }) {
-                return Err(error);
-            }
-            notes.push(format!(
-                "ext4: journal and metadata stay unattributed; if ext4 is a module, load it (modprobe ext4) and start again \
-                 ({error})"
-            ));
-        }
+        let layout = Array::try_from(map(&mut ebpf, "layout")?).map_err(opened)?;
+        let mut awaited = Awaited { layout, file_systems: Vec::new() };
         for (file_system, programs) in OF_FILE_SYSTEMS {
-            if let Err(error) = attach_all(&mut ebpf, programs, &btf) {
-                if matches!(error, Error::Permission { .. }) {
-                    return Err(error);
-                }
-                notes.push(format!(
-                    "{file_system}: journal and metadata stay unattributed, as the kernel has no such tracepoints \
-                     outside of modules ({error})"
-                ));
+            programs.iter().try_for_each(|(program, tracepoint)| load_raw(&mut ebpf, program, tracepoint))?;
+            let mut left = programs;
+            let error = awaited.attach(&mut ebpf, file_system, &mut left).err();
+            if error.is_some() {
+                awaited.file_systems.push((file_system, left));
+            }
+            if let Some(error) = error.filter(|_| is_present(file_system)) {
+                notes.push(format!("{file_system}: journal and metadata stay unattributed ({error})"));
             }
         }
         if settings.ring_bytes.is_some() {
             attach_all(&mut ebpf, &[("drop_folio", "mm_filemap_delete_from_page_cache")], &btf)?;
         }
         attach_all(&mut ebpf, &NEEDED, &btf)?;
-        let opened = |error: MapError| Error::kernel("opening the BPF maps", error);
         let program = Self {
             totals: HashMap::try_from(map(&mut ebpf, "totals")?).map_err(opened)?,
             accounts: HashMap::try_from(map(&mut ebpf, "accounts")?).map_err(opened)?,
             shares: HashMap::try_from(map(&mut ebpf, "shares")?).map_err(opened)?,
             lost: Array::try_from(map(&mut ebpf, ".bss")?).map_err(opened)?,
             events: RingBuf::try_from(map(&mut ebpf, "events")?).map_err(opened)?,
-            _ebpf: ebpf,
+            _attached: awaited.wait(ebpf)?,
         };
         Ok((program, notes))
     }
