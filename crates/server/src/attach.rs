@@ -6,7 +6,7 @@
 //! | ends in order, the device is unused | detached, unmounted |
 //! | ends in order, the device is used | served until it is unused; under systemd 254 or later left to the next start |
 //! | is killed, another process stores the descriptor | requests wait; the next process continues |
-//! | is killed, no process does | its users get errors; the next server takes down what is left |
+//! | is killed, no process does | its users get errors; a watcher of the supervisor, or the next server, takes down what is left |
 
 mod records;
 
@@ -14,7 +14,6 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
@@ -24,7 +23,7 @@ use records::{
     PATIENCE, ProcessId, Record, Recovery, clean_up, node_of, record_of, record_path, refuse_twice, remove,
     write,
 };
-pub(crate) use records::{abandon_member, fail_requests, give_up, members_left};
+pub(crate) use records::{abandon_member, fail_requests, give_up, members_left, process, take_down_of};
 use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::ServeError;
@@ -128,7 +127,7 @@ impl Attachment {
         refuse_twice(&directory, recovery.as_ref())?;
         let (name, mount, connection) = Self::new_mount(&directory).map_err(failed)?;
         let path = directory.join(&name);
-        let server = ProcessId::of(process::id());
+        let server = ProcessId::of(std::process::id());
         let record =
             Record { server, connection: connection_number(&path), mount: path, device: None, recovery };
         let record_path = record_path(&directory, &name);
@@ -154,7 +153,7 @@ impl Attachment {
     fn new_mount(directory: &Path) -> io::Result<(String, Mount, OwnedFd)> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         loop {
-            let name = format!("{}-{}", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+            let name = format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
             match Mount::new(&directory.join(&name), LARGEST as u32) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 mounted => return mounted.map(|(mount, connection)| (name, mount, connection)),
@@ -191,7 +190,7 @@ impl Attachment {
         }
         // Unfinished writes of the former process could overwrite later ones.
         locks::wait_until_free(&recovery.source, SOURCE_BUSY)?;
-        record.server = ProcessId::of(process::id());
+        record.server = ProcessId::of(std::process::id());
         let copy = descriptor.try_clone().map_err(failed)?;
         let attachment = Self {
             options: options.clone(),

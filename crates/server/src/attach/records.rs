@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use ::control::process::Stat;
@@ -23,7 +24,7 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A process, by its id and start time, because ids are reused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(super) struct ProcessId {
+pub(crate) struct ProcessId {
     pid: u32,
     started: u64,
 }
@@ -208,6 +209,36 @@ pub(super) fn clean_up(directory: &Path, own: Option<&Recovery>) {
     }
 }
 
+/// How often it is checked whether the servers of an ended supervisor have ended as well.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A running process.
+pub(crate) fn process(number: u32) -> ProcessId {
+    ProcessId::of(number)
+}
+
+/// Takes down the devices that an ended supervisor has left, each when no process serves it any more, and returns then.
+pub(crate) fn take_down_of(directory: &Path, supervisor: ProcessId) {
+    let is_own =
+        |record: &Record| record.recovery.as_ref().is_some_and(|found| found.keeper == Some(supervisor));
+    loop {
+        let mut is_served = false;
+        for (path, record) in records(directory).filter(|(_, record)| is_own(record)) {
+            // A server that is about to continue the device has the connection already.
+            if record.server.is_alive() || is_connected(&record.mount) {
+                is_served = true;
+            } else {
+                record.take_down();
+                remove(&path);
+            }
+        }
+        if !is_served {
+            return;
+        }
+        thread::sleep(LOOK);
+    }
+}
+
 /// Fails every request to the device of that name, those to come included. Other than `give_up` it reads no file.
 pub(crate) fn fail_requests(directory: &Path, name: &str) {
     abort(&directory.join(name), None);
@@ -247,7 +278,6 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use std::process;
-    use std::thread;
     use std::time::Instant;
 
     use super::*;

@@ -14,13 +14,15 @@
 //!
 //! *Ends*: the parent forwards SIGINT, SIGTERM and SIGHUP to the server. When the server ends and no descriptor is stored, the parent ends with
 //! the server's exit status. When the parent is killed, the kernel sends SIGUSR1 to the server (`PR_SET_PDEATHSIG`), which then serves the
-//! device until it is unused, and ends. SIGTERM would not do: a second SIGTERM aborts the device's users.
+//! device until it is unused, and ends. SIGTERM would not do: a second SIGTERM aborts the device's users. When both are killed, a third process
+//! takes the device down: see the module `watcher`.
 //!
 //! Under systemd this process is not needed: see the module `descriptor_store`.
 
 mod inputs;
 mod signals;
 mod starter;
+mod watcher;
 
 use std::env;
 use std::ffi::CString;
@@ -99,11 +101,13 @@ pub fn supervise(runtime: &Path) -> io::Result<Option<i32>> {
         return Ok(None);
     }
     attach::may_mount().map_err(io::Error::other)?;
+    let directory = private_directory::make(runtime).map_err(io::Error::other)?;
+    watcher::start(&directory)?;
     let signals = Signals::new()?;
     // The device may hold this program's own file, and the heap of this process may be at its cgroup's limit.
     resident::reserve_for_supervisor();
     let supervisor = Supervisor {
-        directory: private_directory::make(runtime).map_err(io::Error::other)?,
+        directory,
         runtime: runtime.to_path_buf(),
         signals,
         starter: Starter::new()?,

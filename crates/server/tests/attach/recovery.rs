@@ -236,3 +236,23 @@ fn a_restarted_service_continues_a_mounted_device_and_requests_wait_meanwhile() 
     assert!(manager.stored.is_empty(), "an unused device is not kept");
     place.nothing_left();
 }
+
+#[test]
+fn nothing_is_left_when_supervisor_and_server_are_killed_together() {
+    let Some(place) = Place::on_disk(&["mkfs.ext4", "e2fsck"]) else { return };
+    let disk = place.join("disk");
+    let mut server = place.serve(&["--file", disk.to_str().unwrap(), "--size", "64M", "--supervised"]);
+    run("mkfs.ext4", &["-q", &server.what]);
+    let mounted = place.mount(&server.what);
+    fs::write(mounted.0.join("dirty"), vec![7; 1 << 20]).unwrap();
+    // A stopped supervisor starts no other server.
+    server.signal("-STOP");
+    let workers = server.children();
+    assert_eq!(workers.len(), 1, "the watcher is no child of the supervisor: {workers:?}");
+    workers.into_iter().for_each(kill);
+    server.kill();
+    assert!(ends(|| fs::read_dir(place.private()).unwrap().next().is_none()), "files are left");
+    drop(mounted);
+    assert!(ends(|| !run("losetup", &["-l", "-n", "-O", "NAME"]).lines().any(|name| name == server.what)));
+    place.nothing_left();
+}
