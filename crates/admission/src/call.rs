@@ -100,7 +100,7 @@ fn on_descriptor(call: &Intercepted, at: usize, bytes: &Bytes, served: &mut Serv
     if !found.is_regular && sync.is_none() {
         return None;
     }
-    let device = served.place(call.thread, found.mount)?;
+    let device = served.place(call.thread, found)?;
     let operation = match call.number {
         _ if sync.is_some() => Operation::Fsync,
         libc::SYS_ftruncate | libc::SYS_fallocate => Operation::Create,
@@ -134,7 +134,7 @@ fn on_path(call: &Intercepted, directory: Option<usize>, at: usize, served: &mut
     }
     let parent = whole.trim_end_matches('/').rsplit_once('/')?.0;
     let parent = find(&format!("{parent}/"))?;
-    let device = served.place(call.thread, parent.mount)?;
+    let device = served.place(call.thread, parent)?;
     Some(Wanted { operation, device, file: parent.inode, bytes: 0, descriptor: None, sync: None })
 }
 
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn opening_an_existing_file_changes_it_only_if_it_is_truncated() {
-        let file = |size| Some(Found { inode: 1, is_regular: true, size, mount: 1 });
+        let file = |size| Some(Found { inode: 1, is_regular: true, size, mount: 1, number: (8, 1) });
         let open = |flags: i32| call(libc::SYS_openat, [0, 0, flags as u64, 0, 0, 0]);
         let changes = |flags, existing| changes(&open(flags), Operation::Create, existing);
         assert!(changes(libc::O_CREAT, None));

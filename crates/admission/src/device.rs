@@ -18,6 +18,8 @@ pub(crate) struct Found {
     pub(crate) is_regular: bool,
     pub(crate) size: u64,
     pub(crate) mount: u64,
+    /// Major and minor number of its file system.
+    pub(crate) number: (u32, u32),
 }
 
 /// Looks a path up; `None` if there is nothing.
@@ -28,39 +30,59 @@ pub(crate) fn find(path: &str) -> Option<Found> {
         is_regular: FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile,
         size: found.stx_size,
         mount: found.stx_mnt_id,
+        number: (found.stx_dev_major, found.stx_dev_minor),
     })
 }
 
-/// The served devices, and which mounts are on them.
+/// The served devices, and which file systems are on them.
 pub(crate) struct Served {
     disks: Vec<(u32, u32)>,
+    /// By the number of a file system on one device.
+    devices: HashMap<(u32, u32), Option<usize>>,
+    /// Of other file systems, by mount.
     mounts: HashMap<u64, Option<usize>>,
+    /// Likewise by number, as the mounts last had them: a thread may have a file open whose mount is not in its namespace.
+    others: HashMap<(u32, u32), Option<usize>>,
     since: Instant,
 }
 
 impl Served {
     pub(crate) fn new(disks: Vec<(u32, u32)>) -> Self {
-        Self { disks, mounts: HashMap::new(), since: Instant::now() }
+        let [devices, others] = [HashMap::new(), HashMap::new()];
+        Self { disks, devices, mounts: HashMap::new(), others, since: Instant::now() }
     }
 
     /// A restarted server may have another device.
     pub(crate) fn set(&mut self, place: usize, device: (u32, u32)) {
         self.disks[place] = device;
+        self.devices.clear();
         self.mounts.clear();
+        self.others.clear();
     }
 
-    /// The place of the device that a thread's mount is on, if it is a served one.
-    pub(crate) fn place(&mut self, thread: u32, mount: u64) -> Option<usize> {
+    /// The place of the device that a thread's file is on, if it is a served one.
+    pub(crate) fn place(&mut self, thread: u32, Found { mount, number, .. }: Found) -> Option<usize> {
         if self.since.elapsed() > REMEMBERED {
+            self.devices.clear();
             self.mounts.clear();
             self.since = Instant::now();
+        }
+        if number.0 != 0 {
+            let disks = &self.disks;
+            let place = || disks.iter().position(|&served| served == disk_of(number));
+            return *self.devices.entry(number).or_insert_with(place);
         }
         if let Some(&known) = self.mounts.get(&mount) {
             return known;
         }
-        let mounts = Mount::seen_by(thread);
-        let place = mounts.iter().find(|of| of.id == mount).and_then(|mount| self.place_of(mount));
+        let of_thread = Mount::seen_by(thread).into_iter().find(|of| of.id == mount);
+        let found = of_thread.or_else(|| Mount::seen_by("self").into_iter().find(|of| of.id == mount));
+        let place = match found {
+            Some(found) => self.place_of(&found),
+            None => self.others.get(&number).copied().flatten(),
+        };
         self.mounts.insert(mount, place);
+        self.others.insert(number, place);
         place
     }
 
@@ -107,6 +129,19 @@ mod tests {
         assert_eq!(place("36 35 7:5 / /mnt rw,noatime - ext4 /dev/loop5 rw"), Some(1));
         assert_eq!(place("36 35 0:45 / /tmp rw - tmpfs tmpfs rw"), None);
         assert_eq!(place(""), None);
+    }
+
+    #[test]
+    fn a_file_whose_mount_is_in_another_namespace_is_still_on_its_device() {
+        let mut served = Served::new(vec![(7, 3)]);
+        let found = |number, mount| Found { inode: 1, is_regular: true, size: 0, mount, number };
+        let own = std::process::id();
+        assert_eq!(served.place(own, found((7, 3), u64::MAX)), Some(0));
+        assert_eq!(served.place(own, found((7, 4), u64::MAX)), None);
+        // A subvolume of btrfs, which was seen through a mount before.
+        assert_eq!(served.place(own, found((0, 99), u64::MAX)), None);
+        served.others.insert((0, 98), Some(0));
+        assert_eq!(served.place(own, found((0, 98), u64::MAX - 1)), Some(0));
     }
 
     #[test]
