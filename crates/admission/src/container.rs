@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::io::IoSliceMut;
@@ -13,7 +14,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::filter;
+use crate::{filter, takeover};
 
 /// How long a runtime may take to send.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -97,6 +98,9 @@ pub fn receive(runtime: &UnixStream) -> io::Result<Container> {
     let at = described.fds.iter().position(|name| name == LISTENER).unwrap_or(0);
     let listener =
         descriptors.into_iter().nth(at).ok_or_else(|| invalid("no seccomp listener came with it"))?;
+    if !takeover::is_listener(Path::new(&format!("/proc/self/fd/{}", listener.as_raw_fd()))) {
+        return Err(invalid("the descriptor that came with it is no seccomp listener"));
+    }
     let State { id, annotations } = described.state;
     Ok(Container { listener, id, annotations: annotations.unwrap_or_default() })
 }

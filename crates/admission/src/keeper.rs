@@ -81,7 +81,8 @@ pub(crate) fn answer_all(listener: &OwnedFd, dismissal: Option<&OwnedFd>) {
         let (calls, others) = poll(listener, others, -1);
         match readiness(calls) {
             Readiness::Call => {
-                if let Ok(Some(call)) = receive(listener.as_fd()) {
+                let Ok(call) = receive(listener.as_fd()) else { return };
+                if let Some(call) = call {
                     if let Some(name) = takeover::name(&call).filter(|_| dismissal.is_some()) {
                         // SAFETY: the name lives during the call.
                         unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };

@@ -66,6 +66,14 @@ pub enum Error {
         /// Its number.
         process: u32,
     },
+    /// This process has the filter of the process that it shall join.
+    #[error(
+        "process {process}: this 'dwell exec' has the same filter, as a process started it that was joined before; start it from another process"
+    )]
+    Within {
+        /// Its number.
+        process: u32,
+    },
     /// The calls of the program that shall start would be intercepted twice.
     #[error("{}: its calls are intercepted already: this process runs under 'dwell exec', or in a container with a listener", program.to_string_lossy())]
     Nested {
@@ -238,6 +246,7 @@ pub fn attend<E: From<Error>>(
 pub fn join(process: u32) -> Result<Listener, Error> {
     running::install(process as libc::pid_t).map_err(|source| match source.raw_os_error() {
         Some(libc::EBUSY) => Error::Intercepted { process },
+        Some(libc::ELOOP) => Error::Within { process },
         Some(libc::ENOENT | libc::ESRCH) => Error::NoProcess { process },
         Some(libc::EACCES | libc::EPERM) => {
             let text = format!("it cannot be traced ({source}): that needs CAP_SYS_PTRACE, and no other tracer such as strace");

@@ -8,6 +8,7 @@ use std::ffi::CString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
 use crate::handed::{pidfd, take_fd};
 use crate::listener::Intercepted;
@@ -63,19 +64,36 @@ fn text(number: u32) -> String {
 
 /// The listener of the keeper that took this number into its name; `None` if there is none: an agent answers the calls, or another program.
 pub(crate) fn find(number: u32) -> Option<Listener> {
-    let all = fs::read_dir("/proc").ok()?.flatten();
-    let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let is_it = |process: &u32| {
-        fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.trim_end() == text(number))
-    };
-    let keeper = { numbers }.find(is_it)?;
+    let keeper = named(number)?;
     let descriptors = fs::read_dir(format!("/proc/{keeper}/fd")).ok()?.flatten();
-    let is_listener =
-        |path: &fs::DirEntry| fs::read_link(path.path()).is_ok_and(|to| to.as_os_str() == LISTENER);
-    let descriptor = { descriptors }.find(is_listener)?.file_name().to_str()?.parse().ok()?;
+    let descriptor =
+        { descriptors }.find(|fd| is_listener(&fd.path()))?.file_name().to_str()?.parse().ok()?;
     // The keeper first: it stays until it is dismissed.
     let former = pidfd(keeper).ok()?;
     Some(Listener { fd: take_fd(keeper, descriptor).ok()?, former: Some(former) })
+}
+
+/// Whether a descriptor in `/proc` is the listener of a filter.
+pub(crate) fn is_listener(descriptor: &Path) -> bool {
+    fs::read_link(descriptor).is_ok_and(|to| to.as_os_str() == LISTENER)
+}
+
+/// Whether a keeper answers this process's calls as well, so that this process has the filter whose listener it would take over: its own calls would wait
+/// for itself, and it would count as a process that has the filter, whose end it waits for.
+pub(crate) fn is_own_keeper(number: u32) -> bool {
+    let [descriptor, argument, ..] = arguments(number);
+    // SAFETY: no such descriptor, and the further argument is a number.
+    unsafe { libc::syscall(libc::SYS_fsync, descriptor, argument) };
+    named(number).is_some()
+}
+
+/// The keeper that took a number into its name.
+fn named(number: u32) -> Option<u32> {
+    let all = fs::read_dir("/proc").ok()?.flatten();
+    let mut numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    numbers.find(|process| {
+        fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.trim_end() == text(number))
+    })
 }
 
 /// A descriptor that becomes readable when this process, a keeper, is dismissed.

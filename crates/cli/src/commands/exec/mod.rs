@@ -106,7 +106,8 @@ fn error(error: admission::Error) -> Error {
         admission::Error::Process { .. }
         | admission::Error::NoProcess { .. }
         | admission::Error::Nested { .. }
-        | admission::Error::Intercepted { .. } => Error::Failed(error.to_string()),
+        | admission::Error::Intercepted { .. }
+        | admission::Error::Within { .. } => Error::Failed(error.to_string()),
         admission::Error::System { .. } => Error::Kernel(error.to_string()),
     }
 }
