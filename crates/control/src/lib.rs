@@ -12,4 +12,4 @@ pub mod protocol;
 mod supervised;
 
 pub use client::Client;
-pub use supervised::process_for;
+pub use supervised::{is_removed, process_for};

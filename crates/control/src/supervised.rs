@@ -18,12 +18,34 @@ pub fn process_for(socket: &Path) -> Option<u32> {
         .min_by_key(|&pid| Stat::of(pid)?.started())
 }
 
-/// The control socket among a process's arguments.
+/// Whether a server listens on this socket although its file has been removed.
+pub fn is_removed(socket: &Path) -> bool {
+    let Ok(socket) = std::path::absolute(socket) else { return false };
+    let bound = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    !socket.exists()
+        && process_for(&socket).is_some_and(|pid| listens(&bound, &given_socket(pid).unwrap_or_default()))
+}
+
+/// Whether the kernel's list of sockets has one that listens at a path.
+fn listens(list: &str, path: &Path) -> bool {
+    const ACCEPTS: u32 = 1 << 16; // __SO_ACCEPTCON
+    let end = format!(" {}", path.display());
+    list.lines().filter(|line| line.ends_with(&end)).any(|line| {
+        let flags = line.split_ascii_whitespace().nth(3);
+        flags.and_then(|flags| u32::from_str_radix(flags, 16).ok()).is_some_and(|flags| flags & ACCEPTS != 0)
+    })
+}
+
+/// The control socket among a process's arguments, as given.
+fn given_socket(pid: u32) -> Option<PathBuf> {
+    argument(&fs::read(format!("/proc/{pid}/cmdline")).ok()?).map(Path::to_path_buf)
+}
+
+/// Likewise, as an absolute path.
 fn control_socket(pid: u32) -> Option<PathBuf> {
-    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let given = argument(&line)?;
+    let given = given_socket(pid)?;
     if given.is_absolute() {
-        return Some(given.to_path_buf());
+        return Some(given);
     }
     Some(fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(given))
 }
@@ -55,7 +77,17 @@ mod tests {
     }
 
     #[test]
+    fn only_a_socket_that_listens_counts() {
+        let list = "Num RefCount Protocol Flags Type St Inode Path\n\
+            0000: 00000002 00000000 00010000 0001 01 42616 /run/a b.ctl\n\
+            0000: 00000003 00000000 00000000 0001 03 42617 /run/c.ctl\n";
+        let listens = |path: &str| listens(list, Path::new(path));
+        assert!(listens("/run/a b.ctl") && !listens("/run/c.ctl") && !listens("/run/d.ctl"));
+    }
+
+    #[test]
     fn an_unused_path_has_no_process() {
         assert_eq!(process_for(Path::new("/nonexistent/dwell-control")), None);
+        assert!(!is_removed(Path::new("/nonexistent/dwell-control")));
     }
 }

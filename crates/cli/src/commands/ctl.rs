@@ -10,7 +10,7 @@ use elevator::text::{counted, did_you_mean};
 use schedulers::registry::Catalogue;
 use serde_json::Value;
 use server::control::protocol::{AccountState, ArrayState, ItemState, MemberState, State};
-use server::control::{Client, process_for};
+use server::control::{Client, is_removed, process_for};
 
 use crate::error::Error;
 use crate::input::account_terms::without_effect;
@@ -195,6 +195,12 @@ pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
             socket.display()
         ));
     }
+    if error.kind() == ErrorKind::NotFound && is_removed(socket) {
+        return Error::Failed(format!(
+            "{}: a server listens on this socket, but its file was removed; end the server with SIGTERM, and start it again",
+            socket.display()
+        ));
+    }
     let socket = socket.display();
     match error.kind() {
         ErrorKind::PermissionDenied => Error::Permission(format!("{socket}: {error}")),
@@ -212,7 +218,7 @@ pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
 
 /// The process that restarts the server of this socket, if nothing listens there.
 pub(crate) fn restarted_by(socket: &Path) -> Option<u32> {
-    process_for(socket).filter(|&pid| serves(pid))
+    process_for(socket).filter(|&pid| serves(pid) && !is_removed(socket))
 }
 
 /// Whether a process is `dwell serve`: `advise` and `tune` have the option `--control` too, and so has a program such as `timeout` that starts them.
