@@ -753,10 +753,13 @@ fn a_listener_removes_its_socket_when_it_is_ended() {
         let mut listener = dwell()
             .args(["exec", "--control", "/none", "--listen"])
             .arg(&socket)
-            .stderr(Stdio::null())
+            .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        eventually("the socket", || socket.exists().then_some(()));
+        let lines: Vec<_> = BufReader::new(listener.stderr.take().unwrap()).lines().take(2).collect();
+        let note = lines[1].as_ref().unwrap();
+        assert!(note.contains("/none: no server listens there") && note.contains("without limits"), "{note}");
+        assert!(socket.exists());
         assert!(succeeds(Command::new("kill").args([signal, &listener.id().to_string()])));
         let status = eventually("the end of the listener", || listener.try_wait().unwrap());
         assert!(status.success() && !socket.exists(), "{status}");

@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
@@ -58,7 +59,7 @@ impl Account {
     pub(super) fn join_in_time(&self) -> Result<Vec<Joined>, Error> {
         let without_server = |control: &Path, error: io::Error| {
             let (server, _) = UnixStream::pair().map_err(|_| error)?;
-            Ok(Joined { server, device: NO_DEVICE, again: self.again(control), patience: RESTART })
+            Ok(Joined { server, device: NO_DEVICE, again: self.again(control, false), patience: RESTART })
         };
         self.join_all(CALLS, |joined, control| match joined {
             Err(error) if is_away(&error) => without_server(control, error),
@@ -95,7 +96,12 @@ impl Account {
             let joined = Client::connect(control).and_then(|client| client.join(&self.name, self.terms));
             let error = match joined {
                 Ok((server, device)) => {
-                    return Ok(Joined { server, device, again: self.again(control), patience: RESTART });
+                    return Ok(Joined {
+                        server,
+                        device,
+                        again: self.again(control, true),
+                        patience: RESTART,
+                    });
                 }
                 Err(error) => error,
             };
@@ -116,14 +122,18 @@ impl Account {
         }
     }
 
-    /// What joins the account again when the server has ended.
-    fn again(&self, control: &Path) -> Again {
+    /// What joins the account again when the server has ended, or when there is one (not `had_server`).
+    fn again(&self, control: &Path, had_server: bool) -> Again {
         let (account, control) = (self.clone(), control.to_owned());
-        Arc::new(move |terms| account.join_again(&control, terms.unwrap_or(account.terms)))
+        let had_server = AtomicBool::new(had_server);
+        Arc::new(move |terms| {
+            let terms = terms.unwrap_or(account.terms);
+            account.join_again(&control, terms, had_server.swap(true, Ordering::Relaxed))
+        })
     }
 
     /// Waits for the next server and joins the account there, with these terms. Prints a line when the limits end and when they hold again.
-    fn join_again(&self, control: &Path, terms: AccountTerms) -> Connection {
+    fn join_again(&self, control: &Path, terms: AccountTerms, had_server: bool) -> Connection {
         // Standard error may be a full pipe, or a file on the device that has no server.
         let (lines, printed) = channel::<String>();
         let _ = std::thread::Builder::new()
@@ -131,9 +141,12 @@ impl Account {
             .spawn(move || printed.iter().for_each(|line| say!("{line}")));
         let of = self.of.as_ref().map(|of| format!(" ({of})")).unwrap_or_default();
         let what = format!("{}: account '{}'{of}", control.display(), self.name);
-        let _ = lines.send(format!(
-            "{what}: its server has ended; calls wait for the next one for {} s, then continue without limits", RESTART.as_secs()
-        ));
+        let _ = lines.send(if had_server {
+            let wait = RESTART.as_secs();
+            format!("{what}: its server has ended; calls wait for the next one for {wait} s, then continue without limits")
+        } else {
+            format!("{what}: no server listens there; calls continue without limits until one does")
+        });
         let mut reported = false;
         loop {
             match Client::connect(control).and_then(|client| client.join(&self.name, terms)) {
@@ -178,6 +191,15 @@ impl Account {
             terms: own.or(self.terms),
             of: Some(format!("container {id}")),
         })
+    }
+
+    /// Prints which devices have no server. Containers may start before there is one.
+    pub(super) fn note_absent_servers(&self) {
+        for control in &self.controls {
+            if let Err(error) = Client::connect(control) {
+                say!("{}; containers run without limits until one does", no_server(control, &error));
+            }
+        }
     }
 
     /// Prints what these terms do not do: options that the present scheduler of a device does not use, and a rate that is too low.

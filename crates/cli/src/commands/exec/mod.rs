@@ -250,6 +250,7 @@ fn listen(socket: &Path, account: &Account) -> Result<(), Error> {
     let (listener, _file) = bind_private(socket).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     say!("waiting for containers at {}", socket.display());
+    account.note_absent_servers();
     let mut agents: Vec<Agent> = Vec::new();
     while signals.wait(&listener).map_err(failed)? {
         match listener.accept() {
