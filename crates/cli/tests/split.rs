@@ -718,6 +718,41 @@ fn direct_writes_are_data() {
     assert!(account["metadata"].as_u64() < Some(1 << 20), "{account}");
 }
 
+/// A restarted server does not charge again what its predecessor charged when it became dirty.
+#[test]
+fn pages_that_were_dirty_before_a_restart_are_charged_once() {
+    let _alone = alone();
+    let store = Store(PathBuf::from(format!("/dev/shm/dwell-split-once-{}", std::process::id())));
+    fs::File::create(&store.0).unwrap().set_len(64 << 20).unwrap();
+    let Some(served) = Served::over("once", "split-token", &[store.0.to_str().unwrap()]) else { return };
+    let (file, done) = (served.file("file"), served.directory.join("done"));
+    fs::write(&file, vec![1; 8 << 20]).unwrap();
+    assert!(succeeds(Command::new("sync").arg(&file)));
+    let script = format!(
+        "dd if=/dev/zero of={0} bs=64k count=128 conv=notrunc; touch {1}; read line; printf x | dd of={0} conv=notrunc; rm {1}; cat",
+        file.display(),
+        done.display()
+    );
+    let mut program = dwell();
+    program.args(["exec", "--account", "writer", "--rate", "100M", "--control"]).arg(served.control());
+    let mut program = program
+        .args(["--", "sh", "-c", &script])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the written file", || done.exists().then_some(()));
+    children(served.server.id()).into_iter().for_each(kill);
+    eventually("the account at the next server", || served.account("writer"));
+    program.stdin.as_mut().unwrap().write_all(b"again\n").unwrap();
+    eventually("the end of the second write", || (!done.exists()).then_some(()));
+    assert!(succeeds(Command::new("sync").arg("-f").arg(&file)));
+    let account = served.account("writer").unwrap();
+    assert!(account["caused"].as_u64() < Some(1 << 20), "{account}");
+    drop(program.stdin.take());
+    assert!(program.wait().unwrap().success());
+}
+
 /// Directories have no data: what is dirty after a commit is metadata in the buffer cache.
 #[test]
 fn metadata_is_dirty_for_its_account_until_it_is_written() {

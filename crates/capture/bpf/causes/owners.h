@@ -15,6 +15,7 @@ const volatile u32 stream;	     // report events, and keep no totals
 // An owner is an account (a process, a cgroup), a kernel thread, or a transaction; the same in src/causes/owner.rs.
 #define TRANSACTION (1ull << 63)
 #define KERNEL_THREAD (1ull << 62)
+#define UNKNOWN KERNEL_THREAD
 
 enum class { DATA = 0, META = 1, JOURNAL = 2, READ = 3 };
 enum event_kind { RUN = 1, DIRTIED = 2, SHARE = 3, DROPPED = 4 };

@@ -113,9 +113,14 @@ global int step(struct walk *walk)
 	if (!bytes || bytes > 1u << 30)
 		return 0;
 	// Low bits mark pages that belong to no file.
-	struct owners *known = at.space && !(at.space & 3) ? map_lookup(&pages, &at) : 0;
+	int is_cached = at.space && !(at.space & 3);
+	struct owners *known = is_cached ? map_lookup(&pages, &at) : 0;
 	u64 owner = walk->fallback, second = 0, file = 0;
 	u16 class = walk->usual;
+	// Data of a file that was dirty before the start: a former reader of events has charged it. Not of a process, which may write the pages of another
+	// file directly.
+	if (stream && is_cached && class == DATA && walk->task & KERNEL_THREAD)
+		owner = UNKNOWN;
 	if (known && !(walk->journal && known->meta)) {
 		owner = known->first;
 		second = known->second;
