@@ -192,3 +192,18 @@ fn data_of_xfs_belongs_to_the_process_that_dirtied_it() {
 fn data_of_btrfs_belongs_to_the_process_that_dirtied_it() {
     two_writers("btrfs", 0.9);
 }
+
+/// A btrfs has no device of its own, but a list of them.
+#[test]
+fn pages_of_a_btrfs_on_another_device_are_not_counted() {
+    let _alone = alone();
+    let (Some(observed), Some(other)) = (Mounted::new("ext4"), Mounted::new("btrfs")) else { return };
+    let Some(mut causes) = observed.observe() else { return };
+    let mut dd = writer(&other.directory.join("file"), 8);
+    let process = u64::from(dd.id());
+    assert!(dd.wait().unwrap().success());
+    other.sync();
+    let report = causes.report().unwrap();
+    let found = report.accounts.iter().find(|caused| caused.id == Some(process));
+    assert!(found.is_none_or(|caused| caused.dirtied == 0), "{report:#?}");
+}

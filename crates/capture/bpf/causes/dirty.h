@@ -14,13 +14,13 @@ int dirty_folio(u64 *arguments)
 	u64 magic = super->s_magic;
 	if (magic == BDEV_MAGIC)
 		return 0; // see dirty_buffer
-	// A file system over several devices has none of its own.
-	if (super->s_bdev && !is_ours(super->s_bdev))
+	int is_btrfs = magic == BTRFS_MAGIC;
+	// Of others without a device, such as those in a network, no page reaches one.
+	if (super->s_bdev ? !is_ours(super->s_bdev) : !is_btrfs || !is_btrfs_ours(super))
 		return 0;
 	struct task_struct *task = current_task();
 	struct place at = { (u64)space, folio->index };
 	u32 bytes = page_bytes(folio);
-	int is_btrfs = magic == BTRFS_MAGIC;
 	int meta = is_btrfs && inode->i_ino == BTREE_INODE;
 	u64 owner = cause(task, meta ? 0 : bytes);
 	if (is_btrfs) {

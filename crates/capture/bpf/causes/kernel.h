@@ -38,6 +38,7 @@ struct super_block {
 	u32 s_dev;
 	unsigned long s_magic;
 	struct block_device *s_bdev;
+	void *s_fs_info;
 };
 struct inode {
 	struct super_block *i_sb;

@@ -116,6 +116,10 @@ enum member {
 	XFS_INODE,
 	BTRFS_INODE,
 	BTRFS_SUPER,
+	BTRFS_DEVICES,
+	DEVICES_LIST,
+	DEVICE_IN_LIST,
+	DEVICE_BDEV,
 	MEMBERS,
 };
 MAP(layout, ARRAY, MEMBERS, u32, u32); // offsets, set before the program that uses them is attached
@@ -167,6 +171,25 @@ static inline u64 value(u64 structure, enum member member, u32 size)
 	u64 value = 0;
 	read_kernel(&value, size, (void *)member_at(structure, member));
 	return value;
+}
+
+// Whether a btrfs is on one of the devices: it has a list of its own, and `s_bdev` is 0. As long as its layout is unknown, it is.
+static inline int is_btrfs_ours(struct super_block *super)
+{
+	u32 key = BTRFS_DEVICES;
+	u32 *known = map_lookup(&layout, &key);
+	if (!known || !*known)
+		return 1;
+	u64 list = member_at(value((u64)super->s_fs_info, BTRFS_DEVICES, 8), DEVICES_LIST);
+	u64 next = list;
+	for (int i = 0; i < DEVICES; i++) {
+		if (read_kernel(&next, sizeof(next), (void *)next) || next == list)
+			return 0;
+		u64 device = next - member_at(0, DEVICE_IN_LIST);
+		if (is_ours_at((void *)value(device, DEVICE_BDEV, 8)))
+			return 1;
+	}
+	return 0;
 }
 
 static inline u64 transaction(u32 device, u64 number)

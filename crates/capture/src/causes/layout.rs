@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::error::Error;
 
 /// `enum member` of the program, in its order: the file system, the structure and its member.
-pub(super) const MEMBERS: [(&str, &str, &str); 12] = [
+pub(super) const MEMBERS: [(&str, &str, &str); 16] = [
     ("xfs", "xfs_trans", "t_mountp"),
     ("xfs", "xfs_mount", "m_super"),
     ("xfs", "xfs_mount", "m_log"),
@@ -21,6 +21,10 @@ pub(super) const MEMBERS: [(&str, &str, &str); 12] = [
     ("xfs", "xfs_inode", "i_vnode"),
     ("btrfs", "btrfs_inode", "vfs_inode"),
     ("btrfs", "btrfs_fs_info", "sb"),
+    ("btrfs", "btrfs_fs_info", "fs_devices"),
+    ("btrfs", "btrfs_fs_devices", "devices"),
+    ("btrfs", "btrfs_device", "dev_list"),
+    ("btrfs", "btrfs_device", "bdev"),
 ];
 
 /// The offsets, in bytes, of a file system's members, with their numbers.
