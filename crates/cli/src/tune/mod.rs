@@ -59,7 +59,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
     target.has_profile(&arguments.watching)?;
     if arguments.dry_run {
-        target.left_behind().iter().for_each(|left| say!("{left}; '{}' restores that", left.remedy()));
+        target.left_behind_in_words().for_each(|line| say!("{line}"));
     }
     let metric = setup::metric(&arguments.watching);
     setup::measurable(metric, &arguments.watching)?;
@@ -403,9 +403,7 @@ fn show(arguments: &TuneArguments) -> Result<(), Error> {
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
     let name = &target.layer.name;
     let Some(status) = status_of(&arguments.watching, name)? else {
-        let left = target.left_behind();
-        let left = left.iter().map(|left| format!("{left}; '{}' restores that", left.remedy()));
-        let lines = once(format!("{name}: not being tuned")).chain(left);
+        let lines = once(format!("{name}: not being tuned")).chain(target.left_behind_in_words());
         return Err(Error::Failed(lines.collect::<Vec<_>>().join("\n")));
     };
     let mut out = std::io::stdout().lock();

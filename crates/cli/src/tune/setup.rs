@@ -86,10 +86,23 @@ impl Target {
         if watching.control.is_some() { Vec::new() } else { self.stack.doubts() }
     }
 
-    /// What a killed tuner left on its queues.
-    pub(super) fn left_behind(&self) -> Vec<LeftBehind> {
+    /// What a killed tuner left on its queues, and a line for each backup that is of no use.
+    pub(super) fn left_behind(&self) -> (Vec<LeftBehind>, Vec<String>) {
         let backups = Path::new(settings_backup::DIRECTORY);
-        self.queues.iter().filter_map(|queue| settings_backup::left_behind(backups, queue)).collect()
+        let (mut left, mut unusable) = (Vec::new(), Vec::new());
+        for queue in &self.queues {
+            match settings_backup::left_behind(backups, queue) {
+                Ok(found) => left.extend(found),
+                Err(found) => unusable.push(format!("{found}; {}", found.remedy())),
+            }
+        }
+        (left, unusable)
+    }
+
+    /// The same as lines with the remedies.
+    pub(super) fn left_behind_in_words(&self) -> impl Iterator<Item = String> {
+        let (left, unusable) = self.left_behind();
+        left.into_iter().map(|left| format!("{left}; '{}' restores that", left.remedy())).chain(unusable)
     }
 
     /// An error if the profile is of another device.

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use capture::{is_process, this_process};
 use serde::{Deserialize, Serialize};
@@ -188,8 +188,9 @@ fn restore_leftover(directory: &PrivateDirectory, file: &str, block: &Path) -> V
         Ok(record) if record.is_alive() => return Vec::new(),
         Ok(record) => record,
         Err(problem) => {
-            let path = directory.path(file);
-            return vec![format!("{}: ignored ({problem}); remove it", path.display())];
+            let device = file.trim_end_matches(".json").to_owned();
+            let unusable = Unusable { device, path: directory.path(file), problem };
+            return vec![format!("{unusable}; {}", unusable.remedy())];
         }
     };
     let queue = QueueSettings::within(block, &record.device);
@@ -264,25 +265,77 @@ impl fmt::Display for LeftBehind {
     }
 }
 
-/// What [`restore_leftovers`] would restore of a queue, if anything.
-#[must_use]
-pub fn left_behind(directory: &Path, queue: &QueueSettings) -> Option<LeftBehind> {
-    let directory = PrivateDirectory::open(directory).ok()?;
-    let record = Record::read(&directory, &file_name(queue.name())).ok()?;
-    if record.is_alive() || record.is_obsolete(queue).is_some() {
-        return None;
+/// A backup that exists and from which nothing can be restored.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unusable {
+    /// As sysfs names it.
+    device: String,
+    path: PathBuf,
+    problem: String,
+}
+
+impl Unusable {
+    /// What the operator has to do.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        let Self { device, path, .. } = self;
+        format!(
+            "if /sys/block/{device}/queue/scheduler is not the intended one, set that; then rm {}",
+            path.display()
+        )
     }
-    let target = record.target(&record.foreign(queue));
-    let scheduler =
-        target.before("scheduler").map_or_else(|| queue.get("scheduler").ok(), |of| Some(of.to_owned()))?;
-    let differing = target.before.into_iter().filter(|it| differs(queue, it));
-    let before: Vec<(String, String)> = differing.collect();
-    (!before.is_empty()).then(|| LeftBehind {
-        device: queue.name().to_owned(),
-        pid: record.pid,
-        scheduler,
-        before,
-    })
+}
+
+impl fmt::Display for Unusable {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, path, problem } = self;
+        let path = path.display();
+        write!(out, "{path}: {problem}, so that the settings of {device} before a killed tuner are unknown")
+    }
+}
+
+/// What [`restore_leftovers`] would restore of a queue, if anything. Without permission to enter the directory, nothing.
+///
+/// # Errors
+/// There is a file, but it is damaged, or another user can write to it.
+pub fn left_behind(directory: &Path, queue: &QueueSettings) -> Result<Option<LeftBehind>, Unusable> {
+    let file = file_name(queue.name());
+    let unusable = |problem| {
+        let device = queue.name().replace('/', "!");
+        Unusable { device, path: directory.join(&file), problem }
+    };
+    let opened = match PrivateDirectory::open(directory) {
+        Ok(opened) => opened,
+        Err(error) if error.raw_os_error().is_some() => return Ok(None),
+        Err(_) if !is_kept(directory, queue) => return Ok(None),
+        Err(error) => return Err(unusable(format!("the directory is ignored ({error})"))),
+    };
+    match Record::read(&opened, &file) {
+        Ok(record) => Ok(record.left_behind(queue)),
+        Err(_) if !is_kept(directory, queue) => Ok(None),
+        Err(problem) => Err(unusable(problem)),
+    }
+}
+
+impl Record {
+    /// What has to be restored of the queue.
+    fn left_behind(self, queue: &QueueSettings) -> Option<LeftBehind> {
+        if self.is_alive() || self.is_obsolete(queue).is_some() {
+            return None;
+        }
+        let target = self.target(&self.foreign(queue));
+        let scheduler = target
+            .before("scheduler")
+            .map_or_else(|| queue.get("scheduler").ok(), |of| Some(of.to_owned()))?;
+        let differing = target.before.into_iter().filter(|it| differs(queue, it));
+        let before: Vec<(String, String)> = differing.collect();
+        (!before.is_empty()).then(|| LeftBehind {
+            device: queue.name().to_owned(),
+            pid: self.pid,
+            scheduler,
+            before,
+        })
+    }
 }
 
 /// Whether a queue's settings wait for the end of a living process, or for another attempt to restore them.

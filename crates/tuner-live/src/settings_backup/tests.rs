@@ -62,16 +62,16 @@ fn the_next_start_restores_after_a_kill_and_ignores_a_living_process() {
     assert_eq!(restored(&tree), [""; 0], "it still runs");
     let second = SettingsBackup::begin(&tree.backups(), &queue).unwrap_err().to_string();
     assert!(second.contains("already tunes it"), "{second}");
-    assert_eq!(left_behind(&tree.backups(), &queue), None);
+    assert_eq!(left_behind(&tree.backups(), &queue), Ok(None));
     kill(backup);
-    let left = left_behind(&tree.backups(), &queue).unwrap();
+    let left = left_behind(&tree.backups(), &queue).unwrap().unwrap();
     assert!(left.to_string().ends_with("was killed; before: scheduler=mq-deadline"), "{left}");
     assert_eq!((left.scheduler.as_str(), left.arm().as_str()), ("mq-deadline", "mq-deadline"));
     assert_eq!(left.remedy(), "dwell tune /dev/sda --restore");
     let lines = restored(&tree);
     assert!(lines.len() == 1 && lines[0].contains("restored after") && lines[0].contains("mq-deadline"));
     assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
-    assert_eq!((left_behind(&tree.backups(), &queue), restored(&tree)), (None, vec![]), "once");
+    assert_eq!((left_behind(&tree.backups(), &queue), restored(&tree)), (Ok(None), vec![]), "once");
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn what_is_left_behind_has_every_setting_but_those_of_another_process() {
     let queue = backup.queue.clone();
     switch(&mut backup, &[("scheduler", "bfq"), ("nr_requests", "256"), ("read_ahead_kb", "4096")]);
     kill(backup);
-    let left = || left_behind(&tree.backups(), &queue).unwrap();
+    let left = || left_behind(&tree.backups(), &queue).unwrap().unwrap();
     assert_eq!(left().arm(), "mq-deadline{nr_requests=64,read_ahead_kb=128}");
     // The operator's choice since.
     queue.set("scheduler", "none").unwrap();
@@ -354,7 +354,32 @@ fn a_damaged_file_does_not_prevent_tuning() {
     directory.replace("sda.json", b"{\"pid\": 1, \"sta").unwrap();
     let lines = restored(&tree);
     assert!(lines.len() == 1 && lines[0].contains("is damaged"), "{lines:?}");
+    assert!(lines[0].ends_with(&format!("; then rm {}", directory.path("sda.json").display())), "{lines:?}");
     assert_eq!(begin(&tree).record.before("scheduler"), Some("mq-deadline"));
+}
+
+/// Regression: `advise` and `doctor` said nothing.
+#[test]
+fn a_damaged_file_is_not_an_absent_one() {
+    let tree = Tree::new("damaged-left");
+    let queue = tree.queue("sda");
+    assert_eq!(left_behind(&tree.backups(), &queue), Ok(None), "there is no directory");
+    let directory = PrivateDirectory::create(&tree.backups()).unwrap();
+    assert_eq!(left_behind(&tree.backups(), &queue), Ok(None), "there is no file");
+    directory.replace("sda.json", b"{\"pid\": 1, \"sta").unwrap();
+    let path = directory.path("sda.json");
+    let of = |problem: &str| {
+        let found = left_behind(&tree.backups(), &queue).unwrap_err();
+        let text = found.to_string();
+        assert!(text.starts_with(&format!("{}: {problem}", path.display())), "{text}");
+        assert!(text.contains("the settings of sda before a killed tuner are unknown"), "{text}");
+        assert!(found.remedy().ends_with(&format!("rm {}", path.display())), "{}", found.remedy());
+    };
+    of("is damaged (");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    of("mode 0666 gives other users access");
+    fs::set_permissions(tree.backups(), fs::Permissions::from_mode(0o770)).unwrap();
+    of("the directory is ignored (mode 0770");
 }
 
 /// An attribute that is a symbolic link to a file elsewhere.
@@ -425,9 +450,9 @@ fn without_access_to_the_directory_there_is_nothing_to_restore() {
         // SAFETY: takes numbers only; the raw system call concerns this thread alone.
         if unsafe { libc::syscall(libc::SYS_setresuid, OTHER_USER, OTHER_USER, OTHER_USER) } != 0 {
             eprintln!("SKIPPED: only root can become another user");
-            return (vec![], None);
+            return (vec![], Ok(None));
         }
         (restore_leftovers(&path, &block), left_behind(&path, &queue))
     });
-    assert_eq!(as_other_user.join().unwrap(), (vec![], None));
+    assert_eq!(as_other_user.join().unwrap(), (vec![], Ok(None)));
 }

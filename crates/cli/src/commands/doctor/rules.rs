@@ -167,8 +167,11 @@ fn unlike_members(_: &Roots, device: &Device) -> Option<Finding> {
 fn killed_tuner(roots: &Roots, device: &Device) -> Option<Finding> {
     let backups = roots.root.join(settings_backup::DIRECTORY.trim_start_matches('/'));
     let queue = QueueSettings::within(&roots.root.join("sys/block"), &device.leaf.name);
-    let left = settings_backup::left_behind(&backups, &queue)?;
-    Some(finding(Level::Problem, "scheduler", left.to_string(), left.remedy()))
+    let problem = |what: String, fix| finding(Level::Problem, "scheduler", what, fix);
+    match settings_backup::left_behind(&backups, &queue) {
+        Ok(left) => left.map(|left| problem(left.to_string(), left.remedy())),
+        Err(unusable) => Some(problem(unusable.to_string(), unusable.remedy())),
+    }
 }
 
 /// The tuner that chooses the device's scheduler, or that of the array above it.

@@ -336,6 +336,12 @@ fn settings_of_a_killed_tuner_are_reported() {
     );
     system.write("sys/devices/ata1/block/sda/queue/scheduler", NONE);
     assert_eq!(system.links("sda", Level::Problem), [""; 0], "it is as before");
+    // Regression: a damaged file was ignored.
+    system.write("run/dwell/tune/sda.json", "{\"pid\": 1, ");
+    let found = system.examined("sda");
+    let path = system.0.join("run/dwell/tune/sda.json").display().to_string();
+    assert!(found[0].what.starts_with(&format!("{path}: is damaged")), "{found:?}");
+    assert!(found[0].fix.ends_with(&format!("; then rm {path}")), "{found:?}");
 }
 
 #[test]

@@ -252,7 +252,8 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let mut windows = target.watch_through(length, metric, move |capture| Recorded(capture, into.clone()))?;
     released_within(&claims, announce(arguments, &target.layer.name, length));
     let in_use = arms.current()?;
-    let killed = Killed::of(&target.left_behind(), &in_use).filter(|_| arguments.watching.control.is_none());
+    let (left, of_no_use) = target.left_behind();
+    let killed = Killed::of(&left, &in_use).filter(|_| arguments.watching.control.is_none());
     // The load is observed under the scheduler in use, and the advice is about the operator's.
     let current = killed.as_ref().map_or(&in_use, |killed| &killed.before).clone();
     let mut advice = Advice {
@@ -260,7 +261,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         stack: target.stack.describe(),
         scheduler: current.clone(),
         metric: in_words(metric),
-        doubts: target.doubts(&arguments.watching).into_iter().chain(unusable).collect(),
+        doubts: target.doubts(&arguments.watching).into_iter().chain(unusable).chain(of_no_use).collect(),
         schedulers: arms.names().to_vec(),
         facts,
         killed_tuner: killed,
