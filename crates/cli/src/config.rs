@@ -21,8 +21,18 @@ use crate::error::Error;
 /// For all users.
 const SYSTEM: &str = "/etc/dwell.toml";
 
-/// Options that destroy data: each use must be on the command line.
-const COMMAND_LINE_ONLY: [&str; 2] = ["allow-writes", "overwrite"];
+/// Options that destroy data, or replace what the command does: each use must be on the command line. A command's name, or nothing for each command;
+/// an option; the reason.
+const COMMAND_LINE_ONLY: [(&str, &str, &str); 6] = [
+    ("", "allow-writes", DESTROYS),
+    ("", "overwrite", DESTROYS),
+    ("patterns forget", "all", DESTROYS),
+    ("patterns forget", "kind", DESTROYS),
+    ("tune", "restore", SELECTS),
+    ("tune", "status", SELECTS),
+];
+const DESTROYS: &str = "destroys data";
+const SELECTS: &str = "replaces what the command does";
 
 /// A file is a few lines.
 const BYTES_MAX: u64 = 1 << 20;
@@ -68,19 +78,23 @@ impl Origins {
                     problem.strip_prefix(&option).is_some_and(|rest| rest.starts_with([':', ' ']));
                 let is_quoted =
                     problem.contains(&format!("'{text}'")) || problem.starts_with(&format!("{text}: "));
-                is_of_option || (text.len() > 2 && is_quoted)
+                // A scheduler's setting.
+                let mut settings =
+                    text.split_once('{').into_iter().flat_map(|(_, of)| of.split([',', '=', '}']));
+                let is_setting = settings
+                    .any(|word| !word.trim().is_empty() && problem.contains(&format!("'{}'", word.trim())));
+                is_of_option || is_setting || (text.len() > 2 && is_quoted)
             };
             self.0.iter().find(quoted).map(|of| format!("{}: {} = {:?}", of.place, of.name, of.text))
         };
+        let located = |problem: String, or: fn(String) -> Error| match place(&problem) {
+            Some(place) => Error::Input(format!("{place}: {problem}")),
+            None => or(problem),
+        };
         match error {
-            Error::Usage(problem) => match place(&problem) {
-                Some(place) => Error::Input(format!("{place}: {problem}")),
-                None => Error::Usage(problem),
-            },
-            Error::Input(problem) => match place(&problem) {
-                Some(place) => Error::Input(format!("{place}: {problem}")),
-                None => Error::Input(problem),
-            },
+            Error::Usage(problem) => located(problem, Error::Usage),
+            Error::Input(problem) => located(problem, Error::Input),
+            Error::Failed(problem) => located(problem, Error::Failed),
             other => other,
         }
     }
@@ -286,7 +300,7 @@ fn with_options(
                     )
                 })?;
                 let Some(sub) = command.find_subcommand(name) else { continue };
-                let id = option(sub, key).map_err(|problem| wrong(at, &problem))?;
+                let id = option(sub, &reading.path, &command, key).map_err(|problem| wrong(at, &problem))?;
                 is_valid(sub, &id, key, &texts).map_err(|problem| wrong(at, &problem))?;
                 if is_overruled(sub, &id, base.given) {
                     continue;
@@ -350,24 +364,45 @@ fn with_options(
     Ok(command)
 }
 
-/// The id of the option with that long name.
-fn option(command: &Command, name: &str) -> Result<String, String> {
-    let long = |arg: &Arg| arg.get_long().map(str::to_owned);
-    let settable = |arg: &&Arg| {
+/// The id of the option with that long name. `path` has the names of the command, and `above` is the command that contains it.
+fn option(command: &Command, path: &[String], above: &Command, name: &str) -> Result<String, String> {
+    let of = path.join(" ");
+    let only = COMMAND_LINE_ONLY
+        .iter()
+        .find(|(command, option, _)| *option == name && (command.is_empty() || *command == of));
+    let found = settable(command).find(|arg| arg.get_long() == Some(name));
+    match (found, only) {
+        (Some(_), Some((.., why))) => Err(format!("'{name}' {why} and is accepted on the command line only")),
+        (Some(arg), None) => Ok(arg.get_id().as_str().to_owned()),
+        (None, _) => {
+            let known: Vec<&str> = settable(command).filter_map(Arg::get_long).collect();
+            let hint = elsewhere(command, path, above, name)
+                .unwrap_or_else(|| did_you_mean(name, known.iter().copied()));
+            Err(format!("'{of}' has no option '{name}'{hint}"))
+        }
+    }
+}
+
+/// The options of a command that have an effect on it.
+fn settable(command: &Command) -> impl Iterator<Item = &Arg> {
+    command.get_arguments().filter(|arg| {
         !matches!(
             arg.get_action(),
             ArgAction::Help | ArgAction::HelpLong | ArgAction::HelpShort | ArgAction::Version
         )
-    };
-    let found = command.get_arguments().filter(settable).find(|arg| arg.get_long() == Some(name));
-    if found.is_some() && COMMAND_LINE_ONLY.contains(&name) {
-        return Err(format!("'{name}' destroys data and is accepted on the command line only"));
-    }
-    found.map(|arg| arg.get_id().as_str().to_owned()).ok_or_else(|| {
-        let known: Vec<String> = command.get_arguments().filter_map(long).collect();
-        let hint = did_you_mean(name, known.iter().map(String::as_str));
-        format!("'{}' has no option '{name}'{hint}", command.get_name())
     })
+}
+
+/// The table that has an option with that name: of the command above, whose subcommands share it, or of a subcommand.
+fn elsewhere(command: &Command, path: &[String], above: &Command, name: &str) -> Option<String> {
+    let has = |command: &Command| settable(command).any(|arg| arg.get_long() == Some(name));
+    let (_, parents) = path.split_last()?;
+    if !parents.is_empty() && has(above) {
+        return Some(format!("; all subcommands share it: write it below [{}]", parents.join(".")));
+    }
+    let below = command.get_subcommands().filter(|sub| has(sub));
+    let tables: Vec<String> = below.map(|sub| format!("[{}.{}]", path.join("."), sub.get_name())).collect();
+    (!tables.is_empty()).then(|| format!("; write it below {}", tables.join(" or ")))
 }
 
 /// Checks the values of an option as the command line would: clap checks defaults late, and its errors have no line of the file.
@@ -427,6 +462,8 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use std::iter::once;
+
     use clap::FromArgMatches;
 
     use super::*;
@@ -512,6 +549,13 @@ mod tests {
         assert_eq!(error, "dwell.toml:3: drive = \"bogus\": there is no drive 'bogus'");
         let other = origins.locate(Error::Usage("there is no drive 'other'".to_owned())).to_string();
         assert_eq!(other, "there is no drive 'other'");
+        // Regression: only errors of usage and of input had a line.
+        let (_, origins) =
+            located("[tune]\narm = [\"none\", \"bfq{ a=1}\"]\ncontrol = \"/no\"\n", &["dwell", "tune", "x"]);
+        let error = origins.locate(Error::Usage("sda: bfq has no setting 'a'; it has b".to_owned()));
+        assert!(error.to_string().starts_with("dwell.toml:2: arm = \"bfq{ a=1}\": sda: "), "{error}");
+        let error = origins.locate(Error::Failed("/no: no server listens there".to_owned()));
+        assert!(error.to_string().starts_with("dwell.toml:3: control = \"/no\": /no: no server"), "{error}");
         let (_, origins) = located(text, &["dwell", "compare", "par-read", "--drive", "bogus"]);
         let error = origins.locate(Error::Usage("there is no drive 'bogus'".to_owned())).to_string();
         assert_eq!(error, "there is no drive 'bogus'", "it is from the command line");
@@ -547,6 +591,22 @@ mod tests {
                 "[record]\noverwrite = true\n",
                 "dwell.toml:2: 'overwrite' destroys data and is accepted on the command line only",
             ),
+            (
+                "[tune]\nrestore = true\n",
+                "dwell.toml:2: 'restore' replaces what the command does and is accepted on the command line only",
+            ),
+            (
+                "[patterns.forget]\n\nall = true\n",
+                "dwell.toml:3: 'all' destroys data and is accepted on the command line only",
+            ),
+            (
+                "[patterns.list]\nmetric = \"iops\"\n",
+                "dwell.toml:2: 'patterns list' has no option 'metric'; all subcommands share it: write it below [patterns]",
+            ),
+            (
+                "[patterns]\nkind = 1\n",
+                "dwell.toml:2: 'patterns' has no option 'kind'; write it below [patterns.show] or [patterns.forget]",
+            ),
             ("[top]\nonce = \"maybe\"\n", "dwell.toml:2: 'once' is true or false, not 'maybe'"),
             ("[top]\nevery = [\"1s\", \"2s\"]\n", "dwell.toml:2: 'every' takes one value, not a list of 2"),
         ] {
@@ -560,6 +620,76 @@ mod tests {
         );
         applied(command(), "dwell.toml", "[tune]\narm = [\"none\", \"bfq\"]\nsearch = 2\ndry-run = true\n")
             .unwrap();
+    }
+
+    /// Each command with the names above it.
+    fn all_commands(command: &Command, path: &[String], each: &mut dyn FnMut(&Command, &[String])) {
+        for sub in command.get_subcommands() {
+            let path = [path, &[sub.get_name().to_owned()]].concat();
+            each(sub, &path);
+            all_commands(sub, &path, each);
+        }
+    }
+
+    /// Whether the command has the file's value without any argument.
+    fn has_effect(of: Command, path: &[String], id: &str, value: &str) -> bool {
+        let line = once("dwell").chain(path.iter().map(String::as_str));
+        let matches = of.ignore_errors(true).try_get_matches_from(line).unwrap();
+        let below = |of: Option<ArgMatches>, name: &String| of?.subcommand_matches(name).cloned();
+        let matches = path.iter().fold(Some(matches), below).unwrap();
+        let raw = matches.get_raw(id).into_iter().flatten().any(|raw| raw == value);
+        raw && matches.value_source(id) == Some(ValueSource::DefaultValue)
+    }
+
+    #[test]
+    fn each_option_of_each_command_is_settable_or_named_as_not_settable() {
+        let (mut settable_ones, mut rejected) = (0, Vec::new());
+        all_commands(&command(), &[], &mut |of, path| {
+            for arg in settable(of).filter(|arg| arg.get_long().is_some()) {
+                let name = arg.get_long().unwrap();
+                let possible = arg.get_possible_values().first().map(|value| value.get_name().to_owned());
+                let values = possible
+                    .into_iter()
+                    .chain(["true", "1", "5s", "4k", "127.0.0.1:1", "x=1", "x"].map(str::to_owned));
+                let is_text = |value: &str| !matches!(value, "true" | "1");
+                let outcomes: Vec<(String, Result<Command, Error>)> = values
+                    .map(|value| {
+                        let quoted = if is_text(&value) { format!("\"{value}\"") } else { value.clone() };
+                        let text = format!("# a comment\n[{}]\n\n{name} = {quoted}\n", path.join("."));
+                        (value, applied(command(), "dwell.toml", &text))
+                    })
+                    .collect();
+                for (_, outcome) in &outcomes {
+                    let problem = outcome.as_ref().err().map(ToString::to_string);
+                    assert!(
+                        problem.iter().all(|problem| problem.starts_with("dwell.toml:4: ")
+                            && problem.contains(&format!("'{name}'"))),
+                        "{path:?}: {problem:?}"
+                    );
+                }
+                let accepted = outcomes.iter().find_map(|(value, of)| Some((value, of.as_ref().ok()?)));
+                if let Some((value, command)) = accepted {
+                    settable_ones += 1;
+                    let id = arg.get_id().as_str();
+                    assert!(has_effect(command.clone(), path, id, value), "{path:?} {name} = {value}");
+                } else {
+                    let problem = outcomes[0].1.as_ref().unwrap_err().to_string();
+                    assert!(problem.contains("on the command line only"), "{path:?}: {problem}");
+                    rejected.push((path.join(" "), name.to_owned()));
+                }
+            }
+        });
+        assert!(settable_ones > 200, "{settable_ones}");
+        for (of, name) in &rejected {
+            let is_listed = |(command, option, _): &(&str, &str, &str)| {
+                option == name && (command.is_empty() || command == of)
+            };
+            assert!(COMMAND_LINE_ONLY.iter().any(is_listed), "{of} --{name}");
+        }
+        for (of, option, _) in COMMAND_LINE_ONLY {
+            let found = rejected.iter().any(|(path, name)| name == option && (of.is_empty() || of == path));
+            assert!(found, "no command {of} has --{option}");
+        }
     }
 
     fn parsed(text: &str, line: &[&str]) -> Parsed {
