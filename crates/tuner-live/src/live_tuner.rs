@@ -1,7 +1,7 @@
 //! [`LiveTuner`]: observes a window, decides, switches and reports, window after window.
 
 use elevator::text::counted;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tuner::{
     Analyser, Decision, EarlyEnd, Load, Measured, Metric, Observed, Opening, SchedulerId, SignificanceTest,
     State, Step, Verdict, Why, Window,
@@ -39,9 +39,20 @@ pub struct LiveTuner {
     opens: Option<usize>,
     /// `None` where only the decider's own trials may measure.
     significance: Option<SignificanceTest>,
-    /// Arms that could not be set.
+    /// Arms that could not be set, or whose trials cannot be measured.
     rejected: BTreeSet<usize>,
+    /// The arm in use before the trial under way; `None` if the operator's scheduler is not an arm.
+    settled: Option<usize>,
+    /// The kind of load of the latest window.
+    kind: Option<usize>,
+    /// The significance test found that the choice does not matter.
+    rests: bool,
+    /// The number of trials in a row that could not be measured, by arm.
+    unmeasured_trials: BTreeMap<usize, u32>,
 }
+
+/// An arm is no longer tried after so many trials in a row that could not be measured: a command may fail because of that arm.
+const UNMEASURED_TRIALS: u32 = 3;
 
 /// The result of a window.
 #[derive(Clone, PartialEq, Debug)]
@@ -93,6 +104,7 @@ impl LiveTuner {
         let opening = (measures && knows_nothing && !dry_run && analyser.plain().len() > 1)
             .then(|| Opening::new(analyser.plain(), metric));
         let (outside, rejected) = (Outside::new(command), BTreeSet::new());
+        let settled = arms.names().iter().position(|arm| *arm == expected);
         Ok(Self {
             analyser,
             arms,
@@ -105,6 +117,10 @@ impl LiveTuner {
             opens: None,
             significance,
             rejected,
+            settled,
+            kind: None,
+            rests: false,
+            unmeasured_trials: BTreeMap::new(),
         })
     }
 
@@ -161,12 +177,20 @@ impl LiveTuner {
         if let Some(significance) = &mut self.significance {
             significance.believed(believed);
         }
-        let (to, line) = match self.open(measured, ran, &seen.window, &decision) {
-            Some(Step { scheduler, why }) => (scheduler, why),
-            None => {
-                let verdict = self.matters(measured, ran, &Load::of(&seen.window));
-                self.choose(verdict, &decision, &current, seen.window.counts())
-            }
+        let (to, line) = if problem.is_some() {
+            self.leave_trial(ran.map(|ran| ran.0))
+        } else {
+            let (to, line) = match self.open(measured, ran, &seen.window, &decision) {
+                Some(Step { scheduler, why }) => (scheduler, why),
+                None => {
+                    let verdict = self.matters(measured, ran, &Load::of(&seen.window));
+                    self.choose(verdict, &decision, &current, seen.window.counts())
+                }
+            };
+            ran.iter().for_each(|ran| _ = self.unmeasured_trials.remove(&ran.0));
+            self.settle(to.or(ran.map(|ran| ran.0)), &decision);
+            self.learn_rest(&decision);
+            (to, line)
         };
         let mut outcome = Self::line(line);
         let again = self.opening.as_ref().is_some_and(Opening::needs_another_instance);
@@ -248,6 +272,67 @@ impl LiveTuner {
                 let wanted = decision.scheduler.filter(|_| decision.change);
                 (wanted.map(|id| id.0), decision.line(names))
             }
+        }
+    }
+
+    /// Updates the arm that is no trial. `next` is the arm of the next window.
+    fn settle(&mut self, next: Option<usize>, decision: &Decision) {
+        if let Some(opening) = &self.opening {
+            self.settled = opening.results().best.or(self.settled);
+            return;
+        }
+        let verdict = self.significance.as_ref().map(SignificanceTest::verdict);
+        let is_trial = match &decision.why {
+            _ if matches!(verdict, Some(Verdict::Measure(_))) => true,
+            Why::Kind(known) => known.trial > 0,
+            Why::Untested { .. } | Why::Bandit { .. } => true,
+            _ => false,
+        };
+        if !is_trial {
+            self.settled = next.or(self.settled);
+        }
+    }
+
+    /// Stores the result of the significance test with the kind of load, so that `patterns` and `advise` have it too.
+    fn learn_rest(&mut self, decision: &Decision) {
+        if let Why::Kind(known) = decision.why {
+            self.kind = Some(known.kind);
+        }
+        let verdict = self.significance.as_ref().map(SignificanceTest::verdict);
+        let none = if let Some(Verdict::Standby(none)) = verdict { Some(none) } else { None };
+        if let (Some(none), Some(kind), false) = (none, self.kind, self.rests) {
+            self.analyser.settled(kind, SchedulerId(none));
+        }
+        self.rests = none.is_some();
+    }
+
+    /// The metric could not be measured under `ran`: a trial ends without a result, and none begins.
+    fn leave_trial(&mut self, ran: Option<usize>) -> (Option<usize>, String) {
+        let unmeasured = "the metric was not measured".to_owned();
+        let names = self.arms.names();
+        let (Some(ran), Some(settled)) = (ran, self.settled) else { return (None, unmeasured) };
+        if ran == settled || self.dry_run {
+            return (None, unmeasured);
+        }
+        let mut line = format!("{unmeasured}; the trial of {} ends, back to {}", names[ran], names[settled]);
+        let failed = self.unmeasured_trials.entry(ran).or_default();
+        *failed += 1;
+        if *failed >= UNMEASURED_TRIALS {
+            line += &format!("; {} is not tried again, after {failed} such trials", names[ran]);
+            self.rejected.insert(ran);
+            self.forbid(ran);
+        }
+        (Some(settled), line)
+    }
+
+    /// No decider chooses this arm any more.
+    fn forbid(&mut self, arm: usize) {
+        self.analyser.rejected(SchedulerId(arm));
+        if let Some(significance) = &mut self.significance {
+            significance.rejected(arm);
+        }
+        if let Some(opening) = &mut self.opening {
+            opening.rejected(arm);
         }
     }
 
@@ -392,13 +477,7 @@ impl LiveTuner {
                     self.status.current.clone_from(&now);
                     self.expected = now;
                 }
-                self.analyser.rejected(SchedulerId(to));
-                if let Some(significance) = &mut self.significance {
-                    significance.rejected(to);
-                }
-                if let Some(opening) = &mut self.opening {
-                    opening.rejected(to);
-                }
+                self.forbid(to);
                 // Each further attempt would stop the device for nothing.
                 if self.rejected.len() == self.arms.names().len() && self.index(&self.expected).is_none() {
                     let device = self.status.device.clone();

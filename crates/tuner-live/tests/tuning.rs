@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
 use tuner::{
-    Access, Analyser, Better, DeciderName, Load, Metric, Parameters, Performance, Random, RegretBound, Window,
+    Access, Analyser, Better, DeciderName, Load, Metric, Parameters, Performance, Random, RegretBound,
+    SchedulerId, Window,
 };
 use tuner_live::arms::{Arms, KernelArms};
 use tuner_live::{Error, LiveTuner, Outcome, QueueSettings, Seen, Settings};
@@ -289,6 +290,69 @@ fn a_failed_command_and_a_discarded_window_are_reported() {
     assert!(outcome.line.contains("exit status: 7"), "{}", outcome.line);
     let torn = tuner.window(Seen { torn: true, ..seen(1, 0.0) }).unwrap();
     assert!(torn.line.contains("too long") && torn.decision.is_none());
+}
+
+/// Programs of one control group: `bfq` waits for each of them until it merges their queues. Regression: the tuner used `none`, and `patterns` and `advise` had
+/// `bfq{low_latency=0}`.
+#[test]
+fn what_is_better_right_after_a_switch_only_is_not_known_as_better() {
+    let names = ["none", "mq-deadline", "kyber", "bfq", "bfq{low_latency=0}"];
+    for lasts in 1..6 {
+        let arms = made(&names);
+        let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
+        let (mut before, mut since, mut rested) = (0, 0, false);
+        for n in 0..200 {
+            let now = arms.0.borrow().last().copied().unwrap_or(0);
+            since = if now == before { since + 1 } else { 1 };
+            before = now;
+            let bandwidth = if now == 4 && since <= lasts { 8e6 } else { 0.5e6 };
+            let line = tuner.window(seen(n, bandwidth)).unwrap().line;
+            rested |= line.contains("using none");
+            if rested {
+                let kinds = tuner.state().kinds;
+                let known = kinds.compared(0, Some(SchedulerId(0)), Better::Higher).expect("known");
+                let in_use = arms.0.borrow().last().copied().unwrap_or(0);
+                assert_eq!((names[known.best().0], names[in_use]), ("none", "none"), "{lasts}: {line}");
+                break;
+            }
+        }
+        println!("better for {lasts} windows: rested {rested}, in use {}", tuner.status().current);
+    }
+}
+
+/// Regression: the scheduler of the trial stayed for as long as the command failed.
+#[test]
+fn a_trial_that_cannot_be_measured_ends_at_once() {
+    let arms = made(&["mq-deadline", "bfq", "none"]);
+    let file = std::env::temp_dir().join(format!("dwell-fails-{}", std::process::id()));
+    let command = format!("cat {}", file.display());
+    let metric = Metric::External(Better::Higher);
+    let mut tuner = tuner(Box::new(arms.clone()), metric, settings(false, Some(&command)));
+    let now = || arms.0.borrow().last().copied().unwrap_or(0);
+    let mut tried = std::collections::BTreeMap::new();
+    for n in 0..60 {
+        // The command measures the operator's scheduler only.
+        let before = now();
+        match before {
+            0 => std::fs::write(&file, "100").unwrap(),
+            arm => {
+                *tried.entry(arm).or_insert(0) += 1;
+                let _ = std::fs::remove_file(&file);
+            }
+        }
+        let outcome = tuner.window(seen(n, 0.0)).unwrap();
+        if before != 0 {
+            assert_eq!(now(), 0, "{}", outcome.line);
+            assert!(outcome.line.contains("ends, back to mq-deadline"), "{}", outcome.line);
+        }
+    }
+    assert_eq!(tried.into_values().collect::<Vec<_>>(), [3, 3], "each arm is given up");
+    // While the command fails, no trial begins.
+    let arms = made(&["none", "bfq"]);
+    let mut tuner = crate::tuner(Box::new(arms.clone()), metric, settings(false, Some("exit 1")));
+    (0..30).for_each(|n| _ = tuner.window(seen(n, 0.0)).unwrap());
+    assert_eq!(arms.0.borrow().len(), 0);
+    let _ = std::fs::remove_file(&file);
 }
 
 /// Memory behind a loop device: a recurring pattern, and schedulers that cost little or nothing.

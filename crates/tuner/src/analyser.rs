@@ -158,6 +158,11 @@ impl Analyser {
         self.kinds.opened(kind, opened, self.metric.better());
     }
 
+    /// Learns that no scheduler is better than `none` for a kind of load, from the [significance test](crate::SignificanceTest).
+    pub fn settled(&mut self, kind: usize, none: SchedulerId) {
+        self.kinds.settled(kind, none);
+    }
+
     /// Drops the latest window, which belongs to the history before the restore.
     pub(crate) fn forget_latest(&mut self) {
         self.ran = None;

@@ -329,7 +329,9 @@ impl Opening {
             return Step { scheduler: Some(arm), why };
         }
         self.values[arm] = Some(mean);
-        match self.none().filter(|_| self.gain_over_none() >= CLEAR) {
+        // A `none` without a value cannot be set, or not be measured.
+        let none = self.none().filter(|none| self.values[*none].is_some());
+        match none.filter(|_| self.gain_over_none() >= CLEAR) {
             Some(none) => {
                 self.phase = Phase::Check(none);
                 let why = format!(

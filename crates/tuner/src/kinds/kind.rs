@@ -212,6 +212,21 @@ impl Kind {
         self.pair(scheduler, best, -1.0);
     }
 
+    /// No scheduler is better than `none`, by a test of its own: a greater rating was that of windows right after a switch.
+    pub(super) fn settled(&mut self, none: usize) {
+        let Arm { rating: base, windows, .. } = self.arm(none);
+        if windows == 0 {
+            return;
+        }
+        for scheduler in (0..self.arms.len()).filter(|&scheduler| scheduler != none) {
+            let arm = &mut self.arms[scheduler];
+            if base - arm.rating <= NEAR {
+                arm.rating = arm.rating.min(base);
+                self.credits.forget(scheduler);
+            }
+        }
+    }
+
     fn known(&self) -> impl Iterator<Item = (usize, &Arm)> {
         self.arms.iter().enumerate().filter(|(_, arm)| arm.windows > 0)
     }

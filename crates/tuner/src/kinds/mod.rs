@@ -189,6 +189,13 @@ impl Kinds {
         }
     }
 
+    /// The [significance test](crate::SignificanceTest) found no scheduler better than `none` for a kind.
+    pub(crate) fn settled(&mut self, kind: usize, none: SchedulerId) {
+        if let Some(of) = self.kinds.get_mut(kind) {
+            of.settled(none.0);
+        }
+    }
+
     /// The device rejects a scheduler: counted as a total loss for the kind, and retried after the same delay.
     pub(crate) fn rejected(&mut self, scheduler: SchedulerId) {
         self.trial = self.trial.filter(|trial| trial.scheduler != scheduler.0);

@@ -171,6 +171,27 @@ fn a_gain_that_an_opening_confirmed_is_beyond_chance() {
     }
 }
 
+/// Regression: `tune` used `none`, by its significance test, and `patterns` and `advise` had the scheduler whose first windows after a switch were
+/// better.
+#[test]
+fn what_the_significance_test_found_is_known_for_the_kind() {
+    let mut kinds = Kinds::new(3);
+    runs(&mut kinds, &reads(), 0, 10.0, 3);
+    runs(&mut kinds, &reads(), 1, 160.0, 2);
+    runs(&mut kinds, &reads(), 1, 10.0, 20);
+    runs(&mut kinds, &reads(), 0, 10.0, 3);
+    runs(&mut kinds, &reads(), 1, 160.0, 2);
+    let best =
+        |kinds: &Kinds| kinds.compared(0, Some(SchedulerId(0)), Better::Higher).expect("known").best().0;
+    assert_eq!(best(&kinds), 1, "by its pairs");
+    kinds.settled(0, SchedulerId(0));
+    assert_eq!(best(&kinds), 0);
+    let before = kinds.clone();
+    kinds.settled(7, SchedulerId(0));
+    kinds.settled(0, SchedulerId(2));
+    assert_eq!(kinds, before, "there is no such kind, and this scheduler was not measured");
+}
+
 /// The results of an opening with these values.
 fn opened(values: &[Option<f64>], confirmed: Option<(usize, usize)>) -> Opened {
     let values = values.iter().map(|value| value.map(Measured::throughout)).collect();
