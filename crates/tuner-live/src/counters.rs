@@ -1,7 +1,8 @@
-//! The kernel's counters of a device, which the tuner reads on standby.
+//! The kernel's counters of a device, which the tuner reads on standby, and whose rates are those of iostat(1).
 //!
 //! # Idea
-//! `/sys/block/NAME/stat` is read once per window, so that standby needs no capture.
+//! `/sys/block/NAME/stat` is read once per window, so that standby needs no capture. A capture has the requests as programs submit them; the counters
+//! have those of the device, after merges and splits.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,8 +26,24 @@ pub struct Counters {
 struct Counted {
     reads: u64,
     requests: u64,
+    sectors_read: u64,
     sectors: u64,
     ms: u64,
+    /// With a request in flight.
+    busy_ms: u64,
+}
+
+/// The reads and writes of some time.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct Traffic {
+    pub requests_per_second: f64,
+    pub bytes_per_second: f64,
+    /// Of a request.
+    pub mean_bytes: f64,
+    /// The share of the bytes, 0 to 1; 1 if there are none.
+    pub read_share: f64,
+    /// The share of the time with a request in flight, 0 to 1.
+    pub busy: f64,
 }
 
 impl Counters {
@@ -51,6 +68,26 @@ impl Counters {
         let counted = self.read()?;
         let (then, before) = self.latest.replace((now, counted)).unwrap_or((now, counted));
         Ok(counted.since(&before, now.duration_since(then).as_secs_f64()))
+    }
+
+    /// The reads and writes since the latest reading; none at the first call.
+    ///
+    /// # Errors
+    /// As [`since`](Self::since).
+    pub fn traffic(&mut self, now: Instant) -> Result<Traffic, Error> {
+        let counted = self.read()?;
+        let (then, before) = self.latest.replace((now, counted)).unwrap_or((now, counted));
+        let seconds = now.duration_since(then).as_secs_f64();
+        let more = |of: fn(&Counted) -> u64| of(&counted).saturating_sub(of(&before)) as f64;
+        let (requests, sectors) = (more(|c| c.requests), more(|c| c.sectors));
+        let share = |part: f64, of: f64, none: f64| if of > 0.0 { part / of } else { none };
+        Ok(Traffic {
+            requests_per_second: share(requests, seconds, 0.0),
+            bytes_per_second: share(sectors * 512.0, seconds, 0.0),
+            mean_bytes: share(sectors * 512.0, requests, 0.0),
+            read_share: share(more(|c| c.sectors_read), sectors, 1.0),
+            busy: share(more(|c| c.busy_ms) / 1e3, seconds, 0.0).min(1.0),
+        })
     }
 
     /// Waits for a window and returns its load; `None` if `going_on`, called about four times a second, returns false.
@@ -83,7 +120,8 @@ impl Counters {
         })?;
         // Linux Documentation/block/stat.rst: requests, merged, sectors, ms; for reads, then for writes.
         let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
-        let &[reads, _, sectors_read, ms_read, writes, _, sectors_written, ms_written, ..] = &fields[..]
+        let &[reads, _, sectors_read, ms_read, writes, _, sectors_written, ms_written, ref rest @ ..] =
+            &fields[..]
         else {
             let problem =
                 std::io::Error::new(std::io::ErrorKind::InvalidData, "not the counters of a block device");
@@ -92,8 +130,11 @@ impl Counters {
         Ok(Counted {
             reads,
             requests: reads + writes,
+            sectors_read,
             sectors: sectors_read + sectors_written,
             ms: ms_read + ms_written,
+            // In flight, then the time with requests in flight.
+            busy_ms: rest.get(1).copied().unwrap_or_default(),
         })
     }
 }
@@ -142,6 +183,17 @@ mod tests {
             latency: 2.5e-3,
         };
         assert_eq!(load, expected);
+        let before = start + Duration::from_secs(2);
+        tree.count_more("sda", "400 9 3200 900 200 9 4800 800 7 1500 99");
+        let traffic = counters.traffic(before + Duration::from_secs(2)).unwrap();
+        let expected = Traffic {
+            requests_per_second: 100.0,
+            bytes_per_second: 1_228_800.0,
+            mean_bytes: 12_288.0,
+            read_share: 1.0 / 6.0,
+            busy: 0.75,
+        };
+        assert_eq!(traffic, expected);
         assert_eq!(counters.window(Duration::from_millis(1), &mut || true).unwrap(), Some(Load::default()));
         assert_eq!(counters.window(Duration::from_secs(60), &mut || false).unwrap(), None);
         let size = tree.block().join("sda/size");

@@ -45,7 +45,7 @@ pub mod system;
 mod testing;
 
 pub use claim::released_within;
-pub use counters::Counters;
+pub use counters::{Counters, Traffic};
 pub use error::Error;
 pub use fairness_unit::{Cgroups, FairnessUnit, ThreadGroups};
 pub use live_tuner::{LiveTuner, Outcome, Settings, in_words};

@@ -53,6 +53,11 @@ impl Tree {
         fs::write(self.block().join(name).join("stat"), counters.map(|n| n.to_string()).join(" ")).unwrap();
     }
 
+    /// Writes a device's counters as the kernel has them.
+    pub(crate) fn count_more(&self, name: &str, text: &str) {
+        fs::write(self.block().join(name).join("stat"), text).unwrap();
+    }
+
     pub(crate) fn unplug(&self, name: &str) {
         fs::remove_dir_all(self.block().join(name)).unwrap();
     }

@@ -13,7 +13,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use capture::profile::{Probe, Profile, ServiceTime};
 use capture::topology::Kind;
@@ -30,7 +30,7 @@ use tuner_live::arms::Arms;
 use tuner_live::database::Database;
 use tuner_live::outside::Outside;
 use tuner_live::settings_backup::LeftBehind;
-use tuner_live::{Seen, in_words, released_within};
+use tuner_live::{Counters, Seen, Traffic, in_words, released_within};
 
 use self::configuration::{Configuration, Host};
 use self::model::{Modelled, Recorded, Recording};
@@ -121,11 +121,11 @@ struct Advice {
     windows: u32,
     analysed: u32,
     recognised: u32,
+    /// These four, and `busy`, are the kernel's counters of reads and writes, or else those of the capture.
     requests_per_second: f64,
     request_bytes: f64,
-    /// Of completed reads and writes, scaled up by the requests that were not reported.
     bytes_per_second: f64,
-    /// Requests in all windows.
+    /// Submitted requests in all windows.
     requests: u64,
     /// Requests in all windows that the capture counted but did not report.
     not_reported: u64,
@@ -272,6 +272,10 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     history.saved = has_history.then(|| analyser.kinds().clone());
     let profile =
         arguments.watching.profile.as_deref().map(crate::commands::profile::read_steady).transpose()?;
+    let mut counters = Counters::within(std::path::Path::new("/sys/block"), &target.layer.name);
+    // Without counters the load is that of the capture.
+    let mut traffic = || counters.as_mut().and_then(|counters| counters.traffic(Instant::now()).ok());
+    traffic();
     let (mut class, mut unmeasured) = (None, 0);
     while advice.windows < arguments.windows {
         let Some(mut seen) = windows.next(&mut capture::now, &mut || !interrupt::requested())? else { break };
@@ -296,6 +300,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     if unmeasured > 0 {
         advice.doubts.push(format!("the metric could not be measured in {}", counted(unmeasured, "window")));
     }
+    traffic().iter().for_each(|traffic| advice.count(traffic));
     // Before the device is measured, so that the measurement is not recorded.
     windows.close();
     let measured = match arguments.no_probe || interrupt::requested() {
@@ -556,6 +561,18 @@ impl Advice {
     /// What orders the requests below the scheduler, if `none` is recommended therefore.
     const fn below(&self) -> &'static str {
         if self.facts.scheduled_by_host { "the host of this virtual machine" } else { "the drive" }
+    }
+
+    /// The load as the kernel counted it, which is what other programs show. Submitted requests are merged, or are discards.
+    fn count(&mut self, traffic: &Traffic) {
+        if traffic.requests_per_second == 0.0 {
+            return;
+        }
+        self.requests_per_second = traffic.requests_per_second;
+        self.bytes_per_second = traffic.bytes_per_second;
+        self.request_bytes = traffic.mean_bytes;
+        self.read_share = traffic.read_share;
+        self.busy = traffic.busy;
     }
 
     /// What holds without a load, as the end of a sentence.
