@@ -83,6 +83,12 @@ impl QueueSettings {
         Property::link(self.directory.parent()?.parent()?, Path::new(UDEV), &self.name)
     }
 
+    /// A shell's expression for the device's kernel name, by what stays the same when the kernel exchanges names. `None` if there is no such thing.
+    #[must_use]
+    pub fn name_by_property(&self) -> Option<String> {
+        Property::name_in_a_shell(self.directory.parent()?.parent()?, Path::new(UDEV), &self.name)
+    }
+
     /// A setting's value; for `scheduler` the one in use.
     ///
     /// # Errors

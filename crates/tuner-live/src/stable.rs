@@ -69,6 +69,26 @@ impl Property {
             .map(str::to_owned)
     }
 
+    /// A shell's expression for the present kernel name of a device: by a link of udev's, or by the file of a loop device.
+    pub(crate) fn name_in_a_shell(block: &Path, udev: &Path, name: &str) -> Option<String> {
+        let of_file = |property: Self| format!("losetup -nO NAME -j '{}'", property.value);
+        let of_link = |link: String| format!("readlink -f '/dev/{link}'");
+        let is_plain = |link: &str| !link.contains('\'');
+        let by_path = || {
+            let database = Self::database(block, udev, name);
+            let links = database.lines().filter_map(|entry| entry.strip_prefix("S:"));
+            links.filter(|link| link.starts_with("disk/by-path/")).min().map(str::to_owned)
+        };
+        let command = if name.starts_with("loop") {
+            Self::of(block, udev, name).map(of_file)
+        } else {
+            // The links of `cciss!c0d0` lead into a directory.
+            let link = Self::link(block, udev, name).or_else(by_path);
+            link.filter(|link| is_plain(link) && !name.contains('!')).map(of_link)
+        };
+        command.map(|command| format!("$(basename \"$({command})\")"))
+    }
+
     fn database(block: &Path, udev: &Path, name: &str) -> String {
         let number = fs::read_to_string(block.join(name).join("dev")).unwrap_or_default();
         fs::read_to_string(udev.join(format!("b{}", number.trim()))).unwrap_or_default()
@@ -120,8 +140,13 @@ mod tests {
         let write = |text: &str| fs::write(udev.join("b8:0"), text).unwrap();
         write("S:disk/by-path/pci-1\nS:disk/by-id/lvm-pv-uuid-x\nE:ID_WWN=0x5\n");
         assert_eq!(Property::link(&block, &udev, "sda"), None);
+        let in_a_shell = || Property::name_in_a_shell(&block, &udev, "sda");
+        assert_eq!(in_a_shell().unwrap(), "$(basename \"$(readlink -f '/dev/disk/by-path/pci-1')\")");
         write("S:disk/by-id/wwn-0x5\nS:disk/by-id/ata-A_1\n");
         assert_eq!(Property::link(&block, &udev, "sda").as_deref(), Some("disk/by-id/ata-A_1"));
+        assert_eq!(in_a_shell().unwrap(), "$(basename \"$(readlink -f '/dev/disk/by-id/ata-A_1')\")");
+        write("E:ID_SERIAL=x\n");
+        assert_eq!(in_a_shell(), None, "there is no link");
     }
 
     #[test]
@@ -137,6 +162,10 @@ mod tests {
         let attach = |path: &str| fs::write(tree.block().join("loop0/loop/backing_file"), path).unwrap();
         attach("/srv/disks/data 1.img\n");
         assert_eq!(of().unwrap(), "ATTR{loop/backing_file}==\"/srv/disks/data 1.img\"");
+        assert_eq!(
+            Property::name_in_a_shell(&tree.block(), &tree.directory(), "loop0").unwrap(),
+            "$(basename \"$(losetup -nO NAME -j '/srv/disks/data 1.img')\")"
+        );
         for other in [
             "/run/dwell/attach/30826-0\n",
             "/dev/shm/data.img\n",

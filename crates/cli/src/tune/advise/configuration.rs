@@ -1,5 +1,7 @@
 //! What to paste, so that a scheduler is set now, at each start, and how to return.
 
+use std::path::Path;
+
 use serde::Serialize;
 use tuner_live::arms::Arms;
 use tuner_live::{Property, QueueSettings};
@@ -96,9 +98,9 @@ impl Configuration {
         let kernel_name = queues.first().map_or("disk", QueueSettings::name);
         let name = kernel_name.replace('!', "-");
         let has_name = properties.iter().flatten().all(Property::has_name);
-        // A loop device may have another number at the next start, so its file has the name of what the rule matches.
+        // The device may have another name at the next start, and another one its name: the file has the name of what the rule matches.
         let file = match properties.as_deref() {
-            Some([property, ..]) if !has_name => file_of(property),
+            Some([property, ..]) => file_of(property),
             _ => rules_file(&name),
         };
         let matches = queues.iter().map(|queue| format!(" --sysname-match={}", queue.name()));
@@ -107,7 +109,8 @@ impl Configuration {
             let apply = Self::APPLY;
             format!("{apply}udevadm control --reload && udevadm trigger --action=change{matches}\n{rule}")
         });
-        let mut revert: Vec<String> = set.iter().map(|_| arms.by_hand(before).0).collect();
+        let mut revert: Vec<String> =
+            set.iter().map(|_| by_property(arms.by_hand(before).0, queues)).collect();
         if udev_rule.is_some() {
             revert.push(format!("rm {file} && udevadm control --reload"));
         }
@@ -176,8 +179,18 @@ fn rules_file(name: &str) -> String {
     format!("/etc/udev/rules.d/90-dwell-{name}.rules")
 }
 
-/// The file for the rule of a device that is identified by its backing file: with the file's name, and a checksum (FNV-1a) because files in
-/// different folders may have the same name.
+/// A command that sets attributes of these queues, also after the kernel has exchanged the names of disks.
+fn by_property(command: String, queues: &[QueueSettings]) -> String {
+    queues.iter().fold(command, |command, queue| {
+        let attribute = queue.file("");
+        let block = attribute.ancestors().nth(2).map(Path::display);
+        let Some((name, block)) = queue.name_by_property().zip(block) else { return command };
+        command.replace(&format!("> {}", attribute.display()), &format!("> {block}/{name}/queue/"))
+    })
+}
+
+/// The file for the rule of a device: with the property that identifies the device (of a backing file, its name), and a checksum (FNV-1a) because
+/// files in different folders may have the same name.
 fn file_of(property: &Property) -> String {
     let base = property.value.rsplit('/').next().unwrap_or_default();
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
@@ -269,6 +282,24 @@ mod tests {
     #[test]
     fn a_unit_names_a_disk_by_its_link() {
         assert_eq!(instance("disk/by-id/ata-A_1.2"), "disk-by\\x2did-ata\\x2dA_1.2");
+    }
+
+    /// Regression: after a start at which the kernel exchanged names, the line set the scheduler of another disk.
+    #[test]
+    fn the_scheduler_before_is_set_by_what_the_rule_matches() {
+        let root = std::env::temp_dir().join(format!("dwell-revert-{}", std::process::id()));
+        for name in ["loop0", "sda"] {
+            std::fs::create_dir_all(root.join(name).join("queue")).unwrap();
+            std::fs::create_dir_all(root.join(name).join("loop")).unwrap();
+        }
+        std::fs::write(root.join("loop0/loop/backing_file"), "/srv/a b.img\n").unwrap();
+        let queues = ["loop0", "sda"].map(|name| QueueSettings::within(&root, name));
+        let echo = |name: &str| format!("echo none > {}", root.join(name).join("queue/scheduler").display());
+        let line = by_property(format!("{}; {}", echo("loop0"), echo("sda")), &queues);
+        let found = "$(basename \"$(losetup -nO NAME -j '/srv/a b.img')\")";
+        let expected = format!("echo none > {}/{found}/queue/scheduler; {}", root.display(), echo("sda"));
+        assert_eq!(line, expected, "nothing identifies the second one");
+        std::fs::remove_dir_all(root).unwrap();
     }
 
     #[test]

@@ -25,7 +25,6 @@ rule_after() {
     is_set "$first" none
     is_set "$second" mq-deadline
     sound "$first"
-    sed -i "s|/sys/block/sd[ab]/|/sys/block/$first/|" /var/lib/dwell-pasted-rule
     revert_kept rule
     same "$(ls /etc/udev/rules.d | grep dwell || true)" ""
     is_set "$first" mq-deadline
