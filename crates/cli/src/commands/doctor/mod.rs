@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use self::rules::{Finding, Level, of_cgroup, of_device};
 use self::snapshot::Cgroup;
-pub(crate) use self::snapshot::{Device, Roots, beside};
+pub(crate) use self::snapshot::{Device, Roots, beside, settings};
 use crate::error::Error;
 use crate::output_file::{created, is_free};
 use evaluation::report::format::object;

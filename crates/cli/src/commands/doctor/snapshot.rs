@@ -111,9 +111,7 @@ impl Device {
     }
 
     fn over(roots: &Roots, stack: Stack, leaf: Layer) -> Self {
-        let of =
-            |name: &'static str| Some((name, roots.read(&format!("sys/block/{}/queue/{name}", leaf.name))?));
-        let settings = SETTINGS.into_iter().filter_map(of).collect();
+        let settings = settings(roots, &leaf.name);
         let mounts = mounts(roots, stack.layers()[0].number);
         Self { leaf, settings, mounts, stack }
     }
@@ -130,6 +128,12 @@ impl Device {
     pub(crate) fn is_scheduled_by_host(&self, roots: &Roots) -> bool {
         self.leaf.kind == Kind::Virtual || (self.leaf.kind == Kind::Disk && roots.is_guest())
     }
+}
+
+/// The settings of a queue.
+pub(crate) fn settings(roots: &Roots, queue: &str) -> BTreeMap<&'static str, String> {
+    let of = |name: &'static str| Some((name, roots.read(&format!("sys/block/{queue}/queue/{name}"))?));
+    SETTINGS.into_iter().filter_map(of).collect()
 }
 
 /// A file system that is mounted.

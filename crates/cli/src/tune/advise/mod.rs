@@ -38,7 +38,7 @@ use self::running_tuner::RunningTuner;
 use super::args::AdviseArguments;
 use super::does_not_fit;
 use super::setup::{self, Target};
-use crate::commands::doctor::{Device, Roots};
+use crate::commands::doctor::{Device, Roots, settings};
 use crate::error::Error;
 use crate::interrupt;
 use evaluation::report::format::{object, time};
@@ -105,7 +105,11 @@ impl Facts {
             scheduled_by_host: device.is_scheduled_by_host(&roots),
             capacity_bytes: size.and_then(|size| size.parse::<u64>().ok()).map(|size| size * 512),
             device_depth: read("device/queue_depth").and_then(|depth| depth.parse().ok()),
-            settings: device.settings.clone(),
+            // With `--here`, the queue is not that of the disk below.
+            settings: target
+                .queues
+                .first()
+                .map_or_else(|| device.settings.clone(), |queue| settings(&roots, queue.name())),
         };
         (facts, device.leaf.kind)
     }
