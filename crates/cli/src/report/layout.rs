@@ -183,7 +183,7 @@ fn chars(text: &str) -> usize {
 /// A table of texts, whose columns wrap at the width of the terminal, or at 80 columns in a file or a pipe.
 pub(crate) fn table_of_texts(heads: &[&str]) -> comfy_table::Table {
     let mut table = wide_table_of_texts(heads);
-    let columns = u16::try_from(width(std::io::stdout()).unwrap_or(DEFAULT_WIDTH)).unwrap_or(u16::MAX);
+    let columns = u16::try_from(text_width()).unwrap_or(u16::MAX);
     table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic).set_width(columns);
     table
 }
@@ -198,7 +198,12 @@ pub(crate) fn wide_table_of_texts(heads: &[&str]) -> comfy_table::Table {
 /// Style of text on standard output.
 pub(crate) fn text_style() -> Style {
     let stdout = std::io::stdout();
-    Style::Text { width: Some(width(&stdout).unwrap_or(DEFAULT_WIDTH)), colour: is_coloured(&stdout) }
+    Style::Text { width: Some(text_width()), colour: is_coloured(&stdout) }
+}
+
+/// The width of text on standard output.
+pub(crate) fn text_width() -> usize {
+    width(std::io::stdout()).unwrap_or(DEFAULT_WIDTH)
 }
 
 /// Columns of the terminal; of a file or a pipe those of the environment (`COLUMNS`), as `ps` does, or `None`.

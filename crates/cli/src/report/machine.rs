@@ -1,7 +1,7 @@
 //! Results of a machine with a kernel: each process's system calls, and the kernel over time.
 
 use super::layout::{Style, Table, Tone};
-use super::table::titled;
+use super::table::{fitted, titled};
 use evaluation::report::chart::{Chart, Mark, colour};
 use evaluation::report::format::escape;
 use evaluation::report::format::{bytes, time};
@@ -47,7 +47,9 @@ pub(crate) fn processes(run: &Run, style: Style) -> String {
     if let Style::Text { width, .. } = style {
         table.fit(width, &[2, 3, 4, 6, 8, 7, 5, 1]);
     }
-    let transactions: String = transactions(outcome).map(|line| format!("\n{line}")).collect();
+    let width = if let Style::Text { width, .. } = style { width } else { None };
+    let transactions = transactions(outcome).map(|line| format!("\n{}", fitted(&line, width)));
+    let transactions: String = transactions.collect();
     titled(&run.scheduler, &format!("{}{transactions}", table.print(style)), style)
 }
 

@@ -11,8 +11,8 @@ pub(crate) mod table;
 mod why;
 
 pub(crate) use comparison::Comparison;
-pub(crate) use layout::{Style, Table, Tone, table_of_texts, text_style, wide_table_of_texts};
+pub(crate) use layout::{Style, Table, Tone, table_of_texts, text_style, text_width, wide_table_of_texts};
 pub(crate) use machine::processes as machine_processes;
 pub(crate) use output::{describe, ended};
 pub(crate) use ranking::{Ranking, SortKey, has_key, ties};
-pub(crate) use table::{members, processes, wrapped};
+pub(crate) use table::{fitted, members, processes, wrapped};

@@ -119,6 +119,22 @@ pub(crate) fn wrapped(text: &str, width: Option<usize>) -> Vec<String> {
     lines
 }
 
+/// Text whose lines are broken at `width`; a further line is indented as the first one, and by two more.
+pub(crate) fn fitted(text: &str, width: Option<usize>) -> String {
+    let broken = |line: &str| {
+        let indent = line.len() - line.trim_start().len();
+        let rest = indent + 2;
+        // The first line may be longer than the others, by these two.
+        let mut parts = wrapped(line.trim_start(), width.map(|width| width.saturating_sub(rest))).into_iter();
+        let first = parts.next().map(|part| format!("{}{part}", " ".repeat(indent)));
+        first.into_iter().chain(parts.map(|part| format!("{}{part}", " ".repeat(rest)))).collect::<Vec<_>>()
+    };
+    let is_long = |line: &str| width.is_some_and(|width| line.chars().count() > width);
+    let lines =
+        text.lines().flat_map(|line| if is_long(line) { broken(line) } else { vec![line.to_owned()] });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
 /// The results of each process under one scheduler.
 pub(crate) fn processes(run: &Run, most: usize, style: Style) -> String {
     let (rows, left_out) = columns::processes(run, most);
@@ -176,6 +192,15 @@ mod tests {
 
     fn plain(width: Option<usize>) -> Style {
         Style::Text { width, colour: false }
+    }
+
+    #[test]
+    fn long_lines_are_broken_and_indented() {
+        let text = "a short one\n  some words that need more than twenty columns\n  more";
+        let lines =
+            ["a short one", "  some words that", "    need more than", "    twenty columns", "  more"];
+        assert_eq!(fitted(text, Some(20)).lines().collect::<Vec<_>>(), lines);
+        assert_eq!(fitted(text, None), text);
     }
 
     #[test]

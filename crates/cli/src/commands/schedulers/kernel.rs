@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{described, page};
 use crate::error::Error;
-use crate::report::{table_of_texts, wide_table_of_texts};
+use crate::report::{fitted, table_of_texts, text_width, wide_table_of_texts};
 use evaluation::report::format::object;
 
 /// The module's directory in sysfs, which exists while the module is loaded.
@@ -42,7 +42,8 @@ pub(super) fn run(name: Option<&str>, is_json: bool, is_wide: bool) -> Result<()
     }
     if name.is_some() {
         for one in &offered {
-            writeln!(out, "{}: {}\n\n{}", names(&one.elevator), one.spec, pages(&one.spec).join("\n\n"))?;
+            let text = format!("{}: {}\n\n{}", names(&one.elevator), one.spec, pages(&one.spec).join("\n\n"));
+            writeln!(out, "{}", fitted(&text, Some(text_width())))?;
         }
     } else {
         writeln!(out, "{}", table(&offered, is_wide))?;

@@ -10,7 +10,7 @@ use schedulers::{Listing, Spec};
 use serde_json::json;
 
 use crate::error::Error;
-use crate::report::{table_of_texts, wide_table_of_texts};
+use crate::report::{fitted, table_of_texts, text_width, wide_table_of_texts};
 use evaluation::report::format::object;
 
 /// Options of `dwell schedulers`.
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &SchedulersArguments, catalogue: Catalogue) -> Resu
         writeln!(out, "{}", object(&json!({"schedulers": all}))?)?;
     } else if arguments.name.is_some() {
         let pages: Vec<String> = specs.iter().map(page).collect();
-        writeln!(out, "{}", pages.join("\n\n"))?;
+        writeln!(out, "{}", fitted(&pages.join("\n\n"), Some(text_width())))?;
     } else {
         writeln!(out, "{}", table(specs.iter().map(Spec::listing), arguments.wide))?;
     }

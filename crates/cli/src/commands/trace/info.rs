@@ -12,7 +12,7 @@ use traces::{DeviceChoice, Gatherer, Info, Latency, Recording, StartEvent};
 use super::{until_stopped, whole};
 use crate::error::Error;
 use crate::input::shared_args::Reading;
-use crate::report::{Style, Table, Tone, text_style};
+use crate::report::{Style, Table, Tone, fitted, text_style, text_width};
 use evaluation::input::{STANDARD_INPUT, open_recording, options};
 
 /// Limit of devices in the table.
@@ -56,7 +56,7 @@ pub(super) fn run(path: &Path, reading: &Reading, as_json: bool) -> Result<(), E
         if as_json {
             writeln!(out, "{}", object(&json!({"file": name, "devices": devices}))?)?;
         } else {
-            writeln!(out, "{name}: {}", list(&devices, used, &recording))?;
+            writeln!(out, "{}", narrow(&format!("{name}: {}", list(&devices, used, &recording))))?;
         }
         return whole();
     }
@@ -65,9 +65,14 @@ pub(super) fn run(path: &Path, reading: &Reading, as_json: bool) -> Result<(), E
     if as_json {
         writeln!(out, "{}", object(&json!({"file": name, "info": info, "parts": parts}))?)?;
     } else {
-        writeln!(out, "{name}: {}", in_words(&info, parts.as_ref()))?;
+        writeln!(out, "{}", narrow(&format!("{name}: {}", in_words(&info, parts.as_ref()))))?;
     }
     whole()
+}
+
+/// As wide as the terminal. Tables fit already.
+fn narrow(text: &str) -> String {
+    fitted(text, Some(text_width()))
 }
 
 /// One device of several.
