@@ -155,7 +155,7 @@ fn job_file(path: &str, how: Replaying, capacity: Sector) -> Result<Opened, Erro
         )));
     }
     jobs.reseed(how.seed.max(1) - 1);
-    let notes = jobs.notes.iter().cloned().chain(jobs.buffered()).collect();
+    let notes = jobs.notes.iter().cloned().chain(jobs.buffered()).chain(jobs.only_discards()).collect();
     let (missing, skips) = (Vec::new(), Skips::default());
     let length = jobs.runtime().map(Length::Given);
     Ok(Opened { workload: Box::new(jobs), notes, missing, by_time: false, skips, length })

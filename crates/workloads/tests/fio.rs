@@ -224,6 +224,14 @@ fn global_sections_and_comments() {
 }
 
 #[test]
+fn a_file_of_discards_only_has_a_note() {
+    let note = |text: &str| JobFile::parse("x.fio", text).unwrap().only_discards();
+    assert!(note("[a]\nrw=randtrim\nsize=1m\n").unwrap().starts_with("x.fio: every job discards: "));
+    assert_eq!(note("[a]\nrw=trimwrite\nsize=1m\n"), None);
+    assert_eq!(note("[a]\nrw=trim\nsize=1m\n[b]\nrw=read\nsize=1m\n"), None);
+}
+
+#[test]
 fn notes_appear_once_for_all_clones() {
     let text = "[a]\nsize=1m\nnumjobs=20\niodepth=4\nioengine=libaio\nthread\nruntime=10\n";
     let file = JobFile::parse("x.fio", text).unwrap();

@@ -98,6 +98,17 @@ impl JobFile {
         )
     }
 
+    /// A note on a file whose jobs all discard.
+    #[must_use]
+    pub fn only_discards(&self) -> Option<String> {
+        self.jobs.iter().all(|job| job.trims && job.reads_percent == 0 && !job.writes_trimmed).then(|| {
+            format!(
+                "{}: every job discards: a discard moves no data, so that MB/s is 0; a modelled hard disk takes no time for it, a solid-state drive does (ssd-sata)",
+                self.name
+            )
+        })
+    }
+
     fn note_on(&self, of: impl Fn(&Job) -> bool, what: &str) -> Option<String> {
         let names: Vec<String> =
             self.jobs.iter().filter(|job| of(job)).map(|job| format!("[{}]", job.name)).collect();

@@ -144,7 +144,13 @@ fn print(
     (by_time, is_timed): (bool, bool),
 ) -> Result<(), Error> {
     let output = &arguments.output;
-    let default = if by_time { SortKey::Mean } else { SortKey::Rate };
+    // Discards move no data.
+    let moves_data = runs.iter().any(|run| run.measured.bytes > 0 || run.failure.is_some());
+    let default = match by_time {
+        true => SortKey::Mean,
+        false if moves_data => SortKey::Rate,
+        false => SortKey::Time,
+    };
     let key = output.sort.or(arguments.optimise).unwrap_or(default);
     let mut ranking = Ranking::of(runs, key, by_time);
     ranking.is_timed = is_timed;
