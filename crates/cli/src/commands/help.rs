@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches};
 
 use super::Arguments;
@@ -40,9 +41,25 @@ pub(crate) fn parse() -> Result<(Arguments, Origins), Error> {
     }
     let line: Vec<OsString> = std::env::args_os().collect();
     let (command, origins) = config::apply(command(), &line)?;
-    let matches = command.get_matches_from(line);
+    let matches = match command.try_get_matches_from(&line) {
+        Ok(matches) => matches,
+        Err(error) => return Err(negative(&error, &line).unwrap_or_else(|| error.exit())),
+    };
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     Ok((arguments, origins.used(&matches)))
+}
+
+/// The error for a negative value of an option, which clap takes for an option.
+fn negative(error: &clap::Error, line: &[OsString]) -> Option<Error> {
+    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else { return None };
+    let digit = unknown.strip_prefix('-')?.chars().next()?;
+    if error.kind() != ErrorKind::UnknownArgument || !digit.is_ascii_digit() {
+        return None;
+    }
+    let place = line.iter().position(|word| word.to_string_lossy().starts_with(unknown))?;
+    let (option, value) = (line.get(place.checked_sub(1)?)?.to_str()?, line[place].to_string_lossy());
+    let problem = format!("{option}: '{value}' is negative; write a value without '-'");
+    (option.starts_with('-') && !option.contains('=')).then_some(Error::Usage(problem))
 }
 
 /// The command line with its grouped help.
@@ -89,6 +106,22 @@ fn short() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: clap's tip was to write `-- -1s`, which is another argument.
+    #[test]
+    fn a_negative_value_is_named_with_its_option() {
+        let of = |line: &[&str]| {
+            let line: Vec<OsString> = line.iter().map(OsString::from).collect();
+            let error = command().try_get_matches_from(&line).expect_err("clap takes it for an option");
+            negative(&error, &line).map(|error| error.to_string())
+        };
+        assert_eq!(
+            of(&["dwell", "compare", "par-read", "--at-most", "-1s"]).unwrap(),
+            "--at-most: '-1s' is negative; write a value without '-'"
+        );
+        assert_eq!(of(&["dwell", "compare", "par-read", "--nosuch"]), None);
+        assert_eq!(of(&["dwell", "compare", "-1s"]), None, "there is no option before it");
+    }
 
     #[test]
     fn every_command_is_in_the_help_once() {

@@ -44,6 +44,7 @@ fn a_wrong_name_is_reported_before_a_recording_is_read() {
     let unreadable = directory.file("empty.trace", "");
     fails(&["compare", &unreadable, "-s", "deadlin"], 2, &["did you mean 'deadline'?"]);
     fails(&["compare", &unreadable, "--at-most", "soon"], 2, &["--at-most"]);
+    fails(&["compare", SMALL, "--at-most", "-1s"], 2, &["--at-most: '-1s' is negative"]);
     fails(&["compare", &unreadable], 6, &["nothing in it"]);
 }
 
@@ -84,6 +85,10 @@ fn schedulers_are_listed_with_their_tunables() {
         assert!(wide.lines().any(|line| line.chars().count() > 80), "{wide}");
     }
     assert!(prints(&["schedulers"]).contains("stream(...)"));
+    for name in ["bfq", "split-token"] {
+        let page = prints(&["schedulers", name]);
+        assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+    }
     assert!(prints(&["schedulers", "deadline"]).contains("fifo_batch = "));
 }
 
