@@ -1,12 +1,11 @@
 //! Columns of numbers and words in the memory of NumPy, Arrow and others, read in place.
 
+use std::any::Any;
 use std::sync::Arc;
 
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::arrow::OwnedArray;
 use crate::error::input;
 
 /// The type of the values.
@@ -59,7 +58,7 @@ impl Kind {
 /// What keeps the memory.
 pub(crate) enum Owner {
     Python(#[allow(dead_code)] Py<PyAny>),
-    Arrow(Arc<OwnedArray>),
+    Arrow(Arc<dyn Any + Send + Sync>),
 }
 
 impl Owner {
@@ -246,22 +245,6 @@ impl Column {
         self.chunks.iter().flat_map(|chunk| (0..chunk.length).map(|index| chunk.value(index)))
     }
 
-    /// The column of an object with NumPy's or Arrow's interface.
-    pub(crate) fn of(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if let Ok(interface) = object.getattr("__array_interface__") {
-            return Self::of_numpy(name, object, interface.cast::<PyDict>()?);
-        }
-        if object.hasattr("__arrow_c_array__")? || object.hasattr("__arrow_c_stream__")? {
-            let mut columns = crate::arrow::columns(object)?;
-            if let (Some((_, column)), true) = (columns.pop(), columns.is_empty()) {
-                return column.checked(name);
-            }
-            return Err(input(format!("column '{name}' is a table of several columns; select one")));
-        }
-        let kind = object.get_type();
-        Err(PyTypeError::new_err(format!("column '{name}' is {kind}: use a NumPy array or an Arrow array")))
-    }
-
     /// The column, if its type is one that this library reads.
     pub(crate) fn checked(self, name: &str) -> PyResult<Self> {
         if self.is_read {
@@ -274,7 +257,11 @@ impl Column {
     }
 
     /// NumPy's array interface, version 3.
-    fn of_numpy(name: &str, object: &Bound<'_, PyAny>, interface: &Bound<'_, PyDict>) -> PyResult<Self> {
+    pub(crate) fn of_numpy(
+        name: &str,
+        object: &Bound<'_, PyAny>,
+        interface: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
         let item = |key: &str| {
             let missing = || input(format!("column '{name}': its array interface has no '{key}'"));
             interface.get_item(key)?.ok_or_else(missing)

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use elevator::{Flags, Op, SECTOR_BYTES, Sector, Time};
 use evaluation::input::{self, Opened, Reading, Replaying};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use traces::{DeviceId, Pid, Record, Rwbs};
 use workloads::Workload;
 use workloads::replay::{Closed, Open};
@@ -43,6 +45,22 @@ struct Columns {
     completed: Option<Column>,
 }
 
+/// The column of an object with NumPy's or Arrow's interface.
+fn column(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Column> {
+    if let Ok(interface) = object.getattr("__array_interface__") {
+        return Column::of_numpy(name, object, interface.cast::<PyDict>()?);
+    }
+    if object.hasattr("__arrow_c_array__")? || object.hasattr("__arrow_c_stream__")? {
+        let mut columns = crate::arrow::columns(object)?;
+        if let (Some((_, column)), true) = (columns.pop(), columns.is_empty()) {
+            return column.checked(name);
+        }
+        return Err(error::input(format!("column '{name}' is a table of several columns; select one")));
+    }
+    let kind = object.get_type();
+    Err(PyTypeError::new_err(format!("column '{name}' is {kind}: use a NumPy array or an Arrow array")))
+}
+
 #[pymethods]
 impl Trace {
     /// A file or built-in workload.
@@ -64,9 +82,8 @@ impl Trace {
     /// Columns by name, from objects with NumPy's or Arrow's interface, and nanoseconds in a unit of time.
     #[staticmethod]
     fn columns(name: String, columns: Vec<(String, Bound<'_, PyAny>)>, unit: f64) -> PyResult<Self> {
-        let column =
-            |(name, object): &(String, Bound<'_, PyAny>)| Ok((name.clone(), Column::of(name, object)?));
-        let columns = columns.iter().map(column).collect::<PyResult<_>>()?;
+        let named = |(name, object): &(String, Bound<'_, PyAny>)| Ok((name.clone(), column(name, object)?));
+        let columns = columns.iter().map(named).collect::<PyResult<_>>()?;
         Ok(Self::of(Source::Columns(Box::new(Columns::new(name, columns, unit)?))))
     }
 
