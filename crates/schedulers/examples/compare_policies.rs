@@ -1,6 +1,8 @@
 //! Dispatches the same hundred random reads under several policies and prints the distance of head movement and the total time.
 //!
 //! `cargo run -p dwell-schedulers --example compare_policies`
+//!
+//! In a program of its own, its `Cargo.toml` has `elevator = { package = "dwell-elevator", path = "…" }`.
 
 use dwell_schedulers::{Environment, Spec};
 use elevator::queue::{Options, Plugging, Queue, Step, Submission, Token};

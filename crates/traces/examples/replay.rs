@@ -1,4 +1,7 @@
 //! Replays a recording on a modelled drive under a policy: `cargo run -p dwell-traces --example replay FILE 'stream(deadline)'`.
+//!
+//! In a program of its own, its `Cargo.toml` gives the packages these names: `elevator = { package = "dwell-elevator", path = "…" }`, and
+//! `schedulers` and `disks` in the same way.
 
 use std::{env::args, error::Error, fs::File};
 
