@@ -12,7 +12,7 @@ use server::array::{
 };
 use server::{AttachOptions, Configuration, Report, ServeError, supervisor};
 
-use super::rewards::Rewards;
+use super::environment::DeviceEnvironment;
 use super::{ServeArguments, configuration_for, failed, in_words, not_supervised};
 use crate::error::Error;
 use crate::input::quantity::size;
@@ -44,7 +44,8 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
     let device = arguments.drive.as_deref().map(Device::open).transpose()?;
     // Of the first member: the coordinator has one set of service times for all.
     let first = arguments.member.first().map(PathBuf::as_path);
-    let environment = Rewards::of(arguments.profile.as_deref(), device.as_ref(), first)?.environment;
+    let environment =
+        DeviceEnvironment::of(arguments.profile.as_deref(), device.as_ref(), first)?.environment;
     let wrong = |error: schedulers::SpecError| Error::Usage(error.to_string());
     let coordinator = spec.build_coordinator(&environment, members).map_err(wrong)?;
     let schedulers = move |name: &str| {

@@ -1,7 +1,7 @@
 //! `dwell serve`.
 
 mod array;
-mod rewards;
+mod environment;
 
 use clap::builder::ArgPredicate;
 use clap::{Args, ValueEnum};
@@ -28,9 +28,9 @@ use crate::identity::causes_of_device;
 use crate::input::quantity::{size, span};
 use crate::input::scheduler_arg;
 use crate::{identity, service_manager};
+use environment::DeviceEnvironment;
 use evaluation::device::Device;
 use evaluation::report::format::{bytes, object, time};
-use rewards::Rewards;
 
 /// Options of `dwell serve`.
 #[derive(Args, Clone, Debug)]
@@ -267,10 +267,11 @@ fn configuration_for(
     if !supervisor::is_server() {
         device.iter().flat_map(Device::notes).for_each(|note| say!("{note}"));
     }
-    let rewards = Rewards::of(arguments.profile.as_deref(), device.as_ref(), arguments.path.as_deref())?;
+    let environment =
+        DeviceEnvironment::of(arguments.profile.as_deref(), device.as_ref(), arguments.path.as_deref())?;
     let scheduler = scheduler_arg::full_name(catalogue, &arguments.scheduler)?;
-    let found = rewards.in_words(&scheduler);
-    let factory = schedulers(catalogue, rewards.environment, named);
+    let found = environment.in_words(&scheduler);
+    let factory = schedulers(catalogue, environment.environment, named);
     named(catalogue, &scheduler)?;
     let backend = match device {
         Some(device) => emulated(arguments, &device, size)?,

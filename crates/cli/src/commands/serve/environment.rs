@@ -1,4 +1,4 @@
-//! What the served device rewards: whether distances between requests matter, and what they cost.
+//! The environment that schedulers of a served device receive: rotational or not, service times, and their origin.
 //!
 //! A measurement decides where one is possible. The kernel's flag decides only against a head: Linux sets it on virtual disks whatever is
 //! below them. No drive is assumed: without measured service times, schedulers receive none, and have no reason to wait.
@@ -24,7 +24,7 @@ use crate::error::Error;
 
 /// What schedulers receive, and where it comes from.
 #[derive(Debug)]
-pub(super) struct Rewards {
+pub(super) struct DeviceEnvironment {
     pub(super) environment: Environment,
     /// In words.
     reason: String,
@@ -72,7 +72,7 @@ impl Measured {
     }
 }
 
-impl From<Measured> for Rewards {
+impl From<Measured> for DeviceEnvironment {
     fn from(Measured { rotational, service_time, reason }: Measured) -> Self {
         let none = || ServiceCurve::fit(&[], Span::ZERO);
         let service_times = service_time.map_or_else(none, |times| times.curve());
@@ -80,7 +80,7 @@ impl From<Measured> for Rewards {
     }
 }
 
-impl Rewards {
+impl DeviceEnvironment {
     /// By the profile, the emulated drive, or a measurement.
     ///
     /// # Errors
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn no_drive_is_assumed() {
         for flag in [Some(false), Some(true), None] {
-            let found = Rewards::from(Measured::of(flag, || Ok(None)));
+            let found = DeviceEnvironment::from(Measured::of(flag, || Ok(None)));
             assert!(!found.environment.rotational, "{}", found.in_words("dwell"));
             assert_eq!(found.environment.service_times.longest(), Span::ZERO);
         }
@@ -147,7 +147,8 @@ mod tests {
 
     #[test]
     fn the_line_is_about_the_scheduler_in_use() {
-        let line = |scheduler| Rewards::from(Measured::of(Some(false), || Ok(None))).in_words(scheduler);
+        let line =
+            |scheduler| DeviceEnvironment::from(Measured::of(Some(false), || Ok(None))).in_words(scheduler);
         assert!(line("dwell{streams=4}").ends_with("; dwell does not wait"));
         assert!(
             line("split-token").ends_with("; requests cost their bytes") && !line("deadline").contains(';')
@@ -156,11 +157,11 @@ mod tests {
 
     #[test]
     fn a_file_in_memory_has_no_head() {
-        let path = Path::new("/dev/shm").join(format!("dwell-rewards-{}", std::process::id()));
+        let path = Path::new("/dev/shm").join(format!("dwell-environment-{}", std::process::id()));
         if let Err(error) = fs::write(&path, vec![1; 8 << 20]) {
             return eprintln!("SKIPPED: {}: {error}", path.display());
         }
-        let found = Rewards::from(Measured::of(is_rotational(&path), || Probe::sample(&path)));
+        let found = DeviceEnvironment::from(Measured::of(is_rotational(&path), || Probe::sample(&path)));
         fs::remove_file(&path).unwrap();
         assert!(!found.environment.rotational, "{}", found.in_words("dwell"));
     }
