@@ -39,14 +39,6 @@ impl Arms for Noted {
         &self.0
     }
 
-    fn add(&mut self, name: &str) -> Result<(), Error> {
-        panic!("{name}: nothing is searched")
-    }
-
-    fn rename(&mut self, _: usize, name: &str) -> Result<(), Error> {
-        panic!("{name}: nothing is searched")
-    }
-
     fn current(&mut self) -> Result<String, Error> {
         Ok(self.0[*self.1.borrow()].clone())
     }

@@ -1,8 +1,32 @@
-//! The tunables of Dwell's policies as a search space: each has a ladder of values around its default.
+//! Searches the tunables of a policy for their best values with TPE (the crate `tpe`): each tunable has a ladder of values around its default.
+
+use std::convert::Infallible;
 
 use elevator::{Tunable, Value};
 use schedulers::Spec;
-use tuner::{Ladder, Space};
+use tpe::TpeOptimizer;
+use tpe::density_estimation::DefaultEstimatorBuilder;
+use tuner::Random;
+
+/// Measurements before the optimiser is used: with fewer it stays near the first one.
+const STARTUP: u64 = 6;
+
+/// A setting and its ordered values; neighbours are expected to perform alike.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ladder {
+    /// Its name, as in an arm's braces.
+    pub setting: String,
+    pub values: Vec<String>,
+}
+
+/// A scheduler and its settings.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// The plain scheduler's name.
+    pub scheduler: String,
+    /// The settings.
+    pub ladders: Vec<Ladder>,
+}
 
 /// The search space of a policy's tunables that `wanted` selects; `None` if it selects none.
 pub fn of_policy(spec: &Spec, wanted: impl Fn(&str) -> bool) -> Option<Space> {
@@ -32,6 +56,104 @@ fn ladder(tunable: &Tunable) -> Option<Ladder> {
 /// The value as written in a policy's braces.
 fn text(value: Value) -> String {
     value.to_string().replace(' ', "")
+}
+
+/// A space with its optimisers.
+struct Searched {
+    space: Space,
+    optimisers: Vec<TpeOptimizer<DefaultEstimatorBuilder>>,
+    /// The number of scores so far.
+    scores: u64,
+}
+
+impl Searched {
+    fn new(space: Space) -> Result<Self, String> {
+        if space.ladders.is_empty() {
+            return Err(format!("{}: there is nothing to set", space.scheduler));
+        }
+        let optimiser = |ladder: &Ladder| {
+            let range = tpe::range(0.0, ladder.values.len() as f64)
+                .map_err(|_| format!("{}: there is no value for '{}'", space.scheduler, ladder.setting))?;
+            Ok(TpeOptimizer::new(tpe::parzen_estimator(), range))
+        };
+        let optimisers = space.ladders.iter().map(optimiser).collect::<Result<_, String>>()?;
+        Ok(Self { space, optimisers, scores: 0 })
+    }
+
+    fn propose(&mut self, random: &mut Random) -> Option<Vec<usize>> {
+        let mut chance = OptimiserRandom(random);
+        let place = |(optimiser, ladder): (&mut TpeOptimizer<_>, &Ladder)| {
+            let at = optimiser.ask(&mut chance).ok()?;
+            Some((at as usize).min(ladder.values.len() - 1))
+        };
+        self.optimisers.iter_mut().zip(&self.space.ladders).map(place).collect()
+    }
+
+    fn draw(&self, random: &mut Random) -> Vec<usize> {
+        let place = |ladder: &Ladder| random.below(ladder.values.len() as u64) as usize;
+        self.space.ladders.iter().map(place).collect()
+    }
+
+    /// Reports an arm's gain to the optimiser, which minimises: as a loss.
+    fn report(&mut self, places: &[usize], gain: f64) {
+        self.scores += 1;
+        for (optimiser, &place) in self.optimisers.iter_mut().zip(places) {
+            // The middle of the chosen step. The optimiser rejects only values outside of the range and NaN, so the result is ignored.
+            let _ = optimiser.tell(place as f64 + 0.5, -gain);
+        }
+    }
+}
+
+/// A search of one space by measurements that repeat exactly, such as those of a model.
+pub struct Optimiser(Searched);
+
+impl Optimiser {
+    /// A search of this space.
+    ///
+    /// # Errors
+    /// The space has no setting, or a setting has no values.
+    pub fn new(space: Space) -> Result<Self, String> {
+        Searched::new(space).map(Self)
+    }
+
+    /// The next settings to measure, as indexes of each ladder's values. The first ones are drawn.
+    pub fn propose(&mut self, random: &mut Random) -> Vec<usize> {
+        let proposed = if self.0.scores < STARTUP { None } else { self.0.propose(random) };
+        proposed.unwrap_or_else(|| self.0.draw(random))
+    }
+
+    /// Adds a measurement; less is better.
+    pub fn report(&mut self, places: &[usize], loss: f64) {
+        self.0.report(places, -loss);
+    }
+
+    /// Names and values of these settings.
+    pub fn settings<'a>(&'a self, places: &'a [usize]) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let of = |(ladder, &place): (&'a Ladder, &usize)| (&*ladder.setting, &*ladder.values[place]);
+        self.0.space.ladders.iter().zip(places).map(of)
+    }
+}
+
+/// The caller's random numbers for the optimiser.
+struct OptimiserRandom<'a>(&'a mut Random);
+
+impl rand::TryRng for OptimiserRandom<'_> {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        Ok((self.0.bits() >> 32) as u32)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        Ok(self.0.bits())
+    }
+
+    fn try_fill_bytes(&mut self, destination: &mut [u8]) -> Result<(), Infallible> {
+        for chunk in destination.chunks_mut(8) {
+            chunk.copy_from_slice(&self.0.bits().to_le_bytes()[..chunk.len()]);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

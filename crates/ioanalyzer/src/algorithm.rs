@@ -159,12 +159,6 @@ impl IoAnalyzer {
         Answer { before, after, ..self.drawn(None, input, random) }
     }
 
-    /// Drops all values measured under a scheduler, which then counts as untested.
-    pub fn forget(&mut self, scheduler: SchedulerId) {
-        self.store.forget(scheduler);
-        self.bandit.forget(scheduler);
-    }
-
     fn means(&self, cluster: ClusterId) -> Vec<Option<f64>> {
         self.store.get(cluster).map_or_else(Vec::new, |cluster| means(&cluster.performance))
     }

@@ -52,11 +52,6 @@ impl Bandit {
         &self.performance
     }
 
-    /// Drops the values of a scheduler, which then counts as new.
-    pub fn forget(&mut self, scheduler: SchedulerId) {
-        self.performance[scheduler.0] = Values::default();
-    }
-
     /// Whether there are no values yet.
     pub fn knows_nothing(&self) -> bool {
         self.performance.iter().all(|values| values.count() == 0)

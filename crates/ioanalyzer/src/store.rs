@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::cluster::{Cluster, ClusterId, SchedulerId, Values};
+use crate::cluster::{Cluster, ClusterId, Values};
 use crate::dtw::LANES;
 use crate::dtw::band::{BandedDtw, Sixteen};
 use crate::dtw::fast::FastDtw;
@@ -142,13 +142,6 @@ impl Store {
         if let Some(cluster) = self.get_mut(id) {
             cluster.hits += 1;
             cluster.used = window;
-        }
-    }
-
-    /// Drops the values of a scheduler.
-    pub fn forget(&mut self, scheduler: SchedulerId) {
-        for cluster in &mut self.clusters {
-            cluster.performance[scheduler.0] = Values::default();
         }
     }
 

@@ -10,9 +10,8 @@
 # before. OWN=1: they are Dwell's, of the server in front of the emulated disk, and not the kernel's.
 # SERVICES=0: not every process of a program in a control group of its own, as services are. bfq takes processes of one group whose
 # queues begin together for one process, which is what a switch makes them do.
-# FLAT: seconds of each measurement of the device where nothing matters, 0 to leave it out. SEARCH: rounds of a tuner that
-# searches settings of the kernel's schedulers, too, 0 for none. OPTIONS: more for `dwell tune`. Takes about PHASE x 5 x (2 x schedulers + ROUNDS + SEARCH)
-# + 9 x FLAT + 120 seconds: 21 minutes as above.
+# FLAT: seconds of each measurement of the device where nothing matters, 0 to leave it out. OPTIONS: more for
+# `dwell tune`. Takes about PHASE x 5 x (2 x schedulers + ROUNDS) + 9 x FLAT + 120 seconds: 21 minutes as above.
 #
 # Each fixed scheduler is measured before and after the tuner's rounds, so that a machine that changes is seen. "The whole" is
 # how long the same work takes: what the best fixed scheduler moves in each program's phase.
@@ -20,7 +19,7 @@ set -u
 dwell=$(realpath "${1:?path to dwell}")
 phase=${PHASE:-20} window=${WINDOW:-2s} rounds=${ROUNDS:-4} drive=${DRIVE:-wd5000aaks} size=${SIZE:-300G} speed=${SPEED:-1}
 depth=${DEPTH:-31} files=$((80 << 30))
-measure=${FLAT:-5} search=${SEARCH:-0}
+measure=${FLAT:-5}
 work=$(mktemp -d /dev/shm/dwell-live.XXXXXX)
 runtime=$work/run
 server= tuner= loop= flat= program=
@@ -186,22 +185,6 @@ grep -oE '(switch to|stay with) [^:]+|measuring|using none|leave it|lasted too l
 [ "$back" = "$was" ] && echo "restored: yes" || echo "restored: NO, $back"
 [ -n "${KEEP:-}" ] && cp "$work/decisions" "$work/summary" "$work/table" "$KEEP/"
 
-# Settings of the schedulers and the queue as further arms, which are restored as well.
-[ "$search" -gt 0 ] && [ -n "${OWN:-}" ] && echo "SKIPPED: settings are searched of the kernel's schedulers only" && search=0
-if [ "$search" -gt 0 ]; then
-    echo none >"$queue/scheduler"
-    was=$(settings)
-    # shellcheck disable=SC2086 # several words
-    "$dwell" tune "$loop" $arms --search 2 --window "$window" --database "$work/learned-search" --runtime "$runtime" --seed 1 ${OPTIONS:-} >"$work/search" 2>"$work/search-summary" &
-    tuner=$!
-    for n in $(seq "$search"); do round "search@$n" | sed 's/^/  /'; done
-    kill -INT $tuner; wait $tuner; tuner=
-    echo "settings searched:"
-    grep -oE '(switch to|stay with) [^:]*\{[^}]*\}' "$work/search" | sort | uniq -c | sort -rn | head -n 20
-    grep 'windows,' "$work/search-summary" | tail -n1
-    [ "$(settings)" = "$was" ] && echo "restored: yes" || echo "restored: NO, $(settings) instead of $was"
-    [ -n "${KEEP:-}" ] && cp "$work/search" "$work/search-summary" "$KEEP/"
-fi
 [ "$measure" = 0 ] && exit 0
 
 # Where nothing matters: memory behind a loop device. Three measurements without the tuner, with it at rest, and without again.

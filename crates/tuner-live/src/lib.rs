@@ -9,7 +9,7 @@
 //! | `observe`, `busy` | windows from a capture's events; busy time |
 //! | `fairness_unit` | processes or control groups whose shares are compared |
 //! | `counters` | the kernel's counters, read on standby |
-//! | `arms`, `module_elevators`, `space` | the schedulers to choose from, among them the kernel module's; settings to search |
+//! | `arms`, `module_elevators` | the schedulers to choose from, among them the kernel module's |
 //! | `queue`, `claim` | a queue's settings in sysfs; the lock on a device |
 //! | `stable` | properties that identify a device at the next start |
 //! | `settings_backup` | the previous settings, restored at the end or by the next run |
@@ -37,7 +37,6 @@ mod observe;
 pub mod outside;
 mod queue;
 pub mod settings_backup;
-pub mod space;
 mod stable;
 pub mod status;
 pub mod system;

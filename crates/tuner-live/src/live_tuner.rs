@@ -66,10 +66,10 @@ pub struct Outcome {
 }
 
 impl LiveTuner {
-    /// `arms` are those that the analyser chooses from, in the same order; arms that it searches are added.
+    /// `arms` are those that the analyser chooses from, in the same order.
     ///
     /// # Errors
-    /// The device was removed, or an arm that is searched is invalid.
+    /// The device was removed.
     pub fn new(
         device: &str,
         analyser: Analyser,
@@ -79,9 +79,6 @@ impl LiveTuner {
     ) -> Result<Self, Error> {
         let Settings { dry_run, command } = settings;
         let expected = arms.current()?;
-        for name in &analyser.schedulers()[arms.names().len()..] {
-            arms.add(name)?;
-        }
         let (pid, started) = capture::this_process();
         let status = Status {
             device: device.to_owned(),
@@ -99,10 +96,10 @@ impl LiveTuner {
         };
         let measures = analyser.allows_significance_test();
         let significance =
-            measures.then(|| SignificanceTest::new(analyser.plain(), metric.better())).flatten();
+            measures.then(|| SignificanceTest::new(analyser.schedulers(), metric.better())).flatten();
         let knows_nothing = analyser.kinds().count() == 0;
-        let opening = (measures && knows_nothing && !dry_run && analyser.plain().len() > 1)
-            .then(|| Opening::new(analyser.plain(), metric));
+        let opening = (measures && knows_nothing && !dry_run && analyser.schedulers().len() > 1)
+            .then(|| Opening::new(analyser.schedulers(), metric));
         let (outside, rejected) = (Outside::new(command), BTreeSet::new());
         let settled = arms.names().iter().position(|arm| *arm == expected);
         Ok(Self {
@@ -171,7 +168,6 @@ impl LiveTuner {
             self.analyser.ended_early();
         }
         let decision = self.analyser.window(&seen.window, &observed);
-        self.rename_arms()?;
         self.count(&decision);
         let believed = self.believed(&decision);
         if let Some(significance) = &mut self.significance {
@@ -483,18 +479,6 @@ impl LiveTuner {
                     let device = self.status.device.clone();
                     return Err(Error::NoArm { device, last: Box::new(error) });
                 }
-            }
-        }
-        Ok(())
-    }
-
-    /// Arms that are searched may stand for other settings after each window.
-    fn rename_arms(&mut self) -> Result<(), Error> {
-        for (arm, name) in self.analyser.schedulers().iter().enumerate() {
-            if self.arms.names()[arm] != *name {
-                self.arms.rename(arm, name)?;
-                self.rejected.remove(&arm);
-                self.status.arms[arm].clone_from(name);
             }
         }
         Ok(())

@@ -45,16 +45,6 @@ impl Arms for Made {
         &self.1
     }
 
-    fn add(&mut self, name: &str) -> Result<(), Error> {
-        self.1.push(name.to_owned());
-        Ok(())
-    }
-
-    fn rename(&mut self, arm: usize, name: &str) -> Result<(), Error> {
-        name.clone_into(&mut self.1[arm]);
-        Ok(())
-    }
-
     fn current(&mut self) -> Result<String, Error> {
         Ok(self.1[self.0.borrow().last().copied().unwrap_or(0)].clone())
     }

@@ -2,9 +2,8 @@
 //!
 //! # Order of decisions
 //! 1. A window with at most one request a second is not analysed.
-//! 2. A [search](crate::Search) of settings may give an arm that is not in use other settings.
-//! 3. The [decider](Decider) learns from the window and chooses.
-//! 4. The [bound on regret](RegretBound), if it is in force, may reject the choice.
+//! 2. The [decider](Decider) learns from the window and chooses.
+//! 3. The [bound on regret](RegretBound), if it is in force, may reject the choice.
 
 use ioanalyzer::{
     Bandit, Input, IoAnalyzer, Metric, Parameters, Performance, Random, SchedulerId, Store, Window,
@@ -16,7 +15,6 @@ use crate::early_end::EarlyEnd;
 use crate::kinds::Kinds;
 use crate::opening::Opened;
 use crate::regret::{Proposal, RegretBound};
-use crate::search::{Search, Space};
 use crate::selector::{Table, Workload};
 use crate::state::Absent;
 
@@ -42,7 +40,6 @@ pub struct Analyser {
     ran: Option<SchedulerId>,
     a_priori: Option<Table>,
     regret: Option<RegretBound>,
-    pub(crate) search: Option<Search>,
     /// The stored history of schedulers that are not among the arms.
     pub(crate) absent: Absent,
     /// Schedulers that the device rejects. Not stored.
@@ -81,7 +78,6 @@ impl Analyser {
             ran: None,
             a_priori: None,
             regret: None,
-            search: None,
             absent: Absent::default(),
             rejected: Vec::new(),
         })
@@ -105,28 +101,11 @@ impl Analyser {
         Self { regret: Some(bound), ..self }
     }
 
-    /// Adds `open` arms behind the schedulers, which stand for settings that are searched in `spaces`. Call it before the first window and
-    /// before [`restore`](Self::restore). The arms' settings change: read [`schedulers`](Self::schedulers) after each window.
-    ///
-    /// # Errors
-    /// There is nothing to search, or an arm would have the name of another.
-    pub fn with_search(mut self, spaces: Vec<Space>, open: usize) -> Result<Self, String> {
-        let search = Search::new(spaces, self.schedulers.len(), open, &mut self.random)?;
-        let mut schedulers = self.schedulers;
-        schedulers.extend(search.names());
-        let made = Self::new(schedulers, self.metric, self.parameters, self.random)?;
-        let Self { decider, a_priori, regret, .. } = self;
-        Ok(Self { decider, a_priori, regret, search: Some(search), ..made })
-    }
-
-    /// The device rejects this arm: it no longer counts as untested, and settings that are searched make room for others.
+    /// The device rejects this arm: it no longer counts as untested.
     pub fn rejected(&mut self, arm: SchedulerId) {
         self.kinds.rejected(arm);
         if !self.rejected.contains(&arm) {
             self.rejected.push(arm);
-        }
-        if let Some(search) = &mut self.search {
-            search.rejected(arm);
         }
     }
 
@@ -169,7 +148,7 @@ impl Analyser {
         self.rejected.clear();
     }
 
-    /// The schedulers' names, by [`SchedulerId`]; followed by the present settings of the searched arms.
+    /// The schedulers' names, by [`SchedulerId`].
     pub fn schedulers(&self) -> &[String] {
         &self.schedulers
     }
@@ -177,12 +156,6 @@ impl Analyser {
     /// Whether a significance test may measure arms. It conflicts with the paper's deciders and with the bound on regret.
     pub fn allows_significance_test(&self) -> bool {
         self.decider == DeciderName::Kinds && self.regret.is_none()
-    }
-
-    /// The names of the schedulers without the arms that are searched.
-    pub fn plain(&self) -> &[String] {
-        let searched = self.search.as_ref().map_or(0, |search| search.names().count());
-        &self.schedulers[..self.schedulers.len() - searched]
     }
 
     /// The clusters.
@@ -215,7 +188,6 @@ impl Analyser {
         let (first, better) = (first.map(|(scheduler, _)| scheduler), self.metric.better());
         let rejected = self.rejected.clone();
         let input = Input { window, current, value, better, promise: &promise, first, rejected: &rejected };
-        self.search_on(&input);
         let mut alone;
         let decider: &mut dyn Decider = match self.decider {
             DeciderName::Kinds => &mut self.kinds,
@@ -264,28 +236,6 @@ impl Analyser {
             restraint,
             confidence: if is_followed { confidence } else { 0.0 },
             expected_gain: gain.filter(|_| is_followed),
-        }
-    }
-
-    /// Replaces the settings of a searched arm if one is due, and forgets the history of the old settings.
-    fn search_on(&mut self, input: &Input<'_>) {
-        let Some(search) = &mut self.search else { return };
-        search.measured(input.current.filter(|_| input.value.is_some()));
-        if !search.is_due() {
-            return;
-        }
-        let knowledge = match self.decider {
-            DeciderName::Kinds => self.kinds.knowledge(input),
-            DeciderName::IoAnalyzer => self.ioanalyzer.knowledge(input),
-            DeciderName::Bandit => BanditAlone(&mut self.ioanalyzer).knowledge(input),
-        };
-        let next = search.next(input.current, &knowledge, input.better, &mut self.random);
-        if let Some((arm, name)) = next {
-            self.schedulers[arm.0] = name;
-            self.ioanalyzer.forget(arm);
-            self.kinds.forget(arm);
-            self.regret.iter_mut().for_each(|regret| regret.forget(arm));
-            self.rejected.retain(|&rejected| rejected != arm);
         }
     }
 

@@ -25,13 +25,7 @@ pub trait Decider {
 
     /// The window that is decided next ended early, by [`early_end`](Self::early_end): its value is the trial's, which is over.
     fn ended_early(&mut self);
-
-    /// The mean of each scheduler for each pattern.
-    fn knowledge(&self, input: &Input<'_>) -> Vec<Vec<Known>>;
 }
-
-/// A scheduler's mean for one pattern and the number of values behind it; `None` if it was never tried there.
-pub type Known = Option<(f64, u64)>;
 
 /// A decider's choice, before restraints.
 #[derive(Clone, PartialEq, Debug)]
@@ -104,14 +98,6 @@ impl Decider for IoAnalyzer {
     }
 
     fn ended_early(&mut self) {}
-
-    fn knowledge(&self, _: &Input<'_>) -> Vec<Vec<Known>> {
-        let known = |cluster: &ioanalyzer::Cluster| {
-            let values = cluster.performance.iter();
-            values.map(|values| Some((values.mean()?, values.count() as u64))).collect()
-        };
-        self.store().clusters().iter().map(known).collect()
-    }
 }
 
 /// The bandit of an [`IoAnalyzer`], whose clusters stay as they are.
@@ -127,11 +113,6 @@ impl Decider for BanditAlone<'_> {
     }
 
     fn ended_early(&mut self) {}
-
-    fn knowledge(&self, _: &Input<'_>) -> Vec<Vec<Known>> {
-        let values = self.0.bandit().performance().iter();
-        vec![values.map(|values| Some((values.mean()?, values.count() as u64))).collect()]
-    }
 }
 
 impl Decider for Kinds {
@@ -167,10 +148,6 @@ impl Decider for Kinds {
 
     fn ended_early(&mut self) {
         self.end_trial();
-    }
-
-    fn knowledge(&self, input: &Input<'_>) -> Vec<Vec<Known>> {
-        self.loads().filter_map(|kind| self.expected(kind, input.better)).collect()
     }
 }
 
@@ -262,7 +239,7 @@ mod tests {
             let choice = bandit.decide(&input(&window, 1, value, None), &mut random);
             assert!(choice.cluster.is_none() && matches!(choice.why, Why::Bandit { .. }), "{choice:?}");
         }
-        assert_eq!(bandit.knowledge(&input(&window, 1, 1.0, None)), [[None, Some((15.0, 2))]]);
+        assert_eq!(bandit.0.bandit().performance()[1].mean(), Some(15.0));
         bandit.ended_early();
         assert_eq!(bandit.early_end(Better::Higher), None, "its trials are of one window");
     }

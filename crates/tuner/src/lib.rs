@@ -22,9 +22,9 @@
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`Analyser`] | a decider with restraint and search |
+//! | [`Analyser`] | a decider with restraint |
 //! | [`Decider`] | the interface of deciders: [`Kinds`], [`IoAnalyzer`](ioanalyzer::IoAnalyzer), [`BanditAlone`] |
-//! | [`RegretBound`], [`Search`] | a restraint, and a search of schedulers' settings; both off by default |
+//! | [`RegretBound`] | a restraint, off by default |
 //! | [`EarlyEnd`] | the condition that ends a trial inside a window |
 //! | [`Opening`], [`prior`] | the first trials, and the order in which schedulers are tried |
 //! | [`SignificanceTest`] | tests whether the choice of a scheduler has an effect on a device |
@@ -46,7 +46,6 @@ pub mod prior;
 mod regret;
 mod restore;
 mod saved;
-mod search;
 pub mod selector;
 mod shared;
 mod significance;
@@ -54,7 +53,7 @@ mod standby;
 mod state;
 
 pub use analyser::{Analyser, Observed};
-pub use decider::{BanditAlone, Choice, Decider, DeciderName, Known};
+pub use decider::{BanditAlone, Choice, Decider, DeciderName};
 pub use decision::{Decision, Restraint, Why};
 pub use early_end::EarlyEnd;
 pub use ioanalyzer::{
@@ -67,7 +66,6 @@ pub use load::Load;
 pub use measured::Measured;
 pub use opening::{Opened, Opening, Step};
 pub use regret::{Proposal, RegretBound};
-pub use search::{Ladder, Optimiser, Search, Space};
 pub use shared::{Shared, SharedLoad, SharedRating};
 pub use significance::{SignificanceTest, Verdict};
 pub use state::{ClusterState, Made, State, VERSION};

@@ -96,13 +96,6 @@ impl RegretBound {
         }
     }
 
-    /// Forgets a searched arm whose settings changed.
-    pub(crate) fn forget(&mut self, scheduler: SchedulerId) {
-        let means = self.ledger.iter_mut().filter_map(|entry| entry.means.get_mut(scheduler.0));
-        means.chain(self.fixed.get_mut(scheduler.0)).for_each(|known| *known = None);
-        self.left = self.left.filter(|left| left.0 != scheduler);
-    }
-
     /// The best fixed scheduler of the hour, and its sum.
     pub fn best_fixed(&self) -> Option<(SchedulerId, f64)> {
         let known =
@@ -206,22 +199,6 @@ mod tests {
         for window in 10..10 + 730 {
             regret.record(at(window), 1.0, &[Some(2.0), Some(1.0)]);
         }
-        assert_eq!(regret.review(&stay), None);
-    }
-
-    #[test]
-    fn an_arm_with_new_settings_has_no_sum() {
-        let mut regret = RegretBound::new(2, Better::Higher);
-        for window in 0..100 {
-            regret.record(at(window), 50.0, &[Some(50.0), Some(100.0)]);
-        }
-        regret.leave(SchedulerId(1));
-        let stay = Proposal { trial: 0, ..trial(0) };
-        assert_eq!(regret.review(&stay).unwrap().0, SchedulerId(1));
-        regret.forget(SchedulerId(1));
-        assert_eq!(regret.review(&stay), None);
-        assert_eq!(regret.review(&trial(1)), None, "no rollback left it");
-        regret.record(at(100), 50.0, &[Some(50.0), None]);
         assert_eq!(regret.review(&stay), None);
     }
 

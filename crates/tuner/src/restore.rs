@@ -9,8 +9,8 @@ use crate::saved::COUNT_MAX;
 use crate::state::{Absent, ClusterState, Made, State, VERSION};
 
 impl Analyser {
-    /// The analyser's knowledge, also about restored schedulers that are not chosen from. The bound on regret, the device's table and a search's
-    /// optimisers are not part of it.
+    /// The analyser's knowledge, also about restored schedulers that are not chosen from. The bound on regret and the device's table are not part of
+    /// it.
     pub fn state(&self) -> State {
         let mut state = self.of_present();
         self.absent.put_beside(&mut state);
@@ -41,12 +41,6 @@ impl Analyser {
     /// The state has another version or metric, its clusters cannot be compared with this analyser's windows, or it is damaged. Then nothing changes.
     pub fn restore(&mut self, mut state: State) -> Result<(), String> {
         self.check(&state)?;
-        if let Some(search) = &mut self.search {
-            search.adopt(&state.schedulers);
-            let names: Vec<String> = search.names().collect();
-            let plain = self.schedulers.len() - names.len();
-            self.schedulers.splice(plain.., names);
-        }
         let place = |name: &String| state.schedulers.iter().position(|saved| saved == name);
         let from: Vec<Option<usize>> = self.schedulers.iter().map(place).collect();
         state.clusters.sort_by_key(|cluster| core::cmp::Reverse(cluster.used));

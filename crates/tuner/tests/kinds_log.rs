@@ -11,8 +11,8 @@ use std::fmt::Write as _;
 use elevator::{Op, Sector, Sectors, Span, Time};
 use tuner::selector::{Curve, Kind, Table};
 use tuner::{
-    Access, Analyser, Better, DeciderName, Decision, Ladder, Measured, Metric, Observed, Parameters,
-    Performance, Random, RegretBound, SchedulerId, Space, Window,
+    Access, Analyser, Better, DeciderName, Decision, Measured, Metric, Observed, Parameters, Performance,
+    Random, RegretBound, SchedulerId, Window,
 };
 use world::{T, names, window};
 
@@ -97,8 +97,6 @@ fn worlds() -> Vec<Fixed> {
     let latency: Given = |load, scheduler, number, _| {
         1000.0 / BEST[load][scheduler] * (0.97 + 0.06 * Random::seeded(number).unit())
     };
-    let by_settings: Given =
-        |_, scheduler, number, _| [60.0, 60.0, 100.0, 60.0][scheduler.min(3)] + (number % 3) as f64;
     let of_both = |load: usize, scheduler: usize, number: u64| of_scheduler(load % 2, scheduler, number);
     let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
     let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() };
@@ -131,44 +129,17 @@ fn worlds() -> Vec<Fixed> {
             ..plain("bound, lower is better", latency)
         },
         Fixed {
-            analyser: searching(DeciderName::Kinds),
-            windows: 500,
-            load: |_| 0,
-            ..plain("search", by_settings)
-        },
-        Fixed {
             analyser: analyser(Metric::Bandwidth).with_decider(DeciderName::Bandit),
             windows: 200,
             ..plain("bandit", steady)
         },
         Fixed {
-            analyser: searching(DeciderName::IoAnalyzer)
-                .with_regret_bound(RegretBound::new(6, Better::Higher)),
+            analyser: analyser(Metric::Bandwidth)
+                .with_decider(DeciderName::IoAnalyzer)
+                .with_regret_bound(bound()),
             ..plain("ioanalyzer", steady)
         },
     ]
-}
-
-fn searching(decider: DeciderName) -> Analyser {
-    let ladder = |setting: &str, values: u64| Ladder {
-        setting: setting.to_owned(),
-        values: (0..values).map(|value| value.to_string()).collect(),
-    };
-    let spaces = vec![
-        Space { scheduler: "cfq".to_owned(), ladders: vec![ladder("idle", 6), ladder("turn", 7)] },
-        Space { scheduler: "as".to_owned(), ladders: vec![ladder("expire", 5)] },
-    ];
-    analyser(Metric::Bandwidth).with_decider(decider).with_search(spaces, 2).unwrap()
-}
-
-/// The value of an arm: of a searched one by its settings.
-fn value(world: &Fixed, load: usize, scheduler: usize, number: u64, row: u64) -> f64 {
-    let plain = (world.given)(load, scheduler.min(3), number, row);
-    let digits = world.analyser.schedulers()[scheduler].bytes().filter(u8::is_ascii_digit);
-    match scheduler {
-        0..4 => plain,
-        _ => plain * (1.4 - 0.05 * digits.map(|digit| f64::from(digit - b'0')).sum::<f64>()),
-    }
 }
 
 fn digest(text: &str) -> u64 {
@@ -183,7 +154,7 @@ fn log(mut world: Fixed) -> String {
     for number in 0..world.windows {
         row += 1;
         let load = (world.load)(number);
-        let given = value(&world, load, scheduler.0, number, row);
+        let given = (world.given)(load, scheduler.0, number, row);
         let end = world.analyser.early_end().filter(|end| world.early && end.scheduler == scheduler.0);
         if end.is_some_and(|end| end.is_due(&Measured::throughout(given), 0.7)) {
             world.analyser.ended_early();

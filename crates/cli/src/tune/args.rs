@@ -115,7 +115,6 @@ pub(crate) enum RestraintName {
   dwell tune /dev/sda --dry-run
   dwell tune /dev/sda --metric p99-sync-latency --restrain regret
   dwell tune /dev/md0
-  dwell tune /dev/sda --search 2
   dwell tune /dev/sda --status
   dwell tune /dev/loop0 --control /run/dwell/disk.ctl --arm cfq --arm 'stream(deadline)' --arm noop")]
 pub(crate) struct TuneArguments {
@@ -141,9 +140,6 @@ pub(crate) struct TuneArguments {
     /// Restrain the decider
     #[arg(long = "restrain", value_enum, value_name = "HOW")]
     pub(crate) restraints: Vec<RestraintName>,
-    /// Also search settings of the schedulers and the queue, this many at a time
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=8))]
-    pub(crate) search: u8,
     /// Start with what another machine's tuner learned about a drive of the same model and size: a file of its database, or the directory
     #[arg(long, value_name = "PATH")]
     pub(crate) transfer: Option<PathBuf>,

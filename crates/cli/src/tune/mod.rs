@@ -77,8 +77,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let keeper = if backed_up.is_empty() { None } else { Keeper::start(&target.queues[0]) };
     let arms = setup::arms(&target, &arguments.watching, catalogue, backed_up)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
-    let (length, analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
-    let mut analyser = with_search(analyser, arguments, &target, catalogue, arms.names())?;
+    let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
     let database = Database::open(&arguments.watching.database)?;
     let loaded = restore(&mut analyser, &database, &target.drive, arguments)?;
     say!("{}: {}", arguments.device.display(), target.stack.describe());
@@ -169,22 +168,6 @@ impl Drop for Keeper {
         let _ = self.0.stdin.take().map(|mut pipe| writeln!(pipe));
         let _ = self.0.wait();
     }
-}
-
-/// Adds the search of settings that `--search` selects.
-fn with_search(
-    analyser: Analyser,
-    arguments: &TuneArguments,
-    target: &Target,
-    catalogue: Catalogue,
-    names: &[String],
-) -> Result<Analyser, Error> {
-    if arguments.search == 0 {
-        return Ok(analyser);
-    }
-    let spaces = setup::spaces(target, &arguments.watching, catalogue, names);
-    let searching = analyser.with_search(spaces, usize::from(arguments.search));
-    searching.map_err(|problem| Error::Usage(format!("--search: {problem}")))
 }
 
 fn show_metrics(shown: &StatusServer, arguments: &TuneArguments) -> Result<(), Error> {

@@ -9,11 +9,8 @@ use capture::{Backend, Capture, Options, Source};
 use clap::ValueEnum;
 use elevator::text::did_you_mean;
 use elevator::{Sector, Span};
-use evaluation::search_space;
 use schedulers::registry::Catalogue;
-use tuner::{
-    Analyser, Better, DeciderName, LatencyClass, LatencyStatistic, Metric, Parameters, Random, Space,
-};
+use tuner::{Analyser, Better, DeciderName, LatencyClass, LatencyStatistic, Metric, Parameters, Random};
 use tuner_live::arms::{Arms, KernelArms, ServedArms};
 use tuner_live::settings_backup::{self, LeftBehind, SettingsBackup};
 use tuner_live::{Cgroups, FairnessUnit, QueueSettings, ThreadGroups, Windower, identity, outside};
@@ -190,30 +187,6 @@ pub(super) fn arms(
     Ok(Box::new(arms?))
 }
 
-/// The settings that a search may change. Arms with explicit settings keep them.
-pub(super) fn spaces(
-    target: &Target,
-    watching: &Watching,
-    catalogue: Catalogue,
-    arms: &[String],
-) -> Vec<Space> {
-    let plain: Vec<String> = arms.iter().filter(|arm| !arm.contains('{')).cloned().collect();
-    if watching.control.is_none() {
-        let below = target.stack.itself().name != target.queues[0].name();
-        return tuner_live::space::of_kernel(&target.queues[0], below, &plain);
-    }
-    of_policies(catalogue, &plain)
-}
-
-/// The tunables of policies that a search may change.
-fn of_policies(catalogue: Catalogue, names: &[String]) -> Vec<Space> {
-    // `hz` belongs to the modelled kernel. `async_depth` reserves room for reads, which is the administrator's decision.
-    let searched = |tunable: &str| !["hz", "async_depth"].contains(&tunable);
-    let space =
-        |name: &String| search_space::of_policy(&scheduler_arg::spec(catalogue, name).ok()?, searched);
-    names.iter().filter_map(space).collect()
-}
-
 pub(super) fn metric(watching: &Watching) -> Metric {
     if watching.command.is_some() {
         return Metric::External(if watching.less_is_better { Better::Lower } else { Better::Higher });
@@ -335,17 +308,6 @@ pub(super) fn drawn_seed() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_tunables_of_a_custom_policy_are_searched() {
-        let deadline = schedulers::registry::find("deadline").expect("a built-in policy");
-        let own = schedulers::Listing { name: "own", version: "1", ..*deadline };
-        let catalogue = Catalogue::with(Box::leak(Box::new([own]))).expect("the name is not taken");
-        let names = ["own", "deadline", "noop"].map(str::to_owned);
-        let scheduler = |space: Space| space.scheduler;
-        let found: Vec<String> = of_policies(catalogue, &names).into_iter().map(scheduler).collect();
-        assert_eq!(found, ["own-1", "deadline-2.6.32"]);
-    }
 
     /// Regression: parameters of another decider were accepted and ignored.
     #[test]

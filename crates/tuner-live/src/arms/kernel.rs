@@ -329,18 +329,6 @@ impl Arms for KernelArms {
         &self.names
     }
 
-    fn add(&mut self, name: &str) -> Result<(), Error> {
-        self.arms.push(Arm::parse(name)?);
-        self.names.push(name.to_owned());
-        Ok(())
-    }
-
-    fn rename(&mut self, arm: usize, name: &str) -> Result<(), Error> {
-        self.arms[arm] = Arm::parse(name)?;
-        self.names[arm] = name.to_owned();
-        Ok(())
-    }
-
     fn current(&mut self) -> Result<String, Error> {
         let active = self.active()?;
         Ok(match &self.set {

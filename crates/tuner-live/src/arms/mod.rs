@@ -13,20 +13,8 @@ use crate::error::Error;
 
 /// Schedulers by name, one of which is in use.
 pub trait Arms {
-    /// The names; only [`add`](Self::add) and [`rename`](Self::rename) change them.
+    /// The names, which do not change.
     fn names(&self) -> &[String];
-
-    /// Adds an arm at the end.
-    ///
-    /// # Errors
-    /// The name is invalid.
-    fn add(&mut self, name: &str) -> Result<(), Error>;
-
-    /// Gives an arm that is not in use another meaning.
-    ///
-    /// # Errors
-    /// The name is invalid.
-    fn rename(&mut self, arm: usize, name: &str) -> Result<(), Error>;
 
     /// The scheduler in use, by the name of its arm if it is one.
     ///

@@ -60,16 +60,6 @@ impl Arms for ServedArms {
         &self.names
     }
 
-    fn add(&mut self, name: &str) -> Result<(), Error> {
-        self.names.push(name.to_owned());
-        Ok(())
-    }
-
-    fn rename(&mut self, arm: usize, name: &str) -> Result<(), Error> {
-        name.clone_into(&mut self.names[arm]);
-        Ok(())
-    }
-
     fn current(&mut self) -> Result<String, Error> {
         let state = self.client.show();
         Ok(state.map_err(|error| self.failed(error, |error| Error::file(&self.socket, error)))?.scheduler)

@@ -48,13 +48,6 @@ impl Kinds {
         }
     }
 
-    /// Forgets the measurements of a scheduler, which then counts as untested.
-    pub(crate) fn forget(&mut self, scheduler: SchedulerId) {
-        self.kinds.iter_mut().for_each(|kind| kind.forget(scheduler.0));
-        self.switch_history.forget(scheduler.0);
-        self.revocable = self.revocable.filter(|(trial, _)| trial.scheduler != scheduler.0);
-    }
-
     /// The expected value of each scheduler for a kind, and the number of windows that it served; `None` for one that was never tried. Nothing if there
     /// is no such kind, or only trials took place.
     pub fn expected(&self, kind: usize, better: Better) -> Option<Vec<Option<(f64, u64)>>> {

@@ -107,13 +107,6 @@ impl Kind {
         self.shape.is_sound() && arms && self.credits.is_sound()
     }
 
-    pub(super) fn forget(&mut self, scheduler: usize) {
-        if let Some(arm) = self.arms.get_mut(scheduler) {
-            *arm = Arm::default();
-        }
-        self.credits.forget(scheduler);
-    }
-
     /// The similarity of a window, 0 to 1.
     pub(super) fn similarity(&self, shape: &Shape) -> f64 {
         self.shape.similarity(shape)

@@ -52,12 +52,6 @@ impl SwitchHistory {
         }
     }
 
-    /// Forgets a scheduler that stands for something new.
-    pub(super) fn forget(&mut self, scheduler: usize) {
-        self.ran = self.ran.filter(|ran| ran.0 != scheduler);
-        self.left = self.left.filter(|left| left.0 != scheduler);
-    }
-
     /// Whether the state is valid.
     pub(super) fn check(&self) -> Result<(), String> {
         match self.ran.filter(|ran| ran.1 > COUNT_MAX) {

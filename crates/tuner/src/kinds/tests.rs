@@ -51,16 +51,6 @@ fn until_trial(kinds: &mut Kinds) -> usize {
 }
 
 #[test]
-fn an_arm_with_new_settings_is_not_judged_by_the_old_ones() {
-    let mut kinds = Kinds::new(2);
-    runs(&mut kinds, &reads(), 0, 10.0, 4);
-    runs(&mut kinds, &reads(), 1, 1.0, 4);
-    kinds.forget(SchedulerId(1));
-    runs(&mut kinds, &reads(), 0, 10.0, 4);
-    assert_eq!(kinds.kinds[0].arm(1), Arm::default());
-}
-
-#[test]
 fn a_rejection_ends_the_trial_of_the_rejected_scheduler_only() {
     let mut kinds = Kinds::new(3);
     let on_trial = until_trial(&mut kinds);
@@ -124,16 +114,6 @@ fn forgetting_a_kind_ends_its_trials_and_no_others() {
     };
     assert_eq!(of(1, 0), (false, true, true));
     assert_eq!(of(0, 1), (true, false, false));
-}
-
-#[test]
-fn new_settings_of_a_scheduler_forget_its_own_revocable_pair_only() {
-    let mut kinds = Kinds::new(3);
-    kinds.revocable = Some((Trial { kind: 0, scheduler: 1 }, Arm::default()));
-    kinds.forget(SchedulerId(2));
-    assert!(kinds.revocable.is_some());
-    kinds.forget(SchedulerId(1));
-    assert_eq!(kinds.revocable, None);
 }
 
 #[test]

@@ -6,10 +6,10 @@ use elevator::text::counted;
 use evaluation::interrupt;
 use evaluation::parallel::on_threads;
 use evaluation::runs::{Plan, Run, one};
-use evaluation::search_space;
+use evaluation::search_space::{self, Ladder, Optimiser, Space};
 use evaluation::sweep::{self, Sweep};
 use schedulers::Spec;
-use tuner::{Ladder, Optimiser, Random, Space};
+use tuner::Random;
 
 use crate::error::Error;
 use crate::input::shared_args::Output;

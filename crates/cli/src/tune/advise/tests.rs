@@ -15,14 +15,6 @@ impl Arms for Two {
         &self.0
     }
 
-    fn add(&mut self, _: &str) -> Result<(), tuner_live::Error> {
-        panic!("advise searches nothing")
-    }
-
-    fn rename(&mut self, _: usize, _: &str) -> Result<(), tuner_live::Error> {
-        panic!("advise searches nothing")
-    }
-
     fn current(&mut self) -> Result<String, tuner_live::Error> {
         Ok(self.0[0].clone())
     }
