@@ -21,14 +21,14 @@ const MEASURED: f64 = 0.5;
 
 /// The load that a curve was measured with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Kind {
+pub struct CurveClass {
     /// Only reads, only writes (and discards), or both mixed, as in the paper.
     pub reads: Option<bool>,
     /// Only random, only sequential, or both.
     pub random: Option<bool>,
 }
 
-impl Kind {
+impl CurveClass {
     /// The paper's: random reads and writes; used for every load.
     pub const MIXED: Self = Self { reads: None, random: None };
 
@@ -46,7 +46,7 @@ impl Kind {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Curve {
     /// The load of the measurement.
-    pub kind: Kind,
+    pub kind: CurveClass,
     /// Request size in bytes and bytes per second, by ascending size.
     pub points: Vec<(f64, f64)>,
 }
@@ -139,14 +139,14 @@ fn measured(curves: &[Curve], direction: Direction, random: bool, size: f64) -> 
 mod tests {
     use super::*;
 
-    fn curve(kind: Kind, points: &[(f64, f64)]) -> Curve {
+    fn curve(kind: CurveClass, points: &[(f64, f64)]) -> Curve {
         Curve { kind, points: points.to_vec() }
     }
 
     #[test]
     fn the_best_scheduler_depends_on_the_size_and_is_interpolated() {
-        let first = curve(Kind::MIXED, &[(4096.0, 2e6), (65536.0, 20e6)]);
-        let second = curve(Kind::MIXED, &[(4096.0, 1e6), (65536.0, 40e6)]);
+        let first = curve(CurveClass::MIXED, &[(4096.0, 2e6), (65536.0, 20e6)]);
+        let second = curve(CurveClass::MIXED, &[(4096.0, 1e6), (65536.0, 40e6)]);
         let table = Table { curves: vec![vec![first.clone()], vec![second], vec![]] };
         let at = |size| table.best(&Workload { size, read_share: 0.5, random_share: 1.0 }).unwrap().0.0;
         assert_eq!((at(4096.0), at(65536.0), at(1e9), at(512.0)), (0, 1, 1, 0));
@@ -155,9 +155,9 @@ mod tests {
 
     #[test]
     fn the_time_of_a_mixture_is_the_sum_of_its_parts() {
-        let reads = Kind { reads: Some(true), random: None };
+        let reads = CurveClass { reads: Some(true), random: None };
         let table = Table {
-            curves: vec![vec![curve(Kind::MIXED, &[(4096.0, 10.0)]), curve(reads, &[(4096.0, 40.0)])]],
+            curves: vec![vec![curve(CurveClass::MIXED, &[(4096.0, 10.0)]), curve(reads, &[(4096.0, 40.0)])]],
         };
         let workload = Workload { size: 4096.0, read_share: 0.5, random_share: 1.0 };
         let t = table.throughput(SchedulerId(0), &workload).unwrap();
@@ -166,7 +166,7 @@ mod tests {
 
     /// A table in the form of `dwell profile`: random and sequential reads.
     fn of_reads(random: f64, sequential: f64) -> Vec<Curve> {
-        let reads = |random, t| curve(Kind { reads: Some(true), random: Some(random) }, &[(4096.0, t)]);
+        let reads = |random, t| curve(CurveClass { reads: Some(true), random: Some(random) }, &[(4096.0, t)]);
         vec![reads(true, random), reads(false, sequential)]
     }
 
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn of_two_curves_that_fit_the_one_with_more_detail_counts() {
-        let kind = |reads, random| Kind { reads, random };
+        let kind = |reads, random| CurveClass { reads, random };
         let [mixed, reads, both] = [kind(None, None), kind(Some(true), None), kind(Some(true), Some(true))];
         let curves =
             [(mixed, 10.0), (reads, 20.0), (both, 30.0)].map(|(kind, t)| curve(kind, &[(4096.0, t)]));
@@ -218,9 +218,9 @@ mod tests {
 
     #[test]
     fn a_curve_is_constant_outside_its_points_and_linear_between() {
-        let of = curve(Kind::MIXED, &[(4096.0, 10.0), (8192.0, 30.0), (16384.0, 10.0)]);
+        let of = curve(CurveClass::MIXED, &[(4096.0, 10.0), (8192.0, 30.0), (16384.0, 10.0)]);
         let sizes = [512.0, 4096.0, 5120.0, 8192.0, 12288.0, 16384.0, 1e9];
         assert_eq!(sizes.map(|size| of.at(size).unwrap()), [10.0, 10.0, 15.0, 30.0, 20.0, 10.0, 10.0]);
-        assert_eq!(curve(Kind::MIXED, &[]).at(4096.0), None);
+        assert_eq!(curve(CurveClass::MIXED, &[]).at(4096.0), None);
     }
 }

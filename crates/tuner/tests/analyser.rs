@@ -2,7 +2,7 @@
 
 mod world;
 
-use tuner::selector::{Curve, Kind, Table};
+use tuner::selector::{Curve, CurveClass, Table};
 use tuner::{
     Better, DeciderName, Load, Measured, Observed, Opened, Parameters, Performance, SchedulerId, Why,
 };
@@ -18,7 +18,7 @@ fn observed(scheduler: usize, bandwidth: f64) -> Observed {
 }
 
 fn table() -> Table {
-    let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
+    let curve = |t: f64| vec![Curve { kind: CurveClass::MIXED, points: vec![(4096.0, t)] }];
     Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() }
 }
 

@@ -3,7 +3,7 @@
 mod golden;
 mod world;
 
-use tuner::selector::{Curve, Kind, Table};
+use tuner::selector::{Curve, CurveClass, Table};
 use tuner::{DeciderName, Metric, Observed, Parameters, Performance, Random, SchedulerId, State, Why};
 use world::{BANDWIDTH, World, analyser, best, paper, window};
 
@@ -170,7 +170,7 @@ fn a_change_of_the_device_is_noticed() {
 
 #[test]
 fn without_measurements_the_table_decides() {
-    let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
+    let curve = |t: f64| vec![Curve { kind: CurveClass::MIXED, points: vec![(4096.0, t)] }];
     let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() };
     let mut world = World::new(paper(Parameters::default(), 12).with_a_priori(table));
     let (_, first) = world.step(0);
@@ -188,7 +188,7 @@ fn the_table_promises_gains_over_none() {
         tuner::Analyser::new(names.to_vec(), Metric::Bandwidth, Parameters::default(), Random::seeded(1))
             .unwrap()
     };
-    let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
+    let curve = |t: f64| vec![Curve { kind: CurveClass::MIXED, points: vec![(4096.0, t)] }];
     let table = |of: [f64; 3]| Table { curves: [of.map(curve).to_vec(), vec![Vec::new()]].concat() };
     let gains = |table| new(&names).with_a_priori(table).promised_gains(&window(0, 0));
     assert_eq!(gains(table([5e6, 10e6, 4e6])), Some(vec![0.0, 1.0, 4.0 / 5.0 - 1.0, 0.0]));
@@ -201,7 +201,7 @@ fn the_table_promises_gains_over_none() {
 
 #[test]
 fn the_curve_of_the_most_specific_kind_counts() {
-    let curve = |reads, t: f64| Curve { kind: Kind { reads, random: None }, points: vec![(4096.0, t)] };
+    let curve = |reads, t: f64| Curve { kind: CurveClass { reads, random: None }, points: vec![(4096.0, t)] };
     let (mixed, reads) = (curve(None, 5e6), curve(Some(true), 10e6));
     let mut window = window(0, 0);
     window.accesses.iter_mut().for_each(|access| access.op = elevator::Op::Read);
@@ -226,7 +226,7 @@ fn only_kinds_without_a_bound_may_be_tested_for_significance() {
 #[test]
 fn the_table_decides_for_a_load_with_some_writes() {
     let of_reads = |random, t| Curve {
-        kind: Kind { reads: Some(true), random: Some(random) },
+        kind: CurveClass { reads: Some(true), random: Some(random) },
         points: vec![(4096.0, t), (65536.0, 2.0 * t)],
     };
     let curves = |t| vec![of_reads(true, t / 10.0), of_reads(false, t)];

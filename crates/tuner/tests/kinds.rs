@@ -3,7 +3,7 @@
 mod world;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use tuner::selector::{Curve, Kind, Table};
+use tuner::selector::{Curve, CurveClass, Table};
 use tuner::{
     Access, Analyser, Better, DeciderName, Metric, Observed, Parameters, Performance, Random, SchedulerId,
     State, VALUE_MAX, Why, Window,
@@ -169,7 +169,7 @@ fn the_effect_of_a_scheduler_is_not_a_different_load() {
 
 #[test]
 fn the_table_decides_first_and_orders_the_trials() {
-    let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
+    let curve = |t: f64| vec![Curve { kind: CurveClass::MIXED, points: vec![(4096.0, t)] }];
     let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() };
     let mut analyser = analyser(few_points(), 1).with_a_priori(table);
     let (mut scheduler, mut order) = (SchedulerId(0), Vec::new());

@@ -9,7 +9,7 @@ mod world;
 use std::fmt::Write as _;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use tuner::selector::{Curve, Kind, Table};
+use tuner::selector::{Curve, CurveClass, Table};
 use tuner::{
     Access, Analyser, Better, DeciderName, Decision, Measured, Metric, Observed, Parameters, Performance,
     Random, RegretBound, SchedulerId, Window,
@@ -98,7 +98,7 @@ fn worlds() -> Vec<Fixed> {
         1000.0 / BEST[load][scheduler] * (0.97 + 0.06 * Random::seeded(number).unit())
     };
     let of_both = |load: usize, scheduler: usize, number: u64| of_scheduler(load % 2, scheduler, number);
-    let curve = |t: f64| vec![Curve { kind: Kind::MIXED, points: vec![(4096.0, t)] }];
+    let curve = |t: f64| vec![Curve { kind: CurveClass::MIXED, points: vec![(4096.0, t)] }];
     let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() };
     let bound = || RegretBound::new(4, Better::Higher);
     let lower = Metric::External(Better::Lower);

@@ -294,13 +294,13 @@ fn offered(attribute: &Path) -> Result<(Option<String>, Vec<String>), Error> {
 
 #[cfg(test)]
 mod tests {
-    use tuner::selector::Kind;
+    use tuner::selector::CurveClass;
 
     use super::*;
 
     fn profile() -> Profile {
         let curve = |rate: f64| Curve {
-            kind: Kind { reads: Some(true), random: None },
+            kind: CurveClass { reads: Some(true), random: None },
             points: vec![(4096.0, rate), (65536.0, 2.0 * rate)],
         };
         Profile {

@@ -77,10 +77,10 @@ pub(super) fn unsteady(none: &[Vec<Curve>]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tuner::selector::Kind;
+    use tuner::selector::CurveClass;
 
     fn round(rates: &[f64]) -> Vec<Curve> {
-        let kind = Kind { reads: Some(true), random: Some(true) };
+        let kind = CurveClass { reads: Some(true), random: Some(true) };
         let points = rates.iter().zip(1..).map(|(rate, n)| (f64::from(n) * 4096.0, *rate)).collect();
         vec![Curve { kind, points }]
     }

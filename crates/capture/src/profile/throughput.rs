@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tuner::Random;
-use tuner::selector::{Curve, Kind};
+use tuner::selector::{Curve, CurveClass};
 
 use super::direct::Direct;
 use crate::error::Error;
@@ -46,7 +46,7 @@ pub(super) fn measure(
         for &size in load.sizes.iter().filter(fits).take_while(|_| !stop()) {
             points.push((f64::from(size), rate(node, capacity, load, size, random, stop)?));
         }
-        curves.push(Curve { kind: Kind { reads: Some(true), random: Some(random) }, points });
+        curves.push(Curve { kind: CurveClass { reads: Some(true), random: Some(random) }, points });
     }
     Ok(curves)
 }

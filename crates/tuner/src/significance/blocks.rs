@@ -48,7 +48,7 @@ pub(super) struct Blocks {
     /// The order of the present block, and its results so far.
     order: Vec<usize>,
     values: Vec<Measured>,
-    kinds: Vec<Kind>,
+    kinds: Vec<LoadResults>,
     /// The kind of load of the present block.
     kind: usize,
     blocks: usize,
@@ -56,7 +56,7 @@ pub(super) struct Blocks {
 
 /// The results for one kind of load.
 #[derive(Debug)]
-struct Kind {
+struct LoadResults {
     load: Load,
     /// The gain of each arm over `none` in each block.
     gains: Vec<Vec<f64>>,
@@ -130,7 +130,7 @@ impl Blocks {
         let known = self.kinds.iter().position(|kind| load.is_another_kind_than(&kind.load).is_none());
         known.unwrap_or_else(|| {
             let gains = vec![Vec::new(); self.arms.iter().max().map_or(0, |&arm| arm + 1)];
-            self.kinds.push(Kind { load: *load, gains, blocks: 0 });
+            self.kinds.push(LoadResults { load: *load, gains, blocks: 0 });
             self.kinds.len() - 1
         })
     }
@@ -164,7 +164,7 @@ impl Blocks {
     }
 }
 
-impl Kind {
+impl LoadResults {
     fn is_hopeless(&self, arm: usize) -> bool {
         self.gains[arm].len() >= 2 && mean(&self.gains[arm]) < HOPELESS
     }
@@ -238,7 +238,7 @@ mod tests {
     fn judged(gains: &[&[f64]]) -> Option<Found> {
         let blocks = gains.iter().map(|gains| gains.len()).max().unwrap_or(0);
         let gains = std::iter::once(Vec::new()).chain(gains.iter().map(|gains| gains.to_vec())).collect();
-        Kind { load: Load::default(), gains, blocks }.judge(0)
+        LoadResults { load: Load::default(), gains, blocks }.judge(0)
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn an_arm_is_hopeless_after_two_blocks_with_a_fifth_less() {
         let of = |gains: &[f64]| {
-            Kind { load: Load::default(), gains: vec![gains.to_vec()], blocks: 2 }.is_hopeless(0)
+            LoadResults { load: Load::default(), gains: vec![gains.to_vec()], blocks: 2 }.is_hopeless(0)
         };
         assert_eq!(
             [of(&[-0.9]), of(&[-0.2, -0.2]), of(&[-0.3, -0.2]), of(&[0.5, -0.8])],

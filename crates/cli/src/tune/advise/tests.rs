@@ -197,9 +197,9 @@ fn what_is_no_better_or_not_known_is_not_recommended() {
 
 #[test]
 fn while_nothing_is_known_the_profile_decides() {
-    use tuner::selector::{Curve, Kind, Table};
+    use tuner::selector::{Curve, CurveClass, Table};
     let names = ["none", "bfq"].map(str::to_owned).to_vec();
-    let curve = |rate| Curve { kind: Kind { reads: None, random: None }, points: vec![(4096.0, rate)] };
+    let curve = |rate| Curve { kind: CurveClass { reads: None, random: None }, points: vec![(4096.0, rate)] };
     let by = |rates: [f64; 2]| {
         let table = Table { curves: rates.map(|rate| vec![curve(rate)]).to_vec() };
         let (parameters, random) = (Parameters::default(), Random::seeded(1));
