@@ -33,14 +33,12 @@ pub(super) struct Processes {
 }
 
 impl Processes {
-    /// An agent reported a process; returns whether it was of another account before, or of none.
-    pub(super) fn add(&mut self, process: u32, account: Account) -> bool {
+    /// An agent reported a process.
+    pub(super) fn add(&mut self, process: u32, account: Account) {
         self.freed.remove(&process);
-        let is_new = self.reported.insert(process, account) != Some(account);
-        if is_new {
+        if self.reported.insert(process, account) != Some(account) {
             self.found.clear();
         }
-        is_new
     }
 
     /// Processes that no agent has any longer.
@@ -140,7 +138,7 @@ mod tests {
         let mut processes = Processes::default();
         let (own, parent) = (std::process::id(), parent(std::process::id()).expect("the test has a parent"));
         assert_eq!(processes.account(Time::ZERO, own), None);
-        assert!(processes.add(parent, BACKUP) && !processes.add(parent, BACKUP));
+        processes.add(parent, BACKUP);
         assert_eq!(
             (processes.account(Time::ZERO, parent), processes.account(Time::ZERO, own)),
             (Some(BACKUP), Some(BACKUP))
@@ -188,7 +186,7 @@ mod tests {
         processes.pass(at(1000), |_| false);
         processes.pass(at(2000), |_| false);
         assert_eq!(processes.account(at(2000), parent), Some(OTHERS), "it still runs");
-        assert!(processes.add(parent, BACKUP), "another agent has joined it");
-        assert_eq!(processes.account(at(2001), own), Some(BACKUP));
+        processes.add(parent, BACKUP);
+        assert_eq!(processes.account(at(2001), own), Some(BACKUP), "another agent has joined it");
     }
 }
