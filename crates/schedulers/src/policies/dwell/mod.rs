@@ -68,7 +68,7 @@
 //!    `write_period` or by age; a heavy flow; writes. Of several flows of a kind:
 //!    a. a flow as near to the head as requests of one flow are to each other, until the area's slice is over;
 //!    b. if the flow with the oldest request has long moves between its requests, and that request has waited for less than a sweep takes:
-//!       the nearest flow with long moves in the direction of the head's movement;
+//!    the nearest flow with long moves in the direction of the head's movement;
 //!    c. otherwise the flow with the oldest request.
 //!
 //! # Where it differs from the source
