@@ -18,8 +18,8 @@ use crate::record::{DeviceId, Item, Settle};
 use crate::scan::FieldError;
 use crate::skips::Skips;
 
-/// Parsed blocks that wait for the consumer, for each worker.
-const WAITING: usize = 1;
+/// Parsed blocks that wait for the consumer, for each worker. The consumer of a recording in whole seconds uses the blocks of a second at once.
+const WAITING: usize = 4;
 
 /// Items of a batch: the processor's first cache has them until the consumer has used them.
 pub(crate) const BATCH: usize = 256;
@@ -164,20 +164,22 @@ impl<T: Item> Blocks<T> {
         true
     }
 
-    /// Items that are there already into `to`, which is empty; false if there are none.
-    pub(crate) fn read_batch(
+    /// Items that are there already into `to`, which is empty; false if there are none. `settled` has the form that [`Settle::settle`] makes
+    /// of an item.
+    #[inline]
+    pub(crate) fn read_batch<U>(
         &mut self,
-        to: &mut Vec<T::Full>,
+        to: &mut Vec<U>,
         number: &mut u64,
         context: &mut Context,
+        settled: impl Fn(T, &[DeviceId], Position) -> Option<U>,
     ) -> bool {
         let ids = &self.workers[self.turn].ids;
         let first = *number + 1;
         let items = self.items.get(self.at..self.until.min(self.at + BATCH)).unwrap_or_default();
-        to.extend(items.iter().zip(first..).map_while(|(item, line)| {
-            let mut item = item.full();
-            item.settle(ids, Position::Line(line)).then_some(item)
-        }));
+        to.extend(
+            items.iter().zip(first..).map_while(|(item, line)| settled(*item, ids, Position::Line(line))),
+        );
         if to.is_empty() {
             return false;
         }

@@ -5,7 +5,7 @@ use crate::context::{Context, Source};
 use crate::error::{Error, Position};
 use crate::input::Input;
 use crate::line_format::is_heading;
-use crate::record::{Item, Record};
+use crate::record::{Item, Plain, Record, Settle};
 use crate::skips::Oddity;
 
 pub(crate) use crate::line_format::LineFormat;
@@ -111,11 +111,27 @@ impl<F: LineFormat<Item: Item<Full = Record>>> Source for Lines<F> {
 
     fn read_batch(&mut self, to: &mut Vec<Record>, context: &mut Context) -> Result<(), Error> {
         if let Some(blocks) = &mut self.blocks
-            && blocks.read_batch(to, &mut self.number, context)
+            && blocks.read_batch(to, &mut self.number, context, |item, ids, place| {
+                let mut item = item.full();
+                item.settle(ids, place).then_some(item)
+            })
         {
             return Ok(());
         }
         to.extend(self.next_item(context)?);
+        Ok(())
+    }
+}
+
+impl<F: LineFormat<Item = Plain>> Lines<F> {
+    /// As [`Source::read_batch`], in the smaller form.
+    pub(crate) fn read_plain(&mut self, to: &mut Vec<Plain>, context: &mut Context) -> Result<(), Error> {
+        if let Some(blocks) = &mut self.blocks
+            && blocks.read_batch(to, &mut self.number, context, |item, ids, _| item.settled(ids))
+        {
+            return Ok(());
+        }
+        to.extend(self.next_item(context)?.as_ref().map(Plain::of));
         Ok(())
     }
 }

@@ -79,6 +79,26 @@ pub(crate) struct Plain {
     pub(crate) op: Op,
 }
 
+impl Plain {
+    /// The fields of a record that has no others.
+    pub(crate) const fn of(record: &Record) -> Self {
+        Self {
+            at: record.at,
+            offset: record.offset,
+            bytes: record.bytes,
+            device: record.device,
+            op: record.op,
+        }
+    }
+
+    /// As [`Settle::settle`].
+    #[inline(always)]
+    pub(crate) fn settled(self, ids: &[DeviceId]) -> Option<Self> {
+        let device = *ids.get(self.device.0 as usize)?;
+        (device.0 != u32::MAX).then_some(Self { device, ..self })
+    }
+}
+
 impl Item for Plain {
     type Full = Record;
 

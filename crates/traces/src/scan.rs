@@ -23,6 +23,14 @@ pub(crate) struct Cursor<'a> {
     at: usize,
 }
 
+/// The first bytes of a text, to be compared with another one in one step; the default: none.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Prefix {
+    bytes: u128,
+    mask: u128,
+    length: u32,
+}
+
 const ONES: u64 = 0x0101_0101_0101_0101;
 const POWERS_OF_TEN: [u64; 10] =
     [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
@@ -202,6 +210,28 @@ impl<'a> Cursor<'a> {
         if self.eat(b'\n') { Ok(()) } else { Err(self.bad(field, "the end of the line")) }
     }
 
+    /// The bytes up to a position behind this one; none if there are more than 15, or if fewer than 16 follow.
+    #[inline]
+    pub(crate) fn prefix(self, to: usize) -> Prefix {
+        let length = to - self.at;
+        let (Some(bytes), 1..=15) = (self.rest().first_chunk::<16>(), length) else {
+            return Prefix::default();
+        };
+        let mask = (1 << (8 * length)) - 1;
+        Prefix { bytes: u128::from_le_bytes(*bytes) & mask, mask, length: length as u32 }
+    }
+
+    /// Consumes these bytes if they are next, and not none.
+    #[inline(always)]
+    pub(crate) fn skip(&mut self, prefix: &Prefix) -> bool {
+        let Some(bytes) = self.rest().first_chunk::<16>() else { return false };
+        if prefix.length == 0 || u128::from_le_bytes(*bytes) & prefix.mask != prefix.bytes {
+            return false;
+        }
+        self.at += prefix.length as usize;
+        true
+    }
+
     /// Bytes consumed.
     pub(crate) const fn position(&self) -> usize {
         self.at
@@ -240,15 +270,23 @@ fn fraction(text: &[u8], scale: u64) -> (u64, usize) {
     (if divisor == scale { value } else { (value * scale + divisor / 2) / divisor }, digits)
 }
 
+#[inline(always)]
+const fn read_unless(is_write: bool) -> Op {
+    if is_write { Op::Write } else { Op::Read }
+}
+
 /// Fields of several formats.
 impl Cursor<'_> {
     /// 0 or 1; `read` is the number of a read.
     #[inline(always)]
     pub(crate) fn read_is(&mut self, field: &'static str, read: u64) -> Result<Op, FieldError> {
+        if let [digit @ (b'0' | b'1'), b',', ..] = *self.rest() {
+            self.at += 1;
+            return Ok(read_unless(u64::from(digit - b'0') != read));
+        }
         let from = *self;
         match self.number(field)? {
-            value if value == read => Ok(Op::Read),
-            0 | 1 => Ok(Op::Write),
+            value @ (0 | 1) => Ok(read_unless(value != read)),
             _ => Err(from.bad(field, "0 or 1")),
         }
     }
@@ -256,22 +294,16 @@ impl Cursor<'_> {
     /// `R` or `W`, `read` or `write`, in either case.
     #[inline(always)]
     pub(crate) fn read_or_write(&mut self, field: &'static str) -> Result<Op, FieldError> {
-        let letter = match self.rest() {
-            [b'R' | b'r', b',', ..] => Some(Op::Read),
-            [b'W' | b'w', b',', ..] => Some(Op::Write),
-            _ => None,
-        };
-        match letter {
-            Some(op) => {
-                self.at += 1;
-                Ok(op)
-            }
-            None => {
-                let op;
-                (*self, op) = self.read_or_write_word(field)?;
-                Ok(op)
-            }
+        // Which letter it is, is a comparison and not a branch: reads and writes alternate, so that a branch is often mispredicted.
+        if let [letter, b',', ..] = *self.rest()
+            && matches!(letter | 0x20, b'r' | b'w')
+        {
+            self.at += 1;
+            return Ok(read_unless(letter | 0x20 == b'w'));
         }
+        let op;
+        (*self, op) = self.read_or_write_word(field)?;
+        Ok(op)
     }
 
     #[cold]
@@ -361,6 +393,36 @@ mod tests {
         assert_eq!(decimal("7.", 1_000), Some(7_000));
         assert_eq!(decimal("18446744073709551615", 2), None);
         assert_eq!(decimal("0.000000000999999999", 1), Some(0));
+    }
+
+    #[test]
+    fn a_prefix_is_consumed_only_if_it_is_next() {
+        let text = b"1538323200,29310728,128,1,1869\n";
+        let mut cursor = Cursor::new(text);
+        let prefix = cursor.prefix(11);
+        assert!(cursor.skip(&prefix) && cursor.position() == 11);
+        assert!(!cursor.skip(&prefix) && cursor.position() == 11);
+        assert!(!Cursor::new(b"1538323201,29310728,128,1,1869\n").skip(&prefix));
+        assert!(!Cursor::new(b"1538323200,2931").skip(&prefix), "too short to be compared");
+        for none in [Prefix::default(), cursor.prefix(11), cursor.prefix(30), Cursor::new(b"1,2\n").prefix(2)]
+        {
+            assert!(!Cursor::new(text).skip(&none));
+        }
+    }
+
+    #[test]
+    fn reads_and_writes_by_letter_word_and_digit() {
+        let letter = |text: &str| Cursor::new(text.as_bytes()).read_or_write("op").ok();
+        for (read, write) in [("R,", "W,"), ("r,", "w,"), ("Read,", "WRITE,"), ("R", "w")] {
+            assert_eq!((letter(read), letter(write)), (Some(Op::Read), Some(Op::Write)));
+        }
+        assert!(["", ",", "2,", "RW,", "\x12,", "\x17,", "D,"].iter().all(|text| letter(text).is_none()));
+        let digit = |text: &str, read| Cursor::new(text.as_bytes()).read_is("op", read).ok();
+        for (read, write) in [("0,", "1,"), ("00,", "01,"), ("0", "1")] {
+            assert_eq!((digit(read, 0), digit(write, 0)), (Some(Op::Read), Some(Op::Write)));
+            assert_eq!((digit(read, 1), digit(write, 1)), (Some(Op::Write), Some(Op::Read)));
+        }
+        assert!(["", ",", "2,", "10,", "R,"].iter().all(|text| digit(text, 0).is_none()));
     }
 
     #[test]

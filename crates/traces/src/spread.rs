@@ -15,15 +15,20 @@ use elevator::{Span, Time};
 use crate::blocks::BATCH;
 use crate::context::{Context, Source};
 use crate::error::{Error, Position};
+use crate::line_format::LineFormat;
+use crate::lines::Lines;
 use crate::options::TimeUnit;
-use crate::record::Record;
+use crate::record::{Item, Plain, Record};
 
 const SECOND: Span = Span::from_secs(1);
 /// Upper bound for waiting requests. A second with more is distributed in parts, each over half of the remaining time.
 const HELD_MAX: usize = 262_144;
 
 /// Distributes the requests of `source` within their seconds if their resolution is one second, and adds a note.
-pub(crate) fn spread_seconds(source: impl Source + 'static, context: &mut Context) -> Box<dyn Source> {
+pub(crate) fn spread_seconds<F: LineFormat<Item = Plain>>(
+    source: Lines<F>,
+    context: &mut Context,
+) -> Box<dyn Source> {
     if context.unit.is_none_or(|(unit, _)| unit != TimeUnit::Seconds) {
         return Box::new(source);
     }
@@ -41,14 +46,14 @@ pub(crate) fn spread_seconds(source: impl Source + 'static, context: &mut Contex
         second: None,
         used: 0,
         begun: 0,
-        instants: Vec::new(),
+        instants: Instants::default(),
     })
 }
 
-struct Spread<S> {
-    source: S,
+struct Spread<F: LineFormat<Item = Plain>> {
+    source: Lines<F>,
     /// Requests from the source, the position of the first one, and the number of those that are used.
-    batch: Vec<Record>,
+    batch: Vec<Plain>,
     first: Position,
     at: usize,
     random: u64,
@@ -56,7 +61,7 @@ struct Spread<S> {
     /// Requests of the next second among them.
     next: Held,
     /// The first request of a later second.
-    ahead: Option<(Record, Position)>,
+    ahead: Option<(Plain, Position)>,
     /// The second that is being distributed.
     second: Option<Time>,
     /// Nanoseconds of the second that earlier parts have used.
@@ -64,13 +69,13 @@ struct Spread<S> {
     /// The same, without the part of the held requests.
     begun: u64,
     /// The times of the held requests behind `begun`.
-    instants: Vec<u32>,
+    instants: Instants,
 }
 
 /// Requests in the order of the file.
 #[derive(Default)]
 struct Held {
-    records: Vec<Record>,
+    records: Vec<Plain>,
     /// Number of requests that were taken.
     taken: usize,
     /// The positions of the others: those of a run follow on each other.
@@ -83,7 +88,7 @@ impl Held {
     }
 
     /// Appends requests whose positions follow on each other.
-    fn push(&mut self, records: &[Record], first: Position) {
+    fn push(&mut self, records: &[Plain], first: Position) {
         self.records.extend_from_slice(records);
         self.push_run(first, records.len());
     }
@@ -124,7 +129,7 @@ impl Held {
     }
 }
 
-impl<S: Source> Source for Spread<S> {
+impl<F: LineFormat<Item = Plain>> Source for Spread<F> {
     fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error> {
         let taken = self.take(1, context)?;
         Ok(taken.map(|range| self.timed(range.start)))
@@ -137,7 +142,7 @@ impl<S: Source> Source for Spread<S> {
     }
 }
 
-impl<S: Source> Spread<S> {
+impl<F: LineFormat<Item = Plain>> Spread<F> {
     /// The numbers of the next requests, up to `most`.
     fn take(&mut self, most: usize, context: &mut Context) -> Result<Option<Range<usize>>, Error> {
         if self.held.len() == 0 {
@@ -150,10 +155,10 @@ impl<S: Source> Spread<S> {
 
     /// A held request with its time.
     fn timed(&self, index: usize) -> Record {
-        let (record, instant) = (self.held.records[index], self.instants[index]);
+        let (record, instant) = (self.held.records[index], self.instants.sorted[index]);
         let begin = record.at.as_nanos() / SECOND.as_nanos() * SECOND.as_nanos();
         let at = begin.saturating_add(self.begun + u64::from(instant));
-        Record { at: Time::from_nanos(at), ..record }
+        Plain { at: Time::from_nanos(at), ..record }.full()
     }
 
     fn hold_a_second(&mut self, context: &mut Context) -> Result<(), Error> {
@@ -209,14 +214,14 @@ impl<S: Source> Spread<S> {
         }
     }
 
-    fn read(&mut self, context: &mut Context) -> Result<Option<(Record, Position)>, Error> {
+    fn read(&mut self, context: &mut Context) -> Result<Option<(Plain, Position)>, Error> {
         if let Some(ahead) = self.ahead.take() {
             return Ok(Some(ahead));
         }
         if self.at == self.batch.len() {
             self.at = 0;
             self.batch.clear();
-            self.source.read_batch(&mut self.batch, context)?;
+            self.source.read_plain(&mut self.batch, context)?;
             self.first = context.place;
         }
         let Some(record) = self.batch.get(self.at) else { return Ok(None) };
@@ -228,17 +233,65 @@ impl<S: Source> Spread<S> {
         let second = SECOND.as_nanos();
         let left = second.saturating_sub(self.used);
         let width = if whole { left } else { left / 2 };
-        let random = &mut self.random;
-        // Usually a whole second: a division by a constant is a multiplication.
-        let mut draw = || match next_random(random) {
-            number if width == SECOND.as_nanos() => number % SECOND.as_nanos(),
-            number => number % width.max(1),
-        };
-        self.instants.clear();
-        self.instants.extend(self.held.records.iter().map(|_| draw() as u32));
-        self.instants.sort_unstable();
+        self.instants.draw(self.held.records.len(), width.max(1), &mut self.random);
         self.begun = self.used;
         self.used += width;
+    }
+}
+
+/// Random times in ascending order.
+#[derive(Default)]
+struct Instants {
+    sorted: Vec<u32>,
+    drawn: Vec<u32>,
+    /// By bucket, the number of times in it, then the place of its next one.
+    buckets: Vec<u32>,
+}
+
+impl Instants {
+    /// Draws `count` times below `width`, at most a second.
+    fn draw(&mut self, count: usize, width: u64, random: &mut u64) {
+        let Self { sorted, drawn, buckets } = self;
+        // Drawn uniformly, so they are sorted in linear time: into as many buckets of equal width as there are times, then within each by insertion.
+        let bucket_count = count.max(1) as u64;
+        let scale = (bucket_count << u32::BITS) / width;
+        let bucket = |time: u32| (u64::from(time) * scale >> u32::BITS) as usize;
+        buckets.clear();
+        buckets.resize(bucket_count as usize, 0);
+        drawn.clear();
+        drawn.extend((0..count).map(|_| {
+            // Usually a whole second: a division by a constant is a multiplication.
+            let time = match next_random(random) {
+                number if width == SECOND.as_nanos() => (number % SECOND.as_nanos()) as u32,
+                number => (number % width) as u32,
+            };
+            buckets[bucket(time)] += 1;
+            time
+        }));
+        let mut before = 0;
+        for count in &mut *buckets {
+            before += std::mem::replace(count, before);
+        }
+        sorted.resize(count, 0);
+        for &time in &*drawn {
+            let place = &mut buckets[bucket(time)];
+            sorted[*place as usize] = time;
+            *place += 1;
+        }
+        insert_in_order(sorted);
+    }
+}
+
+/// Sorts numbers that are near their places.
+fn insert_in_order(numbers: &mut [u32]) {
+    for from in 1..numbers.len() {
+        let number = numbers[from];
+        let mut to = from;
+        while to > 0 && numbers[to - 1] > number {
+            numbers[to] = numbers[to - 1];
+            to -= 1;
+        }
+        numbers[to] = number;
     }
 }
 
@@ -249,4 +302,23 @@ fn next_random(state: &mut u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_that_are_drawn_in_ascending_order() {
+        for (count, width) in [(0, 7), (1, 1), (5, 1), (40, 3), (1_000, 999_999_937), (9_000, 1_000_000_000)]
+        {
+            let (mut instants, mut random) = (Instants::default(), 1);
+            instants.draw(count, width, &mut random);
+            let mut again = 1;
+            let mut drawn: Vec<u32> = (0..count).map(|_| (next_random(&mut again) % width) as u32).collect();
+            drawn.sort_unstable();
+            assert_eq!(instants.sorted, drawn, "{count} below {width}");
+            assert_eq!(random, again);
+        }
+    }
 }

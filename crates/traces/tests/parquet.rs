@@ -75,6 +75,22 @@ fn every_recording_of_the_corpus_survives() {
     }
 }
 
+/// Lengths around the greatest one that a row in memory holds.
+#[test]
+fn requests_of_4_gib_and_more_survive() {
+    let lengths = [512, u32::MAX.into(), 4096, (1 << 32) - 512, 1 << 32, 1 << 40, u64::from(u32::MAX) - 1];
+    let at = |n: usize| Time::from_nanos(n as u64);
+    let record = |(n, bytes)| Record::new(at(n), DeviceId(0), Op::Write, 1 << 50, bytes);
+    let records: Vec<Record> = lengths.into_iter().enumerate().map(record).collect();
+    let mut file = Vec::new();
+    let mut writer = ParquetWriter::new(&mut file, "test").unwrap();
+    writer.meet(["0"]);
+    writer.write_batch(&records, |_| None::<&str>).unwrap();
+    writer.finish().unwrap();
+    let read: Vec<Record> = common::open("x", &file, &ALL).unwrap().map(Result::unwrap).collect();
+    assert_eq!(read, records);
+}
+
 /// Lines of several devices in turn.
 fn several(requests: u32) -> String {
     let line = |n: u32| format!("{}.5 {} {} 8 {}\n", n / 3, n % 5, u64::from(n) * 8, n % 2);

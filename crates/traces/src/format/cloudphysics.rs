@@ -22,7 +22,7 @@ use crate::devices::Key;
 use crate::input::{BUFFER_BYTES, Input};
 use crate::lines::{LineFormat, Lines};
 use crate::options::TimeUnit;
-use crate::record::Record;
+use crate::record::{Plain, Record};
 use crate::scan::{Cursor, FieldError, is_hex, is_whole};
 use crate::skips::Oddity;
 use crate::spread::spread_seconds;
@@ -62,10 +62,10 @@ fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
 }
 
 impl LineFormat for CloudPhysics {
-    type Item = Record;
+    type Item = Plain;
 
     #[inline(always)]
-    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Record>, FieldError> {
+    fn parse(&mut self, line: &[u8], context: &mut Context) -> Result<Option<Plain>, FieldError> {
         let mut cursor = Cursor::new(line);
         cursor.number("version")?;
         cursor.comma("version")?;
@@ -82,7 +82,7 @@ impl LineFormat for CloudPhysics {
             return Ok(None);
         };
         let device = context.device(Key::Number(0))?;
-        Ok(Some(Record::new(at, device, op, offset, bytes)))
+        Ok(Some(Plain { at, offset, bytes, device, op }))
     }
 }
 

@@ -12,6 +12,7 @@
 //! Source: Zhang et al., *OSCA: An Online-Model Based Cache Allocation Scheme in Cloud Block Storage Systems*, USENIX ATC
 //! 2020, and the README published with the traces.
 
+use std::cell::Cell;
 use std::io::Write;
 
 use elevator::{Op, SECTOR_BYTES, Time};
@@ -24,7 +25,7 @@ use crate::line_format::{End, RecordLine};
 use crate::lines::Lines;
 use crate::options::TimeUnit;
 use crate::record::{Plain, Record};
-use crate::scan::{Cursor, FieldError, is_whole};
+use crate::scan::{Cursor, FieldError, Prefix, is_whole};
 use crate::spread::spread_seconds;
 use crate::unit;
 use crate::write::{Device, Field, Holds, Rows, Writes};
@@ -46,20 +47,37 @@ fn looks_like(cells: &[&str]) -> bool {
 #[derive(Clone)]
 pub(crate) struct Tencent {
     scale: u64,
+    /// Thousands of lines have the same time stamp.
+    latest: Cell<Latest>,
+}
+
+/// The time stamp of the latest line, with the comma.
+#[derive(Clone, Copy, Default)]
+struct Latest {
+    text: Prefix,
+    at: Time,
 }
 
 fn reader(mut input: Input, context: &mut Context) -> Box<dyn Source> {
     let first = unit::column(input.peek(4_096), 0).first().copied();
     let scale = context.settle_unit(TimeUnit::Seconds, first.and_then(unit::by_epoch));
     context.epoch_clock = true;
-    spread_seconds(Lines::new(input, Tencent { scale }), context)
+    spread_seconds(Lines::new(input, Tencent { scale, latest: Cell::default() }), context)
 }
 
 impl RecordLine for Tencent {
     #[inline(always)]
     fn record(&self, cursor: &mut Cursor<'_>, context: &mut Context, end: End) -> Result<Plain, FieldError> {
-        let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
-        cursor.comma("Timestamp")?;
+        let at = match self.latest.get() {
+            Latest { text, at } if cursor.skip(&text) => at,
+            _ => {
+                let begin = *cursor;
+                let at = Time::from_nanos(cursor.decimal("Timestamp", self.scale)?);
+                cursor.comma("Timestamp")?;
+                self.latest.set(Latest { text: begin.prefix(cursor.position()), at });
+                at
+            }
+        };
         let offset = cursor.blocks("Offset", SECTOR_BYTES)?;
         cursor.comma("Offset")?;
         let bytes = cursor.blocks("Size", SECTOR_BYTES)?;

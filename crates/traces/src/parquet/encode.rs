@@ -113,41 +113,50 @@ struct Fields {
     at: Vec<i64>,
     offset: Vec<i64>,
     bytes: Vec<i64>,
-    process: Vec<u32>,
     op: Vec<u8>,
     bits: Vec<u8>,
     priority: Vec<u16>,
 }
 
 impl Fields {
-    /// Moves rows here.
-    fn take(&mut self, pieces: Vec<Vec<Row>>, spare: &Spare) {
-        let Self { at, offset, bytes, process, op, bits, priority } = self;
+    /// Moves rows here. Fields that no row has stay empty.
+    fn take(&mut self, pieces: Vec<Vec<Row>>, large: &[i64], spare: &Spare) {
+        let Self { at, offset, bytes, op, bits, priority } = self;
         at.clear();
         offset.clear();
         bytes.clear();
-        process.clear();
         op.clear();
         bits.clear();
         priority.clear();
+        let mut has = 0;
         for piece in &pieces {
             at.extend(piece.iter().map(|row| row.at));
             offset.extend(piece.iter().map(|row| row.offset));
-            bytes.extend(piece.iter().map(|row| row.bytes));
-            process.extend(piece.iter().map(|row| row.process));
+            bytes.extend(piece.iter().map(|row| i64::from(row.bytes)));
             op.extend(piece.iter().map(|row| row.op));
-            bits.extend(piece.iter().map(|row| row.bits));
-            priority.extend(piece.iter().map(|row| row.priority));
+            has |= piece.iter().fold(0, |has, row| has | u16::from(row.bits) | row.priority);
+        }
+        if has != 0 {
+            for piece in &pieces {
+                bits.extend(piece.iter().map(|row| row.bits));
+                priority.extend(piece.iter().map(|row| row.priority));
+            }
+        }
+        if !large.is_empty() {
+            let places = bytes.iter_mut().filter(|bytes| **bytes == i64::from(Row::LARGE));
+            places.zip(large).for_each(|(place, large)| *place = *large);
         }
         lock(&spare.pieces).extend(pieces.into_iter().filter(|piece| piece.len() == PIECE));
     }
 
     fn encode(&mut self, mut rows: Rows, names: &[ByteArray], spare: &Spare) -> Answer {
-        self.take(std::mem::take(&mut rows.pieces), spare);
-        let Self { at, offset, bytes, process, op, bits, priority } = self;
+        self.take(std::mem::take(&mut rows.pieces), &rows.large, spare);
+        let Self { at, offset, bytes, op, bits, priority } = self;
         let sink = lock(&spare.groups).pop().unwrap_or_default();
         let mut columns = Columns { sink, rows: at.len(), done: Vec::new() };
-        let optional = |values: usize, bit: u8| levels(bits.iter().map(|bits| bits & bit != 0), values);
+        let count = at.len();
+        let optional =
+            |values: usize, bit: u8| levels(bits.iter().map(|bits| bits & bit != 0), values, count);
         columns.constant(&rows.name)?;
         columns.ascending(Vec::new(), at)?;
         columns.ascending(optional(rows.latencies.len(), Row::LATENCY), &rows.latencies)?;
@@ -159,11 +168,9 @@ impl Fields {
         columns.small(optional(flags.len(), Row::FLAGS), flags.iter().copied())?;
         let priorities: Vec<i64> =
             priority.iter().filter(|priority| **priority != 0).map(|priority| (*priority).into()).collect();
-        let present = levels(priority.iter().map(|priority| *priority != 0), priorities.len());
+        let present = levels(priority.iter().map(|priority| *priority != 0), priorities.len(), count);
         columns.small(present, priorities.iter().copied())?;
-        let process = process.iter().zip(&*bits).filter(|(_, bits)| **bits & Row::PROCESS != 0);
-        let processes: Vec<i64> = process.map(|(process, _)| (*process).into()).collect();
-        columns.integers(optional(processes.len(), Row::PROCESS), &processes)?;
+        columns.integers(optional(rows.processes.len(), Row::PROCESS), &rows.processes)?;
         columns.texts(optional(rows.names.len(), Row::NAME), &rows.names, names)?;
         let group = Group {
             from: 0,
@@ -342,10 +349,9 @@ fn plain(text: &ByteArray) -> Vec<u8> {
     [&(text.len() as u32).to_le_bytes(), text.data()].concat()
 }
 
-/// The definition levels of an optional column with this number of values.
-fn levels(present: impl ExactSizeIterator<Item = bool>, values: usize) -> Vec<u8> {
+/// The definition levels of an optional column with this number of values; `present` is not used if all rows or none have one.
+fn levels(present: impl Iterator<Item = bool>, values: usize, rows: usize) -> Vec<u8> {
     let mut levels = vec![0; 4];
-    let rows = present.len();
     if values == 0 || values == rows {
         run(&mut levels, rows, u8::from(values > 0));
     } else {

@@ -208,14 +208,17 @@ impl<W: Write + Send> ParquetWriter<W> {
             cold_path();
             self.add(&self.devices.len().to_string());
         }
-        let Some((row, latency)) = Row::new(record, process_name.is_some()) else {
+        let Some((row, rest)) = Row::new(record, process_name.is_some()) else {
             self.written.left_out += 1;
             return Ok(());
         };
-        if latency.is_some() || process_name.is_some() {
+        if let Some(rest) = rest {
             let name = process_name.map(|name| self.name(name));
-            self.devices[device].latencies.extend(latency);
-            self.devices[device].names.extend(name);
+            let rows = &mut self.devices[device];
+            rows.large.extend(rest.large);
+            rows.latencies.extend(rest.latency);
+            rows.processes.extend(rest.process);
+            rows.names.extend(name);
         }
         let is_full = self.open[device].push(row);
         self.rows += 1;
