@@ -135,12 +135,12 @@ fn hosts_share_what_they_have_learned() {
     Database::open(Path::new(&path("old"))).unwrap().save("a disk", &compared(), 0).unwrap();
     for host in ["one", "two"] {
         let printed = run(&["--database", &path("old"), "export", &path(host), "--host", host]);
-        assert!(printed.ends_with("1 load of 1 type of device on 1 host\n"), "{printed}");
+        assert!(printed.ends_with("1 load of 1 device type on 1 host\n"), "{printed}");
     }
     let merge = |into: &str, files: [&str; 3]| {
         let files = files.map(path);
         let printed = run(&["merge", &path(into), &files[0], &files[1], &files[2]]);
-        assert!(printed.ends_with("2 loads of 1 type of device on 2 hosts\n"), "{printed}");
+        assert!(printed.ends_with("2 loads of 1 device type on 2 hosts\n"), "{printed}");
     };
     merge("all", ["one", "two", "one"]);
     if study::HAS_PARQUET {
@@ -190,7 +190,38 @@ fn hosts_share_what_they_have_learned() {
         output.status.success() && note.contains("host 'one': two different entries for 1 load;"),
         "{note}"
     );
+    // The name of the result was forgotten; and files of the user.
+    let one = std::fs::read_to_string(path("one")).unwrap();
+    fails(&["patterns", "merge", &path("one"), &path("two")], 2, "exists, and is none of the files to merge");
+    assert_eq!(std::fs::read_to_string(path("one")).unwrap(), one);
+    run(&["merge", &path("one"), &path("one"), &path("one")]);
+    assert_eq!(std::fs::read_to_string(path("one")).unwrap(), one);
+    std::fs::write(path("notes"), "mine\n").unwrap();
+    let export = ["patterns", "--database", &path("old"), "export", &path("notes"), "--host", "one"];
+    fails(&export, 2, "exists and is no file of 'dwell patterns export'");
+    assert_eq!(std::fs::read_to_string(path("notes")).unwrap(), "mine\n");
+    run(&["--database", &path("old"), "export", &path("one"), "--host", "one"]);
     fails(&["patterns", "--database", &path("old"), "export", "-", "--host", ""], 2, "the name is empty");
+    // Files without a load, without a rating, and of another kind.
+    std::fs::write(path("empty"), "\n").unwrap();
+    fails(&["patterns", "import", &path("empty")], 6, "no load; export from a host whose tuner has run");
+    std::fs::write(path("binary"), [0xff, 0]).unwrap();
+    fails(&["patterns", "import", &path("binary")], 6, "is no text; expected a file of");
+    let mut load: Value = serde_json::from_str(&one).unwrap();
+    load["schedulers"] = json!([]);
+    load["device"] = json!("another disk");
+    std::fs::write(path("unrated"), format!("{load}\n{one}")).unwrap();
+    let printed = run(&["--database", &path("third"), "import", &path("unrated")]);
+    let lines = "a disk, by bandwidth: 1 kind of load added, of 1 host\n\
+                 another disk, by bandwidth: no scheduler has a rating\n";
+    assert_eq!(printed, lines);
+    load["host"] = json!("\u{1b}[31m");
+    std::fs::write(path("unsound"), format!("{load}\n")).unwrap();
+    fails(
+        &["patterns", "import", &path("unsound")],
+        6,
+        "unsound:1: host: \"\\u{1b}[31m\" has control characters",
+    );
     std::fs::write(path("bad"), "{}\n").unwrap();
     for part in ["0.0", "-7.0", "1.5"] {
         let mut load: Value = serde_json::from_str(&std::fs::read_to_string(path("one")).unwrap()).unwrap();
@@ -198,7 +229,7 @@ fn hosts_share_what_they_have_learned() {
         load["shape"][7] = serde_json::from_str(part).unwrap();
         std::fs::write(path("unsound"), format!("\n{load}\n")).unwrap();
         fails(
-            &["patterns", "merge", &path("x"), &path("unsound")],
+            &["patterns", "merge", &path("y"), &path("unsound")],
             6,
             "unsound:2: shape: expected 48 shares",
         );
@@ -207,7 +238,7 @@ fn hosts_share_what_they_have_learned() {
     }
     assert!(!Path::new(&path("unused")).exists());
     fails(&["patterns", "merge", &path("x"), "7"], 2, "two numbers, or the file");
-    fails(&["patterns", "merge", &path("x"), &path("bad")], 6, "bad:1: missing field");
+    fails(&["patterns", "merge", &path("y"), &path("bad")], 6, "bad:1: missing field");
     fails(&["patterns", "import", &path("none")], 6, "No such file");
     fails(&["patterns", "--database", &path("none"), "export", "-"], 6, "missing or empty");
     std::fs::remove_dir_all(folder).unwrap();

@@ -9,6 +9,8 @@
 //! # Not for
 //! Kinds that the host has measured itself: their ratings stay unchanged.
 
+use std::collections::HashMap;
+
 use elevator::text::counted;
 use ioanalyzer::Metric;
 use serde::{Deserialize, Serialize};
@@ -64,8 +66,14 @@ impl SharedLoad {
     pub fn check(&self) -> Result<(), String> {
         let names = [("host", &self.host), ("device", &self.device)];
         let schedulers = self.schedulers.iter().map(|of| ("scheduler", &of.scheduler));
-        if let Some((field, _)) = names.into_iter().chain(schedulers).find(|(_, name)| name.is_empty()) {
-            return Err(format!("{field}: is empty"));
+        for (field, name) in names.into_iter().chain(schedulers) {
+            if name.is_empty() {
+                return Err(format!("{field}: is empty"));
+            }
+            // They would change the terminal that prints the name.
+            if name.chars().any(char::is_control) {
+                return Err(format!("{field}: {name:?} has control characters"));
+            }
         }
         let count = |field: &str, count: u64| {
             let problem = || format!("{field}: {count} is more than {COUNT_MAX}");
@@ -120,15 +128,24 @@ impl Shared {
         Self { loads: loads.filter(|load| load.shape.is_complete()).collect() }
     }
 
-    /// Adds the entries of another file. Of two entries about the same load of the same host, the one with more windows stays, so that merging a file
+    /// Adds the entries of other files. Of two entries about the same load of the same host, the one with more windows stays, so that merging a file
     /// twice changes nothing. Returns the hosts of which two entries differ: an older export, or two hosts with one name.
     pub fn merge(&mut self, other: Self) -> Vec<String> {
+        let name = |load: &SharedLoad| (load.host.clone(), load.device.clone());
+        // A fleet has hundreds of thousands of entries, a host a few.
+        let mut of_host: HashMap<_, Vec<usize>> = HashMap::new();
+        for (index, load) in self.loads.iter().enumerate() {
+            of_host.entry(name(load)).or_default().push(index);
+        }
         let mut differing = Vec::new();
         for load in other.loads {
-            let Some(known) = self.loads.iter_mut().find(|known| known.is_same_as(&load)) else {
+            let known = of_host.entry(name(&load)).or_default();
+            let Some(&index) = known.iter().find(|index| self.loads[**index].is_same_as(&load)) else {
+                known.push(self.loads.len());
                 self.loads.push(load);
                 continue;
             };
+            let known = &mut self.loads[index];
             if *known != load {
                 differing.push(load.host.clone());
             }
@@ -173,7 +190,7 @@ impl Shared {
         format!(
             "{} of {} on {}",
             counted(self.loads.len() as u64, "load"),
-            counted(distinct(|load| &load.device), "type of device"),
+            counted(distinct(|load| &load.device), "device type"),
             counted(distinct(|load| &load.host), "host")
         )
     }

@@ -115,7 +115,7 @@ fn merging_twice_changes_nothing_and_newer_exports_replace_older_ones() {
     assert_eq!(all, newer);
     all.merge(Shared::of("b", DEVICE, &state));
     assert_eq!(all.loads.len(), 2);
-    assert_eq!(all.describe(), "2 loads of 1 type of device on 2 hosts");
+    assert_eq!(all.describe(), "2 loads of 1 device type on 2 hosts");
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! scheduler of such an object.
 
 use std::fs;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,13 +17,14 @@ use super::args::PatternsArguments;
 use super::exchange_table;
 use super::selection::{claim_all, is_called, nothing, selected};
 use crate::error::Error;
-use crate::output_file::created;
+use crate::output_file::{created, is_same};
 
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
 /// Writes the ratings of the selected drives.
 pub(super) fn export(arguments: &PatternsArguments, file: &Path, host: Option<&str>) -> Result<(), Error> {
     let database = Database::open_existing(&arguments.database)?.ok_or_else(|| nothing(arguments))?;
+    is_replaceable(file)?;
     if host == Some("") {
         return Err(Error::Usage("--host: the name is empty; give each host a name of its own".to_owned()));
     }
@@ -44,9 +45,29 @@ fn host_name() -> Option<String> {
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Merges files into one.
+/// Rejects a file whose content is no export: a new export replaces only an earlier one.
+fn is_replaceable(file: &Path) -> Result<(), Error> {
+    if !has_content(file) || read(file).is_ok() {
+        return Ok(());
+    }
+    let problem = "exists and is no file of 'dwell patterns export'; name another file, or remove it";
+    Err(Error::Usage(format!("{}: {problem}", file.display())))
+}
+
+/// Merges files into one, which may be one of them. Another file with content is not replaced: it may be an export, if the name of the result was
+/// forgotten.
 pub(super) fn merge(into: &Path, files: &[PathBuf]) -> Result<(), Error> {
+    if has_content(into) && !files.iter().any(|file| is_same(file, into)) {
+        let problem =
+            "exists, and is none of the files to merge; name a new file first, or name it among them as well";
+        return Err(Error::Usage(format!("{}: {problem}", into.display())));
+    }
     write(into, &read_all(files)?)
+}
+
+/// Whether it is a regular file that is not empty.
+fn has_content(file: &Path) -> bool {
+    file.metadata().is_ok_and(|found| found.is_file() && found.len() > 0)
 }
 
 /// Adds the files' kinds of load that the database lacks.
@@ -61,6 +82,12 @@ pub(super) fn import(arguments: &PatternsArguments, files: &[PathBuf]) -> Result
         shared.loads.iter().filter(is_selected).map(|load| (load.device.as_str(), load.metric)).collect();
     targets.sort_by_key(|(device, metric)| (*device, in_words(*metric)));
     targets.dedup();
+    if shared.loads.is_empty() {
+        return Err(Error::Input(format!(
+            "{}: no load; export from a host whose tuner has run",
+            names(files)
+        )));
+    }
     if targets.is_empty() {
         return Err(Error::Usage(format!(
             "no load in {} matches --drive and --metric; the files have {}",
@@ -71,6 +98,11 @@ pub(super) fn import(arguments: &PatternsArguments, files: &[PathBuf]) -> Result
     let database = Database::open(&arguments.database)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs() as i64);
     for (device, metric) in targets {
+        let described = format!("{device}, by {}", in_words(metric));
+        if shared.of_device(device, metric).all(|load| load.schedulers.is_empty()) {
+            writeln!(std::io::stdout().lock(), "{described}: no scheduler has a rating")?;
+            continue;
+        }
         let _alone = claim_all(device)?;
         let mut state = match database.load(device, metric)? {
             Some(state) => state,
@@ -85,8 +117,7 @@ pub(super) fn import(arguments: &PatternsArguments, files: &[PathBuf]) -> Result
         hosts.sort_unstable();
         hosts.dedup();
         let hosts = counted(hosts.len() as u64, "host");
-        let metric = in_words(metric);
-        writeln!(std::io::stdout().lock(), "{device}, by {metric}: {added} of load added, of {hosts}")?;
+        writeln!(std::io::stdout().lock(), "{described}: {added} of load added, of {hosts}")?;
     }
     Ok(())
 }
@@ -106,11 +137,12 @@ fn names(files: &[PathBuf]) -> String {
 }
 
 fn read_all(files: &[PathBuf]) -> Result<Shared, Error> {
-    let mut all = Shared::default();
-    let mut differing = Vec::new();
+    let mut entries = Vec::new();
     for file in files {
-        differing.append(&mut all.merge(read(file)?));
+        entries.append(&mut read(file)?.loads);
     }
+    let mut all = Shared::default();
+    let mut differing = all.merge(Shared { loads: entries });
     differing.sort();
     for hosts in differing.chunk_by(|one, other| one == other) {
         let loads = counted(hosts.len() as u64, "load");
@@ -131,7 +163,13 @@ fn read(file: &Path) -> Result<Shared, Error> {
     if is_parquet(file) {
         return Ok(Shared { loads: exchange_table::read(file)? });
     }
-    let text = fs::read_to_string(file).map_err(|error| Error::file(file.display(), &error))?;
+    let text = fs::read_to_string(file).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => Error::Input(format!(
+            "{}: is no text; expected a file of 'dwell patterns export' (in Parquet if its name ends in .parquet)",
+            file.display()
+        )),
+        _ => Error::file(file.display(), &error),
+    })?;
     let mut loads = Vec::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = |problem: &str| {

@@ -1,5 +1,6 @@
 //! Exported ratings in Parquet: a row for each host, type of device, metric, kind of load and scheduler.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use study::{Cell, Field, Type};
@@ -49,20 +50,31 @@ pub(super) fn write(path: &Path, loads: &[SharedLoad]) -> Result<(), Error> {
 pub(super) fn read(path: &Path) -> Result<Vec<SharedLoad>, Error> {
     let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
     let mut loads: Vec<SharedLoad> = Vec::new();
+    let mut places: HashMap<(String, String), Vec<usize>> = HashMap::new();
     for (number, row) in study::read_table(path, &names)?.iter().enumerate() {
         let wrong = |problem: String| {
             let advice = "expected a file of 'dwell patterns export'";
             Error::Input(format!("{}, row {}: {problem}; {advice}", path.display(), number + 1))
         };
-        let mut parsed = load(row).map_err(|field| wrong(format!("{field}: is missing or wrong")))?;
+        let parsed = load(row).map_err(|field| wrong(format!("{field}: is missing or wrong")))?;
         parsed.check().map_err(wrong)?;
-        let same = |known: &&mut SharedLoad| {
-            (&known.host, &known.device, known.metric) == (&parsed.host, &parsed.device, parsed.metric)
-                && known.shape == parsed.shape
+        // Rows of a load mostly follow each other, and those of a host do.
+        let of_host = places.entry((parsed.host.clone(), parsed.device.clone())).or_default();
+        let same = |known: &SharedLoad| known.metric == parsed.metric && known.shape == parsed.shape;
+        let Some(&known) = of_host.iter().find(|at| same(&loads[**at])) else {
+            of_host.push(loads.len());
+            loads.push(parsed);
+            continue;
         };
-        match loads.iter_mut().find(same) {
-            Some(known) => known.schedulers.append(&mut parsed.schedulers),
-            None => loads.push(parsed),
+        let known = &mut loads[known];
+        known.windows = known.windows.max(parsed.windows);
+        for rating in parsed.schedulers {
+            match known.schedulers.iter_mut().find(|of| of.scheduler == rating.scheduler) {
+                // A row that is there twice.
+                Some(of) if of.windows < rating.windows => *of = rating,
+                Some(_) => {}
+                None => known.schedulers.push(rating),
+            }
         }
     }
     Ok(loads)
@@ -115,6 +127,33 @@ fn metric(name: &str) -> Option<Metric> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_that_are_there_twice_count_once() {
+        if !study::HAS_PARQUET {
+            return;
+        }
+        let path = std::env::temp_dir().join(format!("dwell-exchange-{}.parquet", std::process::id()));
+        let rating = |scheduler: &str, windows| SharedRating {
+            scheduler: scheduler.to_owned(),
+            rating: 0.5,
+            pairs: 3,
+            windows,
+        };
+        let shares: Vec<f64> = (0..48).map(|class| if class == 5 { 1.0 } else { 0.0 }).collect();
+        let load = |windows| SharedLoad {
+            host: "h".to_owned(),
+            device: "d".to_owned(),
+            metric: Metric::Bandwidth,
+            windows,
+            shape: serde_json::from_value(shares.clone().into()).unwrap(),
+            schedulers: vec![rating("bfq", windows), rating("none", windows)],
+        };
+        write(&path, &[load(7), load(9), load(8)]).unwrap();
+        let found = read(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(found.unwrap(), [load(9)]);
+    }
 
     #[test]
     fn a_metric_is_found_by_its_name_and_by_the_json_of_earlier_files() {
