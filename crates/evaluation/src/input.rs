@@ -283,7 +283,7 @@ fn unreadable(error: &traces::Error) -> Error {
         }
         // The format of an empty file, or of a Parquet file with other columns, is not the problem.
         traces::ErrorKind::Format if is_other_format(&error.to_string()) => {
-            format!("{error} (--format NAME)")
+            format!("{error} (--format NAME; in a study file: format = \"NAME\" in [reading])")
         }
         _ => error.to_string(),
     })

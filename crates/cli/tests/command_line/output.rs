@@ -123,6 +123,57 @@ fn an_output_replaces_no_input_and_no_other_output() {
 }
 
 #[test]
+fn the_report_of_a_study_replaces_only_a_report() {
+    let directory = Directory::new("study-report");
+    directory.file("job.fio", "[ahead]\nrw=read\nbs=4k\nsize=16k\n");
+    let study = directory.file("study.toml", "workloads = [\"job.fio\"]\nschedulers = [\"noop\"]\n");
+    let out = directory.path("results");
+    for name in ["mine.html", "mine.md", "mine"] {
+        let mine = directory.file(name, "my own notes\n");
+        let arguments = ["study", &study, "--out", &out, "--quiet", "--report", &mine];
+        fails(&arguments, 2, &[name, "exists and is no report of dwell; name another file, or remove it"]);
+        assert_eq!(fs::read_to_string(&mine).expect("it is there"), "my own notes\n");
+    }
+    fails(&["study", &study, "--out", &out, "--report", &study], 2, &["--report", "is an input"]);
+    assert!(!fs::exists(&out).expect("readable"), "a run was executed");
+    if !cfg!(feature = "studies") {
+        return;
+    }
+    for name in ["report.html", "report.md"] {
+        let report = directory.path(name);
+        let arguments = ["study", &study, "--out", &out, "--quiet", "--report", &report];
+        prints(&arguments);
+        let first = fs::read_to_string(&report).expect("it is written");
+        prints(&arguments);
+        assert_eq!(fs::read_to_string(&report).expect("it is replaced"), first);
+    }
+}
+
+/// `dwell study --on` where the Python package is not installed: advice, no traceback.
+#[test]
+fn a_study_on_a_cluster_needs_the_python_package() {
+    use std::os::unix::fs::PermissionsExt;
+    if Command::new("python3").arg("--version").output().is_err() {
+        return println!("SKIPPED: there is no python3");
+    }
+    let directory = Directory::new("study-on");
+    directory.file("job.fio", "[ahead]\nrw=read\nbs=4k\nsize=16k\n");
+    let study = directory.file("study.toml", "workloads = [\"job.fio\"]\nschedulers = [\"noop\"]\n");
+    let bare = directory.file("bare-python", "#!/bin/sh\nexec python3 -I -S \"$@\"\n");
+    fs::set_permissions(&bare, fs::Permissions::from_mode(0o755)).expect("mine");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
+    program.args(["study", &study, "--out", &directory.path("out"), "--on", "tcp://127.0.0.1:1"]);
+    let output = program.env("DWELL_PYTHON", &bare).output().expect("it runs");
+    let message = words(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(
+        message.contains("the package dwell is not installed") && message.contains("pip install"),
+        "{message}"
+    );
+    assert!(!message.contains("Traceback"), "{message}");
+}
+
+#[test]
 fn a_closed_pipe_is_not_an_error() {
     let mut program = Command::new(env!("CARGO_BIN_EXE_dwell"));
     let mut child = program

@@ -16,8 +16,9 @@ const ADVICE: &str =
 
 /// Runs a module as `python -m` does, but without the present folder in the search path: `-P`, which does that, is unknown to Python 3.10. A folder
 /// `dwell` or a file `json.py` there, such as those of a clone, would be imported instead.
-const RUN: &str = "import sys, runpy; sys.path[:] = [path for path in sys.path if path]; sys.argv = sys.argv[1:]; \
-     runpy.run_module(sys.argv[0], run_name='__main__')";
+const RUN: &str = "import sys, runpy, importlib.util; sys.path[:] = [path for path in sys.path if path]; \
+     importlib.util.find_spec('dwell') or sys.exit(f'{sys.executable}: the package dwell is not installed'); \
+     sys.argv = sys.argv[1:]; runpy.run_module(sys.argv[0], run_name='__main__')";
 
 /// How long the package may take to end after a signal. Then it is killed; complete runs are in the folder of results.
 const PATIENCE: Duration = Duration::from_secs(20);
