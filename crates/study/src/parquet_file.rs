@@ -53,8 +53,15 @@ pub fn write_table(path: &Path, fields: &[Field], rows: &[Vec<Cell>]) -> std::re
 /// The file cannot be read, or is no Parquet file.
 pub fn read_table(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Cell>>, Error> {
     let file = File::open(path).map_err(|error| Error::file(path.display(), &error))?;
-    cells(file, names)
-        .map_err(|error| Error::Input(format!("{}: no valid Parquet file ({error})", path.display())))
+    cells(file, names).map_err(|error| {
+        let problem = match error.to_string() {
+            text if text.contains("Disabled feature") => {
+                "the compression of its columns is not read here; write it with Snappy, or without".to_owned()
+            }
+            text => format!("no valid Parquet file ({text})"),
+        };
+        Error::Input(format!("{}: {problem}", path.display()))
+    })
 }
 
 /// Writes rows to a new file and waits until the disk has it. `path` is for errors.
