@@ -1,19 +1,19 @@
-//! The paper's benchmarks on several drives that a card makes one device of: "DISK 1 is an 8 HDD RAID-0" (figure 1), and "a LSI
+//! The paper's benchmarks on several drives that a controller combines into one device: "DISK 1 is an 8 HDD RAID-0" (figure 1), and "a LSI
 //! 9260-16i with 16 SDD in RAID-0 to run 4 Virtual Machines" (IV-D).
 
 use workloads::builtin::Tariffs;
 
 use super::DRIVE;
 use super::evaluation::{DEVIATION, count, failed, phase_row, settings, strided};
-use super::options::{WAYS, beside};
 use super::phase::{FIXED, Lab, Phase};
 use super::training::{Benchmark, Tuning, measure};
+use super::variants::{IOANALYZER, variant_rows};
 use crate::error::Error;
 use crate::papers::{Row, verdict};
 
-/// The paper says eight disks in RAID 0 and no more; 64 KB is what such cards preset.
+/// The paper states eight disks in RAID 0 only; 64 KB is the default stripe unit of such controllers.
 const EIGHT: &str = "raid0:8x64k";
-/// What the card takes at once: all that eight drives with 31 tags each do.
+/// Commands in the controller at once: those of eight drives with 31 tags each.
 const CARD_DEPTH: u32 = 248;
 
 const PHASES: [(&str, u64, u64); 4] =
@@ -47,13 +47,13 @@ pub(super) fn stripe(scale: f64) -> Result<Vec<Row>, Error> {
         "x",
         0.0..=1.03,
     ));
-    rows.extend(beside(name, &lab, benchmark, tuning, best, WAYS)?);
+    rows.extend(variant_rows(name, &lab, benchmark, tuning, best, IOANALYZER)?);
     Ok(rows)
 }
 
 const SIXTEEN: &str = "raid0:16x64k";
 
-/// Of the scale that is asked for: solid-state drives do as much in a second as disks in minutes.
+/// Share of the requested scale: solid-state drives complete as much in a second as disks in minutes.
 const GUESTS: f64 = 0.04;
 
 /// Four virtual machines on sixteen solid-state drives.
@@ -84,7 +84,7 @@ pub(super) fn virtual_machines(scale: f64) -> Result<Vec<Row>, Error> {
         let figure = "tuner, trained: time over the best fixed".to_owned();
         let row = Row::within(name, figure, "the best, or near it", over, "x", 0.0..=1.03);
         rows.push(row.noting(format!("{name}: {} windows", outcome.windows())));
-        rows.extend(beside(name, &lab, benchmark, tuning, best[n], WAYS)?);
+        rows.extend(variant_rows(name, &lab, benchmark, tuning, best[n], IOANALYZER)?);
     }
     let figure = "RAW: reports a second over QCOW2's".to_owned();
     let twice = best[1] / best[0];

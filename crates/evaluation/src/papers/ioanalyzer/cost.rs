@@ -1,4 +1,4 @@
-//! What the tuner itself costs: processor time and memory against the number of buckets, beside the paper's formulas.
+//! The tuner's processor time and memory by the number of buckets, compared with the paper's formulas.
 
 use tuner::{DeciderName, Parameters};
 
@@ -35,21 +35,22 @@ pub(super) fn cost(scale: f64) -> Result<Vec<Row>, Error> {
         )?;
         let published = published_cpu(x as f64);
         let percent = outcome.cpu * 100.0;
-        let figure = format!("{x} buckets, {} clusters: processor time", outcome.clusters);
+        let figure =
+            format!("decider ioanalyzer, {x} buckets, {} clusters: processor time", outcome.clusters);
         rows.push(Row::reported("cost", figure, &format!("{published:.2}%"), percent, "%").counting_as(
             "ioanalyzer/processor time",
             verdict::bound(Bound::AtMost, published, percent, 0.0),
         ));
         let clusters = outcome.clusters.max(1) as f64;
         let over = outcome.memory as f64 / published_memory(x as f64, 4.0, clusters);
-        let figure = format!("{x} buckets: bytes kept, over the paper's formula");
+        let figure = format!("decider ioanalyzer, {x} buckets: bytes kept, over the paper's formula");
         rows.push(
             Row::reported("cost", figure, "1", over, "x")
                 .counting_as("ioanalyzer/memory", verdict::ratio(1.0, over, 0.0)),
         );
     }
-    let preset = trained(&lab, &*benchmark, Tuning::of(4))?;
-    let figure = "as preset, by kinds of load: processor time".to_owned();
-    rows.push(Row::reported("cost", figure, "not in it", preset.cpu * 100.0, "%"));
+    let kinds = trained(&lab, &*benchmark, Tuning::of(4))?;
+    let figure = "decider kinds: processor time".to_owned();
+    rows.push(Row::reported("cost", figure, "not published", kinds.cpu * 100.0, "%"));
     Ok(rows)
 }

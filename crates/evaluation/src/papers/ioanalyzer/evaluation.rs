@@ -1,13 +1,13 @@
-//! The benchmarks of the paper's section IV, and what must hold of each.
+//! The benchmarks of the paper's section IV, and their expected results.
 
 use tuner::{DeciderName, Metric};
 use workloads::Settings;
 use workloads::builtin::{KernelRead, Strided, TpcE, TpcH};
 
-use super::foreseen::least_found;
-use super::options::{PRESET, WAYS, beside, beyond};
+use super::optimal_switching::best_plan_found;
 use super::phase::{FIXED, Lab, Phase};
 use super::training::{Benchmark, Outcome, Tuning, measure, trained};
+use super::variants::{IOANALYZER, KINDS, further_rows, variant_rows};
 use super::{DEPTH, DRIVE};
 use crate::error::Error;
 use crate::papers::Row;
@@ -21,12 +21,12 @@ pub(super) fn failed(error: impl std::fmt::Display) -> Error {
     Error::Failed(error.to_string())
 }
 
-/// The paper gives no deviation; its gains of 2.5 and 3% are differences to it, so a smaller one counts as one here.
+/// Tolerance of a ratio, in percent. The paper states none, and counts gains of 2.5 and 3% as gains; so a smaller one is used here.
 pub(super) const DEVIATION: f64 = 1.0;
 
 const GIB: f64 = (1u64 << 30) as f64;
 
-/// A size of the paper's at `scale`, in whole 128 KiB.
+/// A size of the paper at `scale`, a multiple of 128 KiB.
 fn bytes(gibibytes: f64, scale: f64) -> String {
     ((gibibytes * GIB * scale) as u64).next_multiple_of(128 << 10).to_string()
 }
@@ -64,7 +64,7 @@ fn readers(scale: f64, run: u64, of: &[(&str, String)]) -> Result<Phase, Error> 
     KernelRead::new(&settings(&all)).map(Phase::of).map_err(failed)
 }
 
-/// What one instance of LKR and of HD takes alone: the model's processors are set by it.
+/// The time of one instance of LKR and of HD alone; the speed of the model's processor is calibrated with it.
 pub(super) fn alone(scale: f64) -> Result<Vec<Row>, Error> {
     let lab = Lab::new(DRIVE, DEPTH)?;
     let only = |readers: u64, dumps: u64| [("readers", readers.to_string()), ("dumps", dumps.to_string())];
@@ -73,13 +73,13 @@ pub(super) fn alone(scale: f64) -> Result<Vec<Row>, Error> {
         let ran = super::phase::fixed(&lab, &readers(scale, 1, &of)?, tuner::SchedulerId(3))?;
         let figure = format!("{name}, at the paper's size");
         let row = Row::reported("alone", figure, &format!("{published} s"), ran.seconds / scale, "s");
-        let calibration = (Verdict::Calibration, "sets the model's processors".to_owned());
+        let calibration = (Verdict::Calibration, "calibrates the model's processor".to_owned());
         rows.push(row.counting_as(&format!("ioanalyzer/{name}"), calibration));
     }
     Ok(rows)
 }
 
-/// One phase under the trained tuner, over the best fixed scheduler there.
+/// The time of a phase under the trained tuner, as a ratio to the best fixed scheduler of this phase.
 pub(super) fn phase_row(name: &str, outcome: &Outcome, phase: usize, what: &str, best: usize) -> Row {
     let over = outcome.trained_phase(phase) / outcome.fixed[best][phase];
     let figure = format!("{what}: trained over the best fixed ({})", FIXED[best]);
@@ -111,11 +111,11 @@ pub(super) fn common(name: &str, outcome: &Outcome, published_best: &str) -> Vec
     rows
 }
 
-/// What learning cost is in it.
+/// All runs, the cost of learning included.
 fn all_runs_row(name: &str, outcome: &Outcome) -> Row {
     let over = outcome.mean_seconds() / outcome.best_seconds();
     let figure = "tuner, all runs from the first on: time over the best fixed".to_owned();
-    Row::reported(name, figure, "not in it", over, "x")
+    Row::reported(name, figure, "not published", over, "x")
 }
 
 pub(super) fn trained_row(name: &str, outcome: &Outcome, published: &str, most: f64) -> Row {
@@ -163,31 +163,31 @@ pub(super) fn tpc_e(scale: f64) -> Result<Vec<Row>, Error> {
     let row = steady_row(name, &outcome, 5);
     let judged = verdict::bound(Bound::AtMost, 5.0, row.ours, 0.0);
     rows.push(row.counting_as("ioanalyzer/TPC-E, runs until steady", judged));
-    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, WAYS)?);
+    rows.extend(further_rows(name, &lab, benchmark, tuning, &outcome, IOANALYZER)?);
     rows.extend(with_as_many_windows(name, &lab, benchmark, Tuning::scaled(12, scale), &outcome)?);
     Ok(rows)
 }
 
-/// The same as preset with windows that are shortened with the benchmark. The paper's way would compare thousands of windows that
+/// The decider `kinds` with windows as much shorter as the benchmark. Without `ioanalyzer`, which would compare thousands of windows that
 /// hardly ever hit.
 fn with_as_many_windows(
     name: &str,
     lab: &Lab,
     benchmark: &Benchmark,
     tuning: Tuning,
-    preset: &Outcome,
+    kinds: &Outcome,
 ) -> Result<Vec<Row>, Error> {
     let name = &format!("{name}, as many windows as at the paper's size");
-    beside(name, lab, benchmark, tuning, preset.best_seconds(), PRESET)
+    variant_rows(name, lab, benchmark, tuning, kinds.best_seconds(), KINDS)
 }
 
-/// TPC-H at the level of requests, over a cache that the workload keeps itself.
+/// TPC-H at the level of requests, below a cache of the workload's own.
 pub(super) fn tpc_h(scale: f64) -> Result<Vec<Row>, Error> {
     let one = queries(scale, 1)?;
     page_cache("TPC-H", &move |_| Ok(vec![Phase::Cached(one)]), scale)
 }
 
-/// Where rows are looked up is drawn: more such data bases, one tuner for each.
+/// Seeds of databases, which determine where rows are looked up; each has a tuner of its own.
 const DATA: std::ops::RangeInclusive<u64> = 2..=9;
 
 pub(super) fn tpc_h_of_other_data(scale: f64) -> Result<Vec<Row>, Error> {
@@ -212,21 +212,21 @@ pub(super) fn tpc_h_of_other_data(scale: f64) -> Result<Vec<Row>, Error> {
             "x",
         ));
         rows.push(all_runs_row(name, &outcome));
-        rows.extend(beside(name, &lab, benchmark, by_hits(Tuning::of(12)), best, WAYS)?);
+        rows.extend(variant_rows(name, &lab, benchmark, by_hits(Tuning::of(12)), best, IOANALYZER)?);
     }
     for (what, of) in [("trained", trained), ("all runs", all)] {
-        let figure = format!("tuner, {what}: time over the best fixed, mean of the data");
+        let figure = format!("tuner, {what}: time over the best fixed, mean of the databases");
         rows.push(Row::reported(name, figure, "near DL", of.iter().sum::<f64>() / of.len() as f64, "x"));
     }
     Ok(rows)
 }
 
-/// The same queries as programs on the modelled kernel, whose page cache, read-ahead and file system they share.
+/// The same queries as programs on the modelled machine, with its page cache, read-ahead and file system.
 pub(super) fn tpc_h_on_the_machine(scale: f64) -> Result<Vec<Row>, Error> {
     page_cache("TPC-H on the machine", &move |_| Ok(vec![Phase::script("ioanalyzer/tpc-h", scale)?]), scale)
 }
 
-/// "the schedulers receiving more bandwidth are not always the better ones on this test" (IV-B), and section V's cure.
+/// "the schedulers receiving more bandwidth are not always the better ones on this test" (IV-B), and the remedy of section V, another metric.
 fn page_cache(name: &str, benchmark: &Benchmark, scale: f64) -> Result<Vec<Row>, Error> {
     let lab = Lab::new(DRIVE, DEPTH)?;
     let tuning = Tuning::scaled(12, scale);
@@ -256,9 +256,9 @@ fn page_cache(name: &str, benchmark: &Benchmark, scale: f64) -> Result<Vec<Row>,
     ));
     let between = trained_row(name, &by_bandwidth, "between NOOP and DL", f64::INFINITY);
     rows.push(Row { holds: None, expected: "reported".to_owned(), ..between });
-    let mended = trained_row(name, &by_hits, "near DL", 1.03);
+    let corrected = trained_row(name, &by_hits, "near DL", 1.03);
     let all = all_runs_row(name, &by_hits);
-    for row in [mended, all] {
+    for row in [corrected, all] {
         rows.push(Row { figure: format!("{}, by user minus system bandwidth", row.figure), ..row });
     }
     rows.push(Row::within(
@@ -271,7 +271,7 @@ fn page_cache(name: &str, benchmark: &Benchmark, scale: f64) -> Result<Vec<Row>,
     ));
     let tuning = Tuning { metric: Metric::UserMinusSystem, ..Tuning::of(12) };
     let name = &format!("{name}, by user minus system bandwidth, windows of 5 s");
-    rows.extend(beside(name, &lab, benchmark, tuning, by_bandwidth.best_seconds(), WAYS)?);
+    rows.extend(variant_rows(name, &lab, benchmark, tuning, by_bandwidth.best_seconds(), IOANALYZER)?);
     Ok(rows)
 }
 
@@ -287,8 +287,8 @@ pub(super) fn kernel_read(scale: f64) -> Result<Vec<Row>, Error> {
     let row = trained_row(name, &outcome, "0.97", 1.03);
     let judged = verdict::ratio(0.97, row.ours, DEVIATION);
     rows.push(row.counting_as("ioanalyzer/LKR + HD, dynamic over the best", judged));
-    let least = least_found(&lab, &|n| readers(scale, n, &[]))?;
-    let figure = "knowing each run, the least that was found: time over the best fixed".to_owned();
+    let least = best_plan_found(&lab, &|n| readers(scale, n, &[]))?;
+    let figure = "best plan found for a known run: time over the best fixed".to_owned();
     rows.push(Row::reported(name, figure, "", least, "x"));
     let row = steady_row(name, &outcome, 15);
     let judged = verdict::bound(Bound::AtMost, 15.0, row.ours, 0.0);
@@ -311,12 +311,12 @@ pub(super) fn kernel_read(scale: f64) -> Result<Vec<Row>, Error> {
         "x",
         0.0..=1.0,
     ));
-    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, WAYS)?);
+    rows.extend(further_rows(name, &lab, benchmark, tuning, &outcome, IOANALYZER)?);
     rows.extend(with_as_many_windows(name, &lab, benchmark, Tuning::scaled(24, scale), &outcome)?);
     Ok(rows)
 }
 
-/// TPC-E and LKR + HD, run after run: many patterns, for what they cost.
+/// TPC-E and LKR + HD in turn: many patterns, for the experiment `cost`.
 pub(super) fn mixed(scale: f64) -> Box<Benchmark> {
     Box::new(move |n| Ok(vec![transactions(scale, n)?, readers(scale, n, &[])?]))
 }

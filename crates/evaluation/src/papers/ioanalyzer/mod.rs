@@ -1,19 +1,19 @@
-//! IOAnalyzer's evaluation, again: fixed schedulers beside the tuner, on the paper's drive in virtual time.
+//! The evaluation of the IOAnalyzer paper: fixed schedulers compared with the tuner, on the paper's drive in virtual time.
 //!
-//! The paper's ST31500341AS is one of the drives whose native command queueing Linux has refused since 2009 for the firmware
-//! that most of them had (`libata`: "Seagate NCQ + FLUSH CACHE firmware bug", SD15 to SD19); which firmware the paper's had
-//! is not known. At depth 1 the model finds the paper's order of schedulers on every benchmark, at 31 it does not, so depth
-//! 1 is what is judged, and 31 is reported.
+//! The paper's ST31500341AS is one of the drives for which Linux has disabled native command queueing since 2009, because of the
+//! firmware that most of them had (`libata`: "Seagate NCQ + FLUSH CACHE firmware bug", SD15 to SD19). The firmware of the paper's
+//! drive is not known. Depth 1 is judged, because there the model comes close to the paper's order of schedulers, and at depth 31 it
+//! does not. Depth 31 is reported for the sequence.
 
 mod arrays;
 mod cost;
 mod evaluation;
-mod foreseen;
-mod options;
+mod optimal_switching;
 mod phase;
 mod recording;
 mod sequence;
 mod training;
+mod variants;
 
 use super::Experiment;
 

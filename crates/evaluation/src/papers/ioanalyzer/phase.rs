@@ -1,4 +1,4 @@
-//! A benchmark as something to be run again and again: under a fixed scheduler, or under the tuner.
+//! Runs a benchmark under a fixed scheduler, or under the tuner, which keeps its state from run to run.
 
 use std::rc::Rc;
 
@@ -19,10 +19,10 @@ use crate::interrupt;
 use crate::run_setup::{Overrides, RunSetup};
 use crate::watch::Watch;
 
-/// The schedulers of the paper's kernel, in the paper's words: NOOP, AS, DL, CFQ.
+/// The schedulers of the paper's kernel; the paper names them NOOP, AS, DL, CFQ.
 pub(super) const FIXED: [&str; 4] = ["noop", "anticipatory-2.6.32", "deadline-2.6.32", "cfq-2.6.32"];
 
-/// Where a benchmark runs: on a drive, or on drives that a card makes one device of.
+/// The device of a benchmark: a drive, or drives that a controller combines into one device.
 pub(super) struct Lab {
     device: Device,
     depth: u32,
@@ -33,7 +33,7 @@ impl Lab {
         Ok(Self { device: Device::open(drive)?, depth })
     }
 
-    /// Drives striped behind a card that takes `depth` commands.
+    /// Drives striped behind a controller with a queue of `depth` commands.
     pub(super) fn striped(drive: &str, array: &str, depth: u32) -> Result<Self, Error> {
         Ok(Self { device: Device::open(drive)?.in_array(array)?, depth })
     }
@@ -64,11 +64,11 @@ fn spec(name: &str) -> Result<Spec, Error> {
 
 /// One benchmark; several make a sequence.
 pub(super) enum Phase {
-    /// Any, at the level of requests.
+    /// A workload at the level of requests.
     Plain(Box<dyn Workload>),
-    /// One whose users get bytes from a cache, too.
+    /// Requests below a cache of the workload's own, which serves a part of the users' bytes.
     Cached(TpcH),
-    /// Programs on a modelled kernel, which brings its own drive.
+    /// Programs on a modelled machine with its own drive.
     OnMachine(Box<RunSetup>),
 }
 
@@ -90,7 +90,7 @@ impl Phase {
         }
     }
 
-    /// A machine on which it is about to begin, and what counts its users' bytes.
+    /// A machine with the phase's processes, and the counter of the users' bytes.
     fn start(&self, lab: &Lab, name: &str, watch: Watch) -> Result<(Machine, User), Error> {
         if let Self::OnMachine(setup) = self {
             let (machine, session) = setup.start(&spec(name)?, Box::new(watch))?;
@@ -118,12 +118,12 @@ impl Phase {
     }
 }
 
-/// What users got.
+/// The counter of the bytes that users received.
 enum User {
-    /// What the device gave: there is no cache between.
+    /// The bytes of the device: there is no cache.
     Device,
     Bytes(UserBytes),
-    /// What system calls read and wrote.
+    /// The bytes that system calls read and wrote.
     Calls(Rc<Session>),
 }
 
@@ -139,33 +139,33 @@ impl User {
     }
 }
 
-/// What a run took and did.
+/// The result of a run.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Ran {
     /// Virtual time of the run.
     pub(super) seconds: f64,
-    /// Bytes a second of the device.
+    /// Bytes per second of the device.
     pub(super) bandwidth: f64,
-    /// Windows that the tuner saw, and switches that it made.
+    /// Windows that the tuner received, and its switches.
     pub(super) windows: u32,
     pub(super) switches: u32,
     /// Seconds for which switches stopped the device.
     pub(super) stopped: f64,
 }
 
-/// Under one scheduler from start to end.
+/// Runs a phase under one scheduler.
 pub(super) fn fixed(lab: &Lab, phase: &Phase, scheduler: SchedulerId) -> Result<Ran, Error> {
     let watch = Watch::default();
     let mut run = Run::new(lab, phase, FIXED[scheduler.0], watch.clone())?;
     run.until(Time::MAX)?;
     let ran = run.ran();
-    // All that the device did, also what a kernel asked for by itself.
+    // All bytes of the device, including those that the modelled kernel reads and writes on its own.
     let elapsed = Span::from_nanos((ran.seconds * 1e9) as u64);
     let (_, performance, _) = watch.take(Time::ZERO + elapsed, elapsed);
     Ok(Ran { bandwidth: performance.bandwidth, ..ran })
 }
 
-/// Seconds under a plan: a scheduler for each part of the time, the last one for what is left, too.
+/// Seconds under a plan: a scheduler for each part of the time; the last one also serves the rest.
 pub(super) fn planned(lab: &Lab, phase: &Phase, plan: &[SchedulerId], part: Span) -> Result<f64, Error> {
     let mut run = Run::new(lab, phase, FIXED[plan[0].0], Watch::default())?;
     for (i, parts) in plan.windows(2).enumerate() {
@@ -181,14 +181,15 @@ pub(super) fn planned(lab: &Lab, phase: &Phase, plan: &[SchedulerId], part: Span
     Ok(run.ran().seconds)
 }
 
-/// The tuner, as it goes from one run to the next without being stopped.
+/// The tuner, whose state is kept from one run to the next.
 pub(super) struct Tuner {
     pub(super) analyser: Analyser,
     pub(super) t: Span,
-    /// The scheduler in use, and all virtual time before this run.
+    /// The scheduler in use.
     pub(super) scheduler: SchedulerId,
+    /// Virtual time of the previous runs.
     pub(super) before: Span,
-    /// Processor time that windows took.
+    /// Processor time of the decisions.
     pub(super) busy: std::time::Duration,
 }
 
@@ -197,7 +198,7 @@ impl Tuner {
         Self { analyser, t, scheduler: SchedulerId(0), before: Span::ZERO, busy: std::time::Duration::ZERO }
     }
 
-    /// Runs a benchmark under the tuner's eyes, which decides after each window.
+    /// Runs a phase; the tuner decides after each window.
     pub(super) fn run(&mut self, lab: &Lab, phase: &Phase) -> Result<Ran, Error> {
         let watch = Watch::default();
         let mut run = Run::new(lab, phase, &self.arm(), watch.clone())?;
@@ -252,7 +253,7 @@ impl Run {
         Ok(Self { machine, user })
     }
 
-    /// Runs on; whether everything has ended.
+    /// Runs until `at`; returns whether all processes have ended.
     fn until(&mut self, at: Time) -> Result<bool, Error> {
         let stop = Stop { at, asked: interrupt::requested };
         self.machine.run(stop).map_err(|failure| Error::Failed(failure.to_string()))?;

@@ -1,8 +1,7 @@
 //! Hit ratio of clusters over a long recording: full windows against reduced ones (the paper's section III-E).
 //!
-//! The paper has a week of cello99, which may not be passed on. Here it is two hours of one production virtual machine
-//! (CloudPhysics), which the project does not ship either: it is looked for in `$DWELL_SHARED/traces`, else in
-//! `../shared/traces`.
+//! The paper's recording is a week of cello99, which may not be redistributed. Here it is two hours of one production virtual machine
+//! (CloudPhysics). The project does not ship this one either; it is read from `$DWELL_SHARED/traces` or `../shared/traces`.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -51,7 +50,7 @@ pub(super) fn hit_ratio(_scale: f64) -> Result<Vec<Row>, Error> {
     ])
 }
 
-/// The clusters of a recording by each of these parameters.
+/// The clusters of a recording under each of these parameters.
 fn of(name: &str, file: File, parameters: [Parameters; 2]) -> Result<[Clusters; 2], Error> {
     let wrong = |error: traces::Error| Error::Input(error.to_string());
     let recording = traces::open(name, Box::new(file), &traces::Options::default()).map_err(wrong)?;

@@ -1,15 +1,15 @@
 //! "Running different workloads in a row" (IV-E): 8S and 512S with 4 processes, TPC-H, 8S and 512S with 8, without stopping the
 //! tuner.
 //!
-//! At the level of requests AS is within 1% of the best in every phase, so no tuner can be ahead of it there. With all five as
-//! programs on the modelled kernel, deadline is best in TPC-H and AS or CFQ in the others, as in the paper's figure 5.
+//! At the level of requests AS is within 1% of the best in every phase, so a tuner has nothing to gain over AS. With all five as
+//! programs on the modelled machine, deadline is best in TPC-H and AS or CFQ in the others, as in the paper's figure 5.
 
 use tuner::Metric;
 
 use super::evaluation::{common, phase_row, queries, steady_row, strided, trained_row};
-use super::options::{PRESET, WAYS, beside, beyond};
 use super::phase::{FIXED, Lab, Phase};
 use super::training::{Benchmark, Outcome, Tuning, measure, trained};
+use super::variants::{IOANALYZER, KINDS, further_rows, variant_rows};
 use super::{DEPTH, DRIVE};
 use crate::error::Error;
 use crate::papers::Row;
@@ -30,7 +30,7 @@ fn of_requests(scale: f64) -> Result<Vec<Phase>, Error> {
 const SCRIPTS: [&str; 5] =
     ["ioanalyzer/8s-4", "ioanalyzer/512s-4", "ioanalyzer/tpc-h", "ioanalyzer/8s-8", "ioanalyzer/512s-8"];
 
-/// Of the scale that is asked for: a run of programs is far longer to model than one of requests.
+/// Share of the requested scale: the model takes far longer for a run of programs than for one of requests.
 const PROGRAMS: f64 = 0.2;
 
 fn of_programs(scale: f64) -> Result<Vec<Phase>, Error> {
@@ -41,7 +41,7 @@ pub(super) fn in_a_row(scale: f64) -> Result<Vec<Row>, Error> {
     in_a_row_at(scale, DEPTH)
 }
 
-/// With the drive's own queueing, as it would be with a firmware that Linux trusts.
+/// With native command queueing, as with a firmware for which Linux enables it.
 pub(super) fn in_a_row_queued(scale: f64) -> Result<Vec<Row>, Error> {
     in_a_row_at(scale, 31)
 }
@@ -54,18 +54,18 @@ fn in_a_row_at(scale: f64, depth: u32) -> Result<Vec<Row>, Error> {
     let outcome = measure(&lab, benchmark, tuning)?;
     let mut rows = judged(name, &outcome);
     if depth == DEPTH {
-        rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, &[])?);
+        rows.extend(further_rows(name, &lab, benchmark, tuning, &outcome, &[])?);
         let name = &format!("{name}, by bandwidth at the device, windows of 5 s");
         let (tuning, best) = (Tuning::of(RUNS), outcome.best_seconds());
-        for ways in [PRESET, WAYS] {
-            rows.extend(beside(name, &lab, benchmark, tuning, best, ways)?);
+        for variants in [KINDS, IOANALYZER] {
+            rows.extend(variant_rows(name, &lab, benchmark, tuning, best, variants)?);
         }
     }
     Ok(rows)
 }
 
-/// As programs. What users get is what counts, as bandwidth at the device is not what TPC-H lives from, and what they get beyond
-/// it is not what the others do.
+/// As programs, by user bandwidth. Bandwidth at the device misleads in TPC-H, which reads from the cache; user minus system bandwidth
+/// misleads in the other phases.
 pub(super) fn in_a_row_on_the_machine(scale: f64) -> Result<Vec<Row>, Error> {
     let name = "one after the other on the machine, a fifth of the scale";
     let scale = scale * PROGRAMS;
@@ -83,12 +83,12 @@ pub(super) fn in_a_row_on_the_machine(scale: f64) -> Result<Vec<Row>, Error> {
         let figure = format!("tuner, trained, by {what}: time over the best fixed");
         rows.push(Row::reported(name, figure, "better than every fixed one", over, "x"));
     }
-    rows.extend(beyond(name, &lab, benchmark, tuning, &outcome, WAYS)?);
+    rows.extend(further_rows(name, &lab, benchmark, tuning, &outcome, IOANALYZER)?);
     Ok(rows)
 }
 
 fn judged(name: &str, outcome: &Outcome) -> Vec<Row> {
-    let mut rows = common(name, outcome, "AS or CFQ best, but for TPC-H");
+    let mut rows = common(name, outcome, "AS or CFQ best, except in TPC-H");
     let mut ideal = 0.0;
     for (phase, what) in PHASES.iter().enumerate() {
         let of = |i: usize| outcome.fixed[i][phase];
@@ -97,7 +97,7 @@ fn judged(name: &str, outcome: &Outcome) -> Vec<Row> {
         rows.push(phase_row(name, outcome, phase, what, best));
     }
     let best = outcome.best_seconds();
-    let figure = "the best of each phase: time over the best fixed, the least that can be".to_owned();
+    let figure = "the best of each phase: time over the best fixed (minimum possible)".to_owned();
     rows.push(Row::reported(name, figure, "", ideal / best, "x"));
     rows.push(trained_row(name, outcome, "better than every fixed one", 1.0));
     rows.push(steady_row(name, outcome, 5));

@@ -1,4 +1,4 @@
-//! Fixed schedulers beside the tuner, from its first run of a benchmark to its last.
+//! Runs a benchmark repeatedly under the tuner, and under fixed schedulers for comparison.
 
 use elevator::Span;
 use tuner::{Analyser, DeciderName, Metric, Parameters, Random, SchedulerId, State};
@@ -10,37 +10,38 @@ use crate::parallel::in_parallel;
 /// A benchmark: the phases of its n-th run, in order.
 pub(super) type Benchmark = dyn Fn(u64) -> Result<Vec<Phase>, Error> + Sync;
 
-/// What every scheduler made of a benchmark.
+/// Results of a benchmark under each fixed scheduler and under the tuner.
 pub(super) struct Outcome {
     /// Mean seconds of each phase, by scheduler.
     pub(super) fixed: [Vec<f64>; 4],
     /// Mean bandwidth of the device, by scheduler, over all phases.
     pub(super) bandwidth: [f64; 4],
-    /// Each run under the tuner: its phases.
+    /// The runs under the tuner; for each run, its phases.
     pub(super) tuned: Vec<Vec<Ran>>,
-    /// Processor time of the tuner over the virtual time that it watched.
+    /// Processor time of the tuner, as a ratio to the virtual time that it observed.
     pub(super) cpu: f64,
-    /// Clusters at the end, and the bytes of their points and values.
+    /// Clusters at the end.
     pub(super) clusters: usize,
+    /// Bytes of the clusters' points and values.
     pub(super) memory: usize,
 }
 
-/// How the tuner is set.
+/// The settings of the tuner, and the number of runs.
 #[derive(Clone, Copy)]
 pub(super) struct Tuning {
     pub(super) metric: Metric,
     pub(super) parameters: Parameters,
     pub(super) runs: u64,
-    /// The first run's number.
+    /// Number of the first run.
     pub(super) from: u64,
-    /// Runs that fixed schedulers are measured over: the first of those that the tuner gets; 1 where all are the same.
+    /// Runs of each fixed scheduler, from run 0 on; 1 where all runs are equal.
     pub(super) fixed_runs: u64,
     pub(super) seed: u64,
     pub(super) decider: DeciderName,
 }
 
 impl Tuning {
-    /// As preset, for so many runs.
+    /// The tuner's defaults, for `runs` runs.
     pub(super) fn of(runs: u64) -> Self {
         Self {
             metric: Metric::Bandwidth,
@@ -52,18 +53,16 @@ impl Tuning {
             decider: DeciderName::Kinds,
         }
     }
-}
 
-impl Tuning {
-    /// With windows that are shortened with what the phases take, down to half a second, so that a phase has as many of them as at
-    /// the paper's size; what a switch costs is not, so it weighs more than it would.
+    /// Windows as much shorter as the phases, but at least half a second, so that a phase has as many windows as at the paper's size. The
+    /// duration of a switch is not scaled, so switches cost relatively more than at that size.
     pub(super) fn scaled(runs: u64, scale: f64) -> Self {
         let t = Span::from_millis(((5000.0 * scale) as u64).clamp(500, 5000));
         Self { parameters: Parameters { t, ..Parameters::default() }, ..Self::of(runs) }
     }
 }
 
-/// Runs it all.
+/// Runs the benchmark under each fixed scheduler and under the tuner.
 pub(super) fn measure(lab: &Lab, benchmark: &Benchmark, tuning: Tuning) -> Result<Outcome, Error> {
     let fixed_runs = in_parallel(FIXED.len(), |scheduler| {
         let scheduler = SchedulerId(scheduler);
@@ -91,12 +90,12 @@ pub(super) fn measure(lab: &Lab, benchmark: &Benchmark, tuning: Tuning) -> Resul
     Ok(outcome)
 }
 
-/// Only the tuner.
+/// Runs the benchmark under the tuner only.
 pub(super) fn trained(lab: &Lab, benchmark: &Benchmark, tuning: Tuning) -> Result<Outcome, Error> {
     Ok(train(lab, benchmark, tuning, None)?.0)
 }
 
-/// The same, from what another machine's tuner has learned, if any; also what this one has learned in the end.
+/// The same, with the learned state of another machine's tuner, if any; also returns this tuner's state at the end.
 pub(super) fn train(
     lab: &Lab,
     benchmark: &Benchmark,
@@ -141,7 +140,7 @@ impl Outcome {
         std::array::from_fn(|i| self.fixed[i].iter().sum())
     }
 
-    /// The place in [`FIXED`] of the fastest one.
+    /// The index in [`FIXED`] of the fastest scheduler.
     pub(super) fn best(&self) -> usize {
         let seconds = self.fixed_seconds();
         (0..4).min_by(|&a, &b| seconds[a].total_cmp(&seconds[b])).unwrap_or_default()
@@ -156,25 +155,25 @@ impl Outcome {
         self.tuned[n].iter().map(|ran| ran.seconds).sum()
     }
 
-    /// Mean seconds of the last third of the runs under the tuner: trained.
+    /// Mean seconds of the last third of the runs under the tuner, when it is trained.
     pub(super) fn trained_seconds(&self) -> f64 {
         let last = self.last_third();
         last.clone().map(|n| self.tuned_seconds(n)).sum::<f64>() / last.len() as f64
     }
 
-    /// Mean seconds of all runs, from the first one on: what learning cost is in it.
+    /// Mean seconds of all runs, the cost of learning included.
     pub(super) fn mean_seconds(&self) -> f64 {
         (0..self.tuned.len()).map(|n| self.tuned_seconds(n)).sum::<f64>() / self.tuned.len() as f64
     }
 
-    /// Seconds for which a switch stopped the device, on average.
+    /// Mean seconds for which a switch stopped the device.
     pub(super) fn drain(&self) -> f64 {
         let all = self.tuned.iter().flatten();
         let (stopped, switches) = all.fold((0.0, 0), |sum, ran| (sum.0 + ran.stopped, sum.1 + ran.switches));
         stopped / f64::from(switches.max(1))
     }
 
-    /// The same of one phase.
+    /// Mean seconds of a phase in the last third of the runs under the tuner.
     pub(super) fn trained_phase(&self, phase: usize) -> f64 {
         let last = self.last_third();
         last.clone().map(|n| self.tuned[n][phase].seconds).sum::<f64>() / last.len() as f64
@@ -185,8 +184,8 @@ impl Outcome {
         runs - runs.div_ceil(3)..runs
     }
 
-    /// The first run from which on none was slower than the second best fixed scheduler, counted from 1: "Results are gathered
-    /// when they are stable, this is when they do not go down the second best scheduler". `None` if the last one was.
+    /// The first run, counted from 1, from which on no run was slower than the second best fixed scheduler: "Results are gathered
+    /// when they are stable, this is when they do not go down the second best scheduler". `None` if the last run was slower.
     pub(super) fn steady_from(&self) -> Option<usize> {
         let mut seconds = self.fixed_seconds();
         seconds.sort_by(f64::total_cmp);
@@ -200,13 +199,13 @@ impl Outcome {
         self.tuned.last().map_or(0, |run| run.iter().map(|ran| ran.switches).sum())
     }
 
-    /// Windows of a phase in one of the last runs, on average.
+    /// Mean windows of a phase in the last third of the runs.
     pub(super) fn windows_of(&self, phase: usize) -> f64 {
         let last = self.last_third();
         last.clone().map(|n| f64::from(self.tuned[n][phase].windows)).sum::<f64>() / last.len() as f64
     }
 
-    /// Windows that the tuner saw.
+    /// Windows that the tuner received.
     pub(super) fn windows(&self) -> u32 {
         self.tuned.iter().flatten().map(|ran| ran.windows).sum()
     }

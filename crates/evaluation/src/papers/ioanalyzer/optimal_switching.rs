@@ -1,4 +1,4 @@
-//! What there is to win by switching at all: a run whose schedulers were chosen by somebody who knew it.
+//! Lower bound of the gain by switching: the best schedulers found for the parts of a run that is known in advance.
 
 use elevator::Span;
 use tuner::SchedulerId;
@@ -7,15 +7,15 @@ use super::phase::{FIXED, Lab, Phase, fixed, planned};
 use crate::error::Error;
 use crate::parallel::in_parallel;
 
-/// Parts of a run, each of which may have another scheduler.
+/// Parts of a run, each of which may have a scheduler of its own.
 const PARTS: usize = 9;
-/// Runs that are looked at: the first ones.
+/// Runs that are searched: the first ones.
 const RUNS: usize = 1;
 
-/// Time over that of the best fixed scheduler, on average: the least that was found by changing the scheduler of one part after the
-/// other, from the best fixed one everywhere, and keeping whatever makes the whole run shorter. There may be less still, where only
-/// several changes together gain.
-pub(super) fn least_found(
+/// Mean time over that of the best fixed scheduler. The search begins with the best fixed scheduler in every part, changes the scheduler of
+/// one part after the other, and keeps each change that makes the whole run shorter. It does not find gains that need several changes
+/// together, so a better plan may exist.
+pub(super) fn best_plan_found(
     lab: &Lab,
     benchmark: &(dyn Fn(u64) -> Result<Phase, Error> + Sync),
 ) -> Result<f64, Error> {
