@@ -1,4 +1,4 @@
-//! What a policy written in Python receives and returns, and lists of drives and schedulers.
+//! The objects that a policy written in Python receives and returns, and lists of drives and schedulers.
 
 use ::schedulers::{Listing, Spec, registry};
 use elevator::{PriorityClass, Tunable};

@@ -1,4 +1,4 @@
-//! What an intercepted call is about to do, as far as the scheduler is concerned.
+//! The effect of an intercepted call, as the scheduler needs it.
 
 use control::admission::Operation;
 

@@ -1,4 +1,4 @@
-//! Who stands behind a device's tasks: their control groups, and the causes of what kernel threads write.
+//! The origin of a device's requests: the control groups of tasks, and the causes of the writes of kernel threads.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;

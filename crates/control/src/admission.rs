@@ -1,4 +1,4 @@
-//! Admission of system calls: what an agent and a server exchange after [`Request::Join`](crate::protocol::Request::Join).
+//! Admission of system calls: the protocol between an agent and a server after [`Request::Join`](crate::protocol::Request::Join).
 //!
 //! From then on the connection carries [`Message`]s of [`MESSAGE_BYTES`] bytes in both directions. A server that ends, or whose scheduler has
 //! no part above the block layer, holds nothing: when the connection breaks, the agent lets every call continue, and joins again when the server is

@@ -1,4 +1,4 @@
-//! What the kernel reports about a process.
+//! Facts about a process from `/proc`.
 
 use std::fs;
 

@@ -109,10 +109,11 @@ impl ServiceCurve {
 
 /// The default drive's points: distance in sectors, time in us.
 ///
-/// A 7200 rpm desktop drive of 500 GB, such as the stream paper's, assembled from its data sheet and not measured: 0.1 ms of
-/// overhead from the buffer or on the same track; then the sectors between pass under the head (8.3 ms for about 1000 of a
-/// track); from there half a revolution (4.2 ms) and a seek of 1.2 ms to the next cylinders, 8.9 ms on average (a third of
-/// the stroke), 18 ms for the full stroke.
+/// A 7200 rpm desktop drive of 500 GB, such as the stream paper's. The points are from its data sheet, not measured:
+/// - from the buffer or on the same track: 0.1 ms of overhead;
+/// - on the track: the sectors between pass under the head (8.3 ms for about 1000 of a track);
+/// - beyond: half a revolution (4.2 ms) and a seek of 1.2 ms to the next cylinders, 8.9 ms on average (a third of the
+///   stroke), 18 ms for the full stroke.
 const DESKTOP_DRIVE: [(u64, u64); 9] = [
     (0, 100),
     (64, 630),

@@ -13,7 +13,7 @@
 //! | [`duel`] | real programs on an emulated drive under the kernel's schedulers and ours |
 //! | [`regret`] | every workload and drive under many schedulers, each compared with the best for that workload |
 //! | [`sweep`] | lists and ranges of tunables, and schedulers with each combination |
-//! | [`watch`], [`windows`], [`search_space`] | what a modelled queue, recordings and policies give the tuner |
+//! | [`watch`], [`windows`], [`search_space`] | the tuner's input from modelled queues, recordings and policies |
 //! | [`report`] | HTML pages, charts and number formats that all reports share |
 
 #![warn(clippy::print_stderr)]

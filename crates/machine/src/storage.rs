@@ -1,4 +1,4 @@
-//! What the engine submits to: a disk behind its queue, or an array of disks.
+//! The engine's target of submissions: a disk behind its queue, or an array of disks.
 
 use elevator::queue::{Accepted, Notice, Queue, Submission};
 use elevator::{Direction, Process, Sectors, Time, cold_path};

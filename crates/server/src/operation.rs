@@ -1,4 +1,4 @@
-//! What front ends and the device pass to each other.
+//! Operations and replies that front ends and the device pass to each other.
 
 use elevator::{Flags, Op, Process, Sector, Sectors};
 use rustix::io::Errno;

@@ -6,9 +6,9 @@
 //!
 //! - `PR_SET_IO_FLUSHER` before any thread starts: allocations of the process then start no I/O and wait for none. It needs
 //!   CAP_SYS_RESOURCE, which root lacks in many containers.
-//! - Nothing is touched for the first time while the device serves: program text, heap and stacks are populated and locked at the
-//!   start, `malloc` neither returns nor maps memory afterwards, the FUSE front end leaves requests in the kernel that would need
-//!   more than the reserved memory, and io_uring has allocated its requests and started its only worker thread.
+//! - Nothing is touched for the first time while the device serves. Program text, heap and stacks are populated and locked at the
+//!   start, and `malloc` neither returns nor maps memory afterwards. The FUSE front end leaves requests in the kernel that would need
+//!   more than the reserved memory. io_uring has allocated its requests and started its only worker thread.
 
 use std::hint::black_box;
 use std::io;

@@ -240,8 +240,8 @@ fn are_cut_replays(results: &[Result]) -> bool {
     results.iter().any(is_cut) && results.iter().all(|result| result.work.is_none())
 }
 
-/// What each run of a cell is judged by, less is better: mean latency if the requests arrive at given times, time per work of programs that run
-/// for a given time, time per byte if a run was stopped early, otherwise time.
+/// The measure by which the runs of a cell are compared; less is better. Mean latency if the requests arrive at given times; time per work of
+/// programs that run for a given time; time per byte if a run was stopped early; otherwise time.
 fn measures(results: &[Result]) -> Vec<f64> {
     let by_time = results.iter().any(|result| result.by_time);
     let has_work = results.iter().all(|result| result.work.is_some_and(|work| work > 0.0));

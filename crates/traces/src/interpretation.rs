@@ -1,4 +1,4 @@
-//! How a recording was read, for people and programs.
+//! The interpretation of a recording: format, unit of time and other findings, for people and programs.
 
 use std::fmt;
 

@@ -1,12 +1,12 @@
 //! The value of the metric in a window, and gains of one value over another.
 //!
 //! # Idle time
-//! A device that is not always busy completes what is requested, and how much that is does not depend on the scheduler: a load that starts in
-//! the middle of a window, or comes in bursts, would make one arm look twice as good as another. Rates are therefore compared for the time in
+//! A device that is not always busy completes all that is requested, and that amount does not depend on the scheduler. A load that starts in
+//! the middle of a window, or comes in bursts, would make one arm appear twice as good as another. Rates are therefore compared for the time in
 //! which the device was busy, and weighted with that time under `none`. An arm that needs half of the time is twice as good on a device that is
-//! always busy, and a ninth better on one that is busy for a fifth of the time: that is the gain of a program that waits for a reply,
-//! computes, and submits again. Programs with a rate of their own gain nothing, which the amount per window shows. A gain is therefore the smaller of both
-//! figures, and zero if their signs differ. On a device that is always busy they are equal.
+//! always busy. On one that is busy for a fifth of the time it is a ninth better, which is the gain of a program that waits for a reply,
+//! computes, and submits again. Programs with a rate of their own gain nothing, which the amount per window shows. A gain is therefore the
+//! smaller of both figures, and zero if their signs differ. On a device that is always busy they are equal.
 
 use ioanalyzer::Better;
 

@@ -1,4 +1,4 @@
-//! Loads BPF objects: what the back end of [`Capture`](crate::Capture) and [`causes`](crate::causes) share.
+//! Loads BPF objects, for the back end of [`Capture`](crate::Capture) and for [`causes`](crate::causes).
 
 use std::io;
 

@@ -1,9 +1,9 @@
-//! Who dirtied the data that a device is asked to write.
+//! The causes of a device's writes: the processes or cgroups that dirtied the data.
 //!
 //! A kernel worker writes most data long after the process that caused it made its page dirty, and a journal thread writes the changes of
-//! all processes together. [`Causes`] notes who dirties each page (a BPF program, `bpf/causes.bpf.c`), and charges each write to those who
-//! dirtied its pages: data and metadata by page, the journal by the blocks that each account dirtied in the transaction. It works on any
-//! device, under any scheduler.
+//! all processes together. [`Causes`] records the process that dirties each page (a BPF program, `bpf/causes.bpf.c`), and charges each write to
+//! the accounts that dirtied its pages. Data and metadata are charged by page, the journal by the blocks that each account dirtied in the
+//! transaction. This works on any device, under any scheduler.
 //!
 //! | limit | what happens |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Who caused what.
+//! The report of the causes of writes, by process or cgroup.
 
 use std::collections::BTreeMap;
 

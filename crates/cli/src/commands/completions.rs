@@ -26,7 +26,7 @@ pub(crate) struct CompletionsArguments {
   dwell man compare >dwell-compare.1
   dwell man trace info | man -l -")]
 pub(crate) struct ManArguments {
-    /// A command, and a command below it; default: the program
+    /// A command, and its subcommand; default: the program
     command: Vec<String>,
 }
 

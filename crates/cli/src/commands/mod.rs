@@ -122,7 +122,7 @@ pub(crate) enum Command {
     Advise(AdviseArguments),
     /// Keep a device on its best scheduler; restore all settings on exit
     ///
-    /// After a kill that cannot be handled (SIGKILL), a helper process restores the settings; if that was killed as well, the next 'dwell tune',
+    /// After SIGKILL a helper process restores the settings. If the helper was killed as well, they are restored by the next 'dwell tune',
     /// 'profile' or 'replay', or 'dwell tune DEVICE --restore'. Needs root.
     Tune(TuneArguments),
     /// Inspect and edit what the tuner learned

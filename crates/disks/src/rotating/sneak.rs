@@ -1,8 +1,10 @@
 //! Data transfers while the arm works for another task: DiskSim's "sneaky" hits and prebuffered writes.
 //!
-//! There are four kinds, each a parameter: a read that finds all of its data, or the first part, in the buffer on arrival; a
-//! waiting read that finds either later (checked whenever the bus is free and no task has precedence); and a write whose data
-//! goes into the buffer before the arm is free.
+//! There are four kinds, each a parameter:
+//! - a read that finds all of its data in the buffer on arrival;
+//! - a read that finds the first part of its data there;
+//! - a waiting read that finds either later (checked whenever the bus is free and no task has precedence);
+//! - a write whose data goes into the buffer before the arm is free.
 
 use super::Rotating;
 use super::bus::Bus;

@@ -1,8 +1,12 @@
 //! Request limits: which submitters may add a request, which sleep, and which may add a batch after a wake-up.
 //!
-//! As in Linux before blk-mq, with these differences. In Linux the submitter that fills the queue may also add a batch; the
-//! request with which a submitter slept counts in its batch; and a submitter that arrives between a wake-up and the sleeper's next run
-//! takes the room. Here the room is reserved for the sleeper. blk-mq has tags, and neither batches nor a hard limit.
+//! As in Linux before blk-mq, with these differences:
+//! - In Linux the submitter that fills the queue may also add a batch.
+//! - In Linux the request with which a submitter slept counts in its batch.
+//! - In Linux a submitter that arrives between a wake-up and the sleeper's next run takes the room; here the room is reserved for the
+//!   sleeper.
+//!
+//! blk-mq has tags, and neither batches nor a hard limit.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -197,9 +197,9 @@ impl Duel {
         Ok(Outcome { tasks, lateness, reads_queued })
     }
 
-    /// Measures the latency of the path between a program and the drive, both directions, without the drive: for a second, or the time of a
-    /// run if that is shorter, one request after the other, with a drive of constant service time. The model needs it, because it has no such
-    /// path.
+    /// Measures the latency of the path between a program and the drive, in both directions, without the drive's time. Requests go to a drive of
+    /// constant service time, one after the other, for a second, or for the time of a run if that is shorter. The model has no such path and
+    /// needs the value.
     pub fn path_latency(&self, scheduler: &Scheduler, kind: RequestKind) -> Result<PathLatency, DuelError> {
         let drive = kind.service;
         let fixed = Store::Fixed(Span::from_nanos(drive.as_nanos() as u64));

@@ -1,4 +1,4 @@
-//! What is run: workloads × drives × depths × process identity that schedulers receive.
+//! The cells of a run: workloads × drives × depths × process identity that schedulers receive.
 //!
 //! The full product would take hours. Each workload therefore runs on every drive of the list, with depth and identity drawn in turn so
 //! that each pair occurs, and a paper's script on its own drive.
@@ -53,9 +53,9 @@ impl Cell {
 /// Workloads and drives for tuning a policy, and those that a policy must not be tuned for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Set {
-    /// For tuning.
+    /// Workloads and drives on which policies are developed.
     Tuning,
-    /// Held out, to be looked at when a policy is finished.
+    /// Workloads and drives on which a finished policy is evaluated.
     HeldOut,
     /// The benchmarks of the duel, fio jobs and short scripts on drives that differ in internal queue, write cache and depth.
     Queues,

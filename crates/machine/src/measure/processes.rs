@@ -1,4 +1,4 @@
-//! What processes observed: bytes, latencies, elapsed time.
+//! Measurements of each process: bytes, latencies, elapsed time.
 
 use std::collections::BTreeMap;
 

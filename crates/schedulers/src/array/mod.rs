@@ -94,7 +94,7 @@ tunables! {
         second_chance: Percent = 100, 0, 10_000;
         /// How long the whole array serves one stream.
         stream_time_slice: Span = Span::from_millis(124), Span::from_millis(1), Span::from_secs(5);
-        /// How long waiting and not waiting are each tried before they are compared, in slices. 0: no trials, as in the
+        /// Slices for which waiting and not waiting are each tried before they are compared. 0: no trials, as in the
         /// paper. 8, about a second, gains 3 to 15% with a slow member and costs as much in a run of a few seconds.
         trial_slices: Count = 0, 0, 1_000;
         /// How long a stream that broke is not served, in slices; twice as long after each further break, up to 64 times,

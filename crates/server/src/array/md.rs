@@ -1,4 +1,4 @@
-//! What md writes on its members and reports in sysfs.
+//! md's superblocks on the members, and its reports in sysfs.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

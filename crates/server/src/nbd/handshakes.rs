@@ -1,9 +1,9 @@
 //! The clients that are still negotiating: a bounded number, from which new ones displace those that make no progress.
 //!
 //! A client in its handshake is not authenticated and costs nothing to its owner. Its thread, socket and buffers (at most 200 KiB) are all
-//! that it gets. When the table is full, a new client is always accepted and displaces another one: of the address with the most
-//! handshakes, or of several such addresses together, the quarter whose last step was longest ago; of that quarter, the one with the least
-//! progress. A client that proceeds at once is therefore displaced neither by silent peers nor by peers that begin TLS and stop there,
+//! that it gets. When the table is full, a new client is always accepted and displaces another one. Candidates are the clients of the address
+//! with the most handshakes, or of several such addresses; of these, the quarter whose last step was longest ago; of that quarter, the client
+//! with the least progress. A client that proceeds at once is therefore displaced neither by silent peers nor by peers that begin TLS and stop there,
 //! unless these make dozens of steps between two of its own.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

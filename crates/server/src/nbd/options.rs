@@ -1,4 +1,4 @@
-//! What the NBD front end is configured with.
+//! Options of the NBD front end.
 
 use std::fmt;
 use std::net::{SocketAddr, ToSocketAddrs};

@@ -1,4 +1,4 @@
-//! What formats can hold of a record.
+//! The fields of a record that each format can hold.
 
 use std::fmt;
 

@@ -61,9 +61,9 @@ fn usual(offered: &[String]) -> Vec<String> {
     offered.iter().flat_map(|name| once(name.clone()).chain(without(name))).collect()
 }
 
-/// The schedulers to set one after the other to get a new instance of `wanted`. Of two arms with the same scheduler the second one would otherwise
-/// inherit the state of the first: queues that `bfq` has merged stay merged when `low_latency` becomes 0, and queues that started without it are not
-/// merged when it becomes 1, so that each arm would show the other's throughput.
+/// The schedulers to set one after the other to get a new instance of `wanted`. Otherwise the second of two arms with the same scheduler would inherit
+/// the state of the first, and show its throughput: queues that `bfq` has merged stay merged when `low_latency` becomes 0, and queues that started
+/// without it are not merged when it becomes 1.
 fn steps<'a>(active: &str, wanted: &'a str) -> Vec<&'a str> {
     match (active == wanted, wanted) {
         // It has no state.

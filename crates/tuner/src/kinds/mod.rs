@@ -2,8 +2,8 @@
 //!
 //! # Idea
 //! IOAnalyzer stores the metric for the window's cluster, and leaves unknown windows to one bandit. Both go wrong with synchronous processes.
-//! There the scheduler decides how much is requested, and in which order, so that one load forms other clusters under each scheduler, and no
-//! cluster learns about all of them; and the bandit compares one scheduler's phase of a program with another's. Here windows are classified by
+//! There the scheduler determines how much is requested, and in which order. One load therefore forms other clusters under each scheduler, and no
+//! cluster learns about all schedulers. And the bandit compares different phases of a program under different schedulers. Here windows are classified by
 //! their [`Shape`], which hardly depends on the scheduler, and each kind stores the values of every scheduler.
 //!
 //! # Order of decisions

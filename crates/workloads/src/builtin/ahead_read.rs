@@ -1,4 +1,4 @@
-//! ahead-read: sequential readers as a disk array sees them below a page cache with read-ahead.
+//! ahead-read: sequential readers as they reach a disk array below a page cache with read-ahead.
 //!
 //! Full-window read-ahead as in Linux (`mm/readahead.c`, on demand): the reader has one window cached or in flight and uses
 //! its first page when it arrives; that page is marked, which submits the next window. So at most two windows are in flight,

@@ -4,9 +4,9 @@
 //! factor 500 receiving the load from 10 clients in 1000 seconds [...]. Database is running on MySQL 5.1.41."
 //!
 //! The paper does not describe the requests, so this is an approximation: the disk accesses of InnoDB 5.1 below its buffer
-//! pool. Clients take transactions from a common list, so that a faster disk shortens the run, and read pages of 16 KB that
-//! are not in the pool: random, mostly in the hot part; one transaction in ten reads a run of adjacent pages. 23% change
-//! data, TPC-E's share: they commit with a durable log write and leave dirty pages. When the log is nearly full, a checkpoint
+//! pool. Clients take transactions from a common list, so that a faster disk shortens the run. They read pages of 16 KB that
+//! are not in the pool, at random, mostly in the hot part; one transaction in ten reads a run of adjacent pages. 23% of the
+//! transactions change data (TPC-E's share): they commit with a durable log write and leave dirty pages. When the log is nearly full, a checkpoint
 //! writes all dirty pages in one asynchronous burst, as 5.1 did. So phases of reads alternate with reads beside a flood of
 //! writes.
 

@@ -1,4 +1,4 @@
-//! What the jobs of a run share: the order in which they start, and which have to end.
+//! State that the jobs of a run share: the order in which they start, and which have to end.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;

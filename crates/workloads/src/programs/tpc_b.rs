@@ -1,5 +1,5 @@
-//! A database server with clients that run TPC-B, like PostgreSQL with pgbench: pages are cached in the server's own memory,
-//! a transaction is durable when its records in the write-ahead log are, and periodically a checkpoint writes all changed
+//! A database server with clients that run TPC-B, like PostgreSQL with pgbench. Pages are cached in the server's own memory. A
+//! transaction is durable when its records in the write-ahead log are durable. Periodically a checkpoint writes all changed
 //! pages, spread over time, and then syncs them at once. The sync causes the fsync freeze.
 //!
 //! Clients are threads of the process, so its terms apply to them; the checkpoint is a process of its own without terms. A

@@ -42,7 +42,7 @@ pub(crate) struct CompareArguments {
     /// Settings that --optimise tries, for each scheduler
     #[arg(long, value_name = "N", default_value_t = 32, requires = "optimise", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(crate) trials: u32,
-    /// The process identity that schedulers see with each request
+    /// The process identity that schedulers receive with each request
     #[arg(long, value_enum, default_value_t = Identity::Shown)]
     pub(crate) identity: Identity,
     /// Commands in the drive at once; at most the drive's own depth, which is the default
@@ -69,7 +69,7 @@ pub(crate) struct CompareArguments {
     pub(crate) output: Output,
 }
 
-/// The process identity that schedulers see with each request.
+/// The process identity that schedulers receive with each request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Identity {
     /// The processes of the recording or workload

@@ -67,7 +67,7 @@ pub(crate) struct DuelArguments {
     /// Commands in the drive at once: 1, or 4 and more; repeatable. Default: 31
     #[arg(long = "depth", value_name = "N")]
     pub(crate) depths: Vec<u32>,
-    /// Whether schedulers see the programs; a second loop device hides them [default: both]
+    /// Whether schedulers receive the submitting processes; a second loop device hides them [default: both]
     #[arg(long, value_enum)]
     pub(crate) programs: Option<Visibility>,
     /// Runs of each scheduler on each benchmark
@@ -105,12 +105,12 @@ pub(crate) struct DuelArguments {
     pub(crate) quiet: bool,
 }
 
-/// Whether schedulers see the programs.
+/// Whether schedulers receive the submitting processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Visibility {
-    /// Schedulers see the submitting processes
+    /// Schedulers receive the submitting processes
     Shown,
-    /// Schedulers see one kernel worker, as behind a VM, an NBD server or a stacked device
+    /// Schedulers receive one kernel worker, as behind a VM, an NBD server or a stacked device
     Hidden,
     /// Both, in two comparisons
     Both,

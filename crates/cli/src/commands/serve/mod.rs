@@ -115,7 +115,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "NUMBER", requires = "nbd", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) connections_per_address: Option<u16>,
     /// Memory of all NBD clients together: data of their requests and replies, of which one client holds at most 40 MiB. Default: half of what
-    /// the memory cgroup's limit leaves beside 64 MiB, or a quarter of the machine's memory
+    /// what remains of the memory cgroup's limit after 64 MiB, or a quarter of the machine's memory
     #[arg(long, value_name = "SIZE", requires = "nbd")]
     pub(crate) client_memory: Option<String>,
     /// Control socket for dwell ctl, top and tune

@@ -1,4 +1,4 @@
-//! What the Python package does for a study: it opens addresses, and executes runs on a Dask cluster.
+//! The Python package as a helper of a study: it opens addresses, and executes runs on a Dask cluster.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

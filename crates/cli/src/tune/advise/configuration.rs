@@ -1,4 +1,4 @@
-//! What to paste, so that a scheduler is set now, at each start, and how to return.
+//! The lines to paste: they set a scheduler now and at each start, and revert it.
 
 use std::path::Path;
 

@@ -1,8 +1,11 @@
 //! `dwell advise`: watches a device and recommends a scheduler, without trying any.
 //!
-//! The recommendation rests on the first of these that has an answer: what `tune` learned about this drive and load; the device's profile, if one is
-//! given; the drive's or the host's own scheduling; a replay of the observed requests on a model with the device's measured service times; the
-//! class of the load.
+//! The basis of the recommendation is the first of these that has a result:
+//! 1. the state that `tune` learned about this drive and load;
+//! 2. the device's profile, if one is given;
+//! 3. the drive's or the host's own scheduling;
+//! 4. a replay of the observed requests on a model with the device's measured service times;
+//! 5. the class of the load.
 
 mod configuration;
 mod model;

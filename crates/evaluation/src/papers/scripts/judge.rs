@@ -1,4 +1,4 @@
-//! Which published values hold in an experiment. A scheduler's value counts by its ratio to the published winner; the winner's
+//! Verdicts: the published values that hold in an experiment. A scheduler's value counts by its ratio to the published winner; the winner's
 //! holds if the winner is ahead of every scheduler that it is ahead of in the paper. [`verdict`](super::super::verdict) has the rules for a ratio.
 
 use serde::Serialize;

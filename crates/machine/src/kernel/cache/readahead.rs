@@ -16,10 +16,10 @@
 //! the next window, twice as large. A read at a new position reads only what it requested. If pages before it are cached, a
 //! window begins (2.6.31); since 3.13 only if they are more than requested (*conservative*).
 //!
-//! Differences from the source: read-ahead does not stop at a congested read queue, which takes a hundred readers; a failed
-//! read does not shrink windows; the rule of 4.10, by which a request may be read as a whole up to the device's maximum, is
-//! missing.
-//! read does not make windows smaller; and since 4.10 a request may be read as a whole up to the device's largest.
+//! Differences from the source:
+//! - Read-ahead does not stop at a congested read queue, which takes a hundred readers.
+//! - A failed read does not shrink windows.
+//! - The rule of 4.10, by which a request may be read as a whole up to the device's maximum, is missing.
 
 /// Pages to read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

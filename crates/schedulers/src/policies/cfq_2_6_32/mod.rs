@@ -6,9 +6,11 @@
 //! near. Fairness and anticipation are thus one mechanism. Asynchronous requests share queues, and wait for synchronous ones.
 //!
 //! # State
-//! A queue per I/O context with synchronous requests (or for several contexts that cooperate), and one queue for all
-//! asynchronous requests of each priority; the order of turns; per priority an order of queues by next position; the slice's
-//! owner and the end of idling for it; think times per context, seek distances per queue; whether the device queues commands.
+//! - A queue per I/O context with synchronous requests (or for several contexts that cooperate), and one queue for all
+//!   asynchronous requests of each priority.
+//! - The order of turns, and per priority an order of queues by next position.
+//! - The slice's owner, and the end of idling for it.
+//! - Think times per context, seek distances per queue, and whether the device queues commands.
 //!
 //! # Order of decisions
 //! 1. The owner's slice continues while it is not used up and the owner has requests.
@@ -17,13 +19,15 @@
 //! 4. The next queue in the order of turns gets a slice.
 //! 5. Within the queue: the oldest request if it has expired (checked once per slice), else the best: synchronous, metadata,
 //!    nearest (one way; a short way back counts more).
-//! 6. Hold before dispatching, if asynchronous requests must leave the device first, or synchronous ones, or the queue has
-//!    enough in the device (`quantum`; four times as much if the queue is alone; for asynchronous requests, the longer ago a
-//!    synchronous one completed, the more).
+//! 6. Hold before dispatching, if asynchronous requests must leave the device first, or synchronous ones, or if the queue has
+//!    enough in the device. The limit is `quantum`, four times as much if the queue is alone. For asynchronous requests it grows
+//!    with the time since a synchronous request completed.
 //!
-//! A new request preempts the owner (its queue gets a slice at once) if the slice is used up; if the owner is of the idle
-//! class; if the request is synchronous and the owner asynchronous; if it is metadata; if it is of the real-time class; and if
-//! the device idles and the request is as near as the owner's own would be.
+//! A new request preempts the owner (its queue gets a slice at once) if
+//! - the slice is used up, or the owner is of the idle class;
+//! - the request is synchronous and the owner asynchronous;
+//! - the request is metadata, or of the real-time class;
+//! - the device idles, and the request is as near as the owner's own would be.
 //!
 //! # Where it differs from the source
 //! - Times are counted in ticks, with `hz` as a tunable (250, as distributions configured it).

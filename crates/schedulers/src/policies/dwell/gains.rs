@@ -1,4 +1,4 @@
-//! How much faster the device serves random requests if it has several and orders them itself.
+//! The measured gain of the device's own ordering: the time of random requests by their number in the device.
 
 use elevator::{Span, Time};
 
