@@ -66,10 +66,10 @@
 //! 4. If the owner has none: wait for its requests in the device, or for its next request, if that pays.
 //! 5. Another owner (`choice.rs`): a light flow, if there is credit; asynchronous writes in their turn, which comes every
 //!    `write_period` or by age; a heavy flow; writes. Of several flows of a kind:
-//!    a. a flow as near to the head as requests of one flow are to each other, until the area's slice is over;
-//!    b. if the flow with the oldest request has long moves between its requests, and that request has waited for less than a sweep takes:
-//!    the nearest flow with long moves in the direction of the head's movement;
-//!    c. otherwise the flow with the oldest request.
+//!    - a flow as near to the head as requests of one flow are to each other, until the area's slice is over;
+//!    - if the flow with the oldest request has long moves between its requests, and that request has waited for less than a sweep takes:
+//!      the nearest flow with long moves in the direction of the head's movement;
+//!    - otherwise the flow with the oldest request.
 //!
 //! # Where it differs from the source
 //! There is no source: the design joins the papers' ideas. From stream scheduling: streams from requests alone, and waiting only if it
