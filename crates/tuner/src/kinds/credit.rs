@@ -101,6 +101,13 @@ impl Credits {
         finite && self.autocorrelation.is_sound()
     }
 
+    pub(super) fn forget(&mut self, scheduler: usize) {
+        if let Some(run) = self.runs.get_mut(scheduler) {
+            *run = Credit::default();
+        }
+        self.turn = self.turn.filter(|turn| turn.0 != scheduler);
+    }
+
     /// Adds a window of the kind that a scheduler served.
     pub(super) fn served(&mut self, scheduler: usize, value: f64) {
         let Some(run) = self.runs.get_mut(scheduler) else { return };
@@ -280,6 +287,11 @@ mod tests {
         served(&mut runs, 0, 1);
         assert_eq!((runs.choose(&[0, 1], Better::Higher), runs.turn), (Some(1), Some((1, 40.0))));
         assert_eq!((runs.choose(&[0], Better::Higher), runs.turn), (Some(0), None), "no longer near");
+        runs.turn = Some((1, 40.0));
+        runs.forget(0);
+        assert_eq!(runs.turn, Some((1, 40.0)));
+        runs.forget(1);
+        assert_eq!(runs.turn, None);
     }
 
     #[test]
