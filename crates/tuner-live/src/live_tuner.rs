@@ -314,7 +314,7 @@ impl LiveTuner {
         let failed = self.unmeasured_trials.entry(ran).or_default();
         *failed += 1;
         if *failed >= UNMEASURED_TRIALS {
-            line += &format!("; {} is not tried again, after {failed} such trials", names[ran]);
+            line += &format!("; {} is skipped from now on, after {failed} such trials", names[ran]);
             self.rejected.insert(ran);
             self.forbid(ran);
         }
