@@ -134,7 +134,7 @@ def execute(
     try:
         from distributed import as_completed
     except ImportError:
-        raise InputError("install distributed to use a cluster (pip install 'dwell[dask]')") from None
+        raise InputError("install distributed to use a cluster (pip install distributed fsspec pyarrow)") from None
     _check(client)
     progress = _Progress(runs, store)
     waiting = deque(progress.missing)

@@ -29,7 +29,7 @@ def _fsspec(address: str) -> Any:
     try:
         import fsspec
     except ImportError:
-        raise InputError(f"{address}: install fsspec to read addresses (pip install 'dwell[dask]')") from None
+        raise InputError(f"{address}: install fsspec to read addresses (pip install fsspec, and its package for the protocol)") from None
     return fsspec
 
 

@@ -87,7 +87,7 @@ def _connected(address: str) -> Any:
     try:
         from distributed import Client
     except ImportError:
-        raise InputError("install distributed to use a cluster (pip install 'dwell[dask]')") from None
+        raise InputError("install distributed to use a cluster (pip install distributed fsspec pyarrow)") from None
     try:
         return Client(address, timeout="10s")
     except (OSError, ValueError) as error:

@@ -268,6 +268,13 @@ def wait_until(condition):
         time.sleep(0.05)
 
 
+def test_advice_installs_no_other_project_of_the_same_name(study, tmp_path, monkeypatch):
+    """The package is not on PyPI, so that 'pip install dwell[dask]' would install something else."""
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(dwell.InputError, match=r"pip install distributed fsspec pyarrow\)"):
+        dwell.study(study, tmp_path / "out", client="tcp://127.0.0.1:1")
+
+
 def test_a_client_by_its_address(study, tmp_path, cluster):
     assert dwell.study(study, tmp_path / "out", client=cluster.scheduler_address).executed == RUNS
     with pytest.raises(dwell.InputError, match="no Dask scheduler answers"):
