@@ -7,7 +7,7 @@ use aya::{Btf, Ebpf, EbpfLoader};
 
 use super::attached::{Attached, Awaited, is_present};
 use super::owner::{Class, Owner, Transaction};
-use crate::bpf::load::{attach, attach_raw, kernel_types, load_raw, map, refused};
+use crate::bpf::load::{attach, kernel_types, load_raw, map, refused};
 use crate::error::Error;
 
 /// GPL-2.0-only, with its source. See `bpf/README.md`.
