@@ -255,7 +255,7 @@ impl Instants {
         // Drawn uniformly, so they are sorted in linear time: into as many buckets of equal width as there are times, then within each by insertion.
         let bucket_count = count.max(1) as u64;
         let scale = (bucket_count << u32::BITS) / width;
-        let bucket = |time: u32| (u64::from(time) * scale >> u32::BITS) as usize;
+        let bucket = |time: u32| ((u64::from(time) * scale) >> u32::BITS) as usize;
         buckets.clear();
         buckets.resize(bucket_count as usize, 0);
         drawn.clear();
