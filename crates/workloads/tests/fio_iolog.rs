@@ -1,7 +1,8 @@
-//! Compares the requests of job files with those that fio itself issues, from the I/O log that it writes. Without a fio binary the
-//! test prints SKIPPED.
+//! Compares the requests of job files with those that fio 3.33 issues, from the I/O logs that it writes. What the tests need of the logs is in
+//! `fio_iolog/*.txt`; `DWELL_BLESS=1 cargo test -p dwell-workloads --test fio_iolog` runs fio and writes these files anew.
 
-use std::path::PathBuf;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use elevator::{Op, Time};
@@ -21,12 +22,35 @@ impl Drop for Directory {
     }
 }
 
-fn fio_exists() -> bool {
-    let exists = Command::new("fio").arg("--version").output().is_ok();
-    if !exists {
-        println!("SKIPPED: fio is not installed");
+/// What `of` extracts from fio's log for each of these jobs.
+fn of_fio(name: &str, jobs: &[&str], of: impl Fn(&[Request]) -> String) -> Vec<String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fio_iolog/{name}.txt"));
+    if std::env::var_os("DWELL_BLESS").is_some() {
+        let mut text = String::new();
+        for (n, job) in jobs.iter().enumerate() {
+            let found = of(&issued_by_fio(&format!("{name}{n}"), job));
+            let _ = writeln!(text, "{}\t{found}", job.trim_end().replace('\n', " "));
+        }
+        std::fs::write(&path, text).expect("the file of results");
     }
-    exists
+    let text = std::fs::read_to_string(&path).expect("the file of results");
+    let found = |(line, job): (&str, &&str)| {
+        let (of, found) = line.split_once('\t').expect("a job and its result");
+        assert_eq!(of, job.trim_end().replace('\n', " "), "{}: another job", path.display());
+        found.to_owned()
+    };
+    assert_eq!(text.lines().count(), jobs.len(), "{}", path.display());
+    text.lines().zip(jobs).map(found).collect()
+}
+
+/// Requests as text; those that continue each other share an entry: `Read a.0.0 0+4096*16`.
+fn text(requests: &[Request]) -> String {
+    let continues = |a: &Request, b: &Request| a.0 == b.0 && a.1 == b.1 && a.2 + a.3 == b.2 && a.3 == b.3;
+    let run = |run: &[Request]| {
+        let (op, file, at, bytes) = &run[0];
+        format!("{op:?} {file} {at}+{bytes}*{}", run.len())
+    };
+    requests.chunk_by(continues).map(run).collect::<Vec<_>>().join(", ")
 }
 
 /// What fio issues for these options, with its null engine.
@@ -88,10 +112,7 @@ fn issued_here(options: &str) -> Vec<Request> {
 
 #[test]
 fn sequential_jobs_issue_the_same_requests_as_fio() {
-    if !fio_exists() {
-        return;
-    }
-    for (n, options) in [
+    let jobs = [
         "rw=read\nsize=64k\n",
         "rw=write\nbs=16k\nsize=100k\n",
         "rw=read\nsize=64k\noffset=16k\n",
@@ -124,11 +145,9 @@ fn sequential_jobs_issue_the_same_requests_as_fio() {
         "rw=trimwrite\nsize=32k\n",
         "rw=trimwrite\nsize=32k\nfsync=1\nnumber_ios=5\n",
         "rw=trimwrite\nsize=32k\nnrfiles=2\n",
-    ]
-    .iter()
-    .enumerate()
-    {
-        assert_eq!(issued_here(options), issued_by_fio(&format!("seq{n}"), options), "{options}");
+    ];
+    for (fio, job) in of_fio("sequential", &jobs, text).into_iter().zip(jobs) {
+        assert_eq!(text(&issued_here(job)), fio, "{job}");
     }
 }
 
@@ -146,6 +165,21 @@ struct Shape {
     distinct: f64,
     /// Accesses of the busiest tenth of the 4 KiB blocks that were accessed, in percent.
     busiest: f64,
+}
+
+impl Shape {
+    fn text(&self) -> String {
+        let Self { requests, reads, continued, mean_bytes, distinct, busiest } = self;
+        format!("{requests} {reads:.2} {continued:.2} {mean_bytes:.0} {distinct:.2} {busiest:.2}")
+    }
+
+    fn parse(text: &str) -> Self {
+        let numbers: Vec<f64> = text.split(' ').map(|number| number.parse().expect("a number")).collect();
+        let [requests, reads, continued, mean_bytes, distinct, busiest] = numbers[..] else {
+            panic!("{text}: not six numbers")
+        };
+        Self { requests: requests as usize, reads, continued, mean_bytes, distinct, busiest }
+    }
 }
 
 fn shape(requests: &[Request]) -> Shape {
@@ -175,10 +209,7 @@ fn shape(requests: &[Request]) -> Shape {
 
 #[test]
 fn random_jobs_have_the_shape_of_fios() {
-    if !fio_exists() {
-        return;
-    }
-    for (n, options) in [
+    let jobs = [
         "rw=randread\nsize=4m\n",
         "rw=randwrite\nsize=4m\nnorandommap\nnumber_ios=4000\nio_size=1g\n",
         "rw=randread\nsize=16m\nio_size=32m\n",
@@ -195,11 +226,9 @@ fn random_jobs_have_the_shape_of_fios() {
         "rw=randread\nsize=16m\nrandom_distribution=pareto:0.3\nnumber_ios=40000\nio_size=1g\n",
         "rw=randread\nsize=16m\nrandom_distribution=normal:20\nnumber_ios=40000\nio_size=1g\n",
         "rw=randread\nsize=64m\nrandom_distribution=zoned:60/10:30/20:10/70\nnumber_ios=8000\nnorandommap\n",
-    ]
-    .iter()
-    .enumerate()
-    {
-        let (fio, here) = (shape(&issued_by_fio(&format!("rand{n}"), options)), shape(&issued_here(options)));
+    ];
+    for (fio, options) in of_fio("random", &jobs, |requests| shape(requests).text()).into_iter().zip(jobs) {
+        let (fio, here) = (Shape::parse(&fio), shape(&issued_here(options)));
         let close = |a: f64, b: f64, points: f64| (a - b).abs() <= points;
         assert!(
             fio.requests == here.requests
@@ -215,24 +244,21 @@ fn random_jobs_have_the_shape_of_fios() {
 
 #[test]
 fn rates_issue_as_many_requests_as_fios() {
-    if !fio_exists() {
-        return;
-    }
     // fio catches up after a delay of its own, so its count depends little on the load of this machine.
-    for (n, options) in [
+    let jobs = [
         "rw=read\nsize=1g\nruntime=1\nrate_iops=300\n",
         "rw=read\nbs=64k\nsize=1g\nruntime=1\nrate=16m\n",
         "rw=randrw\nrwmixread=90\nsize=1g\nruntime=1\nrate_iops=200,100\n",
         "rw=read\nsize=1g\nruntime=1\nrate_iops=1000\nrate_process=poisson\n",
-    ]
-    .iter()
-    .enumerate()
-    {
-        let (fio, here) = (issued_by_fio(&format!("rate{n}"), options), issued_here(options));
-        for op in [Op::Read, Op::Write] {
-            let count = |all: &[Request]| all.iter().filter(|(o, ..)| *o == op).count() as f64;
-            let (fio, here) = (count(&fio), count(&here));
-            assert!((fio - here).abs() <= 0.12 * here + 2.0, "{options}: {op:?}: fio {fio}, model {here}");
+    ];
+    let counts = |requests: &[Request]| {
+        [Op::Read, Op::Write].map(|op| requests.iter().filter(|request| request.0 == op).count())
+    };
+    let of = |requests: &[Request]| counts(requests).map(|count| count.to_string()).join(" ");
+    for (fio, job) in of_fio("rates", &jobs, of).into_iter().zip(jobs) {
+        for (fio, here) in fio.split(' ').zip(counts(&issued_here(job))) {
+            let (fio, here) = (fio.parse::<f64>().expect("a number"), here as f64);
+            assert!((fio - here).abs() <= 0.12 * here + 2.0, "{job}: fio {fio}, model {here}");
         }
     }
 }
