@@ -183,6 +183,29 @@ fn lateness_never_accumulates() {
     }
 }
 
+/// While a switch drains the queue, the device reports for how long. A round reports whether operations were answered.
+#[test]
+fn a_draining_switch_has_a_duration_and_a_round_knows_of_answers() {
+    let drive = Fixed::new(1 << 30, 1, Span::from_millis(1));
+    let backend =
+        Emulated::new(Box::new(drive), Box::new(Nothing::new(1 << 30, 1)), write_through()).unwrap();
+    let (mut device, _) = device("noop", Box::new(backend));
+    let at = |micros| Time::ZERO + Span::from_micros(micros);
+    for cookie in 0..2 {
+        submit(&mut device, at(0), cookie, Op::Read, cookie << 20, 8);
+    }
+    device.advance(at(0));
+    assert_eq!((device.draining_for(), device.answered(at(0), true)), (None, false));
+    assert!(device.switch(at(100), scheduler("deadline"), SwitchMode::Drain).is_none());
+    device.advance(at(1000));
+    assert_eq!(device.draining_for(), Some(Span::from_micros(900)));
+    assert_eq!(answers(&mut device).len(), 1);
+    assert!(device.answered(at(1000), true));
+    assert!(!device.answered(at(1000), true), "only the answers since the last round");
+    device.advance(at(2000));
+    assert_eq!((answers(&mut device).len(), device.draining_for()), (1, None));
+}
+
 /// Writes, discards, flushes and switches of schedulers, compared with a plain array.
 #[test]
 fn reads_return_written_data_under_every_scheduler_and_during_switches() {

@@ -196,7 +196,9 @@ mod tests {
         };
         assert_eq!(with(4096).memory_notice(), None);
         let notice = with(16).memory_notice().unwrap();
-        assert!(notice.contains("share 8 MiB") && notice.contains("256 KiB for each of 16"), "{notice}");
+        for part in ["share 8 MiB", "256 KiB for each of 16", "above 8 MiB"] {
+            assert!(notice.contains(part), "{notice}");
+        }
         let machine = 8 << 30;
         assert_eq!(clients_memory(None, machine), 2 << 30);
         assert_eq!(clients_memory(Some(128 << 20), machine), 32 << 20);
