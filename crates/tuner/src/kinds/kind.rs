@@ -211,11 +211,17 @@ impl Kind {
         if windows == 0 {
             return;
         }
+        // An opening may have postponed its turn, by the loss that was none.
+        self.arms[none].aside = 0;
+        let has_credit = self.credits.mean(none).is_some();
         for scheduler in (0..self.arms.len()).filter(|&scheduler| scheduler != none) {
             let arm = &mut self.arms[scheduler];
             if base - arm.rating <= NEAR {
                 arm.rating = arm.rating.min(base);
-                self.credits.forget(scheduler);
+                // Without a mean of `none`, the others' means are all that is known.
+                if has_credit {
+                    self.credits.forget(scheduler);
+                }
             }
         }
     }

@@ -166,6 +166,13 @@ fn what_the_significance_test_found_is_known_for_the_kind() {
     assert_eq!(best(&kinds), 1, "by its pairs");
     kinds.settled(0, SchedulerId(0));
     assert_eq!(best(&kinds), 0);
+    // After an opening that postponed the turn of `none`.
+    let mut late = Kinds::new(2);
+    runs(&mut late, &reads(), 0, 10.0, 1);
+    runs(&mut late, &reads(), 1, 160.0, 3);
+    late.opened(0, &opened(&[Some(10.0), Some(160.0)], None), Better::Higher);
+    late.settled(0, SchedulerId(0));
+    assert_eq!(best(&late), 0);
     let before = kinds.clone();
     kinds.settled(7, SchedulerId(0));
     kinds.settled(0, SchedulerId(2));
