@@ -23,11 +23,12 @@ const SYSTEM: &str = "/etc/dwell.toml";
 
 /// Options that destroy data, or replace what the command does: each use must be on the command line. A command's name, or nothing for each command;
 /// an option; the reason.
-const COMMAND_LINE_ONLY: [(&str, &str, &str); 6] = [
+const COMMAND_LINE_ONLY: [(&str, &str, &str); 7] = [
     ("", "allow-writes", DESTROYS),
     ("", "overwrite", DESTROYS),
     ("patterns forget", "all", DESTROYS),
     ("patterns forget", "kind", DESTROYS),
+    ("serve", "even-if-used", "may damage data in use"),
     ("tune", "restore", SELECTS),
     ("tune", "status", SELECTS),
 ];
@@ -77,7 +78,9 @@ impl Origins {
                 let is_of_option =
                     problem.strip_prefix(&option).is_some_and(|rest| rest.starts_with([':', ' ']));
                 let is_quoted =
-                    problem.contains(&format!("'{text}'")) || problem.starts_with(&format!("{text}: "));
+                    ["'", "`"].iter().any(|quote| problem.contains(&format!("{quote}{text}{quote}")))
+                        || problem.starts_with(&format!("{text}: "))
+                        || problem.contains(&format!(": {text};"));
                 // A scheduler's setting.
                 let mut settings =
                     text.split_once('{').into_iter().flat_map(|(_, of)| of.split([',', '=', '}']));
@@ -301,11 +304,17 @@ fn with_options(
                 })?;
                 let Some(sub) = command.find_subcommand(name) else { continue };
                 let id = option(sub, &reading.path, &command, key).map_err(|problem| wrong(at, &problem))?;
-                is_valid(sub, &id, key, &texts).map_err(|problem| wrong(at, &problem))?;
+                let spots = spots(value, at);
+                is_valid(sub, &id, key, &texts).map_err(|problem| {
+                    let is_wrong =
+                        |text: &String| is_valid(sub, &id, key, std::slice::from_ref(text)).is_err();
+                    let element = texts.iter().position(is_wrong).and_then(|index| spots.get(index));
+                    wrong(*element.unwrap_or(&at), &problem)
+                })?;
                 if is_overruled(sub, &id, base.given) {
                     continue;
                 }
-                reading.origins.0.extend(texts.iter().map(|text| Origin {
+                reading.origins.0.extend(texts.iter().zip(&spots).map(|(text, &at)| Origin {
                     command: reading.path.clone(),
                     id: id.clone(),
                     name: key.to_owned(),
@@ -460,6 +469,14 @@ fn texts(value: &DeValue<'_>) -> Option<Vec<String>> {
     })
 }
 
+/// The position of each of the same values. `at` is that of the key.
+fn spots(value: &DeValue<'_>, at: usize) -> Vec<usize> {
+    match value {
+        DeValue::Array(values) => values.iter().map(|value| value.span().start).collect(),
+        _ => vec![at],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::iter::once;
@@ -549,6 +566,13 @@ mod tests {
         assert_eq!(error, "dwell.toml:3: drive = \"bogus\": there is no drive 'bogus'");
         let other = origins.locate(Error::Usage("there is no drive 'other'".to_owned())).to_string();
         assert_eq!(other, "there is no drive 'other'");
+        let (_, origins) = located("[run]\nmachine = \"pc-1\"\n", &["dwell", "run", "x"]);
+        let error = origins.locate(Error::Usage("unknown machine `pc-1`; built-in: x".to_owned()));
+        assert!(error.to_string().starts_with("dwell.toml:2: machine = \"pc-1\": unknown"), "{error}");
+        let text = "[compare]\nscheduler = [\"noop\",\n  \"bfk\"]\n";
+        let (_, origins) = located(text, &["dwell", "compare", "x"]);
+        let error = origins.locate(Error::Usage("no scheduler is called 'bfk'".to_owned()));
+        assert!(error.to_string().starts_with("dwell.toml:3: scheduler = \"bfk\": no"), "{error}");
         // Regression: only errors of usage and of input had a line.
         let (_, origins) =
             located("[tune]\narm = [\"none\", \"bfq{ a=1}\"]\ncontrol = \"/no\"\n", &["dwell", "tune", "x"]);
@@ -618,7 +642,7 @@ mod tests {
                 && metric.ends_with("did you mean 'bandwidth'?"),
             "{metric}"
         );
-        applied(command(), "dwell.toml", "[tune]\narm = [\"none\", \"bfq\"]\nsearch = 2\ndry-run = true\n")
+        applied(command(), "dwell.toml", "[tune]\narm = [\"none\", \"bfq\"]\nseed = 2\ndry-run = true\n")
             .unwrap();
     }
 
@@ -648,10 +672,11 @@ mod tests {
             for arg in settable(of).filter(|arg| arg.get_long().is_some()) {
                 let name = arg.get_long().unwrap();
                 let possible = arg.get_possible_values().first().map(|value| value.get_name().to_owned());
-                let values = possible
-                    .into_iter()
-                    .chain(["true", "1", "5s", "4k", "127.0.0.1:1", "x=1", "x"].map(str::to_owned));
-                let is_text = |value: &str| !matches!(value, "true" | "1");
+                let values = possible.into_iter().chain(
+                    ["true", "1", "10", "64", "4096", "65536", "5s", "4k", "127.0.0.1:1", "x=1", "x"]
+                        .map(str::to_owned),
+                );
+                let is_text = |value: &str| value != "true" && value.parse::<u64>().is_err();
                 let outcomes: Vec<(String, Result<Command, Error>)> = values
                     .map(|value| {
                         let quoted = if is_text(&value) { format!("\"{value}\"") } else { value.clone() };
