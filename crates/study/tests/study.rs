@@ -369,6 +369,6 @@ fn the_page_has_every_column() {
 #[test]
 fn a_table_in_a_compression_that_is_not_read_is_named_so() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/tests/parquet/zstd-polars.parquet");
-    let error = study::read_table(std::path::Path::new(file), &["device"]).unwrap_err().to_string();
+    let error = study::read_table(Path::new(file), &["device"]).unwrap_err().to_string();
     assert!(error.contains("write it with Snappy, or without") && !error.contains("no valid"), "{error}");
 }
