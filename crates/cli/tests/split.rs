@@ -718,6 +718,41 @@ fn direct_writes_are_data() {
     assert!(account["metadata"].as_u64() < Some(1 << 20), "{account}");
 }
 
+/// What a program dirtied before it joined is not charged to the account when it is written.
+#[test]
+fn data_that_was_dirty_before_the_join_is_not_the_accounts() {
+    let _alone = alone();
+    let Some(served) = Served::new("before", "split-token") else { return };
+    let (file, done) = (served.file("file"), served.directory.join("done"));
+    let script = "import os, sys\n\
+        file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\n\
+        os.pwrite(file, bytes(8 << 20), 0)\n\
+        open(sys.argv[2], 'w')\n\
+        sys.stdin.readline()\n\
+        os.pwrite(file, b'x', 16 << 20)\n\
+        os.remove(sys.argv[2])\n\
+        sys.stdin.readline()\n";
+    let mut program = Command::new("python3");
+    program.args(["-c", script]).arg(&file).arg(&done).stdin(Stdio::piped());
+    let Ok(mut program) = program.spawn() else { return eprintln!("SKIPPED: no python3") };
+    eventually("the first write", || done.exists().then_some(()));
+    let mut join = dwell();
+    join.args(["exec", "--account", "writer", "--rate", "100M", "--control"]).arg(served.control());
+    let mut agent = join.args(["--join", &program.id().to_string()]).spawn().unwrap();
+    eventually("the account", || {
+        assert!(agent.try_wait().unwrap().is_none(), "not joined");
+        served.account("writer")
+    });
+    std::thread::sleep(Duration::from_secs(1));
+    program.stdin.as_mut().unwrap().write_all(b"again\n").unwrap();
+    eventually("the second write", || (!done.exists()).then_some(()));
+    assert!(succeeds(Command::new("sync").arg("-f").arg(&file)));
+    let account = served.account("writer").unwrap();
+    assert!(account["caused"].as_u64() < Some(1 << 20) && account["calls"] != 0, "{account}");
+    program.stdin.as_mut().unwrap().write_all(b"end\n").unwrap();
+    assert!(program.wait().unwrap().success() && agent.wait().unwrap().success());
+}
+
 /// A restarted server does not charge again what its predecessor charged when it became dirty.
 #[test]
 fn pages_that_were_dirty_before_a_restart_are_charged_once() {

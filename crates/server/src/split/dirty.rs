@@ -91,9 +91,33 @@ impl DirtyPages {
     }
 }
 
+/// Ranges of pages that another set than `set` has dirtied: beginning, end, and that set.
+pub(super) fn parts(pages: &[(Page, CauseSet)], set: CauseSet) -> Vec<(u64, u64, CauseSet)> {
+    let mut parts: Vec<(u64, u64, CauseSet)> = Vec::new();
+    for (page, causes) in pages.iter().filter(|(_, causes)| *causes != set) {
+        let end = page.offset + u64::from(page.bytes);
+        match parts.last_mut() {
+            Some((_, to, of)) if *to == page.offset && of == causes => *to = end,
+            _ => parts.push((page.offset, end, *causes)),
+        }
+    }
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_the_pages_that_others_dirtied() {
+        let mut dirty = DirtyPages::default();
+        for (offset, set) in [(0, 1), (4096, 1), (8192, 2), (12288, 3), (20480, 1)] {
+            dirty.add(7, offset, 4096, CauseSet(set));
+        }
+        let pages = dirty.remove(7, 0, 1 << 20);
+        let expected = [(0, 8192, CauseSet(1)), (12288, 16384, CauseSet(3)), (20480, 24576, CauseSet(1))];
+        assert_eq!(parts(&pages, CauseSet(2)), expected);
+    }
 
     #[test]
     fn a_folio_is_clean_when_its_part_before_the_end_of_the_file_is_written() {

@@ -263,17 +263,32 @@ impl SplitHost {
                 });
             }
             CauseEvent::Submitted { start, sectors, is_read, is_data, processes, file } => {
+                let is_of_one = processes.len() == 1;
                 let accounts: Vec<_> =
                     processes.into_iter().map(|process| self.account_of(now, Some(process))).collect();
+                let (file, offset) = file.filter(|_| !is_read).unzip();
+                let offset = offset.unwrap_or(0);
+                let pages =
+                    file.map(|file| self.dirty.remove(file, offset, sectors.bytes())).unwrap_or_default();
                 if let Some(set) = self.sets.of(accounts) {
                     self.runs.add(is_read, start, sectors, set);
-                    self.count_submitted(set, sectors.bytes(), is_read, is_data);
+                    let mut bytes = sectors.bytes();
+                    // What a process dirtied before it joined its account is not its account's.
+                    let others = if is_of_one && is_data { dirty::parts(&pages, set) } else { Vec::new() };
+                    for (from, to, before) in others {
+                        let (from, to) = (from.max(offset), to.min(offset + sectors.bytes()));
+                        if from < to {
+                            let place = start + Sectors::from_bytes(from - offset);
+                            self.runs.add(false, place, Sectors::from_bytes(to - from), before);
+                            self.count_submitted(before, to - from, false, true);
+                            bytes -= to - from;
+                        }
+                    }
+                    self.count_submitted(set, bytes, is_read, is_data);
                 }
-                if let (Some((file, offset)), false) = (file, is_read) {
-                    self.clean(queue, now, (file, offset, sectors.bytes()), |policy, now, page, causes| {
-                        policy.submitted(now, page, causes);
-                    });
-                }
+                self.are_clean(queue, now, &pages, |policy, now, page, causes| {
+                    policy.submitted(now, page, causes);
+                });
             }
         }
     }
@@ -287,6 +302,17 @@ impl SplitHost {
         notify: fn(&mut dyn Split, Time, &Page, CauseSet),
     ) {
         let pages = self.dirty.remove(file, offset, bytes);
+        self.are_clean(queue, now, &pages, notify);
+    }
+
+    /// Pages are no longer dirty.
+    fn are_clean(
+        &mut self,
+        queue: &mut Queue<Watch>,
+        now: Time,
+        pages: &[(Page, CauseSet)],
+        notify: fn(&mut dyn Split, Time, &Page, CauseSet),
+    ) {
         pages.iter().for_each(|(page, causes)| self.count_clean(*causes, page.bytes.into()));
         if !pages.is_empty() {
             self.with_policy(queue, now, |policy| {
