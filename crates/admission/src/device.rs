@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use control::mounts::Mount;
@@ -86,8 +86,13 @@ impl Served {
         place
     }
 
-    /// The number of a file system over several devices (btrfs) is not that of a device; its source is one.
+    /// The number of a file system over several devices (btrfs) is not that of a device; its source is one. What is written to an overlay, as in most
+    /// containers, is on the device of its upper directory.
     fn place_of(&self, mount: &Mount) -> Option<usize> {
+        if mount.kind == "overlay" {
+            let below = mount_of(&upper_of(&mount.options)?)?;
+            return (below.kind != "overlay").then(|| self.place_of(&below)).flatten();
+        }
         let source = || {
             let found = rustix::fs::stat(&mount.source).ok()?;
             let is_device = FileType::from_raw_mode(found.st_mode) == FileType::BlockDevice;
@@ -97,6 +102,22 @@ impl Served {
         let disk = disk_of(number?);
         self.disks.iter().position(|&served| served == disk)
     }
+}
+
+/// The upper directory in the options of an overlay, in which a backslash precedes special characters.
+fn upper_of(options: &str) -> Option<PathBuf> {
+    let (_, rest) = options.split_once("upperdir=")?;
+    let (mut upper, mut rest) = (String::new(), rest.chars());
+    while let Some(next) = rest.next().filter(|&next| next != ',') {
+        upper.push(if next == '\\' { rest.next()? } else { next });
+    }
+    Some(upper.into())
+}
+
+/// The mount that a path is on, in the namespace of this process.
+fn mount_of(path: &Path) -> Option<Mount> {
+    let id = find(path.to_str()?)?.mount;
+    Mount::seen_by("self").into_iter().find(|mount| mount.id == id)
 }
 
 /// `MAJOR:MINOR`.
@@ -129,6 +150,16 @@ mod tests {
         assert_eq!(place("36 35 7:5 / /mnt rw,noatime - ext4 /dev/loop5 rw"), Some(1));
         assert_eq!(place("36 35 0:45 / /tmp rw - tmpfs tmpfs rw"), None);
         assert_eq!(place(""), None);
+    }
+
+    #[test]
+    fn the_upper_directory_of_an_overlay_is_read_with_its_escapes() {
+        let upper = |options| upper_of(options).map(|upper| upper.to_string_lossy().into_owned());
+        let options = "rw,lowerdir=/l,upperdir=/srv/a\\,b\\\\c/diff,workdir=/w,index=off";
+        assert_eq!(upper(options).as_deref(), Some("/srv/a,b\\c/diff"));
+        assert_eq!(upper("rw,lowerdir=/l,upperdir=/u").as_deref(), Some("/u"));
+        assert_eq!(upper("ro,lowerdir=/l:/m"), None);
+        assert!(mount_of(Path::new("/proc")).is_some_and(|mount| mount.kind == "proc"));
     }
 
     #[test]

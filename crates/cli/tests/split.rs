@@ -155,6 +155,29 @@ fn an_account_in_debt_is_held_until_the_scheduler_has_no_split_level() {
     assert_eq!(length(&served.file("file")), 64 << 16);
 }
 
+/// As in most containers.
+#[test]
+fn a_file_of_an_overlay_is_on_the_device_of_the_upper_directory() {
+    let _alone = alone();
+    let Some(served) = Served::new("overlay", "split-token") else { return };
+    let [lower, upper, work, merged] = ["lower", "upper, with a comma", "work", "merged"].map(|name| {
+        let path = served.file(name);
+        fs::create_dir(&path).unwrap();
+        path.to_str().unwrap().to_owned()
+    });
+    let options = format!("lowerdir={lower},upperdir={},workdir={work}", upper.replace(',', "\\,"));
+    if !succeeds(Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options, &merged])) {
+        eprintln!("SKIPPED: no overlay");
+        return;
+    }
+    let mut writer = served.writer("merged/file", 64, &NEVER);
+    served.await_held();
+    assert!(length(&served.file("merged/file")) < 64 << 16);
+    assert!(succeeds(dwell().arg("ctl").arg(served.control()).args(["switch", "noop"])));
+    assert!(eventually("the end of the writer", || writer.try_wait().unwrap()).success());
+    assert!(succeeds(Command::new("umount").arg(&merged)));
+}
+
 /// A program that is under admission cannot start another one; names that a terminal would interpret are rejected.
 #[test]
 fn wrong_names_and_nested_programs_are_rejected() {
