@@ -708,7 +708,7 @@ fn calls_of_a_killed_agent_are_not_held() {
             let account = state["accounts"].as_array()?.iter().find(|account| account["name"] == "writer")?;
             let items = state["items"].as_array()?;
             let item = items.iter().find(|item| item["number"] == account["number"])?;
-            let counts = [&account["held"], &account["waits"]["write"]["held"], &item["facts"]["held_count"]];
+            let counts = [&account["held"], &account["waits"]["write"]["held"], &item["facts"]["held"]];
             counts.map(Value::as_u64).iter().all(|&count| count == Some(number)).then_some(())
         });
     };

@@ -225,7 +225,7 @@ pub(super) fn run(device: &Path, every: Duration, once: bool, json: bool) -> Res
 impl Watched {
     fn new(device: &Path) -> Result<Self, Error> {
         let scheduling =
-            scheduling_of(device, Reach::Followed).or_else(|_| scheduling_of(device, Reach::Here))?;
+            scheduling_of(device, Reach::AboveLoops).or_else(|_| scheduling_of(device, Reach::Here))?;
         let layer = &scheduling.above;
         let options = Options { completions: true, ring_bytes: 16 << 20, ..Options::default() };
         let capture = Capture::open(&layer.node(), &options)?;
