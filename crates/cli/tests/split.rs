@@ -130,7 +130,15 @@ impl Drop for Served {
             std::thread::sleep(Duration::from_millis(20));
         }
         let _ = dwell().arg("ctl").arg(self.control()).arg("stop").output();
-        let _ = self.server.wait();
+        // It serves the device as long as that is used, by what a failed test left.
+        while self.server.try_wait().is_ok_and(|status| status.is_none()) {
+            if Instant::now() >= until {
+                succeeds(Command::new("umount").arg("-l").arg(self.directory.join("files")));
+                children(self.server.id()).into_iter().for_each(kill);
+                let _ = self.server.kill();
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

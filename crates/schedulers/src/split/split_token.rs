@@ -508,7 +508,7 @@ mod tests {
         assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), None));
         t.table.at(103).serves(reads[0], Reason::RoundRobin);
         assert_eq!(t.acts(), [Action::Admit(first)]);
-        t.table.at(10_000).serves(reads[1], Reason::RoundRobin);
+        t.table.at(10_000).serves(reads[1], Reason::SliceOwner);
         assert_eq!(t.acts(), [Action::Admit(second)]);
     }
 
