@@ -194,7 +194,7 @@ impl Columns {
                     true => (&**array.children.add(n), array.offset),
                     false => (array, 0),
                 };
-                chunk(values, offset, array.length, kind, Owner::Arrow(Arc::clone(&owner)))
+                chunk(values, offset, array.length, kind, Owner::Arrow(owner.clone()))
             };
             column
                 .push(chunk.ok_or_else(|| input(format!("column '{name}': the Arrow array is malformed")))?);
