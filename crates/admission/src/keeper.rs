@@ -7,6 +7,8 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
+use control::process::detach;
+
 use crate::handed::{Received, receive_fd};
 use crate::listener::{Readiness, poll, proceed, readiness, receive};
 use crate::takeover;
@@ -20,36 +22,12 @@ pub(crate) fn fork(agent: UnixStream, received: &Received) -> std::io::Result<li
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error()),
         0 => {
-            leave(agent.as_raw_fd());
+            detach(c"dwell-keeper", agent.as_fd());
             keep(&agent, received);
             // SAFETY: ends the process without the parent's exit handlers.
             unsafe { libc::_exit(0) }
         }
         keeper => Ok(keeper),
-    }
-}
-
-/// Leaves the session of the parent, whose terminal and pipes must close with the program.
-fn leave(keep: i32) {
-    // SAFETY: system calls on this process's own descriptors, none of which is used afterwards but `keep`.
-    unsafe {
-        libc::setsid();
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-        for fd in 0..3 {
-            if fd != keep {
-                libc::dup2(null, fd);
-            }
-        }
-        let (before, after) = (keep.max(3) as u32, keep as u32 + 1);
-        if before > 3 {
-            libc::syscall(libc::SYS_close_range, 3, before - 1, 0);
-        }
-        libc::syscall(libc::SYS_close_range, after.max(3), u32::MAX, 0);
-        libc::prctl(libc::PR_SET_NAME, c"dwell-keeper".as_ptr());
-        let _ = libc::chdir(c"/".as_ptr());
     }
 }
 

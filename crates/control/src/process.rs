@@ -1,6 +1,34 @@
-//! Facts about a process from `/proc`.
+//! Facts about a process from `/proc`, and a process that outlives the one which forked it.
 
+use std::ffi::CStr;
 use std::fs;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// Leaves the session, the directory and the open files of the parent, whose terminal and pipes must close with it: for a process that has just been
+/// forked and is to outlive its parent. It ignores the signals of a terminal and closes every descriptor but `keep`. `name`: as in `ps`, at most 15 bytes.
+pub fn detach(name: &CStr, keep: BorrowedFd<'_>) {
+    let keep = keep.as_raw_fd();
+    // SAFETY: system calls on this process's own descriptors, none of which is used afterwards but `keep`.
+    unsafe {
+        libc::setsid();
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+        for fd in 0..3 {
+            if fd != keep {
+                libc::dup2(null, fd);
+            }
+        }
+        let (before, after) = (keep.max(3) as u32, keep as u32 + 1);
+        if before > 3 {
+            libc::syscall(libc::SYS_close_range, 3, before - 1, 0);
+        }
+        libc::syscall(libc::SYS_close_range, after.max(3), u32::MAX, 0);
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+        let _ = libc::chdir(c"/".as_ptr());
+    }
+}
 
 /// A process's `stat`.
 pub struct Stat(String);

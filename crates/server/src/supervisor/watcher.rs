@@ -5,10 +5,11 @@
 //! waits for the server's end as well.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process;
 
+use ::control::process::detach;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
@@ -25,7 +26,7 @@ pub(super) fn start(directory: &Path) -> io::Result<()> {
             // Its parent is the first process, so that the supervisor's children are its servers.
             // SAFETY: as above.
             if unsafe { libc::fork() } == 0 {
-                leave(&supervisor);
+                detach(c"dwell-watcher", supervisor.as_fd());
                 watch(directory, &supervisor, number);
             }
             // SAFETY: ends the process without the parent's exit handlers.
@@ -36,28 +37,6 @@ pub(super) fn start(directory: &Path) -> io::Result<()> {
             unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
             Ok(())
         }
-    }
-}
-
-/// Leaves the terminal, the directory and the open files of the supervisor.
-fn leave(keep: &OwnedFd) {
-    let keep = keep.as_raw_fd() as u32;
-    // SAFETY: system calls on this process's own descriptors, none of which is used afterwards but `keep`.
-    unsafe {
-        libc::setsid();
-        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGPIPE] {
-            libc::signal(signal, libc::SIG_IGN);
-        }
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-        for fd in 0..3 {
-            libc::dup2(null, fd);
-        }
-        if keep > 3 {
-            libc::syscall(libc::SYS_close_range, 3, keep - 1, 0);
-        }
-        libc::syscall(libc::SYS_close_range, keep + 1, u32::MAX, 0);
-        libc::prctl(libc::PR_SET_NAME, c"dwell-watcher".as_ptr());
-        let _ = libc::chdir(c"/".as_ptr());
     }
 }
 
