@@ -1,6 +1,7 @@
 //! Which files are on the served device.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -75,9 +76,7 @@ impl Served {
         if let Some(&known) = self.mounts.get(&mount) {
             return known;
         }
-        let of_thread = Mount::seen_by(thread).into_iter().find(|of| of.id == mount);
-        let found = of_thread.or_else(|| Mount::seen_by("self").into_iter().find(|of| of.id == mount));
-        let place = match found {
+        let place = match numbered(thread, mount).or_else(|| numbered("self", mount)) {
             Some(found) => self.place_of(&found),
             None => self.others.get(&number).copied().flatten(),
         };
@@ -90,7 +89,7 @@ impl Served {
     /// containers, is on the device of its upper directory.
     fn place_of(&self, mount: &Mount) -> Option<usize> {
         if mount.kind == "overlay" {
-            let below = mount_of(&upper_of(&mount.options)?)?;
+            let below = numbered("self", find(upper_of(&mount.options)?.to_str()?)?.mount)?;
             return (below.kind != "overlay").then(|| self.place_of(&below)).flatten();
         }
         let source = || {
@@ -114,10 +113,9 @@ fn upper_of(options: &str) -> Option<PathBuf> {
     Some(upper.into())
 }
 
-/// The mount that a path is on, in the namespace of this process.
-fn mount_of(path: &Path) -> Option<Mount> {
-    let id = find(path.to_str()?)?.mount;
-    Mount::seen_by("self").into_iter().find(|mount| mount.id == id)
+/// The mount of a number, in the namespace of a process.
+fn numbered(process: impl Display, id: u64) -> Option<Mount> {
+    Mount::seen_by(process).into_iter().find(|mount| mount.id == id)
 }
 
 /// `MAJOR:MINOR`.
@@ -159,7 +157,7 @@ mod tests {
         assert_eq!(upper(options).as_deref(), Some("/srv/a,b\\c/diff"));
         assert_eq!(upper("rw,lowerdir=/l,upperdir=/u").as_deref(), Some("/u"));
         assert_eq!(upper("ro,lowerdir=/l:/m"), None);
-        assert!(mount_of(Path::new("/proc")).is_some_and(|mount| mount.kind == "proc"));
+        assert!(numbered("self", find("/proc").unwrap().mount).is_some_and(|mount| mount.kind == "proc"));
     }
 
     #[test]
