@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use elevator::CauseSet;
 use elevator::split::{File, Page};
-use elevator::{CauseSet, Span, Time};
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -14,18 +14,15 @@ struct Dirty {
     causes: CauseSet,
     /// The end of its folio: the kernel writes and drops folios as a whole, except what is behind the end of the file.
     end: u64,
+    /// Its writeback was ordered after it became dirty.
+    is_ordered: bool,
 }
 
 /// Every dirty page, once.
 #[derive(Default)]
 pub(super) struct DirtyPages {
     pages: BTreeMap<(u64, u64), Dirty>,
-    /// By file, the end of the latest range whose writeback was ordered, and when.
-    ordered: BTreeMap<u64, (u64, Time)>,
 }
-
-/// How long an ordered range takes to reach the device, at most. What is dirty then is ordered again.
-const UNDER_WAY: Span = Span::from_millis(10);
 
 const fn page((file, offset): (u64, u64)) -> Page {
     Page { file: File(file), offset, bytes: PAGE as u32 }
@@ -42,7 +39,7 @@ impl DirtyPages {
     ) -> Vec<(Page, Option<CauseSet>)> {
         let end = offset + u64::from(bytes);
         let mut add = |at| {
-            let before = self.pages.insert((file, at), Dirty { causes, end });
+            let before = self.pages.insert((file, at), Dirty { causes, end, is_ordered: false });
             (page((file, at)), before.map(|dirty| dirty.causes))
         };
         (offset..end).step_by(PAGE as usize).map(&mut add).collect()
@@ -70,24 +67,26 @@ impl DirtyPages {
         self.pages.iter().map(|(&key, dirty)| (page(key), dirty.causes))
     }
 
-    /// A file's next range to write back, as its offset and its length in pages: `pages` dirty pages behind those whose writeback was ordered
-    /// before and that are still on their way to the device.
-    pub(super) fn write_back(&mut self, now: Time, file: u64, pages: u32) -> Option<(u64, u32)> {
-        self.ordered.retain(|_, (_, at)| now.since(*at) < UNDER_WAY);
-        let from = self.ordered.get(&file).map_or(0, |&(end, _)| end);
-        let range = |from| {
-            let mut all = self.pages.range((file, from)..=(file, u64::MAX)).map(|(&(_, offset), _)| offset);
-            let first = all.next()?;
-            Some((first, all.take(pages.saturating_sub(1) as usize).last().unwrap_or(first) + PAGE))
-        };
-        let (first, end) = range(from).or_else(|| range(0))?;
-        self.ordered.insert(file, (end, now));
+    /// A file's next range to write back, as its offset and its length in pages: the first `pages` dirty pages whose writeback was not ordered. When
+    /// all were, begins again: an order may be lost, as its agent ended.
+    pub(super) fn write_back(&mut self, file: u64, pages: u32) -> Option<(u64, u32)> {
+        let all = (file, 0)..=(file, u64::MAX);
+        if self.pages.range(all.clone()).all(|(_, dirty)| dirty.is_ordered) {
+            self.pages.range_mut(all.clone()).for_each(|(_, dirty)| dirty.is_ordered = false);
+        }
+        let mut ends = None;
+        let next = self.pages.range_mut(all).filter(|(_, dirty)| !dirty.is_ordered);
+        for (&(_, offset), dirty) in next.take(pages.max(1) as usize) {
+            dirty.is_ordered = true;
+            let (first, _) = ends.unwrap_or((offset, 0));
+            ends = Some((first, offset + PAGE));
+        }
+        let (first, end) = ends?;
         Some((first, u32::try_from((end - first) / PAGE).unwrap_or(u32::MAX)))
     }
 
     pub(super) fn clear(&mut self) {
         self.pages.clear();
-        self.ordered.clear();
     }
 }
 
@@ -137,18 +136,24 @@ mod tests {
     }
 
     #[test]
-    fn ranges_of_writeback_follow_each_other_until_they_must_have_reached_the_device() {
+    fn ranges_of_writeback_follow_each_other_until_all_were_ordered() {
         let mut dirty = DirtyPages::default();
-        let mut write_back = |ms: u64| dirty.write_back(Time::from_nanos(ms * 1_000_000), 7, 2);
-        assert_eq!(write_back(0), None);
-        for offset in [0, 4096, 16384, 32768] {
-            assert_eq!(dirty.add(7, offset, 4096, CauseSet(1)).len(), 1);
-        }
-        let mut write_back = |ms: u64| dirty.write_back(Time::from_nanos(ms * 1_000_000), 7, 2);
-        assert_eq!(write_back(0), Some((0, 2)));
-        assert_eq!(write_back(5), Some((16384, 5)), "two dirty pages and three clean ones");
-        assert_eq!(write_back(6), Some((0, 2)), "the last one is on its way");
-        assert_eq!(write_back(7), Some((16384, 5)));
-        assert_eq!(write_back(17), Some((0, 2)));
+        assert_eq!(dirty.write_back(7, 2), None);
+        let add =
+            |dirty: &mut DirtyPages, offset| assert_eq!(dirty.add(7, offset, 4096, CauseSet(1)).len(), 1);
+        [0, 4096, 16384, 32768].into_iter().for_each(|offset| add(&mut dirty, offset));
+        assert_eq!(dirty.write_back(7, 2), Some((0, 2)));
+        assert_eq!(dirty.write_back(7, 2), Some((16384, 5)), "two dirty pages and three clean ones");
+        add(&mut dirty, 65536);
+        assert_eq!(
+            dirty.write_back(7, 2),
+            Some((65536, 1)),
+            "the others are on their way, however slow the drive is"
+        );
+        add(&mut dirty, 4096);
+        assert_eq!(dirty.write_back(7, 2), Some((4096, 1)), "it became dirty again");
+        assert_eq!(dirty.remove(7, 0, 4096).len(), 1);
+        assert_eq!(dirty.write_back(7, 2), Some((4096, 4)), "the orders were lost");
+        assert_eq!(dirty.write_back(8, 2), None);
     }
 }

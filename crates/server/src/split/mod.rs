@@ -478,7 +478,7 @@ impl SplitHost {
             match action {
                 Action::Admit(id) => self.admit(queue, now, id),
                 Action::WriteBack { file: File(file), pages } => {
-                    let Some((offset, pages)) = self.dirty.write_back(now, file, pages) else { continue };
+                    let Some((offset, pages)) = self.dirty.write_back(file, pages) else { continue };
                     let message = Message::WriteBack { file, pages, offset };
                     for agent in self.agents.iter().flatten().filter(|agent| agent.is_ready) {
                         // One that does not read is removed when a call of it is admitted.
