@@ -10,25 +10,28 @@ const REMEMBERED: usize = 8192;
 /// For each transaction, the blocks that each account dirtied.
 #[derive(Default)]
 pub(super) struct Shares {
-    transactions: BTreeMap<Transaction, Vec<(u64, u64)>>,
+    /// By device, as the oldest transaction of a device gives way to a new one of the same device.
+    devices: BTreeMap<u32, BTreeMap<u32, Vec<(u64, u64)>>>,
 }
 
 impl Shares {
     /// Sets an account's blocks, which only grow.
     pub(super) fn set(&mut self, transaction: Transaction, account: u64, blocks: u64) {
-        let accounts = self.transactions.entry(transaction).or_default();
+        let transactions = self.devices.entry(transaction.device).or_default();
+        let accounts = transactions.entry(transaction.number).or_default();
         match accounts.iter_mut().find(|(known, _)| *known == account) {
             Some((_, known)) => *known = blocks.max(*known),
             None => accounts.push((account, blocks)),
         }
-        if self.transactions.len() > REMEMBERED {
-            self.transactions.pop_first();
+        if transactions.len() > REMEMBERED {
+            transactions.pop_first();
         }
     }
 
     /// Adds to an account's blocks.
     pub(super) fn add(&mut self, transaction: Transaction, account: u64, blocks: u64) {
-        let known = self.transactions.get(&transaction).and_then(|accounts| {
+        let accounts = self.devices.get(&transaction.device).and_then(|all| all.get(&transaction.number));
+        let known = accounts.and_then(|accounts| {
             accounts.iter().find(|(known, _)| *known == account).map(|(_, blocks)| *blocks)
         });
         self.set(transaction, account, known.unwrap_or(0) + blocks);
@@ -47,10 +50,9 @@ impl Shares {
     /// The accounts of a transaction. A transaction in which no account took part continues the one before, as the kernel writes
     /// what that one left; if there is none before, the one after it has started early.
     fn of(&self, transaction: Transaction) -> &[(u64, u64)] {
-        let same = |other: &&Transaction| other.device == transaction.device;
-        let before = self.transactions.range(..=transaction).next_back();
-        let before = before.filter(|(found, _)| same(found));
-        let after = || self.transactions.range(transaction..).next().filter(|(found, _)| same(found));
+        let Some(transactions) = self.devices.get(&transaction.device) else { return &[] };
+        let before = transactions.range(..=transaction.number).next_back();
+        let after = || transactions.range(transaction.number..).next();
         before.or_else(after).map_or(&[], |(_, accounts)| accounts)
     }
 
@@ -99,5 +101,18 @@ mod tests {
         assert_eq!(shares.divide(transaction(9), 8), [(2, 8)]);
         let other = Transaction { device: 8, number: 4 };
         assert_eq!(shares.divide(other, 8), []);
+    }
+
+    #[test]
+    fn many_transactions_of_one_device_leave_those_of_another() {
+        let mut shares = Shares::default();
+        let other = Transaction { device: 6 << 20, number: 1 };
+        shares.set(other, 1, 1);
+        (0..=REMEMBERED as u32).for_each(|number| shares.set(transaction(number), 2, 1));
+        assert_eq!(shares.divide(other, 8), [(1, 8)]);
+        shares.set(Transaction { number: 2, ..other }, 3, 1);
+        assert_eq!(shares.divide(Transaction { number: 2, ..other }, 8), [(3, 8)]);
+        assert_eq!(shares.divide(transaction(0), 8), [(2, 8)], "its successor's, as it is forgotten");
+        assert!(!shares.devices[&(7 << 20)].contains_key(&0));
     }
 }
