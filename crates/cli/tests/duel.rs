@@ -88,7 +88,7 @@ fn a_helper_with_closed_outputs_continues() {
 #[test]
 fn schedulers_are_compared_and_nothing_is_left() {
     let Some(_machine) = machine() else { return };
-    let arguments = ["-b", "par-read", "--time", "1s", "-s", "kernel:mq-deadline", "-s", "stream(deadline)"];
+    let arguments = ["-b", "par-read", "--for", "1s", "-s", "kernel:mq-deadline", "-s", "stream(deadline)"];
     let (pid, output) = finish(duel(&arguments).spawn().unwrap());
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{words}");
@@ -122,7 +122,7 @@ fn schedulers_are_compared_and_nothing_is_left() {
 #[test]
 fn one_request_at_a_time_is_made_by_parking() {
     let Some(_machine) = machine() else { return };
-    let arguments = ["-b", "par-read", "--time", "200ms", "--depth", "1", "--programs", "shown"];
+    let arguments = ["-b", "par-read", "--for", "200ms", "--depth", "1", "--programs", "shown"];
     let elevators = ["-s", "kernel:none", "-s", "kernel:bfq"];
     let (pid, output) = finish(duel(&[&arguments[..], &elevators].concat()).spawn().unwrap());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -133,7 +133,7 @@ fn one_request_at_a_time_is_made_by_parking() {
 fn programs_on_file_systems_run_too() {
     let Some(_machine) = machine() else { return };
     let small =
-        ["-b", "greps", "-b", "postmark", "--tree-files", "40", "--transactions", "20", "--time", "100ms"];
+        ["-b", "greps", "-b", "postmark", "--tree-files", "40", "--transactions", "20", "--for", "100ms"];
     let who = ["--programs", "hidden", "-s", "kernel:mq-deadline", "-s", "noop"];
     let (pid, output) = finish(duel(&[&small[..], &who].concat()).spawn().unwrap());
     let words = String::from_utf8_lossy(&output.stderr);
@@ -153,10 +153,9 @@ fn programs_on_file_systems_run_too() {
 fn a_killed_duel_leaves_nothing() {
     let Some(_machine) = machine() else { return };
     for (after, who) in [(1500, "kernel:bfq"), (2500, "stream(deadline)")] {
-        let mut child =
-            duel(&["-b", "par-read-buffered", "--time", "60s", "--programs", "hidden", "-s", who])
-                .spawn()
-                .unwrap();
+        let mut child = duel(&["-b", "par-read-buffered", "--for", "60s", "--programs", "hidden", "-s", who])
+            .spawn()
+            .unwrap();
         thread::sleep(Duration::from_millis(after));
         assert!(!left_of(child.id()).is_empty(), "it should be at work by now");
         child.kill().unwrap();

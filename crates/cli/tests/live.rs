@@ -640,7 +640,7 @@ fn the_processes_of_any_device_are_shown() {
     unknown["id"] = Value::Null;
     full["submitters"].as_array_mut().unwrap().push(unknown);
     schema::check("top", "The state of a device, from 'dwell top --json'", &[shown, full]);
-    let Some(causes) = printed_while_read(&served, &["causes", node, "--seconds", "1", "--json"]) else {
+    let Some(causes) = printed_while_read(&served, &["causes", node, "--for", "1s", "--json"]) else {
         return;
     };
     let amount = serde_json::json!({"bytes": 1, "requests": 1});

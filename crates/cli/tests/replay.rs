@@ -306,7 +306,7 @@ fn a_killed_replay_leaves_the_previous_scheduler() {
 #[test]
 fn a_killed_duel_on_a_device_leaves_the_previous_scheduler() {
     a_killed_command_leaves_the_previous_scheduler("killed-duel", |looped| {
-        ["duel", &looped.node, "--time", "600s"].map(str::to_owned).to_vec()
+        ["duel", &looped.node, "--for", "600s"].map(str::to_owned).to_vec()
     });
 }
 
@@ -316,7 +316,7 @@ fn a_duel_on_a_device_reads_only_and_alternates_the_schedulers() {
     let before = looped.scheduler();
     fs::write(looped.directory.join("disk"), vec![7; DEVICE_BYTES as usize]).expect("the file");
     let duel = |more: &[&str]| {
-        let all = ["duel", &*looped.node, "--here", "--time", "100ms", "--repeat", "2", "--json", "-q"];
+        let all = ["duel", &*looped.node, "--here", "--for", "100ms", "--repeat", "2", "--json", "-q"];
         dwell(&[&all[..], more].concat())
     };
     let output = duel(&[]);
@@ -350,7 +350,7 @@ fn a_duel_on_a_device_reads_only_and_alternates_the_schedulers() {
         assert!(error(&output).contains(why), "{}", error(&output));
     }
     assert!(looped.content().iter().all(|&byte| byte == 7), "nothing was written");
-    let all = ["duel", &*looped.node, "--here", "--time", "2s", "--repeat", "1", "-s", "none", "-q"];
+    let all = ["duel", &*looped.node, "--here", "--for", "2s", "--repeat", "1", "-s", "none", "-q"];
     let output = dwell(&[&all[..], &["-b", "write-beside-reads", "--allow-writes"]].concat());
     assert!(output.status.success(), "{}", error(&output));
     assert!(looped.content().contains(&0), "the stream writes zeros");

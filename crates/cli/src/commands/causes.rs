@@ -10,20 +10,21 @@ use elevator::text::counted;
 use evaluation::report::format::{bytes, object, percent};
 
 use crate::error::Error;
+use crate::input::quantity::some_time;
 use crate::interrupt;
 use crate::report::table::aligned;
 
 /// Options of `dwell causes`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  dwell causes /dev/sda --seconds 30
-  dwell causes /dev/sda --cgroups --seconds 30 --json")]
+  dwell causes /dev/sda --for 30s
+  dwell causes /dev/sda --cgroups --for 30s --json")]
 pub(crate) struct CausesArguments {
     /// Any block device, served or not. For a partition, its disk is observed
     pub(crate) device: PathBuf,
-    /// Duration in seconds; without it, observe until Ctrl-C
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) seconds: Option<u32>,
+    /// Duration; without it, observe until Ctrl-C
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) during: Option<String>,
     /// Account by cgroup (version 2) instead of by process
     #[arg(long)]
     pub(crate) cgroups: bool,
@@ -42,12 +43,12 @@ pub(crate) struct CausesArguments {
 const ROUND: Duration = Duration::from_millis(250);
 
 pub(crate) fn run(arguments: &CausesArguments) -> Result<(), Error> {
+    let until = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     let grouping = if arguments.cgroups { Grouping::Cgroups } else { Grouping::Processes };
     let mut causes = Causes::open(&arguments.device, &CausesOptions { grouping, pages: arguments.pages })?;
     causes.notes().iter().for_each(|note| say!("{}: {note}", arguments.device.display()));
     capture::lower_priority();
     let begun = Instant::now();
-    let until = arguments.seconds.map(|seconds| Duration::from_secs(u64::from(seconds)));
     if until.is_none() {
         say!("observing {}; Ctrl-C ends it", arguments.device.display());
     }

@@ -150,7 +150,7 @@ fn durations_of_zero_are_rejected() {
 /// Its benchmarks would be measured over nothing.
 #[test]
 fn a_duel_of_no_time_is_refused() {
-    for option in ["--time", "--patience"] {
+    for option in ["--for", "--patience"] {
         fails(&["duel", option, "0s", "-b", "par-read"], 2, &[option, "must be greater than 0"]);
     }
 }

@@ -75,7 +75,7 @@ pub(super) fn run(arguments: &DuelArguments, device: &Path, catalogue: Catalogue
         )));
     }
     let benchmarks = benchmarks(arguments)?;
-    let time = some_time("--time", arguments.time.as_deref().unwrap_or(TIME))?;
+    let time = some_time("--for", arguments.during.as_deref().unwrap_or(TIME))?;
     let plain = |name: &String| name.strip_prefix("kernel:").unwrap_or(name).to_owned();
     let replay = ReplayArguments {
         workload: String::new(),

@@ -74,9 +74,9 @@ pub(crate) struct DuelArguments {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeat: u32,
     /// Duration of programs that do not end by themselves [default: 9s, on a device 5s]
-    #[arg(long, value_name = "TIME")]
-    pub(crate) time: Option<String>,
-    /// Stop programs that should end by themselves after this time [default: 180s; on a device 10s longer than --time or a job's runtime, else 60s]
+    #[arg(long = "for", value_name = "TIME")]
+    pub(crate) during: Option<String>,
+    /// Stop programs that should end by themselves after this time [default: 180s; on a device 10s longer than --for or a job's runtime, else 60s]
     #[arg(long, value_name = "TIME")]
     pub(crate) patience: Option<String>,
     /// Files in each of the two source trees [default: 2000]
@@ -190,7 +190,7 @@ fn size(arguments: &DuelArguments) -> Result<Size, Error> {
     let (time, patience, tree_files, transactions) =
         if arguments.quick { ("3s", "20s", 250, 200) } else { ("9s", "180s", 2000, 500) };
     Ok(Size {
-        time: some_time("--time", arguments.time.as_deref().unwrap_or(time))?,
+        time: some_time("--for", arguments.during.as_deref().unwrap_or(time))?,
         patience: some_time("--patience", arguments.patience.as_deref().unwrap_or(patience))?,
         tree_files: arguments.tree_files.unwrap_or(tree_files),
         transactions: arguments.transactions.unwrap_or(transactions),
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn options_override_those_of_quick() {
         let of = |line: &[&str]| size(&Line::parse_from([&["duel"], line].concat()).duel);
-        let quick = of(&["--quick", "--time", "1s", "--tree-files", "9"]).unwrap();
+        let quick = of(&["--quick", "--for", "1s", "--tree-files", "9"]).unwrap();
         assert_eq!((quick.time, quick.tree_files), (Duration::from_secs(1), 9));
         assert_eq!(quick.transactions, of(&["--quick"]).unwrap().transactions);
         assert!(of(&["--quick", "--patience", "soon"]).is_err());

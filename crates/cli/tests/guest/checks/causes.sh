@@ -13,7 +13,7 @@ changes() {
 caused() {
     mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 /dev/sda
     mount /dev/sda /srv
-    dwell causes /dev/sda --seconds 20 --json >causes.json 2>notes &
+    dwell causes /dev/sda --for 20s --json >causes.json 2>notes &
     sleep 8
     changes
     wait $!
