@@ -90,14 +90,15 @@ impl Origins {
             };
             self.0.iter().find(quoted).map(|of| format!("{}: {} = {:?}", of.place, of.name, of.text))
         };
-        let located = |problem: String, or: fn(String) -> Error| match place(&problem) {
-            Some(place) => Error::Input(format!("{place}: {problem}")),
-            None => or(problem),
+        let located = |problem: String| match place(&problem) {
+            Some(place) => Ok(format!("{place}: {problem}")),
+            None => Err(problem),
         };
         match error {
-            Error::Usage(problem) => located(problem, Error::Usage),
-            Error::Input(problem) => located(problem, Error::Input),
-            Error::Failed(problem) => located(problem, Error::Failed),
+            // A wrong value of a file is wrong input.
+            Error::Usage(problem) => located(problem).map_or_else(Error::Usage, Error::Input),
+            Error::Input(problem) => Error::Input(located(problem).unwrap_or_else(|problem| problem)),
+            Error::Failed(problem) => Error::Failed(located(problem).unwrap_or_else(|problem| problem)),
             other => other,
         }
     }
@@ -579,6 +580,10 @@ mod tests {
         let error = origins.locate(Error::Usage("sda: bfq has no setting 'a'; it has b".to_owned()));
         assert!(error.to_string().starts_with("dwell.toml:2: arm = \"bfq{ a=1}\": sda: "), "{error}");
         let error = origins.locate(Error::Failed("/no: no server listens there".to_owned()));
+        assert!(
+            matches!(error, Error::Failed(_)),
+            "the exit code is the one of the same option on the command line"
+        );
         assert!(error.to_string().starts_with("dwell.toml:3: control = \"/no\": /no: no server"), "{error}");
         let (_, origins) = located(text, &["dwell", "compare", "par-read", "--drive", "bogus"]);
         let error = origins.locate(Error::Usage("there is no drive 'bogus'".to_owned())).to_string();
