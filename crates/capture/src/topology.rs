@@ -10,13 +10,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-use crate::file_system::device_below;
-use crate::file_system::number_of;
+use crate::file_system::{device_below, number_of};
 use crate::number::{Number, number_in, place};
 
 /// The type of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum DeviceType {
     /// A disk, as far as this system can detect.
     Disk,
     /// A virtual disk (virtio).
@@ -40,7 +39,7 @@ pub struct Layer {
     /// Its major and minor number.
     pub number: Number,
     /// Its type.
-    pub kind: Kind,
+    pub kind: DeviceType,
     /// The scheduler of its queue; `None` for partitions, and on newer kernels (seen on 6.12) for device mapper and RAID, which pass requests on.
     pub scheduler: Option<String>,
     /// The schedulers that its queue offers.
@@ -67,7 +66,7 @@ impl Layer {
     /// Whether no queue below it orders requests: it has an active scheduler, or is request-based device mapper (multipath), which bypasses the
     /// queues of its paths; of device mapper, only that offers a choice.
     fn decides(&self) -> bool {
-        self.schedules() || (self.kind == Kind::Mapped && self.offers_a_choice())
+        self.schedules() || (self.kind == DeviceType::Mapped && self.offers_a_choice())
     }
 
     /// Whether it has the same type and choice of schedulers. Older kernels (seen on 6.1) list `none` first or last, depending on the active one.
@@ -223,7 +222,7 @@ impl Stack {
 
     /// The named device, or the disk of a named partition, for which the partition's requests are reported.
     pub fn itself(&self) -> &Layer {
-        let whole = self.layers.iter().find(|layer| layer.kind != Kind::Partition);
+        let whole = self.layers.iter().find(|layer| layer.kind != DeviceType::Partition);
         whole.unwrap_or(&self.layers[0])
     }
 
@@ -292,7 +291,7 @@ impl Stack {
             here || self.branches.iter().any(|way| queues.iter().any(|queue| way.contains(queue.number)))
         };
         let mut own = self.layers.iter().enumerate();
-        let own = own.find(|(n, layer)| layer.kind == Kind::Loop && below(*n)).map(|(_, layer)| layer);
+        let own = own.find(|(n, layer)| layer.kind == DeviceType::Loop && below(*n)).map(|(_, layer)| layer);
         own.or_else(|| self.branches.iter().find_map(|way| way.loop_above(queues)))
     }
 
@@ -311,29 +310,6 @@ impl Stack {
             queues.extend(self.layers.iter().rfind(|layer| layer.offers_a_choice()));
         }
         queues
-    }
-
-    /// Why the choice of a scheduler may not matter, as text.
-    pub fn doubts(&self) -> Vec<String> {
-        let Ok(scheduling) = self.scheduling() else { return Vec::new() };
-        let names = scheduling.names();
-        let mut doubts = Vec::new();
-        // They have one type.
-        match scheduling.queues[0].kind {
-            Kind::Virtual => doubts.push(format!(
-                "{names}: a virtual machine's disk, whose host schedules below, and sees one process where here are many"
-            )),
-            Kind::Nvme => doubts.push(format!(
-                "{names}: an NVMe drive, which has queues of its own, and schedulers mostly cost it time"
-            )),
-            _ => {}
-        }
-        let deaf = |layer: &&Layer| !honours_priorities(layer.scheduler.as_deref().unwrap_or("none"));
-        if let Some(layer) = scheduling.queues.iter().find(deaf) {
-            let active = layer.scheduler.as_deref().unwrap_or("none");
-            doubts.push(format!("{} has the scheduler {active}, which ignores ionice", layer.name));
-        }
-        doubts
     }
 
     /// The stack as text: `sda1 > sda (bfq)`; `md0 > {sda (bfq), sdb (bfq)}`.
@@ -361,7 +337,7 @@ fn meeting(branches: &[Stack]) -> Option<Stack> {
     let own = branches.iter().flat_map(|way| &way.layers).filter(|layer| !layers.contains(*layer));
     // A loop device stays visible: whether its file's disk may be changed is the user's decision.
     let meet =
-        !layers.is_empty() && own.into_iter().all(|layer| !layer.decides() && layer.kind != Kind::Loop);
+        !layers.is_empty() && own.into_iter().all(|layer| !layer.decides() && layer.kind != DeviceType::Loop);
     meet.then(|| Stack { layers, branches: first.branches.clone() })
 }
 
@@ -393,18 +369,18 @@ fn layer(directory: &Path, number: Number) -> Layer {
     Layer { kind: kind(directory, &name), name, number, scheduler, available, rotational }
 }
 
-fn kind(directory: &Path, name: &str) -> Kind {
+fn kind(directory: &Path, name: &str) -> DeviceType {
     let has = |entry: &str| directory.join(entry).exists();
     match () {
-        () if has("partition") => Kind::Partition,
-        () if name.starts_with("loop") => Kind::Loop,
-        () if has("dm") => Kind::Mapped,
-        () if has("md") => Kind::Raid,
-        () if name.starts_with("nvme") => Kind::Nvme,
+        () if has("partition") => DeviceType::Partition,
+        () if name.starts_with("loop") => DeviceType::Loop,
+        () if has("dm") => DeviceType::Mapped,
+        () if has("md") => DeviceType::Raid,
+        () if name.starts_with("nvme") => DeviceType::Nvme,
         () if directory.components().any(|part| part.as_os_str().to_string_lossy().starts_with("virtio")) => {
-            Kind::Virtual
+            DeviceType::Virtual
         }
-        () => Kind::Disk,
+        () => DeviceType::Disk,
     }
 }
 
@@ -423,10 +399,10 @@ pub fn schedulers(text: &str) -> (Option<String>, Vec<String>) {
 }
 
 /// The devices directly below.
-fn lower(directory: &Path, kind: Kind, home: &dyn Fn(&Path) -> Option<Number>) -> Vec<Number> {
+fn lower(directory: &Path, kind: DeviceType, home: &dyn Fn(&Path) -> Option<Number>) -> Vec<Number> {
     match kind {
-        Kind::Partition => directory.parent().and_then(number_in).into_iter().collect(),
-        Kind::Loop => {
+        DeviceType::Partition => directory.parent().and_then(number_in).into_iter().collect(),
+        DeviceType::Loop => {
             let file = read(directory.join("loop/backing_file"));
             // The kernel shows "/" once the file's file system is gone, as below a served device whose server has ended.
             let file = file.filter(|file| file != "/");
@@ -503,8 +479,7 @@ mod tests {
         let stack = tree.stack((253, 0));
         assert_eq!(stack.describe(), "dm-0 (none) > sda1 > sda (bfq)");
         let disk = stack.scheduling().unwrap().above;
-        assert_eq!((disk.number, disk.rotational, disk.kind), ((8, 0), true, Kind::Disk));
-        assert_eq!(stack.doubts(), [""; 0]);
+        assert_eq!((disk.number, disk.rotational, disk.kind), ((8, 0), true, DeviceType::Disk));
     }
 
     /// As Linux 6.1 and 6.12 have it.

@@ -60,7 +60,7 @@ fn drive(block: &Path, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use capture::topology::{Kind, Layer};
+    use capture::topology::{DeviceType, Layer};
 
     use super::*;
     use crate::testing::Tree;
@@ -115,7 +115,7 @@ mod tests {
         let layer = |name: &str| Layer {
             name: name.to_owned(),
             number: (0, 0),
-            kind: Kind::Disk,
+            kind: DeviceType::Disk,
             scheduler: None,
             available: Vec::new(),
             rotational: false,

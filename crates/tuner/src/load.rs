@@ -54,7 +54,7 @@ impl Load {
     }
 
     /// How the requests differ from those of `known`, if they do.
-    pub fn is_another_kind_than(&self, known: &Self) -> Option<String> {
+    pub fn requests_differ_from(&self, known: &Self) -> Option<String> {
         let kib = |bytes: f64| bytes / 1024.0;
         let times = self.size.max(512.0) / known.size.max(512.0);
         if !(1.0 / SIZE..SIZE).contains(&times) {
@@ -73,7 +73,7 @@ impl Load {
 
     /// How this load differs from `known`, if it does.
     pub fn differs_from(&self, known: &Self) -> Option<String> {
-        let another = self.is_another_kind_than(known);
+        let another = self.requests_differ_from(known);
         if another.is_some() {
             return another;
         }
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn sizes_differ_from_half_to_twice_and_numbers_in_flight_from_three_times() {
-        let of = |size: f64| Load { size, ..SMALL }.is_another_kind_than(&SMALL).is_some();
+        let of = |size: f64| Load { size, ..SMALL }.requests_differ_from(&SMALL).is_some();
         assert_eq!([2047.0, 2048.0, 3000.0, 8191.0, 8192.0].map(of), [true, false, false, false, true]);
         let of = |in_flight: f64| Load { in_flight, ..SMALL }.differs_from(&SMALL).is_some();
         assert_eq!([20.0, 23.9, 24.0].map(of), [false, false, true]);
@@ -143,9 +143,9 @@ mod tests {
         assert_eq!([2.5e-3, 3.1e-3].map(of), [false, true]);
         // Less than half a sector counts as one.
         let tiny = Load { size: 100.0, ..SMALL };
-        assert_eq!(Load { size: 600.0, ..SMALL }.is_another_kind_than(&tiny), None);
+        assert_eq!(Load { size: 600.0, ..SMALL }.requests_differ_from(&tiny), None);
         assert_eq!(
-            [0.75, 0.76].map(|reads| Load { reads, ..SMALL }.is_another_kind_than(&SMALL).is_some()),
+            [0.75, 0.76].map(|reads| Load { reads, ..SMALL }.requests_differ_from(&SMALL).is_some()),
             [true, false]
         );
         assert!(!Load { iops: 1.0, ..SMALL }.counts() && Load { iops: 1.1, ..SMALL }.counts());

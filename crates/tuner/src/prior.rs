@@ -149,11 +149,11 @@ pub fn warms_up(name: &str) -> bool {
 
 /// The expected gain over `none`, as a part of `none`'s value.
 pub fn gain(name: &str, class: LoadClass, metric: Metric) -> f64 {
-    let (row, family) = (class, Family::of(name));
+    let family = Family::of(name);
     if !metric.is_rate() {
-        return in_latency(row, family);
+        return in_latency(class, family);
     }
-    match (row, family) {
+    match (class, family) {
         (_, Family::None) => 0.0,
         (LoadClass::Fast, Family::Waits | Family::WaitsUnlessBurst) => -0.25,
         (LoadClass::Fast, _) => -0.03,
@@ -161,7 +161,7 @@ pub fn gain(name: &str, class: LoadClass, metric: Metric) -> f64 {
         (LoadClass::StreamsWithWrites, Family::Waits | Family::WaitsIfRewarded) => 1.0,
         (LoadClass::Streams | LoadClass::StreamsWithWrites, Family::WaitsUnlessBurst) => 0.4,
         (LoadClass::RandomReads | LoadClass::RandomMix, Family::Waits | Family::WaitsUnlessBurst) => -0.1,
-        (LoadClass::OneStream | LoadClass::Writes, Family::Waits | Family::WaitsUnlessBurst) => 0.0,
+        (LoadClass::Writes, Family::Waits | Family::WaitsUnlessBurst) => 0.0,
         (LoadClass::OneStream, _) => 0.0,
         (LoadClass::StreamsWithWrites, Family::Deadline) => 0.2,
         (LoadClass::Writes | LoadClass::RandomMix, Family::Deadline | Family::WaitsIfRewarded) => 0.1,

@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let changed = target.queues.iter().filter(|_| !arguments.dry_run && !served);
     let backed_up = changed.map(|queue| SettingsBackup::begin(backups, queue));
     let backed_up = backed_up.collect::<Result<Vec<_>, _>>()?;
-    let keeper = if backed_up.is_empty() { None } else { Keeper::start(&target.queues[0]) };
+    let restorer = if backed_up.is_empty() { None } else { SettingsRestorer::start(&target.queues[0]) };
     let arms = setup::arms(&target, &arguments.watching, catalogue, backed_up)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     run.end();
     // Restores the settings.
     drop(run);
-    drop(keeper);
+    drop(restorer);
     ended.map_err(Error::from)
 }
 
@@ -139,7 +139,7 @@ fn restore_settings(arguments: &TuneArguments) -> Result<(), Error> {
 }
 
 /// A process that restores the settings if this one is killed. If it is killed as well, the next start does.
-struct Keeper(Child);
+struct SettingsRestorer(Child);
 
 /// Waits for a line, or for the end of this process, and then of its descriptors and locks. Neither Ctrl-C nor systemd's SIGTERM ends it.
 const KEEP: &str = r#"trap '' INT TERM HUP
@@ -147,7 +147,7 @@ read -r _ && exit
 while grep -qs '^State:[^ZX]*$' /proc/$PPID/status; do sleep 0.05; done
 exec "$0" tune --restore "$1""#;
 
-impl Keeper {
+impl SettingsRestorer {
     fn start(queue: &QueueSettings) -> Option<Self> {
         let device = format!("/dev/{}", queue.name().replace('!', "/"));
         let program = std::env::current_exe();
@@ -163,7 +163,7 @@ impl Keeper {
     }
 }
 
-impl Drop for Keeper {
+impl Drop for SettingsRestorer {
     fn drop(&mut self) {
         let _ = self.0.stdin.take().map(|mut pipe| writeln!(pipe));
         let _ = self.0.wait();

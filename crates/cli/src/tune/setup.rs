@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
 
-use capture::topology::{Layer, Reach, Scheduling, Stack};
+use capture::topology::{DeviceType, Layer, Reach, Scheduling, Stack, honours_priorities};
 use capture::{Backend, Capture, Options, Source};
 use clap::ValueEnum;
 use elevator::text::did_you_mean;
@@ -80,7 +80,11 @@ impl Target {
 
     /// Reasons why the choice of a scheduler may have no effect on this device. They concern the kernel's queue, so that `--control` has none.
     pub(super) fn doubts(&self, watching: &Watching) -> Vec<String> {
-        if watching.control.is_some() { Vec::new() } else { self.stack.doubts() }
+        if watching.control.is_some() {
+            Vec::new()
+        } else {
+            self.stack.scheduling().map_or_else(|_| Vec::new(), |of| doubts(&of))
+        }
     }
 
     /// What a killed tuner left on its queues, and a line for each backup that is of no use.
@@ -303,6 +307,25 @@ pub(super) fn analyser(
 pub(super) fn drawn_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::hash::RandomState::new().build_hasher().finish()
+}
+
+/// Why the choice of a scheduler may not matter in these queues, which are of one type.
+fn doubts(scheduling: &Scheduling) -> Vec<String> {
+    let names = scheduling.names();
+    let of_type = match scheduling.queues[0].kind {
+        DeviceType::Virtual => Some(format!(
+            "{names}: a virtual machine's disk, whose host schedules below, and sees one process where here are many"
+        )),
+        DeviceType::Nvme => Some(format!(
+            "{names}: an NVMe drive, which has queues of its own, and schedulers mostly cost it time"
+        )),
+        _ => None,
+    };
+    let active = |layer: &Layer| layer.scheduler.clone().unwrap_or_else(|| "none".to_owned());
+    let deaf = scheduling.queues.iter().find(|layer| !honours_priorities(&active(layer)));
+    let of_ionice =
+        deaf.map(|layer| format!("{} has the scheduler {}, which ignores ionice", layer.name, active(layer)));
+    of_type.into_iter().chain(of_ionice).collect()
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ const QUIET: Span = Span::from_millis(20);
 const GAP: Span = Span::from_millis(10);
 
 /// For how long a sequence without a further request restrains the background.
-const SEQUENCE: Span = Span::from_millis(100);
+const SEQUENCE_FORGOTTEN: Span = Span::from_millis(100);
 
 /// Sectors of the background's reads that may be in flight on a member while the array has a foreground: a foreground request waits for no
 /// more of them. Enough that the drive reads in order without a pause.
@@ -48,7 +48,7 @@ const LOOK: Span = Span::from_millis(5);
 const CREDIT: Span = Span::from_secs(1);
 
 /// Sequences of the foreground that a member distinguishes.
-const SEQUENCES: usize = 8;
+const SEQUENCES_MAX: usize = 8;
 
 /// The smallest zone, in sectors.
 const ZONE_MIN: u64 = 2048;
@@ -61,7 +61,7 @@ const STALE: u64 = 10_000;
 
 /// What md reports of its own traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sync {
+pub enum Resync {
     /// Unknown: md's name was not given, or it is not assembled.
     Unknown = 0,
     /// There is none.
@@ -121,14 +121,14 @@ impl Activity {
             least: least.max(1),
             foreground: AtomicI64::new(0),
             touched: AtomicU64::new(0),
-            sync: AtomicU8::new(Sync::Unknown as u8),
+            sync: AtomicU8::new(Resync::Unknown as u8),
             sweeps,
             held: AtomicU64::new(0),
             recognised: AtomicU64::new(0),
         }
     }
 
-    pub(super) fn set_sync(&self, sync: Sync) {
+    pub(super) fn set_sync(&self, sync: Resync) {
         self.sync.store(sync as u8, Ordering::Relaxed);
     }
 
@@ -158,10 +158,10 @@ impl Activity {
         let needed = match layout.arrangement() {
             Arrangement::Striped => return false,
             Arrangement::Mirrored => 2,
-            Arrangement::Near(_) if self.sync.load(Ordering::Relaxed) == Sync::Active as u8 => 1,
+            Arrangement::Near(_) if self.sync.load(Ordering::Relaxed) == Resync::Active as u8 => 1,
             Arrangement::Parity(_) | Arrangement::Near(_) => layout.members(),
         };
-        reading > 0 && all >= needed && self.sync.load(Ordering::Relaxed) != Sync::Idle as u8
+        reading > 0 && all >= needed && self.sync.load(Ordering::Relaxed) != Resync::Idle as u8
     }
 }
 
@@ -195,14 +195,14 @@ struct Foreground {
     /// The latest request continued a sequence.
     is_in_order: bool,
     /// The ends of recent sequences; `next` is replaced next.
-    ends: [u64; SEQUENCES],
+    ends: [u64; SEQUENCES_MAX],
     next: usize,
 }
 
 impl Default for Foreground {
     fn default() -> Self {
         // No request begins there.
-        let ends = [u64::MAX; SEQUENCES];
+        let ends = [u64::MAX; SEQUENCES_MAX];
         Self { unfinished: 0, touched: Time::ZERO, is_in_order: false, ends, next: 0 }
     }
 }
@@ -308,7 +308,7 @@ impl Background {
         let continued = foreground.ends.iter().position(|end| end.abs_diff(start.0) <= near);
         foreground.is_in_order = continued.is_some();
         let index = continued.unwrap_or_else(|| {
-            foreground.next = (foreground.next + 1) % SEQUENCES;
+            foreground.next = (foreground.next + 1) % SEQUENCES_MAX;
             foreground.next
         });
         foreground.ends[index] = start.0.saturating_add(u64::from(sectors.0));
@@ -352,7 +352,7 @@ impl Background {
         }
         let Foreground { unfinished, touched, is_in_order, .. } = self.foreground;
         let since = now.since(touched);
-        let computes = is_in_order && since < SEQUENCE;
+        let computes = is_in_order && since < SEQUENCE_FORGOTTEN;
         unfinished == 0 && since >= GAP && (!computes || activity.is_quiet(now, QUIET))
     }
 
@@ -505,10 +505,10 @@ mod tests {
     #[test]
     fn md_has_the_last_word() {
         let mut array = Array::new(Arrangement::Parity(1), 5);
-        array.activity.set_sync(Sync::Idle);
+        array.activity.set_sync(Resync::Idle);
         assert_eq!(array.sweep(&[], |_, _| false), 0);
         let mut copying = Array::new(Arrangement::Near(2), 4);
-        copying.activity.set_sync(Sync::Active);
+        copying.activity.set_sync(Resync::Active);
         let partners = |member, _| member > 1;
         assert_eq!(copying.sweep(&[1], partners), 2, "a rebuild of RAID 10 reads one member");
     }
@@ -608,7 +608,7 @@ mod tests {
         own.began(SMALL);
         own.ended(SMALL);
         activity.foreground(now, 1);
-        now += SEQUENCE;
+        now += SEQUENCE_FORGOTTEN;
         assert!(own.may_go(&activity, SMALL, now), "the sequence has ended");
     }
 }

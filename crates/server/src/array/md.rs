@@ -8,7 +8,7 @@ use disks::array::superblock::{BYTES, Superblock, SuperblockError, places};
 use disks::array::{Arrangement, Layout};
 use elevator::{SECTOR_BYTES, Sector};
 
-use super::background::Sync;
+use super::background::Resync;
 use crate::ServeError;
 
 /// What the members' superblocks state together.
@@ -102,19 +102,19 @@ pub fn is_array(name: &str) -> bool {
 
 /// What md reports of its own traffic on these attached members: `sync_action` of the array, which may not be assembled yet. An array on
 /// other devices counts for nothing.
-pub(super) fn sync<'a>(array: &Path, attached: impl Iterator<Item = &'a Path>) -> Sync {
-    let Some(name) = kernel_name(array) else { return Sync::Unknown };
+pub(super) fn sync<'a>(array: &Path, attached: impl Iterator<Item = &'a Path>) -> Resync {
+    let Some(name) = kernel_name(array) else { return Resync::Unknown };
     let sysfs = Path::new("/sys/block").join(name);
     let is_on =
         |device: &Path| device.file_name().is_some_and(|device| sysfs.join("slaves").join(device).exists());
     let mut attached = attached.peekable();
     // Members over NBD have other names.
     if attached.peek().is_some() && !attached.any(is_on) {
-        return Sync::Unknown;
+        return Resync::Unknown;
     }
     match fs::read_to_string(sysfs.join("md/sync_action")) {
-        Ok(action) if action.trim() == "idle" || action.trim() == "frozen" => Sync::Idle,
-        Ok(_) => Sync::Active,
-        Err(_) => Sync::Unknown,
+        Ok(action) if action.trim() == "idle" || action.trim() == "frozen" => Resync::Idle,
+        Ok(_) => Resync::Active,
+        Err(_) => Resync::Unknown,
     }
 }

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use disks::array::Layout;
 use elevator::array::Member;
 
-pub use background::Sync;
+pub use background::Resync;
 pub use hub::BoxedCoordinator;
 pub use md::{Found, find, is_array, kernel_name, misplaced};
 pub use run::{ArrayConfiguration, ArrayServer, MemberFactory, MemberSchedulers, run_array, start_array};
@@ -100,7 +100,7 @@ impl Array {
     }
 
     /// Sets what md reports of its own traffic.
-    pub fn set_sync(&self, sync: Sync) {
+    pub fn set_sync(&self, sync: Resync) {
         self.hub.activity.set_sync(sync);
     }
 

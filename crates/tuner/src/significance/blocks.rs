@@ -127,7 +127,7 @@ impl Blocks {
     }
 
     fn kind_of(&mut self, load: &Load) -> usize {
-        let known = self.kinds.iter().position(|kind| load.is_another_kind_than(&kind.load).is_none());
+        let known = self.kinds.iter().position(|kind| load.requests_differ_from(&kind.load).is_none());
         known.unwrap_or_else(|| {
             let gains = vec![Vec::new(); self.arms.iter().max().map_or(0, |&arm| arm + 1)];
             self.kinds.push(LoadResults { load: *load, gains, blocks: 0 });

@@ -700,16 +700,25 @@ enum Engine {
     Mapped,
 }
 
+const ENGINES: &[(&str, Engine)] = &[
+    ("sync", Engine::Sync),
+    ("psync", Engine::Sync),
+    ("vsync", Engine::Sync),
+    ("pvsync", Engine::Sync),
+    ("pvsync2", Engine::Sync),
+    ("mmap", Engine::Mapped),
+    ("libaio", Engine::Async),
+    ("io_uring", Engine::Async),
+    ("io_uring_cmd", Engine::Async),
+    ("posixaio", Engine::Async),
+];
+
 fn engine(value: &str) -> Result<Engine, String> {
-    match value {
-        "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(Engine::Sync),
-        "libaio" | "io_uring" | "posixaio" | "io_uring_cmd" => Ok(Engine::Async),
-        "mmap" => Ok(Engine::Mapped),
-        _ => {
-            let known = "sync, psync, vsync, pvsync, pvsync2, mmap, libaio, io_uring, posixaio";
-            Err(format!("supported engines: {known}"))
-        }
-    }
+    let known = ENGINES.iter().find(|(name, _)| *name == value).map(|&(_, engine)| engine);
+    known.ok_or_else(|| {
+        let names: Vec<&str> = ENGINES.iter().map(|&(name, _)| name).collect();
+        format!("supported engines: {}", names.join(", "))
+    })
 }
 
 /// The methods of fio's manual. All of them read what was written.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::snapshot::{Cgroup, Device, Mounted, Roots, tree};
-use capture::topology::{Kind, Layer, honours_priorities, together};
+use capture::topology::{DeviceType, Layer, honours_priorities, together};
 use tuner_live::status::{self, Status};
 use tuner_live::{QueueSettings, settings_backup};
 
@@ -96,7 +96,7 @@ fn both_schedule(roots: &Roots, device: &Device) -> Option<Finding> {
 
 fn nvme(_: &Roots, device: &Device) -> Option<Finding> {
     let (name, scheduler) = (&device.leaf.name, device.scheduler());
-    (device.leaf.kind == Kind::Nvme && scheduler != "none").then(|| {
+    (device.leaf.kind == DeviceType::Nvme && scheduler != "none").then(|| {
         finding(
             Level::Note,
             "scheduler",

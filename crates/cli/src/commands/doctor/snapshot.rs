@@ -8,7 +8,7 @@ use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use capture::topology::{Kind, Layer, Stack};
+use capture::topology::{DeviceType, Layer, Stack};
 use capture::{Number, number};
 use server::control::mounts::Mount;
 
@@ -126,7 +126,7 @@ impl Device {
 
     /// Whether the leaf is a virtual machine's disk, whose host schedules its requests.
     pub(crate) fn is_scheduled_by_host(&self, roots: &Roots) -> bool {
-        self.leaf.kind == Kind::Virtual || (self.leaf.kind == Kind::Disk && roots.is_guest())
+        self.leaf.kind == DeviceType::Virtual || (self.leaf.kind == DeviceType::Disk && roots.is_guest())
     }
 }
 

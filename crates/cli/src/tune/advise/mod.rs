@@ -19,7 +19,7 @@ use std::io::Write;
 use std::time::{Duration, Instant};
 
 use capture::profile::{Probe, Profile, ServiceTime};
-use capture::topology::Kind;
+use capture::topology::DeviceType;
 use elevator::text::counted;
 use schedulers::registry::Catalogue;
 use serde::Serialize;
@@ -95,7 +95,7 @@ struct Facts {
 }
 
 impl Facts {
-    fn of(target: &Target) -> (Self, Kind) {
+    fn of(target: &Target) -> (Self, DeviceType) {
         let roots = Roots::at(std::path::Path::new("/"));
         let device = Device::new(&roots, target.stack.clone());
         let of = |name: &str, file: &str| roots.read(&format!("sys/block/{name}/{file}"));
@@ -341,7 +341,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
         history.keep_significant(profile, &current, arms.names(), &advice);
     }
     let bypassed =
-        (kind == Kind::Nvme || advice.facts.scheduled_by_host) && arguments.watching.control.is_none();
+        (kind == DeviceType::Nvme || advice.facts.scheduled_by_host) && arguments.watching.control.is_none();
     match too_small {
         Some(why) => advice.why = why + &advice.whatever_the_load(bypassed),
         None => conclude(&mut advice, &history, &*arms),
@@ -520,7 +520,9 @@ impl History {
 
     /// Notes a window for whose kind of load no arm is better than `none`.
     fn note_none(&mut self, decision: &Decision) {
-        let (Why::Kind(KindDecision { kind, .. }), Some(none)) = (&decision.why, self.none) else { return };
+        let (Why::Kind(KindDecision { kind, .. }), Some(none)) = (&decision.why, self.none) else {
+            return;
+        };
         let saved = self.saved.as_ref();
         let known = saved.and_then(|saved| saved.compared(*kind, Some(SchedulerId(none)), self.better));
         self.none_suffices += u32::from(known.is_some_and(|known| known.best() == SchedulerId(none)));
