@@ -2,7 +2,7 @@
 # The tuner live: five real programs in a row on this kernel's schedulers, over the emulated hard disk, several rounds; and a
 # device on which nothing matters. Root; loop devices and FUSE. Everything that it puts up is taken down, also when it fails.
 #
-#   SCHEDULERS="none mq-deadline bfq{low_latency=0}" ROUNDS=5 crates/keeper/benches/live.sh path/to/dwell
+#   SCHEDULERS="none mq-deadline bfq{low_latency=0}" ROUNDS=5 crates/tuner-live/benches/live.sh path/to/dwell
 #
 # PHASE: seconds of each program, at least ten windows. WINDOW: the tuner's. ROUNDS: of all five under the tuner. SPEED: of the
 # emulated drive, over its natural one. DRIVE, SIZE: the emulated disk. DEPTH: requests that it is given at once, without which an

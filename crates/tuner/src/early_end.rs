@@ -1,8 +1,8 @@
 //! The early end of a trial: a clearly worse scheduler is abandoned inside a window.
 //!
 //! # Idea
-//! A trial is abandoned after a window in which it lost more than a limit. The same loss is certain earlier, when the rest of the window cannot
-//! compensate it. If a part `p` of the window has the gain `g`, and the rest has the value of the reference, the window's gain is `p·g`. A scheduler
+//! A trial is abandoned after a window in which it lost more than a limit. The trial ends earlier when its loss so far, spread
+//! over the whole window, already exceeds the limit. If a part `p` of the window has the gain `g`, and the rest has the value of the reference, the window's gain is `p·g`. A scheduler
 //! that completes nothing is abandoned after a quarter of a window if the limit is a quarter.
 //!
 //! # Not for

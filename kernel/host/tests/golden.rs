@@ -4,7 +4,7 @@
 //! Events are arrivals, ends of processes and completions of a modelled drive, no two of them at the same time. Merges are omitted,
 //! because the kernel decides about merges here; `model.rs` covers them.
 //!
-//! `DWELL_UPDATE_GOLDEN=1 cargo test -p dwell-kernel-host --test golden` writes the file anew. A commit that changes it states why.
+//! `DWELL_BLESS=1 cargo test -p dwell-kernel-host --test golden` writes the file anew. A commit that changes it states why.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -408,13 +408,13 @@ fn model_served_device_and_module_take_the_same_decisions() {
         }
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden.txt");
-    if std::env::var_os("DWELL_UPDATE_GOLDEN").is_some() {
+    if std::env::var_os("DWELL_BLESS").is_some() {
         std::fs::write(&path, text).unwrap();
         return;
     }
     let golden = std::fs::read_to_string(&path).unwrap_or_default();
     for (was, is) in golden.lines().zip(text.lines()) {
-        assert_eq!(was, is, "if the change is meant: DWELL_UPDATE_GOLDEN=1, and state why in the commit");
+        assert_eq!(was, is, "if the change is meant: DWELL_BLESS=1, and state why in the commit");
     }
     assert_eq!(
         golden.lines().count(),
