@@ -22,16 +22,8 @@ use crate::error;
 use crate::objects;
 
 /// The policy of Python objects. [`catching`] sets which.
-pub(crate) static LISTING: Listing = Listing {
-    name: "python",
-    version: "",
-    plain: true,
-    about: "a policy written in Python",
-    source: "docs/python.md",
-    split: false,
-    tunables: &[],
-    make: Make::Scheduler(make),
-};
+pub(crate) static LISTING: Listing =
+    Listing::new("python", "a policy written in Python", Make::Scheduler(make)).with_source("docs/python.md");
 
 thread_local! {
     /// The class or function that makes the policies of the present run, and how they are verified.

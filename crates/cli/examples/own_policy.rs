@@ -29,16 +29,13 @@ pub struct ReadsFirst {
 }
 
 /// The description of the policy, for the catalogue.
-pub const LISTING: Listing = Listing {
-    name: "own",
-    version: "",
-    plain: true,
-    about: "reads first, but a write waits at most `patience` behind reads",
-    source: "docs/own-policy.md",
-    split: false,
-    tunables: Tunables::TABLE,
-    make: Make::WorkConserving(|_| Box::new(ReadsFirst::default())),
-};
+pub const LISTING: Listing = Listing::new(
+    "own",
+    "reads first, but a write waits at most `patience` behind reads",
+    Make::WorkConserving(|_| Box::new(ReadsFirst::default())),
+)
+.with_source("docs/own-policy.md")
+.with_tunables(Tunables::TABLE);
 
 impl ReadsFirst {
     fn oldest(&self, direction: Direction) -> Option<RequestId> {

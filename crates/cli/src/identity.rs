@@ -4,9 +4,8 @@ use std::path::Path;
 
 use capture::causes::CauseEvents;
 use capture::{Backend, Capture, Issuers, Options};
-use elevator::split::CauseEvent;
 use elevator::{Flags, Op, Process, Sector, Sectors};
-use server::split::{CausesFactory, ObserveCauses};
+use server::split::{CauseEvent, CausesFactory, ObserveCauses};
 use server::{Identify, IdentifyFactory, ServeError};
 
 /// Observes causes with a BPF program on the attached device and its file systems.

@@ -77,7 +77,7 @@ fn reader(n: u64) -> Box<dyn Program> {
 
 /// Requests at random positions.
 fn at_random(seed: u64, depth: u32, reads: f64) -> Box<dyn Program> {
-    let mut random = Random::seeded(seed);
+    let mut random = Random::new(seed);
     let io = move |_| {
         let place = Sector(random.below(8 * FAR) / 8 * 8);
         if random.unit() < reads { Io::read(place, PAGE) } else { write(place, PAGE) }
@@ -93,7 +93,7 @@ fn writer(n: u64) -> Box<dyn Program> {
 
 /// A reader of many small files of a tree, one after the other, with a page cache that reads ahead.
 fn grep(n: u64) -> Box<dyn Program> {
-    let (mut random, mut at) = (Random::seeded(n), n * FAR);
+    let (mut random, mut at) = (Random::new(n), n * FAR);
     let file = move |_: u64| {
         at += 64 + random.below(256) / 8 * 8;
         let (first, pages) = (at, 1 + random.below(8));
@@ -205,7 +205,7 @@ fn tuned(programs: Programs) -> (Vec<Work>, Vec<String>) {
     let current = Rc::new(RefCell::new(0));
     let arms = Box::new(Noted(names.clone(), Rc::clone(&current)));
     let metric = Metric::Bandwidth;
-    let analyser = Analyser::new(names, metric, Parameters::default(), Random::seeded(1)).expect("valid");
+    let analyser = Analyser::new(names, metric, Parameters::default(), Random::new(1)).expect("valid");
     let settings = Settings { dry_run: false, command: None };
     let mut tuner = LiveTuner::new("disk", analyser, arms, metric, settings).expect("it starts");
     let mut run = Run::new(programs, 0);

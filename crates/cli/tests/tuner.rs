@@ -81,7 +81,7 @@ fn show_and_forget_need_a_cluster_or_a_kind() {
 fn learned() -> State {
     let names = ["none", "bfq"].map(str::to_owned).to_vec();
     let parameters = Parameters::default();
-    let mut analyser = Analyser::new(names, Metric::Bandwidth, parameters, Random::seeded(1)).unwrap();
+    let mut analyser = Analyser::new(names, Metric::Bandwidth, parameters, Random::new(1)).unwrap();
     let (op, size) = (Op::Read, Sectors(8));
     let access = |n: u64| Access { time: Time::from_nanos(n * 1_000_000), position: Sector(n * 8), op, size };
     let window =
@@ -106,7 +106,7 @@ fn learned() -> State {
 fn compared() -> State {
     let names = ["none", "bfq"].map(str::to_owned).to_vec();
     let mut analyser =
-        Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(1)).unwrap();
+        Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1)).unwrap();
     let (op, size) = (Op::Read, Sectors(8));
     let access = |n: u64| Access { time: Time::from_nanos(n * 1_000_000), position: Sector(n * 8), op, size };
     let window =
@@ -171,7 +171,7 @@ fn hosts_share_what_they_have_learned() {
         ["none", "bfq"].map(str::to_owned).to_vec(),
         Metric::Bandwidth,
         Parameters::default(),
-        Random::seeded(1),
+        Random::new(1),
     )
     .unwrap();
     analyser.restore(state.expect("saved")).expect("the tuner accepts it");

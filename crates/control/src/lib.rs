@@ -5,6 +5,7 @@
 //! connection. The server's end is in the crate `server`.
 
 pub mod admission;
+pub mod causes;
 mod client;
 pub mod mounts;
 pub mod process;

@@ -50,6 +50,7 @@ pub enum OpenError {
         /// The file's name.
         file: String,
         /// The error of the reader.
+        #[source]
         error: io::Error,
     },
     /// A description is invalid.

@@ -9,7 +9,7 @@
 //! points by up to a revolution; therefore each distance is measured at many positions.
 
 use elevator::service_time::{MeasuredPoint, ServiceCurve};
-use elevator::{Op, Sector, Sectors, Span, Time};
+use elevator::{Op, Random, Sector, Sectors, Span, Time};
 
 use crate::drive::{Command, Drive, Tag};
 
@@ -48,7 +48,7 @@ impl Measurement {
 #[must_use]
 pub fn measure(drive: &mut dyn Drive, seed: u64) -> Measurement {
     let capacity = drive.capacity().0;
-    let mut probe = Probe { drive, now: Time::ZERO, state: seed };
+    let mut probe = Probe { drive, now: Time::ZERO, random: Random::new(seed) };
     let mut points = Vec::new();
     for distance in distances(capacity) {
         let times = (0..PLACES).filter_map(|_| probe.at_distance(distance));
@@ -64,7 +64,7 @@ pub fn measure(drive: &mut dyn Drive, seed: u64) -> Measurement {
 /// (its host ran out of time) has points at all distances. A drive that is too small has no points.
 #[must_use]
 pub fn sketch(drive: &mut dyn Drive, seed: u64, rounds: u32, distances: &[u64]) -> Measurement {
-    let mut probe = Probe { drive, now: Time::ZERO, state: seed };
+    let mut probe = Probe { drive, now: Time::ZERO, random: Random::new(seed) };
     let streamed = probe.stream();
     let sectors = (STREAM - 1) * u64::from(STREAM_SECTORS);
     let transfer_per_sector = streamed.unwrap_or(Span::ZERO) / sectors;
@@ -100,7 +100,7 @@ fn distances(capacity: u64) -> impl Iterator<Item = u64> {
 struct Probe<'a> {
     drive: &'a mut dyn Drive,
     now: Time,
-    state: u64,
+    random: Random,
 }
 
 impl Probe<'_> {
@@ -108,7 +108,7 @@ impl Probe<'_> {
     fn at_distance(&mut self, distance: u64) -> Option<Span> {
         let (request, capacity) = (u64::from(REQUEST), self.drive.capacity().0);
         let places = capacity.checked_sub(2 * request + distance)? / request;
-        let first = self.random(places + 1) * request;
+        let first = self.place(places + 1) * request;
         self.read(first, REQUEST)?;
         self.read(first + request + distance, REQUEST)
     }
@@ -117,7 +117,7 @@ impl Probe<'_> {
     fn stream(&mut self) -> Option<Span> {
         let length = STREAM * u64::from(STREAM_SECTORS);
         let places = self.drive.capacity().0.checked_sub(length)? / u64::from(STREAM_SECTORS);
-        let first = self.random(places + 1) * u64::from(STREAM_SECTORS);
+        let first = self.place(places + 1) * u64::from(STREAM_SECTORS);
         self.read(first, STREAM_SECTORS)?;
         (1..STREAM).map(|i| self.read(first + i * u64::from(STREAM_SECTORS), STREAM_SECTORS)).sum()
     }
@@ -134,12 +134,8 @@ impl Probe<'_> {
         }
     }
 
-    /// A number below `n` (SplitMix64).
-    fn random(&mut self, n: u64) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % n.max(1)
+    /// A place below `n`. The curves of the built-in drives were measured at places that are drawn by remainder.
+    fn place(&mut self, n: u64) -> u64 {
+        self.random.next() % n.max(1)
     }
 }

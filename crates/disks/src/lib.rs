@@ -1,3 +1,7 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Modules and types
+//!
 //! Models of disk drives, solid-state drives and arrays in virtual time.
 //!
 //! A [`Drive`] accepts commands and returns their completions. It has no clock: the host, virtual or real, passes the time and
@@ -21,6 +25,8 @@
 //! ```
 
 #![warn(missing_docs)]
+#![forbid(unsafe_code)]
+
 pub mod array;
 pub mod catalogue;
 pub mod curve;
@@ -47,7 +53,7 @@ pub use elevator::{Op, Outcome, Sector, Sectors, Span, Time};
 
 pub use drive::{Command, Completion, Drive, Gap, Ideal, Service, Tag, Travel};
 pub use fixed::Fixed;
-pub use layout::LayoutError;
+pub use layout::TrackLayoutError;
 pub use measured::MeasuredDrive;
 pub use mechanics::MechanicsError;
 pub use parameters::RotatingParameters;

@@ -13,16 +13,8 @@ fn description(name: &str) -> DriveDescription {
 fn rotating(name: &str) -> Rotating {
     match description(name).parameters {
         DriveParameters::Rotating(p) => Rotating::new(*p).unwrap(),
-        DriveParameters::SolidState(_) => panic!("{name} rotates"),
+        _ => panic!("{name} rotates"),
     }
-}
-
-/// A generator with a seed (SplitMix64).
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let z = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// A drive's figures in its sources.
@@ -154,9 +146,9 @@ fn completion(drive: &mut Rotating) -> Time {
 #[test]
 fn random_seeks_average_the_stated_time() {
     for stated in &STATED {
-        let (drive, mut state) = (rotating(stated.name), 42);
+        let (drive, mut random) = (rotating(stated.name), Random::new(42));
         let count = 100_000;
-        let mut sector = || Sector(random(&mut state) % stated.capacity);
+        let mut sector = || Sector(random.next() % stated.capacity);
         let total: Span = (0..count).map(|_| drive.least_seek(sector(), sector())).sum();
         let average = total.as_millis_f64() / f64::from(count);
         assert!(near(average, stated.average_seek_ms, 0.5), "{}: {average:.3} ms", stated.name);

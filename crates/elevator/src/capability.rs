@@ -4,9 +4,9 @@
 
 use alloc::vec::Vec;
 
-use crate::light::Light;
 use crate::member::ArrayMember;
 use crate::sector::Sector;
+use crate::short_path::ShortPath;
 use crate::split::Split;
 use crate::time::{Span, Time};
 use crate::tunable::{Tunable, TuneError, Tuning, Value};
@@ -58,7 +58,7 @@ pub trait Capabilities {
     }
 
     /// The short path for a request that is alone in the queue. A policy has it from its start or never.
-    fn light(&mut self) -> Option<&mut dyn Light> {
+    fn short_path(&mut self) -> Option<&mut dyn ShortPath> {
         None
     }
 

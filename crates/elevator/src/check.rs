@@ -11,9 +11,9 @@ use core::hash::Hasher;
 
 use fnv::FnvHasher;
 
-use crate::queue::{Barriers, Cache, Event, Fault, Observer, Options, SwitchReport, Token};
+use crate::queue::{Barriers, Cache, Event, Fault, Observer, Options, SwitchReport, Token, segments};
 use crate::reason::Reason;
-use crate::request::{Flags, Op, Outcome, Request, RequestId};
+use crate::request::{CauseSet, Flags, Op, Outcome, Priority, Request, RequestId};
 use crate::scheduler::{Hold, Side, Wake};
 use crate::sector::{Sector, Sectors};
 use crate::time::{Span, Time};
@@ -50,6 +50,8 @@ struct Submitted {
     start: Sector,
     sectors: Sectors,
     flags: Flags,
+    /// The priority and the causes: submissions that differ in them may not share a request.
+    owner: (Priority, Option<CauseSet>),
     at: Time,
     /// The number of earlier submissions.
     turn: u64,
@@ -198,10 +200,8 @@ impl Checker {
         }
     }
 
-    fn submitted(&mut self, token: Token, op: Op, start: Sector, sectors: Sectors, flags: Flags) {
-        let (at, turn) = (self.now, self.submitted);
+    fn submitted(&mut self, token: Token, submission: Submitted) {
         self.submitted += 1;
-        let submission = Submitted { op, start, sectors, flags, at, turn, carried: false, served: None };
         if self.submissions.insert(token, submission).is_some() {
             self.violated(format!("{token:?} was submitted while in use"));
         }
@@ -244,8 +244,9 @@ impl Checker {
 
     fn carried(&mut self, token: Token, request: &Request) {
         let Some((op, start, sectors)) = self.carry(token) else { return };
-        let flags = self.submissions.get(&token).map(|submission| submission.flags);
-        if (op, start, sectors, flags) != (request.op, request.start, request.sectors, Some(request.flags)) {
+        let own = self.submissions.get(&token).map(|submission| (submission.flags, submission.owner));
+        let there = Some((request.flags, (request.priority, request.causes)));
+        if (op, start, sectors, own) != (request.op, request.start, request.sectors, there) {
             self.violated(format!("{:?} does not carry the operation of {token:?}", request.id));
         }
         let known = Known {
@@ -321,12 +322,16 @@ impl Checker {
         self.check_grown(request);
     }
 
-    /// A request that grew must be within its limits, and of a kind that may be merged.
+    /// A request that grew must be within its limits, without ordered submissions, and of one priority and one set of causes.
     fn check_grown(&mut self, request: &Request) {
         let Some(known) = self.requests.get(&request.id) else { return };
         let submission = |(token, ..): &(Token, Sector, Sectors)| self.submissions.get(token);
         let ordered = known.parts.iter().filter_map(submission).any(Submitted::is_ordered);
-        if !self.options.merges || ordered || known.sectors > self.options.max_sectors {
+        let owner = (request.priority, request.causes);
+        let foreign = known.parts.iter().filter_map(submission).any(|part| part.owner != owner);
+        let segments: u32 = known.parts.iter().map(|&(.., sectors)| segments(sectors)).sum();
+        let excess = known.sectors > self.options.max_sectors || segments > self.options.max_segments;
+        if !self.options.merges || ordered || foreign || excess {
             self.violated(format!("{:?} may not have grown to {:?}", request.id, request.sectors));
         }
     }
@@ -524,8 +529,13 @@ impl Observer for Checker {
         self.now = now;
         self.digest.add(now, event);
         match *event {
-            Event::Submitted { token, op, start, sectors, flags, .. } => {
-                self.submitted(token, op, start, sectors, flags);
+            Event::Submitted { token, op, start, sectors, flags, priority, causes, .. } => {
+                let (owner, at, turn) = ((priority, causes), now, self.submitted);
+                let (carried, served) = (false, None);
+                self.submitted(
+                    token,
+                    Submitted { op, start, sectors, flags, owner, at, turn, carried, served },
+                );
             }
             Event::Carried(token, request) => self.carried(token, request),
             Event::Merged(token, request, side) => self.merged(token, request, side),

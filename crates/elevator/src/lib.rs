@@ -1,3 +1,7 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Modules and types
+//!
 //! A block-layer queue, the I/O scheduling policies that it hosts, and the contract between both.
 //!
 //! `examples/host_a_queue.rs` is a small host. A host calls [`Queue`](queue::Queue), which calls a [`Scheduler`].
@@ -27,7 +31,6 @@ pub mod check;
 #[cfg(feature = "testing")]
 pub mod check_policy;
 mod cold_path;
-mod light;
 mod member;
 #[cfg(feature = "testing")]
 pub mod model;
@@ -39,15 +42,17 @@ mod requests;
 mod scheduler;
 mod sector;
 pub mod service_time;
+mod short_path;
 pub mod split;
+#[doc(hidden)]
 pub mod text;
 mod time;
 mod tunable;
 mod view;
 
 pub use capability::{Capabilities, Fact, Inspection, Item};
+#[doc(hidden)]
 pub use cold_path::cold_path;
-pub use light::Light;
 pub use random::Random;
 pub use reason::{HoldReason, Reason};
 pub use request::{
@@ -58,6 +63,7 @@ pub use scheduler::{
     Admission, Candidate, Decision, Growth, Hold, Load, Scheduler, Side, Wake, WorkConserving,
 };
 pub use sector::{SECTOR_BYTES, Sector, Sectors};
+pub use short_path::ShortPath;
 pub use time::{Span, Time};
 pub use tunable::{Tunable, TuneError, Tuning, Value, ValueError};
 pub use view::{Angles, Device, LastDispatched, Positioning, View};

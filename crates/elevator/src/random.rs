@@ -2,26 +2,44 @@
 
 /// SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", 2014). The sequence of a seed is
 /// the same on every machine.
-#[derive(Clone, Copy, Debug)]
-pub struct Random(u64);
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Random {
+    state: u64,
+}
 
 impl Random {
     /// A generator whose sequence depends on `seed` alone.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
-        Self(seed)
+        Self { state: seed }
+    }
+
+    /// The seed of a generator that continues this one's sequence, for storing it.
+    #[must_use]
+    pub const fn state(&self) -> u64 {
+        self.state
     }
 
     /// The next number.
     pub const fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
 
-    /// A number below `n`; 0 if `n` is 0.
+    /// A random bit.
+    pub const fn coin(&mut self) -> bool {
+        self.next() >> 63 == 1
+    }
+
+    /// A number from 0 up to, but not including, 1.
+    pub const fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A number below `n`; 0 if `n` is 0. The bias is below `n / 2^64`.
     pub const fn below(&mut self, n: u64) -> u64 {
         ((self.next() as u128 * n as u128) >> 64) as u64
     }

@@ -18,7 +18,9 @@ use crate::view::View;
 ///
 /// Tunables, inspection, hooks above the block layer, the member side of an array and a short path for lone requests are optional: see
 /// [`Capabilities`].
-pub trait Scheduler: Capabilities {
+///
+/// A policy is `Send`, so that a queue can move to another thread, and threads can share it behind a lock.
+pub trait Scheduler: Capabilities + Send {
     /// A request entered the queue.
     fn insert(&mut self, now: Time, request: &Request);
 

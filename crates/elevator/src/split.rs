@@ -16,11 +16,8 @@
 //! # Sources
 //! Yang et al., *Split-Level I/O Scheduling*, SOSP 2015: figure "Multi-Layer Hooks", section "Tags".
 
-use alloc::vec::Vec;
-
 use crate::request::{CauseSet, Priority};
 use crate::time::{Span, Time};
-use crate::{Sector, Sectors};
 
 /// The account that work is done for and charged to: a process, a virtual machine, a tenant. The host defines accounts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -61,6 +58,7 @@ pub struct CallId(pub u32);
 
 /// The operation of a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum CallKind {
     /// Reads from the page cache or the disk. Split policies admit it; policies without a block-level part use it.
     Read {
@@ -83,6 +81,20 @@ pub enum CallKind {
     Create,
     /// Creates a directory.
     Mkdir,
+}
+
+impl CallKind {
+    /// The system call's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+            Self::Fsync { .. } => "fsync",
+            Self::Create => "create",
+            Self::Mkdir => "mkdir",
+        }
+    }
 }
 
 /// A system call that a split policy may hold.
@@ -115,47 +127,6 @@ pub struct Page {
     pub offset: u64,
     /// The number of bytes that will be written.
     pub bytes: u32,
-}
-
-/// What a host observes of a live device and its page cache, and reports to a policy as [`Split::dirtied`], [`Split::submitted`] and
-/// [`Split::freed`]. Files have the numbers of their inodes; processes are thread groups.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum CauseEvent {
-    /// A folio of a file became dirty.
-    Dirtied {
-        /// The process; `None` for a kernel thread.
-        process: Option<u32>,
-        /// The file.
-        file: u64,
-        /// The offset, in bytes.
-        offset: u64,
-        /// Its size.
-        bytes: u32,
-    },
-    /// A folio left the page cache, dirty or not.
-    Dropped {
-        /// The file.
-        file: u64,
-        /// The offset, in bytes.
-        offset: u64,
-        /// Its size.
-        bytes: u32,
-    },
-    /// Sectors were submitted to the device.
-    Submitted {
-        /// The first sector.
-        start: Sector,
-        /// The length.
-        sectors: Sectors,
-        /// Whether it is a read.
-        is_read: bool,
-        /// Whether it is data, of a file or of the device: neither metadata nor a journal.
-        is_data: bool,
-        /// The processes that caused it; empty if unknown.
-        processes: Vec<u32>,
-        /// The file and the offset of its pages, if they were seen to become dirty.
-        file: Option<(u64, u64)>,
-    },
 }
 
 /// An action that a split policy requests from the host.

@@ -3,8 +3,8 @@
 use dwell_elevator::check::{Checker, LONGEST_HOLD};
 use dwell_elevator::queue::{Barriers, Cache, Event, Limits, Observer, Options, SwitchReport, Token};
 use dwell_elevator::{
-    Flags, Hold, HoldReason, Op, Outcome, Priority, Reason, Request, RequestId, Sector, Sectors, Side, Span,
-    Time, Wake,
+    CauseSet, Flags, Hold, HoldReason, Op, Outcome, Priority, PriorityClass, Reason, Request, RequestId,
+    Sector, Sectors, Side, Span, Time, Wake,
 };
 
 /// Passes a sequence of events to a checker, one per line, a millisecond apart.
@@ -56,8 +56,9 @@ impl Events {
 
     /// Submits with the number and position of the request.
     fn submit(&mut self, r: &Request, flags: Flags) -> &mut Self {
-        let (token, op, start, sectors) = (Token(u64::from(r.id.0)), r.op, r.start, r.sectors);
-        self.event(&Event::Submitted { token, op, start, sectors, flags, process: None })
+        let &Request { op, start, sectors, priority, process, causes, .. } = r;
+        let token = Token(u64::from(r.id.0));
+        self.event(&Event::Submitted { token, op, start, sectors, flags, priority, process, causes })
     }
 
     fn carry(&mut self, r: &Request) -> &mut Self {
@@ -204,6 +205,21 @@ fn growth_beyond_the_limits_or_of_ordered_requests_is_detected() {
     detects_with(options, "may not have grown", |s| {
         done(s.come(&a).come(&b).event(&Event::Absorbed(&both, &b)))
     });
+}
+
+#[test]
+fn growth_across_priorities_or_causes_or_beyond_the_segments_is_detected() {
+    let (a, b, both) = (request(0, 8), request(1, 8), request(0, 16));
+    let real_time = Priority { class: PriorityClass::RealTime, ..Priority::default() };
+    for other in [Request { priority: real_time, ..b }, Request { causes: Some(CauseSet(1)), ..b }] {
+        detects("may not have grown", |s| done(s.come(&a).merge(&other, &both, Side::Back)));
+        detects("may not have grown", |s| {
+            done(s.come(&a).come(&other).event(&Event::Absorbed(&both, &other)))
+        });
+        detects("does not carry", |s| done(s.submit(&b, READ).event(&Event::Carried(Token(1), &other))));
+    }
+    let one = Options { max_segments: 1, ..Options::default() };
+    detects_with(one, "may not have grown", |s| done(s.come(&a).merge(&b, &both, Side::Back)));
 }
 
 #[test]

@@ -2,8 +2,7 @@
 
 mod common;
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use common::Fifo;
 use dwell_elevator::queue::{
@@ -19,43 +18,61 @@ use dwell_elevator::{
 #[derive(Default)]
 struct Listening {
     fifo: Fifo,
-    record: Rc<Record>,
+    record: Arc<Record>,
+}
+
+/// A value that a scheduler and its test share.
+#[derive(Default)]
+struct Shared<T>(Mutex<T>);
+
+impl<T: Copy> Shared<T> {
+    fn new(value: T) -> Self {
+        Self(Mutex::new(value))
+    }
+
+    fn get(&self) -> T {
+        *self.0.lock().unwrap()
+    }
+
+    fn set(&self, value: T) {
+        *self.0.lock().unwrap() = value;
+    }
 }
 
 /// The calls of a scheduler, and its prepared results.
 struct Record {
-    inserted: RefCell<Vec<Request>>,
-    completed: RefCell<Vec<u64>>,
-    exited: Cell<u32>,
+    inserted: Mutex<Vec<Request>>,
+    completed: Mutex<Vec<u64>>,
+    exited: Shared<u32>,
     /// The end of the last dispatched request at the last call of `next`.
-    head: Cell<Option<Sector>>,
-    leave: Cell<Admission>,
-    may_merge: Cell<bool>,
-    holds: Cell<bool>,
+    head: Shared<Option<Sector>>,
+    leave: Shared<Admission>,
+    may_merge: Shared<bool>,
+    holds: Shared<bool>,
 }
 
 impl Default for Record {
     fn default() -> Self {
         Self {
-            inserted: RefCell::default(),
-            completed: RefCell::default(),
-            exited: Cell::default(),
-            head: Cell::default(),
-            leave: Cell::new(Admission::ByLimit),
-            may_merge: Cell::new(true),
-            holds: Cell::new(false),
+            inserted: Mutex::default(),
+            completed: Mutex::default(),
+            exited: Shared::default(),
+            head: Shared::default(),
+            leave: Shared::new(Admission::ByLimit),
+            may_merge: Shared::new(true),
+            holds: Shared::new(false),
         }
     }
 }
 
 impl Scheduler for Listening {
     fn insert(&mut self, now: Time, request: &Request) {
-        self.record.inserted.borrow_mut().push(*request);
+        self.record.inserted.lock().unwrap().push(*request);
         self.fifo.insert(now, request);
     }
 
     fn merged(&mut self, now: Time, request: &Request, growth: Growth<'_>) {
-        self.record.inserted.borrow_mut().push(*request);
+        self.record.inserted.lock().unwrap().push(*request);
         self.fifo.merged(now, request, growth);
     }
 
@@ -69,7 +86,7 @@ impl Scheduler for Listening {
     }
 
     fn completed(&mut self, _now: Time, request: &Request, _outcome: Outcome) {
-        self.record.completed.borrow_mut().push(request.start.0);
+        self.record.completed.lock().unwrap().push(request.start.0);
     }
 
     fn exited(&mut self, _now: Time, _process: Process) {
@@ -110,14 +127,14 @@ fn ms(ms: u64) -> Time {
 /// A queue, and the record of its scheduler's calls.
 struct Host {
     queue: Queue<Waits>,
-    record: Rc<Record>,
+    record: Arc<Record>,
     now: Time,
 }
 
 impl Host {
     fn new(options: Options) -> Self {
         let scheduler = Listening::default();
-        let record = Rc::clone(&scheduler.record);
+        let record = Arc::clone(&scheduler.record);
         let options = Options { plugging: Plugging::None, ..options };
         Self {
             queue: Queue::observed(options, Box::new(scheduler), Waits::default()),
@@ -271,7 +288,7 @@ fn a_request_is_joined_at_its_back_first_and_is_as_old_as_its_oldest_part() {
     let _ = [old, host.read(1, 0)];
     host.record.may_merge.set(true);
     let _ = host.read(1, 8);
-    let last = *host.record.inserted.borrow().last().unwrap();
+    let last = *host.record.inserted.lock().unwrap().last().unwrap();
     assert_eq!(
         (last.start, last.arrived),
         (Sector(0), Time::ZERO),
@@ -288,12 +305,12 @@ fn completions_are_reported_to_the_scheduler_that_dispatched() {
     host.complete(first, Outcome::GivenBack);
     let again = host.dispatch();
     host.complete(again, Outcome::Done);
-    assert_eq!(*host.record.completed.borrow(), [0], "the queue itself repeats the returned requests");
+    assert_eq!(*host.record.completed.lock().unwrap(), [0], "the queue itself repeats the returned requests");
     let successor = Listening::default();
-    let record = Rc::clone(&successor.record);
+    let record = Arc::clone(&successor.record);
     host.queue.switch(host.now, Box::new(successor), SwitchMode::Transfer).expect("at once");
     host.complete(second, Outcome::Done);
-    assert_eq!((host.record.completed.borrow().len(), record.completed.borrow().len()), (1, 0));
+    assert_eq!((host.record.completed.lock().unwrap().len(), record.completed.lock().unwrap().len()), (1, 0));
 }
 
 #[test]
@@ -314,14 +331,14 @@ fn a_switch_hands_over_in_the_order_of_arrival_and_the_last_one_ordered_stays() 
     host.serve();
     let _ = [200, 300].map(|start| host.read(1, start)); // 200 has the id that 0 had
     let successor = Listening::default();
-    let record = Rc::clone(&successor.record);
+    let record = Arc::clone(&successor.record);
     host.queue.switch(host.now, Box::new(successor), SwitchMode::Transfer).expect("at once");
-    let starts: Vec<u64> = record.inserted.borrow().iter().map(|request| request.start.0).collect();
+    let starts: Vec<u64> = record.inserted.lock().unwrap().iter().map(|request| request.start.0).collect();
     assert_eq!(starts, [100, 200, 300]);
-    let drained: Vec<Rc<Record>> = (0..2)
+    let drained: Vec<Arc<Record>> = (0..2)
         .map(|_| {
             let next = Listening::default();
-            let record = Rc::clone(&next.record);
+            let record = Arc::clone(&next.record);
             assert_eq!(host.queue.switch(host.now, Box::new(next), SwitchMode::Drain), None);
             record
         })
@@ -330,7 +347,10 @@ fn a_switch_hands_over_in_the_order_of_arrival_and_the_last_one_ordered_stays() 
     for _ in 0..4 {
         host.serve();
     }
-    assert_eq!(drained.iter().map(|record| record.inserted.borrow().len()).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(
+        drained.iter().map(|record| record.inserted.lock().unwrap().len()).collect::<Vec<_>>(),
+        [0, 1]
+    );
 }
 
 #[test]
@@ -364,7 +384,7 @@ fn a_hold_is_reported_once_until_a_dispatch_or_a_different_hold() {
     host.now = ms(2);
     assert_eq!(waits(&mut host, true), 3, "until another time");
     let successor = Listening::default();
-    host.record = Rc::clone(&successor.record);
+    host.record = Arc::clone(&successor.record);
     host.queue.switch(host.now, Box::new(successor), SwitchMode::Transfer).expect("at once");
     assert_eq!(waits(&mut host, true), 4, "of another scheduler");
 }
@@ -379,7 +399,7 @@ fn hidden_processes_are_hidden_and_do_not_exit() {
         let mut host = Host::new(Options { identity, ..Options::default() });
         let _ = host.read(7, 0);
         host.queue.exited(host.now, Process::single(7));
-        assert_eq!(host.record.inserted.borrow()[0].process, expected, "{identity:?}");
+        assert_eq!(host.record.inserted.lock().unwrap()[0].process, expected, "{identity:?}");
         assert_eq!(host.record.exited.get(), exits, "{identity:?}");
     }
 }

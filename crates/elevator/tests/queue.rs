@@ -4,7 +4,7 @@ mod common;
 
 use common::{Fifo, Host};
 use dwell_elevator::queue::{
-    Accepted, Barriers, Cache, Limits, Notice, Options, Plugging, Step, Submission, SwitchMode, Token,
+    Accepted, Barriers, Cache, Limits, Notice, Options, Plugging, Queue, Step, Submission, SwitchMode, Token,
 };
 use dwell_elevator::{
     Capabilities, Decision, Flags, Growth, Load, Op, Outcome, Priority, PriorityClass, Reason, Request,
@@ -13,6 +13,27 @@ use dwell_elevator::{
 
 fn plain() -> Options {
     Options { depth: 1, plugging: Plugging::None, ..Options::default() }
+}
+
+#[test]
+fn a_queue_may_move_to_another_thread() {
+    fn is_send<T: Send>() {}
+    fn is_shared<T: Send + Sync>() {}
+    is_send::<Queue>();
+    is_shared::<std::sync::Mutex<Queue>>();
+}
+
+#[test]
+#[should_panic(expected = "depth 0")]
+fn a_queue_without_tags_is_refused() {
+    let _ = Queue::new(Options { depth: 0, ..Options::default() }, Box::<Fifo>::default());
+}
+
+#[test]
+#[should_panic(expected = "Token(7): Read of")]
+#[cfg(debug_assertions)]
+fn a_read_of_nothing_is_refused() {
+    let _ = Host::new(plain()).submit(7, Op::Read, 0, 0);
 }
 
 /// Submits (op, start, sectors); returns the dispatched requests.

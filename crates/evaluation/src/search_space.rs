@@ -2,11 +2,11 @@
 
 use std::convert::Infallible;
 
+use elevator::Random;
 use elevator::{Tunable, Value};
 use schedulers::Spec;
 use tpe::TpeOptimizer;
 use tpe::density_estimation::DefaultEstimatorBuilder;
-use tuner::Random;
 
 /// Measurements before the optimiser is used: with fewer it stays near the first one.
 const STARTUP: u64 = 6;
@@ -141,16 +141,16 @@ impl rand::TryRng for OptimiserRandom<'_> {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        Ok((self.0.bits() >> 32) as u32)
+        Ok((self.0.next() >> 32) as u32)
     }
 
     fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        Ok(self.0.bits())
+        Ok(self.0.next())
     }
 
     fn try_fill_bytes(&mut self, destination: &mut [u8]) -> Result<(), Infallible> {
         for chunk in destination.chunks_mut(8) {
-            chunk.copy_from_slice(&self.0.bits().to_le_bytes()[..chunk.len()]);
+            chunk.copy_from_slice(&self.0.next().to_le_bytes()[..chunk.len()]);
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ impl Observer for Watch {
     fn event(&mut self, now: Time, event: &Event<'_>) {
         let mut seen = self.0.borrow_mut();
         match *event {
-            Event::Submitted { token, op, start, sectors, flags, process } => {
+            Event::Submitted { token, op, start, sectors, flags, process, .. } => {
                 let access = Access { time: now, position: start, op, size: sectors };
                 seen.accesses.push(access);
                 let party = process.map(|process| u64::from(process.group));

@@ -38,7 +38,7 @@ pub struct Clusters {
 impl Clusters {
     /// No clusters yet.
     pub fn new(parameters: Parameters) -> Self {
-        let (random, store) = (Random::seeded(1), Store::new(parameters, 1));
+        let (random, store) = (Random::new(1), Store::new(parameters, 1));
         Self { parameters, random, store, windows: 0, hits: 0 }
     }
 

@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use ioanalyzer::Random;
+use elevator::Random;
 use ioanalyzer::dtw::band::{BandedDtw, Sixteen};
 use ioanalyzer::dtw::fast::FastDtw;
 use ioanalyzer::dtw::nearest::{nearest_banded, nearest_fast};
@@ -64,7 +64,7 @@ fn singles(series: &[f64]) -> Vec<f32> {
 
 fn comparisons(name: &str, make: Make) {
     println!("one comparison of {POINTS} points, {name}");
-    let mut random = Random::seeded(1);
+    let mut random = Random::new(1);
     let series: Vec<Vec<f64>> = (0..33).map(|_| make(&mut random)).collect();
     let (query, others) = series.split_first().expect("33 series");
     let single: Vec<Vec<f32>> = others.iter().map(|other| singles(other)).collect();
@@ -93,7 +93,7 @@ fn comparisons(name: &str, make: Make) {
 
 fn searches(name: &str, make: Make) {
     println!("nearest of {STORED} x {POINTS} points, {name}");
-    let mut random = Random::seeded(2);
+    let mut random = Random::new(2);
     let query = make(&mut random);
     let stored: Vec<Vec<f64>> = (0..STORED).map(|_| make(&mut random)).collect();
     let rows: Vec<&[f64]> = stored.iter().map(Vec::as_slice).collect();

@@ -21,11 +21,11 @@ use crate::chain::{self, Expected};
 use crate::cluster::{ClusterId, SchedulerId, Values};
 use crate::metric::Better;
 use crate::parameters::Parameters;
-use crate::random::Random;
 use crate::ranking::Ranking;
 use crate::reduction::CInfo;
 use crate::store::{Match, Store};
 use crate::window::Window;
+use elevator::Random;
 
 /// The clusters with their chain, and the bandit.
 pub struct IoAnalyzer {

@@ -16,7 +16,7 @@
 use crate::cluster::{SchedulerId, Values};
 use crate::metric::Better;
 use crate::parameters::Parameters;
-use crate::random::Random;
+use elevator::Random;
 
 /// The probabilities, and the values from which they are updated.
 #[derive(Clone, PartialEq, Debug)]
@@ -64,7 +64,7 @@ impl Bandit {
     }
 
     pub fn draw(&self, random: &mut Random) -> SchedulerId {
-        SchedulerId(random.weighted(&self.probabilities))
+        SchedulerId(weighted(random, &self.probabilities))
     }
 
     /// Adds the value of a window that missed.
@@ -102,6 +102,21 @@ fn aim(rank: usize, schedulers: usize, parameters: &Parameters) -> f64 {
     }
 }
 
+/// An index drawn with these weights, which need not sum to 1. If rounding leaves the draw beyond all of them, the last with a weight; 0 if none
+/// has one.
+fn weighted(random: &mut Random, weights: &[f64]) -> usize {
+    let mut left = random.unit() * weights.iter().sum::<f64>();
+    let mut chosen = 0;
+    for (index, &weight) in weights.iter().enumerate().filter(|(_, weight)| **weight > 0.0) {
+        chosen = index;
+        left -= weight;
+        if left < 0.0 {
+            break;
+        }
+    }
+    chosen
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,8 +136,20 @@ mod tests {
     }
 
     #[test]
+    fn weights_are_kept() {
+        let mut random = Random::new(7);
+        let mut drawn = [0u32; 4];
+        for _ in 0..100_000 {
+            drawn[weighted(&mut random, &[0.8, 0.1, 0.0, 0.1])] += 1;
+        }
+        assert!((79_000..81_000).contains(&drawn[0]), "{drawn:?}");
+        assert!((9_400..10_600).contains(&drawn[1]), "{drawn:?}");
+        assert_eq!(drawn[2], 0);
+    }
+
+    #[test]
     fn no_probability_ever_reaches_zero_and_they_sum_to_one() {
-        let mut random = Random::seeded(11);
+        let mut random = Random::new(11);
         for schedulers in 1..=6 {
             let parameters = Parameters { bandit_rate: 1 + random.below(100), ..Parameters::default() };
             let mut bandit = Bandit::new(schedulers);
@@ -139,7 +166,7 @@ mod tests {
     #[test]
     fn it_follows_a_change() {
         let parameters = Parameters::default();
-        let (mut bandit, mut random) = (Bandit::new(4), Random::seeded(5));
+        let (mut bandit, mut random) = (Bandit::new(4), Random::new(5));
         let mut drawn_after = [0; 4];
         for round in 0..2000 {
             let scheduler = bandit.draw(&mut random);

@@ -23,7 +23,6 @@ mod cluster;
 pub mod dtw;
 mod metric;
 mod parameters;
-mod random;
 mod ranking;
 mod reduction;
 mod store;
@@ -32,11 +31,11 @@ mod window;
 pub use algorithm::{Answer, Input, IoAnalyzer, Reason};
 pub use bandit::Bandit;
 pub use cluster::{Cluster, ClusterId, SchedulerId, Successor, Values};
+pub use elevator::Random;
 pub use metric::{
     Better, Completion, Latency, LatencyClass, LatencyStatistic, Metric, Performance, Tally, VALUE_MAX, jain,
 };
 pub use parameters::Parameters;
-pub use random::Random;
 pub use ranking::Ranking;
 pub use reduction::CInfo;
 pub use store::{Match, Store};

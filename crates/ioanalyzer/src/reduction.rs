@@ -1,8 +1,8 @@
 //! The series of jumps that is compared, the paper's `CInfo`.
 
 use crate::parameters::Parameters;
-use crate::random::Random;
 use crate::window::{Access, Window};
+use elevator::Random;
 
 /// A window as it is compared and stored: the number of requests and the jumps between them.
 #[derive(Clone, PartialEq, Debug)]
@@ -90,7 +90,7 @@ mod tests {
         let window = window(&[(0, 100), (100, 108), (200, 50), (300, 60), (2000, 61), (9999, 0)]);
         let mut seen = [false; 2];
         for seed in 0..32 {
-            let points = CInfo::of(&window, &parameters, &mut Random::seeded(seed)).points;
+            let points = CInfo::of(&window, &parameters, &mut Random::new(seed)).points;
             assert_eq!(points[1..], [0.0, 1.0, 0.0, -61.0]);
             assert!([10.0, -58.0].contains(&points[0]), "{points:?}");
             seen[usize::from(points[0] > 0.0)] = true;
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn without_buckets_every_jump_is_kept() {
         let parameters = Parameters { x: 0, ..Parameters::default() };
-        let cinfo = CInfo::of(&window(&[(0, 100), (1, 108), (2, 50)]), &parameters, &mut Random::seeded(0));
+        let cinfo = CInfo::of(&window(&[(0, 100), (1, 108), (2, 50)]), &parameters, &mut Random::new(0));
         assert_eq!((cinfo.requests, cinfo.points), (3, vec![8.0, -58.0]));
     }
 

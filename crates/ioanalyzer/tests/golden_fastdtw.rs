@@ -2,11 +2,11 @@
 //!
 //! `data/fastdtw.tsv` has the reference's distances, computed by `data/golden_distances.py`; the test generates the same inputs.
 
-use ioanalyzer::Random;
+use elevator::Random;
 use ioanalyzer::dtw::{fast::FastDtw, oracle};
 
 fn value(kind: &str, random: &mut Random) -> f64 {
-    let r = random.bits();
+    let r = random.next();
     match kind {
         "jumps" if r % 10 < 7 => 8.0,
         "jumps" => ((r >> 8) % (1 << 32)) as f64 - 2f64.powi(31),
@@ -29,7 +29,7 @@ fn cases() -> impl Iterator<Item = Case> {
     include_str!("data/fastdtw.tsv").lines().map(|line| {
         let fields: Vec<&str> = line.split('\t').collect();
         let [kind, seed, n, m, radius, bits] = fields[..] else { panic!("six fields in {line}") };
-        let mut random = Random::seeded(seed.parse().unwrap());
+        let mut random = Random::new(seed.parse().unwrap());
         let mut series = |length: &str| -> Vec<f64> {
             (0..length.parse::<usize>().unwrap()).map(|_| value(kind, &mut random)).collect()
         };

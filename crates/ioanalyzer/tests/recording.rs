@@ -51,7 +51,7 @@ struct Outcome {
 }
 
 fn run(windows: &[Window], parameters: Parameters) -> Outcome {
-    let mut random = Random::seeded(1);
+    let mut random = Random::new(1);
     let mut store = Store::new(parameters, 1);
     let mut hits = 0;
     for window in windows {

@@ -1,6 +1,6 @@
 //! The optimised warpings compared with the oracle, on seeded series of many kinds and lengths.
 
-use ioanalyzer::Random;
+use elevator::Random;
 use ioanalyzer::dtw::band::{BandedDtw, Sixteen};
 use ioanalyzer::dtw::fast::FastDtw;
 use ioanalyzer::dtw::nearest::{nearest_banded, nearest_fast};
@@ -30,7 +30,7 @@ fn singles(series: &[f64]) -> Vec<f32> {
 
 #[test]
 fn fastdtw_is_the_oracle_to_the_bit_at_any_lengths_and_radius() {
-    let mut random = Random::seeded(1);
+    let mut random = Random::new(1);
     for case in 0..1500u64 {
         let (n, m) = (1 + random.below(90) as usize, 1 + random.below(90) as usize);
         let (a, b) = (series(case, n, &mut random), series(case / 5, m, &mut random));
@@ -53,7 +53,7 @@ fn fastdtw_is_the_oracle_to_the_bit_at_any_lengths_and_radius() {
 
 #[test]
 fn banded_distances_are_the_oracles_within_single_precision() {
-    let mut random = Random::seeded(4);
+    let mut random = Random::new(4);
     for case in 0..150u64 {
         let length = 1 + random.below(150) as usize;
         let width = random.below(length as u64 + 5) as usize;
@@ -80,7 +80,7 @@ fn banded_distances_are_the_oracles_within_single_precision() {
 
 #[test]
 fn the_nearest_wanted_series_is_found() {
-    let mut random = Random::seeded(5);
+    let mut random = Random::new(5);
     for case in 0..60u64 {
         let length = 20 + random.below(100) as usize;
         let query = series(case, length, &mut random);

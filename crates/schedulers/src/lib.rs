@@ -1,3 +1,7 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Modules and types
+//!
 //! I/O scheduling policies for [`elevator`] queues.
 //!
 //! [`Spec::parse`] finds a policy by name and [`Spec::build`] constructs it; [`registry::all`] lists all policies with their

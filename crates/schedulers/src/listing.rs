@@ -27,11 +27,11 @@ impl Default for Environment {
     }
 }
 
-/// A policy for a host, which may run in another thread.
-pub type BoxedScheduler = Box<dyn Scheduler + Send>;
+/// A policy for a host.
+pub type BoxedScheduler = Box<dyn Scheduler>;
 
 /// A work-conserving policy for a wrapper.
-pub type BoxedWorkConserving = Box<dyn WorkConserving + Send>;
+pub type BoxedWorkConserving = Box<dyn WorkConserving>;
 
 /// A coordinator of an array's members.
 pub type BoxedCoordinator = Box<dyn Coordinator + Send>;
@@ -57,6 +57,7 @@ pub enum Make {
 }
 
 /// One policy in one version.
+#[non_exhaustive]
 pub struct Listing {
     /// The name without version.
     pub name: &'static str,
@@ -72,11 +73,65 @@ pub struct Listing {
     pub split: bool,
     /// The table of tunables.
     pub tunables: &'static [Tunable],
+    /// The request limit that the policy's source sets for its queue, if it does.
+    pub request_limit: Option<u32>,
     /// The constructor.
     pub make: Make,
 }
 
 impl Listing {
+    /// A policy with one version, without tunables.
+    #[must_use]
+    pub const fn new(name: &'static str, about: &'static str, make: Make) -> Self {
+        Self {
+            name,
+            version: "",
+            plain: true,
+            about,
+            source: "",
+            split: false,
+            tunables: &[],
+            request_limit: None,
+            make,
+        }
+    }
+
+    /// Sets the version of the system that the policy follows.
+    #[must_use]
+    pub const fn with_version(self, version: &'static str) -> Self {
+        Self { version, ..self }
+    }
+
+    /// The plain name means another version.
+    #[must_use]
+    pub const fn superseded(self) -> Self {
+        Self { plain: false, ..self }
+    }
+
+    /// Sets the source of its rules.
+    #[must_use]
+    pub const fn with_source(self, source: &'static str) -> Self {
+        Self { source, ..self }
+    }
+
+    /// It needs a host with hooks above the block layer.
+    #[must_use]
+    pub const fn with_split(self) -> Self {
+        Self { split: true, ..self }
+    }
+
+    /// Sets the table of tunables.
+    #[must_use]
+    pub const fn with_tunables(self, tunables: &'static [Tunable]) -> Self {
+        Self { tunables, ..self }
+    }
+
+    /// Sets the request limit of its queue.
+    #[must_use]
+    pub const fn with_request_limit(self, limit: u32) -> Self {
+        Self { request_limit: Some(limit), ..self }
+    }
+
     /// The name of this version alone: `deadline-2.6.32`, `noop`.
     #[must_use]
     pub fn full_name(&self) -> String {
@@ -105,13 +160,6 @@ impl Listing {
     #[must_use]
     pub const fn needs_array(&self) -> bool {
         matches!(self.make, Make::Array { .. })
-    }
-
-    /// The request limit that the policy's source sets for its queue, if it does: `cfq_init` of 2.6.9 sets 8192. 2.6.9 calls
-    /// `cfq_may_queue` only when the queue is full, so hardly anything waits for a request there.
-    #[must_use]
-    pub fn request_limit(&self) -> Option<u32> {
-        (self.name == "cfq" && self.version == "2.6.9").then_some(8192)
     }
 
     /// The tunable with that name.

@@ -132,18 +132,10 @@ mod tests {
             }
         }
     }
+
     const fn own(name: &'static str, version: &'static str) -> Listing {
         let make = Make::WorkConserving(|_| Box::<noop::Noop>::default());
-        Listing {
-            name,
-            version,
-            plain: true,
-            about: "a test",
-            source: "here",
-            split: false,
-            tunables: &[],
-            make,
-        }
+        Listing::new(name, "a test", make).with_version(version).with_source("here")
     }
 
     #[test]

@@ -21,7 +21,7 @@ use std::time::Duration;
 use disks::Fixed;
 use elevator::check::Checker;
 use elevator::queue::{Event, Observer, Plugging};
-use elevator::{Scheduler, Span, Time};
+use elevator::{Span, Time};
 use schedulers::{Environment, Spec};
 use server::backend::{Backend, Emulated, Engine, FileBackend, FileOptions, Memory, Nature, Nothing};
 use server::control::SchedulerFactory;
@@ -132,7 +132,7 @@ fn schedulers() -> SchedulerFactory {
     Arc::new(|name| {
         let spec = Spec::parse(name).map_err(|error| error.to_string())?;
         let scheduler = spec.build(&Environment::default()).map_err(|error| error.to_string())?;
-        Ok(scheduler as Box<dyn Scheduler>)
+        Ok(scheduler)
     })
 }
 

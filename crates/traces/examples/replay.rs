@@ -6,7 +6,7 @@
 use std::{env::args, error::Error, fs::File};
 
 use elevator::queue::{Limits, Notice, Options, Queue, Step, Submission, Ticket, Token};
-use elevator::{Outcome, Request, Span, Time};
+use elevator::{Outcome, Process, Request, Span, Time};
 use schedulers::{Environment, Spec};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -17,16 +17,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut drive, _) = disks::open("wd5000aaks", &mut |path| Ok(Box::new(File::open(path)?) as _))?;
     let options = Options { depth: 1, limits: Limits::NONE, ..Options::default() };
     let mut queue: Queue = Queue::new(options, Spec::parse(&policy)?.build(&Environment::default())?);
-    let (mut left, mut wake) = (records.iter().peekable(), None::<Time>);
+    // Each token is the number of its record, so none is used twice.
+    let (mut left, mut wake) = ((0..).map(Token).zip(&records).peekable(), None::<Time>);
     let (mut in_drive, mut finished, mut latencies) = (None::<Ticket>, 0, Span::ZERO);
     // The next event is an arrival, a step of the drive, or the end of a deliberate wait.
-    while let Some(now) = [left.peek().map(|of| of.at), drive.next_event(), wake].into_iter().flatten().min()
+    while let Some(now) =
+        [left.peek().map(|(_, of)| of.at), drive.next_event(), wake].into_iter().flatten().min()
     {
         if let Some(ticket) = drive.poll(now).and_then(|_| in_drive.take()) {
             queue.complete(now, ticket, Outcome::Done);
         }
-        while let Some(of) = left.next_if(|of| of.at <= now) {
-            let _ = queue.submit(now, Submission::new(Token(0), of.op, of.start(), of.sectors()));
+        while let Some((token, of)) = left.next_if(|(_, of)| of.at <= now) {
+            let process = of.process.map(|pid| Process::single(pid.0));
+            let (flags, priority) = (of.flags, of.priority.unwrap_or_default());
+            let plain = Submission::new(token, of.op, of.start(), of.sectors());
+            // By time stamps: the next record is submitted even while the submitter of this one sleeps (`Accepted::Asleep`).
+            let _ = queue.submit(now, Submission { flags, priority, process, ..plain });
         }
         wake = None;
         match queue.next(now, drive.positioning()) {

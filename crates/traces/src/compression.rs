@@ -48,7 +48,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// The unpacked stream without a byte-order mark, and the formats that were removed, outermost first.
 #[must_use]
-pub fn unwrap(mut source: Box<dyn Read + Send>) -> (Box<dyn Read + Send>, Vec<Wrapping>) {
+pub fn decompress(mut source: Box<dyn Read + Send>) -> (Box<dyn Read + Send>, Vec<Wrapping>) {
     let mut wrappings = Vec::new();
     loop {
         let (head, whole) = peek(source);
@@ -389,7 +389,7 @@ mod tests {
     use super::*;
 
     fn unwrapped(bytes: &[u8]) -> (Vec<u8>, Vec<Wrapping>, Option<io::ErrorKind>) {
-        let (mut source, wrappings) = unwrap(Box::new(Cursor::new(bytes.to_vec())));
+        let (mut source, wrappings) = decompress(Box::new(Cursor::new(bytes.to_vec())));
         let mut content = Vec::new();
         let error = source.read_to_end(&mut content).err().map(|error| error.kind());
         (content, wrappings, error)
@@ -429,7 +429,7 @@ mod tests {
     fn trailing_bytes_after_the_last_member_are_an_error() {
         let two = [gzip(b"one "), gzip(b"two")].concat();
         let behind = |whole: &[u8], behind: &[u8]| {
-            let (mut source, _) = unwrap(Box::new(Cursor::new([whole, behind].concat())));
+            let (mut source, _) = decompress(Box::new(Cursor::new([whole, behind].concat())));
             let mut content = Vec::new();
             let error = source.read_to_end(&mut content).unwrap_err();
             assert!(content == b"one two" && is_trailing(&error), "{error}");

@@ -212,7 +212,8 @@ impl Context {
             ReadStop::Failed(error) => self
                 .error(ErrorKind::Io, format!("cannot read further: {error}"))
                 .at(self.place)
-                .advice("check that the file is complete and not damaged"),
+                .advice("check that the file is complete and not damaged")
+                .caused_by(error),
             ReadStop::LineTooLong => self
                 .error(ErrorKind::Limit, "the next line is longer than 256 KiB")
                 .at(self.place)

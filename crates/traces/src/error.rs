@@ -1,6 +1,6 @@
 //! Errors of recordings: file, position, field, reason, and what to do.
 
-use std::fmt;
+use std::{fmt, io};
 
 use serde::Serialize;
 
@@ -68,6 +68,7 @@ struct Inner {
     field: Option<&'static str>,
     problem: String,
     advice: String,
+    source: Option<io::Error>,
 }
 
 impl Error {
@@ -79,6 +80,7 @@ impl Error {
             field: None,
             problem: problem.into(),
             advice: String::new(),
+            source: None,
         }))
     }
 
@@ -94,6 +96,11 @@ impl Error {
 
     pub(crate) fn advice(mut self, advice: impl Into<String>) -> Self {
         self.0.advice = advice.into();
+        self
+    }
+
+    pub(crate) fn caused_by(mut self, source: io::Error) -> Self {
+        self.0.source = Some(source);
         self
     }
 
@@ -140,4 +147,9 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+/// The source is the reader's [`io::Error`], for [`ErrorKind::Io`].
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| source as _)
+    }
+}

@@ -1,3 +1,7 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # Modules and types
+//!
 //! Reads and writes recorded block I/O in fifteen formats.
 //!
 //! [`open`] removes gzip, bzip2, zstd and tar from a stream, detects the format and the unit of time, and returns a [`Recording`]:
@@ -54,7 +58,7 @@ pub mod write;
 
 pub use elevator::{Flags, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
 
-pub use compression::{Wrapping, unwrap};
+pub use compression::{Wrapping, decompress};
 pub use devices::DeviceEntry;
 pub use error::{Error, ErrorKind, Position};
 pub use format::Format;

@@ -9,6 +9,7 @@ use crate::format::list::Format;
 /// The unit of time stamps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum TimeUnit {
     /// Seconds.
     Seconds,
@@ -73,6 +74,7 @@ impl fmt::Display for TimeUnit {
 
 /// The event of a block layer recording that is a request's start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
 pub enum StartEvent {
     /// `block_io_start`: a request was created for a submission. Submissions that merge into it later have no event of their own; the
     /// length is therefore taken from the request's issue or completion.

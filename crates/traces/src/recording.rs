@@ -38,7 +38,7 @@ const LISTED_REQUESTS_MAX: u64 = 50_000_000;
 /// # Errors
 /// If the format is not detected, or the file does not begin in the specified format.
 pub fn open(name: &str, source: Box<dyn Read + Send>, options: &Options) -> Result<Recording, Error> {
-    let (source, wrappings) = compression::unwrap(source);
+    let (source, wrappings) = compression::decompress(source);
     let mut input = Input::new(source);
     let mut context = Context::new(name, options);
     let format = match options.format {
@@ -61,7 +61,7 @@ pub fn open_file(name: &str, mut file: File, options: &Options) -> Result<Record
     if is_seekable {
         let mut context = Context::new(name, options);
         if let Err(error) = file.seek(SeekFrom::Start(0)) {
-            return Err(context.error(ErrorKind::Io, error.to_string()));
+            return Err(context.error(ErrorKind::Io, error.to_string()).caused_by(error));
         }
         if is_parquet && options.format.is_none_or(|format| format == Format::Parquet) {
             let source = parquet::from_file(file, &mut context)?;

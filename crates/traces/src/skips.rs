@@ -8,6 +8,7 @@ use crate::error::Position;
 
 /// Why a line or record was left out or corrected, or lacks something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Oddity {
     /// It is malformed.
     Malformed,

@@ -10,7 +10,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use elevator::{Span, Time};
+use elevator::{Random, Span, Time};
 
 use crate::blocks::BATCH;
 use crate::context::{Context, Source};
@@ -39,7 +39,7 @@ pub(crate) fn spread_seconds<F: LineFormat<Item = Plain>>(
         batch: Vec::new(),
         first: context.place,
         at: 0,
-        random: seed,
+        random: Random::new(seed),
         held: Held::default(),
         next: Held::default(),
         ahead: None,
@@ -56,7 +56,7 @@ struct Spread<F: LineFormat<Item = Plain>> {
     batch: Vec<Plain>,
     first: Position,
     at: usize,
-    random: u64,
+    random: Random,
     held: Held,
     /// Requests of the next second among them.
     next: Held,
@@ -250,7 +250,7 @@ struct Instants {
 
 impl Instants {
     /// Draws `count` times below `width`, at most a second.
-    fn draw(&mut self, count: usize, width: u64, random: &mut u64) {
+    fn draw(&mut self, count: usize, width: u64, random: &mut Random) {
         let Self { sorted, drawn, buckets } = self;
         // Drawn uniformly, so they are sorted in linear time: into as many buckets of equal width as there are times, then within each by insertion.
         let bucket_count = count.max(1) as u64;
@@ -261,7 +261,7 @@ impl Instants {
         drawn.clear();
         drawn.extend((0..count).map(|_| {
             // Usually a whole second: a division by a constant is a multiplication.
-            let time = match next_random(random) {
+            let time = match random.next() {
                 number if width == SECOND.as_nanos() => (number % SECOND.as_nanos()) as u32,
                 number => (number % width) as u32,
             };
@@ -295,15 +295,6 @@ fn insert_in_order(numbers: &mut [u32]) {
     }
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,10 +303,10 @@ mod tests {
     fn times_are_those_that_are_drawn_in_ascending_order() {
         for (count, width) in [(0, 7), (1, 1), (5, 1), (40, 3), (1_000, 999_999_937), (9_000, 1_000_000_000)]
         {
-            let (mut instants, mut random) = (Instants::default(), 1);
+            let (mut instants, mut random) = (Instants::default(), Random::new(1));
             instants.draw(count, width, &mut random);
-            let mut again = 1;
-            let mut drawn: Vec<u32> = (0..count).map(|_| (next_random(&mut again) % width) as u32).collect();
+            let mut again = Random::new(1);
+            let mut drawn: Vec<u32> = (0..count).map(|_| (again.next() % width) as u32).collect();
             drawn.sort_unstable();
             assert_eq!(instants.sorted, drawn, "{count} below {width}");
             assert_eq!(random, again);

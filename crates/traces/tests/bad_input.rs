@@ -288,3 +288,25 @@ fn trace_cmd_headers_are_accepted() {
     }
     assert!(error("trace.txt", &format!("{event}CPU of mine\n"), &strict()).contains("line 2, event"));
 }
+
+/// Fails after its first line.
+struct Fails(&'static [u8]);
+
+impl std::io::Read for Fails {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        match std::io::Read::read(&mut self.0, buffer)? {
+            0 => Err(std::io::ErrorKind::PermissionDenied.into()),
+            read => Ok(read),
+        }
+    }
+}
+
+#[test]
+fn the_readers_error_is_the_source() {
+    let source = Box::new(Fails(b"0.5 0 100 8 1\n1.5 0 200 8 1\n"));
+    let error = dwell_traces::open("a.ascii", source, &Options::default())
+        .and_then(|recording| recording.collect::<Result<Vec<_>, _>>())
+        .unwrap_err();
+    let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    assert_eq!(source.map(std::io::Error::kind), Some(std::io::ErrorKind::PermissionDenied), "{error}");
+}

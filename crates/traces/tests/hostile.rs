@@ -8,25 +8,17 @@ use std::io::{self, Read};
 
 use dwell_traces::write::Writer;
 use dwell_traces::{DeviceChoice, Format, Info, Options, Record, Recording, TimeUnit};
-use elevator::Op;
+use elevator::{Op, Random};
 
-/// SplitMix64.
-struct Random(u64);
+struct Dice(Random);
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
+impl Dice {
     fn below(&mut self, bound: usize) -> usize {
-        (self.next() % bound.max(1) as u64) as usize
+        (self.0.next() % bound.max(1) as u64) as usize
     }
 }
 
-fn mutate(bytes: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
+fn mutate(bytes: &[u8], other: &[u8], random: &mut Dice) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for _ in 0..=random.below(4) {
         let at = random.below(bytes.len());
@@ -54,7 +46,7 @@ fn mutate(bytes: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-fn any_options(random: &mut Random, format: Option<Format>) -> Options {
+fn any_options(random: &mut Dice, format: Option<Format>) -> Options {
     Options {
         format,
         device: if random.below(3) == 0 { DeviceChoice::Single } else { DeviceChoice::All },
@@ -102,7 +94,7 @@ fn number(name: &str, default: u64) -> u64 {
 fn mutations_of_the_corpus_never_panic() {
     let seed = number("DWELL_SEED", 1);
     println!("DWELL_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Dice(Random::new(seed));
     let corpus = common::corpus();
     for (name, bytes) in &corpus {
         let detected = common::open(name, bytes, &Options::default()).ok().map(|r| r.interpretation().format);

@@ -255,7 +255,7 @@ mod tests {
 
     fn analyser(metric: Metric) -> Analyser {
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
-        let analyser = Analyser::new(names, metric, Parameters::default(), Random::seeded(7)).unwrap();
+        let analyser = Analyser::new(names, metric, Parameters::default(), Random::new(7)).unwrap();
         analyser.with_decider(DeciderName::IoAnalyzer)
     }
 
@@ -383,7 +383,7 @@ mod tests {
     fn six_thousand_clusters_of_random_jumps_are_saved_and_loaded() {
         let tree = Tree::new("database-large");
         let database = Database::open(&tree.directory()).unwrap();
-        let mut random = Random::seeded(1);
+        let mut random = Random::new(1);
         let mut state = learned(Metric::Bandwidth, 3);
         let first = state.clusters[0].clone();
         state.clusters = (0..6000)

@@ -73,7 +73,7 @@ mod tests {
     fn state() -> State {
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
         let analyser =
-            Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(1)).unwrap();
+            Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1)).unwrap();
         let cluster = |id: u64, successors: &[(u64, u64)]| ClusterState {
             id,
             requests: 100,

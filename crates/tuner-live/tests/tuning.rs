@@ -72,7 +72,7 @@ impl Arms for Made {
 
 fn tuner(arms: Box<dyn Arms>, metric: Metric, settings: Settings) -> LiveTuner {
     let names = arms.names().to_vec();
-    let analyser = Analyser::new(names, metric, Parameters::default(), Random::seeded(3)).unwrap();
+    let analyser = Analyser::new(names, metric, Parameters::default(), Random::new(3)).unwrap();
     LiveTuner::new("sda", analyser, arms, metric, settings).unwrap()
 }
 
@@ -127,7 +127,7 @@ fn the_significance_test_requires_kinds_without_a_bound_on_regret() {
     let arms = made(&["none", "mq-deadline", "bfq"]);
     let measured = |change: fn(Analyser) -> Analyser| {
         let names = arms.names().to_vec();
-        let analyser = Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(3));
+        let analyser = Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(3));
         let all: Box<dyn Arms> = Box::new(made(&["none", "mq-deadline", "bfq"]));
         let settings = settings(false, None);
         let mut tuner =
@@ -148,7 +148,7 @@ fn without_a_better_arm_standby_begins_under_none() {
     let metric = Metric::External(Better::Higher);
     let mut tuner = tuner(Box::new(arms.clone()), metric, settings(false, Some(command)));
     // Far jumps that never come again: every window is a miss, and the bandit would try for ever.
-    let mut random = Random::seeded(9);
+    let mut random = Random::new(9);
     for n in 0..400 {
         let mut seen = seen(n, 0.0);
         seen.window.accesses.iter_mut().for_each(|access| access.position = Sector(random.below(1 << 30)));
@@ -235,7 +235,7 @@ fn a_rejected_arm_does_not_prevent_the_others() {
         let arms = made(&["mq-deadline", "refused", "bfq"]);
         let parameters = Parameters::default();
         let names = arms.names().to_vec();
-        let analyser = Analyser::new(names, Metric::Bandwidth, parameters, Random::seeded(3)).unwrap();
+        let analyser = Analyser::new(names, Metric::Bandwidth, parameters, Random::new(3)).unwrap();
         let analyser = analyser.with_decider(decider);
         let all: Box<dyn Arms> = Box::new(arms.clone());
         let mut tuner =
@@ -351,7 +351,7 @@ fn without_a_difference_standby_begins_soon_at_no_cost() {
     for noise in [0.02, 0.2] {
         let arms = made(&["mq-deadline", "none", "kyber", "bfq"]);
         let mut tuner = tuner(Box::new(arms.clone()), Metric::Bandwidth, settings(false, None));
-        let (mut random, mut rest, mut given) = (Random::seeded(7), None, 0.0);
+        let (mut random, mut rest, mut given) = (Random::new(7), None, 0.0);
         for n in 0..600 {
             let now = arms.0.borrow().last().copied().unwrap_or(0);
             let usual = [298e6, 300e6, 299e6, 200e6][now];
@@ -405,7 +405,7 @@ fn a_load_that_starts_within_a_window_is_no_gain() {
 #[test]
 fn bursts_are_no_gain() {
     for seed in 0..20 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::new(seed);
         let (windows, _) = found_out(|_| 300e6 * random.unit() * random.unit(), || 1.0);
         assert!(windows <= 24, "seed {seed}: {windows}");
     }
@@ -427,7 +427,7 @@ fn without_a_lasting_gain_standby_begins() {
 #[test]
 fn a_throttled_load_gains_nothing_on_a_busy_machine() {
     for seed in 0..20 {
-        let mut random = Random::seeded(seed);
+        let mut random = Random::new(seed);
         let (windows, _) = found_out(|_| 40e6, || 0.15 + 0.85 * random.unit());
         assert!(windows <= 20, "seed {seed}: {windows}");
         let begins_late = |n| if n == 0 { 12e6 } else { 40e6 };

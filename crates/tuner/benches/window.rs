@@ -15,7 +15,7 @@ const T: Span = Span::from_secs(5);
 
 /// Mostly in sequence, now and then far, as several programs are.
 fn window(number: u64, requests: u64) -> Window {
-    let (start, mut random, mut at) = (Time::ZERO + T * number, Random::seeded(number), 0);
+    let (start, mut random, mut at) = (Time::ZERO + T * number, Random::new(number), 0);
     let mut access = |n: u64| {
         at = if random.below(10) < 7 { at + 8 } else { random.below(1 << 31) };
         Access {
@@ -32,7 +32,7 @@ fn window(number: u64, requests: u64) -> Window {
 fn analyser(decider: DeciderName, requests: u64) -> Analyser {
     let parameters = Parameters::default();
     let names = ["noop", "deadline", "cfq", "as"].map(str::to_owned).to_vec();
-    let mut random = Random::seeded(1);
+    let mut random = Random::new(1);
     let mut analyser = Analyser::new(names, Metric::Bandwidth, parameters, random)
         .expect("they fit together")
         .with_decider(decider);

@@ -42,9 +42,9 @@ pub struct Choice {
     pub trial: u64,
     /// The window's cluster, if it was compared with clusters.
     pub cluster: Option<ClusterId>,
-    /// The mean of each scheduler for such windows, without this window
+    /// The mean of each scheduler for such windows before this window.
     pub before: Vec<Option<f64>>,
-    /// and with it.
+    /// The mean of each scheduler for such windows including this window.
     pub after: Vec<Option<f64>>,
 }
 
@@ -218,8 +218,8 @@ mod tests {
 
     #[test]
     fn kinds_use_the_table_before_their_first_window_and_only_to_change_the_scheduler() {
-        let (window, mut random) = (window(), Random::seeded(1));
-        let choice = |kinds: &mut Kinds, input: &Input<'_>| kinds.decide(input, &mut Random::seeded(1));
+        let (window, mut random) = (window(), Random::new(1));
+        let choice = |kinds: &mut Kinds, input: &Input<'_>| kinds.decide(input, &mut Random::new(1));
         let mut kinds = Kinds::new(2);
         let best = choice(&mut kinds, &input(&window, 1, 1.0, Some(1)));
         assert!(matches!(best.why, Why::Kind(_)), "the table's choice is in use: {:?}", best.why);
@@ -232,7 +232,7 @@ mod tests {
 
     #[test]
     fn the_bandit_alone_has_one_pattern_and_no_cluster() {
-        let (window, mut random) = (window(), Random::seeded(1));
+        let (window, mut random) = (window(), Random::new(1));
         let mut ioanalyzer = IoAnalyzer::new(Parameters::default(), 2);
         let mut bandit = BanditAlone(&mut ioanalyzer);
         for value in [10.0, 20.0] {

@@ -7,7 +7,7 @@
 //! use tuner::{Analyser, Metric, Observed, Parameters, Random, SchedulerId, Windows};
 //!
 //! let names = ["none", "mq-deadline", "bfq"].map(str::to_string).to_vec();
-//! let mut analyser = Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(1))?;
+//! let mut analyser = Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1))?;
 //! let mut windows = Windows::of(Parameters::default().t);
 //! # let accesses: [tuner::Access; 0] = [];
 //! for access in accesses {

@@ -205,7 +205,7 @@ mod tests {
 
     #[test]
     fn loads_are_classified_by_reads_writes_and_order() {
-        let (mut random, far) = (Random::seeded(1), 1 << 30);
+        let (mut random, far) = (Random::new(1), 1 << 30);
         let mut at_random = |_| (Op::Read, random.below(far));
         let reader = |n: u64| (Op::Read, (n % 4) * far + n / 4 * 8);
         assert_eq!(class((0..500).map(reader), 1.0), LoadClass::Streams);
@@ -222,7 +222,7 @@ mod tests {
     fn random_reads_in_a_small_file_are_no_streams() {
         const FILE: u64 = 40_000_000 / 512;
         for seed in 1..=20 {
-            let mut random = Random::seeded(seed);
+            let mut random = Random::new(seed);
             for n in [60, 500, 5_000] {
                 let mut at_random = |_| (Op::Read, random.below(FILE));
                 assert_eq!(

@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn state_with_other_parameters_is_rejected_with_a_reason() {
         let analyser = |parameters| {
-            Analyser::new(vec!["one".to_string()], Metric::Iops, parameters, Random::seeded(1)).unwrap()
+            Analyser::new(vec!["one".to_string()], Metric::Iops, parameters, Random::new(1)).unwrap()
         };
         let parameters = Parameters::default();
         let learned = analyser(Parameters { t: Span::from_secs(1), ..parameters }).state();
@@ -142,7 +142,7 @@ mod tests {
     fn a_damaged_state_is_rejected_without_any_change() {
         let names = || vec!["one".to_string(), "other".to_string()];
         let analyser =
-            || Analyser::new(names(), Metric::Iops, Parameters::default(), Random::seeded(1)).unwrap();
+            || Analyser::new(names(), Metric::Iops, Parameters::default(), Random::new(1)).unwrap();
         let cluster = ClusterState {
             id: 7,
             requests: 10,
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn counts_at_the_limit_are_restored_and_successors_without_cluster_or_count_are_dropped() {
         let names = || vec!["one".to_string()];
-        let new = || Analyser::new(names(), Metric::Iops, Parameters::default(), Random::seeded(1)).unwrap();
+        let new = || Analyser::new(names(), Metric::Iops, Parameters::default(), Random::new(1)).unwrap();
         let cluster = |id, successors| ClusterState {
             id,
             requests: 10,
@@ -202,7 +202,7 @@ mod tests {
     fn the_least_recently_used_clusters_are_dropped_beyond_the_parameter() {
         let parameters = Parameters { clusters: 2, ..Parameters::default() };
         let new =
-            || Analyser::new(vec!["one".to_string()], Metric::Iops, parameters, Random::seeded(1)).unwrap();
+            || Analyser::new(vec!["one".to_string()], Metric::Iops, parameters, Random::new(1)).unwrap();
         let cluster = |id, used| ClusterState {
             id,
             requests: 10,

@@ -310,7 +310,7 @@ mod tests {
     fn a_load_that_is_not_like_itself_is_not_given() {
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
         let parameters = ioanalyzer::Parameters::default();
-        let random = ioanalyzer::Random::seeded(1);
+        let random = ioanalyzer::Random::new(1);
         let mut state = crate::Analyser::new(names, Metric::Bandwidth, parameters, random).unwrap().state();
         let good = load("a", &[("none", 0.0, 10), ("bfq", 0.5, 10)]);
         for first in ["0.0", "-7.0"] {
@@ -327,7 +327,7 @@ mod tests {
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
         let state = |metric| {
             let parameters = ioanalyzer::Parameters::default();
-            crate::Analyser::new(names.clone(), metric, parameters, ioanalyzer::Random::seeded(1))
+            crate::Analyser::new(names.clone(), metric, parameters, ioanalyzer::Random::new(1))
                 .unwrap()
                 .state()
         };

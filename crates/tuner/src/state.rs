@@ -36,8 +36,23 @@ pub struct State {
     /// The kinds of load.
     pub kinds: Kinds,
     /// The random generator, so that a restored analyser goes on as the saved one would have.
+    #[serde(with = "RandomState")]
     pub random: Random,
     pub clusters: Vec<ClusterState>,
+}
+
+/// The stored form of a random generator.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Random")]
+struct RandomState {
+    #[serde(getter = "Random::state")]
+    state: u64,
+}
+
+impl From<RandomState> for Random {
+    fn from(RandomState { state }: RandomState) -> Self {
+        Self::new(state)
+    }
 }
 
 impl State {

@@ -185,7 +185,7 @@ fn without_measurements_the_table_decides() {
 fn the_table_promises_gains_over_none() {
     let names = ["none", "bfq", "kyber", "cfq"].map(str::to_string).to_vec();
     let new = |names: &[String]| {
-        tuner::Analyser::new(names.to_vec(), Metric::Bandwidth, Parameters::default(), Random::seeded(1))
+        tuner::Analyser::new(names.to_vec(), Metric::Bandwidth, Parameters::default(), Random::new(1))
             .unwrap()
     };
     let curve = |t: f64| vec![Curve { kind: CurveClass::MIXED, points: vec![(4096.0, t)] }];
@@ -208,7 +208,7 @@ fn the_curve_of_the_most_specific_kind_counts() {
     for of_bfq in [vec![mixed.clone(), reads.clone()], vec![reads, mixed.clone()]] {
         let names = ["none", "bfq"].map(str::to_string).to_vec();
         let table = Table { curves: vec![vec![mixed.clone()], of_bfq] };
-        let new = tuner::Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(1));
+        let new = tuner::Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1));
         assert_eq!(new.unwrap().with_a_priori(table).promised_gains(&window), Some(vec![0.0, 1.0]));
     }
 }
@@ -300,7 +300,7 @@ fn a_state_that_does_not_fit_is_rejected_or_restored_in_part() {
     // Other schedulers: matched by name.
     let names = ["kyber", "as"].map(str::to_string).to_vec();
     let mut other =
-        tuner::Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(1)).unwrap();
+        tuner::Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1)).unwrap();
     other.restore(state).unwrap();
     let cluster = &other.store().clusters()[0];
     assert_eq!(cluster.performance[0].count(), 0);
@@ -314,7 +314,7 @@ fn a_state_that_does_not_fit_is_rejected_or_restored_in_part() {
 fn invalid_arguments_are_errors() {
     let new = |names: &[&str], parameters| {
         let names = names.iter().map(|name| (*name).to_string()).collect();
-        tuner::Analyser::new(names, Metric::Iops, parameters, Random::seeded(0)).err().unwrap()
+        tuner::Analyser::new(names, Metric::Iops, parameters, Random::new(0)).err().unwrap()
     };
     assert!(new(&[], Parameters::default()).contains("no scheduler"));
     assert!(new(&["a", "b", "a"], Parameters::default()).contains("'a' is listed twice"));

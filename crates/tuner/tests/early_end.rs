@@ -38,8 +38,8 @@ struct Outcome {
 fn run(early_ends: bool, seed: u64) -> Outcome {
     let names = ["none", "mq-deadline", "kyber", "bfq"].map(str::to_owned).to_vec();
     let mut analyser =
-        Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::seeded(seed)).expect("valid");
-    let (mut random, mut now, mut scheduler) = (Random::seeded(seed), Time::ZERO, 0);
+        Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(seed)).expect("valid");
+    let (mut random, mut now, mut scheduler) = (Random::new(seed), Time::ZERO, 0);
     let (mut bytes, mut lost, mut in_a_row) = (0.0, Vec::new(), 0);
     while now < Time::ZERO + Span::from_secs(400) {
         let bandwidth = GIVEN[scheduler] * (0.95 + 0.1 * random.unit());

@@ -13,13 +13,13 @@ use world::{T, analyser};
 /// Sequential readers (0) or random reads (1) as they arrive under a scheduler.
 fn asked(load: usize, scheduler: usize, number: u64) -> Window {
     let start = Time::ZERO + T * number;
-    let mut chance = Random::seeded(number * 7 + 1);
+    let mut chance = Random::new(number * 7 + 1);
     // Two of the schedulers give each reader a long turn, which is faster by far.
     let (count, turn) = if load == 0 && scheduler >= 2 { (900, 90) } else { (150, 1) };
     let count = count + chance.below(20);
     let place = |n: u64| match load {
         0 => (n / turn % 4) * 300_000_000 + (n / (4 * turn) * turn + n % turn) * 8,
-        _ => Random::seeded(number << 20 | n).below(1 << 31),
+        _ => Random::new(number << 20 | n).below(1 << 31),
     };
     let access = |n: u64| Access {
         time: start + Span::from_nanos(n * T.as_nanos() / count),
@@ -41,7 +41,7 @@ fn few_points() -> Parameters {
 /// Two loads alternate every forty windows; returns the part of the best value that the last 320 of 800 windows had.
 fn got(decider: DeciderName, seed: u64) -> f64 {
     let (mut analyser, mut scheduler) = (analyser(few_points(), seed).with_decider(decider), SchedulerId(0));
-    let mut noise = Random::seeded(seed);
+    let mut noise = Random::new(seed);
     let mut sum = 0.0;
     for number in 0..800 {
         let load = (number / 40 % 2) as usize;
@@ -103,7 +103,7 @@ fn of_equal_schedulers_the_one_with_the_better_effect_wins() {
 /// under it, and the window's number.
 fn part(given: fn(usize, u64, u64) -> f64, best: usize, windows: std::ops::Range<u64>, seed: u64) -> f64 {
     let (mut analyser, mut scheduler, mut row) = (analyser(few_points(), seed), SchedulerId(0), 0);
-    let mut noise = Random::seeded(seed);
+    let mut noise = Random::new(seed);
     let (mut got, mut most) = (0.0, 0.0);
     for number in 0..windows.end {
         row += 1;
@@ -255,7 +255,7 @@ fn a_restored_state_decides_like_the_saved_one() {
 fn knowledge_about_absent_schedulers_is_kept() {
     let of = |names: &[&str], decider| {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
-        let analyser = Analyser::new(names, Metric::Bandwidth, few_points(), Random::seeded(1)).unwrap();
+        let analyser = Analyser::new(names, Metric::Bandwidth, few_points(), Random::new(1)).unwrap();
         analyser.with_decider(decider)
     };
     let learn = |analyser: &mut Analyser, load: usize, numbers: std::ops::Range<u64>| {
@@ -320,7 +320,7 @@ fn knowledge_about_absent_schedulers_is_kept() {
 fn a_state_of_extreme_values_can_be_restored() {
     let names = || ["one", "other"].map(str::to_owned).to_vec();
     let metric = Metric::External(Better::Higher);
-    let new = || Analyser::new(names(), metric, few_points(), Random::seeded(1)).unwrap();
+    let new = || Analyser::new(names(), metric, few_points(), Random::new(1)).unwrap();
     for most in [f64::MAX, 1e200, VALUE_MAX] {
         let mut analyser = new();
         for number in 0..200 {

@@ -40,7 +40,7 @@ fn few_points() -> Parameters {
 }
 
 fn analyser(metric: Metric) -> Analyser {
-    Analyser::new(names(), metric, few_points(), Random::seeded(1)).unwrap()
+    Analyser::new(names(), metric, few_points(), Random::new(1)).unwrap()
 }
 
 fn plain(name: &'static str, given: Given) -> Fixed {
@@ -61,9 +61,9 @@ fn of_scheduler(load: usize, scheduler: usize, number: u64) -> Window {
     let start = Time::ZERO + T * number;
     let (count, turn) = if scheduler >= 2 { (400, 40) } else { (120, 1) };
     let place = |n: u64| match (load, scheduler) {
-        (0, 1) => Random::seeded(number << 20 | n).below(1 << 31),
+        (0, 1) => Random::new(number << 20 | n).below(1 << 31),
         (0, _) => (n / turn % 4) * 300_000_000 + (n / (4 * turn) * turn + n % turn) * 8,
-        _ => Random::seeded(number << 21 | n).below(1 << 30),
+        _ => Random::new(number << 21 | n).below(1 << 30),
     };
     let access = |n: u64| Access {
         time: start + Span::from_nanos(n * T.as_nanos() / count),
@@ -78,14 +78,14 @@ fn worlds() -> Vec<Fixed> {
     const BEST: [[f64; 4]; 3] =
         [[60.0, 80.0, 100.0, 70.0], [30.0, 20.0, 10.0, 15.0], [50.0, 55.0, 60.0, 90.0]];
     let steady: Given =
-        |load, scheduler, number, _| BEST[load][scheduler] * (0.97 + 0.06 * Random::seeded(number).unit());
+        |load, scheduler, number, _| BEST[load][scheduler] * (0.97 + 0.06 * Random::new(number).unit());
     // Cold caches after a switch, and a phase in which little is requested.
     let phases: Given = |load, scheduler, number, row| {
         let phase = if number % 70 < 20 { 0.2 } else { 1.0 };
         BEST[load][scheduler] * phase * if row == 1 { 0.6 } else { 1.0 }
     };
     let near: Given = |load, scheduler, number, _| {
-        let noise = 0.9 + 0.2 * Random::seeded(number * 3).unit();
+        let noise = 0.9 + 0.2 * Random::new(number * 3).unit();
         noise * [[10.0, 10.4, 9.8, 10.1], [5.0, 5.2, 4.9, 6.0], [8.0, 8.0, 8.0, 8.0]][load][scheduler]
     };
     // A scheduler keeps its readers together only if it serves them for long.
@@ -95,7 +95,7 @@ fn worlds() -> Vec<Fixed> {
         _ => 10.0 + (number % 5) as f64 / 10.0,
     };
     let latency: Given = |load, scheduler, number, _| {
-        1000.0 / BEST[load][scheduler] * (0.97 + 0.06 * Random::seeded(number).unit())
+        1000.0 / BEST[load][scheduler] * (0.97 + 0.06 * Random::new(number).unit())
     };
     let of_both = |load: usize, scheduler: usize, number: u64| of_scheduler(load % 2, scheduler, number);
     let curve = |t: f64| vec![Curve { kind: CurveClass::MIXED, points: vec![(4096.0, t)] }];

@@ -15,7 +15,7 @@ use tuner::{
 const NAMES: [&str; 7] = ["none", "mq-deadline", "kyber", "bfq", "bfq{low_latency=0}", "cfq-2.6.32", "dwell"];
 
 fn window(accesses: u64, of: impl Fn(u64, &mut Random) -> (Op, u64, u32)) -> Window {
-    let mut random = Random::seeded(accesses);
+    let mut random = Random::new(accesses);
     let access = |n: u64| {
         let (op, position, sectors) = of(n, &mut random);
         let time = Time::ZERO + Span::from_millis(n * 5_000 / accesses);

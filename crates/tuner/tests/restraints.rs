@@ -71,8 +71,7 @@ fn a_harmful_switch_is_reverted_immediately() {
 fn an_allowed_trial_is_completed() {
     for (better, cold) in [(Better::Higher, 1.0 / 3.0), (Better::Lower, 3.0)] {
         let parameters = Parameters { x: 100, ..Parameters::default() };
-        let analyser =
-            Analyser::new(names(), Metric::External(better), parameters, Random::seeded(1)).unwrap();
+        let analyser = Analyser::new(names(), Metric::External(better), parameters, Random::new(1)).unwrap();
         let mut analyser = analyser.with_regret_bound(RegretBound::new(4, better));
         let (mut scheduler, mut switched, mut first_trials) = (SchedulerId(0), false, 0);
         for number in 0..1500 {

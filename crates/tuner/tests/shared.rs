@@ -15,8 +15,8 @@ const GIVEN: [[f64; 4]; 3] = [[20.0, 22.0, 60.0, 50.0], [5.0, 6.5, 4.5, 4.2], [6
 
 fn window(load: usize, number: u64) -> Window {
     let start = Time::ZERO + T * number;
-    let count = 200 + Random::seeded(number).below(20);
-    let random = |n: u64| Random::seeded(number << 20 | n).below(1 << 29);
+    let count = 200 + Random::new(number).below(20);
+    let random = |n: u64| Random::new(number << 20 | n).below(1 << 29);
     let access = |n: u64| Access {
         time: start + Span::from_nanos(n * T.as_nanos() / count),
         position: Sector(if load == 0 { n % 4 * 300_000_000 + n / 4 * 8 } else { random(n) }),
@@ -28,7 +28,7 @@ fn window(load: usize, number: u64) -> Window {
 
 /// A host's bandwidth in MB/s: it differs from the usual one by up to a tenth, for each load and scheduler.
 fn given(host: u64, load: usize, scheduler: usize) -> f64 {
-    let factor = 0.9 + 0.2 * Random::seeded(host * 64 + (load * 8 + scheduler) as u64).unit();
+    let factor = 0.9 + 0.2 * Random::new(host * 64 + (load * 8 + scheduler) as u64).unit();
     GIVEN[load][scheduler] * factor
 }
 
@@ -49,7 +49,7 @@ impl Host {
         prior.give_to(DEVICE, &mut state);
         analyser.restore(state).expect("the state is valid");
         let load = (number % 3) as usize;
-        Self { number, load, analyser, scheduler: 0, windows: 0, noise: Random::seeded(number) }
+        Self { number, load, analyser, scheduler: 0, windows: 0, noise: Random::new(number) }
     }
 
     /// Serves a window with the present scheduler, and returns what it gave as a share of the best one.

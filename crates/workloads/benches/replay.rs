@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use disks::{Command, Drive, Tag, catalogue};
 use elevator::queue::Options as QueueOptions;
-use elevator::{Op, Time};
+use elevator::{Op, Random, Time};
 use machine::{Machine, Measured, Setup, Stop};
 use schedulers::policies::noop::Noop;
 use traces::{Options, Recording};
@@ -127,33 +127,20 @@ fn drive() -> (Box<dyn Drive>, &'static str) {
 
 /// Writes arrival in milliseconds, device, sector, sectors, and 1 for a read; returns the text's length.
 fn write_trace(path: &Path, requests: u32, capacity: u64) -> io::Result<u64> {
-    let (mut text, mut state, mut ms) = (BufWriter::new(File::create(path)?), 2003_u64, 0.0);
+    let (mut text, mut random, mut ms) = (BufWriter::new(File::create(path)?), Random::new(2003), 0.0);
     for _ in 0..requests {
-        ms -= (1.0 - fraction(&mut state)).ln() * 1000.0 / 60.0;
-        let sectors = 8 * (1 + below(&mut state, 4));
-        let sector = below(&mut state, (capacity - sectors) / 8) * 8;
-        let op = if below(&mut state, 100) < 66 { Op::Read } else { Op::Write };
+        ms -= (1.0 - random.unit()).ln() * 1000.0 / 60.0;
+        let sectors = 8 * (1 + below(&mut random, 4));
+        let sector = below(&mut random, (capacity - sectors) / 8) * 8;
+        let op = if below(&mut random, 100) < 66 { Op::Read } else { Op::Write };
         writeln!(text, "{ms:.6} 0 {sector} {sectors} {}", u8::from(op == Op::Read))?;
     }
     text.flush()?;
     Ok(path.metadata()?.len())
 }
 
-fn fraction(state: &mut u64) -> f64 {
-    (random(state) >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-fn below(state: &mut u64, n: u64) -> u64 {
-    (random(state) >> 16) % n
-}
-
-/// SplitMix64.
-fn random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+fn below(random: &mut Random, n: u64) -> u64 {
+    (random.next() >> 16) % n
 }
 
 /// Processor time of this process.

@@ -143,7 +143,7 @@ impl Host {
         let spec = Spec::parse(spec)?.at_the_block()?;
         let mut scheduler = spec.clone().build(&environment)?;
         let slots = Vec::with_capacity(environment.nr_requests as usize);
-        let is_light = scheduler.light().is_some();
+        let is_light = scheduler.short_path().is_some();
         Ok(Self {
             spec,
             environment,
@@ -180,7 +180,7 @@ impl Host {
         !self.spec.listing().is_work_conserving()
     }
 
-    /// Whether decisions depend on the queued requests and the time alone ([`elevator::Light`]). A request of such a policy ends when
+    /// Whether decisions depend on the queued requests and the time alone ([`elevator::ShortPath`]). A request of such a policy ends when
     /// it is dispatched, without [`completed`](Self::completed).
     #[must_use]
     pub const fn is_light(&self) -> bool {
@@ -343,7 +343,7 @@ impl Host {
         sectors: Sectors,
     ) -> Reason {
         self.last = Some(LastDispatched { serial: 0, start, end: start + sectors, at: now });
-        self.scheduler.light().expect("the host asks first").pass(now, arrived, direction)
+        self.scheduler.short_path().expect("the host asks first").dispatch_alone(now, arrived, direction)
     }
 
     fn dispatch(&mut self, now: Time, id: RequestId, reason: Reason) -> Result<Next, Fault> {

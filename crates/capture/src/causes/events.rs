@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use elevator::split::{CauseEvent, File};
-use elevator::{Sector, Sectors};
+use control::causes::CauseEvent;
+use elevator::Sectors;
+use elevator::split::File;
 
 use super::owner::{Class, Owner};
 use super::program::{EVENT_BYTES, Program, Settings};
@@ -78,8 +79,8 @@ impl CauseEvents {
                 processes.sort_unstable();
                 processes.dedup();
                 Some(CauseEvent::Submitted {
-                    start: Sector(sector),
-                    sectors: Sectors::from_bytes(u64::from(length)),
+                    start: sector,
+                    sectors: Sectors::from_bytes(u64::from(length)).0,
                     is_read: class == Class::Read,
                     is_data: class == Class::Data,
                     processes,

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tuner::Random;
+use elevator::Random;
 use tuner::selector::{Curve, CurveClass};
 
 use super::direct::Direct;
@@ -82,7 +82,7 @@ fn rate(
         let threads = readers?.into_iter().zip(0..).map(|(direct, index)| {
             let seed = index ^ u64::from(size);
             let order = match random {
-                true => Order::Random(Random::seeded(seed)),
+                true => Order::Random(Random::new(seed)),
                 false => Order::Sequence(seed % part),
             };
             let places = Places { first: index * part, part, order };
@@ -143,7 +143,7 @@ mod tests {
     fn readers_stay_in_their_part_in_sequence_or_at_random() {
         let mut sequence = Places { first: 100, part: 4, order: Order::Sequence(2) };
         assert_eq!([0; 4].map(|_| sequence.next()), [102, 103, 100, 101]);
-        let mut random = Places { first: 100, part: 1000, order: Order::Random(Random::seeded(2)) };
+        let mut random = Places { first: 100, part: 1000, order: Order::Random(Random::new(2)) };
         let drawn: Vec<u64> = (0..100).map(|_| random.next()).collect();
         assert!(drawn.iter().all(|place| (100..1100).contains(place)));
         let in_sequence = drawn.windows(2).filter(|two| two[1] == two[0] + 1).count();

@@ -115,7 +115,7 @@ fn run_trace(name: &str, path: &Path, as_json: bool) -> Result<(), Error> {
     let host = description.origins.iter().find(|o| o.field.as_deref() == Some("host_read_sector_ms"));
     let file = File::open(path).map_err(|e| Error::file(path.display(), &e))?;
     let wrong = |error: validate::TraceError| Error::Input(format!("{}: {error}", path.display()));
-    let (trace, _) = traces::unwrap(Box::new(file));
+    let (trace, _) = traces::decompress(Box::new(file));
     let trace = validate::read_trace(BufReader::new(trace)).map_err(wrong)?;
     let found = validate::validate(&mut *drive, &trace).map_err(wrong)?;
     let mut out = std::io::stdout().lock();

@@ -128,7 +128,7 @@ fn empty(shared: &Shared, device: &str, metric: Metric) -> Result<State, Error> 
     let mut names: Vec<String> = ratings.map(|rating| rating.scheduler.clone()).collect();
     names.sort();
     names.dedup();
-    let made = Analyser::new(names, metric, Parameters::default(), Random::seeded(1));
+    let made = Analyser::new(names, metric, Parameters::default(), Random::new(1));
     made.map(|analyser| analyser.state()).map_err(|problem| Error::Input(format!("{device}: {problem}")))
 }
 

@@ -448,7 +448,7 @@ mod tests {
         let analyser = |seconds| {
             let arms = ["none", "bfq"].map(str::to_owned).to_vec();
             let parameters = Parameters { t: Span::from_secs(seconds), ..Parameters::default() };
-            Analyser::new(arms, Metric::Bandwidth, parameters, Random::seeded(1)).unwrap()
+            Analyser::new(arms, Metric::Bandwidth, parameters, Random::new(1)).unwrap()
         };
         Database::open(&foreign).unwrap().save("disk", &analyser(7).state(), 0).unwrap();
         let database = Database::open(&own).unwrap();

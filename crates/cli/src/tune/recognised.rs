@@ -31,7 +31,7 @@ impl Recognised {
     pub(crate) fn new(length: Span) -> Result<Self, Error> {
         let parameters = Parameters { t: length, ..Parameters::default() };
         let one = vec!["as recorded".to_owned()];
-        let analyser = Analyser::new(one, Metric::Iops, parameters, Random::seeded(1));
+        let analyser = Analyser::new(one, Metric::Iops, parameters, Random::new(1));
         Ok(Self {
             length,
             cutter: Cutter::of(length),

@@ -285,7 +285,7 @@ pub(super) fn analyser(
     // A wrong name or value is reported before a parameter of another decider.
     watching.settings.iter().try_for_each(|setting| set(&mut parameters, setting))?;
     watching.settings.iter().try_for_each(|setting| has_effect(watching.decider, setting))?;
-    let random = Random::seeded(seed);
+    let random = Random::new(seed);
     let made = Analyser::new(names.to_vec(), metric(watching), parameters, random);
     let made = made.map_err(|problem| Error::Usage(format!("--set or --arm: {problem}")))?;
     let made = made.with_decider(match watching.decider {

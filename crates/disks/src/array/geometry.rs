@@ -4,6 +4,7 @@ use elevator::{Sector, Sectors};
 
 /// RAID level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Level {
     /// Striping without redundancy.
     Raid0,

@@ -60,7 +60,7 @@ pub struct Layout {
 /// Why a layout is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum LayoutError {
+pub enum ArrayLayoutError {
     /// The number of members is out of range.
     #[error("{members} members; {arrangement} takes {} to {MEMBERS_MAX}", .arrangement.members_min())]
     Members {
@@ -85,12 +85,12 @@ impl Layout {
         unit: Sectors,
         data_start: u64,
         data_sectors: u64,
-    ) -> Result<Self, LayoutError> {
+    ) -> Result<Self, ArrayLayoutError> {
         if !(arrangement.members_min()..=MEMBERS_MAX).contains(&members) {
-            return Err(LayoutError::Members { arrangement, members });
+            return Err(ArrayLayoutError::Members { arrangement, members });
         }
         if arrangement != Arrangement::Mirrored && (unit.0 == 0 || !unit.0.is_multiple_of(8)) {
-            return Err(LayoutError::Unit(unit.0));
+            return Err(ArrayLayoutError::Unit(unit.0));
         }
         let unit = Sectors(unit.0.max(8));
         Ok(Self { arrangement, members, unit, data_start, data_sectors })

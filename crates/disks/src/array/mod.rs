@@ -16,7 +16,7 @@ pub mod superblock;
 pub use access::{Access, Part};
 pub use description::{ArrayDescription, ArrayError, ArrayProblem};
 pub use geometry::{Geometry, Level, MEMBERS_MAX, MemberSector, Piece};
-pub use layout::{Arrangement, Layout, LayoutError};
+pub use layout::{Arrangement, ArrayLayoutError, Layout};
 pub use link::{Link, Linked};
 pub use stripe_cache::StripeCache;
 pub use striped::Striped;

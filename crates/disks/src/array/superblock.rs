@@ -6,7 +6,7 @@
 use elevator::{Sector, Sectors};
 
 use super::geometry::MEMBERS_MAX;
-use super::layout::{Arrangement, Layout, LayoutError};
+use super::layout::{Arrangement, ArrayLayoutError, Layout};
 
 /// Bytes that a superblock takes at most with all roles.
 pub const BYTES: usize = 4096;
@@ -62,7 +62,7 @@ pub enum SuperblockError {
     Unsupported(String),
     /// The layout is impossible.
     #[error(transparent)]
-    Layout(#[from] LayoutError),
+    Layout(#[from] ArrayLayoutError),
 }
 
 /// The sectors at which a superblock may be on a device of this size: versions 1.2, 1.1, 1.0.

@@ -51,6 +51,7 @@ pub struct DriveDescription {
 
 /// The parameters of a drive, by kind.
 #[derive(Clone, PartialEq, Debug)]
+#[non_exhaustive]
 pub enum DriveParameters {
     /// A disk with platters and an arm.
     Rotating(Box<RotatingParameters>),

@@ -7,7 +7,7 @@ use super::indexed::Indexed;
 use super::rows::{Rows, Track};
 use super::skews::{Skews, slips_pushing};
 use super::zone::Zone;
-use super::{Layout, LayoutError, TrackSpan, Turn, ZoneLayout, head};
+use super::{Layout, TrackLayoutError, TrackSpan, Turn, ZoneLayout, head};
 use crate::parameters::{IndexedLayout, LayoutParameters, Mapping, ZoneParameters};
 
 /// At most 2^8 blocks: more than drives have zones, and at most two memory pages.
@@ -15,7 +15,7 @@ const PARTS_BITS: u32 = 8;
 const TRACKS_MAX: u64 = 100_000_000;
 
 impl Layout {
-    pub(crate) fn new(p: &LayoutParameters) -> Result<Self, LayoutError> {
+    pub(crate) fn new(p: &LayoutParameters) -> Result<Self, TrackLayoutError> {
         let zones = zones(p)?;
         let mut layout = Self {
             surfaces: p.surfaces,
@@ -48,12 +48,12 @@ impl Layout {
     }
 
     /// Builds a layout from an index of runs, with one zone per track pattern.
-    fn add_indexed(&mut self, p: &LayoutParameters, indexed: &IndexedLayout) -> Result<(), LayoutError> {
+    fn add_indexed(&mut self, p: &LayoutParameters, indexed: &IndexedLayout) -> Result<(), TrackLayoutError> {
         let found = Indexed::new(indexed, p.surfaces, p.cylinders)?;
         self.mapping = Mapping::Cylinder;
         for &sectors_per_track in &indexed.patterns {
             let z = ZoneParameters { sectors_per_track, ..Default::default() };
-            let zone = Zone::new(p, &z).ok_or(LayoutError::NoRoom(0))?;
+            let zone = Zone::new(p, &z).ok_or(TrackLayoutError::NoRoom(0))?;
             let width = (1.0 / f64::from(sectors_per_track) * (1_u64 << 32) as f64) as Turn;
             self.zones.push(ZoneLayout {
                 first_sector: 0,
@@ -191,35 +191,35 @@ fn physical(p: &LayoutParameters, row: u32, surface: u32) -> u64 {
 }
 
 /// Number of data sectors of a layout, without building it.
-pub(crate) fn capacity(p: &LayoutParameters) -> Result<u64, LayoutError> {
+pub(crate) fn capacity(p: &LayoutParameters) -> Result<u64, TrackLayoutError> {
     let zones = zones(p)?.iter().map(|zone| zone.capacity).sum();
     Ok(p.indexed.as_ref().map_or(zones, |indexed| indexed.sectors))
 }
 
 /// The zones of a layout, checked. An index of runs has none.
-fn zones(p: &LayoutParameters) -> Result<Vec<Zone>, LayoutError> {
+fn zones(p: &LayoutParameters) -> Result<Vec<Zone>, TrackLayoutError> {
     check(p)?;
     if p.indexed.is_some() {
         return Ok(Vec::new());
     }
     let zones = p.zones.iter().enumerate().map(|(i, z)| zone(p, z, i)).collect::<Result<Vec<_>, _>>()?;
-    if zones.iter().all(|zone| zone.capacity == 0) { Err(LayoutError::Empty) } else { Ok(zones) }
+    if zones.iter().all(|zone| zone.capacity == 0) { Err(TrackLayoutError::Empty) } else { Ok(zones) }
 }
 
-fn zone(p: &LayoutParameters, z: &ZoneParameters, i: usize) -> Result<Zone, LayoutError> {
-    let zone = Zone::new(p, z).ok_or(LayoutError::NoRoom(i))?;
+fn zone(p: &LayoutParameters, z: &ZoneParameters, i: usize) -> Result<Zone, TrackLayoutError> {
+    let zone = Zone::new(p, z).ok_or(TrackLayoutError::NoRoom(i))?;
     let limit = u64::from(z.last_cylinder - z.first_cylinder + 1) * u64::from(p.surfaces) * zone.per_track;
     let beyond = zone.remapped().iter().any(|&(from, to)| from.max(to) >= limit);
-    if beyond { Err(LayoutError::Beyond(i)) } else { Ok(zone) }
+    if beyond { Err(TrackLayoutError::Beyond(i)) } else { Ok(zone) }
 }
 
-fn check(p: &LayoutParameters) -> Result<(), LayoutError> {
+fn check(p: &LayoutParameters) -> Result<(), TrackLayoutError> {
     if p.surfaces == 0 || (p.zones.is_empty() && p.indexed.is_none()) || p.range_cylinders == 0 {
-        return Err(LayoutError::Empty);
+        return Err(TrackLayoutError::Empty);
     }
     let too_many = u64::from(p.cylinders) * u64::from(p.surfaces) > TRACKS_MAX;
     if too_many || p.zones.len() > usize::from(u16::MAX) || p.surfaces > u32::from(u16::MAX) {
-        return Err(LayoutError::TooLarge);
+        return Err(TrackLayoutError::TooLarge);
     }
     let mut next = 0;
     for (i, zone) in p.zones.iter().enumerate() {
@@ -229,14 +229,19 @@ fn check(p: &LayoutParameters) -> Result<(), LayoutError> {
     Ok(())
 }
 
-fn check_zone(p: &LayoutParameters, zone: &ZoneParameters, i: usize, next: u32) -> Result<(), LayoutError> {
+fn check_zone(
+    p: &LayoutParameters,
+    zone: &ZoneParameters,
+    i: usize,
+    next: u32,
+) -> Result<(), TrackLayoutError> {
     let ordered = next <= zone.first_cylinder && zone.first_cylinder <= zone.last_cylinder;
     // Published files differ by one between the count and the numbering of cylinders; the zones are authoritative.
     if !ordered || zone.last_cylinder > p.cylinders {
-        return Err(LayoutError::Cylinders(i));
+        return Err(TrackLayoutError::Cylinders(i));
     }
     if zone.sectors_per_track == 0 || zone.sectors_per_track > u32::from(u16::MAX) {
-        return Err(LayoutError::SectorsPerTrack(i));
+        return Err(TrackLayoutError::SectorsPerTrack(i));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@
 //! *Source.* DiskSim 4.0 reference manual, "G4 layout"; behaviour of its diskmodel library.
 
 use super::slips::Slips;
-use super::{LayoutError, TrackSpan, Turn};
+use super::{TrackLayoutError, TrackSpan, Turn};
 use crate::parameters::{IndexedLayout, Repeated, Run};
 
 /// Upper bound for slipped sectors.
@@ -43,8 +43,12 @@ pub(crate) fn turn(revolutions: f64) -> Turn {
 }
 
 impl Indexed {
-    pub(super) fn new(layout: &IndexedLayout, surfaces: u32, cylinders: u32) -> Result<Self, LayoutError> {
-        let wrong = |what| Err(LayoutError::Indexed(what));
+    pub(super) fn new(
+        layout: &IndexedLayout,
+        surfaces: u32,
+        cylinders: u32,
+    ) -> Result<Self, TrackLayoutError> {
+        let wrong = |what| Err(TrackLayoutError::Indexed(what));
         if layout.patterns.is_empty() || layout.patterns.iter().any(|n| !(1..=65_535).contains(n)) {
             return wrong("a track must have 1 to 65535 sectors");
         }
@@ -139,8 +143,13 @@ impl Indexed {
 }
 
 /// Checks that an index contains every position from 0 to its length once.
-fn check(layout: &IndexedLayout, reaches: &[i64], runs: &[Run], surfaces: u32) -> Result<(), LayoutError> {
-    let wrong = |what| Err(LayoutError::Indexed(what));
+fn check(
+    layout: &IndexedLayout,
+    reaches: &[i64],
+    runs: &[Run],
+    surfaces: u32,
+) -> Result<(), TrackLayoutError> {
+    let wrong = |what| Err(TrackLayoutError::Indexed(what));
     let mut next = 0;
     for run in runs {
         if run.first_sector != next {

@@ -122,7 +122,7 @@ pub(crate) struct Extent {
 /// Why a layout is impossible.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum LayoutError {
+pub enum TrackLayoutError {
     /// There is no surface, cylinder, zone or range.
     #[error("a drive needs at least one surface, one zone and one cylinder in a range")]
     Empty,
@@ -146,7 +146,7 @@ pub enum LayoutError {
     TooLarge,
 }
 
-impl LayoutError {
+impl TrackLayoutError {
     /// The number of the invalid zone, from 0.
     pub(crate) fn zone(&self) -> Option<usize> {
         match *self {

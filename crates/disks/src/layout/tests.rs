@@ -151,13 +151,13 @@ fn impossible_layouts_are_rejected() {
         assert_eq!(capacity(&p), Err(error.clone()));
         error
     };
-    assert_eq!(with(|p| p.surfaces = 0), LayoutError::Empty);
+    assert_eq!(with(|p| p.surfaces = 0), TrackLayoutError::Empty);
     let all_reserved = with(|p| (p.zones[0].reserved_sectors, p.zones[1].reserved_sectors) = (600, 864));
-    assert_eq!(all_reserved, LayoutError::Empty);
-    assert_eq!(with(|p| p.zones[1].first_cylinder = 9), LayoutError::Cylinders(1));
-    assert_eq!(with(|p| p.zones[0].sectors_per_track = 0), LayoutError::SectorsPerTrack(0));
-    assert_eq!(with(|p| p.zones[1].reserved_sectors = u32::MAX), LayoutError::NoRoom(1));
-    assert_eq!(with(|p| p.zones[0].remaps = vec![Remap { from: 1, to: 600 }]), LayoutError::Beyond(0));
+    assert_eq!(all_reserved, TrackLayoutError::Empty);
+    assert_eq!(with(|p| p.zones[1].first_cylinder = 9), TrackLayoutError::Cylinders(1));
+    assert_eq!(with(|p| p.zones[0].sectors_per_track = 0), TrackLayoutError::SectorsPerTrack(0));
+    assert_eq!(with(|p| p.zones[1].reserved_sectors = u32::MAX), TrackLayoutError::NoRoom(1));
+    assert_eq!(with(|p| p.zones[0].remaps = vec![Remap { from: 1, to: 600 }]), TrackLayoutError::Beyond(0));
 }
 
 /// Four cylinders upwards on head 0, the same four downwards on head 1, then the next four. 10 sectors per track; two slips.

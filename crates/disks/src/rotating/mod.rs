@@ -48,7 +48,7 @@ use timing::Timing;
 
 use crate::drive::Ideal;
 use crate::drive::{Command, Completion, Drive, Service, Tag, Travel};
-use crate::layout::{Layout, LayoutError};
+use crate::layout::{Layout, TrackLayoutError};
 use crate::mechanics::{Mechanics, MechanicsError, Picos};
 use crate::parameters::{BufferParameters, BusParameters, Fidelity, QueueParameters, RotatingParameters};
 
@@ -133,7 +133,7 @@ pub struct Rotating {
 pub enum RotatingError {
     /// The layout is impossible.
     #[error("layout: {0}")]
-    Layout(#[from] LayoutError),
+    Layout(#[from] TrackLayoutError),
     /// The mechanics are impossible.
     #[error("mechanics: {0}")]
     Mechanics(#[from] MechanicsError),

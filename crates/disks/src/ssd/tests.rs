@@ -1,19 +1,8 @@
 //! Latencies computed by hand, rates limited by the interface and the flash, and the semantics of flushes.
 
+use elevator::Random;
+
 use super::*;
-
-/// A generator with a seed (SplitMix64): the same numbers on every machine.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
 
 const US: u64 = 1000;
 
@@ -208,7 +197,7 @@ fn bandwidth_is_bounded_by_interface_and_by_flash() {
 fn commands_per_second_are_bounded_by_the_controller() {
     let mut drive = easy_drive();
     drive.p.host.command_ns = 20 * US;
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     let end =
         closed_loop(&mut drive, 128, 5000, |_, tag| command(tag, Op::Read, random.next() % (1 << 19), 1));
     let rate = 5000.0 * 1e9 / end.as_nanos() as f64;
@@ -262,7 +251,7 @@ fn a_full_buffer_limits_writes_to_the_rate_of_the_flash() {
 
 #[test]
 fn sustained_random_writes_slow_down_by_the_write_amplification() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     let mut drive = easy_drive();
     let pages = drive.capacity().0 / 8;
     let mut phase = |drive: &mut Ssd, count: u64| {
@@ -309,7 +298,7 @@ fn a_command_beyond_the_end_fails() {
 #[test]
 fn the_same_calls_return_the_same_results() {
     let run = || {
-        let mut random = Random(9);
+        let mut random = Random::new(9);
         let mut drive = easy_drive();
         closed_loop(&mut drive, 200, 30_000, |_, tag| {
             let op = if random.next().is_multiple_of(3) { Op::Write } else { Op::Read };

@@ -244,7 +244,7 @@ fn shift_for(pages: u64, limit: u64) -> u32 {
 mod tests {
     use super::*;
     use crate::ssd::parameters::{FlashParameters, TranslationParameters};
-    use crate::ssd::tests::Random;
+    use elevator::Random;
 
     /// 64 Ki pages in superblocks of 256.
     fn drive(over_provisioning_percent: u32, tracked_pages_max: u32, scale: u64) -> SsdParameters {
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn random_writes_are_amplified_as_analysed() {
         for over_provisioning in [10, 28, 50] {
-            let mut random = Random(7);
+            let mut random = Random::new(7);
             let measured = amplification(&drive(over_provisioning, 1 << 20, 1), |_| random.next());
             let expected = desnoyers(f64::from(over_provisioning));
             let ratio = measured / expected;
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn a_sample_amplifies_like_the_whole_drive() {
-        let mut random = Random(7);
+        let mut random = Random::new(7);
         let whole = amplification(&drive(20, 1 << 20, 1), |_| random.next());
         let sampled = amplification(&drive(20, 1 << 16, 16), |_| random.next());
         assert!((sampled / whole - 1.0).abs() < 0.03, "{sampled:.3} and {whole:.3}");
@@ -319,7 +319,7 @@ mod tests {
         let p = drive(10, 1 << 20, 1);
         let mut map = Translation::new(&p).unwrap();
         map.discard(0, p.pages() / 2);
-        let mut random = Random(7);
+        let mut random = Random::new(7);
         let copies: u64 = (0..4 * p.pages())
             .map(|_| map.write(random.next() % (p.pages() / 2) + p.pages() / 2).copies)
             .sum();
@@ -350,7 +350,7 @@ mod tests {
     fn valid_counts_agree_with_the_mapping() {
         let p = drive(10, 1 << 20, 1);
         let mut map = Translation::new(&p).unwrap();
-        let mut random = Random(11);
+        let mut random = Random::new(11);
         for _ in 0..3 * p.pages() {
             match random.next() % 50 {
                 0 => map.discard(random.next() % p.pages(), random.next() % p.pages()),

@@ -6,25 +6,17 @@ use dwell_disks::parameters::{
     FastWrite, Fidelity, KeepRequested, LayoutParameters, Mapping, MechanicsParameters, OverheadParameters,
     Preseek, QueueParameters, ReadAhead, Remap, SeekCurve, Sparing, ZoneParameters,
 };
+use elevator::Random;
 
-/// SplitMix64.
-pub struct Dice(u64);
+pub struct Dice(Random);
 
 impl Dice {
     pub fn new(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x2545_f491_4f6c_dd1d))
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Self(Random::new(seed.wrapping_mul(0x2545_f491_4f6c_dd1d)))
     }
 
     pub fn below(&mut self, n: u64) -> u64 {
-        (self.next() >> 8) % n
+        (self.0.next() >> 8) % n
     }
 
     pub fn percent(&mut self, chance: u64) -> bool {

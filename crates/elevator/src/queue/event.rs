@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 
 use super::{Fault, Token};
 use crate::reason::Reason;
-use crate::request::{Flags, Op, Outcome, Process, Request};
+use crate::request::{CauseSet, Flags, Op, Outcome, Priority, Process, Request};
 use crate::scheduler::{Hold, Side};
 use crate::sector::{Sector, Sectors};
 use crate::time::{Span, Time};
@@ -14,6 +14,7 @@ use crate::time::{Span, Time};
 // observer ignores cost nothing.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Event<'a> {
     /// A submission was accepted, to be finished under this token.
     Submitted {
@@ -27,8 +28,12 @@ pub enum Event<'a> {
         sectors: Sectors,
         /// The submitter's flags.
         flags: Flags,
+        /// The submitter's priority.
+        priority: Priority,
         /// The submitter, if the host reports it; also if it is hidden from the scheduler.
         process: Option<Process>,
+        /// The processes on whose behalf it was submitted, if known.
+        causes: Option<CauseSet>,
     },
     /// Its submitter sleeps until the queue has room.
     Slept(Token),

@@ -157,8 +157,8 @@ impl Places {
     }
 }
 
-/// Whether Linux would merge requests of these kinds: neither flushes nor forced unit access, the same priority
-/// and the same causes. Positions are not compared.
+/// Whether requests of these kinds may be merged. As Linux: neither flushes nor forced unit access, and the same priority. In addition the same
+/// causes, for split-level policies. Positions are not compared.
 pub(super) fn alike(a: &Request, b: &Request) -> bool {
     let ordered = |r: &Request| r.flags.fua || r.flags.preflush || r.op == Op::Flush;
     a.op == b.op && !ordered(a) && !ordered(b) && a.priority == b.priority && a.causes == b.causes

@@ -1,11 +1,23 @@
 //! The queue that hosts a scheduler: between submitters and a device with a number of tags.
 //!
 //! A host calls [`Queue::submit`] for each submission, [`Queue::next`] when the device may take a request, and [`Queue::complete`] when
-//! the device has finished one. After each of these calls it drains [`Queue::notice`]. It calls `next` again after every other call
-//! and at the time that the last [`Step::Wait`] named. The queue has no clock, lock or thread: one owner, events in, decisions out.
+//! the device has finished one. After each of these calls it drains [`Queue::notice`]. It calls `next` again after `submit`, `complete`,
+//! `unplug`, `switch` and `exited`, and at the time that the last [`Step::Wait`] named. The queue has no clock, lock or thread: one owner, events in,
+//! decisions out.
+//!
+//! Preconditions, which the compiler does not check (the checker of the feature `testing` detects the last two):
+//!
+//! - [`Options::depth`] is at least 1. A queue without tags panics when it is created.
+//! - A read or write has at least one sector, and a flush has none ([`Queue::submit`] asserts it in debug builds).
+//! - A [`Token`] is not submitted again before [`Notice::Finished`] returns it.
+//! - Times never decrease.
+//!
+//! [`Event`] and the options grow: match them with a wildcard. [`Step`], [`Notice`], [`Accepted`] and
+//! [`Decision`] are complete, because a host that ignores a variant loses requests: a new one is an incompatible change.
 //!
 //! | file | contents |
 //! |---|---|
+//! | `options` | settings: depth, merging, plugging, limits, caches, barriers |
 //! | `parts` | submissions as hosts name them; schedulers see them as [`Requests`] |
 //! | `submit` | submission: merged (and whether a request may grow), admitted, or asleep |
 //! | `merge` | the index of queued requests by which neighbours are found, and which requests are alike |
@@ -39,6 +51,8 @@ pub use hosted::Contain;
 pub use options::{Barriers, Cache, Identity, Limits, Options, Plugging};
 pub use order::SwitchMode;
 pub use parts::Submission;
+#[cfg(feature = "testing")]
+pub(crate) use parts::segments;
 
 use self::flush::{Flushes, Then};
 use self::hosted::Hosted;
@@ -170,6 +184,9 @@ pub struct Queue<O: Observer = ()> {
 
 impl Queue {
     /// A queue without an observer.
+    ///
+    /// # Panics
+    /// If [`Options::depth`] is 0: no request could ever be dispatched.
     #[must_use]
     pub fn new(options: Options, scheduler: Box<dyn Scheduler>) -> Self {
         Self::observed(options, scheduler, ())
@@ -178,7 +195,11 @@ impl Queue {
 
 impl<O: Observer> Queue<O> {
     /// A queue that reports every event to `observer`.
+    ///
+    /// # Panics
+    /// As [`Queue::new`].
     pub fn observed(options: Options, scheduler: Box<dyn Scheduler>, observer: O) -> Self {
+        assert!(options.depth > 0, "a device of depth 0 takes no request");
         Self {
             options,
             hosted: Hosted::new(scheduler),
@@ -274,11 +295,16 @@ impl<O: Observer> Queue<O> {
     }
 
     /// Accepts a submission.
+    ///
+    /// # Panics
+    /// In debug builds, if a read or write has no sectors, or a flush has some.
     // Inlined up to the storage of the submission, so that it is built in place.
     #[inline(always)]
     pub fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
-        let Submission { token, op, start, sectors, flags, process, .. } = submission;
-        self.observer.event(now, &Event::Submitted { token, op, start, sectors, flags, process });
+        let Submission { token, op, start, sectors, flags, priority, process, causes } = submission;
+        debug_assert_eq!(op == Op::Flush, sectors == Sectors::ZERO, "{token:?}: {op:?} of {sectors:?}");
+        self.observer
+            .event(now, &Event::Submitted { token, op, start, sectors, flags, priority, process, causes });
         let part = self.parts.add(Submission { process: self.shown(process), ..submission }, now);
         let accepted = self.take_in(now, part);
         self.recover(now);

@@ -7,7 +7,7 @@ use crate::time::Span;
 /// A queue's settings. The defaults are those of a SATA disk on a stock Linux 6.x kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// The number of requests that the device accepts at the same time; at least 1.
+    /// The number of requests that the device accepts at the same time; at least 1, or [`Queue::new`](super::Queue::new) panics.
     pub depth: u32,
     /// Maximum length of a merged request. Linux: `max_sectors_kb`, 1280 KiB today, 512 KiB in 2.6.
     pub max_sectors: Sectors,
@@ -48,6 +48,7 @@ impl Default for Options {
 
 /// When several submissions are gathered before the scheduler receives them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Plugging {
     /// Never: each goes to the scheduler at once.
     None,
@@ -127,6 +128,7 @@ impl Identity {
 
 /// The durability of completed writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Cache {
     /// A completed write is durable; the queue completes flushes itself.
     WriteThrough,
@@ -139,6 +141,7 @@ pub enum Cache {
 
 /// The requests that a flush delays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum Barriers {
     /// Since 2.6.37: a flush covers writes that completed before its submission, and no other request waits for it.
     Completed,

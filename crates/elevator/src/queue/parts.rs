@@ -187,6 +187,6 @@ impl Parts {
 }
 
 /// Memory segments that a part needs: one for each 64 KiB begun.
-pub(super) fn segments(sectors: Sectors) -> u32 {
+pub(crate) fn segments(sectors: Sectors) -> u32 {
     sectors.0.div_ceil(128).max(1)
 }

@@ -220,7 +220,7 @@ impl RunSetup {
     /// The scheduler does not fit the device.
     pub fn scheduler(&self, spec: &Spec) -> Result<Box<dyn elevator::Scheduler>, Error> {
         let environment = self.device.environment(&self.options().limits);
-        Ok(spec.build(&environment).map_err(|e| Error::Usage(e.to_string()))?)
+        spec.build(&environment).map_err(|e| Error::Usage(e.to_string()))
     }
 
     /// The machine with the script's processes before they run. With several servers: the first.
@@ -237,7 +237,7 @@ impl RunSetup {
     /// A machine before its processes start. The platters of several servers are out of phase.
     fn boot(&self, server: u32, spec: &Spec, listeners: &mut Listeners<'_>) -> Result<Machine, Error> {
         let mut options = self.options();
-        if let Some(limit) = spec.listing().request_limit() {
+        if let Some(limit) = spec.listing().request_limit {
             options.limits.nr_requests = limit;
         }
         let mut machine = machine(&self.device, spec, options, self.before + switched_on(server), listeners)

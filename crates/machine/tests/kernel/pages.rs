@@ -1,8 +1,7 @@
 //! Dirty pages and metadata as a split policy receives them: each is reported once, with its causes, until it is submitted or discarded.
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex};
 
 use elevator::split::{Account, Action, File, Page, Split, SystemCall, Terms, Verdict};
 use elevator::{Capabilities, CauseSet, Decision, Growth, Outcome, Request, Scheduler, Span, Time, View};
@@ -34,7 +33,7 @@ impl Ledger {
 /// Noop that compares each event with those before.
 struct Recorder {
     noop: Box<dyn Scheduler>,
-    ledger: Rc<RefCell<Ledger>>,
+    ledger: Arc<Mutex<Ledger>>,
 }
 
 impl Scheduler for Recorder {
@@ -66,7 +65,7 @@ impl Split for Recorder {
 
     fn causes(&mut self, set: CauseSet, members: &[Account]) {
         let members = members.iter().map(|account| account.0).collect();
-        self.ledger.borrow_mut().sets.insert(set.0, members);
+        self.ledger.lock().unwrap().sets.insert(set.0, members);
     }
 
     fn entered(&mut self, _now: Time, _call: &SystemCall) -> Verdict {
@@ -74,7 +73,7 @@ impl Split for Recorder {
     }
 
     fn dirtied(&mut self, _now: Time, page: &Page, causes: CauseSet, before: Option<CauseSet>) {
-        let mut ledger = self.ledger.borrow_mut();
+        let mut ledger = self.ledger.lock().unwrap();
         let known = ledger.dirty.insert((page.file, page.offset), causes);
         assert_eq!(known, before, "{page:?}");
         if page.file.is_metadata() {
@@ -85,13 +84,13 @@ impl Split for Recorder {
     }
 
     fn submitted(&mut self, _now: Time, page: &Page, causes: CauseSet) {
-        let mut ledger = self.ledger.borrow_mut();
+        let mut ledger = self.ledger.lock().unwrap();
         ledger.leaves(page, causes);
         ledger.submitted += u64::from(page.file.is_metadata());
     }
 
     fn freed(&mut self, _now: Time, page: &Page, causes: CauseSet) {
-        let mut ledger = self.ledger.borrow_mut();
+        let mut ledger = self.ledger.lock().unwrap();
         ledger.leaves(page, causes);
         ledger.freed += u64::from(page.file.is_metadata());
     }
@@ -102,11 +101,11 @@ impl Split for Recorder {
 }
 
 /// Runs programs that change metadata, then rests for ten minutes.
-fn ledger_of(machine: &str) -> Rc<RefCell<Ledger>> {
+fn ledger_of(machine: &str) -> Arc<Mutex<Ledger>> {
     let machine = Description::named(machine).expect("built in");
-    let ledger = Rc::new(RefCell::new(Ledger::default()));
+    let ledger = Arc::<Mutex<Ledger>>::default();
     let noop = Spec::parse("noop").unwrap().build(&Environment::default()).expect("a scheduler");
-    let recorder = Recorder { noop, ledger: Rc::clone(&ledger) };
+    let recorder = Recorder { noop, ledger: Arc::clone(&ledger) };
     let mut bench = Bench::under(built_in("ide-2003"), &machine, Box::new(recorder), &Image::new());
     let creator = (0..200).flat_map(|number| {
         let directory = format!("/d{}", number / 50);
@@ -134,7 +133,7 @@ fn ledger_of(machine: &str) -> Rc<RefCell<Ledger>> {
 fn metadata_is_reported_once_from_its_change_until_it_is_written() {
     for machine in ["pc-2003", "pc-2010", "pc-2012", "pc-2012-xfs"] {
         let ledger = ledger_of(machine);
-        let ledger = ledger.borrow();
+        let ledger = ledger.lock().unwrap();
         assert!(
             ledger.dirtied > 100 && ledger.submitted > 10,
             "{machine}: {} {}",
@@ -150,5 +149,5 @@ fn metadata_is_reported_once_from_its_change_until_it_is_written() {
 #[test]
 fn freed_metadata_is_reported_as_discarded() {
     // A block of pointers of a file that was shortened, before it was written.
-    assert!(ledger_of("pc-2010").borrow().freed > 0);
+    assert!(ledger_of("pc-2010").lock().unwrap().freed > 0);
 }

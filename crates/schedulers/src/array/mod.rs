@@ -112,15 +112,10 @@ tunables! {
     }
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "array-stream",
-    version: "",
-    plain: true,
-    about: "stream scheduling on a disk array: all members serve one stream at a time if that is faster; around any work-conserving scheduler",
-    source: "FAST 2011, a scheduling framework that makes any disk schedulers non-work-conserving",
-    split: false,
-    tunables: Tunables::TABLE,
-    make: Make::Array {
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+"array-stream",
+"stream scheduling on a disk array: all members serve one stream at a time if that is faster; around any work-conserving scheduler",
+Make::Array {
         member: |environment, policy| {
             Box::new(StreamScheduling::member(policy, environment.service_times.clone()))
         },
@@ -128,8 +123,9 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing {
         coordinator: |environment, members| {
             Box::new(StreamCoordinator::new(environment.service_times.clone(), members))
         },
-    },
-}];
+    })
+.with_source("FAST 2011, a scheduling framework that makes any disk schedulers non-work-conserving")
+.with_tunables(Tunables::TABLE)];
 
 /// A request in a member's queue or device.
 #[derive(Clone, Copy)]

@@ -47,26 +47,22 @@ tunables! {
 }
 
 pub(crate) const LISTINGS: &[Listing] = &[
-    Listing {
-        name: "token-block",
-        version: "",
-        plain: true,
-        about: "token bucket at the block layer only: requests are charged to their submitters",
-        source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015 (comparison)",
-        split: true,
-        tunables: Tunables::TABLE,
-        make: Make::Scheduler(|_| Box::new(PlainToken::new(Level::Block))),
-    },
-    Listing {
-        name: "token-call",
-        version: "",
-        plain: true,
-        about: "token bucket at the system call only: calls are charged by their bytes",
-        source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015 (comparison)",
-        split: true,
-        tunables: Tunables::TABLE,
-        make: Make::Scheduler(|_| Box::new(PlainToken::new(Level::Call))),
-    },
+    Listing::new(
+        "token-block",
+        "token bucket at the block layer only: requests are charged to their submitters",
+        Make::Scheduler(|_| Box::new(PlainToken::new(Level::Block))),
+    )
+    .with_source("Yang et al., Split-Level I/O Scheduling, SOSP 2015 (comparison)")
+    .with_split()
+    .with_tunables(Tunables::TABLE),
+    Listing::new(
+        "token-call",
+        "token bucket at the system call only: calls are charged by their bytes",
+        Make::Scheduler(|_| Box::new(PlainToken::new(Level::Call))),
+    )
+    .with_source("Yang et al., Split-Level I/O Scheduling, SOSP 2015 (comparison)")
+    .with_split()
+    .with_tunables(Tunables::TABLE),
 ];
 
 /// The level at which it charges and holds.

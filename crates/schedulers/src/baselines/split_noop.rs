@@ -29,16 +29,13 @@ use elevator::{
 use crate::listing::{Listing, Make};
 use crate::policies::noop::Noop;
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "split-noop",
-    version: "",
-    plain: true,
-    about: "first come, first served with the hooks of split policies, to measure their cost",
-    source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015",
-    split: true,
-    tunables: &[],
-    make: Make::WorkConserving(|_| Box::<SplitNoop>::default()),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "split-noop",
+    "first come, first served with the hooks of split policies, to measure their cost",
+    Make::WorkConserving(|_| Box::<SplitNoop>::default()),
+)
+.with_source("Yang et al., Split-Level I/O Scheduling, SOSP 2015")
+.with_split()];
 
 /// Noop with the hooks of a split policy.
 #[derive(Default)]

@@ -37,16 +37,12 @@ pub struct CScan {
     sorted: SortedIndex,
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "c-scan",
-    version: "",
-    plain: true,
-    about: "sector order, always upward",
-    source: "Worthington, Ganger, Patt, SIGMETRICS 1994",
-    split: false,
-    tunables: &[],
-    make: Make::WorkConserving(|_| Box::new(CScan::default())),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "c-scan",
+    "sector order, always upward",
+    Make::WorkConserving(|_| Box::new(CScan::default())),
+)
+.with_source("Worthington, Ganger, Patt, SIGMETRICS 1994")];
 
 impl Scheduler for CScan {
     fn insert(&mut self, _now: Time, request: &Request) {

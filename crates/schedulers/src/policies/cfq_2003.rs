@@ -50,16 +50,15 @@ pub struct Cfq2003 {
     rounds: ProcessRounds,
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "cfq",
-    version: "2003",
-    plain: false,
-    about: "one request of each process in turn, without waiting: the CFQ of the 2003 benchmarks",
-    source: "Axboe's patch against Linux 2.5.60, 11 February 2003",
-    split: false,
-    tunables: Tunables::TABLE,
-    make: Make::Scheduler(|_| Box::new(Cfq2003::default())),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "cfq",
+    "one request of each process in turn, without waiting: the CFQ of the 2003 benchmarks",
+    Make::Scheduler(|_| Box::new(Cfq2003::default())),
+)
+.with_version("2003")
+.superseded()
+.with_source("Axboe's patch against Linux 2.5.60, 11 February 2003")
+.with_tunables(Tunables::TABLE)];
 
 fn key(process: Option<Process>) -> Option<u32> {
     process.map(|process| process.task)

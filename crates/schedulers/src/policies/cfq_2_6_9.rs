@@ -65,16 +65,16 @@ pub struct Cfq2_6_9 {
     max_queued: u64,
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "cfq",
-    version: "2.6.9",
-    plain: false,
-    about: "one request of each process in turn, and a share of the queue for each; without waiting",
-    source: "Linux 2.6.9, drivers/block/cfq-iosched.c",
-    split: false,
-    tunables: Tunables::TABLE,
-    make: Make::Scheduler(|environment| Box::new(Cfq2_6_9::new(environment))),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "cfq",
+    "one request of each process in turn, and a share of the queue for each; without waiting",
+    Make::Scheduler(|environment| Box::new(Cfq2_6_9::new(environment))),
+)
+.with_version("2.6.9")
+.superseded()
+.with_source("Linux 2.6.9, drivers/block/cfq-iosched.c")
+.with_tunables(Tunables::TABLE)
+.with_request_limit(8192)];
 
 fn key(process: Option<Process>) -> Option<u32> {
     process.map(|process| process.group)

@@ -40,8 +40,8 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Candidate, Capabilities, Decision, Direction, Growth, Light, Load, Reason, Request, RequestId, Scheduler,
-    Side, Span, Time, View, WorkConserving, tunables, tuned_by,
+    Candidate, Capabilities, Decision, Direction, Growth, Load, Reason, Request, RequestId, Scheduler,
+    ShortPath, Side, Span, Time, View, WorkConserving, tunables, tuned_by,
 };
 
 use crate::listing::{Listing, Make};
@@ -102,26 +102,23 @@ pub struct Deadline {
 }
 
 pub(crate) const LISTINGS: &[Listing] = &[
-    Listing {
-        name: "deadline",
-        version: "2.6.9",
-        plain: false,
-        about: "contiguous batches in one-way sector order, expired requests first",
-        source: "Linux 2.6.9 to 2.6.12, drivers/block/deadline-iosched.c",
-        split: false,
-        tunables: Tunables::TABLE,
-        make: Make::WorkConserving(|_| Box::new(Deadline::new(Version::V2_6_9))),
-    },
-    Listing {
-        name: "deadline",
-        version: "2.6.32",
-        plain: true,
-        about: "batches in one-way sector order, expired requests first",
-        source: "Linux 2.6.32, block/deadline-iosched.c",
-        split: false,
-        tunables: Tunables::TABLE,
-        make: Make::WorkConserving(|_| Box::new(Deadline::new(Version::V2_6_32))),
-    },
+    Listing::new(
+        "deadline",
+        "contiguous batches in one-way sector order, expired requests first",
+        Make::WorkConserving(|_| Box::new(Deadline::new(Version::V2_6_9))),
+    )
+    .with_version("2.6.9")
+    .superseded()
+    .with_source("Linux 2.6.9 to 2.6.12, drivers/block/deadline-iosched.c")
+    .with_tunables(Tunables::TABLE),
+    Listing::new(
+        "deadline",
+        "batches in one-way sector order, expired requests first",
+        Make::WorkConserving(|_| Box::new(Deadline::new(Version::V2_6_32))),
+    )
+    .with_version("2.6.32")
+    .with_source("Linux 2.6.32, block/deadline-iosched.c")
+    .with_tunables(Tunables::TABLE),
 ];
 
 impl Deadline {
@@ -308,9 +305,9 @@ impl WorkConserving for Deadline {
     }
 }
 
-impl Light for Deadline {
+impl ShortPath for Deadline {
     /// Rules 2 to 5 for one request: a direction without the other, and no `next`.
-    fn pass(&mut self, now: Time, arrived: Time, direction: Direction) -> Reason {
+    fn dispatch_alone(&mut self, now: Time, arrived: Time, direction: Direction) -> Reason {
         self.batch.batching = 1;
         if direction == Direction::Write {
             self.batch.starved = 0;
@@ -322,7 +319,7 @@ impl Light for Deadline {
 impl Capabilities for Deadline {
     tuned_by!(tunables);
 
-    fn light(&mut self) -> Option<&mut dyn Light> {
+    fn short_path(&mut self) -> Option<&mut dyn ShortPath> {
         Some(self)
     }
 }
@@ -500,7 +497,7 @@ mod tests {
         let arrived = t.now;
         if let (&[(op, sector)], true) = (requests, passes) {
             t.now += after;
-            let reason = t.scheduler.light().unwrap().pass(t.now, arrived, op.direction());
+            let reason = t.scheduler.short_path().unwrap().dispatch_alone(t.now, arrived, op.direction());
             return Vec::from([(Sector(sector), reason)]);
         }
         let ids = requests.iter().map(|&(op, sector)| t.insert(Request { op, ..request(sector, 8) }));

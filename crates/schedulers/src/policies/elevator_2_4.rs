@@ -68,16 +68,14 @@ pub struct Elevator2_4 {
     records: PerRequest<Record>,
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "elevator",
-    version: "2.4",
-    plain: true,
-    about: "approximate 2.4 elevator: sector order as far as patience allows",
-    source: "an approximation of Linux 2.4's elevator_linus, from descriptions",
-    split: false,
-    tunables: Tunables::TABLE,
-    make: Make::WorkConserving(|_| Box::new(Elevator2_4::default())),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "elevator",
+    "approximate 2.4 elevator: sector order as far as patience allows",
+    Make::WorkConserving(|_| Box::new(Elevator2_4::default())),
+)
+.with_version("2.4")
+.with_source("an approximation of Linux 2.4's elevator_linus, from descriptions")
+.with_tunables(Tunables::TABLE)];
 
 impl Elevator2_4 {
     /// The place in the list for a request at this sector.

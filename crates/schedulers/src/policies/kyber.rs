@@ -61,16 +61,13 @@ tunables! {
     }
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "kyber",
-    version: "",
-    plain: true,
-    about: "keeps the device's queue short enough that reads and writes meet their latency targets",
-    source: "Linux 6.x, block/kyber-iosched.c",
-    split: false,
-    tunables: Tunables::TABLE,
-    make: Make::Scheduler(|environment| Box::new(Kyber::new(environment.nr_requests))),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "kyber",
+    "keeps the device's queue short enough that reads and writes meet their latency targets",
+    Make::Scheduler(|environment| Box::new(Kyber::new(environment.nr_requests))),
+)
+.with_source("Linux 6.x, block/kyber-iosched.c")
+.with_tunables(Tunables::TABLE)];
 
 /// Scheduling domains, in the order in which they take turns.
 const READ: usize = 0;
@@ -89,9 +86,9 @@ const DISCARD_LAT: Span = Span::from_secs(5);
 const ASYNC_PERCENT: u64 = 75;
 /// From the first completion to the next evaluation of the histograms.
 const LOOK_AFTER: Span = Span::from_millis(100);
-/// A percentile needs this many samples,
+/// Samples from which a percentile is evaluated at once.
 const SAMPLES_MIN: u32 = 500;
-/// or this much time since the first evaluation that found one.
+/// Time since the first evaluation that found a sample, after which a percentile is evaluated with fewer than [`SAMPLES_MIN`].
 const WINDOW: Span = Span::from_secs(1);
 /// How many of the youngest requests a submission may join.
 const MERGE_REACH: u64 = 8;

@@ -40,16 +40,12 @@ pub struct Look {
     choice: Option<(RequestId, bool)>,
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "look",
-    version: "",
-    plain: true,
-    about: "sector order, alternately ascending and descending",
-    source: "Worthington, Ganger, Patt, SIGMETRICS 1994",
-    split: false,
-    tunables: &[],
-    make: Make::WorkConserving(|_| Box::new(Look::default())),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "look",
+    "sector order, alternately ascending and descending",
+    Make::WorkConserving(|_| Box::new(Look::default())),
+)
+.with_source("Worthington, Ganger, Patt, SIGMETRICS 1994")];
 
 impl Default for Look {
     fn default() -> Self {

@@ -110,16 +110,14 @@ pub struct MqDeadline {
     choice: Option<(RequestId, Batch)>,
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "mq-deadline",
-    version: "6.18",
-    plain: true,
-    about: "deadline with priority classes and ageing",
-    source: "Linux 6.18, block/mq-deadline.c",
-    split: false,
-    tunables: Tunables::TABLE,
-    make: Make::WorkConserving(|_| Box::new(MqDeadline::default())),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "mq-deadline",
+    "deadline with priority classes and ageing",
+    Make::WorkConserving(|_| Box::new(MqDeadline::default())),
+)
+.with_version("6.18")
+.with_source("Linux 6.18, block/mq-deadline.c")
+.with_tunables(Tunables::TABLE)];
 
 impl Default for MqDeadline {
     fn default() -> Self {

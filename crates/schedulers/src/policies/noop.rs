@@ -25,7 +25,7 @@
 use alloc::boxed::Box;
 
 use elevator::{
-    Candidate, Capabilities, Decision, Direction, Growth, Light, Load, Reason, Request, Scheduler, Span,
+    Candidate, Capabilities, Decision, Direction, Growth, Load, Reason, Request, Scheduler, ShortPath, Span,
     Time, View, WorkConserving,
 };
 
@@ -39,16 +39,9 @@ pub struct Noop {
     list: Fifo,
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "noop",
-    version: "",
-    plain: true,
-    about: "first come, first served",
-    source: "Linux 2.6.32, block/noop-iosched.c",
-    split: false,
-    tunables: &[],
-    make: Make::WorkConserving(|_| Box::new(Noop::default())),
-}];
+pub(crate) const LISTINGS: &[Listing] =
+    &[Listing::new("noop", "first come, first served", Make::WorkConserving(|_| Box::new(Noop::default())))
+        .with_source("Linux 2.6.32, block/noop-iosched.c")];
 
 impl Scheduler for Noop {
     fn insert(&mut self, _now: Time, request: &Request) {
@@ -86,14 +79,14 @@ impl WorkConserving for Noop {
     }
 }
 
-impl Light for Noop {
-    fn pass(&mut self, _now: Time, _arrived: Time, _direction: Direction) -> Reason {
+impl ShortPath for Noop {
+    fn dispatch_alone(&mut self, _now: Time, _arrived: Time, _direction: Direction) -> Reason {
         Reason::FirstCome
     }
 }
 
 impl Capabilities for Noop {
-    fn light(&mut self) -> Option<&mut dyn Light> {
+    fn short_path(&mut self) -> Option<&mut dyn ShortPath> {
         Some(self)
     }
 }

@@ -72,16 +72,13 @@ pub struct Sptf {
     elsewhere: u32,
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "sptf",
-    version: "",
-    plain: true,
-    about: "shortest positioning time first, from a model of the drive; without a model the nearest sector",
-    source: "Jacobson, Wilkes, HPL-CSP-91-7, 1991",
-    split: false,
-    tunables: Tunables::TABLE,
-    make: Make::WorkConserving(|_| Box::new(Sptf::default())),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "sptf",
+    "shortest positioning time first, from a model of the drive; without a model the nearest sector",
+    Make::WorkConserving(|_| Box::new(Sptf::default())),
+)
+.with_source("Jacobson, Wilkes, HPL-CSP-91-7, 1991")
+.with_tunables(Tunables::TABLE)];
 
 impl Sptf {
     fn soonest(&mut self, now: Time, view: &View<'_>, oracle: &dyn Positioning) -> Option<RequestId> {

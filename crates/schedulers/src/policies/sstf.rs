@@ -37,16 +37,9 @@ pub struct Sstf {
     sorted: SortedIndex,
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "sstf",
-    version: "",
-    plain: true,
-    about: "the nearest sector first",
-    source: "Denning, 1967; Worthington, Ganger, Patt, SIGMETRICS 1994",
-    split: false,
-    tunables: &[],
-    make: Make::WorkConserving(|_| Box::new(Sstf::default())),
-}];
+pub(crate) const LISTINGS: &[Listing] =
+    &[Listing::new("sstf", "the nearest sector first", Make::WorkConserving(|_| Box::new(Sstf::default())))
+        .with_source("Denning, 1967; Worthington, Ganger, Patt, SIGMETRICS 1994")];
 
 /// The request nearest to `head`; of two at the same distance the one ahead.
 pub(crate) fn nearest(sorted: &SortedIndex, head: Sector) -> Option<RequestId> {

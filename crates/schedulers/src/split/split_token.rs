@@ -74,16 +74,13 @@ tunables! {
     }
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "split-token",
-    version: "",
-    plain: true,
-    about: "split-level token bucket: limits by account, charged when dirtied, corrected when sent, refunded when freed",
-    source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015",
-    split: true,
-    tunables: Tunables::TABLE,
-    make: Make::Scheduler(|environment| Box::new(SplitToken::for_device(environment.rotational))),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+"split-token",
+"split-level token bucket: limits by account, charged when dirtied, corrected when sent, refunded when freed",
+Make::Scheduler(|environment| Box::new(SplitToken::for_device(environment.rotational))))
+.with_source("Yang et al., Split-Level I/O Scheduling, SOSP 2015")
+.with_split()
+.with_tunables(Tunables::TABLE)];
 
 struct Member {
     bucket: Bucket,

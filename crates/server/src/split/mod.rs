@@ -22,11 +22,10 @@ use std::path::Path;
 use std::sync::mpsc::Receiver;
 
 use ::control::admission::{Message, Operation};
+pub use ::control::causes::CauseEvent;
 use ::control::protocol::{AccountState, AccountTerms, WaitState};
 use elevator::queue::Queue;
-use elevator::split::{
-    Account, Action, CallId, CallKind, CauseEvent, File, Page, Split, SystemCall, Terms, Verdict,
-};
+use elevator::split::{Account, Action, CallId, CallKind, File, Page, Split, SystemCall, Terms, Verdict};
 use elevator::{CauseSet, Op, Sector, Sectors, Span, Time};
 
 use crate::ServeError;
@@ -131,7 +130,7 @@ impl SplitHost {
             let Some(state) = states.iter_mut().find(of) else { continue };
             let held_ns = now.since(call.since).as_nanos();
             state.held_ns += held_ns;
-            state.waits.entry(name_of(call.system_call.kind).to_string()).or_default().held_ns += held_ns;
+            state.waits.entry(call.system_call.kind.name().to_string()).or_default().held_ns += held_ns;
         }
         states
     }
@@ -263,6 +262,7 @@ impl SplitHost {
                 });
             }
             CauseEvent::Submitted { start, sectors, is_read, is_data, processes, file } => {
+                let (start, sectors) = (Sector(start), Sectors(sectors));
                 let is_of_one = processes.len() == 1;
                 let accounts: Vec<_> =
                     processes.into_iter().map(|process| self.account_of(now, Some(process))).collect();
@@ -336,7 +336,7 @@ impl SplitHost {
 
     /// The calls of an account that are of the same kind as this one.
     fn waits(&mut self, call: &SystemCall) -> &mut WaitState {
-        self.accounts[call.account].waits.entry(name_of(call.kind).to_string()).or_default()
+        self.accounts[call.account].waits.entry(call.kind.name().to_string()).or_default()
     }
 
     fn count_clean(&mut self, causes: CauseSet, bytes: u64) {
@@ -562,16 +562,6 @@ impl SplitHost {
         self.sent = self.sets.count();
         admitted.into_iter().for_each(|id| self.admit(queue, now, id));
         result.flatten()
-    }
-}
-
-const fn name_of(kind: CallKind) -> &'static str {
-    match kind {
-        CallKind::Read { .. } => "read",
-        CallKind::Write { .. } => "write",
-        CallKind::Fsync { .. } => "fsync",
-        CallKind::Create => "create",
-        CallKind::Mkdir => "mkdir",
     }
 }
 

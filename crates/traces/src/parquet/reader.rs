@@ -208,7 +208,7 @@ struct Batch {
     passed: u64,
 }
 
-/// Values of a column; `present` is empty if all are.
+/// Values of a column; `None` where the file has a null.
 #[derive(Default)]
 struct Values<T> {
     values: Vec<Option<T>>,

@@ -58,10 +58,10 @@ impl Autocorrelation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ioanalyzer::Random;
+    use elevator::Random;
 
     fn of(value: impl Fn(u64, &mut Random) -> f64) -> f64 {
-        let (mut autocorrelation, mut random) = (Autocorrelation::default(), Random::seeded(1));
+        let (mut autocorrelation, mut random) = (Autocorrelation::default(), Random::new(1));
         (0..2000).for_each(|n| autocorrelation.note(value(n, &mut random)));
         autocorrelation.windows()
     }

@@ -207,7 +207,7 @@ impl Credits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ioanalyzer::Random;
+    use elevator::Random;
 
     /// The means of two schedulers after twenty runs of 200 windows, of which the second serves the last 50.
     fn means(mut value: impl FnMut(usize, u64) -> f64) -> [f64; 2] {
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn without_autocorrelation_windows_belong_to_their_scheduler() {
-        let mut noise = Random::seeded(1);
+        let mut noise = Random::new(1);
         let given = |scheduler: usize, _| [10.0, 8.0][scheduler] + noise.unit();
         let [first, second] = means(given);
         assert!((first - 10.5).abs() < 0.1 && (second - 8.5).abs() < 0.1, "{first} and {second}");
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_scheduler_is_surely_ahead_only_of_one_in_use_and_beyond_its_error() {
-        let (mut runs, mut noise) = (Credits::new(3), Random::seeded(1));
+        let (mut runs, mut noise) = (Credits::new(3), Random::new(1));
         for window in 0..40 {
             runs.served(window % 2, [10.0, 20.0, 0.0][window % 2] + noise.unit() - 0.5);
         }

@@ -297,9 +297,9 @@ impl Kind {
         self.arms.iter().enumerate().filter(due).min_by(sooner).map(|(index, _)| index)
     }
 
-    /// Whether a trial of a scheduler is due. An untested scheduler is tried at once, unless an opening skipped it. Otherwise the wait grows with
-    /// the loss and with the number of pairs: after n pairs (at most [`SURE`]) a scheduler that loses everything waits n + n/[`BUDGET`] times the
-    /// length of a trial, an equal one n times. A trial adds two pairs: with the scheduler before and with the scheduler after it.
+    /// Whether a trial of a scheduler is due. An untested scheduler is tried at once, unless an opening skipped it. Otherwise the wait is
+    /// [`TRIAL`] · n · (1 + loss/[`BUDGET`]) windows, where n is the number of pairs, at most [`SURE`]. A trial adds two pairs: with the scheduler before and
+    /// with the scheduler after it; a switch without a trial and the opening may add others.
     fn due(&self, arm: &Arm, best: f64) -> bool {
         let loss = (best - arm.rating).max(0.0);
         let wait = (TRIAL * arm.pairs.clamp(1, SURE)) as f64 * (1.0 + loss / BUDGET);

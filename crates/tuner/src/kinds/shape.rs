@@ -114,7 +114,7 @@ mod tests {
     use elevator::{Sector, Sectors, Span, Time};
 
     use super::*;
-    use ioanalyzer::Random;
+    use elevator::Random;
 
     fn shape(places: impl Iterator<Item = u64>) -> Shape {
         let access = |position| Access {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn different_requests_have_different_shapes() {
-        let (mut one, mut other) = (Random::seeded(1), Random::seeded(2));
+        let (mut one, mut other) = (Random::new(1), Random::new(2));
         let anywhere = shape((0..500).map(|_| one.below(1 << 31)));
         let elsewhere = shape((0..500).map(|_| other.below(1 << 31)));
         assert!(anywhere.similarity(&elsewhere) > 0.9);

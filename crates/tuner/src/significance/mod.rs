@@ -219,7 +219,7 @@ fn standby_windows(n: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use ioanalyzer::Random;
+    use elevator::Random;
 
     use super::blocks::MOST;
     use super::*;
@@ -243,7 +243,7 @@ mod tests {
 
     /// Runs a test on a device with these means, relative noise and drift per window; returns the verdict and the number of windows.
     fn found_out(means: [f64; 4], noise: f64, drift: f64, seed: u64) -> (Verdict, usize) {
-        let (mut random, mut test, mut now) = (Random::seeded(seed), fresh(), 1.0);
+        let (mut random, mut test, mut now) = (Random::new(seed), fresh(), 1.0);
         for n in 0..1000 {
             let Verdict::Measure(arm) = test.verdict() else { return (test.verdict(), n) };
             learn(&mut test, arm, now * means[arm] * (1.0 - noise + 2.0 * noise * random.unit()), &SMALL);
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn an_intermittent_load_is_tested_for_a_limited_time() {
-        let (mut random, mut test, mut windows) = (Random::seeded(4), fresh(), 0);
+        let (mut random, mut test, mut windows) = (Random::new(4), fresh(), 0);
         while let Verdict::Measure(arm) = test.verdict() {
             // Nearly idle or busy, regardless of the scheduler.
             learn(&mut test, arm, if random.coin() { 100.0 } else { 80.0 + 40.0 * random.unit() }, &SMALL);

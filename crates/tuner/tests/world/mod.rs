@@ -20,7 +20,7 @@ pub fn names() -> Vec<String> {
 }
 
 pub fn analyser(parameters: Parameters, seed: u64) -> Analyser {
-    Analyser::new(names(), Metric::Bandwidth, parameters, Random::seeded(seed)).unwrap()
+    Analyser::new(names(), Metric::Bandwidth, parameters, Random::new(seed)).unwrap()
 }
 
 /// The same by IOAnalyzer.
@@ -31,7 +31,7 @@ pub fn paper(parameters: Parameters, seed: u64) -> Analyser {
 /// Ten windows of one kind are alike but not equal: other places, other moments.
 pub fn window(pattern: usize, number: u64) -> Window {
     let start = Time::ZERO + T * number;
-    let mut chance = Random::seeded(number * 31 + pattern as u64);
+    let mut chance = Random::new(number * 31 + pattern as u64);
     let offset = chance.below(1 << 20) * 8;
     let count = 1000 + chance.below(40);
     let place = |i: u64| match pattern {
@@ -41,7 +41,7 @@ pub fn window(pattern: usize, number: u64) -> Window {
         1 => i * STRIDE,
         2 => 2000 * STRIDE - i * STRIDE,
         // Anywhere, never the same again.
-        _ => Random::seeded(number << 20 | i).below(900_000_000),
+        _ => Random::new(number << 20 | i).below(900_000_000),
     };
     let access = |i: u64| Access {
         time: start + Span::from_nanos(i * T.as_nanos() / count),
@@ -64,7 +64,7 @@ pub struct World {
 impl World {
     pub fn new(analyser: Analyser) -> Self {
         let bandwidth = |pattern: usize, scheduler: usize, _| BANDWIDTH[pattern % 3][scheduler];
-        Self { analyser, scheduler: SchedulerId(0), noise: Random::seeded(99), number: 0, bandwidth }
+        Self { analyser, scheduler: SchedulerId(0), noise: Random::new(99), number: 0, bandwidth }
     }
 
     /// One window of `pattern`; returns what was given and the decision taken after it, which is in force.

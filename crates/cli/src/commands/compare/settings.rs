@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use elevator::Random;
 use elevator::text::counted;
 use evaluation::interrupt;
 use evaluation::parallel::on_threads;
@@ -9,7 +10,6 @@ use evaluation::runs::{Plan, Run, one};
 use evaluation::search_space::{self, Ladder, Optimiser, Space};
 use evaluation::sweep::{self, Sweep};
 use schedulers::Spec;
-use tuner::Random;
 
 use crate::error::Error;
 use crate::input::shared_args::Output;
@@ -145,7 +145,7 @@ fn search(
         return Err(Error::Usage(format!("--optimise {} ({}): {problem}", key.name(), key.words())));
     }
     let mut optimiser = Optimiser::new(space).map_err(Error::Failed)?;
-    let mut random = Random::seeded(1);
+    let mut random = Random::new(1);
     let mut known: HashMap<Vec<usize>, f64> = HashMap::new();
     let mut left = trials as usize;
     while left > 0 && !interrupt::requested() {

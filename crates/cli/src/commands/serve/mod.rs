@@ -13,7 +13,7 @@ use std::sync::Arc;
 use disks::{Drive, Truncated};
 use elevator::queue::{Barriers, Supervision};
 use elevator::text::counted;
-use elevator::{SECTOR_BYTES, Scheduler, Sector, Span};
+use elevator::{SECTOR_BYTES, Sector, Span};
 use schedulers::registry::Catalogue;
 use schedulers::{Environment, Spec};
 use server::backend::{Backend, Emulated, FileBackend, FileOptions, Memory, Nature, Nothing};
@@ -377,7 +377,7 @@ pub(crate) fn schedulers(catalogue: Catalogue, environment: Environment, named: 
     Arc::new(move |name| {
         let spec = named(catalogue, name).map_err(|error| error.to_string())?;
         let scheduler = spec.build(&environment).map_err(|error| error.to_string())?;
-        Ok(scheduler as Box<dyn Scheduler>)
+        Ok(scheduler)
     })
 }
 

@@ -202,7 +202,7 @@ fn while_nothing_is_known_the_profile_decides() {
     let curve = |rate| Curve { kind: CurveClass { reads: None, random: None }, points: vec![(4096.0, rate)] };
     let by = |rates: [f64; 2]| {
         let table = Table { curves: rates.map(|rate| vec![curve(rate)]).to_vec() };
-        let (parameters, random) = (Parameters::default(), Random::seeded(1));
+        let (parameters, random) = (Parameters::default(), Random::new(1));
         let analyser = Analyser::new(names.clone(), Metric::Bandwidth, parameters, random).unwrap();
         let mut analyser = analyser.with_a_priori(table);
         let mut history = History::new(&names, "none", Better::Higher);
@@ -249,8 +249,7 @@ fn reads(analyser: &mut Analyser, scheduler: SchedulerId, bandwidth: f64) -> Dec
 fn what_is_known_by_kinds_of_load_is_recommended() {
     let names = ["none", "bfq"].map(str::to_owned).to_vec();
     let parameters = Parameters::default();
-    let mut analyser =
-        Analyser::new(names.clone(), Metric::Bandwidth, parameters, Random::seeded(1)).unwrap();
+    let mut analyser = Analyser::new(names.clone(), Metric::Bandwidth, parameters, Random::new(1)).unwrap();
     let mut scheduler = SchedulerId(0);
     let first = reads(&mut analyser, scheduler, 30e6);
     let mut history = History::new(&names, "none", Better::Higher);

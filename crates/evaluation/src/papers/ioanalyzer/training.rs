@@ -124,7 +124,7 @@ pub(super) fn train(
 }
 
 fn analyser(lab: &Lab, tuning: Tuning) -> Result<Analyser, String> {
-    let random = Random::seeded(tuning.seed);
+    let random = Random::new(tuning.seed);
     Ok(Analyser::new(lab.names(), tuning.metric, tuning.parameters, random)?.with_decider(tuning.decider))
 }
 

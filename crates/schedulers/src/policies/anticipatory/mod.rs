@@ -102,7 +102,7 @@ pub enum Version {
 }
 
 /// A judgement for a version's settings.
-pub(crate) trait Judges<S>: Judgement {
+pub(crate) trait Judges<S>: Judgement + Send {
     /// The settings have changed.
     fn tuned(&mut self, settings: &S);
 }
@@ -146,26 +146,23 @@ pub(crate) struct Anticipatory<S, J> {
 }
 
 pub(crate) const LISTINGS: &[Listing] = &[
-    Listing {
-        name: "anticipatory",
-        version: "2.6.9",
-        plain: false,
-        about: "waits for the next read of the process that read last; the LAS of the papers",
-        source: "Linux 2.6.9 to 2.6.12, drivers/block/as-iosched.c",
-        split: false,
-        tunables: Tunables2_6_9::TABLE,
-        make: Make::Scheduler(|_| Box::new(version_2_6_9())),
-    },
-    Listing {
-        name: "anticipatory",
-        version: "2.6.32",
-        plain: true,
-        about: "waits for the next read of the process that read last, or of one that cooperates with it",
-        source: "Linux 2.6.32, block/as-iosched.c",
-        split: false,
-        tunables: Tunables::TABLE,
-        make: Make::Scheduler(|_| Box::new(version_2_6_32())),
-    },
+    Listing::new(
+        "anticipatory",
+        "waits for the next read of the process that read last; the LAS of the papers",
+        Make::Scheduler(|_| Box::new(version_2_6_9())),
+    )
+    .with_version("2.6.9")
+    .superseded()
+    .with_source("Linux 2.6.9 to 2.6.12, drivers/block/as-iosched.c")
+    .with_tunables(Tunables2_6_9::TABLE),
+    Listing::new(
+        "anticipatory",
+        "waits for the next read of the process that read last, or of one that cooperates with it",
+        Make::Scheduler(|_| Box::new(version_2_6_32())),
+    )
+    .with_version("2.6.32")
+    .with_source("Linux 2.6.32, block/as-iosched.c")
+    .with_tunables(Tunables::TABLE),
 ];
 
 fn version_2_6_9() -> Anticipatory<Tunables2_6_9, ByProcess> {

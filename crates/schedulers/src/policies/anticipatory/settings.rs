@@ -15,7 +15,7 @@ pub(crate) struct Timing {
 }
 
 /// A version's tunables, as the common part uses them.
-pub(crate) trait Settings: Default {
+pub(crate) trait Settings: Default + Send {
     /// The table of tunables.
     const TABLE: &'static [elevator::Tunable];
 

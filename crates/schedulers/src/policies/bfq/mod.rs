@@ -127,16 +127,13 @@ tunables! {
     }
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "bfq",
-    version: "",
-    plain: true,
-    about: "a share of the service for every process by weight, and low latency for interactive processes",
-    source: "Linux 6.x, block/bfq-iosched.c and block/bfq-wf2q.c",
-    split: false,
-    tunables: Tunables::TABLE,
-    make: Make::Scheduler(|environment| Box::new(Bfq::new(environment.rotational, environment.nr_requests))),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "bfq",
+    "a share of the service for every process by weight, and low latency for interactive processes",
+    Make::Scheduler(|environment| Box::new(Bfq::new(environment.rotational, environment.nr_requests))),
+)
+.with_source("Linux 6.x, block/bfq-iosched.c and block/bfq-wf2q.c")
+.with_tunables(Tunables::TABLE)];
 
 /// Levels of priority in a class.
 const LEVELS: usize = 8;

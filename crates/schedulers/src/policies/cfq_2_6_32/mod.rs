@@ -198,16 +198,14 @@ pub struct Cfq2_6_32 {
     last_end_sync: Jiffies,
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "cfq",
-    version: "2.6.32",
-    plain: true,
-    about: "slices of time for every process, idling for their owners",
-    source: "Linux 2.6.32, block/cfq-iosched.c",
-    split: false,
-    tunables: Tunables::TABLE,
-    make: Make::Scheduler(|environment| Box::new(Cfq2_6_32::new(environment))),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "cfq",
+    "slices of time for every process, idling for their owners",
+    Make::Scheduler(|environment| Box::new(Cfq2_6_32::new(environment))),
+)
+.with_version("2.6.32")
+.with_source("Linux 2.6.32, block/cfq-iosched.c")
+.with_tunables(Tunables::TABLE)];
 
 fn key(process: Option<Process>) -> Option<u32> {
     process.map(|process| process.context)

@@ -106,16 +106,13 @@ impl Bounds {
     }
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "cooperative",
-    version: "",
-    plain: true,
-    about: "anticipatory 2.6.9 that also waits for groups of processes, including successors of ended ones",
-    source: "Seelam et al., OLS 2005; numbers after Linux 2.6.16 to 2.6.32, block/as-iosched.c",
-    split: false,
-    tunables: Tunables::TABLE,
-    make: Make::Scheduler(|_| Box::new(new())),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "cooperative",
+    "anticipatory 2.6.9 that also waits for groups of processes, including successors of ended ones",
+    Make::Scheduler(|_| Box::new(new())),
+)
+.with_source("Seelam et al., OLS 2005; numbers after Linux 2.6.16 to 2.6.32, block/as-iosched.c")
+.with_tunables(Tunables::TABLE)];
 
 fn new() -> Anticipatory<Tunables, ByGroup> {
     let las = ByProcess::new(Version::V2_6_9, Ticks::of_hz(1000));

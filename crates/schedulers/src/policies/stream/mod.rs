@@ -128,18 +128,14 @@ tunables! {
     }
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "stream",
-    version: "",
-    plain: true,
-    about: "waits for the next request of a stream, whatever process issues it; around any work-conserving scheduler",
-    source: "FAST 2011, a scheduling framework that makes any disk schedulers non-work-conserving",
-    split: false,
-    tunables: Tunables::TABLE,
-    make: Make::Wrapper(|environment, policy| {
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+"stream",
+"waits for the next request of a stream, whatever process issues it; around any work-conserving scheduler",
+Make::Wrapper(|environment, policy| {
         Box::new(StreamScheduling::new(policy, environment.service_times.clone()))
-    }),
-}];
+    }))
+.with_source("FAST 2011, a scheduling framework that makes any disk schedulers non-work-conserving")
+.with_tunables(Tunables::TABLE)];
 
 /// The index of a stream.
 type StreamId = u32;

@@ -98,16 +98,14 @@ tunables! {
     }
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "afq",
-    version: "",
-    plain: true,
-    about: "split-level fair queueing: shares by priority, charged by cause, writes held at the call",
-    source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015",
-    split: true,
-    tunables: Tunables::TABLE,
-    make: Make::WorkConserving(|environment| Box::new(Afq::for_device(environment.rotational))),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "afq",
+    "split-level fair queueing: shares by priority, charged by cause, writes held at the call",
+    Make::WorkConserving(|environment| Box::new(Afq::for_device(environment.rotational))),
+)
+.with_source("Yang et al., Split-Level I/O Scheduling, SOSP 2015")
+.with_split()
+.with_tunables(Tunables::TABLE)];
 
 /// AFQ without anticipation of its own, for a wrapper.
 pub struct Afq {

@@ -97,7 +97,7 @@ impl Split for SplitDeadline {
         let (file, fsync) = match call.kind {
             CallKind::Fsync { file } => (file, true),
             CallKind::Write { file, .. } => (file, false),
-            CallKind::Read { .. } | CallKind::Create | CallKind::Mkdir => return Verdict::Proceed,
+            _ => return Verdict::Proceed,
         };
         if let Some(deadline) = self.deadline(place) {
             if fsync {

@@ -108,16 +108,14 @@ tunables! {
     }
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing {
-    name: "split-deadline",
-    version: "",
-    plain: true,
-    about: "split-level deadlines: what would be in an fsync's way is written back before it may enter",
-    source: "Yang et al., Split-Level I/O Scheduling, SOSP 2015",
-    split: true,
-    tunables: Tunables::TABLE,
-    make: Make::WorkConserving(|_| Box::<SplitDeadline>::default()),
-}];
+pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
+    "split-deadline",
+    "split-level deadlines: what would be in an fsync's way is written back before it may enter",
+    Make::WorkConserving(|_| Box::<SplitDeadline>::default()),
+)
+.with_source("Yang et al., Split-Level I/O Scheduling, SOSP 2015")
+.with_split()
+.with_tunables(Tunables::TABLE)];
 
 /// Split-Deadline: its block level, and through [`Capabilities::split`](elevator::Capabilities::split) the levels above.
 pub struct SplitDeadline {
