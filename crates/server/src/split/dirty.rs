@@ -1,6 +1,6 @@
 //! The dirty pages of the attached device's files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use elevator::CauseSet;
 use elevator::split::{File, Page};
@@ -14,14 +14,14 @@ struct Dirty {
     causes: CauseSet,
     /// The end of its folio: the kernel writes and drops folios as a whole, except what is behind the end of the file.
     end: u64,
-    /// Its writeback was ordered after it became dirty.
-    is_ordered: bool,
 }
 
 /// Every dirty page, once.
 #[derive(Default)]
 pub(super) struct DirtyPages {
     pages: BTreeMap<(u64, u64), Dirty>,
+    /// Those whose writeback was not ordered since they became dirty: an order must not pass over all pages, which are a million in 4 GB.
+    waiting: BTreeSet<(u64, u64)>,
 }
 
 const fn page((file, offset): (u64, u64)) -> Page {
@@ -39,7 +39,8 @@ impl DirtyPages {
     ) -> Vec<(Page, Option<CauseSet>)> {
         let end = offset + u64::from(bytes);
         let mut add = |at| {
-            let before = self.pages.insert((file, at), Dirty { causes, end, is_ordered: false });
+            self.waiting.insert((file, at));
+            let before = self.pages.insert((file, at), Dirty { causes, end });
             (page((file, at)), before.map(|dirty| dirty.causes))
         };
         (offset..end).step_by(PAGE as usize).map(&mut add).collect()
@@ -52,13 +53,18 @@ impl DirtyPages {
         let last = self.pages.range((file, first)..(file, end)).next_back();
         let end = last.map_or(end, |(_, dirty)| dirty.end.max(end));
         let keys: Vec<_> = self.pages.range((file, first)..(file, end)).map(|(&key, _)| key).collect();
-        keys.into_iter().filter_map(|key| Some((page(key), self.pages.remove(&key)?.causes))).collect()
+        let remove = |key| {
+            self.waiting.remove(&key);
+            Some((page(key), self.pages.remove(&key)?.causes))
+        };
+        keys.into_iter().filter_map(remove).collect()
     }
 
     /// Removes all pages of some sets.
     pub(super) fn take(&mut self, is_it: impl Fn(CauseSet) -> bool) -> Vec<(Page, CauseSet)> {
         let taken = self.iter().filter(|&(_, causes)| is_it(causes)).collect();
         self.pages.retain(|_, dirty| !is_it(dirty.causes));
+        self.waiting.retain(|key| self.pages.contains_key(key));
         taken
     }
 
@@ -71,22 +77,18 @@ impl DirtyPages {
     /// all were, begins again: an order may be lost, as its agent ended.
     pub(super) fn write_back(&mut self, file: u64, pages: u32) -> Option<(u64, u32)> {
         let all = (file, 0)..=(file, u64::MAX);
-        if self.pages.range(all.clone()).all(|(_, dirty)| dirty.is_ordered) {
-            self.pages.range_mut(all.clone()).for_each(|(_, dirty)| dirty.is_ordered = false);
+        if self.waiting.range(all.clone()).next().is_none() {
+            self.waiting.extend(self.pages.range(all.clone()).map(|(&key, _)| key));
         }
-        let mut ends = None;
-        let next = self.pages.range_mut(all).filter(|(_, dirty)| !dirty.is_ordered);
-        for (&(_, offset), dirty) in next.take(pages.max(1) as usize) {
-            dirty.is_ordered = true;
-            let (first, _) = ends.unwrap_or((offset, 0));
-            ends = Some((first, offset + PAGE));
-        }
-        let (first, end) = ends?;
-        Some((first, u32::try_from((end - first) / PAGE).unwrap_or(u32::MAX)))
+        let next: Vec<_> = self.waiting.range(all).take(pages.max(1) as usize).copied().collect();
+        next.iter().for_each(|key| _ = self.waiting.remove(key));
+        let (&(_, first), &(_, last)) = next.first().zip(next.last())?;
+        Some((first, u32::try_from((last - first) / PAGE + 1).unwrap_or(u32::MAX)))
     }
 
     pub(super) fn clear(&mut self) {
         self.pages.clear();
+        self.waiting.clear();
     }
 }
 

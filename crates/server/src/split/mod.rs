@@ -16,6 +16,8 @@ mod front;
 mod processes;
 mod runs;
 mod sets;
+#[cfg(test)]
+mod tests;
 
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -185,6 +187,10 @@ impl SplitHost {
             return None;
         }
         self.update(queue, now);
+        if op == Op::Write {
+            let arrived = self.runs.arrived(start, sectors);
+            self.notify(queue, now, &arrived, |policy, now, page, set| policy.submitted(now, page, set));
+        }
         let found = self.runs.causes(op == Op::Read, start, sectors);
         let members: Vec<Account> = found.iter().flat_map(|&set| self.sets.members(set)).copied().collect();
         for &account in &members {
@@ -197,6 +203,8 @@ impl SplitHost {
 
     /// Reads what was observed and passes it to the policy.
     fn update(&mut self, queue: &mut Queue<Watch>, now: Time) {
+        // First, as a new policy receives the pages that are dirty, and no event of others.
+        self.with_policy(queue, now, |_| ());
         let agents = &self.agents;
         self.processes
             .pass(now, |process| agents.iter().flatten().any(|agent| agent.processes.contains(&process)));
@@ -214,13 +222,12 @@ impl SplitHost {
 
     /// After a loss, which pages are dirty is unknown.
     fn forget(&mut self, queue: &mut Queue<Watch>, now: Time) {
-        let all: Vec<_> = self.dirty.iter().collect();
+        let mut all: Vec<_> = self.dirty.iter().collect();
+        all.extend(self.runs.outdated(now, |_| true));
         self.dirty.clear();
         self.runs.clear();
         self.accounts.forget_dirty();
-        self.with_policy(queue, now, |policy| {
-            all.iter().for_each(|(page, causes)| policy.freed(now, page, *causes));
-        });
+        self.notify(queue, now, &all, |policy, now, page, set| policy.freed(now, page, set));
     }
 
     /// Removes accounts whose programs have ended. What they left belongs to the account of all others from now on, and is charged when it is written.
@@ -229,15 +236,18 @@ impl SplitHost {
             return;
         }
         self.looked = now;
+        let lost = self.runs.outdated(now, |_| false);
+        self.notify(queue, now, &lost, |policy, now, page, set| policy.submitted(now, page, set));
         while let Some(account) = self.accounts.outdated(now) {
             let sets = &self.sets;
-            let left = self.dirty.take(|set| sets.members(set).contains(&account));
+            let is_its = |set| sets.members(set).contains(&account);
+            let mut left = self.dirty.take(is_its);
+            let submitted = self.runs.outdated(now, is_its);
             left.iter().for_each(|(page, causes)| self.count_clean(*causes, page.bytes.into()));
+            left.extend(submitted);
             self.processes.forget(account);
-            self.with_policy(queue, now, |policy| {
-                left.iter().for_each(|(page, causes)| policy.freed(now, page, *causes));
-                policy.forget(now, account);
-            });
+            self.notify(queue, now, &left, |policy, now, page, set| policy.freed(now, page, set));
+            self.with_policy(queue, now, |policy| policy.forget(now, account));
             self.accounts.remove(account);
         }
     }
@@ -257,9 +267,9 @@ impl SplitHost {
                 });
             }
             CauseEvent::Dropped { file, offset, bytes } => {
-                self.clean(queue, now, (file, offset, bytes.into()), |policy, now, page, causes| {
-                    policy.freed(now, page, causes);
-                });
+                let pages = self.dirty.remove(file, offset, bytes.into());
+                self.are_clean(&pages);
+                self.notify(queue, now, &pages, |policy, now, page, set| policy.freed(now, page, set));
             }
             CauseEvent::Submitted { start, sectors, is_read, is_data, processes, file } => {
                 let (start, sectors) = (Sector(start), Sectors(sectors));
@@ -286,39 +296,31 @@ impl SplitHost {
                     }
                     self.count_submitted(set, bytes, is_read, is_data);
                 }
-                self.are_clean(queue, now, &pages, |policy, now, page, causes| {
-                    policy.submitted(now, page, causes);
-                });
+                self.are_clean(&pages);
+                let before = self.runs.submitted(now, (start, sectors), offset, pages);
+                self.notify(queue, now, &before, |policy, now, page, set| policy.submitted(now, page, set));
             }
         }
     }
 
-    /// Removes pages that are no longer dirty. `notify` reports each to the policy.
-    fn clean(
-        &mut self,
-        queue: &mut Queue<Watch>,
-        now: Time,
-        (file, offset, bytes): (u64, u64, u64),
-        notify: fn(&mut dyn Split, Time, &Page, CauseSet),
-    ) {
-        let pages = self.dirty.remove(file, offset, bytes);
-        self.are_clean(queue, now, &pages, notify);
-    }
-
-    /// Pages are no longer dirty.
-    fn are_clean(
+    /// Reports pages to the policy.
+    fn notify(
         &mut self,
         queue: &mut Queue<Watch>,
         now: Time,
         pages: &[(Page, CauseSet)],
         notify: fn(&mut dyn Split, Time, &Page, CauseSet),
     ) {
-        pages.iter().for_each(|(page, causes)| self.count_clean(*causes, page.bytes.into()));
         if !pages.is_empty() {
             self.with_policy(queue, now, |policy| {
                 pages.iter().for_each(|(page, causes)| notify(policy, now, page, *causes));
             });
         }
+    }
+
+    /// Pages are no longer dirty.
+    fn are_clean(&mut self, pages: &[(Page, CauseSet)]) {
+        pages.iter().for_each(|(page, causes)| self.count_clean(*causes, page.bytes.into()));
     }
 
     fn count_submitted(&mut self, set: CauseSet, bytes: u64, is_read: bool, is_data: bool) {
@@ -450,8 +452,13 @@ impl SplitHost {
         let Some(call) = self.calls[place].take() else { return };
         let system_call = call.system_call;
         if call.is_held {
-            self.accounts[system_call.account].held -= 1;
-            self.waits(&system_call).held -= 1;
+            let held_ns = now.since(call.since).as_nanos();
+            let account = &mut self.accounts[system_call.account];
+            account.held -= 1;
+            account.held_ns += held_ns;
+            let waits = self.waits(&system_call);
+            waits.held -= 1;
+            waits.held_ns += held_ns;
         }
         self.with_policy(queue, now, |policy| policy.returned(now, &system_call));
     }
@@ -532,6 +539,7 @@ impl SplitHost {
                 .for_each(|call| *call = None);
             self.sent = 0;
             self.changed = self.accounts.numbers();
+            self.runs.forget_pages();
         }
         let Self { accounts, sets, dirty, calls, changed, sent, .. } = self;
         let mut admitted = Vec::new();

@@ -1,0 +1,147 @@
+//! The host between a kernel and a policy that are both simulated.
+
+use std::io::Write;
+use std::sync::mpsc::{Sender, channel};
+
+use elevator::queue::{Options, SwitchMode};
+use schedulers::{Environment, Spec};
+
+use super::*;
+
+/// An observer that reports what a test sends.
+struct Sent(Receiver<CauseEvent>);
+
+impl ObserveCauses for Sent {
+    fn take(&mut self, events: &mut Vec<CauseEvent>) -> bool {
+        events.extend(self.0.try_iter());
+        true
+    }
+}
+
+struct Machine {
+    host: SplitHost,
+    queue: Queue<Watch>,
+    kernel: Sender<CauseEvent>,
+    now: Time,
+}
+
+const PROCESS: u32 = 4711;
+const PAGES: u64 = 256;
+
+fn scheduler(name: &str) -> Box<dyn elevator::Scheduler> {
+    Spec::parse(name).unwrap().build(&Environment::default()).unwrap()
+}
+
+impl Machine {
+    fn new(name: &str) -> Self {
+        let (observed, awaited) = channel();
+        let (kernel, events) = channel();
+        observed.send((Box::new(Sent(events)) as Box<dyn ObserveCauses>, (7, 0))).unwrap();
+        let queue = Queue::observed(Options::default(), scheduler(name), Watch::new(None));
+        Self { host: SplitHost::new(awaited), queue, kernel, now: Time::ZERO }
+    }
+
+    /// An agent with a process; it is connected as long as the stream is kept.
+    fn joins(&mut self, terms: AccountTerms) -> UnixStream {
+        let (stream, agent) = UnixStream::pair().unwrap();
+        self.host.join(Joining { stream, account: "web".to_owned(), terms, process: PROCESS }).unwrap();
+        agent
+    }
+
+    fn acts(&mut self) {
+        self.host.act(&mut self.queue, self.now);
+    }
+
+    fn dirties(&mut self) {
+        let all = (0..PAGES).map(|n| n * 4096);
+        all.for_each(|offset| {
+            let event = CauseEvent::Dirtied { process: Some(PROCESS), file: 7, offset, bytes: 4096 };
+            self.kernel.send(event).unwrap();
+        });
+        self.acts();
+    }
+
+    fn submits(&mut self) {
+        let event = CauseEvent::Submitted {
+            start: Sector(8000),
+            sectors: Sectors::from_bytes(PAGES * 4096),
+            is_read: false,
+            is_data: true,
+            processes: vec![PROCESS],
+            file: Some((7, 0)),
+        };
+        self.kernel.send(event).unwrap();
+        self.acts();
+    }
+
+    fn faults(&mut self) -> u64 {
+        self.queue.observer().statistics.faults
+    }
+}
+
+#[test]
+fn what_the_kernel_submits_is_no_credit_before_its_requests_arrive() {
+    let mut machine = Machine::new("split-token");
+    let mut agent = machine.joins(AccountTerms { rate: Some(1000), ..AccountTerms::default() });
+    machine.dirties();
+    let message =
+        Message::Enter { call: 0, operation: Operation::Write, process: PROCESS, file: 7, bytes: 4096 };
+    agent.write_all(&message.to_bytes()).unwrap();
+    machine.host.receive(&mut machine.queue, machine.now, 0);
+    let held = |machine: &Machine| machine.host.accounts(machine.now)[1].held;
+    machine.acts();
+    assert_eq!(held(&machine), 1, "the debt is 1 MB");
+    machine.submits();
+    assert_eq!(held(&machine), 1);
+    assert_eq!(machine.host.accounts(machine.now)[1].dirty, 0);
+    let half = Sectors::from_bytes(PAGES * 2048);
+    for (start, left) in [(Sector(8000), 1), (Sector(8000) + half, 0)] {
+        machine.host.causes(&mut machine.queue, machine.now, Op::Write, start, half);
+        machine.acts();
+        assert_eq!(held(&machine), left, "the request is charged instead");
+    }
+}
+
+/// The first that the policy of a switch receives is the end of pages that it has not seen become dirty.
+#[test]
+fn a_switch_reports_the_state_before_the_events_that_follow() {
+    for submitted in [false, true] {
+        let mut machine = Machine::new("afq");
+        let _agent = machine.joins(AccountTerms::default());
+        machine.dirties();
+        machine.queue.switch(machine.now, scheduler("deadline"), SwitchMode::Transfer);
+        machine.acts();
+        machine.queue.switch(machine.now, scheduler("afq"), SwitchMode::Transfer);
+        if submitted {
+            machine.submits();
+        }
+        machine.kernel.send(CauseEvent::Dropped { file: 7, offset: 0, bytes: PAGES as u32 * 4096 }).unwrap();
+        machine.acts();
+        machine.queue.switch(machine.now, scheduler("afq"), SwitchMode::Transfer);
+        machine.host.causes(&mut machine.queue, machine.now, Op::Write, Sector(8000), Sectors(8));
+        machine.acts();
+        assert_eq!(machine.faults(), 0);
+    }
+}
+
+/// The time of a call that is held counts also if it is never admitted.
+#[test]
+fn the_time_of_held_calls_does_not_decrease() {
+    let mut machine = Machine::new("split-token");
+    let mut agent = machine.joins(AccountTerms { rate: Some(1000), ..AccountTerms::default() });
+    machine.dirties();
+    let message =
+        Message::Enter { call: 0, operation: Operation::Write, process: PROCESS, file: 7, bytes: 4096 };
+    agent.write_all(&message.to_bytes()).unwrap();
+    machine.host.receive(&mut machine.queue, machine.now, 0);
+    machine.now += Span::from_secs(4);
+    let held_ns = |machine: &Machine| {
+        let account = &machine.host.accounts(machine.now)[1];
+        (account.held, account.held_ns, account.waits["write"].held_ns)
+    };
+    let expected = Span::from_secs(4).as_nanos();
+    assert_eq!(held_ns(&machine), (1, expected, expected));
+    drop(agent);
+    machine.host.receive(&mut machine.queue, machine.now, 0);
+    assert_eq!(held_ns(&machine), (0, expected, expected));
+}
