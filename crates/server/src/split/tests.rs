@@ -63,8 +63,8 @@ impl Machine {
 
     fn submits(&mut self) {
         let event = CauseEvent::Submitted {
-            start: Sector(8000),
-            sectors: Sectors::from_bytes(PAGES * 4096),
+            start: 8000,
+            sectors: PAGES as u32 * 8,
             is_read: false,
             is_data: true,
             processes: vec![PROCESS],
