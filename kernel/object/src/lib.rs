@@ -120,6 +120,7 @@ pub unsafe extern "C" fn dwell_new(
     nr_requests: u32,
     rotational: bool,
 ) -> *mut Host {
+    // SAFETY: the caller passes `length` bytes at `spec`. Whether they are UTF-8 is checked below.
     let spec = unsafe { slice::from_raw_parts(spec, length) };
     // A device without a head serves every sector alike: no deliberate wait is worth its time.
     let service_times = if rotational { ServiceCurve::default() } else { ServiceCurve::fit(&[], Span::ZERO) };
@@ -134,6 +135,7 @@ pub unsafe extern "C" fn dwell_new(
 /// `host` comes from `dwell_new` and is not used afterwards.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dwell_free(host: *mut Host) {
+    // SAFETY: the caller passes a host of `dwell_new`, once.
     drop(unsafe { Box::from_raw(host) });
 }
 
@@ -279,6 +281,7 @@ pub extern "C" fn dwell_exited(host: &mut Host, now: u64, process: RawProcess) {
 /// `room` points to `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dwell_tunable_name(host: &Host, index: usize, room: *mut u8, size: usize) -> usize {
+    // SAFETY: the caller passes `size` writable bytes at `room`, which it does not use during the call.
     let mut text = unsafe { Text::new(room, size) };
     if let Some(tunable) = host.tunables().get(index) {
         text.push(format_args!("{}", tunable.name));
@@ -292,6 +295,7 @@ pub unsafe extern "C" fn dwell_tunable_name(host: &Host, index: usize, room: *mu
 /// `room` points to `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dwell_tunable(host: &Host, index: usize, room: *mut u8, size: usize) -> usize {
+    // SAFETY: the caller passes `size` writable bytes at `room`, which it does not use during the call.
     let mut text = unsafe { Text::new(room, size) };
     if let Some(value) = host.tunables().get(index).and_then(|tunable| host.tunable(tunable.name)) {
         text.push(format_args!("{value}\n"));
@@ -305,6 +309,7 @@ pub unsafe extern "C" fn dwell_tunable(host: &Host, index: usize, room: *mut u8,
 /// `text` points to `length` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dwell_tune(host: &mut Host, index: usize, text: *const u8, length: usize) -> bool {
+    // SAFETY: the caller passes `length` bytes at `text`. Whether they are UTF-8 is checked below.
     let text = unsafe { slice::from_raw_parts(text, length) };
     let (Ok(text), Some(tunable)) = (core::str::from_utf8(text), host.tunables().get(index).copied()) else {
         return false;
@@ -318,6 +323,7 @@ pub unsafe extern "C" fn dwell_tune(host: &mut Host, index: usize, text: *const 
 /// `room` points to `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dwell_spec(host: &Host, room: *mut u8, size: usize) -> usize {
+    // SAFETY: the caller passes `size` writable bytes at `room`, which it does not use during the call.
     let mut text = unsafe { Text::new(room, size) };
     text.push(format_args!("{}\n", host.spec()));
     text.length()
@@ -329,6 +335,7 @@ pub unsafe extern "C" fn dwell_spec(host: &Host, room: *mut u8, size: usize) -> 
 /// `room` points to `size` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dwell_inspect(host: &Host, now: u64, room: *mut u8, size: usize) -> usize {
+    // SAFETY: the caller passes `size` writable bytes at `room`, which it does not use during the call.
     let mut text = unsafe { Text::new(room, size) };
     for item in host.inspect(Time::from_nanos(now)) {
         text.push(format_args!("{} {}", item.kind, item.number));
@@ -352,6 +359,7 @@ pub unsafe extern "C" fn dwell_set_service_times(
     text: *const u8,
     length: usize,
 ) -> bool {
+    // SAFETY: the caller passes `length` bytes at `text`. Whether they are UTF-8 is checked below.
     let text = unsafe { slice::from_raw_parts(text, length) };
     let Some(curve) = core::str::from_utf8(text).ok().and_then(curve) else { return false };
     host.set_service_times(Time::from_nanos(now), curve).is_ok()

@@ -20,13 +20,16 @@ unsafe extern "C" {
 #[cfg(feature = "kernel")]
 struct Arena;
 
+// SAFETY: the functions of the module return memory of that size and alignment, or null, and take it back.
 #[cfg(feature = "kernel")]
 unsafe impl GlobalAlloc for Arena {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the function accepts any size and alignment.
         unsafe { dwellc_alloc(layout.size(), layout.align()) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        // SAFETY: the caller passes memory of `alloc` with the same layout.
         unsafe { dwellc_free(at, layout.size(), layout.align()) }
     }
 }
@@ -64,11 +67,13 @@ impl Write for Message {
 #[panic_handler]
 fn panicked(info: &PanicInfo<'_>) -> ! {
     let message = Message::of(format_args!("{info}"));
+    // SAFETY: pointer and length are those of the message, which lives until the end of the call.
     unsafe { dwellc_panicked(message.bytes.as_ptr(), message.length) }
 }
 
 /// Reports a policy's fault to the kernel's log.
 pub(crate) fn fault(fault: &kernel_host::Fault) {
     let message = Message::of(format_args!("{fault}"));
+    // SAFETY: pointer and length are those of the message, which lives until the end of the call.
     unsafe { dwellc_fault(message.bytes.as_ptr(), message.length) }
 }

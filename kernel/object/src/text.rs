@@ -13,6 +13,7 @@ impl Text<'_> {
     /// # Safety
     /// `room` points to `size` bytes that nothing else uses while the text lives.
     pub(crate) unsafe fn new(room: *mut u8, size: usize) -> Self {
+        // SAFETY: the caller passes `size` writable bytes at `room`.
         Self { room: unsafe { core::slice::from_raw_parts_mut(room, size) }, length: 0 }
     }
 
