@@ -21,10 +21,12 @@ pub trait Decider {
     fn decide(&mut self, input: &Input<'_>, random: &mut Random) -> Choice;
 
     /// The condition that ends the trial under way inside the window that begins now; `None` without a trial, or without a value to compare it with.
-    fn early_end(&self, better: Better) -> Option<EarlyEnd>;
+    fn early_end(&self, _better: Better) -> Option<EarlyEnd> {
+        None
+    }
 
     /// The window that is decided next ended early, by [`early_end`](Self::early_end): its value is the trial's, which is over.
-    fn ended_early(&mut self);
+    fn ended_early(&mut self) {}
 }
 
 /// A decider's choice, before restraints.
@@ -87,17 +89,11 @@ impl Choice {
     }
 }
 
+/// Its trials last for one window, whose value is compared with those of its cluster, and the window's cluster is known at the end: they do not end early.
 impl Decider for IoAnalyzer {
     fn decide(&mut self, input: &Input<'_>, random: &mut Random) -> Choice {
         Choice::of(self.window(input, random), input)
     }
-
-    /// Its trials last for one window, whose value is compared with those of its cluster, and the window's cluster is known at the end.
-    fn early_end(&self, _: Better) -> Option<EarlyEnd> {
-        None
-    }
-
-    fn ended_early(&mut self) {}
 }
 
 /// The bandit of an [`IoAnalyzer`], whose clusters stay as they are.
@@ -107,12 +103,6 @@ impl Decider for BanditAlone<'_> {
     fn decide(&mut self, input: &Input<'_>, random: &mut Random) -> Choice {
         Choice { cluster: None, ..Choice::of(self.0.window_by_bandit(input, random), input) }
     }
-
-    fn early_end(&self, better: Better) -> Option<EarlyEnd> {
-        self.0.early_end(better)
-    }
-
-    fn ended_early(&mut self) {}
 }
 
 impl Decider for Kinds {
@@ -240,8 +230,6 @@ mod tests {
             assert!(choice.cluster.is_none() && matches!(choice.why, Why::Bandit { .. }), "{choice:?}");
         }
         assert_eq!(bandit.0.bandit().performance()[1].mean(), Some(15.0));
-        bandit.ended_early();
-        assert_eq!(bandit.early_end(Better::Higher), None, "its trials are of one window");
     }
 
     #[test]
