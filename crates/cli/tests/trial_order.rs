@@ -14,7 +14,7 @@ use schedulers::Spec;
 use tuner::{Analyser, Metric, Parameters, Random};
 use tuner_live::arms::Arms;
 use tuner_live::{Error, LiveTuner, Seen, Settings};
-use workloads::script;
+use workloads::program_of;
 
 /// The schedulers of a current kernel, and the policies of the model that they are.
 const ARMS: [(&str, &str); 5] = [
@@ -58,7 +58,7 @@ type Programs = fn() -> Vec<Box<dyn Program>>;
 /// Submits one request after the other, each when fewer than `depth` are unfinished.
 fn program(depth: u32, delay: Span, requests: impl Iterator<Item = Io> + 'static) -> Box<dyn Program> {
     let begin = std::iter::once(Next::Think(delay));
-    script(begin.chain(requests.flat_map(move |io| [Next::Submit(io), Next::Await(Await::Fewer(depth))])))
+    program_of(begin.chain(requests.flat_map(move |io| [Next::Submit(io), Next::Await(Await::Fewer(depth))])))
 }
 
 fn write(start: Sector, sectors: Sectors) -> Io {

@@ -157,16 +157,16 @@ impl Executor {
         if let Some(ns) = run.at_most_ns {
             // The set-up multiplies it by the scale.
             let whole = ns as f64 / scenario.scale.min(1.0);
-            scenario.page.at_most = Some(Delay(Span::from_nanos(whole as u64)));
+            scenario.script.at_most = Some(Delay(Span::from_nanos(whole as u64)));
         }
-        scenario.page.change.depth = run.depth.or(scenario.page.change.depth);
-        scenario.page.identity = match run.identity {
-            Identity::Shown => scenario.page.identity,
+        scenario.script.change.depth = run.depth.or(scenario.script.change.depth);
+        scenario.script.identity = match run.identity {
+            Identity::Shown => scenario.script.identity,
             Identity::Hidden => scenario::Identity::Hidden,
             Identity::Same => scenario::Identity::Same,
         };
         let drive = run.drive.as_ref();
-        let name = drive.map(|drive| drive.name.clone()).or_else(|| scenario.page.drive.clone());
+        let name = drive.map(|drive| drive.name.clone()).or_else(|| scenario.script.drive.clone());
         let name = name.unwrap_or_else(|| DEFAULT_DRIVE.to_owned());
         let overrides = Overrides {
             machine: run.machine.as_ref().map(|machine| machine.place()),

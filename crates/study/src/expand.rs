@@ -451,7 +451,7 @@ impl Study {
 
 /// The device of a run, above whose depth all depths have equal results. `None` if it cannot be opened: the run's row has the error.
 fn device(workload: &Input, kind: Kind, drive: Option<&Input>, array: Option<&str>) -> Option<Device> {
-    let script = || input::open_script(workload.place(), 1.0).ok().map(|(scenario, _)| scenario.page);
+    let script = || input::open_script(workload.place(), 1.0).ok().map(|(scenario, _)| scenario.script);
     let page = (kind == Kind::Script && (drive.is_none() || array.is_none())).then(script).flatten();
     let of_page = page.as_ref().and_then(|page| page.drive.as_deref());
     let device = Device::open(drive.map(Input::place).or(of_page).unwrap_or(DEFAULT_DRIVE)).ok()?;

@@ -10,9 +10,9 @@ pub mod fio;
 pub mod programs;
 pub mod replay;
 pub mod scenario;
-mod script;
+mod steps;
 pub mod store;
 mod workload;
 
-pub use script::script;
+pub use steps::program_of;
 pub use workload::{Processes, Settings, SettingsError, Workload};

@@ -75,7 +75,7 @@ fn damaged_machines_are_rejected_or_boot() {
 #[test]
 fn a_script_needs_only_a_process() {
     let least = "[[process]]\nname = \"a\"\nsteps = [{ think = \"1 ms\" }]\n";
-    assert_eq!(Scenario::parse("s.toml", least, 1.0).expect("a script").page.about, "s.toml");
+    assert_eq!(Scenario::parse("s.toml", least, 1.0).expect("a script").script.about, "s.toml");
     let empty = Scenario::parse("s.toml", "", 1.0).expect_err("nothing to do").to_string();
     assert!(empty.contains("the script has no process"), "{empty}");
 }

@@ -103,9 +103,9 @@ fn other_seeds_change_the_programs_that_have_one() {
         let steps = |by: u64| {
             let mut script = script.clone();
             script.reseed(by);
-            format!("{:?}", script.page.process)
+            format!("{:?}", script.script.process)
         };
-        assert_eq!(steps(0), format!("{:?}", script.page.process), "{name}");
+        assert_eq!(steps(0), format!("{:?}", script.script.process), "{name}");
         let seeds = |text: &str| text.matches(" seed: ").count();
         let unchanged = |text: &str| text.matches(" seed: 0").count();
         with_seed += usize::from(seeds(&steps(1)) > 0);

@@ -261,9 +261,9 @@ fn papers(set: Set) -> Result<Vec<Cell>, Error> {
         if !is_comparable(&scenario) {
             continue;
         }
-        let drive = scenario.page.drive.clone().unwrap_or_else(|| "wd5000aaks".to_owned());
+        let drive = scenario.script.drive.clone().unwrap_or_else(|| "wd5000aaks".to_owned());
         let device = Arc::new(Device::open(&drive)?);
-        let depth = scenario.page.change.depth.unwrap_or(31).min(device.depth());
+        let depth = scenario.script.change.depth.unwrap_or(31).min(device.depth());
         let identity = if n.is_multiple_of(2) { Identity::Shown } else { Identity::Hidden };
         let what = Workload::Script { text, scale: SCALE };
         if what.fits(&device) {

@@ -159,9 +159,9 @@ impl Workload {
             Self::Script { text, scale } => {
                 let mut scenario =
                     Scenario::parse("script", text, *scale).map_err(|error| error.to_string())?;
-                scenario.page.change.depth = Some(depth);
+                scenario.script.change.depth = Some(depth);
                 if identity != Identity::Shown {
-                    scenario.page.identity = scenario::Identity::Hidden;
+                    scenario.script.identity = scenario::Identity::Hidden;
                 }
                 run_script(scenario, device, spec)
             }
@@ -213,9 +213,9 @@ fn machine(scenario: Scenario, device: &Device) -> Result<RunSetup, Error> {
 
 fn run_script(mut scenario: Scenario, device: &Device, spec: &Spec) -> Result<Measure, String> {
     let whole = 1.0 / scenario.scale.min(1.0);
-    if scenario.page.at_most.is_none() {
+    if scenario.script.at_most.is_none() {
         let limit = Span::from_nanos((SCRIPT_AT_MOST.as_nanos() as f64 * whole) as u64);
-        scenario.page.at_most = Some(workloads::programs::units::Delay(limit));
+        scenario.script.at_most = Some(workloads::programs::units::Delay(limit));
     }
     let beside = scenario.beside();
     let setup = machine(scenario, device).map_err(|error| error.to_string())?;
@@ -247,7 +247,7 @@ fn transactions(all: &BTreeMap<String, Transactions>, foreground: impl Fn(&str) 
 
 /// Whether a paper's script fits the comparison: one machine with one drive, and nothing that only split-level policies have.
 pub(super) fn is_comparable(scenario: &Scenario) -> bool {
-    let page = &scenario.page;
+    let page = &scenario.script;
     let one = page.array.is_none() && page.servers.is_none() && page.store.is_none();
     let plain = page
         .process

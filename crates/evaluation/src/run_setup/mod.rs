@@ -133,7 +133,7 @@ impl RunSetup {
     /// # Errors
     /// An unknown drive, array or machine, or a disk image that does not fit.
     pub fn open(scenario: Scenario, overrides: Overrides<'_>) -> Result<Self, Error> {
-        let page = &scenario.page;
+        let page = &scenario.script;
         let drive = overrides.drive.or(page.drive.as_deref()).unwrap_or("wd5000aaks");
         let mut device = Device::open(drive)?;
         if let Some(array) = overrides.array.or(page.array.as_deref()) {
@@ -160,8 +160,8 @@ impl RunSetup {
     /// The queue as the machine and the script configure it.
     pub fn options(&self) -> Options {
         let options = self.machine.queue();
-        let depth = self.scenario.page.change.depth.unwrap_or_else(|| self.device.depth());
-        let identity = match self.scenario.page.identity {
+        let depth = self.scenario.script.change.depth.unwrap_or_else(|| self.device.depth());
+        let identity = match self.scenario.script.identity {
             scenario::Identity::Shown => Identity::Shown,
             scenario::Identity::Hidden => Identity::Hidden,
             scenario::Identity::Same => Identity::Same,
@@ -171,7 +171,7 @@ impl RunSetup {
 
     /// When the run stops.
     pub(crate) fn until(&self) -> Time {
-        let at_most = self.scenario.page.at_most.map_or(Span::from_secs(AT_MOST_S), |delay| delay.0);
+        let at_most = self.scenario.script.at_most.map_or(Span::from_secs(AT_MOST_S), |delay| delay.0);
         Time::ZERO + Span::from_nanos((at_most.as_nanos() as f64 * self.scenario.scale.min(1.0)) as u64)
     }
 
@@ -182,7 +182,7 @@ impl RunSetup {
     /// The scheduler does not fit the device.
     pub fn run(&self, spec: &Spec, others: &mut Listeners<'_>) -> Result<Ran, Error> {
         let (listener, vmstat) = Vmstat::listener();
-        let store = self.scenario.page.store.as_ref().map(|store| store.get_ref());
+        let store = self.scenario.script.store.as_ref().map(|store| store.get_ref());
         let mut machines = Vec::new();
         for server in 0..store.map_or_else(|| self.scenario.servers(), |store| store.nodes) {
             let mut all = |member| {

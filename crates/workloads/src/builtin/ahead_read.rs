@@ -13,7 +13,7 @@ use elevator::{Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
-use crate::script::script;
+use crate::steps::program_of;
 use crate::workload::Workload;
 
 tunables! {
@@ -47,7 +47,7 @@ impl AheadRead {
             (from..requests.min(from + window))
                 .map(move |i| Next::Submit(Io::read(Sector(first + i * u64::from(sectors.0)), sectors)))
         };
-        script(send(0).chain((0..requests).flat_map(move |i| {
+        program_of(send(0).chain((0..requests).flat_map(move |i| {
             let next = i.is_multiple_of(window).then(|| send(i + window)).into_iter().flatten();
             let think = (think > Span::ZERO).then_some(Next::Think(think));
             std::iter::once(Next::Await(Await::Io(i))).chain(next).chain(think)

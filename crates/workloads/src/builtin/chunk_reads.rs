@@ -13,7 +13,7 @@ use elevator::{Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
-use crate::script::script;
+use crate::steps::program_of;
 use crate::workload::Workload;
 
 tunables! {
@@ -66,7 +66,7 @@ impl ChunkReads {
         let ChunkReadsSettings { fork, request_bytes, files, .. } = self.0;
         let first_child = FIRST_CHILD + (instance * files) as u32;
         let name = format!("cats-{}", instance + 1);
-        script(self.files(instance).into_iter().enumerate().flat_map(move |(n, (start, sectors))| {
+        program_of(self.files(instance).into_iter().enumerate().flat_map(move |(n, (start, sectors))| {
             let who = Submitter::process(first_child + n as u32, name.clone());
             [Next::Think(fork), Next::Spawn(who, cat(start, sectors, request_bytes)), Next::AwaitChildren]
         }))
@@ -76,7 +76,7 @@ impl ChunkReads {
         let first = (self.0.instances + n) * self.0.apart_bytes / 512;
         let requests = STREAM_BYTES / STREAM_REQUEST;
         let sectors = Sectors::from_bytes(STREAM_REQUEST);
-        script((0..requests).flat_map(move |i| {
+        program_of((0..requests).flat_map(move |i| {
             let start = Sector(first + i * u64::from(sectors.0));
             [Next::Submit(Io::read(start, sectors)), Next::Await(Await::All)]
         }))
@@ -86,7 +86,7 @@ impl ChunkReads {
 /// A short-lived process that reads a file sequentially.
 fn cat(start: Sector, sectors: Sectors, request_bytes: u64) -> Box<dyn Program> {
     let step = Sectors::from_bytes(request_bytes).0;
-    script((0..sectors.0.div_ceil(step)).flat_map(move |i| {
+    program_of((0..sectors.0.div_ceil(step)).flat_map(move |i| {
         let length = step.min(sectors.0 - i * step);
         [Next::Submit(Io::read(start + Sectors(i * step), Sectors(length))), Next::Await(Await::All)]
     }))

@@ -16,7 +16,7 @@ use elevator::{Flags, Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
-use crate::script::script;
+use crate::steps::program_of;
 use crate::workload::{Processes, Workload};
 
 tunables! {
@@ -94,7 +94,7 @@ impl KernelRead {
 
     fn reader(&self, n: u64) -> Box<dyn Program> {
         let own = *self;
-        script((0..self.0.traversals).flat_map(move |round| own.tree(n * own.0.traversals + round)))
+        program_of((0..self.0.traversals).flat_map(move |round| own.tree(n * own.0.traversals + round)))
     }
 
     /// Dumps files, reading 128 KiB ahead.
@@ -110,7 +110,7 @@ impl KernelRead {
         let chunk = move |file: u64, i: u64| {
             Next::Submit(Io::read(Sector(first + file * apart + i * u64::from(AHEAD.0)), AHEAD))
         };
-        script(drawn.into_iter().flat_map(move |file| {
+        program_of(drawn.into_iter().flat_map(move |file| {
             let each = (0..chunks).flat_map(move |i| {
                 let ahead = (i + 1 < chunks).then(|| chunk(file, i + 1));
                 let ready = if ahead.is_some() { Await::Fewer(2) } else { Await::All };

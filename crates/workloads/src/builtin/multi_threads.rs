@@ -10,7 +10,7 @@ use elevator::{Priority, Process, Sector, Sectors, tunables};
 use machine::{Await, Barrier, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
-use crate::script::script;
+use crate::steps::program_of;
 use crate::workload::Workload;
 
 const MIB: u64 = 1 << 20;
@@ -44,7 +44,7 @@ impl MultiThreads {
         let first = (process * own.apart_bytes + thread * own.pair_bytes) / 512;
         let sectors = Sectors::from_bytes(own.request_bytes);
         let meeting = Barrier { name: process as u32, members: 2 };
-        script((0..own.file_bytes / own.segment_bytes).flat_map(move |i| {
+        program_of((0..own.file_bytes / own.segment_bytes).flat_map(move |i| {
             let start = Sector(first + i * own.segment_bytes / 512);
             let meet = ((i + 1) % own.meet_every == 0).then_some(Next::Barrier(meeting));
             [Some(Next::Submit(Io::read(start, sectors))), Some(Next::Await(Await::All)), meet]

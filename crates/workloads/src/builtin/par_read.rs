@@ -9,7 +9,7 @@ use elevator::{Sector, Sectors, Span, tunables};
 use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
-use crate::script::script;
+use crate::steps::program_of;
 use crate::workload::Workload;
 
 tunables! {
@@ -50,7 +50,7 @@ impl Workload for ParRead {
         let reader = |n: u64| {
             let first = n * apart_bytes / 512;
             let sectors = Sectors::from_bytes(request_bytes);
-            script((0..file_bytes / request_bytes).flat_map(move |i| {
+            program_of((0..file_bytes / request_bytes).flat_map(move |i| {
                 let start = Sector(first + i * u64::from(sectors.0));
                 let think = (think > Span::ZERO).then_some(Next::Think(think));
                 [Some(Next::Submit(Io::read(start, sectors))), Some(Next::Await(Await::All)), think]

@@ -9,7 +9,7 @@ use elevator::{Sector, Sectors, tunables};
 use machine::{Await, Io, Next, Program, Submitter};
 
 use super::{GIB, KIB};
-use crate::script::script;
+use crate::steps::program_of;
 use crate::workload::{Processes, Workload};
 
 tunables! {
@@ -35,7 +35,7 @@ impl Strided {
     fn reader(&self, n: u64) -> Box<dyn Program> {
         let StridedSettings { file_bytes, stride_bytes, request_bytes, apart_bytes, .. } = self.0;
         let sectors = Sectors::from_bytes(request_bytes);
-        script((0..file_bytes / stride_bytes).flat_map(move |i| {
+        program_of((0..file_bytes / stride_bytes).flat_map(move |i| {
             let start = Sector((n * apart_bytes + i * stride_bytes) / 512);
             [Next::Submit(Io::read(start, sectors)), Next::Await(Await::All)]
         }))

@@ -27,7 +27,7 @@ pub use parse::JobFileError;
 pub(crate) use run::{NAP, Run, Start};
 pub(crate) use sequence::{Access, Sequence, Sync};
 
-use crate::script::script;
+use crate::steps::program_of;
 use crate::workload::{Processes, Workload};
 
 /// Names that a message lists before it counts the others.
@@ -184,7 +184,7 @@ fn starter(groups: impl IntoIterator<Item = Processes>) -> (Submitter, Box<dyn P
         group.into_iter().map(spawn).chain([Next::AwaitChildren])
     });
     let steps: Vec<Next> = steps.collect();
-    (Submitter { process: None, priority: Priority::default(), name: "fio".to_owned() }, script(steps))
+    (Submitter { process: None, priority: Priority::default(), name: "fio".to_owned() }, program_of(steps))
 }
 
 impl Workload for JobFile {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::page::{Page, Process};
+use super::script::{Process, Script};
 use super::step::Step;
 use crate::contents::Contents;
 use crate::programs::units::Name;
@@ -93,8 +93,8 @@ fn walk<'a>(step: &'a Step, each: &mut dyn FnMut(&'a Step)) {
 }
 
 /// Calls `each` on every step of every copy of every process, with the position of its line.
-fn steps<'a>(page: &'a Page, each: &mut dyn FnMut(usize, &'a Process, u32, &'a Step)) {
-    for process in &page.process {
+fn steps<'a>(script: &'a Script, each: &mut dyn FnMut(usize, &'a Process, u32, &'a Step)) {
+    for process in &script.process {
         let process = process.get_ref();
         for copy in 1..=process.copies {
             for step in &process.steps {
@@ -117,20 +117,20 @@ pub(super) fn meets(process: &Process) -> bool {
 const MOST_SERVERS: u32 = 64;
 
 /// Returns the first problem.
-pub(super) fn check(page: &Page, contents: &Contents) -> Result<(), Problem> {
-    if page.servers.is_some_and(|servers| !(1..=MOST_SERVERS).contains(&servers)) {
+pub(super) fn check(script: &Script, contents: &Contents) -> Result<(), Problem> {
+    if script.servers.is_some_and(|servers| !(1..=MOST_SERVERS).contains(&servers)) {
         let text = format!("from 1 to {MOST_SERVERS}");
         return Err(Problem { at: 0, field: "servers".to_owned(), text });
     }
-    partition(page)?;
-    store(page)?;
-    processes(page)?;
-    names(page, contents)?;
-    meetings(page)
+    partition(script)?;
+    store(script)?;
+    processes(script)?;
+    names(script, contents)?;
+    meetings(script)
 }
 
-fn partition(page: &Page) -> Result<(), Problem> {
-    let Some(partition) = &page.change.partition else { return Ok(()) };
+fn partition(script: &Script) -> Result<(), Problem> {
+    let Some(partition) = &script.change.partition else { return Ok(()) };
     let lengths = [partition.get_ref().at, partition.get_ref().bytes];
     if lengths.iter().all(|bytes| bytes.0.is_multiple_of(1 << 20)) {
         return Ok(());
@@ -139,9 +139,9 @@ fn partition(page: &Page) -> Result<(), Problem> {
     Err(Problem { at: partition.span().start, field, text })
 }
 
-fn store(page: &Page) -> Result<(), Problem> {
-    let Some(store) = &page.store else { return Ok(()) };
-    let alone = page.process.is_empty() && page.on_disk.is_empty();
+fn store(script: &Script) -> Result<(), Problem> {
+    let Some(store) = &script.store else { return Ok(()) };
+    let alone = script.process.is_empty() && script.on_disk.is_empty();
     let mixed = "replaces processes and initial content; remove [[process]] and [[on-disk]]";
     match store.get_ref().problem().or((!alone).then_some(mixed)) {
         None => Ok(()),
@@ -161,8 +161,8 @@ fn started(step: &Step) -> u32 {
     }
 }
 
-fn processes(page: &Page) -> Result<(), Problem> {
-    for spanned in &page.process {
+fn processes(script: &Script) -> Result<(), Problem> {
+    for spanned in &script.process {
         let process = spanned.get_ref();
         let problem = |text: String| Problem {
             at: spanned.span().start,
@@ -199,9 +199,9 @@ fn processes(page: &Page) -> Result<(), Problem> {
             ));
         }
     }
-    if page.store.is_none() && page.process.iter().all(|process| process.get_ref().beside) {
-        let at = page.process.first().map_or(0, |process| process.span().start);
-        let text = match page.process[..] {
+    if script.store.is_none() && script.process.iter().all(|process| process.get_ref().beside) {
+        let at = script.process.first().map_or(0, |process| process.span().start);
+        let text = match script.process[..] {
             [] => "the script has no process; add one: [[process]] with name and steps",
             _ => "every process has beside = true, so nothing is measured; remove it from one",
         };
@@ -210,15 +210,15 @@ fn processes(page: &Page) -> Result<(), Problem> {
     Ok(())
 }
 
-fn names(page: &Page, contents: &Contents) -> Result<(), Problem> {
+fn names(script: &Script, contents: &Contents) -> Result<(), Problem> {
     let mut all = Names::default();
-    steps(page, &mut |_, _, copy, step| {
+    steps(script, &mut |_, _, copy, step| {
         let names = Names::of(step, copy);
         all.made.extend(names.made);
         all.made_below.extend(names.made_below);
     });
     let mut problem = None;
-    steps(page, &mut |at, process, copy, step| {
+    steps(script, &mut |at, process, copy, step| {
         for name in Names::of(step, copy).needed {
             let below =
                 |root: &String| name.strip_prefix(root.as_str()).is_some_and(|rest| rest.starts_with('/'));
@@ -234,7 +234,7 @@ fn names(page: &Page, contents: &Contents) -> Result<(), Problem> {
 }
 
 /// Checks that each barrier has as many processes as members.
-fn meetings(page: &Page) -> Result<(), Problem> {
+fn meetings(script: &Script) -> Result<(), Problem> {
     struct Barrier<'a> {
         at: usize,
         process: &'a str,
@@ -243,7 +243,7 @@ fn meetings(page: &Page) -> Result<(), Problem> {
     }
     let mut barriers: BTreeMap<u16, Barrier<'_>> = BTreeMap::new();
     let mut problem = None;
-    steps(page, &mut |at, process, copy, step| {
+    steps(script, &mut |at, process, copy, step| {
         let Some(meet) = step.barrier() else { return };
         let barrier = barriers.entry(meet.at).or_insert_with(|| Barrier {
             at,

@@ -6,8 +6,8 @@ use elevator::{Priority, Span};
 use toml::Spanned;
 
 use super::Scenario;
-use super::page::{Page, Process};
 use super::place::Source;
+use super::script::{Process, Script};
 use super::step::Step;
 use crate::contents::Contents;
 use crate::fio::{Job, JobFile, Region, Start};
@@ -37,8 +37,8 @@ impl Scenario {
                 vec![process("fio", Priority::default(), steps.collect())]
             }
         };
-        let page = Page { about: crate::Workload::describe(jobs), process, ..Page::default() };
-        Self { page, contents, scale: 1.0, source: Source::default() }
+        let script = Script { about: crate::Workload::describe(jobs), process, ..Script::default() };
+        Self { script, contents, scale: 1.0, source: Source::default() }
     }
 }
 

@@ -4,9 +4,9 @@
 
 mod check;
 mod jobs;
-mod page;
 pub mod papers;
 mod place;
+mod script;
 mod step;
 
 use std::rc::Rc;
@@ -17,20 +17,20 @@ use elevator::{Priority, Process as Identified};
 use machine::kernel::{self, Description};
 use machine::{Machine, Submitter};
 
-pub use page::{Amount, Change, Figure, Identity, Page, Paper, Percentile};
+pub use script::{Amount, Change, Figure, Identity, Paper, Percentile, Script};
 pub use step::Step;
 
 use crate::contents::{Contents, Set};
 use crate::programs::os::{Part, Session, Start, program};
 use crate::programs::units::numbered;
-use page::{OnDisk, Partition};
 use place::Source;
+use script::{OnDisk, Partition};
 
 /// A script.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The parsed text.
-    pub page: Page,
+    pub script: Script,
     /// Initial content of the disk.
     pub contents: Contents,
     /// The scale; 1 is full size.
@@ -64,32 +64,32 @@ impl Scenario {
             field: field.to_owned(),
             problem,
         };
-        let mut page: Page = toml::from_str(text).map_err(|e| {
+        let mut script: Script = toml::from_str(text).map_err(|e| {
             let at = e.span().map_or(0, |span| span.start);
             let message = e.message().trim_end().replace('\n', "; ");
             let hint = did_you_mean_of(&message);
             error(at, "script", message + &hint)
         })?;
-        if page.about.is_empty() {
-            file.clone_into(&mut page.about);
+        if script.about.is_empty() {
+            file.clone_into(&mut script.about);
         }
         let mut contents = Contents::default();
-        for item in &page.on_disk {
+        for item in &script.on_disk {
             lay_out(item.get_ref(), scale, &mut contents)
                 .map_err(|problem| error(item.span().start, "on-disk", problem.to_owned()))?;
         }
-        check::check(&page, &contents).map_err(|found| error(found.at, &found.field, found.text))?;
-        Ok(Self { page, contents, scale, source })
+        check::check(&script, &contents).map_err(|found| error(found.at, &found.field, found.text))?;
+        Ok(Self { script, contents, scale, source })
     }
 
     /// Draws other random numbers in programs and stores. Files on the disk at the start remain as they are.
     pub fn reseed(&mut self, by: u64) {
         // Neighbouring seeds belong to copies of a process.
         let by = by.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        for process in &mut self.page.process {
+        for process in &mut self.script.process {
             process.get_mut().steps.iter_mut().for_each(|step| step.get_mut().reseed(by));
         }
-        if let Some(store) = &mut self.page.store {
+        if let Some(store) = &mut self.script.store {
             let store = store.get_mut();
             store.seed = store.seed.wrapping_add(by);
         }
@@ -98,7 +98,7 @@ impl Scenario {
     /// The machine of the script: `base` with the script's changes and scaled memory.
     pub fn machine(&self, base: &Description) -> Description {
         let mut machine = base.clone();
-        let change = &self.page.change;
+        let change = &self.script.change;
         if let Some(memory) = &change.memory {
             machine.memory.mib = (memory.get_ref().0 >> 20) as u32;
         }
@@ -124,20 +124,20 @@ impl Scenario {
     /// Names of the background processes; names of their children follow after a slash.
     pub fn beside(&self) -> Vec<String> {
         let processes =
-            self.page.process.iter().map(|process| process.get_ref()).filter(|process| process.beside);
+            self.script.process.iter().map(|process| process.get_ref()).filter(|process| process.beside);
         processes.flat_map(|process| (1..=process.copies).map(|copy| numbered(&process.name, copy))).collect()
     }
 
     /// Whether a measured process works for a given time, and not for a given amount of work.
     pub fn lasts_fixed_time(&self) -> bool {
-        let processes = self.page.process.iter().map(|process| process.get_ref());
+        let processes = self.script.process.iter().map(|process| process.get_ref());
         let mut steps = processes.filter(|process| !process.beside).flat_map(|process| &process.steps);
         steps.any(|step| step.get_ref().lasts_fixed_time())
     }
 
     /// Number of machines.
     pub fn servers(&self) -> u32 {
-        self.page.servers.unwrap_or(1)
+        self.script.servers.unwrap_or(1)
     }
 
     /// Starts the processes on each of these machines. The returned session collects their measurements.
@@ -158,7 +158,7 @@ impl Scenario {
         called: impl Fn(String) -> String,
     ) {
         let mut guests: Vec<(&str, Identified)> = Vec::new();
-        for process in &self.page.process {
+        for process in &self.script.process {
             let process = process.get_ref();
             for copy in 1..=process.copies {
                 let own = session.process();

@@ -120,7 +120,7 @@ mod tests {
     fn every_script_is_valid_and_names_its_experiment() {
         for (name, text) in SCRIPTS {
             let scenario = Scenario::parse(name, text, 0.01).unwrap_or_else(|e| panic!("{e}"));
-            let paper = scenario.page.paper.as_ref().unwrap_or_else(|| panic!("{name} has no [paper]"));
+            let paper = scenario.script.paper.as_ref().unwrap_or_else(|| panic!("{name} has no [paper]"));
             assert_eq!(*name, format!("{}/{}", paper.name, paper.experiment));
             assert!(!paper.schedulers.is_empty() && !paper.figures.is_empty(), "{name}");
         }

@@ -5,7 +5,7 @@ use machine::kernel::BootError;
 use machine::kernel::fs::ImageError;
 
 use super::Scenario;
-use super::page::OnDisk;
+use super::script::OnDisk;
 use crate::programs::os::Session;
 
 /// A script's name and text.
@@ -56,13 +56,13 @@ impl Scenario {
             BootError::Image(ImageError::Refused { path, .. }) => self.item_of(path),
             BootError::Image(ImageError::Outside { offset, .. }) => self.item_at(*offset),
             BootError::Description { field, .. } if field.starts_with("memory.") => {
-                self.page.change.memory.as_ref().map(|memory| memory.span().start)
+                self.script.change.memory.as_ref().map(|memory| memory.span().start)
             }
             BootError::Description { field: "file-system.partition", .. } => {
-                self.page.change.partition.as_ref().map(|partition| partition.span().start)
+                self.script.change.partition.as_ref().map(|partition| partition.span().start)
             }
             BootError::FileSystem { .. } => {
-                self.page.change.layout.as_ref().map(|layout| layout.span().start)
+                self.script.change.layout.as_ref().map(|layout| layout.span().start)
             }
             _ => None,
         };
@@ -79,7 +79,7 @@ impl Scenario {
                 })
             })
         };
-        self.page.on_disk.iter().find(|item| is(item.get_ref())).map(|item| item.span().start)
+        self.script.on_disk.iter().find(|item| is(item.get_ref())).map(|item| item.span().start)
     }
 
     fn item_at(&self, offset: u64) -> Option<usize> {
@@ -87,6 +87,6 @@ impl Scenario {
             let at = |copy: u32, at: u64| at.saturating_add(u64::from(copy - 1).saturating_mul(item.apart.0));
             item.at.is_some_and(|from| (1..=item.copies).any(|copy| at(copy, from.0) == offset))
         };
-        self.page.on_disk.iter().find(|item| is(item.get_ref())).map(|item| item.span().start)
+        self.script.on_disk.iter().find(|item| is(item.get_ref())).map(|item| item.span().start)
     }
 }

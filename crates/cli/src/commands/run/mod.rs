@@ -55,7 +55,7 @@ fn chosen(arguments: &RunArguments) -> Overrides<'_> {
 
 fn schedulers(arguments: &RunArguments, setup: &RunSetup, catalogue: Catalogue) -> Result<Vec<Spec>, Error> {
     let host = if setup.device.array().is_some() { Host::Array } else { Host::Machine };
-    match &setup.scenario.page.paper {
+    match &setup.scenario.script.paper {
         Some(paper) if arguments.schedulers.is_empty() && !arguments.output.all => {
             specs(catalogue, &paper.schedulers.values().cloned().collect::<Vec<_>>(), host, false)
         }
@@ -78,10 +78,10 @@ fn comparison(setup: &RunSetup, specs: &[Spec], mut notes: Vec<String>) -> Compa
         notes.push(format!("scale {}: data, operations and memory", setup.scenario.scale));
     }
     notes.extend_from_slice(setup.device.notes());
-    notes.extend(setup.scenario.page.change.depth.and_then(|depth| setup.device.depth_note(depth)));
+    notes.extend(setup.scenario.script.change.depth.and_then(|depth| setup.device.depth_note(depth)));
     notes.extend(ticks(specs));
     Comparison {
-        workload: setup.scenario.page.about.clone(),
+        workload: setup.scenario.script.about.clone(),
         drive: setup.device.describe(),
         queue: describe(&setup.options()),
         notices: notes,

@@ -10,7 +10,7 @@ use elevator::{Flags, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
 use machine::{Await, Io, Next, Program, Submitter};
 use workloads::Workload;
 use workloads::fio::{JobFile, JobFileError};
-use workloads::script;
+use workloads::program_of;
 
 use super::{LONGEST, Model, Query};
 use crate::duel::comparison::Predicted;
@@ -207,7 +207,7 @@ fn parked(n: u32, begins: Sector) -> (Submitter, Box<dyn Program>) {
     let priority = Priority { class: PriorityClass::Idle, ..Priority::default() };
     let who = Submitter { priority, ..Submitter::process(u32::MAX - n, PARKED_NAME) };
     let read = Io::read(begins + Sectors(n * SPACE), Sectors(SPACE / 2));
-    (who, script([Next::Think(parks_at(n)), Next::Submit(read), Next::Await(Await::All)]))
+    (who, program_of([Next::Think(parks_at(n)), Next::Submit(read), Next::Await(Await::All)]))
 }
 
 fn parks_at(n: u32) -> Span {
@@ -219,7 +219,7 @@ fn program(blocks: Blocks) -> Box<dyn Program> {
     let count = blocks.bytes / blocks.block_bytes;
     let mut random = Random::new(if let Order::Random(seed) = blocks.order { seed } else { 0 });
     let think = Span::from_nanos(blocks.think.as_nanos() as u64);
-    script((0..count).flat_map(move |n| {
+    program_of((0..count).flat_map(move |n| {
         let block = if matches!(blocks.order, Order::Random(_)) { random.below(count) } else { n };
         let start = blocks.start_bytes + block * blocks.block_bytes;
         let think = (think > Span::ZERO).then_some(Next::Think(think));
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn the_latency_follows_each_wait_and_nothing_else() {
         let io = || Next::Submit(Io::read(Sector(0), Sectors(8)));
-        let inner = script([io(), Next::Await(Await::All), io()]);
+        let inner = program_of([io(), Next::Await(Await::All), io()]);
         let (start, latency) = (Span::from_millis(3), Span::from_micros(60));
         let mut program = DelayedProgram::new(inner, start, vec![after(latency)], false, 0);
         let mut next = || program.next(Time::ZERO);
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn the_requests_of_a_write_are_copied_one_after_the_other() {
-        let inner = script(requests(0, 1 << 20, true).chain([Next::Await(Await::All)]));
+        let inner = program_of(requests(0, 1 << 20, true).chain([Next::Await(Await::All)]));
         let mut program =
             DelayedProgram::new(inner, Span::ZERO, vec![after(Span::from_micros(300))], true, 0);
         let mut next = || program.next(Time::ZERO);

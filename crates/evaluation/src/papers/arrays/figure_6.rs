@@ -88,8 +88,8 @@ fn times(
     let text = text.ok_or_else(|| Error::Failed(format!("there is no script {}", program.script)))?;
     let scenario = Scenario::parse(program.script, text, scale.max(SCALE_MIN));
     let mut scenario = scenario.map_err(|e| Error::Failed(e.to_string()))?;
-    scenario.page.array = change.array.map(str::to_owned);
-    scenario.page.change.read_ahead = change.read_ahead.map(Bytes);
+    scenario.script.array = change.array.map(str::to_owned);
+    scenario.script.change.read_ahead = change.read_ahead.map(Bytes);
     let setup = RunSetup::open(scenario, Overrides { drive: change.drive, ..Overrides::default() })?;
     let mut times = Times::new();
     let mut bytes = 0;

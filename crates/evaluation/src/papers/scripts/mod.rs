@@ -70,7 +70,7 @@ pub(super) fn experiments(selection: &Selection) -> Result<Vec<Experiment>, Erro
     for (script, text) in scripts(selection) {
         let open = |scale| Scenario::parse(script, text, scale).map_err(|e| Error::Failed(e.to_string()));
         let scenario = open(selection.scale.unwrap_or(1.0))?;
-        let Some(paper) = scenario.page.paper else { continue };
+        let Some(paper) = scenario.script.paper else { continue };
         let scale = selection.scale.unwrap_or_else(|| paper.scale.min(1.0));
         let others = paper.on.iter().map(|(word, drive)| (Some(word.as_str()), Some(drive.as_str())));
         for (on, drive) in std::iter::once((None, None)).chain(others) {
@@ -136,7 +136,7 @@ pub(super) fn judged(
         let runs: Runs = words.zip(results.by_ref()).filter_map(outcome).collect();
         let (rows, shapes) = judge::judge(&experiment.paper, experiment.on.as_deref(), &runs);
         Done {
-            about: experiment.setup.scenario.page.about.clone(),
+            about: experiment.setup.scenario.script.about.clone(),
             on: experiment.on.clone(),
             scale: experiment.setup.scenario.scale,
             paper: experiment.paper.clone(),

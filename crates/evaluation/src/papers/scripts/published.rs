@@ -100,7 +100,7 @@ mod tests {
     fn every_row_belongs_to_an_experiment() {
         let papers: Vec<_> = papers::SCRIPTS
             .iter()
-            .filter_map(|(name, text)| Scenario::parse(name, text, 0.01).ok()?.page.paper)
+            .filter_map(|(name, text)| Scenario::parse(name, text, 0.01).ok()?.script.paper)
             .collect();
         for row in all() {
             let paper = papers.iter().find(|p| p.name == row.paper && p.experiment == row.experiment);

@@ -14,7 +14,7 @@ use crate::store::Store;
 /// A script.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct Page {
+pub struct Script {
     /// One line for reports. Default: the script's name.
     #[serde(default)]
     pub about: String,
