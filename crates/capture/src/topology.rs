@@ -558,7 +558,6 @@ mod tests {
         let scheduling = stack.scheduling().unwrap();
         assert_eq!((&*scheduling.above.name, &*scheduling.names()), ("md0", "sda, sdb"));
         assert_eq!(scheduling.scheduler(), "bfq (sda), none (sdb)");
-        assert_eq!(stack.doubts(), ["sdb has the scheduler none, which ignores ionice"]);
         assert!(stack.contains((8, 16)) && !stack.contains((8, 32)));
     }
 
@@ -663,13 +662,12 @@ mod tests {
     }
 
     #[test]
-    fn doubts_state_why_a_choice_may_not_matter() {
-        let tree = Tree::new("doubts");
+    fn types_of_devices_are_those_of_their_drivers() {
+        let tree = Tree::new("types");
         tree.device("pci/virtio0/block/vda", (254, 0), &[NONE], &[]);
         tree.device("pci/nvme/nvme0/nvme0n1", (259, 0), &[("queue/scheduler", "none [mq-deadline]")], &[]);
-        assert_eq!(tree.stack((254, 0)).doubts().len(), 2);
-        let nvme = tree.stack((259, 0)).doubts();
-        assert!(nvme.len() == 1 && nvme[0].contains("NVMe"), "{nvme:?}");
+        let found = |number| tree.stack(number).scheduling().unwrap().queues[0].kind;
+        assert_eq!([(254, 0), (259, 0)].map(found), [DeviceType::Virtual, DeviceType::Nvme]);
     }
 
     #[test]

@@ -332,6 +332,26 @@ fn doubts(scheduling: &Scheduling) -> Vec<String> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn doubts_state_why_a_choice_may_not_matter() {
+        let queue = |name: &str, kind, scheduler: &str| {
+            Scheduling::by(&Layer {
+                name: name.to_owned(),
+                number: (8, 0),
+                kind,
+                scheduler: Some(scheduler.to_owned()),
+                available: Vec::new(),
+                rotational: false,
+            })
+        };
+        assert_eq!(doubts(&queue("sda", DeviceType::Disk, "bfq")), [""; 0]);
+        let ignored = ["sdb has the scheduler none, which ignores ionice"];
+        assert_eq!(doubts(&queue("sdb", DeviceType::Disk, "none")), ignored);
+        assert_eq!(doubts(&queue("vda", DeviceType::Virtual, "none")).len(), 2);
+        let nvme = doubts(&queue("nvme0n1", DeviceType::Nvme, "mq-deadline"));
+        assert!(nvme.len() == 1 && nvme[0].contains("NVMe"), "{nvme:?}");
+    }
+
     /// Regression: parameters of another decider were accepted and ignored.
     #[test]
     fn a_parameter_of_another_decider_is_rejected() {
