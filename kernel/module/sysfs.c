@@ -272,6 +272,9 @@ struct elv_fs_entry *dwell_make_attributes(struct dwell_elevator *elevator)
 	if (!made)
 		goto out;
 	memcpy(made, common, sizeof(common));
+	/* Copies are not static data: lockdep wants a key for each. */
+	for (i = 0; i < ARRAY_SIZE(common); i++)
+		sysfs_attr_init(&made[i].attr);
 	for (i = 0; i < ARRAY_SIZE(tunable_functions); i++) {
 		struct elv_fs_entry *to = &made[ARRAY_SIZE(common) + i];
 
