@@ -121,17 +121,28 @@ static void introduce(struct dwell_queue *d, struct request *rq, u64 now)
 	set_state(rq, (u64)d->result + 1);
 }
 
-void dwell_settle(struct dwell_queue *d)
+static inline void link(struct dwell_queue *d, struct request *rq, const struct place *place)
 {
-	if (d->lone)
-		introduce(d, d->lone, d->lone_arrived);
+	rb_link_node(&rq->rb_node, place->parent, place->link);
+	rb_insert_color(&rq->rb_node, &d->sorted[rq_data_dir(rq)]);
+	if (!d->q->last_merge && is_mergeable(rq))
+		d->q->last_merge = rq;
+	list_add_tail(&rq->queuelist, &d->fifo);
+}
+
+void dwell_settle_lone(struct dwell_queue *d)
+{
+	struct request *rq = d->lone;
+	struct place place;
+
 	d->lone = NULL;
+	place = place_of(&d->sorted[rq_data_dir(rq)], blk_rq_pos(rq));
+	link(d, rq, &place);
+	introduce(d, rq, d->lone_arrived);
 }
 
 static void insert(struct dwell_queue *d, struct request *rq, blk_insert_t flags, u64 now, struct list_head *unneeded)
 {
-	struct rb_root *sorted = &d->sorted[rq_data_dir(rq)];
-	struct request_queue *q = d->q;
 	struct place place;
 
 	if (flags & BLK_MQ_INSERT_AT_HEAD || !is_ours(rq) || state(rq) & GIVEN_BACK || op_of(rq->cmd_flags) < 0) {
@@ -144,25 +155,22 @@ static void insert(struct dwell_queue *d, struct request *rq, blk_insert_t flags
 		d->stats.bypassed++;
 		return;
 	}
-	dwell_settle(d);
-	place = place_of(sorted, blk_rq_pos(rq));
-	if (try_insert_merge(d, rq, &place, unneeded))
-		return;
-	trace_block_rq_insert(rq);
-	rb_link_node(&rq->rb_node, place.parent, place.link);
-	rb_insert_color(&rq->rb_node, sorted);
-	if (!q->last_merge && is_mergeable(rq))
-		q->last_merge = rq;
-	list_add_tail(&rq->queuelist, &d->fifo);
 	rq->fifo_time = jiffies;
-	d->stats.inserted++;
-	if (!d->queued++ && d->is_light && !d->is_injected) {
+	if (d->is_light && !d->queued && !d->is_injected) {
+		trace_block_rq_insert(rq);
 		d->lone = rq;
 		d->lone_arrived = now;
-		set_state(rq, LONE);
 	} else {
+		dwell_settle(d);
+		place = place_of(&d->sorted[rq_data_dir(rq)], blk_rq_pos(rq));
+		if (try_insert_merge(d, rq, &place, unneeded))
+			return;
+		trace_block_rq_insert(rq);
+		link(d, rq, &place);
 		introduce(d, rq, now);
 	}
+	d->queued++;
+	d->stats.inserted++;
 }
 
 static void dwell_insert_requests(struct blk_mq_hw_ctx *hctx, struct list_head *list, blk_insert_t flags)
@@ -229,6 +237,7 @@ static bool dwell_bio_merge(struct request_queue *q, struct bio *bio, unsigned i
 	if (!READ_ONCE(d->queued))
 		return false;
 	irq = dwell_lock(d);
+	dwell_settle(d);
 	merged = blk_mq_sched_try_merge(q, bio, nr_segs, &unneeded);
 	dwell_unlock(d, irq);
 	if (unneeded)
@@ -264,7 +273,6 @@ static bool dwell_allow_merge(struct request_queue *q, struct request *rq, struc
 
 	if (!state(rq))
 		return true;
-	dwell_settle(d);
 	describe(&submission, bio->bi_opf, bio->bi_ioprio, bio->bi_iter.bi_sector, bio_sectors(bio));
 	submission.process = current_process(NULL);
 	is_front = bio_end_sector(bio) == blk_rq_pos(rq);
@@ -378,12 +386,13 @@ static bool decide(struct dwell_queue *d, u64 now, u32 depth)
 	return true;
 }
 
-/* A light policy dispatches the only request. */
+/* A light policy dispatches the only request, which no list has. */
 static struct request *pass(struct dwell_queue *d)
 {
 	struct request *rq = d->lone;
 
 	d->lone = NULL;
+	d->queued = 0;
 	d->stats.asked++;
 	if (policy_pass(d, dwell_now(d), rq))
 		trace(d, rq);
@@ -452,10 +461,13 @@ static struct request *dwell_dispatch_request(struct blk_mq_hw_ctx *hctx)
 	} else if (d->queued && !d->is_waiting) {
 		u32 depth = dwell_depth(d);
 
-		if (!is_full(d, depth))
-			rq = d->lone ? pass(d) : ask(d, depth);
+		if (!is_full(d, depth)) {
+			if (d->lone)
+				rq = pass(d);
+			else if ((rq = ask(d, depth)))
+				unlink(d, rq);
+		}
 		if (rq) {
-			unlink(d, rq);
 			set_state(rq, d->is_light ? DISPATCHED : state(rq) | DISPATCHED);
 			count_in_flight(d, 1);
 			d->held_since = 0;

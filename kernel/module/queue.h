@@ -54,7 +54,7 @@ struct dwell_queue {
 	u32 stated_depth; /* what the policy assumes */
 	u32 queued;
 	atomic_t in_flight, given_back;
-	/* The request that is alone in the queue of a light policy, and when it arrived. The policy does not have it. */
+	/* The request that is alone in the queue of a light policy, and when it arrived. Neither the policy nor a list has it. */
 	struct request *lone;
 	u64 lone_arrived;
 	u64 held_since; /* ns; 0: the device has requests, or the policy holds none */
@@ -132,6 +132,15 @@ static inline u64 dwell_now(struct dwell_queue *d)
 	return d->now = ktime_get_ns();
 }
 
+void dwell_settle_lone(struct dwell_queue *d);
+
+/* The lone request enters the lists and the policy: before any other use of them. */
+static inline void dwell_settle(struct dwell_queue *d)
+{
+	if (d->lone)
+		dwell_settle_lone(d);
+}
+
 /* Leaves the policy for good; every request is served first come, first served from now on. */
 void dwell_fail(struct dwell_queue *d, enum dwell_fault fault, const char *text, int length);
 
@@ -162,8 +171,6 @@ bool policy_inject(struct dwell_queue *d, u32 what);
 const char *dwell_spec_of(const struct dwell_elevator *);
 bool dwell_may_inject(void);
 u32 dwell_depth(const struct dwell_queue *d);
-/* Inserts the lone request into the policy, before any other call of it. */
-void dwell_settle(struct dwell_queue *d);
 struct elv_fs_entry *dwell_make_attributes(struct dwell_elevator *);
 void dwell_free_attributes(struct elv_fs_entry *);
 /* Bytes of arena for a queue of nr_requests. */

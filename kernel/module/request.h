@@ -16,7 +16,6 @@
  */
 #define DISPATCHED BIT_ULL(32)
 #define GIVEN_BACK BIT_ULL(33)
-#define LONE BIT_ULL(34) /* d->lone, which has no id yet */
 
 #ifdef RQF_ELVPRIV
 /* Before 6.5 flushes come here, too, and their data occupies the elevator's part of a request. */
