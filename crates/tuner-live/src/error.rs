@@ -57,6 +57,16 @@ pub enum Error {
         /// The reason.
         source: io::Error,
     },
+    /// The settings before a killed tuner were stored in a file that cannot be used.
+    #[error("{}: {problem}; {device} is not tuned while it exists, because tuning would replace it", path.display())]
+    Damaged {
+        /// The device.
+        device: String,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// The database cannot be used.
     #[error("{}: {problem}", path.display())]
     Database {

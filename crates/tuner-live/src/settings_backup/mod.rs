@@ -79,14 +79,21 @@ impl SettingsBackup {
     /// Stores the present settings of `queue` in `directory`, or keeps the stored ones of a killed process that could not be restored.
     ///
     /// # Errors
-    /// Another living process tunes the device, or the file cannot be written.
+    /// Another living process tunes the device, a stored file is damaged, or the file cannot be written.
     pub fn begin(directory: &Path, queue: &QueueSettings) -> Result<Self, Error> {
         let file = file_name(queue.name());
         let path = directory.join(&file);
         let failed = |source| Error::Backup { path: path.clone(), source };
         let directory = PrivateDirectory::create(directory).map_err(failed)?;
         let _lock = directory.lock().map_err(failed)?;
-        let left = Record::read(&directory, &file).ok();
+        let left = match Record::read(&directory, &file) {
+            Ok(left) => Some(left),
+            // It may be the only place that has the operator's settings.
+            Err(problem) if path.exists() => {
+                return Err(Error::Damaged { device: queue.name().to_owned(), path, problem });
+            }
+            Err(_) => None,
+        };
         if let Some(other) = left.as_ref().filter(|left| left.is_alive()) {
             let problem = format!("{}: process {} already tunes it; end that first", queue.name(), other.pid);
             return Err(Error::Usage(problem));

@@ -209,7 +209,7 @@ fn a_kill_at_any_step_of_a_switch_restores_everything_but_a_third_scheduler() {
 #[test]
 fn nothing_is_changed_if_the_file_cannot_be_written() {
     let tree = Tree::new("no-backup");
-    fs::create_dir_all(tree.backups().join("sda.json/obstacle")).unwrap();
+    fs::create_dir_all(tree.backups().join("sda.json.new/obstacle")).unwrap();
     fs::set_permissions(tree.backups(), fs::Permissions::from_mode(0o700)).unwrap();
     let problem = SettingsBackup::begin(&tree.backups(), &tree.queue("sda")).unwrap_err().to_string();
     assert!(problem.contains("sda.json: ") && problem.contains("nothing was changed"), "{problem}");
@@ -347,14 +347,23 @@ fn a_file_that_names_anything_but_a_queues_settings_is_ignored() {
     assert!(lines.len() == 1 && lines[0].contains("longer than 65536 bytes"), "{lines:?}");
 }
 
+/// Regression: the next tuner replaced the file, although the operator was asked to compare the settings with it.
 #[test]
-fn a_damaged_file_does_not_prevent_tuning() {
+fn a_damaged_file_is_never_replaced() {
     let tree = Tree::new("damaged");
     let directory = PrivateDirectory::create(&tree.backups()).unwrap();
     directory.replace("sda.json", b"{\"pid\": 1, \"sta").unwrap();
     let lines = restored(&tree);
     assert!(lines.len() == 1 && lines[0].contains("is damaged"), "{lines:?}");
     assert!(lines[0].ends_with(&format!("; then rm {}", directory.path("sda.json").display())), "{lines:?}");
+    let queue = tree.queue("sda");
+    let refused = SettingsBackup::begin(&tree.backups(), &queue).unwrap_err().to_string();
+    assert!(
+        refused.contains("is damaged") && refused.contains("sda is not tuned while it exists"),
+        "{refused}"
+    );
+    assert_eq!(directory.read("sda.json", 100).unwrap(), b"{\"pid\": 1, \"sta");
+    fs::remove_file(directory.path("sda.json")).unwrap();
     assert_eq!(begin(&tree).record.before("scheduler"), Some("mq-deadline"));
 }
 
