@@ -49,6 +49,8 @@ pub struct LiveTuner {
     rests: bool,
     /// The number of trials in a row that could not be measured, by arm.
     unmeasured_trials: BTreeMap<usize, u32>,
+    /// The present window is the first after a switch.
+    is_after_switch: bool,
 }
 
 /// An arm is no longer tried after so many trials in a row that could not be measured: a command may fail because of that arm.
@@ -118,6 +120,7 @@ impl LiveTuner {
             kind: None,
             rests: false,
             unmeasured_trials: BTreeMap::new(),
+            is_after_switch: false,
         })
     }
 
@@ -166,6 +169,9 @@ impl LiveTuner {
         let ran = observed.scheduler;
         if seen.early {
             self.analyser.ended_early();
+        }
+        if std::mem::take(&mut self.is_after_switch) && self.opening.is_some() {
+            self.analyser.settles();
         }
         let decision = self.analyser.window(&seen.window, &observed);
         self.count(&decision);
@@ -449,6 +455,7 @@ impl LiveTuner {
         }
         match self.arms.switch(to) {
             Ok(took) => {
+                self.is_after_switch = true;
                 self.status.switches += 1;
                 self.status.switching_seconds += took.as_secs_f64();
                 self.status.current.clone_from(&name);

@@ -132,6 +132,11 @@ impl Analyser {
         self.kinds.ended_early();
     }
 
+    /// The window that is [learned from](Self::window) next has the effects of a switch by an [opening](crate::Opening).
+    pub fn settles(&mut self) {
+        self.kinds.settle();
+    }
+
     /// Learns the results of an opening for a kind of load.
     pub fn opened(&mut self, kind: usize, opened: &Opened) {
         self.kinds.opened(kind, opened, self.metric.better());

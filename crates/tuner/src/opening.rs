@@ -8,11 +8,13 @@
 //! # Order of decisions
 //! 1. The first window shows what the scheduler in use gives, and the class of the load, which orders the trials.
 //!    It is repeated after the trials, unless the best one has [`PLAIN`] more than `none`: a program may have started in it.
-//! 2. A scheduler on trial that is worse by [`ABANDON`] is abandoned. One that warms up gets a second window, which counts alone.
+//! 2. A scheduler on trial that is worse by [`ABANDON`] is abandoned. One that warms up gets a second window, which counts alone, because the first
+//!    one may have a burst of the switch. If the second one is much worse than the first, a third one decides.
 //! 3. Once one is better than `none` by [`CLEAR`], a scheduler is skipped if its expected gain is less than half of that
 //!    gain and less than 50%. The decider may try it later.
-//! 4. The best one stays for [`STAY`] windows if it is better than `none` by [`WORTH`]. If its value then is clearly below the value of its
-//!    trial, the skipped schedulers are tried as well.
+//! 4. The best one stays for [`STAY`] windows if it is better than `none` by [`WORTH`]. If the latest [`VERIFY`] of them are clearly below the value of
+//!    its trial, or no better than `none`, the skipped schedulers are tried, and `none` is measured again. Before that, a scheduler whose settings
+//!    follow the switch is set and tried once more. The first window of the stay is not counted.
 //! 5. If it was much better than `none`, `none` is measured once more: another program may have disturbed its first window.
 //! 6. The results go to the significance test, as its first block or as its answer, and to the decider.
 
@@ -33,8 +35,10 @@ const CLEAR: f64 = 0.3;
 const PLAIN: f64 = 1.0;
 /// The windows for which the best scheduler stays, as many as a first turn with the decider.
 const STAY: usize = 20;
-/// Windows of the stay after which the value of the trial is verified.
+/// Windows of the stay after which the value of the trial is verified, and of which the present value is the mean.
 const VERIFY: usize = 3;
+/// The number of times that a stay may end because its value has fallen.
+const RELAPSES: u32 = 3;
 /// The greatest number of schedulers that are tried; the decider tries the others.
 const TRIALS: usize = 4;
 
@@ -59,6 +63,14 @@ pub struct Opening {
     clear: bool,
     /// The scheduler whose value was verified in its stay, and lowered if it was too high.
     verified: Option<usize>,
+    /// What follows from a rejected scheduler, for the line of the next window.
+    rejection: Option<String>,
+    /// The scheduler whose trial begins was in use before.
+    is_set_again: bool,
+    /// The values of the stay's latest windows, at most [`VERIFY`].
+    latest: Vec<f64>,
+    /// The number of stays that ended because their value had fallen.
+    relapses: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -115,6 +127,10 @@ impl Opening {
             provisional: None,
             clear: false,
             verified: None,
+            rejection: None,
+            is_set_again: false,
+            latest: Vec::new(),
+            relapses: 0,
         }
     }
 
@@ -122,7 +138,9 @@ impl Opening {
     pub fn rejected(&mut self, arm: usize) -> Step {
         self.left.retain(|&other| other != arm);
         self.values[arm] = None;
-        self.next(format!("the device rejects {}", self.names[arm]))
+        let step = self.next(format!("{} cannot be used and is skipped", self.names[arm]));
+        self.rejection = Some(step.why.clone());
+        step
     }
 
     /// Whether it is over.
@@ -172,12 +190,17 @@ impl Opening {
         };
         let hopeless = self.values.iter().enumerate().filter_map(is_hopeless).collect();
         let best = best.map(|best| best.0);
-        let (values, confirmed) = (self.values.clone(), self.confirmed());
+        let (mut values, confirmed) = (self.values.clone(), self.confirmed());
+        if let Phase::Stay(arm, 2.., mean) = self.phase {
+            values[arm] = values[arm].map(|of| Measured { value: mean, ..of });
+        }
         Opened { values, load: self.load, clear: self.clear, hopeless, best, confirmed }
     }
 
     /// A window ended under `ran`. `expected`: the gains that a profile of the device promises, 0 without one.
     pub fn window(&mut self, ran: usize, value: Measured, window: &Window, expected: Option<&[f64]>) -> Step {
+        self.is_set_again = false;
+        let rejection = self.rejection.take();
         match self.phase {
             Phase::First => self.first(ran, value, window, expected),
             Phase::Trial(arm, windows) if arm == ran => {
@@ -187,7 +210,13 @@ impl Opening {
                 self.tried(arm, windows + 1, value)
             }
             Phase::Stay(arm, windows, mean) if arm == ran => {
-                let mean = mean + (value.value - mean) / (windows + 1) as f64;
+                // The first one may have the effects of a switch.
+                let mean = mean + (value.value - mean) / windows.max(1) as f64;
+                if windows == 1 {
+                    self.latest.clear();
+                }
+                self.latest.truncate(VERIFY - 1);
+                self.latest.insert(0, value.value);
                 self.stayed(arm, windows + 1, Measured { value: mean, ..value })
             }
             Phase::Again(arm) if arm == ran => {
@@ -208,9 +237,10 @@ impl Opening {
             }
             // The switch failed, or the window began before it.
             Phase::Trial(arm, _) | Phase::Stay(arm, ..) | Phase::Again(arm) | Phase::Check(arm) => {
-                Step { scheduler: Some(arm), why: format!("waiting for {}", self.names[arm]) }
+                let why = rejection.unwrap_or_else(|| format!("waiting for {}", self.names[arm]));
+                Step { scheduler: Some(arm), why }
             }
-            Phase::Over => Step { scheduler: None, why: String::new() },
+            Phase::Over => Step { scheduler: None, why: rejection.unwrap_or_default() },
         }
     }
 
@@ -240,21 +270,23 @@ impl Opening {
             self.values[arm] = Some(value);
             return self.next(format!("{name} was tried"));
         };
-        // The first window of a scheduler that warms up counts, by half, only if it was the better one.
-        let first = self.values[arm].filter(|first| windows > 1 && first.gain_over(&value, better) > 0.0);
-        let value = first.map_or(value, |first| Measured {
-            value: f64::midpoint(first.value, value.value),
-            busy: f64::midpoint(first.busy, value.busy),
-        });
-        self.values[arm] = Some(value);
+        // The latest window counts alone.
+        let before = self.values[arm].replace(value).filter(|_| windows > 1);
         let gain = value.gain_over(&lead, better);
         let percent = format!("{:+.0}% against {}", gain * 100.0, self.names[best]);
+        let another = |why: String| Step { scheduler: Some(arm), why };
         if windows == 1 && prior::warms_up(&name) && gain > self.first_loss(arm) {
             self.phase = Phase::Trial(arm, windows);
-            let why = format!(
+            return another(format!(
                 "{name}: {percent} in its first window; measuring a second one, because it needs to warm up"
-            );
-            return Step { scheduler: Some(arm), why };
+            ));
+        }
+        let fell = before.is_some_and(|first| value.gain_over(&first, better) <= ABANDON);
+        if windows == 2 && fell && gain > ABANDON {
+            self.phase = Phase::Trial(arm, windows);
+            return another(format!(
+                "{name}: {percent} in its second window, clearly less than in its first; measuring a third one"
+            ));
         }
         let what = if gain <= ABANDON { "abandoned" } else { "tried" };
         self.next(format!("{what} {name}: {percent}"))
@@ -317,11 +349,26 @@ impl Opening {
         if windows == VERIFY {
             self.verified = Some(arm);
         }
-        if windows == VERIFY && mean.gain_over(&promised, better) <= ABANDON {
-            // The trial overstated the scheduler's value, so the skipped schedulers are tried as well.
-            self.values[arm] = Some(mean);
-            self.left = std::mem::take(&mut self.skipped);
-            return self.next(format!("{} is worse than in its trial", self.names[arm]));
+        if windows >= VERIFY && self.relapses < RELAPSES {
+            let recent =
+                Measured { value: self.latest.iter().sum::<f64>() / self.latest.len() as f64, ..mean };
+            let none = self.none().and_then(|none| self.values[none]);
+            let has_fallen = recent.gain_over(&promised, better) <= ABANDON;
+            if has_fallen || none.is_some_and(|none| recent.gain_over(&none, better) < WORTH) {
+                let than =
+                    if has_fallen { "worse than in its trial" } else { "no better than none any more" };
+                // The skipped schedulers are tried as well, and `none` may have become as good, or as bad.
+                self.relapses += 1;
+                self.values[arm] = Some(recent);
+                self.left = std::mem::take(&mut self.skipped);
+                self.provisional = self.none();
+                let why = format!("{} is {than}", self.names[arm]);
+                if self.settings_follow_the_switch(arm) && self.relapses == 1 {
+                    (self.phase, self.is_set_again) = (Phase::Trial(arm, 0), true);
+                    return Step { scheduler: Some(arm), why: format!("{why}; trying it again") };
+                }
+                return self.next(why);
+            }
         }
         if windows < STAY {
             self.phase = Phase::Stay(arm, windows, mean.value);
@@ -353,13 +400,22 @@ impl Opening {
         self.class.map_or(0.0, |class| prior::gain(&self.names[arm], class, self.metric))
     }
 
-    /// Whether the scheduler of the next window is to be set again: its first window has less than half of the expected gain, and its settings follow
-    /// the switch, so that `bfq` may have merged the queues of programs whose requests came between.
+    /// Whether the scheduler of the next window is to be set again: the latest window of its trial has less than half of the expected gain, or its
+    /// value has fallen in its stay, and its settings follow the switch, so that `bfq` may have merged the queues of programs whose requests came
+    /// between.
     pub fn needs_another_instance(&self) -> bool {
-        let Phase::Trial(arm, 1) = self.phase else { return false };
+        let Phase::Trial(arm, windows) = self.phase else { return false };
+        if windows == 0 {
+            return self.is_set_again;
+        }
         let gain = self.values[arm].zip(self.best_but(Some(arm)));
         let gain = gain.map(|(value, (_, best))| value.gain_over(&best, self.metric.better()));
-        self.names[arm].contains("low_latency=0") && gain.is_some_and(|gain| gain < self.expected(arm) / 2.0)
+        self.settings_follow_the_switch(arm) && gain.is_some_and(|gain| gain < self.expected(arm) / 2.0)
+    }
+
+    /// Whether requests between the switch and the setting have a lasting effect.
+    fn settings_follow_the_switch(&self, arm: usize) -> bool {
+        self.names[arm].contains("low_latency=0")
     }
 
     fn none(&self) -> Option<usize> {
@@ -495,6 +551,71 @@ mod tests {
         assert_eq!(again(9.5, ["none", "bfq"]), [false; 3], "it has no settings of its own");
     }
 
+    /// Regression: the burst after the switch counted by half, and the scheduler stayed without a gain.
+    #[test]
+    fn a_burst_after_the_switch_is_no_gain() {
+        let none = |n: usize| 0.48 + (n % 3) as f64 / 100.0;
+        let (all, opened) = opened(true, |arm, n| if arm == 3 && n == 2 { 8.8 } else { none(n) });
+        assert_eq!(all[..4], [0, 3, 3, 3], "the second and the third window have no gain");
+        assert!(all.len() <= 7 && !opened.clear && opened.confirmed.is_none(), "{all:?} {opened:?}");
+        let value = opened.values[3].map(|of| of.value).expect("tried");
+        assert!(value < 0.51, "{value}");
+    }
+
+    /// Regression: `none` was never measured again after the value had fallen to its level.
+    #[test]
+    fn a_value_that_falls_to_that_of_none_ends_the_stay() {
+        for end in [6, 10, 15] {
+            let (all, opened) = opened(true, |arm, n| if arm == 3 && n < end { 9.0 } else { 0.5 });
+            let fell = all.iter().rposition(|arm| *arm == 3).expect("it stayed");
+            assert!(fell <= end + 2 * VERIFY && all[fell..].contains(&0), "{end}: {all:?}");
+            assert!(!opened.clear && opened.confirmed.is_none(), "{end}: {opened:?}");
+            assert!(opened.values[3].is_some_and(|of| of.value < 0.6), "{end}: {opened:?}");
+        }
+        // The load changed, under each scheduler.
+        let (all, opened) = opened(true, |arm, n| [0.5, 0.5, 0.5, 9.0][arm] * if n < 10 { 1.0 } else { 0.2 });
+        assert_eq!((all.last(), opened.best, opened.clear), (Some(&0), Some(3), true), "{all:?}");
+    }
+
+    /// `bfq` merges the queues of running programs at some switches and not at others.
+    #[test]
+    fn a_scheduler_whose_value_fell_is_set_again_once() {
+        // The second instance gains, or none does for long.
+        for (lasting, expected) in [(1, true), (9, false)] {
+            let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
+            let (mut ran, mut instance, mut windows) = (0, 0, Vec::new());
+            while !opening.is_over() && windows.len() < 60 {
+                let gains = ran == 3 && (instance == lasting || windows.len() < 4);
+                let step = opening.window(
+                    ran,
+                    Measured::throughout(if gains { 9.0 } else { 0.5 }),
+                    &window(true),
+                    None,
+                );
+                windows.push(ran);
+                instance += usize::from(opening.needs_another_instance());
+                ran = step.scheduler.unwrap_or(ran);
+            }
+            assert_eq!(windows[..8], [0, 3, 3, 3, 3, 3, 3, 3], "{windows:?}");
+            let opened = opening.results();
+            assert_eq!(
+                (opened.clear, opened.best == Some(3)),
+                (expected, expected),
+                "{windows:?} {opened:?}"
+            );
+            assert!(instance <= 2 && windows.len() < 35, "{instance} {windows:?}");
+        }
+    }
+
+    #[test]
+    fn stays_whose_values_keep_falling_are_limited() {
+        let (all, _) = opened(true, |arm, n| if arm == 3 { 0.7_f64.powi(n as i32 / 4) } else { 1e-9 });
+        assert!(
+            all.len() < 40 && all.iter().filter(|arm| **arm == 0).count() <= 2 + RELAPSES as usize,
+            "{all:?}"
+        );
+    }
+
     #[test]
     fn a_disturbed_first_window_is_measured_again() {
         let (all, opened) =
@@ -506,7 +627,7 @@ mod tests {
     fn after_a_lucky_trial_the_other_schedulers_are_tried() {
         let (all, opened) =
             opened(true, |arm, n| if arm == 3 && n > 3 { 5.0 } else { [10.0, 12.0, 10.0, 90.0][arm] });
-        assert_eq!(all[..8], [0, 3, 3, 3, 3, 3, 1, 2]);
+        assert_eq!(all[..10], [0, 3, 3, 3, 3, 3, 3, 3, 1, 2], "it is set and tried again first");
         assert_eq!(opened.best, Some(1));
     }
 
@@ -517,6 +638,23 @@ mod tests {
         assert_eq!(first.scheduler, Some(3));
         assert_eq!(opening.rejected(3).scheduler, Some(1));
         assert!(opening.results().values[3].is_none());
+        let next = opening.window(0, Measured::throughout(1.0), &window(true), None);
+        assert_eq!(next.scheduler, Some(1));
+        assert!(
+            next.why.starts_with("bfq{low_latency=0} cannot be used and is skipped; trying mq-"),
+            "{next:?}"
+        );
+    }
+
+    /// Regression: the line had no reason.
+    #[test]
+    fn an_opening_whose_last_scheduler_is_rejected_ends_with_a_reason() {
+        let mut opening = Opening::new(&["none", "kyber"].map(str::to_owned), Metric::Bandwidth);
+        opening.window(0, Measured::throughout(1.0), &window(true), None);
+        opening.rejected(1);
+        let last = opening.window(0, Measured::throughout(1.0), &window(true), None);
+        let why = "kyber cannot be used and is skipped".to_owned();
+        assert_eq!((opening.is_over(), last), (true, Step { scheduler: None, why }));
     }
 
     #[test]

@@ -103,6 +103,9 @@ pub struct Kinds {
     /// The window that is decided next ended the trial under way early.
     #[serde(skip)]
     cut: bool,
+    /// The window that is decided next has the effects of a switch by an opening.
+    #[serde(skip)]
+    settling: bool,
     /// The knowledge before the latest trial's pair, in case it is revoked.
     revocable: Option<(Trial, Arm)>,
 }
@@ -142,7 +145,8 @@ impl Kinds {
         if in_a_row == TRIAL || (cut && in_a_row < TRIAL) {
             self.compare(kind, ran, trial, better);
         }
-        self.credit(kind, value, Some(ran).filter(|_| trial.is_none()));
+        let settling = std::mem::take(&mut self.settling);
+        self.credit(kind, value, Some(ran).filter(|_| trial.is_none() && !settling));
         if let Some(trial) = trial.filter(|_| in_a_row < TRIAL && !cut) {
             return self.go_on(trial, TRIAL - in_a_row);
         }
@@ -160,6 +164,11 @@ impl Kinds {
     /// The next window ends the trial under way.
     pub(crate) fn end_trial(&mut self) {
         self.cut = true;
+    }
+
+    /// The next window has the effects of a switch by an opening, so that no scheduler is credited with it.
+    pub(crate) fn settle(&mut self) {
+        self.settling = true;
     }
 
     /// Rates the schedulers by the values that an opening measured, and postpones the turns of those that it found behind.
