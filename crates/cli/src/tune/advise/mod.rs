@@ -36,7 +36,7 @@ use tuner_live::settings_backup::LeftBehind;
 use tuner_live::{Counters, Seen, Traffic, in_words, released_within};
 
 use self::configuration::{Configuration, Host};
-use self::model::{Modelled, Recorded, Recording};
+use self::model::{Modelled, Recorded, Recording, Row};
 use self::running_tuner::RunningTuner;
 use super::args::AdviseArguments;
 use super::does_not_fit;
@@ -654,7 +654,12 @@ fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool)
     let expected = expected.filter(|name| ahead(name)).cloned();
     let no_measurement =
         "not measured on this device: 'dwell tune' tries it and restores the present one at its end";
-    let in_model = model.as_ref().filter(|(_, gain)| *gain >= MODEL_ERROR);
+    // A small gain counts if the class favours the same scheduler: think times in a recording of a busy machine reduce it.
+    let is_expected = |name: &String| expected.as_ref() == Some(name);
+    let is_gain = |(name, gain): &&(String, f64)| {
+        *gain >= MODEL_ERROR || (is_worth_it(*gain, 1.0) && is_expected(name))
+    };
+    let in_model = model.as_ref().filter(is_gain);
     let (basis, better, gained, confidence, why) = match (none, in_model, expected) {
         (Some(none), ..) if bypassed => {
             let who = advice.below();
@@ -671,19 +676,27 @@ fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool)
         }
         (_, Some((name, gain)), expected) => {
             let agrees = expected.is_some() && ahead(name);
-            let (confidence, by) = match agrees {
-                true => (BY_BOTH, format!("the model and the class of the load ({})", class.in_words())),
-                false => (BY_MODEL, "the model".to_owned()),
+            let confidence = if agrees && *gain >= MODEL_ERROR { BY_BOTH } else { BY_MODEL };
+            let by = match agrees {
+                true => format!("the model and the class of the load ({})", class.in_words()),
+                false => "the model".to_owned(),
             };
             let why = format!("expected by {by}; {no_measurement}");
             (Basis::Model, name.clone(), Some(*gain), confidence, why)
         }
-        // Without a difference in the model, the scheduler in use is not kept for its own sake: it would have the advice depend on what is set now.
-        (Some(none), None, _) if model.is_some() && ahead(&none) && !is_worse_in_model(advice, &none) => {
+        // The scheduler in use is not kept for its own sake: the advice would depend on what is set now.
+        (Some(none), None, expected)
+            if (model.is_some() || expected.as_ref().is_none_or(|name| *name == none))
+                && is_no_better(advice, &none, model.is_some(), &gain) =>
+        {
+            let model = if model.is_some() { "neither the model nor " } else { "" };
+            let not = if model.is_empty() { "does not predict" } else { "predicts" };
+            let (class, in_use) = (class.in_words(), &advice.scheduler);
+            let others = expected.filter(|name| *name != none);
+            let others =
+                others.map(|name| format!("; {name} often gains for this class")).unwrap_or_default();
             let why = format!(
-                "the model has no difference for this load, and for its class ({}) {none} is expected to be better than {}; {no_measurement}",
-                class.in_words(),
-                advice.scheduler
+                "{model}the class of the load ({class}) {not} a gain of {in_use} over {none}, which needs the least processor time{others}; {no_measurement}"
             );
             (Basis::Class, none, None, BY_CLASS, why)
         }
@@ -714,8 +727,10 @@ fn expect(advice: &mut Advice, class: LoadClass, metric: Metric, bypassed: bool)
     }
 }
 
-/// Whether the model has a lower result for this scheduler than for the present one, beyond its error.
-fn is_worse_in_model(advice: &Advice, scheduler: &str) -> bool {
-    let rows = advice.replay.iter().flat_map(|model| &model.results);
-    rows.filter(|row| row.scheduler == scheduler).any(|row| row.gain.is_some_and(|gain| gain <= -MODEL_ERROR))
+/// Whether the scheduler in use is no better than `none`, beyond the error: by the class of the load, and in the model if it fits.
+fn is_no_better(advice: &Advice, none: &str, has_model: bool, gain: &impl Fn(&str) -> f64) -> bool {
+    let rows = advice.replay.iter().filter(|_| has_model).flat_map(|model| &model.results);
+    let is_worse = |row: &Row| row.scheduler == none && row.gain.is_some_and(|gain| gain <= -MODEL_ERROR);
+    let in_use = &*advice.scheduler;
+    in_use != none && gain(in_use) - gain(none) < MODEL_ERROR && !rows.clone().any(is_worse)
 }
