@@ -86,7 +86,7 @@ impl Origins {
                     text.split_once('{').into_iter().flat_map(|(_, of)| of.split([',', '=', '}']));
                 let is_setting = settings
                     .any(|word| !word.trim().is_empty() && problem.contains(&format!("'{}'", word.trim())));
-                is_of_option || is_setting || (text.len() > 2 && is_quoted)
+                is_of_option || is_setting || (text.len() > 1 && is_quoted)
             };
             self.0.iter().find(quoted).map(|of| format!("{}: {} = {:?}", of.place, of.name, of.text))
         };
@@ -591,6 +591,10 @@ mod tests {
         let (_, origins) = located("[top]\nevery = \"0s\"\n", &["dwell", "top", "/dev/sda"]);
         let error = origins.locate(Error::Usage("--every: must be greater than 0".to_owned())).to_string();
         assert_eq!(error, "dwell.toml:2: every = \"0s\": --every: must be greater than 0");
+        // Regression: values of two letters had no line.
+        let (_, origins) = located("[regret]\ndrive = [\"zz\"]\n", &["dwell", "regret"]);
+        let error = origins.locate(Error::Usage("no drive is called 'zz'; drives are x".to_owned()));
+        assert!(error.to_string().starts_with("dwell.toml:2: drive = \"zz\": no drive"), "{error}");
     }
 
     #[test]
