@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags};
@@ -14,6 +14,7 @@ use traces::write::{Compressed, not_written};
 use crate::error::Error;
 use crate::interrupt;
 use evaluation::report::page::GENERATOR;
+use study::unfinished::create;
 
 /// Rejects a block device as an output file, because the output would overwrite it.
 pub(crate) fn is_no_device(path: &Path) -> Result<(), Error> {
@@ -140,20 +141,113 @@ pub(crate) fn are_apart(outputs: &[(&str, &Path)], inputs: &[&Path]) -> Result<(
     Ok(())
 }
 
-/// An output file that compresses by its extension, or standard output.
-pub(crate) fn sink(to: &Path) -> Result<Compressed<Box<dyn Write>>, Error> {
+/// An output file that compresses by its extension, or standard output. [Complete](Output::complete) it after it is finished.
+pub(crate) fn sink(to: &Path) -> Result<Compressed<Output>, Error> {
     Ok(Compressed::new(&to.to_string_lossy(), created(to)?))
 }
 
-/// A new or truncated output file, or standard output.
-pub(crate) fn created(to: &Path) -> Result<Box<dyn Write>, Error> {
-    is_no_device(to)?;
-    Ok(if to == Path::new("-") {
-        Box::new(std::io::stdout().lock())
-    } else {
-        let _reader = await_reader(to)?;
-        Box::new(File::create(to).map_err(|e| Error::written(to.display(), &e))?)
+/// The same for a measurement that cannot be repeated: after a failure the file has what was written until then, unless that is nothing.
+pub(crate) fn sink_in_place(to: &Path) -> Result<Compressed<Output>, Error> {
+    Ok(Compressed::new(&to.to_string_lossy(), Output::open(to, true)?))
+}
+
+/// A new or replaced output file, or standard output.
+pub(crate) fn created(to: &Path) -> Result<Output, Error> {
+    Output::open(to, false)
+}
+
+/// Writes a whole file, or standard output.
+pub(crate) fn write(to: &Path, content: &[u8]) -> Result<(), Error> {
+    let mut out = created(to)?;
+    let written = out.write_all(content).and_then(|()| out.complete());
+    written.map_err(|error| match to == Path::new("-") {
+        true => Error::from(error),
+        false => Error::written(to.display(), &error),
     })
+}
+
+/// An output file under a temporary name beside its own until it is complete, so that a full disk leaves no empty or partial file. Standard output,
+/// pipes and files in a directory that is not writable are written directly.
+pub(crate) struct Output {
+    writer: Box<dyn Write>,
+    unfinished: Option<Unfinished>,
+}
+
+/// A file that is removed unless it is completed.
+enum Unfinished {
+    /// The temporary name, and the final one.
+    Named(PathBuf, PathBuf),
+    /// Written under its own name; kept if it has any content.
+    InPlace(PathBuf),
+}
+
+impl Output {
+    fn open(to: &Path, in_place: bool) -> Result<Self, Error> {
+        is_no_device(to)?;
+        if to == Path::new("-") {
+            return Ok(Self { writer: Box::new(std::io::stdout().lock()), unfinished: None });
+        }
+        let _reader = await_reader(to)?;
+        let failed = |error: std::io::Error| Error::written(to.display(), &error);
+        let found = to.metadata();
+        // Links in /dev and /proc lead to an open file of this process, which a new one would not replace.
+        let is_open = ["/dev", "/proc"].iter().any(|folder| to.starts_with(folder));
+        if is_open || found.as_ref().is_ok_and(|found| !found.is_file()) {
+            let file = File::create(to).map_err(failed)?;
+            return Ok(Self { writer: Box::new(file), unfinished: None });
+        }
+        // A symbolic link stays, and its target is replaced.
+        let path = to.canonicalize().unwrap_or_else(|_| to.to_owned());
+        if !in_place {
+            match create(&path) {
+                Ok((file, temporary)) => {
+                    // Of a replaced file; without permission to set them, those of a new file.
+                    if let Ok(found) = found {
+                        let _ = file.set_permissions(found.permissions());
+                    }
+                    let unfinished = Some(Unfinished::Named(temporary, path));
+                    return Ok(Self { writer: Box::new(file), unfinished });
+                }
+                // The file itself may be writable.
+                Err(_) if found.is_ok() => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        let file = File::create(&path).map_err(failed)?;
+        Ok(Self { writer: Box::new(file), unfinished: Some(Unfinished::InPlace(path)) })
+    }
+
+    /// Gives the file its name.
+    pub(crate) fn complete(mut self) -> std::io::Result<()> {
+        self.writer.flush()?;
+        if let Some(Unfinished::Named(temporary, path)) = &self.unfinished {
+            std::fs::rename(temporary, path)?;
+        }
+        self.unfinished = None;
+        Ok(())
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.writer.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.writer.flush()
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        let _ = match self.unfinished.take() {
+            Some(Unfinished::Named(temporary, _)) => std::fs::remove_file(temporary),
+            Some(Unfinished::InPlace(path)) if path.metadata().is_ok_and(|found| found.len() == 0) => {
+                std::fs::remove_file(path)
+            }
+            _ => Ok(()),
+        };
+    }
 }
 
 /// Waits until a named pipe has a reader, or until Ctrl-C. Opening the pipe directly would block and ignore Ctrl-C.
@@ -187,9 +281,8 @@ mod tests {
     #[test]
     fn output_to_a_block_device_is_rejected() {
         let nodes = std::fs::read_dir("/dev").unwrap().flatten().map(|entry| entry.path());
-        let is_device = |path: &std::path::PathBuf| {
-            path.metadata().is_ok_and(|found| found.file_type().is_block_device())
-        };
+        let is_device =
+            |path: &PathBuf| path.metadata().is_ok_and(|found| found.file_type().is_block_device());
         let Some(device) = nodes.into_iter().find(is_device) else {
             return eprintln!("SKIPPED: there is no block device in /dev");
         };
@@ -208,6 +301,44 @@ mod tests {
         assert!(matches!(can_be_written(&path.join("below")), Err(Error::Failed(_))));
         std::fs::remove_file(path).unwrap();
         assert!(matches!(can_be_written(&std::env::temp_dir()), Err(Error::Failed(_))));
+    }
+
+    fn names(folder: &Path) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Regression: on a full disk an empty file stayed under the final name, and the next attempt needed --overwrite.
+    #[test]
+    fn a_file_that_is_not_completed_leaves_the_former_one_or_none() {
+        let folder = std::env::temp_dir().join(format!("dwell-completed-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("report.html");
+        let abandon = |in_place| drop(Output::open(&path, in_place).unwrap());
+        abandon(false);
+        abandon(true);
+        assert!(names(&folder).is_empty(), "{:?}", names(&folder));
+        write(&path, b"first").unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+        created(&path).unwrap().write_all(b"second").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"first", "not completed");
+        // What a recording has until the disk is full is kept.
+        let recording = folder.join("io.trace");
+        Output::open(&recording, true).unwrap().write_all(b"half").unwrap();
+        assert_eq!(std::fs::read(&recording).unwrap(), b"half");
+        std::os::unix::fs::symlink("report.html", folder.join("link")).unwrap();
+        write(&folder.join("link"), b"third").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"third");
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o640);
+        assert_eq!(names(&folder), ["io.trace", "link", "report.html"]);
+        assert!(folder.join("link").symlink_metadata().unwrap().is_symlink());
+        assert!(matches!(write(&folder.join("none/below"), b"text"), Err(Error::Failed(_))));
+        write(Path::new("/dev/null"), b"text").unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

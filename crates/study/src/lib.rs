@@ -41,8 +41,7 @@ pub mod recordings;
 mod store;
 mod summary;
 mod table;
-#[cfg(feature = "parquet")]
-mod unfinished;
+pub mod unfinished;
 mod windows;
 
 pub use description::{Identity, Input, Kind, Run};

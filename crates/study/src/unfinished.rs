@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Creates a file beside `path`, under a name that no file has. The caller renames or removes the file.
-pub(crate) fn create(path: &Path) -> io::Result<(File, PathBuf)> {
+///
+/// # Errors
+/// The directory is missing, full or not writable.
+pub fn create(path: &Path) -> io::Result<(File, PathBuf)> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     loop {
         let number = COUNT.fetch_add(1, Ordering::Relaxed);

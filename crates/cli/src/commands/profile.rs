@@ -17,7 +17,7 @@ use crate::device_capture::{self, Reached};
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::interrupt;
-use crate::output_file::{are_apart, can_be_written, created, is_free};
+use crate::output_file::{self, are_apart, can_be_written, is_free};
 use crate::report::{Style, Table, Tone};
 use evaluation::report::format::{bytes, number, time};
 use evaluation::text_file;
@@ -105,11 +105,9 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
         return Err(Error::Interrupted);
     }
     let text = profile.to_toml().map_err(Error::Failed)?;
-    let written = created(&arguments.output)?.write_all(text.as_bytes());
-    written.map_err(|e| Error::written(arguments.output.display(), &e))?;
+    output_file::write(&arguments.output, text.as_bytes())?;
     if let Some(path) = &arguments.service_times {
-        let written = created(path)?.write_all(profile.service_times_of_the_module().as_bytes());
-        written.map_err(|e| Error::written(path.display(), &e))?;
+        output_file::write(path, profile.service_times_of_the_module().as_bytes())?;
     }
     // Standard output has the TOML only.
     if to_file {
@@ -205,7 +203,16 @@ pub(crate) fn read(path: &Path) -> Result<Profile, Error> {
         }
     }
     let text = text_file::read(path, "profile")?;
-    Profile::from_toml(&text).map_err(|problem| Error::Input(format!("{}: {problem}", path.display())))
+    Profile::from_toml(&text).map_err(|problem| Error::Input(in_file(path, &problem)))
+}
+
+/// A problem in a file, as `FILE:LINE: PROBLEM` if it begins with its line.
+fn in_file(path: &Path, problem: &str) -> String {
+    let place = problem.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
+    match place {
+        Some((line, what)) => format!("{}:{line}: {what}", path.display()),
+        None => format!("{}: {problem}", path.display()),
+    }
 }
 
 /// Half the width of a 95% confidence interval as a part of the value: ` ±3%`.
@@ -249,6 +256,14 @@ fn in_words(profile: &Profile) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_problem_of_a_profile_has_its_file_and_line() {
+        let problem = Profile::from_toml("version = 1\nsize = [").unwrap_err();
+        let place = in_file(Path::new("y.toml"), &problem);
+        assert!(place.starts_with("y.toml:2: "), "{place}");
+        assert_eq!(in_file(Path::new("y.toml"), "has version 9"), "y.toml: has version 9");
+    }
 
     #[test]
     fn a_profile_of_a_device_of_another_size_or_kind_is_rejected() {

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::identities::Identities;
 use crate::input::quantity::some_time;
 use crate::interrupt;
-use crate::output_file::{can_be_compressed, is_free, sink};
+use crate::output_file::{Output, can_be_compressed, is_free, sink_in_place};
 use capture::topology::{Layer, Reach, Stack};
 use tuner_live::QueueSettings;
 
@@ -133,7 +133,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let mut capture = device_capture::open_capture(layer, &options)?;
     let (mut identities, notes) = Identities::open(layer, !arguments.no_causes);
     notes.iter().for_each(|note| say!("{}: {note}", layer.name));
-    let mut sink = sink(&arguments.output)?;
+    let mut sink = sink_in_place(&arguments.output)?;
     capture::lower_priority();
     let (origin, begun) = (capture::now(), Instant::now());
     let scheduler = scheduling.scheduler();
@@ -169,7 +169,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     recorder.identify(identities.finish()?);
     let missing = device_capture::missing(&capture)?;
     let Written { written, .. } = recorder.finish(missing.as_deref()).map_err(failed)?;
-    sink.finish().map_err(failed)?;
+    sink.finish().and_then(Output::complete).map_err(failed)?;
     say!("{output}: {} in {:.1} s", counted(written, "request"), begun.elapsed().as_secs_f64());
     // The comment of the recording names the scheduler at its begin.
     let now = Stack::of(&arguments.device).and_then(|stack| stack.scheduling_within(reach));

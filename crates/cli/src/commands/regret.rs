@@ -13,7 +13,7 @@ use schedulers::registry::Catalogue;
 
 use crate::error::Error;
 use crate::input::scheduler_arg::{Host, specs};
-use crate::output_file::{are_apart, can_be_written};
+use crate::output_file::{self, are_apart, can_be_written};
 use evaluation::input::{self as workload, Reading, Replaying};
 
 /// Options of `dwell regret`.
@@ -150,7 +150,7 @@ pub(crate) fn run(arguments: &RegretArguments, catalogue: Catalogue) -> Result<(
     let names: Vec<String> = specs.iter().map(ToString::to_string).collect();
     let summaries = table::summaries(&names, &rows);
     if let Some(path) = &arguments.csv {
-        std::fs::write(path, table::csv(&names, &rows)).map_err(|e| Error::written(path.display(), &e))?;
+        output_file::write(path, table::csv(&names, &rows).as_bytes())?;
     }
     let mut out = std::io::stdout().lock();
     if arguments.json {

@@ -9,7 +9,7 @@ use evaluation::papers::{self, Experiments, RequestLevel, Selection};
 
 use crate::error::Error;
 use crate::input::shared_args::scale;
-use crate::output_file::{Generated, can_be_generated};
+use crate::output_file::{self, Generated, can_be_generated};
 
 /// Options of `dwell reproduce`.
 #[derive(Args, Debug)]
@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: &ReproduceArguments) -> Result<(), Error> {
         results.write_docs(directory)?;
     }
     if let Some(path) = &arguments.report {
-        std::fs::write(path, results.html()).map_err(|e| Error::written(path.display(), &e))?;
+        output_file::write(path, results.html().as_bytes())?;
     }
     if interrupt::requested() { Err(Error::Interrupted) } else { Ok(()) }
 }

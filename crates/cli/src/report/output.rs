@@ -1,6 +1,5 @@
 //! The output of `compare` and `run`: tables, report and decision log.
 
-use std::fs::File;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
@@ -18,7 +17,7 @@ use super::table::results;
 use crate::error::Error;
 use crate::input::shared_args::{ExplainFormatName, Output};
 use crate::interrupt;
-use crate::output_file::{Generated, are_apart, can_be_generated};
+use crate::output_file::{self, Generated, are_apart, can_be_generated, created};
 
 /// Limit of requests in the chart of the head.
 const PICTURE: usize = 10_000;
@@ -123,8 +122,7 @@ impl Output {
             }
         }
         if let Some(path) = &self.report {
-            std::fs::write(path, html(comparison, ranking))
-                .map_err(|e| Error::written(path.display(), &e))?;
+            output_file::write(path, html(comparison, ranking).as_bytes())?;
             if !self.quiet {
                 say!("report: {}", path.display());
             }
@@ -140,18 +138,14 @@ fn explain_to(path: &Path, runs: &[Run], titled: bool) -> Result<(), Error> {
         ErrorKind::BrokenPipe => Error::Pipe,
         _ => Error::written(path.display(), error),
     };
-    let mut out: Box<dyn Write> = if path == Path::new("-") {
-        Box::new(std::io::stdout().lock())
-    } else {
-        Box::new(File::create(path).map_err(|e| failed(&e))?)
-    };
+    let mut out = created(path)?;
     for run in runs {
         if titled {
             writeln!(out, "# {}", run.scheduler).map_err(|e| failed(&e))?;
         }
-        run.explanation.copy_to(&mut *out).map_err(|e| failed(&e))?;
+        run.explanation.copy_to(&mut out).map_err(|e| failed(&e))?;
     }
-    Ok(())
+    out.complete().map_err(|e| failed(&e))
 }
 
 /// The error to end with after the results: an interruption, or no run succeeded.

@@ -17,7 +17,7 @@ use super::args::PatternsArguments;
 use super::exchange_table;
 use super::selection::{claim_all, is_called, nothing, selected};
 use crate::error::Error;
-use crate::output_file::{created, is_same};
+use crate::output_file::{self, is_same};
 
 const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 
@@ -192,10 +192,7 @@ fn write(file: &Path, shared: &Shared) -> Result<(), Error> {
             text += &serde_json::to_string(load).map_err(|error| Error::Failed(error.to_string()))?;
             text.push('\n');
         }
-        let mut to = created(file)?;
-        to.write_all(text.as_bytes())
-            .and_then(|()| to.flush())
-            .map_err(|error| Error::written(file.display(), &error))?;
+        output_file::write(file, text.as_bytes())?;
     }
     if file != Path::new("-") {
         writeln!(std::io::stdout().lock(), "{}: {}", file.display(), shared.describe())?;

@@ -14,6 +14,7 @@ use super::args::{PatternsArguments, PatternsCommand};
 use super::selection::{claim_all, nothing, only_drive, only_metric, selected, worth};
 use super::{exchange, kinds};
 use crate::error::Error;
+use crate::output_file;
 use crate::report::table_of_texts;
 use evaluation::report::format::object;
 
@@ -221,5 +222,5 @@ fn draw(cluster: &ClusterState, path: &Path) -> Result<(), Error> {
         "<!doctype html><meta charset=\"utf-8\"><title>{title}</title><style>body{{font:16px sans-serif;margin:2em;color-scheme:light dark}}svg{{width:100%;max-width:60em}}</style><h1>{title}</h1><p>Sector jumps over the window: forwards above, backwards below, on a scale of powers of two.</p>{}",
         chart::svg(&cluster.points, &title)
     );
-    std::fs::write(path, page).map_err(|error| Error::written(path.display(), &error))
+    output_file::write(path, page.as_bytes())
 }

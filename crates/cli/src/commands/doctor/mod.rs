@@ -20,7 +20,7 @@ use self::rules::{Finding, Level, of_cgroup, of_device};
 use self::snapshot::Cgroup;
 pub(crate) use self::snapshot::{Device, Roots, beside, settings};
 use crate::error::Error;
-use crate::output_file::{created, is_free};
+use crate::output_file::{self, is_free};
 use evaluation::report::format::object;
 
 /// Options of `dwell doctor`.
@@ -58,8 +58,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Error> {
     let examined = examine(&roots, arguments.target.as_deref(), &|file| home(file))?;
     if let Some(file) = &arguments.bundle {
         let text = object(&bundle(&roots, &examined))?;
-        let written = created(file)?.write_all(text.as_bytes());
-        written.map_err(|error| Error::written(file.display(), &error))?;
+        output_file::write(file, text.as_bytes())?;
     }
     let mut out = std::io::stdout().lock();
     if arguments.json {

@@ -29,7 +29,7 @@ use crate::device_capture::Reached;
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::scheduler_arg;
-use crate::output_file::{Generated, can_be_generated};
+use crate::output_file::{self, Generated, can_be_generated};
 
 /// Options of `dwell duel`.
 #[derive(Args, Debug)]
@@ -292,8 +292,7 @@ fn print(arguments: &DuelArguments, device: &Device, comparisons: &[Comparison])
         words.iter().for_each(|why| say!("not predicted: {why}"));
     }
     if let Some(path) = &arguments.report {
-        std::fs::write(path, report::html(&device.describe(), &kernel(), comparisons))
-            .map_err(|e| Error::written(path.display(), &e))?;
+        output_file::write(path, report::html(&device.describe(), &kernel(), comparisons).as_bytes())?;
     }
     Ok(())
 }

@@ -15,7 +15,7 @@ use schedulers::registry::Catalogue;
 use study::{Copies, Executor, Run, Store, Study, Summary, drive};
 
 use crate::error::Error;
-use crate::output_file::{Generated, are_apart, can_be_generated};
+use crate::output_file::{self, Generated, are_apart, can_be_generated};
 use crate::report::{Style, Table, Tone, text_style};
 
 /// Options of `dwell study`.
@@ -181,5 +181,5 @@ fn write_report(path: &Path, file: &Path, summary: &Summary) -> Result<(), Error
     let title = format!("Study {}", file.display());
     let is_markdown = path.extension().is_some_and(|extension| extension == "md");
     let text = if is_markdown { summary.markdown(&title) } else { summary.html(&title) };
-    std::fs::write(path, text).map_err(|error| Error::written(path.display(), &error))
+    output_file::write(path, text.as_bytes())
 }

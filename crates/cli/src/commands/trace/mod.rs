@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::input::shared_args::Reading;
 use crate::interrupt;
-use crate::output_file::{can_be_compressed, is_free, is_same, sink};
+use crate::output_file::{Output, can_be_compressed, is_free, is_same, sink};
 use crate::tune::recognised::Recognised;
 use evaluation::input::{next_record, open_recording, options};
 
@@ -200,7 +200,7 @@ fn convert(from: &Path, to: &Path, format: Format, reading: &Reading) -> Result<
         write(&mut writer, record, recording)
     })?;
     let written = writer.finish().map_err(failed)?;
-    sink.finish().map_err(failed)?;
+    sink.finish().and_then(Output::complete).map_err(failed)?;
     report(from, format, written, &recording)
 }
 
