@@ -42,6 +42,12 @@ fn resolver(description: &str) -> impl FnMut(&str) -> io::Result<Box<dyn Read>> 
     move |file| {
         let path = if file == description { PathBuf::from(file) } else { beside.join(file) };
         let bytes = input(&path, || read_at_most(&path, DESCRIPTION_MAX + 1))?;
+        // Those of DiskSim may have comments in any encoding.
+        let is_disksim = [".diskspecs", ".parv"].iter().any(|ending| file.ends_with(ending));
+        if !is_disksim && std::str::from_utf8(&bytes).is_err() {
+            let problem = "is not text (UTF-8); name a description of a drive (.toml, .diskspecs or .parv)";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
         Ok(Box::new(Cursor::new(bytes)))
     }
 }
@@ -208,4 +214,18 @@ pub fn describe(name: &str) -> Result<DriveDescription, Error> {
         | disks::OpenError::Braces(_) => Error::Usage(error.to_string()),
         _ => Error::Input(error.to_string()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_that_is_no_text_is_named() {
+        let path = std::env::temp_dir().join(format!("dwell-binary-{}.toml", std::process::id()));
+        std::fs::write(&path, b"\xff\xfe\0\x01").unwrap();
+        let problem = describe(&path.to_string_lossy()).unwrap_err().to_string();
+        std::fs::remove_file(path).unwrap();
+        assert!(problem.contains("is not text (UTF-8); name a description of a drive"), "{problem}");
+    }
 }
