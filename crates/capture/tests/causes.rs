@@ -6,15 +6,18 @@
 #[allow(dead_code, reason = "the other program uses the rest")]
 mod common;
 
-use std::fs;
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use capture::Error;
-use capture::causes::{Caused, Causes, CausesOptions, CausesReport};
+use capture::causes::{CauseEvents, Caused, Causes, CausesOptions, CausesReport};
 use common::Loop;
+use control::causes::CauseEvent;
 
 static ALONE: Mutex<()> = Mutex::new(());
 
@@ -154,8 +157,55 @@ fn the_journal_belongs_to_the_process_that_changed_the_metadata() {
 /// The page of one is dirty when the other writes into it.
 #[test]
 fn a_page_of_two_belongs_to_both() {
+    page_of_two("ext4");
+}
+
+#[test]
+fn a_page_of_two_belongs_to_both_on_xfs() {
+    page_of_two("xfs");
+}
+
+/// A large folio becomes dirty as a whole for the kernel, and is written in parts.
+fn parts_of_folios(kind: &str) {
     let _alone = alone();
-    let Some(mounted) = Mounted::new("ext4") else { return };
+    let Some(mounted) = Mounted::new(kind) else { return };
+    let file = File::create(mounted.directory.join("file")).unwrap();
+    file.write_all_at(&vec![1; 4 << 20], 0).unwrap();
+    mounted.sync();
+    let Ok((mut causes, _)) = CauseEvents::open(&mounted.device.path) else {
+        return eprintln!("SKIPPED: no BPF");
+    };
+    let written = [0, 8192, 8192, (1 << 20) + 4096, 12288, 0];
+    written.iter().for_each(|&at| file.write_all_at(&[2; 4096], at).unwrap());
+    file.write_all_at(&[3; 2], (2 << 20) + 4095).unwrap();
+    let mut events = Vec::new();
+    assert!(causes.take(&mut events).unwrap());
+    let mut pages = BTreeSet::new();
+    for event in events {
+        if let CauseEvent::Dirtied { process, file, offset, bytes } = event
+            && process == Some(std::process::id())
+            && file != u64::MAX
+        {
+            pages.extend((offset..offset + u64::from(bytes)).step_by(4096));
+        }
+    }
+    let across = [2 << 20, (2 << 20) + 4096];
+    assert_eq!(pages, written.into_iter().chain(across).collect());
+}
+
+#[test]
+fn of_a_large_folio_what_is_written_is_dirty_on_ext4() {
+    parts_of_folios("ext4");
+}
+
+#[test]
+fn of_a_large_folio_what_is_written_is_dirty_on_xfs() {
+    parts_of_folios("xfs");
+}
+
+fn page_of_two(kind: &str) {
+    let _alone = alone();
+    let Some(mounted) = Mounted::new(kind) else { return };
     mounted.sync();
     let Some(mut causes) = mounted.observe() else { return };
     let file = mounted.directory.join("file");

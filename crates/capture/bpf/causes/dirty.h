@@ -31,8 +31,20 @@ int dirty_folio(u64 *arguments)
 			owner = now;
 	}
 	if (!meta)
-		wrote((u64)space, owner);
-	note_dirty(&at, inode->i_ino, owner, meta, bytes);
+		wrote((u64)space, owner, stream && bytes > 4096);
+	note_dirty(&at, owner, meta);
+	if (!stream)
+		return 0;
+	u64 start = at.index << 12, end = start + bytes;
+	u32 pid = task->pid;
+	struct part *part = bytes > 4096 && !meta ? map_lookup(&parts, &pid) : 0;
+	if (part && part->space == at.space && part->start < end && part->end > start) {
+		if (part->start > start)
+			start = part->start;
+		if (part->end < end)
+			end = part->end;
+	}
+	report_dirty(inode->i_ino, owner, meta, start, end - start);
 	return 0;
 }
 
@@ -59,7 +71,9 @@ int dirty_buffer(u64 *arguments)
 		known->second = owner;
 		return 0;
 	}
-	note_dirty(&at, 0, owner, meta, bytes);
+	note_dirty(&at, owner, meta);
+	if (stream)
+		report_dirty(0, owner, meta, at.index << 12, bytes);
 	return 0;
 }
 
@@ -71,35 +85,79 @@ static inline u64 mapping_of(struct inode *inode)
 	return space;
 }
 
-// Adds a second owner to a page that may have been dirty already.
-static inline void write_end(struct inode *inode, u64 position)
+// The folio of a page, if it was seen to become dirty.
+static inline struct owners *owners_of(u64 space, u64 index)
 {
-	u64 address = mapping_of(inode);
-	struct writer *writer = map_lookup(&writers, &address);
-	if (!writer)
-		return;
-	struct task_struct *task = current_task();
-	u64 owner = account_of(task);
-	if (writer->last == owner && !writer->several)
-		return;
-	struct place at = { address, position >> 12 };
+	struct place at = { space, index };
 	for (int order = 0; order <= ORDER_MAX; order++) {
 		at.index &= ~0ull << order;
 		struct owners *known = map_lookup(&pages, &at);
-		if (!known)
-			continue;
-		if (known->first != owner && known->second != owner) {
-			known->second = owner;
-			wrote(address, me(task, 0));
-		}
-		return;
+		if (known)
+			return known;
 	}
+	return 0;
+}
+
+// Whether a page of a large folio is reported for the first time since the folio became dirty.
+static inline int is_new(u64 space, u64 index, u64 since)
+{
+	struct place at = { space, index };
+	u64 *known = map_lookup(&reported, &at);
+	if (known && *known == since)
+		return 0;
+	map_update(&reported, &at, &since, 0);
+	return 1;
+}
+
+// Writes to a file, whose pages may have been dirty before: adds a second owner, and reports what becomes dirty of a folio that is dirty already.
+static inline void writes(struct inode *inode, u64 position, u64 length)
+{
+	u64 address = mapping_of(inode);
+	struct writer *writer = map_lookup(&writers, &address);
+	struct task_struct *task = current_task();
+	u32 pid = task->pid;
+	u64 start = position & ~4095ull, end = (position + length + 4095) & ~4095ull;
+	if (stream) {
+		struct part part = { address, start, end };
+		map_update(&parts, &pid, &part, 0);
+	}
+	if (!writer)
+		return;
+	u64 owner = account_of(task);
+	int is_other = writer->last != owner || writer->several;
+	if (!is_other && !writer->large)
+		return;
+	struct owners *known = owners_of(address, start >> 12);
+	if (!known)
+		return;
+	if (is_other && known->first != owner && known->second != owner) {
+		known->second = owner;
+		wrote(address, me(task, 0), 0);
+	}
+	if (writer->large && !known->meta && (end - start > 4096 || is_new(address, start >> 12, known->since)))
+		report_dirty(inode_of(address), owner, 0, start, end - start);
 }
 
 SEC("raw_tp/ext4_da_write_end")
 int da_write_end(u64 *arguments)
 {
-	write_end((void *)arguments[0], arguments[1]);
+	writes((void *)arguments[0], arguments[1], (u32)arguments[2]);
+	return 0;
+}
+
+SEC("raw_tp/xfs_file_buffered_write")
+int xfs_write(u64 *arguments)
+{
+	struct kiocb *call = (void *)arguments[0];
+	struct iov_iter *data = (void *)arguments[1];
+	struct file *file = 0;
+	struct inode *inode = 0;
+	u64 position = 0, length = 0;
+	read_kernel(&file, sizeof(file), &call->ki_filp);
+	read_kernel(&inode, sizeof(inode), &file->f_inode);
+	read_kernel(&position, sizeof(position), &call->ki_pos);
+	read_kernel(&length, sizeof(length), &data->count);
+	writes(inode, position, length);
 	return 0;
 }
 

@@ -56,6 +56,16 @@ struct folio {
 	unsigned long index;
 	unsigned long _flags_1;
 };
+struct file {
+	struct inode *f_inode;
+};
+struct kiocb {
+	struct file *ki_filp;
+	u64 ki_pos;
+};
+struct iov_iter {
+	u64 count;
+};
 struct bio_vec {
 	struct page *bv_page;
 	u32 bv_len;
@@ -99,6 +109,7 @@ enum pageflags { PG_head = 1 };
 static void *(*const map_lookup)(void *, const void *) = (void *)1;
 static long (*const map_update)(void *, const void *, const void *, u64) = (void *)2;
 static long (*const map_delete)(void *, const void *) = (void *)3;
+static u64 (*const now_ns)(void) = (void *)5;
 static u64 (*const current_cgroup)(void) = (void *)80;
 static long (*const read_kernel)(void *, u32, const void *) = (void *)113;
 static long (*const ringbuf_output)(void *, void *, u64, u64) = (void *)130;

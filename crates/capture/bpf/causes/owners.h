@@ -24,6 +24,7 @@ struct owners {
 	u64 first;
 	u64 second; // another writer of the same page; 0: none
 	u64 meta;
+	u64 since; // for events: when it became dirty, in ns
 };
 
 struct place {
@@ -57,6 +58,14 @@ struct share_key {
 struct writer {
 	u64 last;
 	u64 several;
+	u64 large; // for events: it has folios of several pages
+};
+
+// What a task writes at the moment: of a large folio that becomes dirty only this is.
+struct part {
+	u64 space;
+	u64 start;
+	u64 end;
 };
 
 // A file system without a numbered transaction: XFS, btrfs.
@@ -95,6 +104,8 @@ MAP(totals, HASH, 1 << 15, struct total_key, struct total);
 MAP(accounts, LRU_HASH, 1 << 13, u64, struct account);
 MAP(shares, LRU_HASH, 1 << 14, struct share_key, u64);
 MAP(writers, LRU_HASH, 1 << 14, u64, struct writer); // by mapping
+MAP(parts, LRU_HASH, 1 << 13, u32, struct part);     // by thread
+MAP(reported, LRU_HASH, 1 << 16, struct place, u64); // pages of large folios -> `since` of the folio
 MAP(behalf, LRU_HASH, 1 << 10, u32, u64);	     // kernel thread -> mapping
 MAP(transactions, LRU_HASH, 1 << 8, u64, u64);	     // address of a transaction of jbd2 -> transaction
 MAP(commits, LRU_HASH, 1 << 8, u32, u64);	     // journal thread -> transaction
@@ -266,16 +277,20 @@ static inline void share(u64 whose, u64 owner, u64 blocks)
 		map_update(&shares, &key, &blocks, 0);
 }
 
-static inline void wrote(u64 space, u64 owner)
+static inline void wrote(u64 space, u64 owner, u64 large)
 {
 	struct writer *known = map_lookup(&writers, &space);
 	if (!known) {
-		struct writer new = { owner, 0 };
+		struct writer new = { owner, 0, large };
 		map_update(&writers, &space, &new, 0);
-	} else if (known->last != owner) {
+		return;
+	}
+	if (known->last != owner) {
 		known->several = 1;
 		known->last = owner;
 	}
+	if (large)
+		known->large = 1;
 }
 
 static inline u64 page_bytes(struct folio *folio)
@@ -292,15 +307,26 @@ static inline u64 page_bytes(struct folio *folio)
 	return 4096ull << (order & 0x1f);
 }
 
-static inline void note_dirty(struct place *at, u64 file, u64 owner, u64 meta, u32 bytes)
+static inline u64 inode_of(u64 space)
 {
-	struct owners new = { owner, 0, meta };
+	struct inode *inode = 0;
+	unsigned long number = 0;
+	read_kernel(&inode, sizeof(inode), &((struct address_space *)space)->host);
+	read_kernel(&number, sizeof(number), &inode->i_ino);
+	return number;
+}
+
+static inline void report_dirty(u64 file, u64 owner, u64 meta, u64 offset, u32 bytes)
+{
+	struct event event = { .owner = owner, .file = file, .offset = offset,
+			       .bytes = bytes, .kind = DIRTIED, .class = meta ? META : DATA };
+	report(&event);
+}
+
+static inline void note_dirty(struct place *at, u64 owner, u64 meta)
+{
+	struct owners new = { owner, 0, meta, stream ? now_ns() : 0 };
 	map_update(&pages, at, &new, 0);
-	if (stream) {
-		struct event event = { .owner = owner, .file = file, .offset = at->index << 12,
-				       .bytes = bytes, .kind = DIRTIED, .class = meta ? META : DATA };
-		report(&event);
-	}
 }
 
 // The transaction that runs in a file system without numbers.

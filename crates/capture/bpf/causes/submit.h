@@ -39,15 +39,6 @@ struct walk {
 	u32 submitter;
 };
 
-static inline u64 inode_of(u64 space)
-{
-	struct inode *inode = 0;
-	unsigned long number = 0;
-	read_kernel(&inode, sizeof(inode), &((struct address_space *)space)->host);
-	read_kernel(&number, sizeof(number), &inode->i_ino);
-	return number;
-}
-
 static inline void end_run(struct walk *walk)
 {
 	u64 owner = walk->owner;

@@ -8,7 +8,7 @@
 //! | limit | what happens |
 //! |---|---|
 //! | pages that were dirty before [`Causes::open`] | charged to the inode's next writer, else unattributed |
-//! | a second process that writes into a dirty page | seen on ext4; elsewhere the first process is charged |
+//! | a second process that writes into a dirty page | seen on ext4 and XFS; elsewhere the first process is charged |
 //! | allocation at writeback, conversion of extents | charged to the process that last dirtied a page of the inode |
 //! | metadata of XFS and btrfs that a kernel thread changes | divided like the file system's present transaction |
 //! | a file system that is a module, and is loaded later | data only, in the first half a second |

@@ -41,6 +41,7 @@ const OF_FILE_SYSTEMS: [(&str, &[(&str, &str)]); 3] = [
     (
         "xfs",
         &[
+            ("xfs_write", "xfs_file_buffered_write"),
             ("xfs_convert", "xfs_unwritten_convert"),
             ("xfs_file_size", "xfs_setfilesize"),
             ("xfs_commit", "xfs_trans_commit"),
