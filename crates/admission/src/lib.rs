@@ -146,8 +146,9 @@ pub fn run(command: &[OsString], joined: Vec<Joined>) -> Result<u8, Error> {
     let mut child = Command::new(program);
     child.args(arguments);
     let socket = for_agent.try_clone().map_err(system("making a socket"))?;
+    let parent = std::process::id();
     // SAFETY: the closure only makes system calls; it does not allocate.
-    unsafe { child.pre_exec(move || install(&mut filter, &socket)) };
+    unsafe { child.pre_exec(move || install(&mut filter, &socket, parent)) };
     ignore_interrupts();
     signals::pass_on_termination();
     let spawned = child.spawn();
@@ -268,9 +269,7 @@ pub fn in_child(work: impl FnOnce() -> u8) -> Result<u32, Error> {
         -1 => Err(system("making a process")(io::Error::last_os_error())),
         0 => {
             signals::unblock();
-            // SAFETY: takes numbers only.
-            unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) };
-            let code = if std::os::unix::process::parent_id() == parent { work() } else { 1 };
+            let code = if ends_with(parent, libc::SIGTERM).is_ok() { work() } else { 1 };
             // SAFETY: ends the process without the parent's exit handlers.
             unsafe { libc::_exit(code.into()) }
         }
@@ -278,16 +277,25 @@ pub fn in_child(work: impl FnOnce() -> u8) -> Result<u32, Error> {
     }
 }
 
+/// The kernel sends the calling thread a signal when its parent ends. Fails if the parent has ended before, of which the kernel does not inform.
+fn ends_with(parent: u32, signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) };
+    let is_alive = std::os::unix::process::parent_id() == parent;
+    is_alive.then_some(()).ok_or(io::ErrorKind::BrokenPipe.into())
+}
+
 /// In the child, between fork and exec.
-fn install(filter: &mut [libc::sock_filter], agent: &UnixStream) -> io::Result<()> {
+fn install(filter: &mut [libc::sock_filter], agent: &UnixStream, parent: u32) -> io::Result<()> {
     // SAFETY: these take numbers only.
     unsafe {
         libc::signal(libc::SIGINT, libc::SIG_DFL);
         libc::signal(libc::SIGQUIT, libc::SIG_DFL);
         libc::signal(libc::SIGTERM, libc::SIG_DFL);
-        // If the agent ends before it and the keeper have the listener, no process can answer this process's calls.
-        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
     }
+    // If the agent ends before it and the keeper have the listener, no process can answer this process's calls. This process has both ends of its
+    // connection to the agent, so that reading from it would not fail.
+    ends_with(parent, libc::SIGKILL)?;
     let listener = filter::install(filter)?;
     send_fd(agent, listener.as_fd())?;
     // The agent has a copy; this one must not keep the filter's listener alive.
@@ -329,4 +337,16 @@ fn ignore_interrupts() {
 fn code(status: ExitStatus) -> u8 {
     let signal = || 128 + status.signal().unwrap_or(0);
     status.code().unwrap_or_else(signal) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_whose_parent_has_ended_before_fails() {
+        let parent = std::os::unix::process::parent_id();
+        assert!(ends_with(parent, 0).is_ok());
+        assert_eq!(ends_with(parent + 1, 0).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
+    }
 }
