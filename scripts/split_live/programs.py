@@ -133,7 +133,7 @@ def copy(path, clock):
 
 # A replicated store. A client sends pieces of blocks to the first datanode, which passes each on to the next one and writes it to a file of the
 # block. A piece is acknowledged when all have written it.
-PIECE, BLOCK, BLOCKS = MIB, 16 * MIB, 16
+PIECE, BLOCK = MIB, 16 * MIB
 
 
 def receive(stream, size):
@@ -146,8 +146,8 @@ def receive(stream, size):
     return bytes(piece)
 
 
-def datanode(path, port, next_port):
-    """Stores the pieces of one client, from the port `port` of the loopback device; prints a line when it listens."""
+def datanode(path, port, next_port, blocks):
+    """Stores the pieces of one client in `blocks` files, from the port `port` of the loopback device; prints a line when it listens."""
     listener = socket.create_server(("127.0.0.1", int(port)))
     print("listening", flush=True)
     client, _ = listener.accept()
@@ -158,7 +158,7 @@ def datanode(path, port, next_port):
         if after:
             after.sendall(piece)
         block, offset = divmod(position, BLOCK)
-        file = os.open(f"{path}/{block % BLOCKS}", os.O_WRONLY | os.O_CREAT, 0o600)
+        file = os.open(f"{path}/{block % int(blocks)}", os.O_WRONLY | os.O_CREAT, 0o600)
         os.pwrite(file, piece, offset)
         os.close(file)
         position += PIECE

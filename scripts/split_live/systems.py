@@ -113,7 +113,7 @@ def machines(options):
              ("guest", guest, True), ("guest, no rate", guest, False)]
     for case, start, is_limited in wanted(options, cases):
         with Device(options, "split-token", True) as device, tempfile.TemporaryDirectory(prefix="dwell-split-live-") as directory:
-            device.lay_out("read", 1024 * MIB)
+            device.lay_out("read", options.file_mib * MIB)
             if start:
                 start(options, device, pathlib.Path(directory), ["--rate", options.rate] if is_limited else [])
             begun, before = time.monotonic(), device.accounts().get("machine")
@@ -222,7 +222,7 @@ def store(options):
                 ports = [options.port + 3 * number + place for place in range(3)]
                 for device, port, after in zip(devices, ports, [*ports[1:], 0]):
                     cgroup = device.cgroup(name, rate=5 * MB) if is_limited and not causes else None
-                    node = device.start("datanode", name, name, ["--rate", "5M"] if is_limited else [], arguments=(port, after), cgroup=cgroup)
+                    node = device.start("datanode", name, name, ["--rate", "5M"] if is_limited else [], arguments=(port, after, options.file_mib // 64), cgroup=cgroup)
                     await_line(node, "listening")
                 own = [sys.executable, os.path.abspath(sys.argv[0]), "--program", "client", ports[0], options.warm_up, options.seconds]
                 clients.append(devices[0].launch(own))
