@@ -2,9 +2,11 @@
 results, and the efficiency that the measured cost of a task permits on up to 1,000 workers.
 
     python python/benches/study.py [REQUESTS]      requests per recording; default 2000
+    python python/benches/study.py overhead        only the cost of a task, and the efficiency that it permits
 """
 
 import heapq
+import json
 import os
 import pathlib
 import resource
@@ -16,8 +18,10 @@ import distributed
 import numpy
 
 import dwell
+from dwell import _cluster, _native
 
-REQUESTS = int(sys.argv[1]) if len(sys.argv) > 1 else 2000
+ONLY_OVERHEAD = sys.argv[1:] == ["overhead"]
+REQUESTS = int(sys.argv[1]) if len(sys.argv) > 1 and not ONLY_OVERHEAD else 2000
 STUDY = """
 workloads = ["recordings/*.txt"]
 schedulers = ["noop", "deadline", "mq-deadline", "kyber", "bfq", "cooperative", "stream(deadline)", "dwell", "look", "c-scan"]
@@ -74,6 +78,78 @@ def efficiency(workers, seconds_of_task, seconds_of_client, tasks):
     return tasks * seconds_of_task / (workers * end)
 
 
+def pretended(key, runs, whole):
+    """Instead of ``_cluster._task``: returns rows that were computed before, and the seconds that the runs would take."""
+    import json
+
+    from dwell import _cluster
+
+    batch = json.loads(runs)
+    seconds = _cluster.pretended_seconds * len(batch)
+    if whole and len(batch) == _cluster.pretended_runs:
+        return seconds, len(batch), [], _cluster.pretended_part
+    first, row = _cluster.pretended_row
+    return seconds, len(batch), [], b"[" + b",".join(row.replace(first, run["id"].encode()) for run in batch) + b"]"
+
+
+def cost_of_tasks(folder, seconds, seeds):
+    """Executes a study without its runs, each of which would take ``seconds``; returns the processor seconds of client and scheduler without those that
+    an idle cluster takes, the tasks, the runs, and the elapsed seconds."""
+    text = f'workloads = ["par-read"]\nschedulers = ["noop"]\ndepths = "1..31"\nseeds = "1..{seeds}"\nat_most = "100ms"\n'
+    runs = _native.Runs.parse("study.toml", text, str(folder), {})
+    rows, one = _native.Rows(), _native.Rows()
+    run = json.loads(runs.json([0]))[0]
+    for of in [one] + [rows] * runs.part_size():
+        _native.Executor().execute(json.dumps(run), of)
+    values = {
+        "pretended_seconds": seconds,
+        "pretended_runs": runs.part_size(),
+        "pretended_part": rows.part(),
+        "pretended_row": (run["id"].encode(), one.json()[1:-1]),
+    }
+    tasks = []
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=10, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.wait_for_workers(1)
+
+        def prepare(values):
+            from dwell import _cluster
+
+            for name, value in values.items():
+                setattr(_cluster, name, value)
+
+        client.run(prepare, values)
+        before = own_seconds()
+        time.sleep(5)
+        idle = (own_seconds() - before) / 5
+        keep = _cluster._Progress.keep
+        _cluster._Progress.keep = lambda self, batch, rows: (tasks.append(len(batch.runs)), keep(self, batch, rows))
+        # The length of a task on a thousand threads.
+        shortest, _cluster.SHORT = _cluster.SHORT, _cluster.LONG
+        original, _cluster._task = _cluster._task, pretended
+        try:
+            began, before = time.perf_counter(), own_seconds()
+            _cluster.execute(client, runs, _native.Store(folder / f"pretended-{seconds}"))
+            spent, wall = own_seconds() - before, time.perf_counter() - began
+        finally:
+            _cluster._task, _cluster._Progress.keep, _cluster.SHORT = original, keep, shortest
+    return spent - idle * wall, len(tasks), len(runs), wall
+
+
+def overhead():
+    with tempfile.TemporaryDirectory() as folder:
+        for seconds, seeds in [(0.018, 8500), (0.1, 1000), (1.0, 128), (10.0, 32)]:
+            spent, tasks, runs, wall = cost_of_tasks(pathlib.Path(folder), seconds, seeds)
+            task, cost = seconds * runs / tasks, spent / tasks
+            print(
+                f"runs of {seconds:g} s: {runs} in {tasks} tasks of {task:.1f} s, each {cost * 1e3:.2f} ms on client and scheduler "
+                f"({spent / runs * 1e6:.0f} us a run); {runs / wall:.0f} runs/s elapsed (load {os.getloadavg()[0]:.1f})"
+            )
+            print("    simulated efficiency:", ", ".join(f"{workers} workers {efficiency(workers, task, cost, 40 * workers):.3f}" for workers in (10, 100, 1000)))
+
+
 def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = pathlib.Path(temporary)
@@ -109,15 +185,10 @@ def main():
         print("results equal to the byte")
         print(f"2 workers / without Dask: wall {times[2][0] / walls[1]:.3f}, processor {(times[2][1] + times[2][2]) / processor[1]:.3f}")
         print(f"efficiency of 2 workers against 1: wall {times[1][0] / 2 / times[2][0]:.3f}")
-        per_run, client_per_run = times[2][2] / 2000, times[2][1] / 2000
-        batch = max(1, min(64, round(0.5 / per_run)))
-        task, cost = per_run * batch, client_per_run * batch
-        print(f"a run {per_run * 1e3:.2f} ms on a worker, {client_per_run * 1e3:.3f} ms on client and scheduler; a task of {batch} runs {task:.2f} s")
-        for workers in (2, 10, 100, 300, 1000):
-            here = efficiency(workers, task, cost, 40 * workers)
-            long = efficiency(workers, 10.0, client_per_run, 40 * workers)
-            print(f"simulated, {workers:5} workers: efficiency {here:.3f}; with runs of 10 s, one a task: {long:.3f}")
+        print(f"a run {times[2][2] / 2000 * 1e3:.2f} ms on a worker, {times[2][1] / 2000 * 1e3:.3f} ms on client and scheduler")
 
 
 if __name__ == "__main__":
-    main()
+    if not ONLY_OVERHEAD:
+        main()
+    overhead()

@@ -7,24 +7,34 @@ Dask distributes tasks and repeats those of lost workers; the client writes the 
 from __future__ import annotations
 
 import ctypes
+import json
 import time
 import uuid
 from collections import Counter, deque
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from . import _native
 from ._errors import Error, InputError
 from ._inputs import localised
 
-#: Seconds of work in a task: long beside the scheduler's overhead of about a millisecond, short beside a study.
-TASK_SECONDS = 0.5
-#: Most runs of a task.
-LARGEST = 64
+#: Least and greatest seconds of work in a task: long beside the overhead of client and scheduler, short beside a study. A whole part of the results, of
+#: which the worker makes the files, is always one task up to the greatest.
+SHORT, LONG = 1.0, 5.0
+#: Seconds of work in a task for each thread of the cluster: twice the time of client and scheduler for a task, which handle one after another.
+TASK_OVERHEAD = 0.005
+#: Runs of a task while the length of a run is unknown.
+FIRST = 4
 #: Tasks per thread of the cluster that are submitted and not complete, so that no thread waits for the client.
 AHEAD = 3
+#: Seconds after which the cluster's threads are counted again, because workers come.
+COUNT_SECONDS = 1.0
 #: Attempts at a run that failed alone. Dask itself repeats the tasks of a lost worker (distributed.scheduler.allowed-failures).
 ATTEMPTS = 3
+#: Threads that write parts, because the disk has to confirm each, and parts that they may have to write.
+WRITERS, UNWRITTEN = 4, 64
 
 #: glibc's numbers of M_TRIM_THRESHOLD and M_MMAP_THRESHOLD, and a size above that of a modelled drive.
 _TRIM, _MAP, _KEPT = -1, -3, 64 << 20
@@ -56,25 +66,29 @@ def _cancelled(key: str) -> Callable[[], bool]:
     return is_cancelled
 
 
-def _task(key: str, batch: list[str]) -> tuple[float, list[tuple[bool, str]]]:
-    """Executes runs; returns the seconds, and for each run its rows, or the reason why it has none. Ends early, without the remaining runs, when the
-    client cancels the task or is lost."""
+def _task(key: str, runs: bytes, whole: bool) -> tuple[float, int, list[tuple[int, str]], bytes | list[bytes]]:
+    """Executes runs; returns the seconds, the number of runs that ended, those without rows with the reason, and the rows: the files of a part if the
+    runs are a whole one and all have rows. Ends early, without the remaining runs, when the client cancels the task or is lost."""
     global _executor
     began = time.perf_counter()
     is_cancelled = _cancelled(key)
     if _executor is None:
         _keep_memory()
         _executor = _native.Executor()
-    results = []
+    rows = _native.Rows()
+    errors: list[tuple[int, str]] = []
+    ended = 0
+    batch = json.loads(runs)
     for run in batch:
         try:
-            result = (True, _executor.execute(localised(run), is_cancelled))
+            _executor.execute(localised(run), rows, is_cancelled)
         except Error as error:
-            result = (False, str(error))
-        if is_cancelled():
-            break
-        results.append(result)
-    return time.perf_counter() - began, results
+            if is_cancelled():
+                break
+            errors.append((ended, str(error)))
+        ended += 1
+    is_part = whole and ended == len(batch) and not errors
+    return time.perf_counter() - began, ended, errors, rows.part() if is_part else rows.json()
 
 
 def _version() -> str:
@@ -94,36 +108,82 @@ def _check(client: Any) -> None:
             raise InputError(f"worker {worker} has dwell {version}, this client {_native.simulator}; install the same wheel")
 
 
+@dataclass
+class _Batch:
+    """Runs of one part, which are a task."""
+
+    part: int
+    runs: list[int]
+
+    def rest(self, begin: int) -> _Batch:
+        return _Batch(self.part, self.runs[begin:])
+
+
 class _Progress:
     """Writes parts whose runs are all complete, so that the files are those of one machine."""
 
     def __init__(self, runs: _native.Runs, store: _native.Store) -> None:
         self.store = store
-        unwritten = [(index, run) for index, run in enumerate(runs.ids()) if not store.is_written(run)]
-        size = _native.Runs.part
+        self.ids = runs.ids()
+        unwritten = [index for index, run in enumerate(self.ids) if not store.is_written(run)]
+        size = runs.part_size()
         self.parts = [unwritten[at : at + size] for at in range(0, len(unwritten), size)]
-        self.part_of = {index: number for number, part in enumerate(self.parts) for index, _ in part}
-        self.missing = [index for index, run in unwritten if not store.has(run)]
-        self.left = [sum(not store.has(run) for _, run in part) for part in self.parts]
-        for number, left in enumerate(self.left):
+        missing = [[index for index in part if not store.has(self.ids[index])] for part in self.parts]
+        self.left = [len(part) for part in missing]
+        self.waiting = deque(_Batch(part, batch) for part, batch in enumerate(missing) if batch)
+        self.missing = sum(self.left)
+        self.pool = ThreadPoolExecutor(WRITERS, "dwell-parts")
+        self.writes: deque[Future[None]] = deque()
+        for part, left in enumerate(self.left):
             if left == 0:
-                self._write(number)
+                self._write(part)
 
-    def keep(self, index: int, rows: str) -> None:
-        self.store.keep(rows)
-        number = self.part_of[index]
-        self.left[number] -= 1
-        if self.left[number] == 0:
-            self._write(number)
+    def batch(self, size: int, most: int) -> _Batch:
+        """The next runs, about ``size``, or a whole part of at most ``most``."""
+        first = self.waiting[0]
+        length = len(first.runs)
+        if length > most:
+            count = -(-length // size)
+            self.waiting[0] = first.rest(-(-length // count))
+            first = _Batch(first.part, first.runs[: -(-length // count)])
+        if len(first.runs) == length:
+            self.waiting.popleft()
+        return first
 
-    def _write(self, number: int) -> None:
-        ids = [run for _, run in self.parts[number] if self.store.has(run) and not self.store.is_written(run)]
-        if ids:
-            self.store.write(ids)
+    def is_whole(self, batch: _Batch) -> bool:
+        return len(batch.runs) == len(self.parts[batch.part])
+
+    def keep(self, batch: _Batch, rows: bytes | list[bytes]) -> None:
+        """Keeps the rows of all runs of a batch."""
+        ids = [self.ids[index] for index in batch.runs]
+        self.left[batch.part] -= len(ids)
+        if isinstance(rows, bytes):
+            self.store.keep(ids, rows)
+            if self.left[batch.part] == 0:
+                self._write(batch.part)
+        else:
+            self._submit(self.store.put, ids, *rows)
+
+    def _write(self, part: int) -> None:
+        ids = [self.ids[index] for index in self.parts[part]]
+        if ids := [run for run in ids if self.store.has(run) and not self.store.is_written(run)]:
+            self._submit(self.store.write, ids)
+
+    def _submit(self, write: Callable[..., None], *arguments: Any) -> None:
+        self.writes.append(self.pool.submit(write, *arguments))
+        while len(self.writes) > UNWRITTEN or self.writes and self.writes[0].done():
+            self.writes.popleft().result()
 
     def finish(self) -> None:
-        for number in range(len(self.parts)):
-            self._write(number)
+        """Writes parts some of whose runs have no rows."""
+        for part, left in enumerate(self.left):
+            if left:
+                self._write(part)
+        while self.writes:
+            self.writes.popleft().result()
+
+    def close(self) -> None:
+        self.pool.shutdown()
 
 
 def execute(
@@ -137,65 +197,85 @@ def execute(
         raise InputError("install distributed to use a cluster (pip install distributed fsspec pyarrow)") from None
     _check(client)
     progress = _Progress(runs, store)
-    waiting = deque(progress.missing)
-    again: deque[list[int]] = deque()
+    waiting = sum(len(batch.runs) for batch in progress.waiting)
+    again: deque[_Batch] = deque()
     attempts: Counter[int] = Counter()
     errors: list[tuple[int, str]] = []
     ended, spent = 0, 0.0
-    pending: dict[Any, list[int]] = {}
+    pending: dict[Any, _Batch] = {}
     completed = as_completed()
-    threads = max(1, sum(client.nthreads().values()))
+    threads, counted = max(1, sum(client.nthreads().values())), time.monotonic()
+
+    def next_batch() -> _Batch:
+        nonlocal waiting
+        if again:
+            return again.popleft()
+        # The first batches are small, because the length of a run is unknown; so are the last, so that all threads end together.
+        share = max(1, waiting // (2 * threads))
+        size = most = min(FIRST, share)
+        if spent:
+            second = ended / spent
+            size = max(1, min(round(min(max(SHORT, threads * TASK_OVERHEAD), LONG) * second), share))
+            most = min(round(LONG * second), share)
+        batch = progress.batch(size, most)
+        waiting -= len(batch.runs)
+        return batch
 
     def submit() -> None:
-        while (waiting or again) and len(pending) < AHEAD * threads:
-            if again:
-                batch = again.popleft()
-            else:
-                # The first batches are small, because the length of a run is unknown; so are the last, so that all threads end together.
-                size = round(TASK_SECONDS * ended / spent) if spent else 4
-                size = max(1, min(size, LARGEST, len(waiting) // (2 * threads)))
-                batch = [waiting.popleft() for _ in range(size)]
+        while (waiting or again) and len(pending) < (AHEAD if spent else 1) * threads:
+            batch = next_batch()
             key = f"dwell-{uuid.uuid4().hex}"
-            future = client.submit(_task, key, [runs.json(index) for index in batch], key=key, pure=False)
+            future = client.submit(_task, key, runs.json(batch.runs), progress.is_whole(batch), key=key, pure=False)
             pending[future] = batch
             completed.add(future)
+
+    def keep(batch: _Batch, seconds: float, count: int, failed: list[tuple[int, str]], rows: bytes | list[bytes]) -> None:
+        nonlocal ended, spent, waiting
+        spent += seconds
+        ended += count
+        if count < len(batch.runs):
+            # Dask cancelled the task and then wanted it after all.
+            progress.waiting.append(batch.rest(count))
+            waiting += len(batch.runs) - count
+        errors.extend((batch.runs[place], text) for place, text in failed)
+        without = {place for place, _ in failed}
+        complete = [index for place, index in enumerate(batch.runs[:count]) if place not in without]
+        if complete:
+            progress.keep(_Batch(batch.part, complete), rows)
 
     try:
         submit()
         while pending:
-            future = next(completed)
-            batch = pending.pop(future)
-            if future.status == "finished":
-                seconds, results = future.result()
-                spent += seconds
-                ended += len(results)
-                # None, unless Dask cancelled the task and then wanted it after all.
-                waiting.extend(batch[len(results) :])
-                for index, (is_row, text) in zip(batch, results):
-                    if is_row:
-                        progress.keep(index, text)
-                    else:
-                        errors.append((index, text))
-            elif len(batch) > 1:
-                # Dask gave up, because several workers died with this task: find the run that is the cause.
-                again.extend([index] for index in batch)
-            else:
-                (index,) = batch
+            ready = [(future, pending.pop(future)) for future in completed.next_batch()]
+            finished = [(future, batch) for future, batch in ready if future.status == "finished"]
+            # One message for all.
+            for (_, batch), result in zip(finished, client.gather([future for future, _ in finished])):
+                keep(batch, *result)
+            for future, batch in ready:
+                if future.status == "finished":
+                    continue
+                if len(batch.runs) > 1:
+                    # Dask gave up, because several workers died with this task: find the run that is the cause.
+                    again.extend(_Batch(batch.part, [index]) for index in batch.runs)
+                    continue
+                (index,) = batch.runs
                 attempts[index] += 1
                 if attempts[index] < ATTEMPTS:
                     again.append(batch)
                 else:
                     errors.append((index, f"{runs.line(index)}: {_reason(future)}"))
             if show:
-                show(ended, len(progress.missing))
-            threads = max(threads, sum(client.nthreads().values())) if ended % 16 == 0 else threads
+                show(ended, progress.missing)
+            if time.monotonic() > counted + COUNT_SECONDS:
+                threads, counted = max(threads, sum(client.nthreads().values())), time.monotonic()
             submit()
+        progress.finish()
     finally:
         if pending:
             client.cancel(list(pending))
-    progress.finish()
-    executed = len(progress.missing) - len(errors)
-    return executed, len(runs) - len(progress.missing), [text for _, text in sorted(errors)]
+        progress.close()
+    executed = progress.missing - len(errors)
+    return executed, len(runs) - progress.missing, [text for _, text in sorted(errors)]
 
 
 def _reason(future: Any) -> str:

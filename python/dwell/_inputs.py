@@ -79,9 +79,8 @@ def copies(pattern: str) -> list[tuple[str, str]]:
     return [(address, _copy(address)) for address in addresses]
 
 
-def localised(run: str) -> str:
-    """The description of a run whose inputs are files here, with the content that the description states."""
-    description = json.loads(run)
+def localised(description: dict[str, Any]) -> str:
+    """The description of a run, as JSON, whose inputs are files here, with the content that the description states."""
     for name in ("workload", "drive", "machine"):
         given = description.get(name)
         if given and given.get("sha256"):

@@ -37,7 +37,7 @@ mod _native {
     #[pymodule_export]
     use super::objects::{Dispatch, Growth, Hold, Request, View, drive, drives, scheduler, schedulers};
     #[pymodule_export]
-    use super::study::{Executor, Runs, Store, addresses, execute, sha256, summary};
+    use super::study::{Executor, Rows, Runs, Store, addresses, execute, sha256, summary};
     #[pymodule_export]
     use super::trace::Trace;
     use pyo3::prelude::*;

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use ::study::{Copies, Executor as RunExecutor, PART, Rows, Run, Study, Summary, drive};
+use ::study::{Copies, Executor as RunExecutor, Run, Study, Summary, drive};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 use schedulers::registry::Catalogue;
 
 use crate::background::{in_background, in_background_until};
@@ -17,9 +18,8 @@ pub(crate) struct Runs(Vec<Run>);
 #[pymethods]
 impl Runs {
     /// Runs per part of the results.
-    #[classattr]
-    fn part() -> usize {
-        PART
+    fn part_size(&self) -> usize {
+        ::study::part_size(self.0.len())
     }
 
     /// Expands the text of a study file; `name` is the file's name in errors, and paths are relative to `folder`. `copies` has the local copies of
@@ -64,10 +64,11 @@ impl Runs {
         self.0.iter().map(|run| run.id.clone()).collect()
     }
 
-    /// The description of a run as JSON, from which another process executes it.
-    fn json(&self, index: usize) -> PyResult<String> {
-        let run = self.0.get(index).ok_or_else(|| PyIndexError::new_err("no such run"))?;
-        serde_json::to_string(run).map_err(input)
+    /// The descriptions of runs as JSON, from which another process executes them.
+    fn json<'py>(&self, py: Python<'py>, indices: Vec<usize>) -> PyResult<Bound<'py, PyBytes>> {
+        let runs = indices.iter().map(|&index| self.0.get(index)).collect::<Option<Vec<_>>>();
+        let runs = runs.ok_or_else(|| PyIndexError::new_err("no such run"))?;
+        Ok(PyBytes::new(py, &serde_json::to_vec(&runs).map_err(input)?))
     }
 
     /// A run in one line.
@@ -85,6 +86,30 @@ fn line(run: &Run) -> String {
     format!("{}: {}", run.cell(), run.scheduler)
 }
 
+/// The rows of runs.
+#[pyclass(module = "dwell._native")]
+#[derive(Default)]
+pub(crate) struct Rows(Vec<::study::Rows>);
+
+#[pymethods]
+impl Rows {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// As JSON.
+    fn json<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &serde_json::to_vec(&self.0).map_err(input)?))
+    }
+
+    /// As the Parquet files of a part: runs, processes, windows.
+    fn part<'py>(&self, py: Python<'py>) -> PyResult<[Bound<'py, PyBytes>; 3]> {
+        let files = in_background(py, || ::study::encode(&self.0).map_err(input))?;
+        Ok(files.map(|content| PyBytes::new(py, &content)))
+    }
+}
+
 /// Executes runs, and keeps the last workloads.
 #[pyclass(frozen, module = "dwell._native")]
 pub(crate) struct Executor(RunExecutor);
@@ -96,15 +121,22 @@ impl Executor {
         Self(RunExecutor::new(Catalogue::default()))
     }
 
-    /// Executes a run: the rows as JSON, which depend on the description only. A true result of `stopped`, which is called several times a second,
-    /// ends the run with an error.
-    #[pyo3(signature = (run, stopped = None))]
-    fn execute(&self, py: Python<'_>, run: &str, stopped: Option<Py<PyAny>>) -> PyResult<String> {
+    /// Executes a run and appends its rows, which depend on the description only. A true result of `stopped`, which is called several times a
+    /// second, ends the run with an error.
+    #[pyo3(signature = (run, rows, stopped = None))]
+    fn execute(
+        &self,
+        py: Python<'_>,
+        run: &str,
+        rows: &Bound<'_, Rows>,
+        stopped: Option<Py<PyAny>>,
+    ) -> PyResult<()> {
         let run: Run = serde_json::from_str(run).map_err(input)?;
-        in_background_until(py, stopped.as_ref(), || {
-            let rows = self.0.execute(&run).map_err(|error| input(format!("{}: {error}", line(&run))))?;
-            serde_json::to_string(&rows).map_err(input)
-        })
+        let done = in_background_until(py, stopped.as_ref(), || {
+            self.0.execute(&run).map_err(|error| input(format!("{}: {error}", line(&run))))
+        })?;
+        rows.borrow_mut().0.push(done);
+        Ok(())
     }
 }
 
@@ -129,10 +161,23 @@ impl Store {
         self.0.is_written(id)
     }
 
-    /// Keeps the rows (JSON) of a run until they are written.
-    fn keep(&self, rows: &str) -> PyResult<()> {
-        let rows: Rows = serde_json::from_str(rows).map_err(input)?;
-        contained(|| self.0.keep(&rows).map_err(input))
+    /// Keeps the rows (JSON) of these runs until they are written.
+    fn keep(&self, ids: Vec<String>, rows: &[u8]) -> PyResult<()> {
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        contained(|| self.0.keep_json(&ids, rows).map_err(input))
+    }
+
+    /// Writes a part with the rows of these runs, from the contents of its files.
+    fn put(
+        &self,
+        py: Python<'_>,
+        ids: Vec<String>,
+        runs: &[u8],
+        processes: &[u8],
+        windows: &[u8],
+    ) -> PyResult<()> {
+        let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
+        in_background(py, || self.0.put(&ids, [runs, processes, windows]).map_err(input))
     }
 
     /// Writes the kept rows of these runs as a part.

@@ -15,6 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import dwell
+from dwell import _cluster
 
 RECORDINGS = pathlib.Path(__file__).resolve().parents[2] / "recordings"
 TEXT = """
@@ -86,6 +87,43 @@ def test_a_cluster_gives_the_same_bytes(study, tmp_path, client):
     assert result.executed == RUNS
     assert contents(tmp_path / "alone") == contents(tmp_path / "cluster") != {}
     assert dwell.study(study, tmp_path / "cluster", client=client).executed == 0
+
+
+def test_workers_write_whole_parts_of_short_runs(tmp_path, client, monkeypatch):
+    study = tmp_path / "study.toml"
+    study.write_text('workloads = ["par-read"]\nschedulers = ["noop"]\nat_most = "20ms"\nseeds = "1..300"\nwindow = "10ms"\n')
+    dwell.study(study, tmp_path / "alone")
+    kept = []
+    keep = _cluster._Progress.keep
+    monkeypatch.setattr(_cluster._Progress, "keep", lambda self, batch, rows: (kept.append((len(batch.runs), type(rows))), keep(self, batch, rows)))
+    # However slow this machine is.
+    monkeypatch.setattr(_cluster, "LONG", 1000.0)
+    monkeypatch.setattr(_cluster, "SHORT", 1000.0)
+    result = dwell.study(study, tmp_path / "cluster", client=client)
+    assert result.executed == 300 and sum(count for count, _ in kept) == 300
+    # As pickled bytes they are a list.
+    assert (64, list) in kept and any(kind is bytes for _, kind in kept)
+    assert contents(tmp_path / "alone") == contents(tmp_path / "cluster")
+    assert not list((tmp_path / "cluster" / "pending").iterdir())
+
+
+def test_batches_of_a_part():
+    progress = object.__new__(_cluster._Progress)
+    progress.parts = [list(range(64)), list(range(64, 128)), [128]]
+
+    def batches(size, most):
+        progress.waiting = _cluster.deque(_cluster._Batch(part, runs) for part, runs in enumerate(progress.parts))
+        found = []
+        while progress.waiting:
+            found.append(progress.batch(size, most))
+        assert [run for batch in found for run in batch.runs] == list(range(129))
+        assert all(set(batch.runs) <= set(progress.parts[batch.part]) for batch in found)
+        return [(len(batch.runs), progress.is_whole(batch)) for batch in found]
+
+    # Parts of 64 that would take 70 runs' time are whole; otherwise they are divided evenly.
+    assert batches(20, 70) == [(64, True), (64, True), (1, True)]
+    assert batches(50, 50) == [(32, False)] * 4 + [(1, True)]
+    assert batches(1, 0)[:2] == [(1, False), (1, False)]
 
 
 def test_runs_survive_killed_workers(tmp_path):

@@ -10,8 +10,11 @@ use crate::description::Run;
 use crate::execute::Executor;
 use crate::store::Store;
 
-/// Runs of a part. A part is complete when all its runs are, so parts do not depend on the number of threads.
-pub const PART: usize = 64;
+/// Runs of each part of a study with `runs` runs. A part is complete when all its runs are, so parts do not depend on the number of threads. Those of a
+/// large study are larger, because a client writes one for each task of short runs.
+pub fn part_size(runs: usize) -> usize {
+    (runs / 1024).next_power_of_two().clamp(64, 256)
+}
 
 /// How a study ended.
 #[derive(Debug, Default)]
@@ -38,7 +41,8 @@ pub fn drive(
     done: &(dyn Fn(&Run) + Sync),
 ) -> Result<Ended, Error> {
     let unwritten: Vec<&Run> = runs.iter().filter(|run| !store.is_written(&run.id)).collect();
-    let parts: Vec<&[&Run]> = unwritten.chunks(PART).collect();
+    let size = part_size(runs.len());
+    let parts: Vec<&[&Run]> = unwritten.chunks(size).collect();
     let left: Vec<AtomicUsize> = parts.iter().map(|part| AtomicUsize::new(part.len())).collect();
     let executed = AtomicUsize::new(0);
     let errors: Mutex<Vec<(Run, Error)>> = Mutex::default();
@@ -66,7 +70,7 @@ pub fn drive(
             done(run);
         }
         // The thread that completes a part writes it.
-        let part = index / PART;
+        let part = index / size;
         if left[part].fetch_sub(1, Ordering::AcqRel) == 1
             && let Err(error) = write(store, parts[part])
         {

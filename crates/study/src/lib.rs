@@ -45,12 +45,12 @@ pub mod unfinished;
 mod windows;
 
 pub use description::{Identity, Input, Kind, Run};
-pub use driver::{Ended, PART, drive};
+pub use driver::{Ended, drive, part_size};
 pub use evaluation::Error;
 pub use execute::{Executor, Rows};
 pub use file::{Copies, Study};
 pub use parquet_file::{read_table, write_table};
-pub use store::{NOT_BUILT, Store};
+pub use store::{Files, NOT_BUILT, Store, encode};
 pub use summary::{Front, Scheduler, Summary, dominates};
 pub use table::{Cell, Field, PROCESSES, RUNS, Type, WINDOWS};
 

@@ -41,10 +41,11 @@ fn schema(fields: &[Field]) -> Result<TypePtr> {
 /// Writes a table, which appears under its name when it is complete.
 pub fn write_table(path: &Path, fields: &[Field], rows: &[Vec<Cell>]) -> std::result::Result<(), Error> {
     let failed = |error: &std::io::Error| Error::written(path.display(), error);
-    let (file, temporary) = unfinished::create(path).map_err(|error| failed(&error))?;
-    let written = write(file, path, fields, &rows.iter().collect::<Vec<_>>());
-    let renamed = || std::fs::rename(&temporary, path).map_err(|error| failed(&error));
-    written.and_then(|()| renamed()).inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+    let content = encode(fields, &rows.iter().collect::<Vec<_>>())?;
+    let (mut file, temporary) = unfinished::create(path).map_err(|error| failed(&error))?;
+    let written = file.write_all(&content).and_then(|()| file.sync_all());
+    let renamed = written.and_then(|()| std::fs::rename(&temporary, path));
+    renamed.map_err(|error| failed(&error)).inspect_err(|_| drop(std::fs::remove_file(&temporary)))
 }
 
 /// Reads the columns with these names, in their order; a column that the file does not have is empty.
@@ -64,18 +65,11 @@ pub fn read_table(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Ce
     })
 }
 
-/// Writes rows to a new file and waits until the disk has it. `path` is for errors.
-pub(crate) fn write(
-    file: File,
-    path: &Path,
-    fields: &[Field],
-    rows: &[&Vec<Cell>],
-) -> std::result::Result<(), Error> {
-    let failed = |error: &dyn std::fmt::Display| Error::Failed(format!("{}: {error}", path.display()));
-    let mut buffer = std::io::BufWriter::new(file);
-    columns(&mut buffer, fields, rows).map_err(|error| failed(&error))?;
-    let file = buffer.into_inner().map_err(|error| failed(error.error()))?;
-    file.sync_all().map_err(|error| Error::written(path.display(), &error))
+/// The content of a file with these rows.
+pub(crate) fn encode(fields: &[Field], rows: &[&Vec<Cell>]) -> std::result::Result<Vec<u8>, Error> {
+    let mut content = Vec::new();
+    columns(&mut content, fields, rows).map_err(|error| Error::Failed(format!("Parquet: {error}")))?;
+    Ok(content)
 }
 
 fn columns(out: impl Write + Send, fields: &[Field], rows: &[&Vec<Cell>]) -> Result<()> {

@@ -5,13 +5,13 @@
 //! | `runs/part-*.parquet` | one row for each run |
 //! | `processes/part-*.parquet` | one row for each process of a run |
 //! | `windows/part-*.parquet` | one row for each window of a run, if the study has windows |
-//! | `pending/*.json` | the rows of runs that are in no part yet |
+//! | `pending/*.json` | the rows of runs that are in no part yet, by the first of these runs |
 //! | `lock` | locked while a process writes |
 //!
 //! A file appears under its name when it is complete. A part of `processes` and `windows` appears before the part of `runs` of the same name, and is
 //! removed at the next opening if the latter never appeared. So a process that is killed loses only the runs that it was executing.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use evaluation::Error;
 use fnv::FnvHasher;
 
 use crate::execute::Rows;
-use crate::table::Cell;
+use crate::table::{Cell, Field, PROCESSES, RUNS, WINDOWS};
 
 const FOLDERS: [&str; 3] = ["runs", "processes", "windows"];
 
@@ -31,8 +31,27 @@ pub struct Store {
     _lock: File,
     /// Runs in parts.
     written: Mutex<HashSet<String>>,
-    /// Runs in `pending`.
-    pending: Mutex<HashSet<String>>,
+    /// Runs in `pending`, and the file of each.
+    pending: Mutex<HashMap<String, String>>,
+}
+
+/// The contents of a part's files: runs, processes, windows. Empty: no file.
+pub type Files = [Vec<u8>; 3];
+
+/// The files of a part with these rows.
+///
+/// # Errors
+/// In a build without Parquet.
+pub fn encode(rows: &[Rows]) -> Result<Files, Error> {
+    Ok([
+        encode_table(RUNS, rows.iter().map(|rows| &rows.run).collect())?,
+        encode_table(PROCESSES, rows.iter().flat_map(|rows| &rows.processes).collect())?,
+        encode_table(WINDOWS, rows.iter().flat_map(|rows| &rows.windows).collect())?,
+    ])
+}
+
+fn encode_table(fields: &[Field], rows: Vec<&Vec<Cell>>) -> Result<Vec<u8>, Error> {
+    if rows.is_empty() { Ok(Vec::new()) } else { crate::parquet_file::encode(fields, &rows) }
 }
 
 impl Store {
@@ -86,12 +105,13 @@ impl Store {
         }
         for file in self.files("pending")? {
             let path = self.folder.join("pending").join(&file);
-            match file.strip_suffix(".json") {
-                Some(id) if !written.contains(id) && self.pending_rows(id).is_ok() => {
-                    lock(&self.pending).insert(id.to_owned());
-                }
-                _ if is_pending(&file) => self.remove(&path)?,
-                _ => {}
+            let rows = self.pending_rows(&file).unwrap_or_default();
+            let missing = rows.iter().map(Rows::id).filter(|id| !written.contains(*id));
+            let known: Vec<_> = missing.map(|id| (id.to_owned(), file.clone())).collect();
+            if !known.is_empty() {
+                lock(&self.pending).extend(known);
+            } else if is_pending(&file) {
+                self.remove(&path)?;
             }
         }
         *lock(&self.written) = written;
@@ -117,7 +137,7 @@ impl Store {
 
     /// Whether the run needs no execution.
     pub fn has(&self, id: &str) -> bool {
-        self.is_written(id) || lock(&self.pending).contains(id)
+        self.is_written(id) || lock(&self.pending).contains_key(id)
     }
 
     /// Whether the run is in a part.
@@ -126,21 +146,33 @@ impl Store {
     }
 
     /// Keeps the rows of a run until [`write`](Self::write) puts them into a part. They survive the end of the process.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn keep(&self, rows: &Rows) -> Result<(), Error> {
-        let id = rows.id();
-        let text = serde_json::to_vec(rows).map_err(|error| Error::Failed(error.to_string()))?;
-        let path = self.folder.join("pending").join(format!("{id}.json"));
+        let text = serde_json::to_vec(&[rows]).map_err(|error| Error::Failed(error.to_string()))?;
+        self.keep_json(&[rows.id()], &text)
+    }
+
+    /// The same for the rows of these runs, a list in JSON.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn keep_json(&self, ids: &[&str], rows: &[u8]) -> Result<(), Error> {
+        let Some(first) = ids.first() else { return Ok(()) };
+        let name = format!("{first}.json");
+        let path = self.folder.join("pending").join(&name);
         let temporary = path.with_extension("tmp");
-        let written = File::create(&temporary).and_then(|mut file| file.write_all(&text));
+        let written = File::create(&temporary).and_then(|mut file| file.write_all(rows));
         written
             .and_then(|()| fs::rename(&temporary, &path))
             .map_err(|error| Error::written(path.display(), &error))?;
-        lock(&self.pending).insert(id.to_owned());
+        lock(&self.pending).extend(ids.iter().map(|id| ((*id).to_owned(), name.clone())));
         Ok(())
     }
 
-    fn pending_rows(&self, id: &str) -> Result<Rows, Error> {
-        let path = self.folder.join("pending").join(format!("{id}.json"));
+    fn pending_rows(&self, file: &str) -> Result<Vec<Rows>, Error> {
+        let path = self.folder.join("pending").join(file);
         let text = fs::read(&path).map_err(|error| Error::file(path.display(), &error))?;
         serde_json::from_slice(&text).map_err(|error| Error::Input(format!("{}: {error}", path.display())))
     }
@@ -150,63 +182,56 @@ impl Store {
     /// # Errors
     /// A file cannot be read or written.
     pub fn write(&self, ids: &[&str]) -> Result<(), Error> {
-        let rows = ids.iter().map(|id| self.pending_rows(id)).collect::<Result<Vec<_>, _>>()?;
-        self.append(&rows)?;
-        for id in ids {
-            self.remove(&self.folder.join("pending").join(format!("{id}.json")))?;
-            lock(&self.pending).remove(*id);
+        let file_of = |id: &&str| lock(&self.pending).get(*id).cloned();
+        let files: BTreeSet<String> = ids.iter().filter_map(file_of).collect();
+        let mut kept = HashMap::new();
+        for file in &files {
+            kept.extend(self.pending_rows(file)?.into_iter().map(|rows| (rows.id().to_owned(), rows)));
         }
-        Ok(())
+        let not_kept = |id: &str| Error::Failed(format!("{}: no rows of run {id}", self.folder.display()));
+        let rows = ids.iter().map(|id| kept.remove(*id).ok_or_else(|| not_kept(id)));
+        self.append(&rows.collect::<Result<Vec<_>, _>>()?)?;
+        let mut pending = lock(&self.pending);
+        ids.iter().for_each(|id| drop(pending.remove(*id)));
+        // The study may have been divided into other parts before: a file with runs of another part stays.
+        let used: HashSet<&String> = pending.values().filter(|file| files.contains(*file)).collect();
+        let unused = files.iter().filter(|file| !used.contains(file));
+        unused.map(|file| self.folder.join("pending").join(file)).try_for_each(|path| self.remove(&path))
     }
 
-    /// Writes rows as a part. Its name depends on the runs only, so that the same runs written twice are one part.
+    /// Writes rows as a part.
     ///
     /// # Errors
     /// A file cannot be written.
     pub fn append(&self, rows: &[Rows]) -> Result<(), Error> {
-        if rows.is_empty() {
+        let ids: Vec<&str> = rows.iter().map(Rows::id).collect();
+        let [runs, processes, windows] = &encode(rows)?;
+        self.put(&ids, [runs, processes, windows])
+    }
+
+    /// Writes a part with the rows of these runs. Its name depends on the runs only, so that the same runs written twice are one part.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn put(&self, ids: &[&str], files: [&[u8]; 3]) -> Result<(), Error> {
+        if ids.is_empty() {
             return Ok(());
         }
-        let name = part_name(rows.iter().map(Rows::id));
-        self.write_part("windows", &name, rows.iter().flat_map(|rows| &rows.windows))?;
-        self.write_part("processes", &name, rows.iter().flat_map(|rows| &rows.processes))?;
-        self.write_part("runs", &name, rows.iter().map(|rows| &rows.run))?;
-        lock(&self.written).extend(rows.iter().map(|rows| rows.id().to_owned()));
+        let name = part_name(ids.iter().copied());
+        // The file of runs last: with it the part is complete.
+        for (folder, content) in FOLDERS.iter().zip(files).rev().filter(|(_, content)| !content.is_empty()) {
+            let path = self.folder.join(folder).join(&name);
+            let temporary = path.with_extension("tmp");
+            let written = File::create(&temporary).and_then(|mut file| {
+                file.write_all(content)?;
+                file.sync_all()
+            });
+            written
+                .and_then(|()| fs::rename(&temporary, &path))
+                .map_err(|error| Error::written(path.display(), &error))?;
+        }
+        lock(&self.written).extend(ids.iter().map(|id| (*id).to_owned()));
         Ok(())
-    }
-
-    #[cfg(feature = "parquet")]
-    fn write_part<'a>(
-        &self,
-        folder: &str,
-        name: &str,
-        rows: impl Iterator<Item = &'a Vec<Cell>>,
-    ) -> Result<(), Error> {
-        let rows: Vec<&Vec<Cell>> = rows.collect();
-        if rows.is_empty() {
-            return Ok(());
-        }
-        let fields = match folder {
-            "runs" => crate::table::RUNS,
-            "processes" => crate::table::PROCESSES,
-            _ => crate::table::WINDOWS,
-        };
-        let path = self.folder.join(folder).join(name);
-        let temporary = path.with_extension("tmp");
-        let failed = |error: &std::io::Error| Error::written(path.display(), error);
-        let file = File::create(&temporary).map_err(|error| failed(&error))?;
-        crate::parquet_file::write(file, &path, fields, &rows)?;
-        fs::rename(&temporary, &path).map_err(|error| failed(&error))
-    }
-
-    #[cfg(not(feature = "parquet"))]
-    fn write_part<'a>(
-        &self,
-        _folder: &str,
-        _name: &str,
-        _rows: impl Iterator<Item = &'a Vec<Cell>>,
-    ) -> Result<(), Error> {
-        Err(Error::Usage(NOT_BUILT.to_owned()))
     }
 
     /// These columns of all runs in parts.

@@ -21,3 +21,8 @@ pub fn write_table(_path: &Path, _fields: &[Field], _rows: &[Vec<Cell>]) -> Resu
 pub fn read_table(_path: &Path, _names: &[&str]) -> Result<Vec<Vec<Cell>>, Error> {
     Err(Error::Usage(crate::NOT_BUILT.to_owned()))
 }
+
+/// Encodes nothing.
+pub(crate) fn encode(_fields: &[Field], _rows: &[&Vec<Cell>]) -> Result<Vec<u8>, Error> {
+    Err(Error::Usage(crate::NOT_BUILT.to_owned()))
+}
