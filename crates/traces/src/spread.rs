@@ -1,7 +1,7 @@
 //! Distribution of arrivals within a second, for recordings with a resolution of one second.
 //!
-//! The requests of a second get sorted random times, drawn uniformly by a seeded generator: the order of the file is kept, and the
-//! same seed yields the same times. Bursts within a second are not recorded and cannot be restored.
+//! The requests of a second get random times in ascending order, uniform over the second, by a seeded generator: the order of the file is kept, and
+//! the same seed yields the same times. Bursts within a second are not recorded and cannot be restored.
 //!
 //! In published files the end of a second and the beginning of the next are mixed (Tencent's begins with one request of a second,
 //! then 276 of the one before, then one of the first again). A second therefore ends with the first request that is two seconds
@@ -243,56 +243,49 @@ impl<F: LineFormat<Item = Plain>> Spread<F> {
 #[derive(Default)]
 struct Instants {
     sorted: Vec<u32>,
-    drawn: Vec<u32>,
-    /// By bucket, the number of times in it, then the place of its next one.
-    buckets: Vec<u32>,
+    /// Of the gaps up to each time, in a unit of their own.
+    sums: Vec<f64>,
 }
 
 impl Instants {
-    /// Draws `count` times below `width`, at most a second.
+    /// Draws `count` times, uniformly below `width`, at most a second.
+    ///
+    /// The gaps between sorted uniform times are in the proportions of independent exponential variables, one more than there are times (Devroye,
+    /// *Non-Uniform Random Variate Generation*, 1986, chapter V, theorem 2.2). So the times are drawn in their order, without a sort.
     fn draw(&mut self, count: usize, width: u64, random: &mut Random) {
-        let Self { sorted, drawn, buckets } = self;
-        // Drawn uniformly, so they are sorted in linear time: into as many buckets of equal width as there are times, then within each by insertion.
-        let bucket_count = count.max(1) as u64;
-        let scale = (bucket_count << u32::BITS) / width;
-        let bucket = |time: u32| ((u64::from(time) * scale) >> u32::BITS) as usize;
-        buckets.clear();
-        buckets.resize(bucket_count as usize, 0);
-        drawn.clear();
-        drawn.extend((0..count).map(|_| {
-            // Usually a whole second: a division by a constant is a multiplication.
-            let time = match random.next() {
-                number if width == SECOND.as_nanos() => (number % SECOND.as_nanos()) as u32,
-                number => (number % width) as u32,
-            };
-            buckets[bucket(time)] += 1;
-            time
-        }));
-        let mut before = 0;
-        for count in &mut *buckets {
-            before += std::mem::replace(count, before);
-        }
-        sorted.resize(count, 0);
-        for &time in &*drawn {
-            let place = &mut buckets[bucket(time)];
-            sorted[*place as usize] = time;
-            *place += 1;
-        }
-        insert_in_order(sorted);
+        let Self { sorted, sums } = self;
+        let mut sum = 0.0;
+        let mut next = || {
+            sum += exponential(random.next());
+            sum
+        };
+        sums.clear();
+        sums.extend((0..count).map(|_| next()));
+        let scale = width as f64 / next();
+        let last = (width - 1) as u32;
+        sorted.clear();
+        // A sum with 2^52 is rounded to a whole number, which is in its lowest bits. The processor adds several numbers at once; it converts them one by one.
+        sorted.extend(sums.iter().map(|sum| ((sum * scale + UNITS).to_bits() as u32).min(last)));
     }
 }
 
-/// Sorts numbers that are near their places.
-fn insert_in_order(numbers: &mut [u32]) {
-    for from in 1..numbers.len() {
-        let number = numbers[from];
-        let mut to = from;
-        while to > 0 && numbers[to - 1] > number {
-            numbers[to] = numbers[to - 1];
-            to -= 1;
-        }
-        numbers[to] = number;
-    }
+/// 2^52: the sum with a smaller number is whole.
+const UNITS: f64 = 4_503_599_627_370_496.0;
+
+/// `-log2(u)` of a number between 0 and 1 with these bits behind the point: exponential, to 4e-7. It uses only operations that yield the same bits on all
+/// machines, as a library's logarithm does not.
+#[inline]
+fn exponential(bits: u64) -> f64 {
+    /// Of the polynomial `r` for `log2(1 + x) = x (1 + (1 - x) r(x))`, which is exact at 0 and 1, with the least greatest error between.
+    const R: [f64; 6] =
+        [0.442_666_44, -0.277_887_79, 0.195_436_34, -0.129_703_67, 0.063_325_726, -0.015_209_055];
+    let bits = bits | 1;
+    let zeros = bits.leading_zeros();
+    // Without the highest one.
+    let fraction = (bits << zeros << 1) >> 12;
+    let x = f64::from_bits(1_f64.to_bits() | fraction) - 1.0;
+    let r = R.iter().rev().fold(0.0, |r, next| r * x + next);
+    f64::from(zeros) + (1.0 - x) * (1.0 - x * r)
 }
 
 #[cfg(test)]
@@ -300,16 +293,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_those_that_are_drawn_in_ascending_order() {
+    fn an_exponential_variable_is_the_logarithm() {
+        let mut random = Random::new(1);
+        for bits in (0..10_000).map(|_| random.next()).chain([0, 1, 1 << 62, 1 << 63, u64::MAX]) {
+            // As many bits as the mantissa holds.
+            let expected = 64.0 - ((bits | 1) as f64).log2();
+            let found = exponential(bits);
+            assert!(found >= 0.0 && (found - expected).abs() < 4e-7, "{bits:x}: {found}, not {expected}");
+        }
+    }
+
+    /// The least distance of distributions that a test of Kolmogorov and Smirnov detects with an error of 1 in a million.
+    fn distance_max(samples: usize) -> f64 {
+        2.7 / (samples as f64).sqrt()
+    }
+
+    #[test]
+    fn times_are_uniform_ascending_and_below_the_width() {
         for (count, width) in [(0, 7), (1, 1), (5, 1), (40, 3), (1_000, 999_999_937), (9_000, 1_000_000_000)]
         {
             let (mut instants, mut random) = (Instants::default(), Random::new(1));
             instants.draw(count, width, &mut random);
-            let mut again = Random::new(1);
-            let mut drawn: Vec<u32> = (0..count).map(|_| (again.next() % width) as u32).collect();
-            drawn.sort_unstable();
-            assert_eq!(instants.sorted, drawn, "{count} below {width}");
-            assert_eq!(random, again);
+            let times = &instants.sorted;
+            assert_eq!(times.len(), count);
+            assert!(times.is_sorted() && times.iter().all(|&time| u64::from(time) < width), "{width}");
+            for (before, &time) in times.iter().enumerate().filter(|_| width > 1_000) {
+                let distance = before as f64 / count as f64 - f64::from(time) / width as f64;
+                assert!(distance.abs() < distance_max(count), "{before} of {count} before {time}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_time_in_the_order_has_its_distribution() {
+        // The share of draws of which the k-th of n times is later than t is that in which fewer than k are earlier.
+        const COUNT: usize = 3;
+        const DRAWS: usize = 20_000;
+        let (mut instants, mut random) = (Instants::default(), Random::new(7));
+        let mut drawn: Vec<[f64; COUNT]> = Vec::new();
+        for _ in 0..DRAWS {
+            instants.draw(COUNT, 1_000_000_000, &mut random);
+            drawn.push(std::array::from_fn(|index| f64::from(instants.sorted[index]) / 1e9));
+        }
+        for tenth in 1..10 {
+            let p = f64::from(tenth) / 10.0;
+            let q = 1.0 - p;
+            let earlier = [1.0 - q.powi(3), p * p * (3.0 - 2.0 * p), p.powi(3)];
+            for (index, expected) in earlier.into_iter().enumerate() {
+                let found = drawn.iter().filter(|times| times[index] < p).count() as f64 / DRAWS as f64;
+                assert!(
+                    (found - expected).abs() < distance_max(DRAWS),
+                    "{index} before {p}: {found}, {expected}"
+                );
+            }
         }
     }
 }
