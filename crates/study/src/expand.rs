@@ -23,6 +23,9 @@ use crate::file::{Study, Tunables, Values, is_address};
 /// Most runs of a study. More are a mistake in a range: their list alone takes gigabytes.
 const MOST_RUNS: usize = 10_000_000;
 
+/// The error for an empty list.
+const NO_VALUE: &str = "there is no value; remove the key for its default";
+
 impl Study {
     /// The runs: workloads outermost, then drives, arrays, depths, identities, seeds, schedulers and their tunables. Runs that differ in
     /// nothing are listed once.
@@ -154,9 +157,7 @@ impl Study {
     /// A list of values, which must have one.
     fn list<T: Clone>(&self, key: &str, list: Option<&Spanned<Vec<T>>>) -> Result<Option<Vec<T>>, Error> {
         match list {
-            Some(list) if list.get_ref().is_empty() => {
-                Err(self.wrong(list.span().start, key, "there is no value; remove the key for its default"))
-            }
+            Some(list) if list.get_ref().is_empty() => Err(self.wrong(list.span().start, key, NO_VALUE)),
             list => Ok(list.map(|list| list.get_ref().clone())),
         }
     }
@@ -171,6 +172,9 @@ impl Study {
     ) -> Result<Vec<Option<u64>>, Error> {
         let Some(values) = values else { return Ok(vec![None]) };
         let at = values.span().start;
+        if values.get_ref().is_empty() {
+            return Err(self.wrong(at, key, NO_VALUE));
+        }
         let numbers = sweep::numbers(&values.get_ref().text()).map_err(|e| self.wrong(at, key, &e))?;
         if let Some(wrong) = numbers.iter().find(|number| !(least..=most).contains(number)) {
             return Err(self.wrong(at, key, &format!("{wrong} is not between {least} and {most}")));
@@ -233,6 +237,9 @@ impl Study {
             let wrong = |problem: &str| self.wrong(at, &format!("tunables.{key}"), problem);
             match of.get_ref() {
                 Tunables::Values(values) => {
+                    if values.is_empty() {
+                        return Err(wrong(NO_VALUE));
+                    }
                     sweep::check(key, specs).map_err(|e| wrong(&e))?;
                     let sweep = [Sweep { tunable: key.clone(), values: values.text() }];
                     for spec in specs {
@@ -245,6 +252,11 @@ impl Study {
                         return Err(wrong(&format!("'{key}' is not in schedulers{hint}")));
                     };
                     for (tunable, values) in own {
+                        let at = self.key_at(at, tunable);
+                        let wrong = |problem: &str| self.wrong(at, &format!("tunables.{key}"), problem);
+                        if values.is_empty() {
+                            return Err(wrong(&format!("{tunable}: {NO_VALUE}")));
+                        }
                         sweep::check(tunable, &specs[index..=index]).map_err(|e| wrong(&e))?;
                         let sweep = [Sweep { tunable: tunable.clone(), values: values.text() }];
                         sweep::variants(&specs[index], &sweep).map_err(|e| wrong(&e))?;

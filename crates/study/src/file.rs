@@ -79,6 +79,10 @@ pub(crate) enum Scalar {
 }
 
 impl Values {
+    pub(crate) fn is_empty(&self) -> bool {
+        matches!(self, Self::Many(all) if all.is_empty())
+    }
+
     /// As `--sweep` has them.
     pub(crate) fn text(&self) -> String {
         let one = |scalar: &Scalar| match scalar {
@@ -147,6 +151,24 @@ impl Study {
     /// The error for a value at this position.
     pub(crate) fn wrong(&self, at: usize, key: &str, problem: &str) -> Error {
         Error::Input(format!("{}:{}: {key}: {problem}", self.name, line(&self.text, at)))
+    }
+
+    /// The position of a key of the table that begins at `table`, which the parser of values of several types does not report; `table` if no line begins with
+    /// the key.
+    pub(crate) fn key_at(&self, table: usize, key: &str) -> usize {
+        let mut at = table;
+        for (number, line) in self.text[table..].split_inclusive('\n').enumerate() {
+            let word = line.trim_start();
+            if number > 0 && word.starts_with('[') {
+                break;
+            }
+            let rest = word.trim_start_matches(['"', '\'']).strip_prefix(key);
+            if rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'']).trim_start().starts_with('=')) {
+                return at;
+            }
+            at += line.len();
+        }
+        table
     }
 
     /// A length of time above 0.

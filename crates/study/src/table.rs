@@ -186,7 +186,7 @@ table! {
         "elapsed_ns" Whole of.of(|m| m.elapsed_ns), "virtual time from the start to the last completion, or to the end of a script's measured processes";
         "bytes" Whole of.of(|m| m.bytes), "bytes that the device read and wrote";
         "mb_per_s" Number of.of(machine::Measured::megabytes_per_second), "10^6 bytes per second that the device moved";
-        "requests" Whole of.of(|m| m.requests.max(m.latency.count)), "finished requests; of scripts, without flushes";
+        "requests" Whole of.of(|m| m.requests.max(m.latency.count)), "finished requests with flushes; of scripts, without";
         "failed" Whole of.of(|m| m.failed), "failed requests";
         "dispatched" Whole of.of(|m| m.dispatched), "requests dispatched to the device, after merging";
         "mean_ns" Whole of.latency(|m| m.latency, |l| l.mean_ns), "mean latency of all requests but flushes";
@@ -221,7 +221,7 @@ table! {
         "process" Text &of.name, "name of the process";
         "elapsed_ns" Whole of.elapsed_ns, "virtual time from its start to its end";
         "bytes" Whole of.bytes, "bytes read and written";
-        "requests" Whole of.latency.count, "finished requests";
+        "requests" Whole of.latency.count, "finished requests, without flushes";
         "mean_ns" Whole some(&of.latency, |l| l.mean_ns), "mean latency";
         "p99_ns" Whole some(&of.latency, |l| l.p99_ns), "99th percentile of latency";
         "max_ns" Whole some(&of.latency, |l| l.max_ns), "greatest latency";

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use folder::Folder;
 use schedulers::registry::Catalogue;
-use study::{Executor, Run, Store, Study, Summary, drive};
+use study::{Executor, Rows, Run, Store, Study, Summary, drive, encode, part_size};
 
 const STUDY: &str = r#"
 workloads = ["*.ascii", "par-read{processes=2}"]
@@ -101,6 +101,65 @@ fn results_do_not_depend_on_threads_or_interruptions() {
     assert_eq!(execute(&runs, &resumed, 2), runs.len() - runs.len().div_ceil(3) + 1);
     assert!(expected == files(&resumed), "resumed");
     assert_eq!(execute(&runs, &resumed, 2), 0, "complete runs are not repeated");
+}
+
+#[test]
+fn rows_that_were_kept_together_are_in_the_parts_of_their_runs() {
+    let folder = Folder::new();
+    let runs = study(&folder, STUDY).unwrap();
+    let (expected, out) = (folder.0.join("expected"), folder.0.join("out"));
+    let executor = Executor::new(Catalogue::default());
+    let rows: Vec<Rows> = runs[..6].iter().map(|run| executor.execute(run).unwrap()).collect();
+    let ids: Vec<&str> = rows.iter().map(Rows::id).collect();
+    let store = Store::open(&expected).unwrap();
+    store.append(&rows[..2]).unwrap();
+    store.append(&rows[2..]).unwrap();
+    {
+        let store = Store::open(&out).unwrap();
+        store.keep_json(&ids[..4], &serde_json::to_vec(&rows[..4]).unwrap()).unwrap();
+        store.keep(&rows[4]).unwrap();
+        store.keep(&rows[5]).unwrap();
+        store.write(&ids[..2]).unwrap();
+        assert!(!store.is_written(ids[2]) && store.has(ids[2]), "the file has runs of two parts");
+        let unknown = store.write(&["no such run"]).unwrap_err().to_string();
+        assert!(unknown.contains("no rows of run"), "{unknown}");
+    }
+    // After a kill.
+    let store = Store::open(&out).unwrap();
+    assert!(store.is_written(ids[1]) && ids[2..].iter().all(|id| store.has(id) && !store.is_written(id)));
+    let [runs, processes, windows] = encode(&rows[2..]).unwrap();
+    store.write(&ids[2..]).unwrap();
+    assert!(files(&expected) == files(&out), "{:?}", files(&out).keys());
+    let other = folder.0.join("other");
+    let store = Store::open(&other).unwrap();
+    store.append(&rows[..2]).unwrap();
+    store.put(&ids[2..], [&runs, &processes, &windows]).unwrap();
+    assert!(files(&expected) == files(&other), "from encoded files");
+}
+
+#[test]
+fn parts_grow_with_the_study() {
+    assert_eq!(
+        [0, 1, 2_000, 65_536, 70_000, 200_000, 9_000_000].map(part_size),
+        [64, 64, 64, 64, 128, 256, 256]
+    );
+}
+
+#[test]
+fn an_error_of_a_tunable_has_its_line_and_key() {
+    let folder = Folder::new();
+    let text = "workloads = [\"par-read\"]\nschedulers = [\"deadline\"]\n\n[tunables.deadline]\nwrites_starved = 2\nfifo_batch = 0\n";
+    let error = study(&folder, text).unwrap_err();
+    assert!(error.contains(":6: tunables.deadline: tunable 'fifo_batch' must be from 1 to"), "{error}");
+    for (list, expected) in
+        [("seeds = []", ":3: seeds: there is no value"), ("depths = []", ":3: depths: there is no value")]
+    {
+        let error = study(&folder, &text.replace("= 0", "= 4").replacen("\n\n", &format!("\n{list}\n"), 1))
+            .unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+    let error = study(&folder, &text.replace("= 0", "= []")).unwrap_err();
+    assert!(error.contains(":6: tunables.deadline: fifo_batch: there is no value"), "{error}");
 }
 
 #[test]
@@ -306,7 +365,11 @@ fn errors_have_file_line_and_key() {
             "tunables.dedline: 'dedline' is not in schedulers; did you mean",
         ),
         ("fifo_batch", "fifo_bach", "has the tunable 'fifo_bach'; did you mean 'fifo_batch'?"),
-        ("\"1..16*4\"", "\"x\"", "tunables.deadline: fifo_batch: expected a whole number, found 'x'"),
+        (
+            "\"1..16*4\"",
+            "\"x\"",
+            "s.toml:10: tunables.deadline: fifo_batch: expected a whole number, found 'x'",
+        ),
         ("schedulers = ", "schedulers ", "s.toml:3: "),
     ] {
         assert!(STUDY.contains(from), "{from}");
