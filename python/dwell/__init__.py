@@ -10,6 +10,7 @@ command ``dwell``.
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -65,6 +66,8 @@ def compare(
     machine = machine or Machine(**given)
     drive, depth, nr_requests, identity = machine.drive, machine.depth, machine.nr_requests, machine.identity
     for name, value in (("depth", depth), ("nr_requests", nr_requests)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
+            raise TypeError(f"{name} is {type(value).__name__} {value!r}; it is a whole number")
         if value is not None and not 1 <= value <= 65_536:
             raise InputError(f"{name}={value} is not from 1 to 65536")
     device = Drive.of(drive)

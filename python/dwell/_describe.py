@@ -42,6 +42,8 @@ def _readable(name: str, column: Any) -> Any:
     """The column itself if the native part can read it in place; otherwise a NumPy array with its values."""
     module = type(column).__module__.partition(".")[0]
     if module == "pandas" and hasattr(column, "to_numpy"):
+        if name != "op" and getattr(column.dtype, "kind", "") == "O":
+            return _of_objects(name, column.astype(object).where(column.notna(), None).tolist())
         if hasattr(column.dtype, "kind") and column.dtype.kind in "OT":
             column = column.to_numpy(dtype="U", na_value="")
         elif not hasattr(column.dtype, "na_value"):  # A NumPy type.
@@ -53,7 +55,7 @@ def _readable(name: str, column: Any) -> Any:
     if hasattr(column, "__array_interface__"):
         kind = column.__array_interface__["typestr"]
         if kind[1:2] == "O":
-            return column.astype("U")
+            return _of_objects(name, column.tolist())
         return column.astype(column.dtype.newbyteorder("=")) if kind[:1] == ">" else column
     if hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__"):
         return column
@@ -61,7 +63,28 @@ def _readable(name: str, column: Any) -> Any:
         import numpy
     except ImportError:
         raise InputError(f"column '{name}' is {type(column).__name__}: install numpy, or give an Arrow array") from None
-    return numpy.ascontiguousarray(column)
+    array = numpy.ascontiguousarray(column)
+    return _of_objects(name, list(column)) if array.dtype.kind in "OU" else array
+
+
+def _of_objects(name: str, values: list[Any]) -> Any:
+    """Python's objects as an array of numbers or text."""
+    import numpy
+
+    if name != "op":
+        for row, value in enumerate(values):
+            if isinstance(value, str):
+                raise InputError(f"columns, row {row}, column '{name}': text is no number ({value!r}); convert the column to numbers")
+            if value is None and name not in ("process", "completed"):
+                raise InputError(f"columns, row {row}, column '{name}': there is no value")
+        if None in values:
+            try:
+                import pyarrow
+            except ImportError:
+                raise InputError(f"column '{name}' has rows without a value: install pyarrow, or give an Arrow array with nulls") from None
+            return pyarrow.array(values)
+    array = numpy.array(values)
+    return array.astype("U") if array.dtype.kind == "O" else array
 
 
 def _unmasked(name: str, column: Any) -> Any:
@@ -146,7 +169,12 @@ class Trace:
         for field in columns:
             if field not in _FIELDS:
                 raise InputError(f"'{field}' is no field of a recording; fields are {', '.join(_FIELDS)}")
-        known = [str(column) for column in getattr(table, "column_names", getattr(table, "columns", []))]
+        if type(table).__name__ == "LazyFrame":
+            raise InputError(f"{name}: a LazyFrame has no rows yet; pass its collect()")
+        if isinstance(table, Mapping) and not hasattr(table, "columns"):
+            known = [str(column) for column in table]
+        else:
+            known = [str(column) for column in getattr(table, "column_names", getattr(table, "columns", []))]
         names = [(field, columns.get(field, field)) for field in _FIELDS if field in columns or not known or field in known]
         if hasattr(table, "__arrow_c_stream__") and type(table).__module__.partition(".")[0] != "pandas":
             return cls._of(_native.Trace.table(name, table, names, _unit(time_unit)))

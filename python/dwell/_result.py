@@ -34,6 +34,15 @@ def _flat(run: Row) -> Row:
     return row
 
 
+def _is_empty(values: list[Any]) -> bool:
+    return all(value is None for value in values)
+
+
+def _kind(name: str) -> str:
+    """The type of a column without values: with values it has the same."""
+    return {"failure": "text", "fairness": "number", "of_limit": "number"}.get(name, "whole")
+
+
 class Tables:
     """Tables of results as lists of rows, and in the forms of other libraries."""
 
@@ -55,19 +64,27 @@ class Tables:
         """The table as a ``pyarrow.Table``; needs pyarrow."""
         import pyarrow
 
-        return pyarrow.table(self._columns(table))
+        columns = self._columns(table)
+        types = {"text": pyarrow.string(), "number": pyarrow.float64(), "whole": pyarrow.int64()}
+        return pyarrow.table({name: pyarrow.array(values, types[_kind(name)] if _is_empty(values) else None) for name, values in columns.items()})
 
     def to_pandas(self, table: str = "runs") -> pandas.DataFrame:
         """The table as a ``pandas.DataFrame``; needs pandas."""
         import pandas
 
-        return pandas.DataFrame(self._columns(table))
+        columns = self._columns(table)
+        # Integers with missing values are floating-point numbers in pandas.
+        empty = {name: "float64" for name, values in columns.items() if _is_empty(values) and _kind(name) != "text"}
+        return pandas.DataFrame(columns).astype(empty)
 
     def to_polars(self, table: str = "runs") -> polars.DataFrame:
         """The table as a ``polars.DataFrame``; needs polars."""
         import polars
 
-        return polars.DataFrame(self._columns(table), strict=False, infer_schema_length=None)
+        columns = self._columns(table)
+        types = {"text": polars.String, "number": polars.Float64, "whole": polars.Int64}
+        known = {name: types[_kind(name)] for name, values in columns.items() if _is_empty(values)}
+        return polars.DataFrame(columns, schema_overrides=known, strict=False, infer_schema_length=None)
 
 
 class Comparison(Tables):

@@ -5,6 +5,8 @@ import subprocess
 import sys
 import sysconfig
 
+import polars
+import pyarrow
 import pytest
 
 import dwell
@@ -44,6 +46,19 @@ def test_tables():
     assert result.to_polars("distribution")["share"].max() == pytest.approx(1)
     with pytest.raises(dwell.InputError, match="no table 'run'; tables are runs, processes, distribution"):
         result.to_arrow("run")
+
+
+def test_tables_have_one_schema(columns):
+    def result(op):
+        return dwell.compare(dwell.Trace.from_columns(**{**columns, "op": [op] * len(columns["time"])}, time_unit="ns"), ["noop"])
+
+    both = [result("read"), result("write")]
+    joined = pyarrow.concat_tables([one.to_arrow() for one in both])
+    assert joined.schema.field("write_mean_ns").type == joined.schema.field("read_mean_ns").type == pyarrow.int64()
+    assert joined.schema.field("failure").type == pyarrow.string()
+    assert polars.concat([one.to_polars() for one in both]).height == 2
+    frames = [one.to_pandas() for one in both]
+    assert frames[0]["write_mean_ns"].dtype == frames[1]["read_mean_ns"].dtype == "float64"
 
 
 def test_html_and_text():

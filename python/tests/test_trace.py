@@ -137,6 +137,27 @@ def test_wrong_columns(columns, changes, expected):
     assert expected in str(caught.value)
 
 
+def test_columns_of_objects(columns):
+    expected = results(made(columns))
+    assert results(made({name: values.astype(object) for name, values in columns.items()})) == expected
+    assert results(dwell.Trace.from_table(pandas.DataFrame(columns).astype(object), time_unit="ns")) == expected
+    numbers = columns["bytes"].tolist()
+    for values in [[*numbers[:-1], "x"], numpy.array([*numbers[:-1], "x"], dtype=object)]:
+        with pytest.raises(dwell.InputError, match=f"row {len(numbers) - 1}, column 'bytes': text is no number"):
+            made(columns, bytes=values)
+    with pytest.raises(dwell.InputError, match="row 0, column 'bytes': there is no value"):
+        made(columns, bytes=[None, *numbers[1:]])
+    without = [None, *columns["process"].tolist()[1:]]
+    assert len(made(columns, process=without)) == len(numbers)
+
+
+def test_tables_of_other_types(columns):
+    few = {name: columns[name] for name in ("time", "offset", "bytes", "op")}
+    assert results(dwell.Trace.from_table(few, time_unit="ns")) == results(dwell.Trace.from_columns(**few, time_unit="ns"))
+    with pytest.raises(dwell.InputError, match=r"pass its collect\(\)"):
+        dwell.Trace.from_table(polars.DataFrame(columns).lazy())
+
+
 def test_operations_in_words_and_letters(columns):
     words = numpy.resize(["read", "Write", "R", "w"], 400)
     letters = numpy.resize(["R", "W", "R", "W"], 400)
