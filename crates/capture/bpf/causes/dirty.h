@@ -118,8 +118,11 @@ static inline void writes(struct inode *inode, u64 position, u64 length)
 	u32 pid = task->pid;
 	u64 start = position & ~4095ull, end = (position + length + 4095) & ~4095ull;
 	if (stream) {
-		struct part part = { address, start, end };
-		map_update(&parts, &pid, &part, 0);
+		struct part part = { address, start, end }, *latest = map_lookup(&parts, &pid);
+		if (latest)
+			*latest = part;
+		else
+			map_update(&parts, &pid, &part, 0);
 	}
 	if (!writer)
 		return;
