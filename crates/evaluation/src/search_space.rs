@@ -1,5 +1,6 @@
 //! Searches the tunables of a policy for their best values with TPE (the crate `tpe`): each tunable has a ladder of values around its default.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::convert::Infallible;
 
 use elevator::Random;
@@ -58,16 +59,29 @@ fn text(value: Value) -> String {
     value.to_string().replace(' ', "")
 }
 
-/// A space with its optimisers.
-struct Searched {
-    space: Space,
-    optimisers: Vec<TpeOptimizer<DefaultEstimatorBuilder>>,
-    /// The number of scores so far.
-    scores: u64,
+impl Space {
+    /// The number of different settings.
+    pub fn size(&self) -> u64 {
+        self.ladders.iter().fold(1, |size, ladder| size.saturating_mul(ladder.values.len() as u64))
+    }
 }
 
-impl Searched {
-    fn new(space: Space) -> Result<Self, String> {
+/// A search of one space by measurements that repeat exactly, such as those of a model. It proposes no settings twice.
+pub struct Optimiser {
+    space: Space,
+    optimisers: Vec<TpeOptimizer<DefaultEstimatorBuilder>>,
+    /// The number of measurements so far.
+    scores: u64,
+    /// Indexes of each ladder's values.
+    proposed: BTreeSet<Vec<usize>>,
+}
+
+impl Optimiser {
+    /// A search of this space.
+    ///
+    /// # Errors
+    /// The space has no setting, or a setting has no values.
+    pub fn new(space: Space) -> Result<Self, String> {
         if space.ladders.is_empty() {
             return Err(format!("{}: there is nothing to set", space.scheduler));
         }
@@ -77,10 +91,19 @@ impl Searched {
             Ok(TpeOptimizer::new(tpe::parzen_estimator(), range))
         };
         let optimisers = space.ladders.iter().map(optimiser).collect::<Result<_, String>>()?;
-        Ok(Self { space, optimisers, scores: 0 })
+        Ok(Self { space, optimisers, scores: 0, proposed: BTreeSet::new() })
     }
 
-    fn propose(&mut self, random: &mut Random) -> Option<Vec<usize>> {
+    /// The next settings to measure, as indexes of each ladder's values; `None` after all. The first ones are drawn.
+    pub fn propose(&mut self, random: &mut Random) -> Option<Vec<usize>> {
+        let estimated = if self.scores < STARTUP { None } else { self.estimate(random) };
+        let wanted = estimated.unwrap_or_else(|| self.draw(random));
+        let places = self.nearest_new(wanted)?;
+        self.proposed.insert(places.clone());
+        Some(places)
+    }
+
+    fn estimate(&mut self, random: &mut Random) -> Option<Vec<usize>> {
         let mut chance = OptimiserRandom(random);
         let place = |(optimiser, ladder): (&mut TpeOptimizer<_>, &Ladder)| {
             let at = optimiser.ask(&mut chance).ok()?;
@@ -94,43 +117,40 @@ impl Searched {
         self.space.ladders.iter().map(place).collect()
     }
 
-    /// Reports an arm's gain to the optimiser, which minimises: as a loss.
-    fn report(&mut self, places: &[usize], gain: f64) {
-        self.scores += 1;
-        for (optimiser, &place) in self.optimisers.iter_mut().zip(places) {
-            // The middle of the chosen step. The optimiser rejects only values outside of the range and NaN, so the result is ignored.
-            let _ = optimiser.tell(place as f64 + 0.5, -gain);
+    /// The settings with the fewest steps from these that were not proposed.
+    fn nearest_new(&self, wanted: Vec<usize>) -> Option<Vec<usize>> {
+        let (mut seen, mut queue) = (BTreeSet::from([wanted.clone()]), VecDeque::from([wanted]));
+        while let Some(places) = queue.pop_front() {
+            if !self.proposed.contains(&places) {
+                return Some(places);
+            }
+            for (at, ladder) in self.space.ladders.iter().enumerate() {
+                let steps = [places[at].checked_sub(1), Some(places[at] + 1)];
+                for step in steps.into_iter().flatten().filter(|&step| step < ladder.values.len()) {
+                    let mut next = places.clone();
+                    next[at] = step;
+                    if seen.insert(next.clone()) {
+                        queue.push_back(next);
+                    }
+                }
+            }
         }
-    }
-}
-
-/// A search of one space by measurements that repeat exactly, such as those of a model.
-pub struct Optimiser(Searched);
-
-impl Optimiser {
-    /// A search of this space.
-    ///
-    /// # Errors
-    /// The space has no setting, or a setting has no values.
-    pub fn new(space: Space) -> Result<Self, String> {
-        Searched::new(space).map(Self)
-    }
-
-    /// The next settings to measure, as indexes of each ladder's values. The first ones are drawn.
-    pub fn propose(&mut self, random: &mut Random) -> Vec<usize> {
-        let proposed = if self.0.scores < STARTUP { None } else { self.0.propose(random) };
-        proposed.unwrap_or_else(|| self.0.draw(random))
+        None
     }
 
     /// Adds a measurement; less is better.
     pub fn report(&mut self, places: &[usize], loss: f64) {
-        self.0.report(places, -loss);
+        self.scores += 1;
+        for (optimiser, &place) in self.optimisers.iter_mut().zip(places) {
+            // The middle of the chosen step. The optimiser rejects only values outside of the range and NaN, so the result is ignored.
+            let _ = optimiser.tell(place as f64 + 0.5, loss);
+        }
     }
 
     /// Names and values of these settings.
     pub fn settings<'a>(&'a self, places: &'a [usize]) -> impl Iterator<Item = (&'a str, &'a str)> {
         let of = |(ladder, &place): (&'a Ladder, &usize)| (&*ladder.setting, &*ladder.values[place]);
-        self.0.space.ladders.iter().zip(places).map(of)
+        self.space.ladders.iter().zip(places).map(of)
     }
 }
 
@@ -173,5 +193,23 @@ mod tests {
             }
         }
         assert!(of_policy(&Spec::parse("noop").unwrap(), |_| true).is_none());
+    }
+
+    #[test]
+    fn no_settings_are_proposed_twice_and_all_before_the_end() {
+        let ladder = |setting: &str, count: usize| Ladder {
+            setting: setting.to_owned(),
+            values: (0..count).map(|value| value.to_string()).collect(),
+        };
+        let space = Space { scheduler: "any".to_owned(), ladders: vec![ladder("a", 5), ladder("b", 3)] };
+        assert_eq!(space.size(), 15);
+        let (mut optimiser, mut random) = (Optimiser::new(space).unwrap(), Random::new(1));
+        let mut all = BTreeSet::new();
+        while let Some(places) = optimiser.propose(&mut random) {
+            assert!(places[0] < 5 && places[1] < 3);
+            optimiser.report(&places, places[0] as f64);
+            assert!(all.insert(places));
+        }
+        assert_eq!(all.len(), 15);
     }
 }

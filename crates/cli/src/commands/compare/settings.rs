@@ -1,7 +1,5 @@
 //! `--sweep` and `--optimise`: schedulers with many settings.
 
-use std::collections::HashMap;
-
 use elevator::Random;
 use elevator::text::counted;
 use evaluation::interrupt;
@@ -84,11 +82,12 @@ pub(super) fn optimised(
             continue;
         };
         bar.set_message(spec.to_string());
+        let trials = space.size().min(goal.trials.into());
         let best = search(plan, spec, space, goal, &|| bar.inc(1))?;
         match best.filter(|best| best.to_string() != spec.to_string()) {
             Some(best) => all.push(best),
             None => {
-                let trials = counted(goal.trials.into(), "trial");
+                let trials = counted(trials, "trial");
                 notes.push(format!("--optimise: {trials} found no better settings than those of {spec}"));
             }
         }
@@ -146,17 +145,16 @@ fn search(
     }
     let mut optimiser = Optimiser::new(space).map_err(Error::Failed)?;
     let mut random = Random::new(1);
-    let mut known: HashMap<Vec<usize>, f64> = HashMap::new();
     let mut left = trials as usize;
     while left > 0 && !interrupt::requested() {
-        let round: Vec<Vec<usize>> = (0..left.min(ROUND)).map(|_| optimiser.propose(&mut random)).collect();
+        let propose = |_| optimiser.propose(&mut random);
+        let round: Vec<Vec<usize>> = (0..left.min(ROUND)).map_while(propose).collect();
+        if round.is_empty() {
+            break;
+        }
         left -= round.len();
-        let mut fresh: Vec<Vec<usize>> =
-            round.iter().filter(|places| !known.contains_key(*places)).cloned().collect();
-        fresh.sort();
-        fresh.dedup();
         let mut specs = Vec::new();
-        for places in &fresh {
+        for places in &round {
             let set = optimiser
                 .settings(places)
                 .try_fold(spec.clone(), |spec, (name, value)| spec.with_tunable(name, value));
@@ -164,18 +162,17 @@ fn search(
         }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let losses = on_threads(threads, specs.len(), |index| loss(&specs[index]));
-        for ((places, spec), loss) in fresh.into_iter().zip(specs).zip(losses) {
-            known.insert(places, loss);
+        for ((places, spec), loss) in round.iter().zip(specs).zip(losses) {
+            if loss.is_finite() {
+                optimiser.report(places, loss);
+            }
             if loss < best.0 {
                 best = (loss, Some(spec));
             }
-        }
-        for places in round {
-            let loss = known.get(&places).copied().filter(|loss| loss.is_finite());
-            loss.into_iter().for_each(|loss| optimiser.report(&places, loss));
             done();
         }
     }
+    (0..left).for_each(|_| done());
     Ok(best.1)
 }
 
