@@ -281,6 +281,32 @@ fn a_recording_that_does_not_end_can_be_interrupted() {
     assert!(found["info"]["reads"]["requests"].as_u64() > Some(0));
 }
 
+/// A part of a recording would look like a recording.
+#[test]
+fn an_interrupted_conversion_keeps_the_former_file() {
+    let directory = Directory::new("interrupted");
+    let kept = directory.file("kept.dwell", "what was there");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_dwell"))
+        .args(["trace", "convert", "/dev/stdin", &kept, "--to-format", "dwell", "--overwrite"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let id = child.id().to_string();
+    let mut stdin = child.stdin.take().expect("a pipe");
+    for line in 0..200_000 {
+        stdin.write_all(format!("{line}.5 0 1000 8 1\n").as_bytes()).expect("it reads");
+    }
+    assert!(Command::new("sh").args(["-c", "kill -INT $0", &id]).status().expect("sh").success());
+    // It may have ended.
+    let _ = (0..1_000_000).try_for_each(|line| writeln!(stdin, "{line}.5 0 1000 8 1"));
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(130), "{}", words(&output.stderr));
+    assert_eq!(fs::read_to_string(&kept).expect("it is there"), "what was there");
+    assert_eq!(fs::read_dir(directory.path("")).expect("a directory").count(), 1, "no other file");
+}
+
 #[test]
 fn a_conversion_that_cannot_be_writes_over_nothing() {
     let directory = Directory::new("kept");

@@ -200,6 +200,10 @@ fn convert(from: &Path, to: &Path, format: Format, reading: &Reading) -> Result<
         write(&mut writer, record, recording)
     })?;
     let written = writer.finish().map_err(failed)?;
+    if to != Path::new("-") {
+        // A part of a recording would look like a recording, and would replace one.
+        whole()?;
+    }
     sink.finish().and_then(Output::complete).map_err(failed)?;
     report(from, format, written, &recording)
 }
