@@ -25,7 +25,9 @@ fn header(name: &str) -> String {
     let mut files = Vec::new();
     sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut files);
     let texts = files.iter().map(|path| fs::read_to_string(path).unwrap());
-    let mut listing = texts.filter(|text| text.contains(&format!("name: \"{name}\",")));
+    // Lines are broken differently.
+    let joined = |text: &String| text.split_whitespace().collect::<String>();
+    let mut listing = texts.filter(|text| joined(text).contains(&format!("Listing::new(\"{name}\",")));
     let text = listing.next().unwrap_or_else(|| panic!("no file lists '{name}'"));
     text.lines().take_while(|line| line.starts_with("//!")).collect::<Vec<_>>().join("\n")
 }

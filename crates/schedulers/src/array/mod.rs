@@ -112,10 +112,12 @@ tunables! {
     }
 }
 
+const ABOUT: &str = "stream scheduling on a disk array: all members serve one stream at a time if that is faster; around any work-conserving scheduler";
+
 pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
-"array-stream",
-"stream scheduling on a disk array: all members serve one stream at a time if that is faster; around any work-conserving scheduler",
-Make::Array {
+    "array-stream",
+    ABOUT,
+    Make::Array {
         member: |environment, policy| {
             Box::new(StreamScheduling::member(policy, environment.service_times.clone()))
         },
@@ -123,7 +125,8 @@ Make::Array {
         coordinator: |environment, members| {
             Box::new(StreamCoordinator::new(environment.service_times.clone(), members))
         },
-    })
+    },
+)
 .with_source("FAST 2011, a scheduling framework that makes any disk schedulers non-work-conserving")
 .with_tunables(Tunables::TABLE)];
 

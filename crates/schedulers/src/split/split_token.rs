@@ -74,10 +74,13 @@ tunables! {
     }
 }
 
+const ABOUT: &str = "split-level token bucket: limits by account, charged when dirtied, corrected when sent, refunded when freed";
+
 pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
-"split-token",
-"split-level token bucket: limits by account, charged when dirtied, corrected when sent, refunded when freed",
-Make::Scheduler(|environment| Box::new(SplitToken::for_device(environment.rotational))))
+    "split-token",
+    ABOUT,
+    Make::Scheduler(|environment| Box::new(SplitToken::for_device(environment.rotational))),
+)
 .with_source("Yang et al., Split-Level I/O Scheduling, SOSP 2015")
 .with_split()
 .with_tunables(Tunables::TABLE)];

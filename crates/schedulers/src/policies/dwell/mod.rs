@@ -137,12 +137,14 @@ tunables! {
     }
 }
 
-pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
-"dwell",
-"waits where a seek costs more, serves short requests at once, limits writes; without process information",
-Make::Scheduler(|environment| Box::new(Dwell::new(environment))))
-.with_source("Dwell's own, after anticipatory scheduling (SOSP 2001), stream scheduling (FAST 2011) and BFQ")
-.with_tunables(Tunables::TABLE)];
+const ABOUT: &str = "waits where a seek costs more, serves short requests at once, limits writes; without process information";
+
+pub(crate) const LISTINGS: &[Listing] =
+    &[Listing::new("dwell", ABOUT, Make::Scheduler(|environment| Box::new(Dwell::new(environment))))
+        .with_source(
+            "Dwell's own, after anticipatory scheduling (SOSP 2001), stream scheduling (FAST 2011) and BFQ",
+        )
+        .with_tunables(Tunables::TABLE)];
 
 /// Cost of a distance backward, as a share of the same distance forward.
 const BACKWARD_PENALTY: u64 = 150;

@@ -128,12 +128,15 @@ tunables! {
     }
 }
 
+const ABOUT: &str = "waits for the next request of a stream, whatever process issues it; around any work-conserving scheduler";
+
 pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
-"stream",
-"waits for the next request of a stream, whatever process issues it; around any work-conserving scheduler",
-Make::Wrapper(|environment, policy| {
+    "stream",
+    ABOUT,
+    Make::Wrapper(|environment, policy| {
         Box::new(StreamScheduling::new(policy, environment.service_times.clone()))
-    }))
+    }),
+)
 .with_source("FAST 2011, a scheduling framework that makes any disk schedulers non-work-conserving")
 .with_tunables(Tunables::TABLE)];
 
