@@ -15,6 +15,7 @@ mod running_tuner;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
@@ -257,7 +258,7 @@ pub(crate) fn run(arguments: &AdviseArguments, catalogue: Catalogue) -> Result<(
     let recording = Recording::of(&target)?;
     let into = recording.clone();
     let mut windows = target.watch_through(length, metric, move |capture| Recorded(capture, into.clone()))?;
-    released_within(&claims, announce(arguments, &target.layer.name, length));
+    announce(arguments, &target.layer.name, length, &claims);
     let in_use = arms.current()?;
     let (left, of_no_use) = target.left_behind();
     let killed = Killed::of(&left, &in_use).filter(|_| arguments.watching.control.is_none());
@@ -384,21 +385,21 @@ fn publish(mut advice: Advice, as_json: bool) -> Result<(), Error> {
     Ok(print::print(&advice, &mut out)?)
 }
 
-/// Prints and returns how long the command takes.
-fn announce(arguments: &AdviseArguments, device: &str, length: Duration) -> Duration {
+/// Notes in the claims how long the command takes, and prints it.
+fn announce(arguments: &AdviseArguments, device: &str, length: Duration, claims: &[File]) {
     let watched = length.saturating_mul(arguments.windows);
     let second = Duration::from_secs(1);
     let (measuring, all) = match arguments.no_probe {
         true => ("", watched.saturating_add(second)),
         false => (", then measuring it for at most 4 s", watched.saturating_add(PROBING + 2 * second)),
     };
+    released_within(claims, all);
     let windows = counted(u64::from(arguments.windows), "window");
     say!(
         "watching {device} for {windows} of {} s{measuring}; done in {:.0} s; changing nothing",
         length.as_secs_f64(),
         all.as_secs_f64()
     );
-    all
 }
 
 /// Loads what the tuner learned about the device, if anything. A state that cannot be used changes nothing.
