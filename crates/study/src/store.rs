@@ -54,6 +54,18 @@ fn encode_table(fields: &[Field], rows: Vec<&Vec<Cell>>) -> Result<Vec<u8>, Erro
     if rows.is_empty() { Ok(Vec::new()) } else { crate::parquet_file::encode(fields, &rows) }
 }
 
+/// Writes a file, which appears under its name when it is complete. What a failure leaves under the temporary name is removed at the next opening.
+fn publish(path: &Path, content: &[u8], settle: impl Fn(&File) -> std::io::Result<()>) -> Result<(), Error> {
+    let temporary = path.with_extension("tmp");
+    let written = File::create(&temporary).and_then(|mut file| {
+        file.write_all(content)?;
+        settle(&file)
+    });
+    written
+        .and_then(|()| fs::rename(&temporary, path))
+        .map_err(|error| Error::written(path.display(), &error))
+}
+
 impl Store {
     /// Opens or creates a folder, and removes what a killed process left incomplete.
     ///
@@ -161,12 +173,7 @@ impl Store {
     pub fn keep_json(&self, ids: &[&str], rows: &[u8]) -> Result<(), Error> {
         let Some(first) = ids.first() else { return Ok(()) };
         let name = format!("{first}.json");
-        let path = self.folder.join("pending").join(&name);
-        let temporary = path.with_extension("tmp");
-        let written = File::create(&temporary).and_then(|mut file| file.write_all(rows));
-        written
-            .and_then(|()| fs::rename(&temporary, &path))
-            .map_err(|error| Error::written(path.display(), &error))?;
+        publish(&self.folder.join("pending").join(&name), rows, |_| Ok(()))?;
         lock(&self.pending).extend(ids.iter().map(|id| ((*id).to_owned(), name.clone())));
         Ok(())
     }
@@ -220,15 +227,7 @@ impl Store {
         let name = part_name(ids.iter().copied());
         // The file of runs last: with it the part is complete.
         for (folder, content) in FOLDERS.iter().zip(files).rev().filter(|(_, content)| !content.is_empty()) {
-            let path = self.folder.join(folder).join(&name);
-            let temporary = path.with_extension("tmp");
-            let written = File::create(&temporary).and_then(|mut file| {
-                file.write_all(content)?;
-                file.sync_all()
-            });
-            written
-                .and_then(|()| fs::rename(&temporary, &path))
-                .map_err(|error| Error::written(path.display(), &error))?;
+            publish(&self.folder.join(folder).join(&name), content, File::sync_all)?;
         }
         lock(&self.written).extend(ids.iter().map(|id| (*id).to_owned()));
         Ok(())

@@ -414,20 +414,24 @@ impl SplitHost {
         }
     }
 
+    /// A call is no longer held.
+    fn count_released(&mut self, call: &SystemCall, held: Span) {
+        let account = &mut self.accounts[call.account];
+        account.held -= 1;
+        account.held_ns += held.as_nanos();
+        let waits = self.waits(call);
+        waits.held -= 1;
+        waits.held_ns += held.as_nanos();
+    }
+
     fn admit(&mut self, queue: &mut Queue<Watch>, now: Time, id: CallId) {
         let call = self.calls.get_mut(id.0 as usize).and_then(Option::as_mut).filter(|call| call.is_held);
         let Some(call) = call else { return };
         call.is_held = false;
-        let (agent, number, system_call) = (call.agent, call.number, call.system_call);
-        let held_ns = now.since(call.since).as_nanos();
-        let account = &mut self.accounts[system_call.account];
-        account.held -= 1;
-        account.calls += 1;
-        account.held_ns += held_ns;
-        let waits = self.waits(&system_call);
-        waits.held -= 1;
-        waits.calls += 1;
-        waits.held_ns += held_ns;
+        let (agent, number, system_call, since) = (call.agent, call.number, call.system_call, call.since);
+        self.count_released(&system_call, now.since(since));
+        self.accounts[system_call.account].calls += 1;
+        self.waits(&system_call).calls += 1;
         let sent = self
             .agents
             .get(agent)
@@ -452,13 +456,7 @@ impl SplitHost {
         let Some(call) = self.calls[place].take() else { return };
         let system_call = call.system_call;
         if call.is_held {
-            let held_ns = now.since(call.since).as_nanos();
-            let account = &mut self.accounts[system_call.account];
-            account.held -= 1;
-            account.held_ns += held_ns;
-            let waits = self.waits(&system_call);
-            waits.held -= 1;
-            waits.held_ns += held_ns;
+            self.count_released(&system_call, now.since(call.since));
         }
         self.with_policy(queue, now, |policy| policy.returned(now, &system_call));
     }

@@ -48,6 +48,14 @@ impl Machine {
         agent
     }
 
+    /// The first agent's process calls `write`.
+    fn enters(&mut self, agent: &mut UnixStream) {
+        let message =
+            Message::Enter { call: 0, operation: Operation::Write, process: PROCESS, file: 7, bytes: 4096 };
+        agent.write_all(&message.to_bytes()).unwrap();
+        self.host.receive(&mut self.queue, self.now, 0);
+    }
+
     fn acts(&mut self) {
         self.host.act(&mut self.queue, self.now);
     }
@@ -84,10 +92,7 @@ fn what_the_kernel_submits_is_no_credit_before_its_requests_arrive() {
     let mut machine = Machine::new("split-token");
     let mut agent = machine.joins(AccountTerms { rate: Some(1000), ..AccountTerms::default() });
     machine.dirties();
-    let message =
-        Message::Enter { call: 0, operation: Operation::Write, process: PROCESS, file: 7, bytes: 4096 };
-    agent.write_all(&message.to_bytes()).unwrap();
-    machine.host.receive(&mut machine.queue, machine.now, 0);
+    machine.enters(&mut agent);
     let held = |machine: &Machine| machine.host.accounts(machine.now)[1].held;
     machine.acts();
     assert_eq!(held(&machine), 1, "the debt is 1 MB");
@@ -130,10 +135,7 @@ fn the_time_of_held_calls_does_not_decrease() {
     let mut machine = Machine::new("split-token");
     let mut agent = machine.joins(AccountTerms { rate: Some(1000), ..AccountTerms::default() });
     machine.dirties();
-    let message =
-        Message::Enter { call: 0, operation: Operation::Write, process: PROCESS, file: 7, bytes: 4096 };
-    agent.write_all(&message.to_bytes()).unwrap();
-    machine.host.receive(&mut machine.queue, machine.now, 0);
+    machine.enters(&mut agent);
     machine.now += Span::from_secs(4);
     let held_ns = |machine: &Machine| {
         let account = &machine.host.accounts(machine.now)[1];

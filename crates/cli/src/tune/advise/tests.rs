@@ -45,6 +45,18 @@ fn advice(windows: &[[Option<Estimate>; 2]], better: Better) -> Advice {
 
 /// The advice for a load of this class, under `none` or another scheduler, where the model has that gain for bfq.
 fn expected(class: LoadClass, bypassed: bool, scheduler: &str, model: Option<f64>) -> Advice {
+    let model = model.map(|gain| [("none", 0.0), ("bfq", gain)]);
+    expected_of(&["none", "bfq"], class, bypassed, scheduler, model)
+}
+
+/// The same of these schedulers, where the model has these gains.
+fn expected_of(
+    schedulers: &[&str],
+    class: LoadClass,
+    bypassed: bool,
+    scheduler: &str,
+    model: Option<[(&str, f64); 2]>,
+) -> Advice {
     let row = |(name, gain): (&str, f64)| Row {
         scheduler: name.to_owned(),
         gain: Some(gain),
@@ -53,9 +65,12 @@ fn expected(class: LoadClass, bypassed: bool, scheduler: &str, model: Option<f64
         read_p99_ns: 1,
         write_mean_ns: 0,
     };
-    let rows = |gain: f64| [("none", 0.0), ("bfq", gain)].map(row).to_vec();
-    let replay = model.map(|gain| Modelled { requests: 100, results: rows(gain), ..Modelled::default() });
-    let schedulers = ["none", "bfq"].map(str::to_owned).to_vec();
+    let replay = model.map(|gains| Modelled {
+        requests: 100,
+        results: gains.map(row).to_vec(),
+        ..Modelled::default()
+    });
+    let schedulers = schedulers.iter().map(|name| (*name).to_owned()).collect();
     let mut advice = Advice { scheduler: scheduler.to_owned(), schedulers, replay, ..Advice::default() };
     expect(&mut advice, class, Metric::Bandwidth, bypassed);
     advice
@@ -147,23 +162,9 @@ fn a_small_gain_in_the_model_counts_if_the_class_favours_that_scheduler() {
 /// Regression: mq-deadline and kyber were kept where none was as good in the model and by the class of the load.
 #[test]
 fn a_scheduler_that_gains_nothing_over_none_is_replaced_by_it() {
-    let schedulers = ["none", "mq-deadline", "kyber"].map(str::to_owned).to_vec();
     let advice = |scheduler: &str, class, of_none: Option<f64>| {
-        let row = |(name, gain): (&str, f64)| Row {
-            scheduler: name.to_owned(),
-            gain: Some(gain),
-            megabytes_per_second: 1.0,
-            read_mean_ns: 1,
-            read_p99_ns: 1,
-            write_mean_ns: 0,
-        };
-        let rows = |of_none| [("none", of_none), (scheduler, 0.0)].map(row).to_vec();
-        let replay =
-            of_none.map(|of_none| Modelled { requests: 100, results: rows(of_none), ..Modelled::default() });
-        let (scheduler, schedulers) = (scheduler.to_owned(), schedulers.clone());
-        let mut advice = Advice { scheduler, schedulers, replay, ..Advice::default() };
-        expect(&mut advice, class, Metric::Bandwidth, false);
-        advice
+        let model = of_none.map(|of_none| [("none", of_none), (scheduler, 0.0)]);
+        expected_of(&["none", "mq-deadline", "kyber"], class, false, scheduler, model)
     };
     for class in [LoadClass::RandomReads, LoadClass::Fast] {
         for of_none in [Some(0.0), Some(-0.05), None] {
