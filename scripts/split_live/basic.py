@@ -90,7 +90,10 @@ def fsync(options):
 
 
 NEIGHBOURS = {"none": None, "sequential": "reader", "random": "random-reader", "random writes": "random-writer",
-              "appends": "writer", "overwrites": "overwriter", "fsync": "syncer", "metadata": "creator"}
+              "appends": "writer", "overwrites": "overwriter", "fsync": "syncer", "metadata": "creator", "mapped": "mapped",
+              "mapped random": "mapped-random", "msync": "msync"}
+
+MAPPED = ("mapped", "mapped-random", "msync")
 
 
 def isolation(options):
@@ -121,8 +124,9 @@ def beside_neighbours(options, mechanisms):
             case, name = kind_name + suffix, "neighbour"
             with begin(options, mechanism) as device:
                 device.lay_out("read", options.file_mib * MIB)
-                if kind in ("reader", "random-reader"):
-                    device.lay_out(name, options.file_mib * MIB // 2)
+                if kind in ("reader", "random-reader", *MAPPED):
+                    # A store to a page that is not in memory waits for a read, which is limited.
+                    device.lay_out(name, options.file_mib * MIB // 2, in_memory=kind in MAPPED)
                 terms = ["--rate", str(int(rate / options.slower))]
                 neighbour = kind and device.start(kind, name, "limited", terms, **place(device, mechanism, "limited", LEAST, rate))
                 reader = result(device.start("reader", "read", "reader", **place(device, mechanism, "reader", 8)))

@@ -68,15 +68,16 @@ class Device:
         chosen = ["chrt", "-f", "11"] if server else ["chrt", "-r", "10"]
         return (chosen if self.options.realtime and is_realtime else []) + [str(word) for word in command]
 
-    def lay_out(self, name, size):
-        """A file with data, none of it in memory."""
+    def lay_out(self, name, size, in_memory=False):
+        """A file with data, none of it in memory if not requested."""
         path = self.files / name
         with open(path, "wb") as file:
             for _ in range(size // MIB):
                 file.write(bytes(MIB))
             file.flush()
             os.fsync(file.fileno())
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            if not in_memory:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         return path
 
     def start(self, kind, name, account=None, terms=(), nice=None, arguments=None, cgroup=None):

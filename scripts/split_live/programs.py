@@ -46,6 +46,8 @@ def worker(kind, path, warm_up, seconds, interval):
         count = write_file(path, 4 * MIB, 64 * KIB, clock)
     elif kind == "random-writer":
         count = write_file(path, 512 * MIB, 4 * KIB, clock, lambda _: random.randrange(512 * MIB // 4096) * 4096)
+    elif kind in ("mapped", "mapped-random", "msync"):
+        count = store(path, kind, clock, waits)
     elif kind in ("reader", "random-reader"):
         file, size, position = os.open(path, os.O_RDONLY), os.path.getsize(path), 0
         block = 128 * KIB if kind == "reader" else 4 * KIB
@@ -98,6 +100,26 @@ def worker(kind, path, warm_up, seconds, interval):
         rank = lambda share: waits[min(len(waits) - 1, int(share * len(waits)))] * 1e3
         result |= {"count": len(waits), "p50_ms": rank(0.5), "p99_ms": rank(0.99), "max_ms": waits[-1] * 1e3}
     print(json.dumps(result), flush=True)
+
+
+def store(path, kind, clock, waits):
+    """Stores into a mapped file: 64 KiB after 64 KiB, a byte of a page at random, or 4 KiB and `msync`; returns the bytes of the stores."""
+    file, count, position = os.open(path, os.O_RDWR), 0, 0
+    size = os.path.getsize(path)
+    memory = mmap.mmap(file, size)
+    data = os.urandom({"mapped": 64 * KIB, "mapped-random": 1, "msync": 4 * KIB}[kind])
+    while (measures := clock.measures()) is not None:
+        if kind == "mapped-random":
+            position = random.randrange(size // mmap.PAGESIZE) * mmap.PAGESIZE
+        memory[position:position + len(data)] = data
+        if kind == "msync":
+            begun = time.monotonic()
+            memory.flush(position, len(data))
+            if measures:
+                waits.append(time.monotonic() - begun)
+        position = (position + len(data)) % size
+        count += len(data) if measures else 0
+    return count
 
 
 def commit(path, clock, waits):

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use control::admission::{MESSAGE_BYTES, Message, take};
+use control::admission::{MESSAGE_BYTES, Message, Operation, take};
 use control::protocol::AccountTerms;
 
 use crate::call::{Sync, Wanted, wanted};
@@ -282,15 +282,20 @@ impl Agent {
         if let Some(descriptor) = wanted.descriptor {
             self.descriptors.insert((device, file), (call.thread, descriptor));
         }
-        // The remainder is the server's place.
-        let servers = self.servers.len() as u32;
-        let number = self.next * servers + device as u32;
-        self.next = (self.next + 1) % (u32::MAX / servers);
+        let number = self.number(device);
         let (thread, system_call) = (call.thread, call.number);
         let held = Held { id: call.id, wanted, process, thread, system_call };
         let messages: Vec<_> = before.into_iter().chain([held.enter(number)]).collect();
         self.held.insert(number, held);
         self.send(&messages);
+    }
+
+    /// A number for a call, whose remainder is the server's place.
+    fn number(&mut self, place: usize) -> u32 {
+        let servers = self.servers.len() as u32;
+        let number = self.next * servers + place as u32;
+        self.next = (self.next + 1) % (u32::MAX / servers);
+        number
     }
 
     /// A server ended or sent an invalid message. Held and later calls on its device wait for the next one.
@@ -356,7 +361,14 @@ impl Agent {
         }
     }
 
-    fn admit(&mut self, number: u32, held: Held) {
+    fn admit(&mut self, number: u32, mut held: Held) {
+        if std::mem::take(&mut held.wanted.then_fsync) {
+            held.wanted.operation = Operation::Fsync;
+            let again = self.number(held.wanted.device);
+            let messages = [Message::Return { call: number }, held.enter(again)];
+            self.held.insert(again, held);
+            return self.send(&messages);
+        }
         let Held { id, wanted, process, thread, system_call } = held;
         let file_of = |descriptor| take_fd(process, descriptor).ok().map(File::from);
         let file = wanted.sync.and_then(|sync| Some((sync, file_of(wanted.descriptor?)?)));

@@ -112,11 +112,11 @@ pub fn profile(listener: &str, for_runc: bool) -> Value {
     let names = filter::CALLS.iter().map(filter::name);
     let names: Vec<_> = names.filter(|&name| !(for_runc && name == "write")).collect();
     let mut calls = vec![json!({ "names": names, "action": "SCMP_ACT_NOTIFY" })];
-    for (call, flags) in filter::OPENS {
+    for (call, argument, flags) in filter::FLAGGED {
         let name = filter::name(call);
-        for flag in [libc::O_CREAT, libc::O_TRUNC] {
+        for flag in *flags {
             let changes =
-                json!({ "index": flags, "value": flag, "valueTwo": flag, "op": "SCMP_CMP_MASKED_EQ" });
+                json!({ "index": argument, "value": flag, "valueTwo": flag, "op": "SCMP_CMP_MASKED_EQ" });
             calls.push(json!({ "names": [name], "action": "SCMP_ACT_NOTIFY", "args": [changes] }));
         }
     }

@@ -48,8 +48,40 @@ pub(crate) const CALLS: &[Named] = named![
     SYS_sendfile,
     SYS_splice,
     SYS_copy_file_range,
+    SYS_linkat,
+    SYS_symlinkat,
+    SYS_mknodat,
+    SYS_fchmod,
+    SYS_fchmodat,
+    SYS_fchown,
+    SYS_fchownat,
+    SYS_utimensat,
+    SYS_setxattr,
+    SYS_lsetxattr,
+    SYS_fsetxattr,
+    SYS_removexattr,
+    SYS_lremovexattr,
+    SYS_fremovexattr,
     SYS_execve,
     SYS_execveat,
+    #[cfg(target_arch = "x86_64")]
+    SYS_link,
+    #[cfg(target_arch = "x86_64")]
+    SYS_symlink,
+    #[cfg(target_arch = "x86_64")]
+    SYS_mknod,
+    #[cfg(target_arch = "x86_64")]
+    SYS_chmod,
+    #[cfg(target_arch = "x86_64")]
+    SYS_chown,
+    #[cfg(target_arch = "x86_64")]
+    SYS_lchown,
+    #[cfg(target_arch = "x86_64")]
+    SYS_utime,
+    #[cfg(target_arch = "x86_64")]
+    SYS_utimes,
+    #[cfg(target_arch = "x86_64")]
+    SYS_futimesat,
     #[cfg(target_arch = "x86_64")]
     SYS_creat,
     #[cfg(target_arch = "x86_64")]
@@ -64,19 +96,24 @@ pub(crate) const CALLS: &[Named] = named![
     SYS_renameat,
 ];
 
-/// Calls that are intercepted if they create or truncate, and their argument with the flags.
-pub(crate) const OPENS: &[(Named, u32)] = &[
-    (("SYS_openat", libc::SYS_openat), 2),
+/// Calls that are intercepted if an argument, which is counted from 0, has one of these flags.
+pub(crate) const FLAGGED: &[(Named, u32, &[libc::c_int])] = &[
+    (("SYS_openat", libc::SYS_openat), 2, CHANGES),
     #[cfg(target_arch = "x86_64")]
-    (("SYS_open", libc::SYS_open), 1),
+    (("SYS_open", libc::SYS_open), 1, CHANGES),
+    (("SYS_msync", libc::SYS_msync), 2, &[libc::MS_SYNC]),
 ];
+
+/// `O_TMPFILE` without its `O_DIRECTORY`.
+pub(crate) const UNNAMED: libc::c_int = libc::O_TMPFILE & !libc::O_DIRECTORY;
+
+/// Flags of calls that create or truncate a file.
+const CHANGES: &[libc::c_int] = &[libc::O_CREAT, libc::O_TRUNC, UNNAMED];
 
 /// The name of a call without the prefix of its number.
 pub(crate) fn name((name, _): &Named) -> &'static str {
     name.trim_start_matches("SYS_")
 }
-
-const CHANGES: u32 = (libc::O_CREAT | libc::O_TRUNC) as u32;
 
 const fn statement(code: u16, k: u32) -> libc::sock_filter {
     libc::sock_filter { code, jt: 0, jf: 0, k }
@@ -96,12 +133,13 @@ pub(crate) fn program() -> Vec<libc::sock_filter> {
     for &(_, call) in CALLS {
         program.extend([jump(EQUAL, call as u32, 0, 1), notify]);
     }
-    for &((_, call), flags) in OPENS {
-        let low_half = ARGUMENTS + 8 * flags;
+    for &((_, call), argument, flags) in FLAGGED {
+        let low_half = ARGUMENTS + 8 * argument;
+        let flags = flags.iter().fold(0, |all, flag| all | flag) as u32;
         program.extend([
             jump(EQUAL, call as u32, 0, 4),
             statement(LOAD, low_half),
-            jump(ANY_BIT, CHANGES, 0, 1),
+            jump(ANY_BIT, flags, 0, 1),
             notify,
             allow,
         ]);
@@ -194,6 +232,10 @@ mod tests {
         }
         let create = libc::O_CREAT as u32;
         assert_eq!(native(libc::SYS_openat, create), libc::SECCOMP_RET_USER_NOTIF);
+        assert_eq!(native(libc::SYS_openat, libc::O_TMPFILE as u32), libc::SECCOMP_RET_USER_NOTIF);
+        assert_eq!(native(libc::SYS_openat, libc::O_DIRECTORY as u32), libc::SECCOMP_RET_ALLOW);
+        assert_eq!(native(libc::SYS_msync, libc::MS_SYNC as u32), libc::SECCOMP_RET_USER_NOTIF);
+        assert_eq!(native(libc::SYS_msync, libc::MS_ASYNC as u32), libc::SECCOMP_RET_ALLOW, "does nothing");
         for call in [libc::SYS_openat, libc::SYS_read, libc::SYS_close, libc::SYS_exit_group] {
             assert_eq!(native(call, 0), libc::SECCOMP_RET_ALLOW, "{call}");
         }

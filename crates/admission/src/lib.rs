@@ -14,7 +14,7 @@
 //! A process that runs already gets the filter by [`join`], a container from its OCI runtime, which sends the listener ([`container`]); [`attend`]
 //! is the agent of both.
 //!
-//! Not intercepted: io_uring, `io_submit`, stores to mapped files, `sync`, `syncfs`, `msync`, `link` and `symlink`, and calls of 32-bit programs.
+//! Not intercepted: io_uring, `io_submit`, stores to mapped files, `sync`, `syncfs`, `ioctl` (`FICLONE` and others), and calls of 32-bit programs.
 //! Their data is charged to the account when it becomes dirty, but nothing delays them.
 
 mod agent;

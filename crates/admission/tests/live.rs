@@ -23,6 +23,7 @@ const SCRIPT: &str = "DWELL_TEST_SCRIPT";
 const PROCESS: &str = "DWELL_TEST_PROCESS";
 const LISTEN: &str = "DWELL_TEST_LISTEN";
 const SECONDS: &str = "DWELL_TEST_SECONDS";
+const MAPPED: &str = "DWELL_TEST_MAPPED";
 
 /// The helper's exit code if the kernel does not let it join a process.
 const NOT_JOINED: i32 = 98;
@@ -265,6 +266,62 @@ fn an_fsync_is_carried_out_and_its_end_is_reported() {
     assert_eq!(session.code(), Some(0));
 }
 
+/// A program that the next test starts: it stores into a mapped file and calls `msync`.
+#[test]
+fn stores() {
+    let Ok(path) = std::env::var(MAPPED) else { return };
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+    // SAFETY: nothing else has the mapping, and the file is longer than the store.
+    unsafe {
+        let flags = rustix::mm::MapFlags::SHARED;
+        let memory = rustix::mm::mmap(std::ptr::null_mut(), 4096, protection, flags, &file, 0).unwrap();
+        memory.cast::<u8>().write(b'x');
+        rustix::mm::msync(memory, 4096, rustix::mm::MsyncFlags::SYNC).unwrap();
+    }
+}
+
+#[test]
+fn an_msync_waits_as_a_write_and_as_an_fsync() {
+    let Some(disk) = Disk::new() else { return };
+    let file = disk.path("file");
+    fs::write(&file, [0; 4096]).unwrap();
+    let program = std::env::current_exe().unwrap();
+    let script = format!("{MAPPED}={} {} stores --exact >/dev/null", file.display(), program.display());
+    let mut session = Session::start(&disk, &script);
+    let (write, operation, _) = session.next_call();
+    assert_eq!(operation, Operation::Write, "a scheduler may hold it although it holds no fsync");
+    session.admit(write);
+    assert_eq!(session.next(), Some(Message::Return { call: write }));
+    let (fsync, operation, _) = session.next_call();
+    assert_eq!(operation, Operation::Fsync);
+    session.admit(fsync);
+    assert_eq!(session.code(), Some(0));
+    assert_eq!(fs::read(&file).unwrap()[0], b'x');
+}
+
+#[test]
+fn changes_of_metadata_are_held() {
+    let Some(disk) = Disk::new() else { return };
+    let file = disk.path("file");
+    fs::write(&file, "").unwrap();
+    let commands =
+        ["ln {0} {0}.1", "ln -s a {0}.2", "mkfifo {0}.3", "chmod 600 {0}", "touch {0}", "chown 1 {0}"];
+    for command in commands {
+        let command = command.replace("{0}", &file.to_string_lossy());
+        let mut session = Session::start(&disk, &command);
+        let Some(Message::Enter { call, operation, .. }) = session.next() else { panic!("{command}") };
+        assert_eq!(operation, Operation::Create, "{command}");
+        session.admit(call);
+        while let Some(message) = session.next() {
+            if let Message::Enter { call, .. } = message {
+                session.admit(call);
+            }
+        }
+        assert_eq!(session.code(), Some(0), "{command}");
+    }
+}
+
 #[test]
 fn directories_and_names_are_held() {
     let Some(disk) = Disk::new() else { return };
@@ -279,7 +336,7 @@ fn directories_and_names_are_held() {
     }
     assert_eq!(session.code(), Some(0));
     let create = Operation::Create;
-    assert_eq!(seen, [Operation::Mkdir, create, create, create]);
+    assert_eq!(seen, [Operation::Mkdir, create, create, create, create], "touch also sets the times");
 }
 
 /// Held when the agent is killed, and also afterwards: the kernel must not fail the calls.
