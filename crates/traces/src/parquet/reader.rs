@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -28,10 +29,13 @@ use crate::record::{DeviceId, Record};
 use crate::scan::FieldError;
 use crate::skips::Oddity;
 
-/// Rows of a batch, of all open devices together.
-const BATCH_ROWS: usize = 1 << 17;
-/// Rows of a batch of one device.
-const DEVICE_ROWS: std::ops::Range<usize> = 64..16_384;
+/// Rows of the batches of all devices together: 32 MB, if they have the four required columns.
+const BATCH_ROWS: usize = 1 << 20;
+/// Rows of a batch of one device: more would not stay in the processor's cache.
+const DEVICE_ROWS_MAX: usize = 16_384;
+/// Devices whose row groups stay open between two batches. An open group has decoders of 15 KiB and a page of each column, which other programs
+/// make a megabyte long. Those of more devices are opened again for each batch.
+const OPEN_MAX: usize = 16;
 
 /// Upper bound for the devices of a row group whose rows are read as those of row groups of a device each.
 const RUNS_MAX: usize = 64;
@@ -81,8 +85,14 @@ pub(crate) fn source<R: ChunkReader + 'static>(
         device: position("device"),
         name: position("process_name"),
     };
-    let mut file =
-        File { file: Arc::new(file), footer, columns, cursors: Vec::new(), order: BinaryHeap::new() };
+    let mut file = File {
+        file: Arc::new(file),
+        footer,
+        columns,
+        batch_rows: 0,
+        cursors: Vec::new(),
+        order: BinaryHeap::new(),
+    };
     file.plan(parts, context)?;
     Ok(Box::new(file))
 }
@@ -157,6 +167,8 @@ struct File<R: ChunkReader> {
     file: Arc<R>,
     footer: Footer,
     columns: Columns,
+    /// Rows of a cursor's batch.
+    batch_rows: usize,
     cursors: Vec<Cursor>,
     /// Cursors with a row, by its time.
     order: BinaryHeap<Reverse<(u64, usize)>>,
@@ -164,105 +176,179 @@ struct File<R: ChunkReader> {
 
 /// The row groups of a device, or groups of several devices.
 struct Cursor {
-    /// Row groups to come.
-    groups: VecDeque<Group>,
-    open: Option<Open>,
-    batch: Batch,
-    rows: usize,
-}
-
-/// A row group to come, or its rows of one device: a file may have a million.
-#[derive(Clone, Copy)]
-struct Group {
-    place: Place,
-    /// If the group has only one.
+    /// Rows to come, those of the open group without readers too.
+    groups: VecDeque<Rows>,
+    /// The readers of the first group; four kilobytes, which most cursors of a fleet do not have.
+    open: Option<Box<Open>>,
+    /// If all groups have only one.
     device: Option<DeviceId>,
-    /// Rows before it in the file.
-    passed: u64,
-    /// Its rows before these, and the number of these; `None`: all.
-    part: Option<(u32, u32)>,
+    batch: Batch,
 }
 
-/// The name of a device, its part of a row group as in [`Group::part`], and its rows.
-type Run = (Vec<u8>, Option<(u32, u32)>, u64);
+/// Contiguous rows of a row group. A file may have a million groups.
+#[derive(Clone, Copy)]
+struct Rows {
+    place: Place,
+    /// Its rows before these.
+    before: u32,
+    count: u32,
+    /// Rows before these in the file.
+    passed: u64,
+}
 
-/// A row group in progress.
+/// The name of a device, and the number of its rows that follow on each other.
+type Run = (Vec<u8>, u32);
+
+/// The columns of a row group in progress.
 struct Open {
     numbers: [Option<ColumnReader>; 8],
-    device: Result<DeviceId, ColumnReader>,
-    name: Option<ColumnReader>,
-    left: usize,
-    passed: u64,
+    devices: Option<ColumnReader>,
+    names: Option<ColumnReader>,
 }
 
 /// Decoded rows.
 #[derive(Default)]
 struct Batch {
-    columns: [Values<i64>; 8],
-    devices: Values<ByteArray>,
-    names: Values<ByteArray>,
-    device: Option<DeviceId>,
+    columns: [Values; 8],
+    devices: Texts,
+    names: Texts,
     at: usize,
     rows: usize,
     /// Rows of the file before the batch.
     passed: u64,
 }
 
-/// Values of a column; `None` where the file has a null.
+/// Values of a column.
 #[derive(Default)]
-struct Values<T> {
-    values: Vec<Option<T>>,
+struct Values {
+    /// Any number where the file has a null; empty if the column is.
+    values: Vec<i64>,
+    /// Empty if there are no nulls.
+    present: Vec<bool>,
 }
 
-impl<T: Clone> Values<T> {
-    fn get(&self, at: usize) -> Option<T> {
-        self.values.get(at).cloned().flatten()
+impl Values {
+    fn clear(&mut self) {
+        self.values.clear();
+        self.present.clear();
+    }
+
+    fn get(&self, at: usize) -> Option<i64> {
+        let value = self.values.get(at)?;
+        self.present.get(at).is_none_or(|&present| present).then_some(*value)
+    }
+
+    /// Appends values, of which a null has none.
+    fn extend(&mut self, values: impl ExactSizeIterator<Item = i64>, present: &[i16]) {
+        if values.len() == present.len() || present.is_empty() {
+            self.values.reserve_exact(values.len());
+            self.values.extend(values);
+            return;
+        }
+        self.values.reserve_exact(present.len());
+        self.present.reserve_exact(present.len());
+        let mut values = values;
+        for &level in present {
+            self.present.push(level > 0);
+            self.values.push(if level > 0 { values.next().unwrap_or_default() } else { 0 });
+        }
+    }
+}
+
+/// Values of a column of texts, of which many are equal: copies, because a slice of a page keeps the page.
+#[derive(Default)]
+struct Texts {
+    bytes: Vec<u8>,
+    runs: Vec<TextRun>,
+}
+
+/// Equal texts that follow on each other.
+struct TextRun {
+    /// In [`Texts::bytes`]; `None`: null.
+    text: Option<Range<usize>>,
+    /// Rows up to its last one.
+    rows: usize,
+}
+
+impl Texts {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.runs.clear();
+    }
+
+    fn push(&mut self, text: Option<&[u8]>) {
+        let rows = self.runs.last().map_or(0, |run| run.rows) + 1;
+        if let Some(run) = self.runs.last_mut()
+            && run.text.clone().map(|text| &self.bytes[text]) == text
+        {
+            run.rows = rows;
+            return;
+        }
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(text.unwrap_or_default());
+        self.runs.push(TextRun { text: text.map(|_| from..self.bytes.len()), rows });
+    }
+
+    fn get(&self, at: usize) -> Option<&[u8]> {
+        let run = self.runs.get(self.runs.partition_point(|run| run.rows <= at))?;
+        run.text.clone().map(|text| &self.bytes[text])
+    }
+
+    /// The texts, and how often each follows on itself.
+    fn runs(&self) -> impl Iterator<Item = (Option<&[u8]>, usize)> {
+        let mut before = 0;
+        self.runs.iter().map(move |run| {
+            let count = run.rows - before;
+            before = run.rows;
+            (run.text.clone().map(|text| &self.bytes[text]), count)
+        })
     }
 }
 
 impl<R: ChunkReader + 'static> File<R> {
     /// Sorts the row groups by device.
     fn plan(&mut self, mut parts: Parts<R::T>, context: &mut Context) -> Result<(), Error> {
-        let mut by_device: Vec<VecDeque<Group>> = Vec::new();
+        let mut by_device: Vec<VecDeque<Rows>> = Vec::new();
         let mut mixed = VecDeque::new();
         let mut passed = 0;
         while let Some((places, part)) = guarded(context, || self.footer.part(&mut parts))? {
             for (&place, metadata) in places.iter().zip(part.row_groups()) {
                 check_compression(metadata, context)?;
-                let rows = u64::try_from(metadata.num_rows()).unwrap_or(0);
-                let group = |device, part: Option<(u32, u32)>| {
-                    let before = part.map_or(0, |(before, _)| u64::from(before));
-                    Group { place, device, passed: passed + before, part }
+                let count = guarded(context, || row_count(metadata))?;
+                let runs = match self.device_of(metadata) {
+                    Some(name) => Some(vec![(name, count)]),
+                    None => guarded(context, || self.runs(metadata))?,
                 };
-                let parts = match self.device_of(metadata) {
-                    Some(name) => vec![(name, None, rows)],
-                    None => match guarded(context, || self.runs(metadata))? {
-                        Some(runs) => runs,
-                        None => {
-                            mixed.push_back(group(None, None));
-                            Vec::new()
-                        }
-                    },
+                let mut rows = Rows { place, before: 0, count, passed };
+                passed += u64::from(count);
+                let Some(runs) = runs else {
+                    mixed.push_back(rows);
+                    continue;
                 };
-                for (name, part, rows) in parts {
+                for (name, count) in runs {
                     let id = device(context, &name)?;
                     let index = id.0 as usize;
                     if by_device.len() <= index {
                         by_device.resize_with(index + 1, VecDeque::new);
                     }
+                    rows.count = count;
                     if self.is_wanted(context, id) {
-                        by_device[index].push_back(group(Some(id), part));
+                        by_device[index].push_back(rows);
                     } else {
-                        context.devices.count_many(id, rows);
+                        context.devices.count_many(id, count.into());
                     }
+                    rows.pass(count);
                 }
-                passed += rows;
             }
         }
-        let all: Vec<_> = by_device.into_iter().chain([mixed]).filter(|groups| !groups.is_empty()).collect();
-        let rows = (BATCH_ROWS / all.len().max(1)).clamp(DEVICE_ROWS.start, DEVICE_ROWS.end);
-        let cursor = |groups| Cursor { groups, open: None, batch: Batch::default(), rows };
-        self.cursors = all.into_iter().map(cursor).collect();
+        let by_device = by_device.into_iter().zip(0..).map(|(groups, id)| (groups, Some(DeviceId(id))));
+        for (mut groups, device) in by_device.chain([(mixed, None)]) {
+            if !groups.is_empty() {
+                groups.shrink_to_fit();
+                self.cursors.push(Cursor { groups, open: None, device, batch: Batch::default() });
+            }
+        }
+        self.batch_rows = (BATCH_ROWS / self.cursors.len().max(1)).clamp(1, DEVICE_ROWS_MAX);
         for index in 0..self.cursors.len() {
             self.queue(index, context)?;
         }
@@ -287,35 +373,27 @@ impl<R: ChunkReader + 'static> File<R> {
     /// alternate.
     fn runs(&self, group: &RowGroupMetaData) -> Result<Option<Vec<Run>>, ParquetError> {
         let Some(column) = self.columns.device else { return Ok(None) };
-        let Ok(rows) = u32::try_from(group.num_rows()) else { return Ok(None) };
+        let rows = row_count(group)? as usize;
         let mut reader = self.column(group, column)?;
-        let (mut names, mut runs) = (Vec::new(), Vec::<(ByteArray, u32)>::new());
+        let (mut names, mut runs) = (Texts::default(), Vec::<Run>::new());
         let mut passed = 0;
         while passed < rows {
             names.clear();
-            let count = RUN_ROWS.min((rows - passed) as usize);
-            if !texts(&mut reader, count, &mut names)? {
-                return Err(ParquetError::General("a column ends before its row group".to_owned()));
-            }
-            for name in names.drain(..) {
-                let Some(name) = name else { return Ok(None) };
-                if let Some((_, count)) = runs.last_mut().filter(|(last, _)| *last == name) {
-                    *count += 1;
+            let count = RUN_ROWS.min(rows - passed);
+            texts(&mut reader, count, &mut names)?;
+            for (name, count) in names.runs() {
+                let (Some(name), count) = (name, count as u32) else { return Ok(None) };
+                if let Some((_, rows)) = runs.last_mut().filter(|(last, _)| last == name) {
+                    *rows += count;
                 } else if runs.len() == RUNS_MAX || runs.iter().any(|run| run.0 == name) {
                     return Ok(None);
                 } else {
-                    runs.push((name, 1));
+                    runs.push((name.to_vec(), count));
                 }
             }
-            passed += count as u32;
+            passed += count;
         }
-        let mut before = 0;
-        let run = |(name, count): (ByteArray, u32)| {
-            let part = Some((before, count));
-            before += count;
-            (name.data().to_vec(), part, u64::from(count))
-        };
-        Ok(Some(runs.into_iter().map(run).collect()))
+        Ok(Some(runs))
     }
 
     /// The reader of a column of a row group.
@@ -344,43 +422,70 @@ impl<R: ChunkReader + 'static> File<R> {
 
     /// Makes sure that a cursor's batch has a row; false at the end.
     fn fill(&mut self, index: usize) -> Result<bool, ParquetError> {
+        let stays_open = self.cursors.len() <= OPEN_MAX;
         loop {
             let cursor = &mut self.cursors[index];
             if cursor.batch.at < cursor.batch.rows {
                 return Ok(true);
             }
-            if let Some(open) = cursor.open.as_mut().filter(|open| open.left > 0) {
-                if !open.read(cursor.rows, &mut cursor.batch)? {
-                    return Err(ParquetError::General("a column ends before its row group".to_owned()));
+            let Some(&rows) = cursor.groups.front() else {
+                cursor.batch = Batch::default();
+                return Ok(false);
+            };
+            let open = cursor.open.take();
+            let mut open = match open {
+                Some(open) => open,
+                None => self.open(rows, self.cursors[index].device)?,
+            };
+            let count = self.batch_rows.min(rows.count as usize);
+            let Cursor { groups, batch, open: kept, .. } = &mut self.cursors[index];
+            open.read(count, batch)?;
+            batch.passed = rows.passed;
+            if let Some(rows) = groups.front_mut() {
+                rows.pass(count as u32);
+                if rows.count == 0 {
+                    groups.pop_front();
+                } else if stays_open {
+                    *kept = Some(open);
                 }
-                continue;
             }
-            let Some(next) = cursor.groups.pop_front() else { return Ok(false) };
-            let Group { place, device, passed, part } = next;
-            let group = &self.footer.group(&*self.file, place)?;
-            let column = |at: Option<usize>| match at {
-                Some(at) if !is_all_null(group, at) => self.column(group, at).map(Some),
-                _ => Ok(None),
-            };
-            let mut numbers = [const { None }; 8];
-            for (reader, at) in numbers.iter_mut().zip(self.columns.numbers) {
-                *reader = column(at)?;
-            }
-            let device = match (device, self.columns.device) {
-                (Some(device), _) => Ok(device),
-                (None, Some(at)) => Err(self.column(group, at)?),
-                (None, None) => Ok(DeviceId(0)),
-            };
-            let name = column(self.columns.name)?;
-            let left = usize::try_from(group.num_rows()).unwrap_or(0);
-            let mut open = Open { numbers, device, name, left, passed };
-            if let Some((before, rows)) = part {
-                open.skip(before as usize)?;
-                open.left = rows as usize;
-            }
-            self.cursors[index].open = Some(open);
         }
     }
+
+    /// Readers of rows; a known device is not read.
+    fn open(&self, rows: Rows, device: Option<DeviceId>) -> Result<Box<Open>, ParquetError> {
+        let group = &self.footer.group(&*self.file, rows.place)?;
+        let column = |at: Option<usize>| match at {
+            Some(at) if !is_all_null(group, at) => self.column(group, at).map(Some),
+            _ => Ok(None),
+        };
+        let mut numbers = [const { None }; 8];
+        for (reader, at) in numbers.iter_mut().zip(self.columns.numbers) {
+            *reader = column(at)?;
+        }
+        let devices = if device.is_some() { None } else { column(self.columns.device)? };
+        let mut open = Box::new(Open { numbers, devices, names: column(self.columns.name)? });
+        open.skip(rows.before as usize)?;
+        Ok(open)
+    }
+}
+
+impl Rows {
+    /// Passes the first rows.
+    fn pass(&mut self, rows: u32) {
+        self.before += rows;
+        self.count -= rows;
+        self.passed += u64::from(rows);
+    }
+}
+
+fn row_count(group: &RowGroupMetaData) -> Result<u32, ParquetError> {
+    u32::try_from(group.num_rows())
+        .map_err(|_| ParquetError::General("a row group has more than 4294967295 rows".to_owned()))
+}
+
+fn ends_early() -> ParquetError {
+    ParquetError::General("a column ends before its row group".to_owned())
 }
 
 fn is_all_null(group: &RowGroupMetaData, at: usize) -> bool {
@@ -389,10 +494,13 @@ fn is_all_null(group: &RowGroupMetaData, at: usize) -> bool {
 }
 
 impl Open {
+    fn readers(&mut self) -> impl Iterator<Item = &mut ColumnReader> {
+        self.numbers.iter_mut().chain([&mut self.devices, &mut self.names]).flatten()
+    }
+
     /// Passes the first rows.
     fn skip(&mut self, rows: usize) -> Result<(), ParquetError> {
-        let device = self.device.as_mut().err();
-        for reader in self.numbers.iter_mut().flatten().chain(device).chain(&mut self.name) {
+        for reader in self.readers() {
             let skipped = match reader {
                 ColumnReader::Int64ColumnReader(reader) => reader.skip_records(rows)?,
                 ColumnReader::Int32ColumnReader(reader) => reader.skip_records(rows)?,
@@ -400,84 +508,83 @@ impl Open {
                 _ => rows,
             };
             if skipped < rows {
-                return Err(ParquetError::General("a column ends before its row group".to_owned()));
+                return Err(ends_early());
             }
         }
         Ok(())
     }
 
-    /// Reads the next rows; false if a column has fewer than the group.
-    fn read(&mut self, rows: usize, batch: &mut Batch) -> Result<bool, ParquetError> {
-        let rows = rows.min(self.left);
-        let mut is_whole = true;
+    /// Reads the next rows.
+    fn read(&mut self, rows: usize, batch: &mut Batch) -> Result<(), ParquetError> {
+        (batch.at, batch.rows) = (0, 0);
         for (reader, values) in self.numbers.iter_mut().zip(&mut batch.columns) {
-            values.values.clear();
-            if let Some(reader) = reader {
-                is_whole &= integers(reader, rows, &mut values.values)?;
-            }
+            values.clear();
+            reader.as_mut().map_or(Ok(()), |reader| integers(reader, rows, values))?;
         }
-        batch.devices.values.clear();
-        match &mut self.device {
-            Ok(device) => batch.device = Some(*device),
-            Err(reader) => {
-                batch.device = None;
-                is_whole &= texts(reader, rows, &mut batch.devices.values)?;
-            }
+        for (reader, values) in [(&mut self.devices, &mut batch.devices), (&mut self.names, &mut batch.names)]
+        {
+            values.clear();
+            reader.as_mut().map_or(Ok(()), |reader| texts(reader, rows, values))?;
         }
-        batch.names.values.clear();
-        if let Some(reader) = &mut self.name {
-            is_whole &= texts(reader, rows, &mut batch.names.values)?;
-        }
-        (batch.at, batch.rows, batch.passed) = (0, rows, self.passed);
-        self.left -= rows;
-        self.passed += rows as u64;
-        Ok(is_whole)
+        batch.rows = rows;
+        Ok(())
     }
 }
 
+/// The values of the next rows, and for each row whether it has one: empty in a column without nulls.
 macro_rules! read {
-    ($reader:expr, $rows:expr, $to:expr, $value:expr) => {{
+    ($reader:expr, $rows:expr) => {{
         let (mut present, mut values) = (Vec::new(), Vec::new());
         let mut done = 0;
         while done < $rows {
             let (records, _, _) =
                 $reader.read_records($rows - done, Some(&mut present), None, &mut values)?;
             if records == 0 {
-                return Ok(false);
+                return Err(ends_early());
             }
             done += records;
         }
-        if present.is_empty() {
-            $to.extend(values.into_iter().map(|value| Some($value(value))));
-        } else {
-            let mut values = values.into_iter();
-            $to.extend(
-                present.into_iter().map(|present| if present > 0 { values.next().map($value) } else { None }),
-            );
+        let expected = if present.is_empty() { values.len() } else { present.len() };
+        if expected != $rows || present.iter().filter(|&&level| level > 0).count() > values.len() {
+            return Err(ends_early());
         }
-        Ok($to.len() == $rows)
+        (values, present)
     }};
 }
 
-fn integers(reader: &mut ColumnReader, rows: usize, to: &mut Vec<Option<i64>>) -> Result<bool, ParquetError> {
+fn integers(reader: &mut ColumnReader, rows: usize, to: &mut Values) -> Result<(), ParquetError> {
     match reader {
-        ColumnReader::Int64ColumnReader(reader) => read!(reader, rows, to, |value: i64| value),
-        ColumnReader::Int32ColumnReader(reader) => read!(reader, rows, to, i64::from),
+        ColumnReader::Int64ColumnReader(reader) => {
+            let (values, present) = read!(reader, rows);
+            to.extend(values.into_iter(), &present);
+        }
+        ColumnReader::Int32ColumnReader(reader) => {
+            let (values, present) = read!(reader, rows);
+            to.extend(values.into_iter().map(i64::from), &present);
+        }
         _ => {
-            Err(ParquetError::General("a column of numbers has another type than INT32 or INT64".to_owned()))
+            let problem = "a column of numbers has another type than INT32 or INT64";
+            return Err(ParquetError::General(problem.to_owned()));
         }
     }
+    Ok(())
 }
 
-fn texts(
-    reader: &mut ColumnReader,
-    rows: usize,
-    to: &mut Vec<Option<ByteArray>>,
-) -> Result<bool, ParquetError> {
-    match reader {
-        ColumnReader::ByteArrayColumnReader(reader) => read!(reader, rows, to, |value: ByteArray| value),
-        _ => Err(ParquetError::General("a column of names has another type than BYTE_ARRAY".to_owned())),
+fn texts(reader: &mut ColumnReader, rows: usize, to: &mut Texts) -> Result<(), ParquetError> {
+    let ColumnReader::ByteArrayColumnReader(reader) = reader else {
+        let problem = "a column of names has another type than BYTE_ARRAY";
+        return Err(ParquetError::General(problem.to_owned()));
+    };
+    let (values, present): (Vec<ByteArray>, _) = read!(reader, rows);
+    if present.is_empty() {
+        values.iter().for_each(|value| to.push(Some(value.data())));
+        return Ok(());
     }
+    let mut values = values.iter();
+    for level in present {
+        to.push(if level > 0 { values.next().map(ByteArray::data) } else { None });
+    }
+    Ok(())
 }
 
 fn device(context: &mut Context, name: &[u8]) -> Result<DeviceId, Error> {
@@ -488,11 +595,11 @@ fn device(context: &mut Context, name: &[u8]) -> Result<DeviceId, Error> {
 impl<R: ChunkReader + 'static> Source for File<R> {
     fn next(&mut self, context: &mut Context) -> Result<Option<Record>, Error> {
         while let Some(Reverse((_, index))) = self.order.pop() {
-            let batch = &mut self.cursors[index].batch;
+            let Cursor { batch, device, .. } = &mut self.cursors[index];
             let at = batch.at;
             batch.at += 1;
             context.place = Position::Row(batch.passed + at as u64 + 1);
-            let record = match batch.record(at, context) {
+            let record = match batch.record(at, *device, context) {
                 Ok(record) => Some(record),
                 Err(bad) => {
                     let found = batch.shown(at, bad.field);
@@ -518,16 +625,22 @@ impl Batch {
         value.map_or_else(|| "no value".to_owned(), |value| value.to_string())
     }
 
-    fn record(&self, at: usize, context: &mut Context) -> Result<Record, FieldError> {
+    /// A row, of `device` if all are.
+    fn record(
+        &self,
+        at: usize,
+        device: Option<DeviceId>,
+        context: &mut Context,
+    ) -> Result<Record, FieldError> {
         let bad = |field, expected| FieldError { field, expected, at: 0 };
         let number = |column: usize| self.columns[column].get(at);
         let positive = |column: usize| {
             let value = number(column).and_then(|value| u64::try_from(value).ok());
             value.ok_or_else(|| bad(NUMBERS[column], "a number from 0"))
         };
-        let device = match (self.device, self.devices.get(at)) {
+        let device = match (device, self.devices.get(at)) {
             (Some(device), _) => device,
-            (None, Some(name)) => context.device(device_key(name.data()))?,
+            (None, Some(name)) => context.device(device_key(name))?,
             (None, None) => return Err(bad("device", "a name")),
         };
         let issued = positive(0)?;
@@ -541,8 +654,7 @@ impl Batch {
         record.priority = number(6).and_then(priority);
         if let Some(pid) = number(7) {
             let pid = u32::try_from(pid).map_err(|_| bad("process", "a number below 2^32"))?;
-            let name = self.names.get(at);
-            record.process = context.process(pid, name.as_ref().map_or(b"".as_slice(), ByteArray::data));
+            record.process = context.process(pid, self.names.get(at).unwrap_or_default());
         }
         if record.completed.is_none() && number(1).is_some() {
             context.skips.add(Oddity::CompletedEarly, 1, context.place);
