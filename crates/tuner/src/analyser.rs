@@ -3,18 +3,17 @@
 //! # Order of decisions
 //! 1. A window with at most one request a second is not analysed.
 //! 2. The [decider](Decider) learns from the window and chooses.
-//! 3. The [bound on regret](RegretBound), if it is in force, may reject the choice.
+//! 3. The bound on regret (`regret`), if it is in force, may reject the choice.
 
 use ioanalyzer::{
     Bandit, Input, IoAnalyzer, Metric, Parameters, Performance, Random, SchedulerId, Store, Window,
 };
 
-use crate::decider::{BanditAlone, Choice, Decider, DeciderName};
+use crate::decider::{Choice, Decider, DeciderName, Fact, Learned};
 use crate::decision::{Decision, Restraint, Why};
 use crate::early_end::EarlyEnd;
 use crate::kinds::Kinds;
-use crate::opening::Opened;
-use crate::regret::{Proposal, RegretBound};
+use crate::regret::RegretBound;
 use crate::selector::{Table, Workload};
 use crate::state::Absent;
 
@@ -32,18 +31,18 @@ pub struct Analyser {
     pub(crate) parameters: Parameters,
     pub(crate) metric: Metric,
     pub(crate) schedulers: Vec<String>,
-    decider: DeciderName,
-    pub(crate) ioanalyzer: IoAnalyzer,
-    pub(crate) kinds: Kinds,
+    decider: Box<dyn Decider>,
+    pub(crate) learned: Learned,
     pub(crate) random: Random,
-    /// The scheduler of the latest window.
-    ran: Option<SchedulerId>,
+    /// The scheduler of the latest window, and the mean of each scheduler for such windows.
+    pub(crate) ran: Option<SchedulerId>,
+    pub(crate) means: Vec<Option<f64>>,
     a_priori: Option<Table>,
     regret: Option<RegretBound>,
     /// The stored history of schedulers that are not among the arms.
     pub(crate) absent: Absent,
     /// Schedulers that the device rejects. Not stored.
-    rejected: Vec<SchedulerId>,
+    pub(crate) rejected: Vec<SchedulerId>,
 }
 
 impl Analyser {
@@ -71,11 +70,11 @@ impl Analyser {
             parameters,
             metric,
             schedulers,
-            decider: DeciderName::default(),
-            ioanalyzer: IoAnalyzer::new(parameters, count),
-            kinds: Kinds::new(count),
+            decider: DeciderName::default().into(),
+            learned: Learned { kinds: Kinds::new(count), ioanalyzer: IoAnalyzer::new(parameters, count) },
             random,
             ran: None,
+            means: Vec::new(),
             a_priori: None,
             regret: None,
             absent: Absent::default(),
@@ -83,10 +82,10 @@ impl Analyser {
         })
     }
 
-    /// Replaces the decider.
+    /// Replaces the decider: by [name](DeciderName), or by one of your own.
     #[must_use]
-    pub fn with_decider(self, decider: DeciderName) -> Self {
-        Self { decider, ..self }
+    pub fn with_decider(self, decider: impl Into<Box<dyn Decider>>) -> Self {
+        Self { decider: decider.into(), ..self }
     }
 
     /// Sets the device's measured table.
@@ -97,16 +96,19 @@ impl Analyser {
 
     /// Enables the bound on regret.
     #[must_use]
-    pub fn with_regret_bound(self, bound: RegretBound) -> Self {
+    pub fn with_regret_bound(self) -> Self {
+        let bound = RegretBound::new(self.schedulers.len(), self.metric.better());
         Self { regret: Some(bound), ..self }
     }
 
-    /// The device rejects this arm: it no longer counts as untested.
-    pub fn rejected(&mut self, arm: SchedulerId) {
-        self.kinds.rejected(arm);
-        if !self.rejected.contains(&arm) {
+    /// Tells the decider a fact. A rejected arm no longer counts as untested.
+    pub fn tell(&mut self, fact: Fact<'_>) {
+        if let Fact::Rejected(arm) = fact
+            && !self.rejected.contains(&arm)
+        {
             self.rejected.push(arm);
         }
+        self.decider.tell(&mut self.learned, fact, self.metric.better());
     }
 
     /// The expected gains over `none` for a window's load from the device's measured table, 0 for schedulers without an entry; `None` without a
@@ -120,37 +122,7 @@ impl Analyser {
 
     /// The condition that ends the decider's trial inside the window that begins now.
     pub fn early_end(&self) -> Option<EarlyEnd> {
-        let better = self.metric.better();
-        match self.decider {
-            DeciderName::Kinds => self.kinds.early_end(better),
-            DeciderName::IoAnalyzer | DeciderName::Bandit => self.ioanalyzer.early_end(better),
-        }
-    }
-
-    /// The window that is [learned from](Self::window) next ended early.
-    pub fn ended_early(&mut self) {
-        self.kinds.ended_early();
-    }
-
-    /// The window that is [learned from](Self::window) next has the effects of a switch by an [opening](crate::Opening).
-    pub fn settles(&mut self) {
-        self.kinds.settle();
-    }
-
-    /// Learns the results of an opening for a kind of load.
-    pub fn opened(&mut self, kind: usize, opened: &Opened) {
-        self.kinds.opened(kind, opened, self.metric.better());
-    }
-
-    /// Learns that no scheduler is better than `none` for a kind of load, from the [significance test](crate::SignificanceTest).
-    pub fn settled(&mut self, kind: usize, none: SchedulerId) {
-        self.kinds.settled(kind, none);
-    }
-
-    /// Drops the latest window, which belongs to the history before the restore.
-    pub(crate) fn forget_latest(&mut self) {
-        self.ran = None;
-        self.rejected.clear();
+        self.decider.early_end(&self.learned, self.metric.better())
     }
 
     /// The schedulers' names, by [`SchedulerId`].
@@ -159,27 +131,28 @@ impl Analyser {
     }
 
     /// Whether a significance test may measure arms. It conflicts with the paper's deciders and with the bound on regret.
-    pub fn allows_significance_test(&self) -> bool {
-        self.decider == DeciderName::Kinds && self.regret.is_none()
+    pub(crate) fn allows_significance_test(&self) -> bool {
+        self.decider.allows_significance_test() && self.regret.is_none()
     }
 
     /// The clusters.
     pub const fn store(&self) -> &Store {
-        self.ioanalyzer.store()
+        self.learned.ioanalyzer.store()
     }
 
     /// The kinds of load.
     pub const fn kinds(&self) -> &Kinds {
-        &self.kinds
+        &self.learned.kinds
     }
 
     /// The armed bandit.
     pub const fn bandit(&self) -> &Bandit {
-        self.ioanalyzer.bandit()
+        self.learned.ioanalyzer.bandit()
     }
 
     /// Learns from a window that ended, and decides on the next one.
     pub fn window(&mut self, window: &Window, observed: &Observed) -> Decision {
+        self.means.clear();
         if !window.counts() {
             return Decision::keep(Why::TooLittle { requests: window.requests() });
         }
@@ -187,29 +160,20 @@ impl Analyser {
         let value = current.and_then(|_| self.metric.of(&observed.performance));
         let workload = Workload::of(window);
         let promise = self.promise(&workload);
-        // Kinds use the table before their first window only.
-        let asks_table = self.decider != DeciderName::Kinds || self.ran.is_none();
-        let first = self.a_priori.as_ref().filter(|_| asks_table).and_then(|table| table.best(&workload));
-        let (first, better) = (first.map(|(scheduler, _)| scheduler), self.metric.better());
-        let rejected = self.rejected.clone();
+        let table = self.a_priori.as_ref().filter(|_| self.decider.asks_table(self.ran.is_none()));
+        let first = table.and_then(|table| table.best(&workload)).map(|(scheduler, _)| scheduler);
+        let (better, rejected) = (self.metric.better(), self.rejected.clone());
         let input = Input { window, current, value, better, promise: &promise, first, rejected: &rejected };
-        let mut alone;
-        let decider: &mut dyn Decider = match self.decider {
-            DeciderName::Kinds => &mut self.kinds,
-            DeciderName::IoAnalyzer => &mut self.ioanalyzer,
-            DeciderName::Bandit => {
-                alone = BanditAlone(&mut self.ioanalyzer);
-                &mut alone
-            }
-        };
-        let choice = decider.decide(&input, &mut self.random);
+        let choice = self.decider.decide(&mut self.learned, &input, &mut self.random);
         self.restrain(choice, &input)
     }
 
     /// Applies the bound on regret, which may reject the choice.
     fn restrain(&mut self, choice: Choice, input: &Input<'_>) -> Decision {
         let before = core::mem::replace(&mut self.ran, input.current);
-        let under_way = choice.is_under_way(input.current);
+        // Trials by clusters take one window, and each is another.
+        let is_by_kind = matches!(choice.why, Why::Kind(_));
+        let under_way = is_by_kind && choice.trial > 0 && choice.scheduler == input.current;
         let restrained = self.regret.as_mut().and_then(|regret| {
             let usual = |from: SchedulerId| choice.before.get(from.0).copied().flatten();
             let switched = before.filter(|&from| Some(from) != input.current);
@@ -225,13 +189,12 @@ impl Analyser {
                 return Some((back, rollback));
             }
             let (scheduler, current) = choice.scheduler.zip(input.current)?;
-            regret.review(&Proposal { scheduler, current, trial: choice.trial, under_way })
+            regret.review(scheduler, current, choice.trial, under_way)
         });
-        let Choice { scheduler, why, confidence, gain, cluster, .. } = choice;
-        let (scheduler, restraint) = match restrained {
-            Some((instead, restraint)) => (Some(instead), Some(restraint)),
-            None => (scheduler, None),
-        };
+        let Choice { scheduler, why, confidence, gain, cluster, after, .. } = choice;
+        self.means = after;
+        let (instead, restraint) = restrained.unzip();
+        let scheduler = instead.or(scheduler);
         let is_followed = restraint.is_none();
         Decision {
             scheduler,
@@ -248,12 +211,5 @@ impl Analyser {
     fn promise(&self, workload: &Workload) -> Vec<f64> {
         let of = |id| self.a_priori.as_ref()?.throughput(SchedulerId(id), workload);
         (0..self.schedulers.len()).map(|id| of(id).unwrap_or(0.0)).collect()
-    }
-}
-
-impl Choice {
-    /// Whether it continues a trial under the present scheduler. Trials by clusters take one window, and each is another.
-    fn is_under_way(&self, current: Option<SchedulerId>) -> bool {
-        matches!(self.why, Why::Kind(_)) && self.trial > 0 && self.scheduler == current
     }
 }

@@ -2,11 +2,9 @@
 //!
 //! | decider | basis of the decision |
 //! |---|---|
-//! | [`Kinds`] | kinds of load; the default |
-//! | [`IoAnalyzer`] | the paper's clusters, chain and bandit |
-//! | [`BanditAlone`] | the paper's armed bandit, without patterns (its section V) |
-
-use std::fmt;
+//! | [`ByKinds`] | kinds of load; the default |
+//! | [`ByIoAnalyzer`] | the paper's clusters, chain and bandit |
+//! | [`ByBandit`] | the paper's armed bandit, without patterns (its section V) |
 
 use ioanalyzer::{Answer, Better, ClusterId, Input, IoAnalyzer, Random, Reason, SchedulerId};
 
@@ -14,19 +12,53 @@ use crate::decision::Why;
 use crate::early_end::{ABANDON, COLD, EarlyEnd};
 use crate::kinds::Kinds;
 use crate::measured::Measured;
+use crate::opening::Opened;
+
+/// What was learned of a device. It is loaded and saved as a whole, whichever decider is in use.
+pub struct Learned {
+    /// The kinds of load.
+    pub kinds: Kinds,
+    /// The clusters, their chain and the bandit.
+    pub ioanalyzer: IoAnalyzer,
+}
+
+/// Something that a decider is told between two windows.
+#[derive(Clone, Copy, Debug)]
+pub enum Fact<'a> {
+    /// The window that is decided next ended early, by [`Decider::early_end`]: its value is the trial's, which is over.
+    EndedEarly,
+    /// The window that is decided next has the effects of a switch by an [opening](crate::Opening).
+    Settling,
+    /// The results of an opening for a kind of load.
+    Opened(usize, &'a Opened),
+    /// No scheduler is better than `none` for a kind of load, by the [significance test](crate::SignificanceTest).
+    NoneSuffices(usize, SchedulerId),
+    /// The device rejects a scheduler.
+    Rejected(SchedulerId),
+}
 
 /// Learns from one window after the other, and chooses for the next one.
 pub trait Decider {
     /// A window with more than one request a second ended.
-    fn decide(&mut self, input: &Input<'_>, random: &mut Random) -> Choice;
+    fn decide(&mut self, learned: &mut Learned, input: &Input<'_>, random: &mut Random) -> Choice;
 
     /// The condition that ends the trial under way inside the window that begins now; `None` without a trial, or without a value to compare it with.
-    fn early_end(&self, _better: Better) -> Option<EarlyEnd> {
+    fn early_end(&self, _learned: &Learned, _better: Better) -> Option<EarlyEnd> {
         None
     }
 
-    /// The window that is decided next ended early, by [`early_end`](Self::early_end): its value is the trial's, which is over.
-    fn ended_early(&mut self) {}
+    /// Learns a fact.
+    fn tell(&mut self, _learned: &mut Learned, _fact: Fact<'_>, _better: Better) {}
+
+    /// Whether the device's table is used for a window. `is_first`: no window before it was decided.
+    fn asks_table(&self, _is_first: bool) -> bool {
+        true
+    }
+
+    /// Whether an opening and a significance test may measure schedulers in between.
+    fn allows_significance_test(&self) -> bool {
+        false
+    }
 }
 
 /// A decider's choice, before restraints.
@@ -89,34 +121,41 @@ impl Choice {
     }
 }
 
-/// Its trials last for one window, whose value is compared with those of its cluster, and the window's cluster is known at the end: they do not end early.
-impl Decider for IoAnalyzer {
-    fn decide(&mut self, input: &Input<'_>, random: &mut Random) -> Choice {
-        Choice::of(self.window(input, random), input)
+/// By the paper's clusters. Its trials last for one window, whose value is compared with those of its cluster, and the window's cluster is known at
+/// the end: they do not end early.
+pub struct ByIoAnalyzer;
+
+impl Decider for ByIoAnalyzer {
+    fn decide(&mut self, learned: &mut Learned, input: &Input<'_>, random: &mut Random) -> Choice {
+        Choice::of(learned.ioanalyzer.window(input, random), input)
     }
 }
 
-/// The bandit of an [`IoAnalyzer`], whose clusters stay as they are.
-pub struct BanditAlone<'a>(pub &'a mut IoAnalyzer);
+/// By the paper's bandit alone; the clusters stay as they are.
+pub struct ByBandit;
 
-impl Decider for BanditAlone<'_> {
-    fn decide(&mut self, input: &Input<'_>, random: &mut Random) -> Choice {
-        Choice { cluster: None, ..Choice::of(self.0.window_by_bandit(input, random), input) }
+impl Decider for ByBandit {
+    fn decide(&mut self, learned: &mut Learned, input: &Input<'_>, random: &mut Random) -> Choice {
+        Choice { cluster: None, ..Choice::of(learned.ioanalyzer.window_by_bandit(input, random), input) }
     }
 }
 
-impl Decider for Kinds {
-    fn decide(&mut self, input: &Input<'_>, _: &mut Random) -> Choice {
+/// By the kind of load.
+pub struct ByKinds;
+
+impl Decider for ByKinds {
+    fn decide(&mut self, learned: &mut Learned, input: &Input<'_>, _: &mut Random) -> Choice {
         let Some(measured @ (current, _)) = input.current.zip(input.value) else {
             return Choice::keep(Why::Unmeasured);
         };
-        let first = input.first.filter(|&first| self.know_nothing() && first != current);
+        let kinds = &mut learned.kinds;
+        let first = input.first.filter(|&first| kinds.know_nothing() && first != current);
         if let Some(first) = first {
             return Choice::first(first, input);
         }
         let shape = crate::Shape::of(input.window);
-        let before = self.means(self.kind_of(&shape, current), input.better);
-        let decided = self.window(&shape, measured, input.promise, input.better);
+        let before = kinds.means(kinds.kind_of(&shape, current), input.better);
+        let decided = kinds.window(&shape, measured, input.promise, input.better);
         Choice {
             scheduler: Some(decided.scheduler),
             why: Why::Kind(decided),
@@ -125,39 +164,54 @@ impl Decider for Kinds {
             trial: decided.trial,
             cluster: None,
             before,
-            after: self.means(Some(decided.kind), input.better),
+            after: kinds.means(Some(decided.kind), input.better),
         }
     }
 
-    fn early_end(&self, better: Better) -> Option<EarlyEnd> {
-        let (scheduler, reference, is_first) = self.on_trial()?;
+    fn early_end(&self, learned: &Learned, better: Better) -> Option<EarlyEnd> {
+        let (scheduler, reference, is_first) = learned.kinds.on_trial()?;
         // The first window of a trial also has the effects of the switch.
         let limit = if is_first { COLD } else { ABANDON };
         Some(EarlyEnd { scheduler, reference: Measured::throughout(reference), limit, better })
     }
 
-    fn ended_early(&mut self) {
-        self.end_trial();
+    fn tell(&mut self, learned: &mut Learned, fact: Fact<'_>, better: Better) {
+        let kinds = &mut learned.kinds;
+        match fact {
+            Fact::EndedEarly => kinds.end_trial(),
+            Fact::Settling => kinds.settle(),
+            Fact::Opened(kind, results) => kinds.opened(kind, results, better),
+            Fact::NoneSuffices(kind, none) => kinds.settled(kind, none),
+            Fact::Rejected(scheduler) => kinds.rejected(scheduler),
+        }
+    }
+
+    /// Before its first window only: then kinds have values of their own.
+    fn asks_table(&self, is_first: bool) -> bool {
+        is_first
+    }
+
+    fn allows_significance_test(&self) -> bool {
+        true
     }
 }
 
-/// A decider by its name, as on the command line.
+/// A decider by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DeciderName {
     #[default]
     Kinds,
     IoAnalyzer,
-    /// [`BanditAlone`].
     Bandit,
 }
 
-impl fmt::Display for DeciderName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Kinds => "kinds",
-            Self::IoAnalyzer => "ioanalyzer",
-            Self::Bandit => "bandit",
-        })
+impl From<DeciderName> for Box<dyn Decider> {
+    fn from(name: DeciderName) -> Self {
+        match name {
+            DeciderName::Kinds => Box::new(ByKinds),
+            DeciderName::IoAnalyzer => Box::new(ByIoAnalyzer),
+            DeciderName::Bandit => Box::new(ByBandit),
+        }
     }
 }
 
@@ -176,6 +230,10 @@ mod tests {
             size: Sectors(8),
         };
         Window { start: Time::ZERO, length: Span::from_secs(5), accesses: (0..100).map(access).collect() }
+    }
+
+    fn learned() -> Learned {
+        Learned { kinds: Kinds::new(2), ioanalyzer: IoAnalyzer::new(Parameters::default(), 2) }
     }
 
     fn input<'a>(window: &'a Window, scheduler: usize, value: f64, first: Option<usize>) -> Input<'a> {
@@ -208,34 +266,26 @@ mod tests {
 
     #[test]
     fn kinds_use_the_table_before_their_first_window_and_only_to_change_the_scheduler() {
-        let (window, mut random) = (window(), Random::new(1));
-        let choice = |kinds: &mut Kinds, input: &Input<'_>| kinds.decide(input, &mut Random::new(1));
-        let mut kinds = Kinds::new(2);
-        let best = choice(&mut kinds, &input(&window, 1, 1.0, Some(1)));
+        let (window, mut learned) = (window(), learned());
+        let choice = |learned: &mut Learned, scheduler| {
+            ByKinds.decide(learned, &input(&window, scheduler, 1.0, Some(1)), &mut Random::new(1))
+        };
+        let best = choice(&mut learned, 1);
         assert!(matches!(best.why, Why::Kind(_)), "the table's choice is in use: {:?}", best.why);
-        let later = choice(&mut kinds, &input(&window, 0, 1.0, Some(1)));
+        let later = choice(&mut learned, 0);
         assert!(matches!(later.why, Why::Kind(_)), "{:?}", later.why);
-        let other = Kinds::new(2).decide(&input(&window, 0, 1.0, Some(1)), &mut random);
+        let other = choice(&mut self::learned(), 0);
         assert_eq!((other.scheduler, other.trial), (Some(SchedulerId(1)), 1));
         assert!(matches!(other.why, Why::APriori { .. }));
     }
 
     #[test]
     fn the_bandit_alone_has_one_pattern_and_no_cluster() {
-        let (window, mut random) = (window(), Random::new(1));
-        let mut ioanalyzer = IoAnalyzer::new(Parameters::default(), 2);
-        let mut bandit = BanditAlone(&mut ioanalyzer);
+        let (window, mut random, mut learned) = (window(), Random::new(1), learned());
         for value in [10.0, 20.0] {
-            let choice = bandit.decide(&input(&window, 1, value, None), &mut random);
+            let choice = ByBandit.decide(&mut learned, &input(&window, 1, value, None), &mut random);
             assert!(choice.cluster.is_none() && matches!(choice.why, Why::Bandit { .. }), "{choice:?}");
         }
-        assert_eq!(bandit.0.bandit().performance()[1].mean(), Some(15.0));
-    }
-
-    #[test]
-    fn deciders_have_the_names_of_the_command_line() {
-        let names =
-            [DeciderName::Kinds, DeciderName::IoAnalyzer, DeciderName::Bandit].map(|of| of.to_string());
-        assert_eq!(names, ["kinds", "ioanalyzer", "bandit"]);
+        assert_eq!(learned.ioanalyzer.bandit().performance()[1].mean(), Some(15.0));
     }
 }

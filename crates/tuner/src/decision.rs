@@ -73,8 +73,10 @@ pub enum Why {
 }
 
 /// Why the choice was not followed.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Restraint {
+    /// The [tuner](crate::Tuner) goes before the decider: its opening, its significance test, standby, or a metric that failed; in words.
+    Tuner(String),
     /// The trial could break the bound on regret, or the bound is broken.
     RegretBound {
         /// The decider's choice.
@@ -121,6 +123,9 @@ impl Decision {
 
     /// A line for the log. `names` are the schedulers' names, in the analyser's order.
     pub fn line(&self, names: &[String]) -> String {
+        if let Some(Restraint::Tuner(why)) = &self.restraint {
+            return why.clone();
+        }
         let name = |id: SchedulerId| names.get(id.0).map_or("?", String::as_str);
         let verb = if self.change { "switch to" } else { "stay with" };
         let mut line = match self.scheduler {
@@ -185,6 +190,7 @@ impl Why {
 impl Restraint {
     fn in_words<'a>(&self, name: impl Fn(SchedulerId) -> &'a str) -> String {
         match *self {
+            Self::Tuner(ref why) => why.clone(),
             Self::RegretBound { wanted, regret } => {
                 format!(
                     "not {}: the regret is {:.1}% and its bound would be exceeded",

@@ -3,18 +3,19 @@
 //! Windows in, decisions out: no clock, no file, no thread; [`Random`] is the only source of chance.
 //!
 //! ```
-//! use elevator::Span;
-//! use tuner::{Analyser, Metric, Observed, Parameters, Random, SchedulerId, Windows};
+//! use tuner::{Analyser, Facts, Metric, Parameters, Performance, Random, Tuner, Windows};
 //!
 //! let names = ["none", "mq-deadline", "bfq"].map(str::to_string).to_vec();
-//! let mut analyser = Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1))?;
+//! let analyser = Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1))?;
+//! let mut tuner = Tuner::new(analyser, "none", true);
 //! let mut windows = Windows::of(Parameters::default().t);
 //! # let accesses: [tuner::Access; 0] = [];
 //! for access in accesses {
 //!     if let Some(window) = windows.push(access) {
-//!         let observed = Observed { scheduler: Some(SchedulerId(0)), ..Observed::default() };
-//!         let decision = analyser.window(&window, &observed);
-//!         println!("{}", decision.line(analyser.schedulers()));
+//!         let performance = Performance::default();
+//!         let (scheduler, measured, early, failed) = ("none", None, false, false);
+//!         let decision = tuner.window(&Facts { window: &window, scheduler, performance, measured, early, failed });
+//!         println!("{}", decision.line(tuner.analyser().schedulers()));
 //!     }
 //! }
 //! # Ok::<(), String>(())
@@ -22,9 +23,10 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`Tuner`] | what happens after each window: opening, significance test, standby, or the analyser's decision |
 //! | [`Analyser`] | a decider with restraint |
-//! | [`Decider`] | the interface of deciders: [`Kinds`], [`IoAnalyzer`](ioanalyzer::IoAnalyzer), [`BanditAlone`] |
-//! | [`RegretBound`] | a restraint, off by default |
+//! | [`Decider`] | the interface of deciders: [`ByKinds`], [`ByIoAnalyzer`], [`ByBandit`], or your own |
+//! | `regret` | the bound on regret, a restraint that is off by default |
 //! | [`EarlyEnd`] | the condition that ends a trial inside a window |
 //! | [`Opening`], [`prior`] | the first trials, and the order in which schedulers are tried |
 //! | [`SignificanceTest`] | tests whether the choice of a scheduler has an effect on a device |
@@ -51,21 +53,22 @@ mod shared;
 mod significance;
 mod standby;
 mod state;
+mod tuner;
 
 pub use analyser::{Analyser, Observed};
-pub use decider::{BanditAlone, Choice, Decider, DeciderName};
+pub use decider::{ByBandit, ByIoAnalyzer, ByKinds, Choice, Decider, DeciderName, Fact, Learned};
 pub use decision::{Decision, Restraint, Why};
 pub use early_end::EarlyEnd;
 pub use ioanalyzer::{
-    Access, Bandit, Better, CInfo, Cluster, ClusterId, Completion, Latency, LatencyClass, LatencyStatistic,
-    Match, Metric, Parameters, Performance, Random, SchedulerId, Store, Tally, VALUE_MAX, Values, Window,
-    Windows, jain,
+    Access, Bandit, Better, CInfo, Cluster, ClusterId, Completion, Input, Latency, LatencyClass,
+    LatencyStatistic, Match, Metric, Parameters, Performance, Random, SchedulerId, Store, Tally, VALUE_MAX,
+    Values, Window, Windows, jain,
 };
 pub use kinds::{Estimate, KindDecision, Kinds, Knowledge, Shape, is_worth_it};
 pub use load::Load;
 pub use measured::Measured;
 pub use opening::{Opened, Opening, Step};
-pub use regret::{Proposal, RegretBound};
 pub use shared::{Shared, SharedLoad, SharedRating};
 pub use significance::{SignificanceTest, Verdict};
 pub use state::{ClusterState, Made, State, VERSION};
+pub use tuner::{Facts, Tuner};

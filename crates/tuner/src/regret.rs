@@ -24,19 +24,6 @@ use crate::decision::Restraint;
 /// Windows for which a scheduler is not chosen after a rollback: a minute at 5 s per window.
 const LEFT_FOR: u64 = 12;
 
-/// A decider's choice, for the bound to accept or reject.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Proposal {
-    /// The scheduler to use.
-    pub scheduler: SchedulerId,
-    /// The one in use.
-    pub current: SchedulerId,
-    /// Windows of the trial that begins here; 0 if this is no trial.
-    pub trial: u64,
-    /// Whether this continues a trial of several windows, which would have to be repeated if it were cut short.
-    pub under_way: bool,
-}
-
 #[derive(Clone, Debug)]
 struct Entry {
     at: Time,
@@ -52,7 +39,7 @@ impl Entry {
 
 /// The bound and its ledger.
 #[derive(Clone, Debug)]
-pub struct RegretBound {
+pub(crate) struct RegretBound {
     bound: f64,
     hour: Span,
     hurts: f64,
@@ -68,7 +55,7 @@ pub struct RegretBound {
 
 impl RegretBound {
     /// A ledger for a number of schedulers and a direction of the metric.
-    pub fn new(schedulers: usize, better: Better) -> Self {
+    pub(crate) fn new(schedulers: usize, better: Better) -> Self {
         Self {
             bound: 0.05,
             hour: Span::from_secs(3600),
@@ -82,7 +69,7 @@ impl RegretBound {
     }
 
     /// Adds a window at `at` with the value `own`. `means`: each scheduler's mean for such windows.
-    pub fn record(&mut self, at: Time, own: f64, means: &[Option<f64>]) {
+    pub(crate) fn record(&mut self, at: Time, own: f64, means: &[Option<f64>]) {
         self.ledger.push_back(Entry { at, own, means: means.to_vec() });
         while self.ledger.front().is_some_and(|entry| at.since(entry.at) >= self.hour) {
             self.ledger.pop_front();
@@ -97,7 +84,7 @@ impl RegretBound {
     }
 
     /// The best fixed scheduler of the hour, and its sum.
-    pub fn best_fixed(&self) -> Option<(SchedulerId, f64)> {
+    pub(crate) fn best_fixed(&self) -> Option<(SchedulerId, f64)> {
         let known =
             self.fixed.iter().enumerate().filter_map(|(index, sum)| Some((SchedulerId(index), (*sum)?)));
         let oriented = |sum: f64| self.better.oriented(sum);
@@ -105,7 +92,7 @@ impl RegretBound {
     }
 
     /// The regret as a part of the best fixed scheduler's sum; negative if the own sum is better.
-    pub fn regret(&self) -> f64 {
+    pub(crate) fn regret(&self) -> f64 {
         self.best_fixed().map_or(0.0, |(_, best)| self.part(self.own, best))
     }
 
@@ -128,34 +115,41 @@ impl RegretBound {
     /// The loss of the first window after a switch, as a part of `usual`, if it is large enough to revert the switch. `value`: that window's
     /// value; `usual`: the previous scheduler's mean for such windows. A rollback is not reverted: where the first window after any switch is
     /// poor, switching back would cost as much again.
-    pub fn loss_by_switch(&self, from: SchedulerId, value: f64, usual: f64) -> Option<f64> {
+    pub(crate) fn loss_by_switch(&self, from: SchedulerId, value: f64, usual: f64) -> Option<f64> {
         let loss = if usual == 0.0 { 0.0 } else { self.better.oriented(usual - value) / usual.abs() };
         (loss > self.hurts && self.left.is_none_or(|left| left.0 != from)).then_some(loss)
     }
 
     /// A rollback left `scheduler`, which is not chosen for a while.
-    pub fn leave(&mut self, scheduler: SchedulerId) {
+    pub(crate) fn leave(&mut self, scheduler: SchedulerId) {
         self.left = Some((scheduler, LEFT_FOR));
     }
 
-    /// Rejects a proposal, or returns `None`. With the scheduler to use instead.
-    pub fn review(&mut self, proposal: &Proposal) -> Option<(SchedulerId, Restraint)> {
-        let (wanted, regret) = (proposal.scheduler, self.regret());
+    /// Rejects a choice, with the scheduler to use instead, or returns `None`. `trial`: its windows, 0 if the choice is none. `under_way`: a trial of
+    /// several windows goes on, which would have to be repeated if it were cut short.
+    pub(crate) fn review(
+        &mut self,
+        wanted: SchedulerId,
+        current: SchedulerId,
+        trial: u64,
+        under_way: bool,
+    ) -> Option<(SchedulerId, Restraint)> {
+        let regret = self.regret();
         let left = self.left.take();
         self.left =
             left.filter(|&(_, windows)| windows > 1).map(|(scheduler, windows)| (scheduler, windows - 1));
-        if left.is_some_and(|(scheduler, _)| scheduler == wanted) && wanted != proposal.current {
-            return Some((proposal.current, Restraint::RegretBound { wanted, regret }));
+        if left.is_some_and(|(scheduler, _)| scheduler == wanted) && wanted != current {
+            return Some((current, Restraint::RegretBound { wanted, regret }));
         }
-        if proposal.under_way {
+        if under_way {
             return None;
         }
         let broken = regret > self.bound;
-        let dear = proposal.trial > 0 && self.regret_after(proposal.trial) > self.bound;
+        let dear = trial > 0 && self.regret_after(trial) > self.bound;
         if !broken && !dear {
             return None;
         }
-        let instead = self.best_fixed().map_or(proposal.current, |(best, _)| best);
+        let instead = self.best_fixed().map_or(current, |(best, _)| best);
         (instead != wanted).then_some((instead, Restraint::RegretBound { wanted, regret }))
     }
 }
@@ -168,8 +162,9 @@ mod tests {
         Time::ZERO + Span::from_secs(5 * window)
     }
 
-    fn trial(scheduler: usize) -> Proposal {
-        Proposal { scheduler: SchedulerId(scheduler), current: SchedulerId(0), trial: 1, under_way: false }
+    /// Scheduler 0 is in use.
+    fn review(regret: &mut RegretBound, wanted: usize, trial: u64) -> Option<(SchedulerId, Restraint)> {
+        regret.review(SchedulerId(wanted), SchedulerId(0), trial, false)
     }
 
     #[test]
@@ -177,14 +172,14 @@ mod tests {
         let mut regret = RegretBound::new(2, Better::Higher);
         let mut allowed_at = None;
         for window in 0..60 {
-            if regret.review(&trial(1)).is_none() {
+            if review(&mut regret, 1, 1).is_none() {
                 allowed_at.get_or_insert(window);
             }
             regret.record(at(window), 100.0, &[Some(100.0), None]);
         }
         assert_eq!(allowed_at, Some(19), "one window of twenty is 5%");
-        assert!(regret.review(&Proposal { trial: 3, ..trial(1) }).is_none(), "three of sixty");
-        assert!(regret.review(&Proposal { trial: 4, ..trial(1) }).is_some());
+        assert!(review(&mut regret, 1, 3).is_none(), "three of sixty");
+        assert!(review(&mut regret, 1, 4).is_some());
     }
 
     #[test]
@@ -193,13 +188,12 @@ mod tests {
         for window in 0..10 {
             regret.record(at(window), 2.0, &[Some(2.0), Some(1.0)]);
         }
-        let stay = Proposal { trial: 0, ..trial(0) };
         assert_eq!(regret.regret(), 1.0);
-        assert_eq!(regret.review(&stay).unwrap().0, SchedulerId(1));
+        assert_eq!(review(&mut regret, 0, 0).unwrap().0, SchedulerId(1));
         for window in 10..10 + 730 {
             regret.record(at(window), 1.0, &[Some(2.0), Some(1.0)]);
         }
-        assert_eq!(regret.review(&stay), None);
+        assert_eq!(review(&mut regret, 0, 0), None);
     }
 
     #[test]
@@ -217,7 +211,7 @@ mod tests {
             regret.record(at(window), 100.0, &[Some(100.0), None]);
         }
         regret.leave(SchedulerId(1));
-        let refused = (0..30).take_while(|_| regret.review(&trial(1)).is_some()).count();
+        let refused = (0..30).take_while(|_| review(&mut regret, 1, 1).is_some()).count();
         assert_eq!(refused as u64, LEFT_FOR);
     }
 
@@ -228,8 +222,8 @@ mod tests {
             regret.record(at(window), if window == 30 { 2.0 } else { 1.0 }, &[Some(1.0), None]);
         }
         assert!((regret.regret() - 1.0 / 60.0).abs() < 1e-9);
-        assert!(regret.review(&trial(1)).is_none(), "63 instead of 61");
-        assert!(regret.review(&Proposal { trial: 3, ..trial(1) }).is_some(), "67 instead of 63");
+        assert!(review(&mut regret, 1, 1).is_none(), "63 instead of 61");
+        assert!(review(&mut regret, 1, 3).is_some(), "67 instead of 63");
     }
 
     #[test]

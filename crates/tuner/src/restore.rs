@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use ioanalyzer::{Bandit, ClusterId, IoAnalyzer, Store, Values};
 
 use crate::analyser::Analyser;
+use crate::decider::Learned;
 use crate::saved::COUNT_MAX;
 use crate::state::{Absent, ClusterState, Made, State, VERSION};
 
@@ -26,9 +27,9 @@ impl Analyser {
             made: Made::by(&self.parameters),
             maxdifference: self.store().maxdifference(),
             next_cluster: self.store().next_id(),
-            preceding: self.ioanalyzer.preceding().map(|id| id.0),
+            preceding: self.learned.ioanalyzer.preceding().map(|id| id.0),
             bandit: self.bandit().probabilities().iter().copied().zip(values).collect(),
-            kinds: self.kinds.clone(),
+            kinds: self.learned.kinds.clone(),
             random: self.random,
             clusters: self.store().clusters().iter().map(ClusterState::of).collect(),
         }
@@ -56,10 +57,14 @@ impl Analyser {
         store.grow_maxdifference(state.maxdifference);
         let bandit = restored_bandit(&state.bandit, &from);
         let preceding = state.preceding.map(ClusterId);
-        self.ioanalyzer = IoAnalyzer::restored(self.parameters, store, bandit, preceding);
-        self.kinds = state.kinds.restored(&from);
+        self.learned = Learned {
+            kinds: state.kinds.restored(&from),
+            ioanalyzer: IoAnalyzer::restored(self.parameters, store, bandit, preceding),
+        };
         self.random = state.random;
-        self.forget_latest();
+        // They belong to the history before.
+        self.ran = None;
+        self.rejected.clear();
         Ok(())
     }
 
@@ -115,11 +120,17 @@ mod tests {
 
     use super::*;
 
+    fn analyser(parameters: Parameters) -> Analyser {
+        Analyser::new(vec!["one".to_string()], Metric::Iops, parameters, Random::new(1)).unwrap()
+    }
+
+    fn cluster(id: u64, used: u64, successors: Vec<(u64, u64)>) -> ClusterState {
+        let (points, performance) = (vec![0.0; 1000], Vec::new());
+        ClusterState { id, requests: 10, points, hits: 1, used, performance, successors }
+    }
+
     #[test]
     fn state_with_other_parameters_is_rejected_with_a_reason() {
-        let analyser = |parameters| {
-            Analyser::new(vec!["one".to_string()], Metric::Iops, parameters, Random::new(1)).unwrap()
-        };
         let parameters = Parameters::default();
         let learned = analyser(Parameters { t: Span::from_secs(1), ..parameters }).state();
         assert_eq!(
@@ -140,18 +151,11 @@ mod tests {
 
     #[test]
     fn a_damaged_state_is_rejected_without_any_change() {
-        let names = || vec!["one".to_string(), "other".to_string()];
-        let analyser =
-            || Analyser::new(names(), Metric::Iops, Parameters::default(), Random::new(1)).unwrap();
-        let cluster = ClusterState {
-            id: 7,
-            requests: 10,
-            points: vec![0.0; 1000],
-            hits: 1,
-            used: 1,
-            performance: Vec::new(),
-            successors: Vec::new(),
+        let analyser = || {
+            let names = vec!["one".to_string(), "other".to_string()];
+            Analyser::new(names, Metric::Iops, Parameters::default(), Random::new(1)).unwrap()
         };
+        let cluster = cluster(7, 1, Vec::new());
         let sound = State { clusters: vec![cluster.clone()], ..analyser().state() };
         assert_eq!(analyser().restore(sound.clone()), Ok(()));
         let huge = u64::MAX;
@@ -176,18 +180,8 @@ mod tests {
 
     #[test]
     fn counts_at_the_limit_are_restored_and_successors_without_cluster_or_count_are_dropped() {
-        let names = || vec!["one".to_string()];
-        let new = || Analyser::new(names(), Metric::Iops, Parameters::default(), Random::new(1)).unwrap();
-        let cluster = |id, successors| ClusterState {
-            id,
-            requests: 10,
-            points: vec![0.0; 1000],
-            hits: 1,
-            used: id,
-            performance: Vec::new(),
-            successors,
-        };
-        let clusters = vec![cluster(7, vec![(8, 0), (9, 3), (8, 2)]), cluster(8, vec![(7, 1)])];
+        let new = || analyser(Parameters::default());
+        let clusters = vec![cluster(7, 7, vec![(8, 0), (9, 3), (8, 2)]), cluster(8, 8, vec![(7, 1)])];
         let state = State { clusters, next_cluster: COUNT_MAX, maxdifference: 0.0, ..new().state() };
         let mut analyser = new();
         assert_eq!(analyser.restore(state.clone()), Ok(()));
@@ -201,19 +195,9 @@ mod tests {
     #[test]
     fn the_least_recently_used_clusters_are_dropped_beyond_the_parameter() {
         let parameters = Parameters { clusters: 2, ..Parameters::default() };
-        let new =
-            || Analyser::new(vec!["one".to_string()], Metric::Iops, parameters, Random::new(1)).unwrap();
-        let cluster = |id, used| ClusterState {
-            id,
-            requests: 10,
-            points: vec![0.0; 1000],
-            hits: 1,
-            used,
-            performance: Vec::new(),
-            successors: Vec::new(),
-        };
-        let state = State { clusters: vec![cluster(1, 5), cluster(2, 1), cluster(3, 9)], ..new().state() };
-        let mut analyser = new();
+        let mut analyser = analyser(parameters);
+        let clusters = [(1, 5), (2, 1), (3, 9)].map(|(id, used)| cluster(id, used, Vec::new()));
+        let state = State { clusters: clusters.to_vec(), ..analyser.state() };
         analyser.restore(state).unwrap();
         let mut ids: Vec<u64> = analyser.state().clusters.iter().map(|of| of.id).collect();
         ids.sort_unstable();

@@ -8,7 +8,6 @@ use ioanalyzer::{CInfo, Cluster, ClusterId, Metric, Parameters, Random, Successo
 use serde::{Deserialize, Serialize};
 
 use crate::kinds::Kinds;
-use crate::opening::Opened;
 use crate::saved::{COUNT_MAX, carried_over};
 
 /// The version that this code writes, and the only one that it reads.
@@ -52,15 +51,6 @@ struct RandomState {
 impl From<RandomState> for Random {
     fn from(RandomState { state }: RandomState) -> Self {
         Self::new(state)
-    }
-}
-
-impl State {
-    /// The state with what an opening that is not over has measured so far.
-    #[must_use]
-    pub fn with_opening(mut self, kind: usize, so_far: &Opened) -> Self {
-        self.kinds.rate(kind, so_far, self.metric.better());
-        self
     }
 }
 

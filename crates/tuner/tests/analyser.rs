@@ -3,14 +3,8 @@
 mod world;
 
 use tuner::selector::{Curve, CurveClass, Table};
-use tuner::{
-    Better, DeciderName, Load, Measured, Observed, Opened, Parameters, Performance, SchedulerId, Why,
-};
-use world::{World, analyser, window};
-
-fn few_points() -> Parameters {
-    Parameters { x: 100, ..Parameters::default() }
-}
+use tuner::{Better, DeciderName, Fact, Load, Measured, Observed, Opened, Performance, SchedulerId, Why};
+use world::{World, analyser, few_points, window};
 
 fn observed(scheduler: usize, bandwidth: f64) -> Observed {
     let performance = Performance { bandwidth, ..Performance::default() };
@@ -37,17 +31,9 @@ fn after_an_opening_the_best_scheduler_is_used() {
         analyser.window(&window(0, scheduler as u64), &observed(scheduler, value));
     }
     let values = given.map(|value| Some(Measured::throughout(value))).to_vec();
-    analyser.opened(
-        0,
-        &Opened {
-            values,
-            load: Load::default(),
-            clear: false,
-            best: Some(2),
-            confirmed: None,
-            hopeless: Vec::new(),
-        },
-    );
+    let (load, hopeless) = (Load::default(), Vec::new());
+    let opened = Opened { values, load, clear: false, best: Some(2), confirmed: None, hopeless };
+    analyser.tell(Fact::Opened(0, &opened));
     for number in 4..14 {
         let decision = analyser.window(&window(0, number), &observed(2, 40.0));
         assert_eq!(decision.scheduler, Some(SchedulerId(2)), "window {number}");
@@ -64,15 +50,15 @@ fn ioanalyzer_uses_the_table_until_it_has_a_value() {
         let mut analyser = analyser(few_points(), 1).with_decider(decider).with_a_priori(table());
         analyser.window(&window(0, 0), &observed(0, f64::NAN));
         let decision = analyser.window(&window(1, 1), &observed(0, f64::NAN));
-        assert_eq!(matches!(decision.why, Why::APriori { .. }), again, "{decider}: {:?}", decision.why);
+        assert_eq!(matches!(decision.why, Why::APriori { .. }), again, "{decider:?}: {:?}", decision.why);
     }
 }
 
 #[test]
 fn ioanalyzer_tries_no_rejected_scheduler() {
     let mut world = World::new(analyser(few_points(), 1).with_decider(DeciderName::IoAnalyzer));
-    world.analyser.rejected(SchedulerId(1));
-    world.analyser.rejected(SchedulerId(1));
+    world.analyser.tell(Fact::Rejected(SchedulerId(1)));
+    world.analyser.tell(Fact::Rejected(SchedulerId(1)));
     let mut tried = [false; 4];
     for _ in 0..60 {
         let (_, decision) = world.step(0);

@@ -4,7 +4,10 @@ mod golden;
 mod world;
 
 use tuner::selector::{Curve, CurveClass, Table};
-use tuner::{DeciderName, Metric, Observed, Parameters, Performance, Random, SchedulerId, State, Why};
+use tuner::{
+    Analyser, Choice, Decider, DeciderName, Decision, Fact, Facts, Input, Learned, Measured, Metric,
+    Observed, Parameters, Performance, Random, Restraint, SchedulerId, State, Tuner, Why,
+};
 use world::{BANDWIDTH, World, analyser, best, paper, window};
 
 /// Compares a decision log. To record it: `DWELL_BLESS=1 cargo test -p dwell-tuner --test decisions`.
@@ -185,8 +188,7 @@ fn without_measurements_the_table_decides() {
 fn the_table_promises_gains_over_none() {
     let names = ["none", "bfq", "kyber", "cfq"].map(str::to_string).to_vec();
     let new = |names: &[String]| {
-        tuner::Analyser::new(names.to_vec(), Metric::Bandwidth, Parameters::default(), Random::new(1))
-            .unwrap()
+        Analyser::new(names.to_vec(), Metric::Bandwidth, Parameters::default(), Random::new(1)).unwrap()
     };
     let curve = |t: f64| vec![Curve { kind: CurveClass::MIXED, points: vec![(4096.0, t)] }];
     let table = |of: [f64; 3]| Table { curves: [of.map(curve).to_vec(), vec![Vec::new()]].concat() };
@@ -208,18 +210,67 @@ fn the_curve_of_the_most_specific_kind_counts() {
     for of_bfq in [vec![mixed.clone(), reads.clone()], vec![reads, mixed.clone()]] {
         let names = ["none", "bfq"].map(str::to_string).to_vec();
         let table = Table { curves: vec![vec![mixed.clone()], of_bfq] };
-        let new = tuner::Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1));
+        let new = Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1));
         assert_eq!(new.unwrap().with_a_priori(table).promised_gains(&window), Some(vec![0.0, 1.0]));
     }
 }
 
+/// The decision on a window of four readers under a scheduler with this bandwidth; `None`: it could not be measured.
+fn decide(tuner: &mut Tuner, number: u64, scheduler: &str, bandwidth: Option<f64>) -> Decision {
+    let mut window = window(0, number);
+    let places = (0..).map(|n| elevator::Sector(n % 4 * 300_000_000 + n / 4 * 8));
+    window.accesses.iter_mut().zip(places).for_each(|(access, place)| access.position = place);
+    let performance = measured(bandwidth.unwrap_or(f64::NAN)).performance;
+    let (measured, early, failed) = (bandwidth.map(Measured::throughout), false, bandwidth.is_none());
+    tuner.window(&Facts { window: &window, scheduler, performance, measured, early, failed })
+}
+
+fn of_two_arms() -> Analyser {
+    let names = ["none", "bfq{low_latency=0}"].map(str::to_string).to_vec();
+    Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(3)).unwrap()
+}
+
+/// The paper's deciders make their own trials, and a bound on regret allows no others.
 #[test]
-fn only_kinds_without_a_bound_may_be_tested_for_significance() {
-    let of = |decider| analyser(Parameters::default(), 1).with_decider(decider).allows_significance_test();
-    let deciders = [DeciderName::Kinds, DeciderName::IoAnalyzer, DeciderName::Bandit];
-    assert_eq!(deciders.map(of), [true, false, false]);
-    let bound = tuner::RegretBound::new(4, tuner::Better::Higher);
-    assert!(!analyser(Parameters::default(), 1).with_regret_bound(bound).allows_significance_test());
+fn the_opening_and_the_test_require_kinds_without_a_bound_on_regret() {
+    let go_first = |analyser| {
+        let mut tuner = Tuner::new(analyser, "none", true);
+        let decisions = (0..20).map(|number| decide(&mut tuner, number, "none", Some(300e6)));
+        decisions.filter(|decision| matches!(decision.restraint, Some(Restraint::Tuner(_)))).count()
+    };
+    assert_eq!(go_first(of_two_arms()), 20);
+    assert_eq!(go_first(of_two_arms().with_regret_bound()), 0);
+    assert_eq!(go_first(of_two_arms().with_decider(DeciderName::IoAnalyzer)), 0);
+    assert_eq!(go_first(of_two_arms().with_decider(DeciderName::Bandit)), 0);
+}
+
+/// Regression: the line of a failed metric said that the scheduler is set again, also when another one was.
+#[test]
+fn only_an_opening_that_can_use_the_window_sets_a_scheduler_again() {
+    let mut tuner = Tuner::new(of_two_arms(), "none", true);
+    let names = tuner.analyser().schedulers().to_vec();
+    decide(&mut tuner, 0, "none", Some(1e6));
+    let again = decide(&mut tuner, 1, &names[1], Some(1e6));
+    assert!(again.change && again.scheduler == Some(SchedulerId(1)), "{again:?}");
+    assert!(again.line(&names).contains("; setting it again, because"), "{}", again.line(&names));
+    let failed = decide(&mut tuner, 2, &names[1], None).line(&names);
+    assert!(failed.ends_with("ends, back to none"), "{failed}");
+}
+
+/// A decider of another crate: always the last scheduler.
+#[test]
+fn a_decider_of_your_own_decides() {
+    struct Last;
+    impl Decider for Last {
+        fn decide(&mut self, _: &mut Learned, input: &Input<'_>, _: &mut Random) -> Choice {
+            let scheduler = Some(SchedulerId(input.promise.len() - 1));
+            Choice { scheduler, confidence: 1.0, ..Choice::keep(Why::Unmeasured) }
+        }
+    }
+    let own: Box<dyn Decider> = Box::new(Last);
+    let mut analyser = analyser(Parameters::default(), 1).with_decider(own);
+    let decision = analyser.window(&window(0, 0), &measured(1e6));
+    assert_eq!((decision.scheduler, decision.confidence), (Some(SchedulerId(3)), 1.0));
 }
 
 /// One access of seven is a write, and `dwell profile` measures reads alone.
@@ -265,13 +316,13 @@ fn a_restored_analyser_depends_on_the_saved_state_only() {
     // At its best for the one pattern, when the other comes.
     let mut used = World::new(paper(parameters, 2));
     (0..20).for_each(|_| drop(used.step(0)));
-    let go_on = |mut analyser: tuner::Analyser| {
+    let go_on = |mut analyser: Analyser| {
         analyser.restore(state.clone()).unwrap();
         let mut world = World { scheduler: best(0), number: 20, ..World::new(analyser) };
         (0..40).map(|number| world.step(1 - number % 2)).collect::<Vec<_>>()
     };
     let new = go_on(paper(parameters, 1));
-    used.analyser.rejected(SchedulerId(3));
+    used.analyser.tell(Fact::Rejected(SchedulerId(3)));
     assert_eq!(go_on(used.analyser), new);
 }
 
@@ -281,7 +332,7 @@ fn a_state_that_does_not_fit_is_rejected_or_restored_in_part() {
     (0..40).for_each(|number| drop(world.step(number % 3)));
     let state = world.analyser.state();
     let mut fresh = paper(Parameters::default(), 1);
-    let refused = |fresh: &mut tuner::Analyser, change: fn(&mut State)| {
+    let refused = |fresh: &mut Analyser, change: fn(&mut State)| {
         let mut changed = state.clone();
         change(&mut changed);
         fresh.restore(changed).unwrap_err()
@@ -299,8 +350,7 @@ fn a_state_that_does_not_fit_is_rejected_or_restored_in_part() {
 
     // Other schedulers: matched by name.
     let names = ["kyber", "as"].map(str::to_string).to_vec();
-    let mut other =
-        tuner::Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1)).unwrap();
+    let mut other = Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1)).unwrap();
     other.restore(state).unwrap();
     let cluster = &other.store().clusters()[0];
     assert_eq!(cluster.performance[0].count(), 0);
@@ -314,7 +364,7 @@ fn a_state_that_does_not_fit_is_rejected_or_restored_in_part() {
 fn invalid_arguments_are_errors() {
     let new = |names: &[&str], parameters| {
         let names = names.iter().map(|name| (*name).to_string()).collect();
-        tuner::Analyser::new(names, Metric::Iops, parameters, Random::new(0)).err().unwrap()
+        Analyser::new(names, Metric::Iops, parameters, Random::new(0)).err().unwrap()
     };
     assert!(new(&[], Parameters::default()).contains("no scheduler"));
     assert!(new(&["a", "b", "a"], Parameters::default()).contains("'a' is listed twice"));

@@ -2,7 +2,7 @@
 
 use elevator::{Op, Sector, Sectors, Span, Time};
 use tuner::{
-    Access, Analyser, Measured, Metric, Observed, Parameters, Performance, Random, SchedulerId, Window,
+    Access, Analyser, Fact, Measured, Metric, Observed, Parameters, Performance, Random, SchedulerId, Window,
 };
 
 const LENGTH: Span = Span::from_secs(5);
@@ -49,7 +49,7 @@ fn run(early_ends: bool, seed: u64) -> Outcome {
             length += STEP;
             let part = length.as_secs_f64() / LENGTH.as_secs_f64();
             if length < LENGTH && end.is_some_and(|end| end.is_due(&Measured::throughout(bandwidth), part)) {
-                analyser.ended_early();
+                analyser.tell(Fact::EndedEarly);
                 break;
             }
         }

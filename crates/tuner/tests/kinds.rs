@@ -5,10 +5,10 @@ mod world;
 use elevator::{Op, Sector, Sectors, Span, Time};
 use tuner::selector::{Curve, CurveClass, Table};
 use tuner::{
-    Access, Analyser, Better, DeciderName, Metric, Observed, Parameters, Performance, Random, SchedulerId,
-    State, VALUE_MAX, Why, Window,
+    Access, Analyser, Better, DeciderName, Metric, Observed, Performance, Random, SchedulerId, State,
+    VALUE_MAX, Why, Window,
 };
-use world::{T, analyser};
+use world::{T, analyser, few_points};
 
 /// Sequential readers (0) or random reads (1) as they arrive under a scheduler.
 fn asked(load: usize, scheduler: usize, number: u64) -> Window {
@@ -34,10 +34,6 @@ fn asked(load: usize, scheduler: usize, number: u64) -> Window {
 const GIVEN: [[f64; 4]; 2] = [[8.0, 9.0, 45.0, 44.0], [1.0, 1.3, 0.9, 0.8]];
 
 /// With few points, which IOAnalyzer compares faster.
-fn few_points() -> Parameters {
-    Parameters { x: 100, ..Parameters::default() }
-}
-
 /// Two loads alternate every forty windows; returns the part of the best value that the last 320 of 800 windows had.
 fn got(decider: DeciderName, seed: u64) -> f64 {
     let (mut analyser, mut scheduler) = (analyser(few_points(), seed).with_decider(decider), SchedulerId(0));

@@ -11,10 +11,10 @@ use std::fmt::Write as _;
 use elevator::{Op, Sector, Sectors, Span, Time};
 use tuner::selector::{Curve, CurveClass, Table};
 use tuner::{
-    Access, Analyser, Better, DeciderName, Decision, Measured, Metric, Observed, Parameters, Performance,
-    Random, RegretBound, SchedulerId, Window,
+    Access, Analyser, Better, DeciderName, Decision, Fact, Measured, Metric, Observed, Performance, Random,
+    SchedulerId, Window,
 };
-use world::{T, names, window};
+use world::{T, few_points, names, window};
 
 /// The value of a window: by its load, its scheduler, its number, and the number of windows in a row under the scheduler.
 type Given = fn(usize, usize, u64, u64) -> f64;
@@ -33,10 +33,6 @@ struct Fixed {
     early: bool,
     /// A scheduler that the device rejects.
     rejects: Option<usize>,
-}
-
-fn few_points() -> Parameters {
-    Parameters { x: 100, ..Parameters::default() }
 }
 
 fn analyser(metric: Metric) -> Analyser {
@@ -100,7 +96,6 @@ fn worlds() -> Vec<Fixed> {
     let of_both = |load: usize, scheduler: usize, number: u64| of_scheduler(load % 2, scheduler, number);
     let curve = |t: f64| vec![Curve { kind: CurveClass::MIXED, points: vec![(4096.0, t)] }];
     let table = Table { curves: [5e6, 9e6, 7e6, 8e6].map(curve).to_vec() };
-    let bound = || RegretBound::new(4, Better::Higher);
     let lower = Metric::External(Better::Lower);
     vec![
         plain("steady", steady),
@@ -119,12 +114,12 @@ fn worlds() -> Vec<Fixed> {
         Fixed { rejects: Some(2), ..plain("rejected", steady) },
         Fixed { analyser: analyser(Metric::Bandwidth).with_a_priori(table), ..plain("table", steady) },
         Fixed {
-            analyser: analyser(Metric::Bandwidth).with_regret_bound(bound()),
+            analyser: analyser(Metric::Bandwidth).with_regret_bound(),
             windows: 600,
             ..plain("bound", phases)
         },
         Fixed {
-            analyser: analyser(lower).with_regret_bound(RegretBound::new(4, Better::Lower)),
+            analyser: analyser(lower).with_regret_bound(),
             windows: 600,
             ..plain("bound, lower is better", latency)
         },
@@ -134,9 +129,7 @@ fn worlds() -> Vec<Fixed> {
             ..plain("bandit", steady)
         },
         Fixed {
-            analyser: analyser(Metric::Bandwidth)
-                .with_decider(DeciderName::IoAnalyzer)
-                .with_regret_bound(bound()),
+            analyser: analyser(Metric::Bandwidth).with_decider(DeciderName::IoAnalyzer).with_regret_bound(),
             ..plain("ioanalyzer", steady)
         },
     ]
@@ -157,7 +150,7 @@ fn log(mut world: Fixed) -> String {
         let given = (world.given)(load, scheduler.0, number, row);
         let end = world.analyser.early_end().filter(|end| world.early && end.scheduler == scheduler.0);
         if end.is_some_and(|end| end.is_due(&Measured::throughout(given), 0.7)) {
-            world.analyser.ended_early();
+            world.analyser.tell(Fact::EndedEarly);
         }
         let performance = Performance { bandwidth: given, external: Some(given), ..Performance::default() };
         let observed = Observed { scheduler: Some(scheduler), performance };
@@ -182,7 +175,7 @@ fn log(mut world: Fixed) -> String {
 fn follow(world: &mut Fixed, decision: &Decision, scheduler: &mut SchedulerId, row: &mut u64) {
     let Some(chosen) = decision.scheduler.filter(|chosen| chosen != scheduler) else { return };
     if world.rejects == Some(chosen.0) {
-        return world.analyser.rejected(chosen);
+        return world.analyser.tell(Fact::Rejected(chosen));
     }
     (*scheduler, *row) = (chosen, 0);
 }

@@ -3,8 +3,8 @@
 mod world;
 
 use tuner::{
-    Analyser, Better, DeciderName, Metric, Observed, Parameters, Performance, Random, RegretBound, Restraint,
-    SchedulerId, Why,
+    Analyser, Better, DeciderName, Metric, Observed, Parameters, Performance, Random, Restraint, SchedulerId,
+    Why,
 };
 use world::{World, analyser, names, paper, window};
 
@@ -21,7 +21,7 @@ fn worst_hour(given: &[f64]) -> f64 {
 
 /// With a bound on regret, if asked for.
 fn restrained(analyser: Analyser, bound: bool) -> Analyser {
-    if bound { analyser.with_regret_bound(RegretBound::new(4, Better::Higher)) } else { analyser }
+    if bound { analyser.with_regret_bound() } else { analyser }
 }
 
 fn given(decider: DeciderName, bound: bool, pattern: fn(usize) -> usize) -> Vec<f64> {
@@ -39,7 +39,7 @@ fn regret_stays_in_its_bound_in_every_hour() {
             let free = worst_hour(&given(decider, false, pattern));
             let bound = worst_hour(&given(decider, true, pattern));
             println!(
-                "{decider}: worst hour {:.1}% without, {:.1}% with the bound",
+                "{decider:?}: worst hour {:.1}% without, {:.1}% with the bound",
                 free * 100.0,
                 bound * 100.0
             );
@@ -72,7 +72,7 @@ fn an_allowed_trial_is_completed() {
     for (better, cold) in [(Better::Higher, 1.0 / 3.0), (Better::Lower, 3.0)] {
         let parameters = Parameters { x: 100, ..Parameters::default() };
         let analyser = Analyser::new(names(), Metric::External(better), parameters, Random::new(1)).unwrap();
-        let mut analyser = analyser.with_regret_bound(RegretBound::new(4, better));
+        let mut analyser = analyser.with_regret_bound();
         let (mut scheduler, mut switched, mut first_trials) = (SchedulerId(0), false, 0);
         for number in 0..1500 {
             let external = Some(if switched { cold } else { 1.0 });

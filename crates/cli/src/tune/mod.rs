@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use elevator::text::counted;
 use schedulers::registry::Catalogue;
-use tuner::{Analyser, Metric, RegretBound, State};
+use tuner::{Analyser, Metric, State};
 use tuner_live::database::{self, Database};
 use tuner_live::settings_backup::{self, SettingsBackup};
 use tuner_live::status::{self, Status, StatusServer};
@@ -82,10 +82,9 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let loaded = restore(&mut analyser, &database, &target.drive, arguments)?;
     say!("{}: {}", arguments.device.display(), target.stack.describe());
     target.doubts(&arguments.watching).iter().chain(&loaded).for_each(|line| say!("{line}"));
-    let all = analyser.schedulers().len();
     let analyser = match &*arguments.restraints {
         [] => analyser,
-        [RestraintName::Regret, ..] => analyser.with_regret_bound(RegretBound::new(all, metric.better())),
+        [RestraintName::Regret, ..] => analyser.with_regret_bound(),
     };
     let settings = Settings { dry_run: arguments.dry_run, command: arguments.watching.command.clone() };
     let tuner = LiveTuner::new(&target.layer.name, analyser, arms, metric, settings)?;

@@ -19,6 +19,11 @@ pub fn names() -> Vec<String> {
     NAMES.map(str::to_string).to_vec()
 }
 
+/// Fewer points make the paper's algorithm faster.
+pub fn few_points() -> Parameters {
+    Parameters { x: 100, ..Parameters::default() }
+}
+
 pub fn analyser(parameters: Parameters, seed: u64) -> Analyser {
     Analyser::new(names(), Metric::Bandwidth, parameters, Random::new(seed)).unwrap()
 }
