@@ -58,11 +58,16 @@ impl QueueSettings {
         self.directory.exists()
     }
 
-    /// The inode of its directory. A later device with the same name has another one. A loop device keeps it, like its settings, whatever file
-    /// is attached.
+    /// The inode of its directory. A later device with the same name has another one; a loop device keeps it, whatever file is attached.
     #[must_use]
     pub fn inode(&self) -> Option<u64> {
         fs::metadata(&self.directory).ok().map(|found| found.ino())
+    }
+
+    /// The kernel's number of the device's medium, since Linux 5.15: another medium, or another file of a loop device, has another one.
+    #[must_use]
+    pub fn diskseq(&self) -> Option<u64> {
+        fs::read_to_string(self.directory.parent()?.join("diskseq")).ok()?.trim().parse().ok()
     }
 
     /// The device's size in sectors, if known.

@@ -123,7 +123,7 @@ pub(crate) enum Command {
     /// Keep a device on its best scheduler; restore all settings on exit
     ///
     /// After SIGKILL a helper process restores the settings. If the helper was killed as well, they are restored by the next 'dwell tune',
-    /// 'profile' or 'replay', or 'dwell tune DEVICE --restore'. Needs root.
+    /// 'profile' or 'replay' on this device, or 'dwell tune DEVICE --restore'. Needs root.
     Tune(TuneArguments),
     /// Inspect and edit what the tuner learned
     Patterns(PatternsArguments),

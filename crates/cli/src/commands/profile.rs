@@ -78,7 +78,8 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
     // another program.
     let switched = scheduling.queues.iter().filter(|_| scheduling.offers_a_choice());
     let backups = Path::new(settings_backup::DIRECTORY);
-    settings_backup::restore_leftovers(backups, Path::new("/sys/block"))
+    let named: Vec<&str> = scheduling.queues.iter().map(|layer| &*layer.name).collect();
+    settings_backup::restore_leftovers(backups, Path::new("/sys/block"), &named)
         .iter()
         .for_each(|line| say!("{line}"));
     let claims = switched.map(|layer| QueueSettings::of(&layer.name).claim());

@@ -52,11 +52,10 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     }
     let during = arguments.during.as_deref().map(|text| some_time("--for", text)).transpose()?;
     let backups = Path::new(settings_backup::DIRECTORY);
-    if !arguments.dry_run {
-        let lines = settings_backup::restore_leftovers(backups, Path::new(BLOCK));
-        lines.iter().for_each(|line| say!("{line}"));
-    }
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
+    if !arguments.dry_run {
+        target.restore_leftovers().iter().for_each(|line| say!("{line}"));
+    }
     target.has_profile(&arguments.watching)?;
     if arguments.dry_run {
         target.left_behind_in_words().for_each(|line| say!("{line}"));
@@ -74,7 +73,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let changed = target.queues.iter().filter(|_| !arguments.dry_run && !served);
     let backed_up = changed.map(|queue| SettingsBackup::begin(backups, queue));
     let backed_up = backed_up.collect::<Result<Vec<_>, _>>()?;
-    let restorer = if backed_up.is_empty() { None } else { SettingsRestorer::start(&target.queues[0]) };
+    let restorer = if backed_up.is_empty() { None } else { SettingsRestorer::start(&target.queues) };
     let arms = setup::arms(&target, &arguments.watching, catalogue, backed_up)?;
     let seed = arguments.seed.unwrap_or_else(setup::drawn_seed);
     let (length, mut analyser) = setup::analyser(arms.names(), &arguments.watching, seed)?;
@@ -113,16 +112,16 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     ended.map_err(Error::from)
 }
 
-/// Restores what killed tuners have changed.
+/// Restores what killed tuners have changed of a device.
 fn restore_settings(arguments: &TuneArguments) -> Result<(), Error> {
     let backups = Path::new(settings_backup::DIRECTORY);
     let denied = std::fs::read_dir(backups).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied);
     if denied {
         return Err(Error::Permission(format!("{}: not permitted; --restore needs root", backups.display())));
     }
-    let lines = settings_backup::restore_leftovers(backups, Path::new(BLOCK));
-    lines.iter().for_each(|line| say!("{line}"));
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
+    let lines = target.restore_leftovers();
+    lines.iter().for_each(|line| say!("{line}"));
     let kept = target.queues.iter().find(|queue| settings_backup::is_kept(backups, queue));
     let device = arguments.device.display();
     if kept.is_some() {
@@ -137,22 +136,22 @@ fn restore_settings(arguments: &TuneArguments) -> Result<(), Error> {
     Ok(())
 }
 
-/// A process that restores the settings if this one is killed. If it is killed as well, the next start does.
+/// A process that restores the settings if this one is killed. If it is killed as well, the next start on the device does.
 struct SettingsRestorer(Child);
 
 /// Waits for a line, or for the end of this process, and then of its descriptors and locks. Neither Ctrl-C nor systemd's SIGTERM ends it.
 const KEEP: &str = r#"trap '' INT TERM HUP
 read -r _ && exit
 while grep -qs '^State:[^ZX]*$' /proc/$PPID/status; do sleep 0.05; done
-exec "$0" tune --restore "$1""#;
+for device; do "$0" tune --restore "$device"; done"#;
 
 impl SettingsRestorer {
-    fn start(queue: &QueueSettings) -> Option<Self> {
-        let device = format!("/dev/{}", queue.name().replace('!', "/"));
+    fn start(queues: &[QueueSettings]) -> Option<Self> {
+        let devices = queues.iter().map(|queue| format!("/dev/{}", queue.name().replace('!', "/")));
         let program = std::env::current_exe();
         let shell = program.and_then(|program| {
             let mut shell = process::Command::new("sh");
-            shell.args(["-c", KEEP]).arg(program).arg(device).stdin(Stdio::piped()).stdout(Stdio::null());
+            shell.args(["-c", KEEP]).arg(program).args(devices).stdin(Stdio::piped()).stdout(Stdio::null());
             shell.env("DWELL_CONFIG", "").process_group(0).spawn()
         });
         let failed = |error| {

@@ -103,7 +103,14 @@ impl Target {
     /// The same as lines with the remedies.
     pub(super) fn left_behind_in_words(&self) -> impl Iterator<Item = String> {
         let (left, unusable) = self.left_behind();
-        left.into_iter().map(|left| format!("{left}; '{}' restores that", left.remedy())).chain(unusable)
+        left.into_iter().map(|left| left.with_remedy()).chain(unusable)
+    }
+
+    /// Restores what a killed tuner left on its queues; a line each, also for other devices that have such settings.
+    pub(super) fn restore_leftovers(&self) -> Vec<String> {
+        let named: Vec<&str> = self.queues.iter().map(QueueSettings::name).collect();
+        let backups = Path::new(settings_backup::DIRECTORY);
+        settings_backup::restore_leftovers(backups, Path::new("/sys/block"), &named)
     }
 
     /// An error if the profile is of another device.

@@ -3,9 +3,10 @@
 //!
 //! # Life of a file
 //! [`SettingsBackup::begin`] writes the file before the first change. Dropping the backup restores the settings and removes the file. If the
-//! process is killed the file stays, and [`restore_leftovers`] does the same at the next start. A setting that the kernel rejects keeps the
-//! file, and the next start tries again. The file names its process by number and start time, and the device by the inode of its queue
-//! directory, because process numbers and device names are reused. It is not flushed to the disk: settings do not survive a reboot either.
+//! process is killed the file stays, and [`restore_leftovers`] does the same at the next start on that device. A setting that the kernel rejects
+//! keeps the file, and the next start tries again. The file names its process by number and start time, and the device by the inode of its queue
+//! directory and the kernel's sequence number of its medium, because process numbers and device names are reused, and a loop device has another
+//! file later. It is not flushed to the disk: settings do not survive a reboot either.
 //!
 //! # What is restored
 //! Only values that the tuner set: a value that another process has set since stays. The file therefore also lists what each switch set, which
@@ -53,6 +54,9 @@ struct Record {
     device: String,
     /// Of the queue's directory in sysfs.
     inode: Option<u64>,
+    /// The device's sequence number: another medium, or another file of a loop device, has another one.
+    #[serde(default)]
+    diskseq: Option<u64>,
     before: Vec<(String, String)>,
     /// `None` if it is unknown what the tuner set: then every setting that differs is restored.
     set: Option<OwnValues>,
@@ -99,12 +103,13 @@ impl SettingsBackup {
             return Err(Error::Usage(problem));
         }
         let (pid, started) = this_process();
-        let (before, set) = match left.filter(|left| left.is_of_this_boot() && left.is_of(queue)) {
+        let (before, set) = match left.filter(|left| left.is_obsolete(queue).is_none()) {
             Some(Record { before, set, .. }) => (before, set),
             None => (queue.all(), Some(OwnValues::new())),
         };
         let device = queue.name().to_owned();
-        let record = Record { pid, started, boot: boot(), device, inode: queue.inode(), before, set };
+        let (inode, diskseq) = (queue.inode(), queue.diskseq());
+        let record = Record { pid, started, boot: boot(), device, inode, diskseq, before, set };
         record.write(&directory).map_err(failed)?;
         Ok(Self { directory, queue: queue.clone(), record, is_failure_reported: false })
     }
@@ -171,10 +176,10 @@ fn file_name(device: &str) -> String {
     format!("{}.json", device.replace('/', "!"))
 }
 
-/// Restores what killed processes have changed; returns what was done, a line each. `block` is `/sys/block`. Without permission to enter the
-/// directory, or where it is missing, there is nothing to do.
+/// Restores what killed processes have changed of the `named` devices (names in `block`, which is `/sys/block`); returns what was done, a line each,
+/// and a line for each other device that has such settings. Without permission to enter the directory, or where it is missing, there is nothing to do.
 #[must_use]
-pub fn restore_leftovers(directory: &Path, block: &Path) -> Vec<String> {
+pub fn restore_leftovers(directory: &Path, block: &Path, named: &[&str]) -> Vec<String> {
     let path = directory;
     let directory = match PrivateDirectory::open(directory) {
         Ok(directory) => directory,
@@ -187,10 +192,10 @@ pub fn restore_leftovers(directory: &Path, block: &Path) -> Vec<String> {
     };
     let Ok(_lock) = directory.lock() else { return Vec::new() };
     let files = directory.names().into_iter().filter(|name| name.ends_with(".json"));
-    files.flat_map(|file| restore_leftover(&directory, &file, block)).collect()
+    files.flat_map(|file| restore_leftover(&directory, &file, block, named)).collect()
 }
 
-fn restore_leftover(directory: &PrivateDirectory, file: &str, block: &Path) -> Vec<String> {
+fn restore_leftover(directory: &PrivateDirectory, file: &str, block: &Path, named: &[&str]) -> Vec<String> {
     let record = match Record::read(directory, file) {
         Ok(record) if record.is_alive() => return Vec::new(),
         Ok(record) => record,
@@ -204,7 +209,11 @@ fn restore_leftover(directory: &PrivateDirectory, file: &str, block: &Path) -> V
     let Record { device, pid, .. } = &record;
     if let Some(why) = record.is_obsolete(&queue) {
         let _ = directory.remove(file);
-        return vec![format!("{device}: process {pid} was killed, and {why} since; nothing to restore")];
+        return vec![format!("{device}: process {pid} was killed, and {why} since; nothing is restored")];
+    }
+    // The user did not name that device: another program may measure it.
+    if !named.iter().any(|name| file_name(name) == file) {
+        return record.left_behind(&queue).iter().map(LeftBehind::with_remedy).collect();
     }
     let _claim = match queue.claim() {
         Ok(claim) => claim,
@@ -251,6 +260,12 @@ impl LeftBehind {
         let settings: Vec<String> = settings.collect();
         let braces = if settings.is_empty() { String::new() } else { format!("{{{}}}", settings.join(",")) };
         format!("{}{braces}", self.scheduler)
+    }
+
+    /// A line with both.
+    #[must_use]
+    pub fn with_remedy(&self) -> String {
+        format!("{self}; '{}' restores that", self.remedy())
     }
 
     /// The command that restores them.
@@ -461,6 +476,9 @@ impl Record {
         match () {
             () if !self.is_of_this_boot() => Some("the machine was restarted"),
             () if !self.is_of(queue) => Some("the device was removed"),
+            () if self.diskseq.is_some_and(|stored| queue.diskseq() != Some(stored)) => {
+                Some("the device got another medium or file")
+            }
             () => None,
         }
     }

@@ -26,7 +26,7 @@ fn begin(tree: &Tree) -> SettingsBackup {
 }
 
 fn restored(tree: &Tree) -> Vec<String> {
-    restore_leftovers(&tree.backups(), &tree.block())
+    restore_leftovers(&tree.backups(), &tree.block(), &["sda"])
 }
 
 fn restored_after_kill(backup: SettingsBackup, tree: &Tree) -> Vec<String> {
@@ -72,6 +72,54 @@ fn the_next_start_restores_after_a_kill_and_ignores_a_living_process() {
     assert!(lines.len() == 1 && lines[0].contains("restored after") && lines[0].contains("mq-deadline"));
     assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
     assert_eq!((left_behind(&tree.backups(), &queue), restored(&tree)), (Ok(None), vec![]), "once");
+}
+
+/// Regression: a command on one device restored the settings of every other device, also while its user measured that one.
+#[test]
+fn settings_of_a_device_that_is_not_named_stay_and_are_reported() {
+    let tree = Tree::new("another");
+    let mut backup = begin(&tree);
+    let queue = backup.queue.clone();
+    switch(&mut backup, &[("scheduler", "bfq")]);
+    let pid = kill(backup).pid;
+    tree.queue("sdb");
+    for named in [&["sdb"] as &[&str], &[]] {
+        let lines = restore_leftovers(&tree.backups(), &tree.block(), named);
+        let line = format!(
+            "sda: process {pid} changed its settings and was killed; before: scheduler=mq-deadline; 'dwell tune /dev/sda --restore' restores that"
+        );
+        assert_eq!(lines, [line]);
+        assert_eq!((queue.get("scheduler").unwrap().as_str(), files(&tree)), ("bfq", 1));
+    }
+    let lines = restore_leftovers(&tree.backups(), &tree.block(), &["sdb", "sda"]);
+    assert!(lines.len() == 1 && lines[0].starts_with("sda: restored after"), "{lines:?}");
+    assert_eq!(queue.get("scheduler").unwrap(), "mq-deadline");
+}
+
+/// Regression: a loop device keeps its queue when another file is attached, and that file's user got the settings of the earlier one.
+#[test]
+fn the_settings_of_an_earlier_medium_are_not_given_to_the_next_one() {
+    let tree = Tree::new("medium");
+    let queue = tree.queue("sda");
+    let diskseq = tree.block().join("sda/diskseq");
+    let tuned_and_killed = |seq: &str| {
+        fs::write(&diskseq, seq).unwrap();
+        queue.set("scheduler", "mq-deadline").unwrap();
+        let mut backup = SettingsBackup::begin(&tree.backups(), &queue).unwrap();
+        switch(&mut backup, &[("scheduler", "bfq")]);
+        kill(backup);
+    };
+    tuned_and_killed("4\n");
+    assert!(left_behind(&tree.backups(), &queue).unwrap().is_some(), "of the same medium");
+    fs::write(&diskseq, "5\n").unwrap();
+    assert_eq!(left_behind(&tree.backups(), &queue), Ok(None));
+    let lines = restored(&tree);
+    assert!(lines.len() == 1 && lines[0].contains("another medium or file since"), "{lines:?}");
+    assert_eq!((queue.get("scheduler").unwrap().as_str(), files(&tree)), ("bfq", 0));
+    tuned_and_killed("6\n");
+    fs::write(&diskseq, "7\n").unwrap();
+    let next = SettingsBackup::begin(&tree.backups(), &queue).unwrap();
+    assert_eq!(next.record.before("scheduler"), Some("bfq"), "the present value");
 }
 
 #[test]
@@ -461,7 +509,7 @@ fn without_access_to_the_directory_there_is_nothing_to_restore() {
             eprintln!("SKIPPED: only root can become another user");
             return (vec![], Ok(None));
         }
-        (restore_leftovers(&path, &block), left_behind(&path, &queue))
+        (restore_leftovers(&path, &block, &["sda"]), left_behind(&path, &queue))
     });
     assert_eq!(as_other_user.join().unwrap(), (vec![], Ok(None)));
 }

@@ -154,7 +154,8 @@ impl<'a> Prepared<'a> {
         let Self { arguments, scheduling, facts, switches, .. } = &self;
         // Settings that an earlier run left are restored first, so that they do not count as the previous ones.
         let backups = Path::new(settings_backup::DIRECTORY);
-        settings_backup::restore_leftovers(backups, Path::new("/sys/block"))
+        let named: Vec<&str> = scheduling.queues.iter().map(|layer| &*layer.name).collect();
+        settings_backup::restore_leftovers(backups, Path::new("/sys/block"), &named)
             .iter()
             .for_each(|line| say!("{line}"));
         let queues = scheduling.queues.iter().filter(|_| *switches);
