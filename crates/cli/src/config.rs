@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -305,6 +306,16 @@ fn with_options(
                 })?;
                 let Some(sub) = command.find_subcommand(name) else { continue };
                 let id = option(sub, &reading.path, &command, key).map_err(|problem| wrong(at, &problem))?;
+                if texts.is_empty() {
+                    return Err(wrong(
+                        at,
+                        &format!("'{key}' is an empty list; remove the line for the default"),
+                    ));
+                }
+                if is_path(sub, &id) && !is_text(value) {
+                    let first = texts.first().map_or("", String::as_str);
+                    return Err(wrong(at, &format!("'{key}' is a path: write it in quotes, \"{first}\"")));
+                }
                 let spots = spots(value, at);
                 is_valid(sub, &id, key, &texts).map_err(|problem| {
                     let is_wrong =
@@ -453,6 +464,21 @@ fn is_valid(command: &Command, id: &str, name: &str, texts: &[String]) -> Result
             _ => Err(format!("'{name}' cannot be '{text}'")),
         }
     })
+}
+
+/// Whether the value of an option is a path.
+fn is_path(command: &Command, id: &str) -> bool {
+    let found = command.get_arguments().find(|arg| arg.get_id() == id);
+    found.is_some_and(|arg| arg.get_value_parser().type_id() == ValueParser::path_buf().type_id())
+}
+
+/// Whether a value has strings only.
+fn is_text(value: &DeValue<'_>) -> bool {
+    match value {
+        DeValue::String(_) => true,
+        DeValue::Array(values) => values.iter().all(|value| is_text(value.get_ref())),
+        _ => false,
+    }
 }
 
 /// The values of an option as the command line has them.
@@ -604,6 +630,14 @@ mod tests {
         assert_eq!(found.output, Path::new("io.trace"));
     }
 
+    /// Regression: clap counts no default as the option that another one requires.
+    #[test]
+    fn the_size_of_a_device_in_memory_may_be_in_the_file() {
+        let found = parsed("[serve]\nsize = \"1M\"\n", &["dwell", "serve", "--memory"]);
+        let Parsed::Serve(found) = found else { panic!("{found:?}") };
+        assert_eq!((found.memory, found.size.as_deref()), (true, Some("1M")));
+    }
+
     #[test]
     fn a_value_that_the_command_line_would_reject_has_its_line() {
         let rejected = |text: &str| match applied(command(), "dwell.toml", text) {
@@ -639,6 +673,12 @@ mod tests {
             (
                 "[patterns]\nkind = 1\n",
                 "dwell.toml:2: 'patterns' has no option 'kind'; write it below [patterns.show] or [patterns.forget]",
+            ),
+            // Regression: a number was the name of a file, and an empty list had no effect.
+            ("[patterns]\ndatabase = 5\n", "dwell.toml:2: 'database' is a path: write it in quotes, \"5\""),
+            (
+                "[compare]\nscheduler = []\n",
+                "dwell.toml:2: 'scheduler' is an empty list; remove the line for the default",
             ),
             ("[top]\nonce = \"maybe\"\n", "dwell.toml:2: 'once' is true or false, not 'maybe'"),
             ("[top]\nevery = [\"1s\", \"2s\"]\n", "dwell.toml:2: 'every' takes one value, not a list of 2"),

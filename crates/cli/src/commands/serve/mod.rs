@@ -61,8 +61,8 @@ pub(crate) struct ServeArguments {
     /// Minimum rate of an array's resynchronisation, rebuild or scrub per member, in bytes per second, while other requests are queued
     #[arg(long, value_name = "SIZE", default_value = "4M", requires = "array")]
     pub(crate) background_rate: String,
-    /// Serve from memory
-    #[arg(long, conflicts_with_all = ["path", "drive"], requires = "size")]
+    /// Serve from memory; needs --size
+    #[arg(long, conflicts_with_all = ["path", "drive"])]
     pub(crate) memory: bool,
     /// Keep no data of an emulated drive: reads return zeroes
     #[arg(long, requires = "drive", conflicts_with_all = ["path", "memory"])]
@@ -325,6 +325,7 @@ fn plain(arguments: &ServeArguments, size: Option<u64>) -> Result<BackendMaker, 
         (None, true, Some(size)) => {
             Ok(Box::new(move || Ok(Box::new(Memory::new(size, depth)) as Box<dyn Backend>)))
         }
+        (None, true, None) => Err(Error::Usage("--memory needs --size, such as --size 1G".to_owned())),
         _ => Err(Error::Usage(
             "nothing to serve: name a file or device, --drive, or --memory with --size".to_owned(),
         )),
