@@ -77,11 +77,13 @@ pub(crate) fn open_capture(layer: &Layer, options: &Options) -> Result<Capture, 
 pub(crate) fn missing(source: &impl Source) -> Result<Option<String>, Error> {
     let counts = source.counts()?;
     let left_out = [
-        (counts.skipped, "left out above the rate"),
-        (counts.lost, "lost because they were not read in time"),
-        (counts.ends_lost, "without their completions"),
+        (counts.skipped, "request", "left out above the rate"),
+        (counts.lost, "request", "lost because they were not read in time"),
+        (counts.ends_lost, "completion", "lost"),
     ];
-    let left_out = left_out.into_iter().filter(|&(count, _)| count > 0);
-    let all: Vec<String> = left_out.map(|(count, what)| format!("{count} {what}")).collect();
-    Ok((!all.is_empty()).then(|| format!("of {}, {}", counted(counts.arrived, "request"), all.join(", "))))
+    let left_out = left_out.into_iter().filter(|&(count, ..)| count > 0);
+    let all: Vec<String> =
+        left_out.map(|(count, what, why)| format!("{} {why}", counted(count, what))).collect();
+    // The source counts requests also after the end of what was recorded, so that their number would contradict the recording's.
+    Ok((!all.is_empty()).then(|| format!("incomplete: {}", all.join(", "))))
 }

@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -158,7 +158,20 @@ pub(crate) fn created(to: &Path) -> Result<Output, Error> {
 
 /// Writes a whole file, or standard output.
 pub(crate) fn write(to: &Path, content: &[u8]) -> Result<(), Error> {
-    let mut out = created(to)?;
+    write_into(to, created(to)?, content)
+}
+
+/// The same; of a file with the system's details, which only its owner may read.
+pub(crate) fn write_private(to: &Path, content: &[u8]) -> Result<(), Error> {
+    let out = created(to)?;
+    if let Some(Unfinished::Named(path, _) | Unfinished::InPlace(path)) = &out.unfinished {
+        let owners = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(path, owners).map_err(|error| Error::written(to.display(), &error))?;
+    }
+    write_into(to, out, content)
+}
+
+fn write_into(to: &Path, mut out: Output, content: &[u8]) -> Result<(), Error> {
     let written = out.write_all(content).and_then(|()| out.complete());
     written.map_err(|error| match to == Path::new("-") {
         true => Error::from(error),
@@ -323,7 +336,7 @@ mod tests {
         abandon(true);
         assert!(names(&folder).is_empty(), "{:?}", names(&folder));
         write(&path, b"first").unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o640)).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
         created(&path).unwrap().write_all(b"second").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"first", "not completed");
         // What a recording has until the disk is full is kept.
@@ -334,6 +347,9 @@ mod tests {
         write(&folder.join("link"), b"third").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"third");
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o640);
+        // Regression: other users could read the bundle of `doctor`.
+        write_private(&path, b"fourth").unwrap();
+        assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o600);
         assert_eq!(names(&folder), ["io.trace", "link", "report.html"]);
         assert!(folder.join("link").symlink_metadata().unwrap().is_symlink());
         assert!(matches!(write(&folder.join("none/below"), b"text"), Err(Error::Failed(_))));

@@ -156,10 +156,11 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
         identities.take(&batch)?;
         batch.clear();
     }
+    // The capture may take longer than the recording on a busy machine, and Ctrl-C ends it earlier.
+    let ended = capture::now();
+    let until = during.map_or(ended, |during| ended.min(origin + Span::from_nanos(during.as_nanos() as u64)));
     if outcome.is_ok() {
         // On a busy machine this may be the first call that gets any.
-        let until =
-            during.map_or_else(capture::now, |during| origin + Span::from_nanos(during.as_nanos() as u64));
         outcome = capture.take(&mut batch, LAST.min(ROUND));
         drop_later(&mut batch, until);
         probes.leave_out(&mut batch);
@@ -170,7 +171,7 @@ pub(crate) fn run(arguments: &RecordArguments) -> Result<(), Error> {
     let missing = device_capture::missing(&capture)?;
     let Written { written, .. } = recorder.finish(missing.as_deref()).map_err(failed)?;
     sink.finish().and_then(Output::complete).map_err(failed)?;
-    say!("{output}: {} in {:.1} s", counted(written, "request"), begun.elapsed().as_secs_f64());
+    say!("{output}: {} in {:.1} s", counted(written, "request"), until.since(origin).as_secs_f64());
     // The comment of the recording names the scheduler at its begin.
     let now = Stack::of(&arguments.device).and_then(|stack| stack.scheduling_within(reach));
     if let Some(now) = now.ok().map(|now| now.scheduler()).filter(|now| *now != scheduler) {

@@ -11,6 +11,9 @@ pub(crate) const DEFAULT_WIDTH: usize = 80;
 /// Spaces between two columns.
 const GAP: usize = 2;
 
+/// Of a longer path at least this much is shown.
+const PATH_MIN: usize = 16;
+
 /// Longer names take a line of their own.
 const NAME_MAX: usize = 30;
 
@@ -100,6 +103,30 @@ impl Table {
         let removed = self.heads.len() - shown.len();
         self.keep(&shown);
         removed
+    }
+
+    /// Shortens the paths of the last column at their beginnings until the table fits. Where little of them would remain, columns of `order` are
+    /// removed first, the last one of it first.
+    pub(crate) fn fit_paths(&mut self, width: Option<usize>, order: &[usize]) {
+        let (Some(width), Some(paths)) = (width, self.heads.len().checked_sub(1)) else { return };
+        let least = self.column(paths).min(PATH_MIN);
+        let mut shown: Vec<usize> = (0..paths).collect();
+        let before = |shown: &[usize]| shown.iter().map(|&index| self.column(index) + GAP).sum::<usize>();
+        let mut removable = order.to_vec();
+        while before(&shown) + least > width
+            && let Some(last) = removable.pop()
+        {
+            shown.retain(|&index| index != last);
+        }
+        let room = width.saturating_sub(before(&shown)).max(chars(&self.heads[paths]));
+        for (_, cells) in &mut self.rows {
+            let excess = chars(&cells[paths]).saturating_sub(room);
+            if excess > 0 {
+                cells[paths] = std::iter::once('…').chain(cells[paths].chars().skip(excess + 1)).collect();
+            }
+        }
+        shown.push(paths);
+        self.keep(&shown);
     }
 
     /// Keeps these columns.
@@ -249,6 +276,25 @@ mod tests {
         assert!(text.contains("write") && !text.contains("read"), "{text}");
         assert!(text.lines().all(|line| chars(line) <= 30), "{text}");
         assert_eq!(table().fit(None, &[1, 3, 2]), 0);
+    }
+
+    #[test]
+    fn paths_are_shortened_at_their_beginnings() {
+        let printed = |width| {
+            let mut table = Table::new(["name", "a", "b", "path"]);
+            table.row(
+                Tone::Plain,
+                ["x", "1234567", "2", "/kubepods.slice/pod-1.slice"].map(str::to_owned).to_vec(),
+            );
+            table.fit_paths(width, &[2, 1]);
+            table.print(Style::Text { width: None, colour: false }).lines().last().unwrap().to_owned()
+        };
+        assert_eq!(printed(None), "x     1234567  2  /kubepods.slice/pod-1.slice");
+        assert_eq!(printed(Some(40)), "x     1234567  2  …ods.slice/pod-1.slice");
+        assert_eq!(printed(Some(30)), "x     2  …ds.slice/pod-1.slice", "with a column less");
+        for width in 8..50 {
+            assert!(chars(&printed(Some(width))) <= width.max(20), "{width}");
+        }
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> Result<(), Error> {
     let examined = examine(&roots, arguments.target.as_deref(), &|file| home(file))?;
     if let Some(file) = &arguments.bundle {
         let text = object(&bundle(&roots, &examined))?;
-        output_file::write(file, text.as_bytes())?;
+        output_file::write_private(file, text.as_bytes())?;
     }
     let mut out = std::io::stdout().lock();
     if arguments.json {

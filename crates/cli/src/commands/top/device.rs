@@ -195,7 +195,12 @@ struct Watched {
     since: Time,
 }
 
-pub(super) fn run(device: &Path, every: Duration, once: bool, json: bool) -> Result<(), Error> {
+pub(super) fn run(
+    device: &Path,
+    every: Duration,
+    (once, json): (bool, bool),
+    width: Option<usize>,
+) -> Result<(), Error> {
     let mut watched = Watched::new(device)?;
     if once || json || !io::stdout().is_terminal() {
         let begun = Instant::now();
@@ -207,7 +212,7 @@ pub(super) fn run(device: &Path, every: Duration, once: bool, json: bool) -> Res
         let mut out = io::stdout().lock();
         match json {
             true => writeln!(out, "{}", object(&snapshot)?)?,
-            false => out.write_all(text(&snapshot).as_bytes())?,
+            false => out.write_all(text(&snapshot, width).as_bytes())?,
         }
         return Ok(());
     }
@@ -216,7 +221,7 @@ pub(super) fn run(device: &Path, every: Duration, once: bool, json: bool) -> Res
     draw_texts(Duration::ZERO, || {
         watched.take(SAMPLE)?;
         if capture::now().since(watched.since).as_nanos() >= every.as_nanos() as u64 {
-            shown = text(&watched.snapshot()?);
+            shown = text(&watched.snapshot()?, width);
         }
         Ok(shown.clone())
     })
@@ -413,30 +418,39 @@ fn delegated_since(before: &CausesReport, now: &CausesReport, seconds: f64) -> V
     now.delegated.iter().filter_map(since).collect()
 }
 
-fn text(snapshot: &Snapshot) -> String {
+/// Tables are at most `width` columns wide.
+fn text(snapshot: &Snapshot, width: Option<usize>) -> String {
     let Snapshot { device, stack, in_flight, depth, seeks_per_second, sequential, .. } = snapshot;
     let mut text = format!(
-        "{device}: {stack}\n{in_flight} in flight, {} on average; {} seeks/s, {:.0}% sequential; {} flushes/s (fsync)\n\n",
+        "{device}: {stack}\n{in_flight} in flight, {} on average; {} seeks/s, {:.0}% sequential\n\n",
         number(*depth),
         number(*seeks_per_second),
         sequential * 100.0,
-        number(snapshot.flushes.requests_per_second),
     );
     let rate = |value: f64| format!("{}/s", bytes(value as u64));
     let or_dash = |ns: u64| if ns == 0 { "-".to_owned() } else { time(ns) };
     let mut latencies = Table::new(["", "per s", "bytes", "p50", "p90", "p99", "max"]);
-    for (name, of) in [("read", &snapshot.reads), ("write", &snapshot.writes), ("flush", &snapshot.flushes)] {
+    let flushes = ("flush (fsync)", &snapshot.flushes);
+    for (name, of) in [("read", &snapshot.reads), ("write", &snapshot.writes), flushes] {
         let quantiles = [of.p50_ns, of.p90_ns, of.p99_ns, of.max_ns].map(or_dash);
         let cells = [name.to_owned(), number(of.requests_per_second), rate(of.bytes_per_second)];
         latencies.row(Tone::Plain, cells.into_iter().chain(quantiles).collect());
     }
-    let plain = Style::Text { width: None, colour: false };
+    let plain = Style::Text { width, colour: false };
     text += &latencies.print(plain);
     text += "\n\n";
     let id = |id: Option<u64>| id.map_or_else(|| "kernel".to_owned(), |id| id.to_string());
-    let heads =
-        ["submitted by", "id", "reads/s", "read", "writes/s", "written", "flushes/s", "mean", "cgroup"];
-    let mut submitters = Table::new(heads);
+    let mut submitters = Table::new([
+        "submitted by",
+        "id",
+        "reads\nper s",
+        "read\nper s",
+        "writes\nper s",
+        "written\nper s",
+        "flushes\nper s",
+        "mean",
+        "cgroup",
+    ]);
     for of in snapshot.submitters.iter().take(ROWS) {
         submitters.row(
             Tone::Plain,
@@ -444,15 +458,17 @@ fn text(snapshot: &Snapshot) -> String {
                 of.name.clone(),
                 id(of.id.map(u64::from)),
                 number(of.reads_per_second),
-                rate(of.read_bytes_per_second),
+                bytes(of.read_bytes_per_second as u64),
                 number(of.writes_per_second),
-                rate(of.written_bytes_per_second),
+                bytes(of.written_bytes_per_second as u64),
                 number(of.flushes_per_second),
                 or_dash(of.mean_ns),
                 of.cgroup.clone(),
             ],
         );
     }
+    // By default the latency goes before the flushes.
+    submitters.fit_paths(width, &[6, 7]);
     text += &submitters.print(plain);
     text += "\n";
     if !snapshot.causes.is_empty() {
@@ -473,6 +489,7 @@ fn text(snapshot: &Snapshot) -> String {
                 ],
             );
         }
+        causes.fit_paths(width, &[]);
         let by: Vec<_> = unknown.iter().map(|of| of.name.as_str()).collect();
         let by = if by.is_empty() { String::new() } else { format!(", written by {}", by.join(", ")) };
         let unattributed = unknown.iter().map(|of| of.written()).sum();
@@ -572,7 +589,7 @@ mod tests {
             ..Snapshot::default()
         };
         // Without the alignment of the columns.
-        let text = text(&snapshot);
+        let text = text(&snapshot, None);
         let text: Vec<String> =
             text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         let text = text.join("\n");

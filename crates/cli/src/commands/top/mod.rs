@@ -25,6 +25,7 @@ use crate::commands::ctl::no_server;
 use crate::error::Error;
 use crate::input::quantity::some_time;
 use crate::interrupt;
+use crate::report::text_width;
 
 /// Options of `dwell top`.
 #[derive(Args, Debug)]
@@ -51,21 +52,25 @@ pub(crate) struct TopArguments {
     /// Print the state of a block device once, as a JSON object, after the time of --every
     #[arg(long)]
     pub(crate) json: bool,
+    /// Show all columns, also where they do not fit the terminal, or 80 columns ('COLUMNS' of the environment) in a file or a pipe
+    #[arg(long)]
+    pub(crate) wide: bool,
 }
 
 /// Time between two reads of the state. Shorter than the time between two snapshots, so that the strip shows the head's movement between them.
 const SAMPLE: Duration = Duration::from_millis(100);
 
-/// Size of the snapshot if standard output is not a terminal.
-const WIDTH: u16 = 110;
+/// Size of the snapshot of a served device with --wide.
+const WIDE: usize = 160;
 const HEIGHT: u16 = 40;
 
 pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
     let every = some_time("--every", &arguments.every)?.max(SAMPLE);
+    let width = (!arguments.wide).then(text_width);
     if kernel::is_device(&arguments.socket) {
         let plain = arguments.requests || arguments.json || !kernel::is_of_the_module(&arguments.socket);
         return match plain {
-            true => device::run(&arguments.socket, every, arguments.once, arguments.json),
+            true => device::run(&arguments.socket, every, (arguments.once, arguments.json), width),
             false => kernel::run(&arguments.socket, every, arguments.once),
         };
     }
@@ -92,7 +97,7 @@ pub(crate) fn run(arguments: &TopArguments) -> Result<(), Error> {
         std::thread::sleep(every);
         history.update(client.show().map_err(failed)?);
         history.begin_snapshot();
-        return Ok(write!(io::stdout().lock(), "{}", text(&history)?)?);
+        return Ok(write!(io::stdout().lock(), "{}", text(&history, width.unwrap_or(WIDE))?)?);
     }
     let mut terminal = ratatui::try_init().map_err(|e| Error::Failed(format!("the terminal: {e}")))?;
     let ended = live(&mut terminal, &mut client, &mut history, every);
@@ -156,9 +161,10 @@ fn is_end(event: &Event) -> bool {
 }
 
 /// One snapshot as text without colours.
-fn text(history: &History) -> Result<String, Error> {
+fn text(history: &History, width: usize) -> Result<String, Error> {
     let failed = |error| Error::Failed(format!("drawing: {error}"));
-    let mut terminal = Terminal::new(TestBackend::new(WIDTH, HEIGHT)).map_err(failed)?;
+    let mut terminal =
+        Terminal::new(TestBackend::new(u16::try_from(width).unwrap_or(u16::MAX), HEIGHT)).map_err(failed)?;
     terminal.draw(|frame| screen::draw(history, frame)).map_err(failed)?;
     Ok(lines(terminal.backend().buffer()))
 }

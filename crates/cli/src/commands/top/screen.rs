@@ -23,7 +23,7 @@ pub(super) fn draw(history: &History, frame: &mut Frame<'_>) {
     let processes = history.processes();
     let accounts = history.accounts();
     let high = |rows: usize| if rows == 0 { 0 } else { rows.min(ITEMS) as u16 + 3 };
-    let rows = [4, STRIP + 2, 7, high(processes.len()), high(accounts.len())];
+    let rows = [5, STRIP + 2, 7, high(processes.len()), high(accounts.len())];
     let [summary, strip, operations, by_process, by_account, items] = Layout::vertical([
         Constraint::Length(rows[0]),
         Constraint::Length(rows[1]),
@@ -72,11 +72,11 @@ fn summary_of(history: &History) -> Paragraph<'static> {
         Line::styled(scheduler(state), HEAD),
         Line::from(device(state)),
         Line::from(format!(
-            "{} queued, {} of {} in the device, {} unfinished; {} dispatched/s, {} deliberate waits/s",
-            state.queued,
-            state.in_flight,
-            state.depth,
-            state.unfinished,
+            "{} queued, {} of {} in the device, {} unfinished",
+            state.queued, state.in_flight, state.depth, state.unfinished,
+        )),
+        Line::from(format!(
+            "{} dispatched/s, {} deliberate waits/s",
             number(history.dispatched()),
             number(history.holds())
         )),

@@ -29,7 +29,7 @@ fn failed_operations_have_a_column_and_do_not_count_as_done() {
     let mut history = History::new(state(0, 0, 0));
     history.update(failing);
     history.begin_snapshot();
-    let snapshot = text(&history).unwrap();
+    let snapshot = text(&history, 80).unwrap();
     let line = snapshot.lines().find(|line| line.contains("│read")).unwrap();
     let cells: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(&cells[..4], ["│read", "200", "0.82", "300"], "{snapshot}");
@@ -41,7 +41,7 @@ fn drawn(heads: &[u64]) -> String {
         history.update(state(500_000_000, 100, head));
     }
     history.begin_snapshot();
-    text(&history).unwrap()
+    text(&history, 80).unwrap()
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn rates_are_of_the_time_between_two_snapshots() {
 fn a_draining_switch_is_shown() {
     let waiting = State { draining_ns: Some(7_000_000), ..state(0, 0, 0) };
     assert_eq!(crate::commands::ctl::scheduler(&state(0, 0, 0)), "stream(deadline)");
-    let snapshot = text(&History::new(waiting)).unwrap();
+    let snapshot = text(&History::new(waiting), 80).unwrap();
     assert!(snapshot.starts_with("stream(deadline) takes over when the queue is empty"), "{snapshot}");
     assert!(snapshot.contains("draining for 7.00 ms"), "{snapshot}");
 }
@@ -72,13 +72,13 @@ fn a_draining_switch_is_shown() {
 /// At ten times real time, a displayed second is a tenth of a second.
 #[test]
 fn the_speed_of_the_devices_clock_is_shown() {
-    let fast = text(&History::new(State { speed: 10, ..state(0, 0, 0) })).unwrap();
+    let fast = text(&History::new(State { speed: 10, ..state(0, 0, 0) }), 80).unwrap();
     assert!(fast.contains("10 times real time") && !drawn(&[0]).contains("real time"), "{fast}");
 }
 
 #[test]
 fn only_an_emulated_drive_has_lateness() {
-    let punctual = text(&History::new(State { lateness: Default::default(), ..state(0, 0, 0) })).unwrap();
+    let punctual = text(&History::new(State { lateness: Default::default(), ..state(0, 0, 0) }), 80).unwrap();
     assert!(
         drawn(&[0]).contains("completions late by 2.00 ms") && !punctual.contains("completions late"),
         "{punctual}"
@@ -99,7 +99,7 @@ fn the_newest_head_position_is_the_full_mark_below_the_others() {
     let column = |mark: char| snapshot.lines().find_map(|line| line.chars().position(|c| c == mark)).unwrap();
     assert!(row('▒') < row('█'), "{snapshot}");
     assert_eq!(column('▒'), 1, "sector 0 is at the left");
-    assert_eq!(column('█'), usize::from(WIDTH) - 2, "the last sector is at the right");
+    assert_eq!(column('█'), 80 - 2, "the last sector is at the right");
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn accounts_have_rates_and_the_calls_in_which_they_wait() {
     let mut history = History::new(with(0, 0, 0));
     history.update(with(500_000_000, 4_000_000, 250_000_000));
     history.begin_snapshot();
-    let snapshot = text(&history).unwrap();
+    let snapshot = text(&history, 80).unwrap();
     for part in ["backup", "write 2", "0.50", "8.00 MB/s", "8.19 kB"] {
         assert!(snapshot.contains(part), "{part} is not in\n{snapshot}");
     }
