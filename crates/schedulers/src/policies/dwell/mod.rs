@@ -477,9 +477,10 @@ impl Dwell {
         if !precedes && owner.flow == SCATTERED && view.device.depth > 1 {
             return None;
         }
+        // Next requests are often a little later than any before: a stream's requests grow, and its program thinks longer about long ones.
         let longest = match precedes && flow.is_steady() {
             true => limit,
-            false => (gap * 3 + WAIT_MIN).min(limit.max(WAIT_MIN)),
+            false => (gap * 3 + WAIT_MIN.max(limit / 8)).min(limit.max(WAIT_MIN)),
         };
         if !precedes && !flow.pays(limit - gap, longest) {
             return None;
