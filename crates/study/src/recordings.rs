@@ -31,15 +31,22 @@ pub fn convert(recording: &mut Recording, to: &Path) -> Result<Written, Error> {
 /// may be [ordered by device](Recording::ordered_by_device).
 ///
 /// # Errors
-/// As [`convert`]; or a file of this name exists.
+/// As [`convert`]; or a file of this name exists. A folder that did not exist before is removed.
 pub fn split(recording: &mut Recording, folder: &Path) -> Result<(Written, usize), Error> {
     if folder.metadata().is_ok_and(|found| !found.is_dir()) {
         return Err(Error::Usage(format!("{}: is a file; name an empty folder", folder.display())));
     }
+    let created: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
     fs::create_dir_all(folder).map_err(|error| Error::written(folder.display(), &error))?;
     let mut sinks = Sinks::new(recording, Target::Folder(folder));
     let written = write(recording, &mut sinks).and_then(|()| sinks.finish());
-    written.map(|written| (written, sinks.files.len())).inspect_err(|_| sinks.remove())
+    written.map(|written| (written, sinks.files.len())).inspect_err(|_| {
+        sinks.remove();
+        for folder in created {
+            // It has files of others, and stays.
+            let _ = fs::remove_dir(folder);
+        }
+    })
 }
 
 fn write(recording: &mut Recording, sinks: &mut Sinks<'_>) -> Result<(), Error> {

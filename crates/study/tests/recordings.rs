@@ -164,6 +164,7 @@ fn a_fleet_sorted_by_volume_is_split() {
     fs::write(&from, by_device().into_iter().map(line).collect::<String>()).unwrap();
     let error = split(&mut open(&from, "all"), &to).map(drop).unwrap_err().to_string();
     assert!(error.contains("if it is sorted by device, choose one device, or split the file"), "{error}");
+    assert!(!to.exists(), "a folder without files");
     let mut recording = open(&from, "all").ordered_by_device();
     assert_eq!(split(&mut recording, &to).unwrap().1, 5);
     assert!(recording.skips().is_empty(), "{}", recording.skips());

@@ -1,6 +1,6 @@
 //! The state that parsers share: position, anomalies, devices, processes.
 
-use crate::devices::{DEVICES_MAX, Devices, Key};
+use crate::devices::{Devices, Key};
 use crate::error::{Error, ErrorKind, Position};
 use crate::format::list::Format;
 use crate::input::ReadStop;
@@ -13,6 +13,8 @@ use crate::unit::UnitSource;
 
 /// Upper bound for consecutive malformed lines; beyond it the file has another format.
 const MALFORMED_RUN_MAX: u32 = 100;
+/// What is expected instead of a device beyond [`DEVICES_MAX`](crate::devices::DEVICES_MAX).
+const TOO_MANY_DEVICES: &str = "one of at most 65536 devices";
 /// Bytes of a malformed field in a message.
 const SHOWN: usize = 40;
 
@@ -37,6 +39,10 @@ pub(crate) trait Source {
         to.extend(self.next(context)?);
         Ok(())
     }
+}
+
+fn is_of_too_many_devices(bad: FieldError) -> bool {
+    bad.expected == TOO_MANY_DEVICES
 }
 
 pub(crate) struct Context {
@@ -107,7 +113,7 @@ impl Context {
     }
 
     pub(crate) const fn too_many_devices() -> FieldError {
-        FieldError { field: "device", expected: "one of at most 65536 devices", at: 0 }
+        FieldError { field: "device", expected: TOO_MANY_DEVICES, at: 0 }
     }
 
     /// A context for another thread, which records what depends on the order of lines.
@@ -162,8 +168,8 @@ impl Context {
             Some(error) if self.malformed_run > 1 => error,
             _ => self.malformed_error(bad, line),
         };
-        let hopeless = self.malformed_run >= MALFORMED_RUN_MAX;
-        if self.options.strict || hopeless || self.devices.entries().len() >= DEVICES_MAX {
+        let hopeless = self.malformed_run >= MALFORMED_RUN_MAX || is_of_too_many_devices(bad);
+        if self.options.strict || hopeless {
             return Err(first_of_run);
         }
         self.first_of_run = Some(first_of_run);
@@ -186,6 +192,9 @@ impl Context {
             false => format!("expected {}, found '{}'", bad.expected, shown.escape_debug()),
         };
         let advice = match (self.options.strict, self.any_valid) {
+            _ if is_of_too_many_devices(bad) => {
+                "divide the recording into several with fewer devices each".to_owned()
+            }
             (true, _) => {
                 "delete the line, or read without strict, which counts it and leaves it out".to_owned()
             }

@@ -170,6 +170,7 @@ fn memory_is_bounded_for_hostile_files() {
     let (_, result) = count("devices.ascii", 200_000, |n| format!("1.5 {n} 100 8 1\n"));
     let failure = result.unwrap_err();
     assert!(failure.contains("expected one of at most 65536 devices"), "{failure}");
+    assert!(failure.contains("divide the recording") && !failure.contains("truncate"), "{failure}");
     // As many requests in one second.
     let second = |_| "1538323200,100,8,0,1\n".to_owned();
     assert_eq!(count("second.csv", 500_000, second), (500_000, Ok(())));
