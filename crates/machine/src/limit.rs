@@ -18,14 +18,13 @@
 //! A run of any length takes constant memory: requests are added up while the run lasts ([`LimitRecorder::fold`]), and only the extents that they
 //! cover are kept. Of more than a million extents the narrowest gaps are closed; the moves then do not count.
 //!
-//! The fairness index uses another time: that of each process alone with perfect locality (`alone_ns`), an estimate, in which each jump
-//! between requests costs the shortest seek of that distance.
+//! It also estimates the time of each process alone with perfect locality (`alone_ns`), for the [fairness index](crate::fairness): each jump between
+//! requests costs the shortest seek of that distance.
 
 use disks::Ideal;
 use elevator::{Span, Time};
 use serde::Serialize;
 
-use crate::measure::Measured;
 use crate::program::{Await, Io};
 
 mod chain;
@@ -110,7 +109,7 @@ pub struct Limit {
     pub processes_ns: Vec<u64>,
     /// Moves between tracks in the sweep.
     pub seeks: u64,
-    /// An estimate of each process's time alone with perfect locality, for [`fairness`].
+    /// An estimate of each process's time alone with perfect locality, for the [fairness index](crate::fairness).
     #[serde(skip)]
     pub alone_ns: Vec<u64>,
 }
@@ -375,22 +374,6 @@ impl Devices for Single<'_> {
     }
 }
 
-/// Jain's fairness index of the processes' slowdowns relative to their times when alone: 1 if all are slowed alike,
-/// 1/n if one process had everything.
-#[must_use]
-pub fn fairness(measured: &Measured, alone_ns: &[u64]) -> f64 {
-    let progress: Vec<f64> = measured
-        .processes
-        .iter()
-        .zip(alone_ns)
-        .filter(|(process, alone)| process.elapsed_ns > 0 && **alone > 0)
-        .map(|(process, &alone)| alone as f64 / process.elapsed_ns as f64)
-        .collect();
-    let sum: f64 = progress.iter().sum();
-    let squares: f64 = progress.iter().map(|x| x * x).sum();
-    if squares == 0.0 { 1.0 } else { sum * sum / (progress.len() as f64 * squares) }
-}
-
 #[cfg(test)]
 mod tests {
     use elevator::{Op, Sector, Sectors};
@@ -644,17 +627,5 @@ mod tests {
             let (both, one) = ways("ssd-sata", overlapped);
             assert!(is_nearly(both, 2 * one), "{both}, {one}");
         }
-    }
-
-    #[test]
-    fn equal_slowdowns_have_fairness_one() {
-        let process = |elapsed_ns| crate::ProcessMeasured { elapsed_ns, ..Default::default() };
-        let measured = Measured { processes: vec![process(100), process(200)], ..Default::default() };
-        assert!((fairness(&measured, &[10, 20]) - 1.0).abs() < 1e-9);
-        assert!(
-            (fairness(&measured, &[100, 0]) - 1.0).abs() < 1e-9,
-            "a process without requests does not count"
-        );
-        assert!(fairness(&measured, &[100, 2]) < 0.52);
     }
 }
