@@ -12,6 +12,7 @@ mod parse;
 mod program;
 mod random_map;
 mod run;
+mod sections;
 mod sequence;
 mod turns;
 mod values;
@@ -76,7 +77,7 @@ impl JobFile {
     fn read(name: &str, text: &str, device_bytes: Option<u64>) -> Result<Self, JobFileError> {
         let sections = parse::sections(name, text)?;
         let mut notes = Vec::new();
-        let jobs = draft::jobs(name, &sections, device_bytes, &mut notes)?;
+        let jobs = sections::jobs(name, &sections, device_bytes, &mut notes)?;
         Ok(Self { name: name.to_owned(), jobs, notes })
     }
 
