@@ -13,7 +13,6 @@ use std::collections::HashMap;
 
 use elevator::text::counted;
 use ioanalyzer::Metric;
-use serde::{Deserialize, Serialize};
 
 use crate::kinds::{Shape, are_alike};
 use crate::saved::COUNT_MAX;
@@ -25,7 +24,7 @@ const PAIRS_MAX: u64 = 20;
 const RATING_MAX: f64 = 1e6;
 
 /// A scheduler of a [`SharedLoad`].
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct SharedRating {
     /// Its name.
     pub scheduler: String,
@@ -38,7 +37,7 @@ pub struct SharedRating {
 }
 
 /// One host's ratings for a kind of load on a type of device.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct SharedLoad {
     pub host: String,
     /// The type of the device: its name in the tuner's database.

@@ -1,7 +1,6 @@
 //! `dwell patterns export`, `merge` and `import`: share learned ratings between hosts.
 //!
-//! A file has one JSON object per line: one host's ratings for a kind of load on a type of device. A file `NAME.parquet` has a row for each
-//! scheduler of such an object.
+//! A file `NAME.parquet` has a row for each host, kind of load and scheduler; other files have a JSON object per line with the same fields.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -170,17 +169,16 @@ fn read(file: &Path) -> Result<Shared, Error> {
         )),
         _ => Error::file(file.display(), &error),
     })?;
-    let mut loads = Vec::new();
+    let mut loads = exchange_table::Loads::default();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let wrong = |problem: &str| {
             let advice = "expected a file of 'dwell patterns export'";
             Error::Input(format!("{}:{}: {problem}; {advice}", file.display(), number + 1))
         };
-        let load: SharedLoad = serde_json::from_str(line).map_err(|error| wrong(&error.to_string()))?;
-        load.check().map_err(|problem| wrong(&problem))?;
-        loads.push(load);
+        let row = serde_json::from_str(line).map_err(|error| wrong(&error.to_string()))?;
+        loads.add(row).map_err(|problem| wrong(&problem))?;
     }
-    Ok(Shared { loads })
+    Ok(Shared { loads: loads.loads })
 }
 
 fn write(file: &Path, shared: &Shared) -> Result<(), Error> {
@@ -188,8 +186,8 @@ fn write(file: &Path, shared: &Shared) -> Result<(), Error> {
         exchange_table::write(file, &shared.loads)?;
     } else {
         let mut text = String::new();
-        for load in &shared.loads {
-            text += &serde_json::to_string(load).map_err(|error| Error::Failed(error.to_string()))?;
+        for row in exchange_table::rows(&shared.loads)? {
+            text += &serde_json::to_string(&row).map_err(|error| Error::Failed(error.to_string()))?;
             text.push('\n');
         }
         output_file::write(file, text.as_bytes())?;

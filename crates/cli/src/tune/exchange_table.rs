@@ -1,8 +1,10 @@
-//! Exported ratings in Parquet: a row for each host, type of device, metric, kind of load and scheduler.
+//! Exported ratings as a table: a row for each host, type of device, metric, kind of load and scheduler. It is a Parquet file, or a JSON object
+//! per row with the same names.
 
 use std::collections::HashMap;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
 use study::{Cell, Field, Type};
 use tuner::{Better, LatencyClass, LatencyStatistic, Metric, SharedLoad, SharedRating};
 use tuner_live::in_words;
@@ -21,90 +23,172 @@ const FIELDS: &[Field] = &[
     Field { name: "windows", kind: Type::Whole, about: "windows of the scheduler" },
 ];
 
-pub(super) fn write(path: &Path, loads: &[SharedLoad]) -> Result<(), Error> {
+/// A row; the last four fields are null if the kind of load has no scheduler.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Row {
+    host: String,
+    device: String,
+    metric: String,
+    kind_windows: u64,
+    shape: String,
+    scheduler: Option<String>,
+    rating: Option<f64>,
+    pairs: Option<u64>,
+    windows: Option<u64>,
+}
+
+pub(super) fn rows(loads: &[SharedLoad]) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     for load in loads {
-        let text =
-            |value: serde_json::Result<String>| value.map_err(|error| Error::Failed(error.to_string()));
-        let kind = [
-            Cell::Text(load.host.clone()),
-            Cell::Text(load.device.clone()),
-            Cell::Text(in_words(load.metric)),
-            Cell::Whole(load.windows as i64),
-            Cell::Text(text(serde_json::to_string(&load.shape))?),
-        ];
-        let none = [const { Cell::Nothing }; 4];
-        let rating = |of: &SharedRating| {
-            let counts = [of.pairs, of.windows].map(|count| Cell::Whole(count as i64));
-            let [pairs, windows] = counts;
-            [Cell::Text(of.scheduler.clone()), Cell::Number(of.rating), pairs, windows]
+        let shape = serde_json::to_string(&load.shape).map_err(|error| Error::Failed(error.to_string()))?;
+        let kind = Row {
+            host: load.host.clone(),
+            device: load.device.clone(),
+            metric: in_words(load.metric),
+            kind_windows: load.windows,
+            shape,
+            scheduler: None,
+            rating: None,
+            pairs: None,
+            windows: None,
         };
-        let ratings: Vec<[Cell; 4]> = load.schedulers.iter().map(rating).collect();
-        let ratings = if ratings.is_empty() { vec![none] } else { ratings };
-        rows.extend(ratings.iter().map(|rating| [&kind[..], rating].concat()));
+        if load.schedulers.is_empty() {
+            rows.push(kind);
+            continue;
+        }
+        rows.extend(load.schedulers.iter().map(|of| Row {
+            scheduler: Some(of.scheduler.clone()),
+            rating: Some(of.rating),
+            pairs: Some(of.pairs),
+            windows: Some(of.windows),
+            ..kind.clone()
+        }));
     }
+    Ok(rows)
+}
+
+/// Writes a Parquet file.
+pub(super) fn write(path: &Path, loads: &[SharedLoad]) -> Result<(), Error> {
+    let text = |text: Option<String>| text.map_or(Cell::Nothing, Cell::Text);
+    let whole = |n: Option<u64>| n.map_or(Cell::Nothing, |n| Cell::Whole(n as i64));
+    let cells = |row: Row| {
+        vec![
+            Cell::Text(row.host),
+            Cell::Text(row.device),
+            Cell::Text(row.metric),
+            whole(Some(row.kind_windows)),
+            Cell::Text(row.shape),
+            text(row.scheduler),
+            row.rating.map_or(Cell::Nothing, Cell::Number),
+            whole(row.pairs),
+            whole(row.windows),
+        ]
+    };
+    let rows: Vec<Vec<Cell>> = rows(loads)?.into_iter().map(cells).collect();
     Ok(study::write_table(path, FIELDS, &rows)?)
 }
 
-/// The loads of a file.
+/// The loads of a Parquet file.
 pub(super) fn read(path: &Path) -> Result<Vec<SharedLoad>, Error> {
     let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
-    let mut loads: Vec<SharedLoad> = Vec::new();
-    let mut places: HashMap<(String, String), Vec<usize>> = HashMap::new();
-    for (number, row) in study::read_table(path, &names)?.iter().enumerate() {
-        let wrong = |problem: String| {
+    let mut loads = Loads::default();
+    for (cells, number) in study::read_table(path, &names)?.iter().zip(1..) {
+        let added = row(cells).map_err(is_wrong).and_then(|row| loads.add(row));
+        added.map_err(|problem| {
             let advice = "expected a file of 'dwell patterns export'";
-            Error::Input(format!("{}, row {}: {problem}; {advice}", path.display(), number + 1))
-        };
-        let parsed = load(row).map_err(|field| wrong(format!("{field}: is missing or wrong")))?;
-        parsed.check().map_err(wrong)?;
-        // Rows of a load mostly follow each other, and those of a host do.
-        let of_host = places.entry((parsed.host.clone(), parsed.device.clone())).or_default();
-        let same = |known: &SharedLoad| known.metric == parsed.metric && known.shape == parsed.shape;
-        let Some(&known) = of_host.iter().find(|at| same(&loads[**at])) else {
-            of_host.push(loads.len());
-            loads.push(parsed);
-            continue;
-        };
-        let known = &mut loads[known];
-        known.windows = known.windows.max(parsed.windows);
-        for rating in parsed.schedulers {
-            match known.schedulers.iter_mut().find(|of| of.scheduler == rating.scheduler) {
-                // A row that is there twice.
-                Some(of) if of.windows < rating.windows => *of = rating,
-                Some(_) => {}
-                None => known.schedulers.push(rating),
-            }
-        }
+            Error::Input(format!("{}, row {number}: {problem}; {advice}", path.display()))
+        })?;
     }
-    Ok(loads)
+    Ok(loads.loads)
+}
+
+fn row(cells: &[Cell]) -> Result<Row, &'static str> {
+    let field = |at: usize| FIELDS[at].name;
+    let optional_text = |at: usize| match &cells[at] {
+        Cell::Text(text) => Ok(Some(text.clone())),
+        Cell::Nothing => Ok(None),
+        _ => Err(field(at)),
+    };
+    let optional = |at: usize| match cells[at] {
+        Cell::Whole(n) => u64::try_from(n).map(Some).map_err(|_| field(at)),
+        Cell::Nothing => Ok(None),
+        _ => Err(field(at)),
+    };
+    let text = |at: usize| optional_text(at)?.ok_or(field(at));
+    Ok(Row {
+        host: text(0)?,
+        device: text(1)?,
+        metric: text(2)?,
+        kind_windows: optional(3)?.ok_or(field(3))?,
+        shape: text(4)?,
+        scheduler: optional_text(5)?,
+        rating: match cells[6] {
+            Cell::Number(rating) => Some(rating),
+            Cell::Nothing => None,
+            _ => return Err(field(6)),
+        },
+        pairs: optional(7)?,
+        windows: optional(8)?,
+    })
+}
+
+fn is_wrong(field: &str) -> String {
+    format!("{field}: is missing or wrong")
+}
+
+/// The loads of rows. If rows of one load, host and scheduler differ, the load is there twice: the merge of loads decides.
+#[derive(Default)]
+pub(super) struct Loads {
+    pub(super) loads: Vec<SharedLoad>,
+    places: HashMap<(String, String), Vec<usize>>,
+}
+
+impl Loads {
+    /// Adds a row; an error names what is wrong.
+    pub(super) fn add(&mut self, row: Row) -> Result<(), String> {
+        let parsed = load(row).map_err(is_wrong)?;
+        parsed.check()?;
+        let of_host = self.places.entry((parsed.host.clone(), parsed.device.clone())).or_default();
+        let differs =
+            |one: &SharedRating, other: &SharedRating| one.scheduler == other.scheduler && one != other;
+        let fits = |known: &SharedLoad| {
+            known.metric == parsed.metric
+                && known.shape == parsed.shape
+                && known.windows == parsed.windows
+                && !known.schedulers.iter().any(|of| parsed.schedulers.iter().any(|new| differs(of, new)))
+        };
+        // Rows of a load mostly follow each other.
+        let Some(&known) = of_host.iter().rev().find(|at| fits(&self.loads[**at])) else {
+            of_host.push(self.loads.len());
+            self.loads.push(parsed);
+            return Ok(());
+        };
+        let known = &mut self.loads[known].schedulers;
+        known.extend(parsed.schedulers.into_iter().filter(|new| !known.contains(new)).collect::<Vec<_>>());
+        Ok(())
+    }
 }
 
 /// The load of a row, with at most one scheduler; or the first field that is wrong.
-fn load(row: &[Cell]) -> Result<SharedLoad, &'static str> {
-    let field = |at: usize| FIELDS[at].name;
-    let text = |at: usize| if let Cell::Text(text) = &row[at] { Ok(text.as_str()) } else { Err(field(at)) };
-    let whole = |at: usize| match row[at] {
-        Cell::Whole(n) => u64::try_from(n).map_err(|_| field(at)),
-        _ => Err(field(at)),
-    };
-    let schedulers = match (text(5), &row[6]) {
-        (Ok(scheduler), Cell::Number(rating)) => vec![SharedRating {
-            scheduler: scheduler.to_owned(),
-            rating: *rating,
-            pairs: whole(7)?,
-            windows: whole(8)?,
+fn load(row: Row) -> Result<SharedLoad, &'static str> {
+    let schedulers = match (row.scheduler, row.rating) {
+        (Some(scheduler), Some(rating)) => vec![SharedRating {
+            scheduler,
+            rating,
+            pairs: row.pairs.ok_or("pairs")?,
+            windows: row.windows.ok_or("windows")?,
         }],
-        (Err(_), Cell::Nothing) => Vec::new(),
-        (Ok(_), _) => return Err(field(6)),
-        (Err(field), _) => return Err(field),
+        (None, None) => Vec::new(),
+        (Some(_), None) => return Err("rating"),
+        (None, Some(_)) => return Err("scheduler"),
     };
     Ok(SharedLoad {
-        host: text(0)?.to_owned(),
-        device: text(1)?.to_owned(),
-        metric: metric(text(2)?).ok_or(field(2))?,
-        windows: whole(3)?,
-        shape: serde_json::from_str(text(4)?).map_err(|_| field(4))?,
+        host: row.host,
+        device: row.device,
+        metric: metric(&row.metric).ok_or("metric")?,
+        windows: row.kind_windows,
+        shape: serde_json::from_str(&row.shape).map_err(|_| "shape")?,
         schedulers,
     })
 }
@@ -128,31 +212,66 @@ fn metric(name: &str) -> Option<Metric> {
 mod tests {
     use super::*;
 
-    #[test]
-    fn rows_that_are_there_twice_count_once() {
-        if !study::HAS_PARQUET {
-            return;
-        }
-        let path = std::env::temp_dir().join(format!("dwell-exchange-{}.parquet", std::process::id()));
-        let rating = |scheduler: &str, windows| SharedRating {
+    fn example(windows: u64) -> SharedLoad {
+        let rating = |scheduler: &str| SharedRating {
             scheduler: scheduler.to_owned(),
             rating: 0.5,
             pairs: 3,
             windows,
         };
         let shares: Vec<f64> = (0..48).map(|class| if class == 5 { 1.0 } else { 0.0 }).collect();
-        let load = |windows| SharedLoad {
+        SharedLoad {
             host: "h".to_owned(),
             device: "d".to_owned(),
             metric: Metric::Bandwidth,
             windows,
-            shape: serde_json::from_value(shares.clone().into()).unwrap(),
-            schedulers: vec![rating("bfq", windows), rating("none", windows)],
-        };
-        write(&path, &[load(7), load(9), load(8)]).unwrap();
+            shape: serde_json::from_value(shares.into()).unwrap(),
+            schedulers: vec![rating("bfq"), rating("none")],
+        }
+    }
+
+    #[test]
+    fn equal_rows_count_once_and_the_merge_decides_about_others() {
+        if !study::HAS_PARQUET {
+            return;
+        }
+        let path = std::env::temp_dir().join(format!("dwell-exchange-{}.parquet", std::process::id()));
+        write(&path, &[example(7), example(9), example(9), example(8)]).unwrap();
         let found = read(&path);
         std::fs::remove_file(&path).unwrap();
-        assert_eq!(found.unwrap(), [load(9)]);
+        let found = found.unwrap();
+        assert_eq!(found, [example(7), example(9), example(8)]);
+        let mut merged = tuner::Shared::default();
+        assert_eq!(merged.merge(tuner::Shared { loads: found }), ["h", "h"]);
+        assert_eq!(merged.loads, [example(9)]);
+    }
+
+    #[test]
+    fn json_objects_have_the_columns() {
+        let rows = rows(&[example(7)]).unwrap();
+        assert_eq!(rows.len(), 2);
+        let mut loads = Loads::default();
+        for row in rows {
+            let json = serde_json::to_value(&row).unwrap();
+            let mut names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
+            names.sort_unstable();
+            let mut found: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
+            found.sort_unstable();
+            assert_eq!(found, names);
+            loads.add(serde_json::from_value(json).unwrap()).unwrap();
+        }
+        assert_eq!(loads.loads, [example(7)]);
+    }
+
+    #[test]
+    fn two_ratings_of_one_scheduler_are_two_loads() {
+        let mut loads = Loads::default();
+        let mut rows = rows(&[example(7)]).unwrap();
+        let mut other = rows[0].clone();
+        other.rating = Some(0.25);
+        rows.push(other);
+        rows.into_iter().for_each(|row| loads.add(row).unwrap());
+        assert_eq!(loads.loads.len(), 2);
     }
 
     #[test]
