@@ -19,6 +19,7 @@ use crate::device::{Served, find};
 use crate::handed::{Received, take_fd};
 use crate::listener::{Intercepted, Readiness, finish, poll, proceed, readiness, receive};
 use crate::members::Members;
+use crate::stopper::Stopper;
 use crate::{Again, Connection, Joined};
 
 /// How long thread groups and descriptors are remembered: their numbers are reused.
@@ -78,7 +79,11 @@ impl Shared {
             Message::Enter { call, .. } | Message::Return { call } | Message::Admit { call } => {
                 self.server_of(call) == place
             }
-            Message::Process { .. } | Message::WriteBack { .. } | Message::Terms(_) => true,
+            Message::Process { .. } => true,
+            // A server's.
+            Message::WriteBack { .. } | Message::Stop { .. } | Message::Resume { .. } | Message::Terms(_) => {
+                false
+            }
         };
         let mut ended = Vec::new();
         for (place, server) in self.servers.iter().enumerate() {
@@ -165,11 +170,17 @@ pub(crate) struct Agent {
     since: Instant,
     /// Orders of writeback for the thread that carries them out; `None` until the first one.
     orders: Option<SyncSender<WriteBack>>,
+    stopper: Stopper,
 }
 
 impl Agent {
     /// With connections that have joined accounts, at least one.
-    pub(crate) fn new(listener: OwnedFd, received: Arc<Received>, joined: Vec<Joined>) -> io::Result<Self> {
+    pub(crate) fn new(
+        listener: OwnedFd,
+        received: Arc<Received>,
+        stopper: Stopper,
+        joined: Vec<Joined>,
+    ) -> io::Result<Self> {
         let writer = |joined: &Joined| Ok(Mutex::new(Some(joined.server.try_clone()?)));
         let writers = joined.iter().map(writer).collect::<io::Result<_>>()?;
         let shared = Shared { listener, received, open: Mutex::default(), servers: writers };
@@ -186,6 +197,7 @@ impl Agent {
             descriptors: HashMap::new(),
             since: Instant::now(),
             orders: None,
+            stopper,
         })
     }
 
@@ -301,6 +313,7 @@ impl Agent {
     /// A server ended or sent an invalid message. Held and later calls on its device wait for the next one.
     fn ended(&mut self, place: usize) {
         *lock(&self.shared.servers[place]) = None;
+        self.stopper.resume_all(place);
         let Self { servers, shared, continuing, .. } = self;
         if servers[place].stream.take().is_some() {
             servers[place].buffer.clear();
@@ -351,6 +364,14 @@ impl Agent {
                     // If there is no thread, or it has much to do, the scheduler orders it again.
                     let _ = orders.try_send(WriteBack { path, inode: file, pages, offset });
                 }
+                true
+            }
+            Some(Message::Stop { thread }) => {
+                self.stopper.stop(place, thread);
+                true
+            }
+            Some(Message::Resume { thread }) => {
+                self.stopper.resume(place, thread);
                 true
             }
             Some(Message::Terms(terms)) => {

@@ -9,13 +9,14 @@
 //! | the agent | the *keeper*, a process that holds the listener as well, lets all held and later calls continue |
 //! | a server | held and later calls on its device wait for the next server, for a limited time; after that, calls continue until there is one |
 //! | the part of its scheduler above the block layer | the server admits all held and later calls |
+//! | the stopper, a process that stops threads in place of their stores | they continue, and are not stopped any more |
 //! | the program | the agent returns its exit code; descendants that still run are not held any more |
 //!
 //! A process that runs already gets the filter by [`join`], a container from its OCI runtime, which sends the listener ([`container`]); [`attend`]
 //! is the agent of both.
 //!
 //! Not intercepted: io_uring, `io_submit`, stores to mapped files, `sync`, `syncfs`, `ioctl` (`FICLONE` and others), and calls of 32-bit programs.
-//! Their data is charged to the account when it becomes dirty, but nothing delays them.
+//! Their data is charged to the account when it becomes dirty, and the thread is stopped as long as its write would be held.
 
 mod agent;
 mod call;
@@ -29,6 +30,7 @@ mod listener;
 mod members;
 mod running;
 mod signals;
+mod stopper;
 mod takeover;
 
 use std::ffi::OsString;
@@ -45,6 +47,7 @@ use agent::Agent;
 use control::protocol::AccountTerms;
 use handed::{Received, receive_fd, send_fd};
 pub use signals::Signals;
+use stopper::Stopper;
 pub use takeover::Listener;
 
 /// An error of starting a program.
@@ -184,6 +187,7 @@ fn serve(mut child: UnixStream, keeper: Keeper, joined: Vec<Joined>) -> Result<(
 struct Keeper {
     process: UnixStream,
     received: Arc<Received>,
+    stopper: Stopper,
 }
 
 impl Keeper {
@@ -191,7 +195,8 @@ impl Keeper {
         let received = Arc::new(Received::new().map_err(system("sharing memory with the keeper"))?);
         let (process, for_keeper) = UnixStream::pair().map_err(system("making a socket"))?;
         keeper::fork(for_keeper, &received).map_err(system("forking the keeper"))?;
-        Ok(Self { process, received })
+        let stopper = Stopper::fork().map_err(system("forking the stopper"))?;
+        Ok(Self { process, received, stopper })
     }
 
     /// Answers the calls of a listener until the last process with its filter has ended. `begin` lets the program begin.
@@ -203,7 +208,7 @@ impl Keeper {
     ) -> Result<(), Error> {
         send_fd(&self.process, listener.as_fd()).map_err(system("passing the listener to the keeper"))?;
         self.process.read_exact(&mut [0]).map_err(system("starting the keeper"))?;
-        let agent = Agent::new(listener, self.received, joined);
+        let agent = Agent::new(listener, self.received, self.stopper, joined);
         let mut agent = agent.map_err(system("starting the agent"))?;
         begin()?;
         agent.run();

@@ -182,10 +182,11 @@ fn parts_of_folios(kind: &str) {
     assert!(causes.take(&mut events).unwrap());
     let mut pages = BTreeSet::new();
     for event in events {
-        if let CauseEvent::Dirtied { process, file, offset, bytes } = event
+        if let CauseEvent::Dirtied { process, file, offset, bytes, stored_by } = event
             && process == Some(std::process::id())
             && file != u64::MAX
         {
+            assert_eq!(stored_by, None, "by calls that admission holds");
             pages.extend((offset..offset + u64::from(bytes)).step_by(4096));
         }
     }

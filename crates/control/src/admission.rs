@@ -53,6 +53,16 @@ pub enum Message {
         /// Where they begin in the file, in bytes.
         offset: u64,
     },
+    /// Stop a thread that stores into mapped files, whose stores no call delays, until [`Resume`](Self::Resume).
+    Stop {
+        /// The thread.
+        thread: u32,
+    },
+    /// A stopped thread may continue.
+    Resume {
+        /// The thread.
+        thread: u32,
+    },
     /// The present terms of the account, with which an agent joins a restarted server.
     Terms(AccountTerms),
 }
@@ -68,6 +78,8 @@ impl Message {
             Self::Admit { call } => (3, call, 0, 0, 0, 0),
             Self::WriteBack { file, pages, offset } => (4, pages, 0, 0, file, offset),
             Self::Process { process } => (5, 0, 0, process, 0, 0),
+            Self::Stop { thread } => (7, 0, 0, thread, 0, 0),
+            Self::Resume { thread } => (8, 0, 0, thread, 0, 0),
             Self::Terms(AccountTerms { weight, rate, fsync_deadline_ns }) => {
                 let given = [weight.is_some(), rate.is_some(), fsync_deadline_ns.is_some()];
                 let bits = given.into_iter().rev().fold(0, |bits, given| bits << 1 | u32::from(given));
@@ -104,6 +116,8 @@ impl Message {
             3 => Self::Admit { call },
             4 => Self::WriteBack { file: long(4), pages: call, offset: long(6) },
             5 => Self::Process { process: word(3) },
+            7 => Self::Stop { thread: word(3) },
+            8 => Self::Resume { thread: word(3) },
             6 => {
                 let given = |bit: u32| word(1) & 1 << bit != 0;
                 Self::Terms(AccountTerms {
@@ -138,6 +152,8 @@ mod tests {
             enter(Operation::Create),
             enter(Operation::Mkdir),
             Message::Process { process: 77 },
+            Message::Stop { thread: 78 },
+            Message::Resume { thread: 79 },
             Message::Return { call: u32::MAX },
             Message::Admit { call: 3 },
             Message::WriteBack { file: u64::MAX, pages: 5, offset: 1 << 35 },

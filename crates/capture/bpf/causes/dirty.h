@@ -37,14 +37,16 @@ int dirty_folio(u64 *arguments)
 		return 0;
 	u64 start = at.index << 12, end = start + bytes;
 	u32 pid = task->pid;
-	struct part *part = bytes > 4096 && !meta ? map_lookup(&parts, &pid) : 0;
+	// A store makes the whole folio dirty.
+	int is_in_part = bytes > 4096 && !meta && (is_thread(task) || call_of(task) != NO_CALL);
+	struct part *part = is_in_part ? map_lookup(&parts, &pid) : 0;
 	if (part && part->space == at.space && part->start < end && part->end > start) {
 		if (part->start > start)
 			start = part->start;
 		if (part->end < end)
 			end = part->end;
 	}
-	report_dirty(inode->i_ino, owner, meta, start, end - start);
+	report_dirty(task, inode->i_ino, owner, meta, start, end - start);
 	return 0;
 }
 
@@ -73,7 +75,7 @@ int dirty_buffer(u64 *arguments)
 	}
 	note_dirty(&at, owner, meta);
 	if (stream)
-		report_dirty(0, owner, meta, at.index << 12, bytes);
+		report_dirty(task, 0, owner, meta, at.index << 12, bytes);
 	return 0;
 }
 
@@ -138,7 +140,7 @@ static inline void writes(struct inode *inode, u64 position, u64 length)
 		wrote(address, me(task, 0), 0);
 	}
 	if (writer->large && !known->meta && (end - start > 4096 || is_new(address, start >> 12, known->since)))
-		report_dirty(inode_of(address), owner, 0, start, end - start);
+		report_dirty(task, inode_of(address), owner, 0, start, end - start);
 }
 
 SEC("raw_tp/ext4_da_write_end")

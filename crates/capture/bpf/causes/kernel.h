@@ -88,6 +88,12 @@ struct buffer_head {
 	struct block_device *b_bdev;
 	u64 b_size;
 };
+struct pt_regs {
+	unsigned long orig_ax;
+};
+struct pt_regs___arm64 {
+	int syscallno;
+};
 struct task_struct {
 	int pid;
 	int tgid;
@@ -114,6 +120,7 @@ static u64 (*const current_cgroup)(void) = (void *)80;
 static long (*const read_kernel)(void *, u32, const void *) = (void *)113;
 static long (*const ringbuf_output)(void *, void *, u64, u64) = (void *)130;
 static struct task_struct *(*const current_task)(void) = (void *)158;
+static struct pt_regs *(*const registers_of)(struct task_struct *) = (void *)175;
 
 // Values of the kernel's that no type describes.
 #define PF_KTHREAD 0x00200000

@@ -81,7 +81,7 @@ struct event {
 	u64 second;
 	u64 file;
 	u64 offset;
-	u64 sector;
+	u64 sector; // of DIRTIED: the thread, and in the upper half the number of its system call
 	u32 bytes;
 	u16 kind;
 	u16 class;
@@ -316,10 +316,20 @@ static inline u64 inode_of(u64 space)
 	return number;
 }
 
-static inline void report_dirty(u64 file, u64 owner, u64 meta, u64 offset, u32 bytes)
+#define NO_CALL (~0u)
+
+// The number of the system call that a task is in; NO_CALL in a page fault of its own. Not for kernel threads.
+static inline u32 call_of(struct task_struct *task)
 {
+	struct pt_regs *registers = registers_of(task);
+	return HAS(registers->orig_ax) ? registers->orig_ax : ((struct pt_regs___arm64 *)registers)->syscallno;
+}
+
+static inline void report_dirty(struct task_struct *task, u64 file, u64 owner, u64 meta, u64 offset, u32 bytes)
+{
+	u64 by = is_thread(task) ? 0 : (u64)call_of(task) << 32 | (u32)task->pid;
 	struct event event = { .owner = owner, .file = file, .offset = offset,
-			       .bytes = bytes, .kind = DIRTIED, .class = meta ? META : DATA };
+			       .sector = by, .bytes = bytes, .kind = DIRTIED, .class = meta ? META : DATA };
 	report(&event);
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use control::causes::CauseEvent;
+use control::causes::{CauseEvent, WRITES};
 use elevator::Sectors;
 use elevator::split::File;
 
@@ -63,7 +63,16 @@ impl CauseEvents {
         match short(44) {
             DIRTIED => {
                 let file = file_of(class, file);
-                Some(CauseEvent::Dirtied { process: self.process(owner), file, offset, bytes: length })
+                let (thread, call) = (sector as u32, libc::c_long::from((sector >> 32) as i32));
+                let is_stored = thread != 0 && class == Class::Data && !WRITES.contains(&call);
+                let stored_by = is_stored.then_some(thread);
+                Some(CauseEvent::Dirtied {
+                    process: self.process(owner),
+                    file,
+                    offset,
+                    bytes: length,
+                    stored_by,
+                })
             }
             DROPPED => Some(CauseEvent::Dropped { file, offset, bytes: length }),
             SHARE => {

@@ -19,6 +19,7 @@ mod sets;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc::Receiver;
@@ -77,6 +78,16 @@ struct Call {
     system_call: SystemCall,
     since: Time,
     is_held: bool,
+    /// It is no call, but stores of this thread, which is stopped while they are held.
+    stops: Option<u32>,
+}
+
+/// Stores of a thread to mapped files.
+struct Stores {
+    account: Account,
+    process: u32,
+    file: u64,
+    bytes: u64,
 }
 
 /// The host's state.
@@ -95,6 +106,8 @@ pub(crate) struct SplitHost {
     new: Vec<usize>,
     calls: Vec<Option<Call>>,
     events: Vec<CauseEvent>,
+    /// Stores since the policy was asked, by thread.
+    stores: BTreeMap<u32, Stores>,
     /// The scheduler that received the present state: how often it was replaced before.
     generation: Option<u64>,
     /// Accounts whose terms the policy has not received.
@@ -118,6 +131,7 @@ impl SplitHost {
             new: Vec::new(),
             calls: Vec::new(),
             events: Vec::new(),
+            stores: BTreeMap::new(),
             generation: None,
             changed: Vec::new(),
             looked: Time::ZERO,
@@ -218,6 +232,9 @@ impl SplitHost {
         if !is_complete {
             self.forget(queue, now);
         }
+        while let Some((thread, stores)) = self.stores.pop_first() {
+            self.stored(queue, now, thread, &stores);
+        }
     }
 
     /// After a loss, which pages are dirty is unknown.
@@ -254,8 +271,12 @@ impl SplitHost {
 
     fn happened(&mut self, queue: &mut Queue<Watch>, now: Time, event: CauseEvent) {
         match event {
-            CauseEvent::Dirtied { process, file, offset, bytes } => {
+            CauseEvent::Dirtied { process, file, offset, bytes, stored_by } => {
                 let account = self.account_of(now, process);
+                if let (Some(thread), Some(process)) = (stored_by.filter(|_| account != OTHERS), process) {
+                    let new = Stores { account, process, file, bytes: 0 };
+                    self.stores.entry(thread).or_insert(new).bytes += u64::from(bytes);
+                }
                 let Some(set) = self.sets.of([account]) else { return };
                 let pages = self.dirty.add(file, offset, bytes, set);
                 for (page, before) in &pages {
@@ -369,7 +390,11 @@ impl SplitHost {
                 }
                 Message::Process { process } => self.belongs(index, process),
                 Message::Return { call } => self.returned(queue, now, index, call),
-                Message::Admit { .. } | Message::WriteBack { .. } | Message::Terms(_) => {}
+                Message::Admit { .. }
+                | Message::WriteBack { .. }
+                | Message::Stop { .. }
+                | Message::Resume { .. }
+                | Message::Terms(_) => {}
             }),
             None => self.part(queue, now, index),
         }
@@ -392,18 +417,11 @@ impl SplitHost {
     ) {
         let Some(account) = self.agents[index].as_ref().map(|agent| agent.account) else { return };
         self.belongs(index, process);
-        let place = self.calls.iter().position(Option::is_none).unwrap_or(self.calls.len());
-        let system_call = SystemCall { id: CallId(place as u32), account, kind };
+        let system_call = SystemCall { id: self.free_call(), account, kind };
         // First, as a new policy receives all held calls.
         let verdict = self.with_policy(queue, now, |policy| policy.entered(now, &system_call));
-        let call = Call { agent: index, number, system_call, since: now, is_held: true };
-        if place == self.calls.len() {
-            self.calls.push(Some(call));
-        } else {
-            self.calls[place] = Some(call);
-        }
-        self.accounts[account].held += 1;
-        self.waits(&system_call).held += 1;
+        let place = system_call.id.0 as usize;
+        self.hold(Call { agent: index, number, system_call, since: now, is_held: true, stops: None });
         match verdict {
             Some(Verdict::Hold) => {}
             Some(Verdict::Proceed) => self.admit(queue, now, CallId(place as u32)),
@@ -411,6 +429,59 @@ impl SplitHost {
                 self.admit(queue, now, CallId(place as u32));
                 self.calls[place] = None;
             }
+        }
+    }
+
+    fn free_call(&mut self) -> CallId {
+        let place = self.calls.iter().position(Option::is_none).unwrap_or(self.calls.len());
+        self.calls.resize_with(self.calls.len().max(place + 1), || None);
+        CallId(place as u32)
+    }
+
+    fn hold(&mut self, call: Call) {
+        let system_call = call.system_call;
+        self.calls[system_call.id.0 as usize] = Some(call);
+        self.accounts[system_call.account].held += 1;
+        self.waits(&system_call).held += 1;
+    }
+
+    /// A thread stored into a mapped file. If the policy would hold a write of as much, the thread is stopped as long.
+    fn stored(&mut self, queue: &mut Queue<Watch>, now: Time, thread: u32, stores: &Stores) {
+        let &Stores { account, process, file, bytes } = stores;
+        if self.calls.iter().flatten().any(|call| call.stops == Some(thread)) {
+            return;
+        }
+        let has_it =
+            |agent: &Agent| agent.is_ready && agent.account == account && agent.processes.contains(&process);
+        let Some(index) = self.agents.iter().position(|agent| agent.as_ref().is_some_and(has_it)) else {
+            return;
+        };
+        let kind = CallKind::Write { file: File(file), bytes };
+        let system_call = SystemCall { id: self.free_call(), account, kind };
+        match self.with_policy(queue, now, |policy| policy.entered(now, &system_call)) {
+            Some(Verdict::Hold) => {
+                self.hold(Call {
+                    agent: index,
+                    number: 0,
+                    system_call,
+                    since: now,
+                    is_held: true,
+                    stops: Some(thread),
+                });
+                self.send(queue, now, index, Message::Stop { thread });
+            }
+            Some(Verdict::Proceed) => {
+                self.with_policy(queue, now, |policy| policy.returned(now, &system_call));
+            }
+            None => {}
+        }
+    }
+
+    /// Sends a message to an agent. One that does not read is treated as ended.
+    fn send(&mut self, queue: &mut Queue<Watch>, now: Time, index: usize, message: Message) {
+        let agent = self.agents.get(index).and_then(Option::as_ref);
+        if !agent.is_some_and(|agent| agent.send(message)) {
+            self.part(queue, now, index);
         }
     }
 
@@ -429,17 +500,16 @@ impl SplitHost {
         let Some(call) = call else { return };
         call.is_held = false;
         let (agent, number, system_call, since) = (call.agent, call.number, call.system_call, call.since);
+        let stops = call.stops;
         self.count_released(&system_call, now.since(since));
+        if let Some(thread) = stops {
+            self.calls[id.0 as usize] = None;
+            self.with_policy(queue, now, |policy| policy.returned(now, &system_call));
+            return self.send(queue, now, agent, Message::Resume { thread });
+        }
         self.accounts[system_call.account].calls += 1;
         self.waits(&system_call).calls += 1;
-        let sent = self
-            .agents
-            .get(agent)
-            .and_then(Option::as_ref)
-            .is_some_and(|agent| agent.send(Message::Admit { call: number }));
-        if !sent {
-            self.part(queue, now, agent);
-        }
+        self.send(queue, now, agent, Message::Admit { call: number });
     }
 
     fn returned(&mut self, queue: &mut Queue<Watch>, now: Time, agent: usize, number: u32) {

@@ -1,8 +1,9 @@
 //! The host between a kernel and a policy that are both simulated.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::sync::mpsc::{Sender, channel};
 
+use ::control::admission::take;
 use elevator::queue::{Options, SwitchMode};
 use schedulers::{Environment, Spec};
 
@@ -63,7 +64,8 @@ impl Machine {
     fn dirties(&mut self) {
         let all = (0..PAGES).map(|n| n * 4096);
         all.for_each(|offset| {
-            let event = CauseEvent::Dirtied { process: Some(PROCESS), file: 7, offset, bytes: 4096 };
+            let event =
+                CauseEvent::Dirtied { process: Some(PROCESS), file: 7, offset, bytes: 4096, stored_by: None };
             self.kernel.send(event).unwrap();
         });
         self.acts();
@@ -146,4 +148,40 @@ fn the_time_of_held_calls_does_not_decrease() {
     drop(agent);
     machine.host.receive(&mut machine.queue, machine.now, 0);
     assert_eq!(held_ns(&machine), (0, expected, expected));
+}
+
+/// Messages that an agent has received, without the terms.
+fn received(agent: &UnixStream) -> Vec<Message> {
+    agent.set_nonblocking(true).unwrap();
+    let mut bytes = Vec::new();
+    let _ = (&mut &*agent).read_to_end(&mut bytes);
+    take(&mut bytes).into_iter().flatten().filter(|message| !matches!(message, Message::Terms(_))).collect()
+}
+
+#[test]
+fn a_thread_that_stores_is_stopped_while_a_write_would_be_held() {
+    let mut machine = Machine::new("split-token");
+    let mut agent = machine.joins(AccountTerms { rate: Some(4096), ..AccountTerms::default() });
+    agent.write_all(&Message::Process { process: PROCESS }.to_bytes()).unwrap();
+    machine.host.receive(&mut machine.queue, machine.now, 0);
+    let thread = PROCESS + 1;
+    for offset in [0, 4096] {
+        let (process, stored_by) = (Some(PROCESS), Some(thread));
+        machine
+            .kernel
+            .send(CauseEvent::Dirtied { process, file: 7, offset, bytes: 4096, stored_by })
+            .unwrap();
+    }
+    machine.acts();
+    machine.acts();
+    assert_eq!(received(&agent), [Message::Stop { thread }], "once");
+    assert_eq!(machine.host.accounts(machine.now)[1].held, 1);
+    machine.now += Span::from_millis(1900);
+    machine.acts();
+    assert_eq!(received(&agent), []);
+    machine.now += Span::from_millis(200);
+    machine.acts();
+    assert_eq!(received(&agent), [Message::Resume { thread }], "two pages take two seconds");
+    let account = &machine.host.accounts(machine.now)[1];
+    assert_eq!((account.held, account.held_ns), (0, Span::from_millis(2100).as_nanos()));
 }

@@ -48,7 +48,7 @@ pub(crate) struct ExecArguments {
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) join: Vec<u32>,
     /// Join every process of this cgroup and of those below it, now and as they enter, until the cgroup is empty: a directory with a file
-    /// cgroup.procs
+    /// cgroup.procs. Processes keep the filter until they end. Rejects a cgroup with this command, such as the root
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) join_cgroup: Option<PathBuf>,
     /// Wait for containers: the 'listenerPath' of their seccomp profile. Each becomes an account until it ends. Their annotations dwell.account,
@@ -220,8 +220,20 @@ fn members(cgroup: &Path) -> Result<Vec<u32>, Error> {
     Ok(all)
 }
 
+/// Rejects a cgroup with this process, such as the root: all programs of the machine would get a filter that nothing removes.
+fn reject_own(cgroup: &Path, members: &[u32]) -> Result<(), Error> {
+    if !members.contains(&std::process::id()) {
+        return Ok(());
+    }
+    Err(Error::Usage(format!(
+        "{}: this 'dwell exec' is in that cgroup or in one below it, so its own shell would be joined, too; choose the cgroup of the programs alone",
+        cgroup.display()
+    )))
+}
+
 fn join_cgroup(cgroup: &Path, account: &Account) -> Result<(), Error> {
-    // This process and its agents may be in the cgroup as well.
+    reject_own(cgroup, &members(cgroup)?)?;
+    // Agents may be in the cgroup as well.
     let program = |process: &str| fs::read_link(format!("/proc/{process}/exe")).ok();
     let is_own =
         |process: u32| program(&process.to_string()).is_none_or(|path| Some(path) == program("self"));
@@ -263,4 +275,16 @@ fn listen(socket: &Path, account: &Account) -> Result<(), Error> {
         agents.retain(|agent| agent.ended(false).is_none());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cgroup_with_this_process_is_rejected() {
+        let own = std::process::id();
+        assert!(reject_own(Path::new("/c"), &[1, own]).is_err());
+        assert!(reject_own(Path::new("/c"), &[1, own + 1]).is_ok());
+    }
 }
