@@ -125,6 +125,8 @@ impl Afq {
         let call = self.calls.held[place].writes.pop_front()?;
         if ahead {
             self.calls.kicked = Some(call);
+            // The least served accounts leave the device idle, as programs do that overwrite dirty pages.
+            self.shares.raise(self.shares.service(place).saturating_sub(self.ahead()));
         }
         Some(call)
     }

@@ -39,7 +39,8 @@
 //! - An account that returns has saved at most `ahead`, however long it was away. In the source it has saved everything for 300
 //!   seconds, and then nothing.
 //! - The source checks every 40 ms whether a held call may proceed; here a call that is ahead proceeds after 40 ms without other
-//!   work. The moment between two calls does not count: all calls that waited for a commit wake in it.
+//!   work, and no account has saved more than `ahead` from then on: those with less service do not use the device (programs that
+//!   overwrite dirty pages). The moment between two calls does not count: all calls that waited for a commit wake in it.
 //!
 //! # Not for
 //! Hosts that do not tag causes: nothing is charged there. There is no bound on waiting: a request's wait depends on its account's

@@ -105,6 +105,13 @@ impl Shares {
         self.members[place].pending += 1;
     }
 
+    /// No account has saved more than this service: what the device was not asked for is not saved.
+    pub(super) fn raise(&mut self, least: i64) {
+        for member in &mut self.members {
+            member.service = member.service.max(least);
+        }
+    }
+
     /// An account has one pending operation less.
     pub(super) fn ends(&mut self, place: usize) {
         self.members[place].pending -= 1;

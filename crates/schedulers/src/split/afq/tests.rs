@@ -49,17 +49,21 @@ fn discarded_pages_are_charged_to_no_account() {
 }
 
 #[test]
-fn after_idle_time_held_calls_proceed_one_at_a_time() {
-    let mut t = host(&[0, 7]);
-    t.dirty(0, 1, 0, 1);
+fn after_idle_time_held_calls_proceed_and_unused_service_is_not_saved() {
+    let mut t = host(&[0, 7, 7]);
+    t.dirty(0, 1, 0, 1); // then overwrites this page: active, and never charged again
     t.dirty(1, 2, 0, 1000);
+    t.dirty(2, 3, 0, 1000);
     let (first, _) = t.write(1, 2);
-    let (second, _) = t.write(1, 2);
+    let (second, _) = t.write(2, 3);
     assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), Some(40)));
     t.table.at(40);
-    assert_eq!(t.acts(), [Action::Admit(first)]);
+    assert_eq!(t.acts(), [Action::Admit(first), Action::Admit(second)]);
     t.returns(first);
-    assert_eq!(t.acts(), [Action::Admit(second)]);
+    t.dirty(1, 2, 1000, 1);
+    let (third, verdict) = t.write(1, 2);
+    assert_eq!(verdict, Verdict::Hold, "one page more than an idle device gives");
+    assert_eq!(t.acts(), [Action::Admit(third)]);
 }
 
 #[test]
