@@ -594,7 +594,7 @@ mod tests {
         let other = origins.locate(Error::Usage("there is no drive 'other'".to_owned())).to_string();
         assert_eq!(other, "there is no drive 'other'");
         let (_, origins) = located("[run]\nmachine = \"pc-1\"\n", &["dwell", "run", "x"]);
-        let error = origins.locate(Error::Usage("unknown machine `pc-1`; built-in: x".to_owned()));
+        let error = origins.locate(Error::Usage("unknown machine 'pc-1'; built-in: x".to_owned()));
         assert!(error.to_string().starts_with("dwell.toml:2: machine = \"pc-1\": unknown"), "{error}");
         let text = "[compare]\nscheduler = [\"noop\",\n  \"bfk\"]\n";
         let (_, origins) = located(text, &["dwell", "compare", "x"]);

@@ -141,7 +141,7 @@ fn a_deadlock_is_detected_while_another_process_is_busy() {
 fn memory_below_the_kernels_minimum_is_rejected() {
     let text = "about = \"x\"\nmachine = \"pc-2003\"\n[change]\nmemory = \"16 MiB\"\n[[process]]\nname = \"p\"\nsteps = [{ think = \"1 s\" }]\n";
     let message = refusal("memory", text);
-    assert!(message.contains(":4: machine `pc-2003`: memory.taken-mib: at least 4 MiB"), "{message}");
+    assert!(message.contains(":4: machine 'pc-2003': memory.taken-mib: at least 4 MiB"), "{message}");
 }
 
 const TWO_READERS: &str = r#"

@@ -8,7 +8,7 @@ use super::fs::{ImageError, MakeError};
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BootError {
     /// A value in the description is out of range.
-    #[error("machine `{machine}`: {field}: {problem}")]
+    #[error("machine '{machine}': {field}: {problem}")]
     Description {
         /// The machine's name.
         machine: String,
@@ -21,14 +21,14 @@ pub enum BootError {
     #[error("machine description: {0}")]
     Syntax(String),
     /// No built-in machine has this name.
-    #[error("unknown machine `{name}`; built-in machines: {}{}", .known.join(", "), did_you_mean(name, .known.iter().copied()))]
+    #[error("unknown machine '{name}'; built-in machines: {}{}", .known.join(", "), did_you_mean(name, .known.iter().copied()))]
     Unknown {
         name: String,
         /// The built-in machines.
         known: Vec<&'static str>,
     },
     /// The file system cannot be made on this device.
-    #[error("machine `{machine}`: file-system: {problem}")]
+    #[error("machine '{machine}': file-system: {problem}")]
     FileSystem {
         /// The machine's name.
         machine: String,

@@ -69,12 +69,12 @@ fn descriptions_out_of_range() {
     let unknown = Description::named("pc-1999").expect_err("unknown");
     assert_eq!(
         unknown.to_string(),
-        "unknown machine `pc-1999`; built-in machines: pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs, linux-6"
+        "unknown machine 'pc-1999'; built-in machines: pc-2003, pc-2004, pc-2010, pc-2012, pc-2012-xfs, linux-6"
     );
     let mut machine = Description::named("pc-2003").expect("built in");
     machine.dirty.percent = 4;
     let error = machine.check().expect_err("below the floor");
-    assert!(error.to_string().starts_with("machine `pc-2003`: dirty.percent: from 5"), "{error}");
+    assert!(error.to_string().starts_with("machine 'pc-2003': dirty.percent: from 5"), "{error}");
     let error = Description::from_toml("name = 3").expect_err("not a name");
     assert!(error.to_string().contains("line 1"), "{error}");
     let error = Description::from_toml("name = \"x\"\nabout = \"y\"\n[memory]\ntaken_mib = 3\n");
