@@ -155,18 +155,10 @@ fn on_descriptor(call: &Intercepted, at: usize, bytes: &Bytes, served: &mut Serv
         return None;
     }
     let device = served.place(call.thread, found)?;
-    let operation = match call.number {
+    let operation = match bytes {
         _ if sync.is_some() => Operation::Fsync,
-        libc::SYS_write
-        | libc::SYS_pwrite64
-        | libc::SYS_writev
-        | libc::SYS_pwritev
-        | libc::SYS_pwritev2
-        | libc::SYS_sendfile
-        | libc::SYS_splice
-        | libc::SYS_copy_file_range
-        | libc::SYS_sync_file_range => Operation::Write,
-        _ => Operation::Create,
+        Bytes::None if call.number != libc::SYS_sync_file_range => Operation::Create,
+        _ => Operation::Write,
     };
     let bytes = match *bytes {
         Bytes::None => 0,
