@@ -1,5 +1,6 @@
 //! Code that commands for live devices share.
 
+use std::fs::File;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -7,6 +8,7 @@ use capture::topology::{Layer, Reach, Scheduling, Stack};
 use capture::{Capture, Options, Source};
 use clap::Args;
 use elevator::text::counted;
+use tuner_live::{QueueSettings, settings_backup};
 
 use crate::error::Error;
 
@@ -64,6 +66,22 @@ pub(crate) fn scheduling_of(device: &Path, reach: Reach) -> Result<Scheduling, E
         say!("{}; observing {}", stack.describe(), scheduling.above.name);
     }
     Ok(scheduling)
+}
+
+/// Restores what killed tuners left on these queues; prints and returns a line each, also for other devices with such settings.
+pub(crate) fn restore_leftovers<'a>(queues: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let (backups, queues) = (Path::new(settings_backup::DIRECTORY), queues.collect::<Vec<_>>());
+    let lines = settings_backup::restore_leftovers(backups, Path::new("/sys/block"), &queues);
+    lines.iter().for_each(|line| say!("{line}"));
+    lines
+}
+
+/// Restores what killed tuners left on the queues, so that it does not count as the previous settings, and claims the queues that `switches` is true
+/// for: a running tuner would switch during the measurement, and mistake the switches of the measurement for those of another program.
+pub(crate) fn claim_queues(scheduling: &Scheduling, switches: bool) -> Result<Vec<File>, Error> {
+    restore_leftovers(scheduling.queues.iter().map(|layer| &*layer.name));
+    let switched = scheduling.queues.iter().filter(|_| switches);
+    Ok(switched.map(|layer| QueueSettings::of(&layer.name).claim()).collect::<Result<_, _>>()?)
 }
 
 /// Opens a capture of a device, and prints its notes.

@@ -11,7 +11,6 @@ use std::time::Duration;
 use capture::profile::{Load, Plan, Profile};
 use elevator::text::whole;
 use server::supervisor;
-use tuner_live::{QueueSettings, settings_backup};
 
 use crate::device_capture::{self, Reached};
 use crate::error::Error;
@@ -74,16 +73,7 @@ pub(crate) fn run(arguments: &ProfileArguments) -> Result<(), Error> {
         can_be_written(path)?;
     }
     let load = Load { each, ..Load::default() };
-    // A queue with a choice is claimed: a running tuner would switch during the measurement, and mistake the switches here for those of
-    // another program.
-    let switched = scheduling.queues.iter().filter(|_| scheduling.offers_a_choice());
-    let backups = Path::new(settings_backup::DIRECTORY);
-    let named: Vec<&str> = scheduling.queues.iter().map(|layer| &*layer.name).collect();
-    settings_backup::restore_leftovers(backups, Path::new("/sys/block"), &named)
-        .iter()
-        .for_each(|line| say!("{line}"));
-    let claims = switched.map(|layer| QueueSettings::of(&layer.name).claim());
-    let _claims = claims.collect::<Result<Vec<_>, _>>()?;
+    let _claims = device_capture::claim_queues(&scheduling, scheduling.offers_a_choice())?;
     let ProfileArguments { rounds, even_if_unsteady, even_if_used, .. } = *arguments;
     let plan = Plan { switch: !arguments.no_switch, even_if_used, rounds, even_if_unsteady, load };
     let mut say = |what: &str| say!("{}: {what}", scheduling.above.name);

@@ -54,7 +54,7 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let backups = Path::new(settings_backup::DIRECTORY);
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
     if !arguments.dry_run {
-        target.restore_leftovers().iter().for_each(|line| say!("{line}"));
+        target.restore_leftovers();
     }
     target.has_profile(&arguments.watching)?;
     if arguments.dry_run {
@@ -121,7 +121,6 @@ fn restore_settings(arguments: &TuneArguments) -> Result<(), Error> {
     }
     let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
     let lines = target.restore_leftovers();
-    lines.iter().for_each(|line| say!("{line}"));
     let kept = target.queues.iter().find(|queue| settings_backup::is_kept(backups, queue));
     let device = arguments.device.display();
     if kept.is_some() {

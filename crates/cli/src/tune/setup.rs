@@ -18,6 +18,7 @@ use tuner_live::{Cgroups, FairnessUnit, QueueSettings, ThreadGroups, Windower, i
 use super::args::{DeciderArgument, MetricName, Watching};
 use crate::commands::ctl::no_server;
 use crate::commands::profile;
+use crate::device_capture;
 use crate::error::Error;
 use crate::input::quantity::span;
 use crate::input::scheduler_arg::{self, Host, specs};
@@ -106,11 +107,9 @@ impl Target {
         left.into_iter().map(|left| left.with_remedy()).chain(unusable)
     }
 
-    /// Restores what a killed tuner left on its queues; a line each, also for other devices that have such settings.
+    /// Restores what a killed tuner left on its queues; prints and returns a line each, also for other devices that have such settings.
     pub(super) fn restore_leftovers(&self) -> Vec<String> {
-        let named: Vec<&str> = self.queues.iter().map(QueueSettings::name).collect();
-        let backups = Path::new(settings_backup::DIRECTORY);
-        settings_backup::restore_leftovers(backups, Path::new("/sys/block"), &named)
+        device_capture::restore_leftovers(self.queues.iter().map(QueueSettings::name))
     }
 
     /// An error if the profile is of another device.

@@ -20,7 +20,7 @@ use evaluation::runs::{Plan, Run, run as run_plan};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use tuner_live::arms::{Arms, KernelArms};
-use tuner_live::{QueueSettings, released_within, settings_backup};
+use tuner_live::{QueueSettings, released_within};
 
 use self::results::Results;
 pub(crate) use self::schedule::OptionNames;
@@ -152,15 +152,7 @@ impl<'a> Prepared<'a> {
     /// Reserves the device for the measurement. `advice` ends the error for a device that is in use and is only read.
     pub(super) fn claim(self, advice: &str) -> Result<Claimed<'a>, Error> {
         let Self { arguments, scheduling, facts, switches, .. } = &self;
-        // Settings that an earlier run left are restored first, so that they do not count as the previous ones.
-        let backups = Path::new(settings_backup::DIRECTORY);
-        let named: Vec<&str> = scheduling.queues.iter().map(|layer| &*layer.name).collect();
-        settings_backup::restore_leftovers(backups, Path::new("/sys/block"), &named)
-            .iter()
-            .for_each(|line| say!("{line}"));
-        let queues = scheduling.queues.iter().filter(|_| *switches);
-        let queues = queues.map(|layer| QueueSettings::of(&layer.name).claim());
-        let queues = queues.collect::<Result<Vec<_>, _>>()?;
+        let queues = device_capture::claim_queues(scheduling, *switches)?;
         let advice = match arguments.allow_writes {
             true => "writing to it would destroy its data; unmount it and stop the programs that use it, or omit --allow-writes".to_owned(),
             false => format!("switching its scheduler would disturb its users; {advice}"),
