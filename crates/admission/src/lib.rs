@@ -16,7 +16,8 @@
 //! is the agent of both.
 //!
 //! Not intercepted: io_uring, `io_submit`, stores to mapped files, `sync`, `syncfs`, `ioctl` (`FICLONE` and others), and calls of 32-bit programs.
-//! Their data is charged to the account when it becomes dirty, and the thread is stopped as long as its write would be held.
+//! Their data is charged to the account when it becomes dirty. A thread that makes data of files dirty in such a way, by stores for example, is
+//! stopped for as long as the scheduler would hold a write of it; `O_DIRECT`, `sync`, `syncfs` and changes of metadata are not delayed.
 
 mod agent;
 mod call;

@@ -1,8 +1,8 @@
 //! The stopper: a process that stops threads, as no system call delays their stores to mapped files.
 //!
-//! It traces them (`ptrace`), so the kernel lets all of them continue when it ends, for whatever reason. It ends with its agent. A stop of this kind is
-//! invisible to the thread's parent; a thread that another program traces cannot be stopped. A process of its own, as a tracer's other threads would
-//! receive the stops of their children.
+//! The stopper traces them (`ptrace`), so the kernel resumes all of them when the stopper ends, whatever the cause. The stopper ends with its agent. The
+//! thread's parent does not see such a stop; a thread that another program traces cannot be stopped. The stopper is a process, because all threads of a
+//! tracer would receive the stops of its children.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
@@ -17,7 +17,7 @@ const LOOK: libc::c_int = 5;
 /// Bytes of an order: the thread's number, and 1 to stop it.
 const ORDER: usize = 5;
 
-/// The agent's end, and which servers want threads to be stopped.
+/// The agent's end, and the servers that have each thread stopped.
 pub(crate) struct Stopper {
     process: UnixStream,
     stopped: HashMap<u32, HashSet<usize>>,
@@ -47,7 +47,7 @@ impl Stopper {
         let _ = (&self.process).write_all(&order);
     }
 
-    /// A server wants a thread to be stopped.
+    /// A server orders a thread to be stopped.
     pub(crate) fn stop(&mut self, place: usize, thread: u32) {
         let places = self.stopped.entry(thread).or_default();
         if places.insert(place) && places.len() == 1 {
@@ -55,7 +55,7 @@ impl Stopper {
         }
     }
 
-    /// A server lets a thread continue.
+    /// A server orders a thread to continue.
     pub(crate) fn resume(&mut self, place: usize, thread: u32) {
         if let Some(places) = self.stopped.get_mut(&thread)
             && places.remove(&place)
@@ -148,7 +148,7 @@ fn look(traced: &mut HashMap<libc::pid_t, Traced>) {
     }
 }
 
-/// Lets a thread continue; `false` if it has not stopped yet.
+/// Resumes a thread; `false` if the thread has not stopped yet.
 fn end(thread: libc::pid_t, traced: &Traced) -> bool {
     let Some(signal) = traced.signal else { return false };
     trace(libc::PTRACE_DETACH, thread, signal);
@@ -189,7 +189,7 @@ mod tests {
         stopper.stop(1, thread);
         stopper.resume(0, thread);
         std::thread::sleep(Duration::from_millis(30));
-        assert!(is_in(&child, "t"), "the other server still wants it");
+        assert!(is_in(&child, "t"), "the other server has not resumed it");
         stopper.resume_all(1);
         eventually(|| is_in(&child, "RS"));
         stopper.stop(0, thread);

@@ -101,14 +101,14 @@ impl Analyser {
         Self { regret: Some(bound), ..self }
     }
 
-    /// Tells the decider a fact. A rejected arm no longer counts as untested.
-    pub fn tell(&mut self, fact: Fact<'_>) {
+    /// Passes a fact to the decider. A rejected arm no longer counts as untested.
+    pub fn learn(&mut self, fact: Fact<'_>) {
         if let Fact::Rejected(arm) = fact
             && !self.rejected.contains(&arm)
         {
             self.rejected.push(arm);
         }
-        self.decider.tell(&mut self.learned, fact, self.metric.better());
+        self.decider.learn(&mut self.learned, fact, self.metric.better());
     }
 
     /// The expected gains over `none` for a window's load from the device's measured table, 0 for schedulers without an entry; `None` without a

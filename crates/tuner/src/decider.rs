@@ -22,7 +22,7 @@ pub struct Learned {
     pub ioanalyzer: IoAnalyzer,
 }
 
-/// Something that a decider is told between two windows.
+/// What the tuner passes to a decider between two windows.
 #[derive(Clone, Copy, Debug)]
 pub enum Fact<'a> {
     /// The window that is decided next ended early, by [`Decider::early_end`]: its value is the trial's, which is over.
@@ -48,7 +48,7 @@ pub trait Decider {
     }
 
     /// Learns a fact.
-    fn tell(&mut self, _learned: &mut Learned, _fact: Fact<'_>, _better: Better) {}
+    fn learn(&mut self, _learned: &mut Learned, _fact: Fact<'_>, _better: Better) {}
 
     /// Whether the device's table is used for a window. `is_first`: no window before it was decided.
     fn asks_table(&self, _is_first: bool) -> bool {
@@ -175,7 +175,7 @@ impl Decider for ByKinds {
         Some(EarlyEnd { scheduler, reference: Measured::throughout(reference), limit, better })
     }
 
-    fn tell(&mut self, learned: &mut Learned, fact: Fact<'_>, better: Better) {
+    fn learn(&mut self, learned: &mut Learned, fact: Fact<'_>, better: Better) {
         let kinds = &mut learned.kinds;
         match fact {
             Fact::EndedEarly => kinds.end_trial(),

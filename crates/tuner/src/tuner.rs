@@ -26,7 +26,7 @@ use crate::state::State;
 /// An arm is no longer tried after so many trials in a row that could not be measured: a command may fail because of that arm.
 const UNMEASURED_TRIALS: u32 = 3;
 
-/// What a host knows of a window that ended.
+/// The facts of a window that ended.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
     /// The accesses.
@@ -98,10 +98,10 @@ impl Tuner {
     pub fn window(&mut self, facts: &Facts<'_>) -> Decision {
         let ran = self.arms().iter().position(|arm| arm == facts.scheduler);
         if facts.early {
-            self.analyser.tell(Fact::EndedEarly);
+            self.analyser.learn(Fact::EndedEarly);
         }
         if std::mem::take(&mut self.is_after_switch) && self.opening.is_some() {
-            self.analyser.tell(Fact::Settling);
+            self.analyser.learn(Fact::Settling);
         }
         let was_on_standby = self.standby().is_some();
         let observed = Observed { scheduler: ran.map(SchedulerId), performance: facts.performance.clone() };
@@ -135,7 +135,7 @@ impl Tuner {
             self.settle(&decision, ran);
             // Stored with the kind of load, so that `patterns` and `advise` have it too.
             if let (Some(none), Some(kind), false) = (self.standby(), self.kind, was_on_standby) {
-                self.analyser.tell(Fact::NoneSuffices(kind, SchedulerId(none)));
+                self.analyser.learn(Fact::NoneSuffices(kind, SchedulerId(none)));
             }
         }
         self.is_after_switch = decision.change;
@@ -170,7 +170,7 @@ impl Tuner {
     /// The device rejects an arm: it is not chosen any more.
     pub fn rejected(&mut self, arm: usize) {
         self.is_after_switch = false;
-        self.analyser.tell(Fact::Rejected(SchedulerId(arm)));
+        self.analyser.learn(Fact::Rejected(SchedulerId(arm)));
         if let Some(significance) = &mut self.significance {
             significance.rejected(arm);
         }
@@ -209,7 +209,7 @@ impl Tuner {
         let opened = opening.results();
         self.opening = None;
         if let Some(kind) = self.kind {
-            self.analyser.tell(Fact::Opened(kind, &opened));
+            self.analyser.learn(Fact::Opened(kind, &opened));
         }
         if let Some(significance) = &mut self.significance {
             significance.opened(&opened);

@@ -33,7 +33,7 @@ fn after_an_opening_the_best_scheduler_is_used() {
     let values = given.map(|value| Some(Measured::throughout(value))).to_vec();
     let (load, hopeless) = (Load::default(), Vec::new());
     let opened = Opened { values, load, clear: false, best: Some(2), confirmed: None, hopeless };
-    analyser.tell(Fact::Opened(0, &opened));
+    analyser.learn(Fact::Opened(0, &opened));
     for number in 4..14 {
         let decision = analyser.window(&window(0, number), &observed(2, 40.0));
         assert_eq!(decision.scheduler, Some(SchedulerId(2)), "window {number}");
@@ -57,8 +57,8 @@ fn ioanalyzer_uses_the_table_until_it_has_a_value() {
 #[test]
 fn ioanalyzer_tries_no_rejected_scheduler() {
     let mut world = World::new(analyser(few_points(), 1).with_decider(DeciderName::IoAnalyzer));
-    world.analyser.tell(Fact::Rejected(SchedulerId(1)));
-    world.analyser.tell(Fact::Rejected(SchedulerId(1)));
+    world.analyser.learn(Fact::Rejected(SchedulerId(1)));
+    world.analyser.learn(Fact::Rejected(SchedulerId(1)));
     let mut tried = [false; 4];
     for _ in 0..60 {
         let (_, decision) = world.step(0);

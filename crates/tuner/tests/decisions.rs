@@ -322,7 +322,7 @@ fn a_restored_analyser_depends_on_the_saved_state_only() {
         (0..40).map(|number| world.step(1 - number % 2)).collect::<Vec<_>>()
     };
     let new = go_on(paper(parameters, 1));
-    used.analyser.tell(Fact::Rejected(SchedulerId(3)));
+    used.analyser.learn(Fact::Rejected(SchedulerId(3)));
     assert_eq!(go_on(used.analyser), new);
 }
 

@@ -49,7 +49,7 @@ fn run(early_ends: bool, seed: u64) -> Outcome {
             length += STEP;
             let part = length.as_secs_f64() / LENGTH.as_secs_f64();
             if length < LENGTH && end.is_some_and(|end| end.is_due(&Measured::throughout(bandwidth), part)) {
-                analyser.tell(Fact::EndedEarly);
+                analyser.learn(Fact::EndedEarly);
                 break;
             }
         }

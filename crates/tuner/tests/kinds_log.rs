@@ -150,7 +150,7 @@ fn log(mut world: Fixed) -> String {
         let given = (world.given)(load, scheduler.0, number, row);
         let end = world.analyser.early_end().filter(|end| world.early && end.scheduler == scheduler.0);
         if end.is_some_and(|end| end.is_due(&Measured::throughout(given), 0.7)) {
-            world.analyser.tell(Fact::EndedEarly);
+            world.analyser.learn(Fact::EndedEarly);
         }
         let performance = Performance { bandwidth: given, external: Some(given), ..Performance::default() };
         let observed = Observed { scheduler: Some(scheduler), performance };
@@ -175,7 +175,7 @@ fn log(mut world: Fixed) -> String {
 fn follow(world: &mut Fixed, decision: &Decision, scheduler: &mut SchedulerId, row: &mut u64) {
     let Some(chosen) = decision.scheduler.filter(|chosen| chosen != scheduler) else { return };
     if world.rejects == Some(chosen.0) {
-        return world.analyser.tell(Fact::Rejected(chosen));
+        return world.analyser.learn(Fact::Rejected(chosen));
     }
     (*scheduler, *row) = (chosen, 0);
 }
