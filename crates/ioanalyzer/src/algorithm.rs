@@ -18,14 +18,13 @@
 
 use crate::bandit::Bandit;
 use crate::chain::{self, Expected};
-use crate::cluster::{ClusterId, SchedulerId, Values};
-use crate::metric::Better;
+use crate::cluster::{ClusterId, Values};
 use crate::parameters::Parameters;
 use crate::ranking::Ranking;
 use crate::reduction::CInfo;
 use crate::store::{Match, Store};
-use crate::window::Window;
 use elevator::Random;
+use observation::{Input, SchedulerId};
 
 /// The clusters with their chain, and the bandit.
 pub struct IoAnalyzer {
@@ -35,26 +34,6 @@ pub struct IoAnalyzer {
     bandit: Bandit,
     /// The cluster of the latest window.
     preceding: Option<ClusterId>,
-}
-
-/// A window and the information about it that is not in its accesses.
-#[derive(Clone, Copy, Debug)]
-pub struct Input<'a> {
-    /// The accesses.
-    pub window: &'a Window,
-    /// The scheduler that was in use during the window; `None` if it is not a candidate.
-    pub current: Option<SchedulerId>,
-    /// The metric's value, if it was measured and `current` is known.
-    pub value: Option<f64>,
-    /// Which direction of the metric is better.
-    pub better: Better,
-    /// Each scheduler's expected throughput, from a source outside the algorithm: of several untested schedulers the one with the greatest
-    /// value is tried first.
-    pub promise: &'a [f64],
-    /// The scheduler to use on a miss while nothing is known, instead of the bandit's.
-    pub first: Option<SchedulerId>,
-    /// Schedulers that the device rejects, which do not count as untested.
-    pub rejected: &'a [SchedulerId],
 }
 
 /// The decision after a window.

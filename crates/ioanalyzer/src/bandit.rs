@@ -13,10 +13,10 @@
 //!
 //! It learns only from misses, because the values of recognised patterns do not predict those of unrecognised ones.
 
-use crate::cluster::{SchedulerId, Values};
-use crate::metric::Better;
+use crate::cluster::Values;
 use crate::parameters::Parameters;
 use elevator::Random;
+use observation::{Better, SchedulerId};
 
 /// The probabilities, and the values from which they are updated.
 #[derive(Clone, PartialEq, Debug)]

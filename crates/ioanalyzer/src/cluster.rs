@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use observation::SchedulerId;
 use serde::{Deserialize, Serialize};
 
 use crate::reduction::CInfo;
@@ -9,10 +10,6 @@ use crate::reduction::CInfo;
 /// A cluster's number; never reused, also across saved states.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct ClusterId(pub u64);
-
-/// A scheduler, by its index in the list of names.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct SchedulerId(pub usize);
 
 /// Latest values of the metric under one scheduler: "we hold the last 20 values for each scheduler, to be able to detect changes
 /// in performance and overcome a possible overtraining" (III-D).

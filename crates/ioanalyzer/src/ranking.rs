@@ -4,9 +4,9 @@
 //! weight. For a cluster in which it is untested, the mean of the tested ones is used, so that missing knowledge is neutral.
 
 use crate::chain::Expected;
-use crate::cluster::{Cluster, SchedulerId};
-use crate::metric::Better;
+use crate::cluster::Cluster;
 use crate::store::Store;
+use observation::{Better, SchedulerId};
 
 /// The expected value of each scheduler.
 #[derive(Clone, PartialEq, Debug)]

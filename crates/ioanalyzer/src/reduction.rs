@@ -1,8 +1,8 @@
 //! The series of jumps that is compared, the paper's `CInfo`.
 
 use crate::parameters::Parameters;
-use crate::window::{Access, Window};
 use elevator::Random;
+use observation::{Access, Window};
 
 /// A window as it is compared and stored: the number of requests and the jumps between them.
 #[derive(Clone, PartialEq, Debug)]

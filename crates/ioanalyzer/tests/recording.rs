@@ -6,8 +6,10 @@
 use std::io::Read;
 use std::path::Path;
 
+use elevator::Random;
 use elevator::{Op, Sector, Sectors, Span, Time};
-use ioanalyzer::{Access, CInfo, Parameters, Random, Store, Window, Windows};
+use ioanalyzer::{CInfo, Parameters, Store};
+use observation::{Access, Window, Windows};
 
 fn recording() -> String {
     let shared = std::env::var_os("DWELL_SHARED").expect("DWELL_SHARED names a folder with traces");

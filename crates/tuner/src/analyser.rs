@@ -5,16 +5,16 @@
 //! 2. The [decider](Decider) learns from the window and chooses.
 //! 3. The bound on regret (`regret`), if it is in force, may reject the choice.
 
-use ioanalyzer::{
-    Bandit, Input, IoAnalyzer, Metric, Parameters, Performance, Random, SchedulerId, Store, Window,
-};
+use elevator::Random;
+use ioanalyzer::{Bandit, IoAnalyzer, Parameters, Store};
+use observation::throughput::{Table, Workload};
+use observation::{Input, Metric, Performance, SchedulerId, Window};
 
 use crate::decider::{Choice, Decider, DeciderName, Fact, Learned};
 use crate::decision::{Decision, Restraint, Why};
 use crate::early_end::EarlyEnd;
 use crate::kinds::Kinds;
 use crate::regret::RegretBound;
-use crate::selector::{Table, Workload};
 use crate::state::Absent;
 
 /// The observations of a window, except its accesses.

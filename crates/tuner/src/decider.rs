@@ -6,7 +6,9 @@
 //! | [`ByIoAnalyzer`] | the paper's clusters, chain and bandit |
 //! | [`ByBandit`] | the paper's armed bandit, without patterns (its section V) |
 
-use ioanalyzer::{Answer, Better, ClusterId, Input, IoAnalyzer, Random, Reason, SchedulerId};
+use elevator::Random;
+use ioanalyzer::{Answer, ClusterId, IoAnalyzer, Reason};
+use observation::{Better, Input, SchedulerId};
 
 use crate::decision::Why;
 use crate::early_end::{ABANDON, COLD, EarlyEnd};
@@ -218,7 +220,8 @@ impl From<DeciderName> for Box<dyn Decider> {
 #[cfg(test)]
 mod tests {
     use elevator::{Op, Sector, Sectors, Span, Time};
-    use ioanalyzer::{Access, Parameters, Window};
+    use ioanalyzer::Parameters;
+    use observation::{Access, Window};
 
     use super::*;
 

@@ -2,7 +2,8 @@
 
 use elevator::text::counted;
 use ioanalyzer::chain::Expected;
-use ioanalyzer::{ClusterId, Match, SchedulerId};
+use ioanalyzer::{ClusterId, Match};
+use observation::SchedulerId;
 
 use crate::kinds::KindDecision;
 

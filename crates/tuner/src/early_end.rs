@@ -8,7 +8,7 @@
 //! # Not for
 //! Values that exist once a window: those of users and of external commands.
 
-use ioanalyzer::Better;
+use observation::Better;
 
 use crate::measured::Measured;
 

@@ -30,7 +30,7 @@
 //! | [`EarlyEnd`] | the condition that ends a trial inside a window |
 //! | [`Opening`], [`prior`] | the first trials, and the order in which schedulers are tried |
 //! | [`SignificanceTest`] | tests whether the choice of a scheduler has an effect on a device |
-//! | [`selector`] | the scheduler to use without history, from a device's profile |
+//! | [`throughput`] | the scheduler to use without history, from a device's profile |
 //! | [`State`] | the learned knowledge, as plain data |
 //! | [`Shared`] | what several hosts have learned, as a beginning for others |
 
@@ -48,7 +48,6 @@ pub mod prior;
 mod regret;
 mod restore;
 mod saved;
-pub mod selector;
 mod shared;
 mod significance;
 mod standby;
@@ -59,14 +58,16 @@ pub use analyser::{Analyser, Observed};
 pub use decider::{ByBandit, ByIoAnalyzer, ByKinds, Choice, Decider, DeciderName, Fact, Learned};
 pub use decision::{Decision, Restraint, Why};
 pub use early_end::EarlyEnd;
-pub use ioanalyzer::{
-    Access, Bandit, Better, CInfo, Cluster, ClusterId, Completion, Input, Latency, LatencyClass,
-    LatencyStatistic, Match, Metric, Parameters, Performance, Random, SchedulerId, Store, Tally, VALUE_MAX,
-    Values, Window, Windows, jain,
-};
+pub use elevator::Random;
+pub use ioanalyzer::{Bandit, CInfo, Cluster, ClusterId, Match, Parameters, Store, Values};
 pub use kinds::{Estimate, KindDecision, Kinds, Knowledge, Shape, is_worth_it};
 pub use load::Load;
 pub use measured::Measured;
+pub use observation::throughput;
+pub use observation::{
+    Access, Better, Completion, Input, Latency, LatencyClass, LatencyStatistic, Metric, Performance,
+    SchedulerId, Tally, VALUE_MAX, Window, Windows, jain,
+};
 pub use opening::{Opened, Opening, Step};
 pub use shared::{Shared, SharedLoad, SharedRating};
 pub use significance::{SignificanceTest, Verdict};

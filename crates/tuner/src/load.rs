@@ -5,7 +5,7 @@
 //! the same measure, so that standby compares what the test has measured.
 
 use elevator::Op;
-use ioanalyzer::Window;
+use observation::Window;
 
 /// The ratio of request sizes from which on loads differ.
 const SIZE: f64 = 2.0;
@@ -96,7 +96,7 @@ impl Load {
 mod tests {
     use super::*;
     use elevator::{Sector, Sectors, Span, Time};
-    use ioanalyzer::Access;
+    use observation::Access;
 
     const SMALL: Load =
         Load { iops: 8000.0, bandwidth: 32768e3, size: 4096.0, reads: 1.0, in_flight: 8.0, latency: 1e-3 };

@@ -8,7 +8,7 @@
 //! computes, and submits again. Programs with a rate of their own gain nothing, which the amount per window shows. A gain is therefore the
 //! smaller of both figures, and zero if their signs differ. On a device that is always busy they are equal.
 
-use ioanalyzer::Better;
+use observation::Better;
 
 /// The gain over a `none` that gave nothing.
 const GAIN_MOST: f64 = 1e6;

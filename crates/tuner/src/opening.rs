@@ -18,7 +18,7 @@
 //! 5. If it was much better than `none`, `none` is measured once more: another program may have disturbed its first window.
 //! 6. The results go to the significance test, as its first block or as its answer, and to the decider.
 
-use ioanalyzer::{Better, Metric, Window};
+use observation::{Better, Metric, Window};
 
 use crate::early_end::{ABANDON, COLD, EarlyEnd};
 use crate::load::Load;
@@ -438,7 +438,7 @@ impl Opening {
 mod tests {
     use super::*;
     use elevator::{Op, Sector, Sectors, Span, Time};
-    use ioanalyzer::Access;
+    use observation::Access;
 
     const NAMES: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq{low_latency=0}"];
 

@@ -13,7 +13,7 @@
 //! A forecast of the gain. A trial that disagrees overrules the figure.
 
 use elevator::Op;
-use ioanalyzer::{Access, Metric, Window};
+use observation::{Access, Metric, Window};
 
 /// Earlier accesses that an access may continue.
 const LOOK_BEHIND: usize = 32;
@@ -193,8 +193,9 @@ const fn in_latency(class: LoadClass, family: Family) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use elevator::Random;
     use elevator::{Sector, Sectors, Span, Time};
-    use ioanalyzer::{LatencyClass, LatencyStatistic, Random};
+    use observation::{LatencyClass, LatencyStatistic};
 
     fn class(accesses: impl Iterator<Item = (Op, u64)>, busy: f64) -> LoadClass {
         let access =

@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 
 use elevator::{Span, Time};
-use ioanalyzer::{Better, SchedulerId};
+use observation::{Better, SchedulerId};
 
 use crate::decision::Restraint;
 

@@ -115,8 +115,10 @@ fn restored_bandit(saved: &[(f64, Vec<f64>)], from: &[Option<usize>]) -> Bandit 
 
 #[cfg(test)]
 mod tests {
+    use elevator::Random;
     use elevator::Span;
-    use ioanalyzer::{Metric, Parameters, Random};
+    use ioanalyzer::Parameters;
+    use observation::Metric;
 
     use super::*;
 

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use elevator::text::counted;
-use ioanalyzer::Metric;
+use observation::Metric;
 
 use crate::kinds::{Shape, are_alike};
 use crate::saved::COUNT_MAX;
@@ -227,7 +227,7 @@ fn mean(loads: &[&SharedLoad], schedulers: &[String]) -> Vec<Option<f64>> {
 #[cfg(test)]
 mod tests {
     use elevator::{Op, Sector, Sectors, Span, Time};
-    use ioanalyzer::{Access, Window};
+    use observation::{Access, Window};
 
     use super::*;
 
@@ -309,7 +309,7 @@ mod tests {
     fn a_load_that_is_not_like_itself_is_not_given() {
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
         let parameters = ioanalyzer::Parameters::default();
-        let random = ioanalyzer::Random::new(1);
+        let random = elevator::Random::new(1);
         let mut state = crate::Analyser::new(names, Metric::Bandwidth, parameters, random).unwrap().state();
         let good = load("a", &[("none", 0.0, 10), ("bfq", 0.5, 10)]);
         for first in ["0.0", "-7.0"] {
@@ -326,9 +326,7 @@ mod tests {
         let names = ["none", "bfq"].map(str::to_owned).to_vec();
         let state = |metric| {
             let parameters = ioanalyzer::Parameters::default();
-            crate::Analyser::new(names.clone(), metric, parameters, ioanalyzer::Random::new(1))
-                .unwrap()
-                .state()
+            crate::Analyser::new(names.clone(), metric, parameters, elevator::Random::new(1)).unwrap().state()
         };
         assert_eq!(shared.give_to("disk", &mut state(Metric::Iops)), 0);
         assert_eq!(shared.give_to("another", &mut state(Metric::Bandwidth)), 0);

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 
+use elevator::Random;
 use elevator::Span;
-use ioanalyzer::{CInfo, Cluster, ClusterId, Metric, Parameters, Random, Successor, Values};
+use ioanalyzer::{CInfo, Cluster, ClusterId, Parameters, Successor, Values};
+use observation::Metric;
 
 use serde::{Deserialize, Serialize};
 

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use ioanalyzer::{Metric, Performance, SchedulerId, Window};
+use observation::{Metric, Performance, SchedulerId, Window};
 
 use crate::analyser::{Analyser, Observed};
 use crate::decider::Fact;

@@ -2,7 +2,7 @@
 
 mod world;
 
-use tuner::selector::{Curve, CurveClass, Table};
+use tuner::throughput::{Curve, CurveClass, Table};
 use tuner::{Better, DeciderName, Fact, Load, Measured, Observed, Opened, Performance, SchedulerId, Why};
 use world::{World, analyser, few_points, window};
 

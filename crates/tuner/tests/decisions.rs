@@ -3,7 +3,7 @@
 mod golden;
 mod world;
 
-use tuner::selector::{Curve, CurveClass, Table};
+use tuner::throughput::{Curve, CurveClass, Table};
 use tuner::{
     Analyser, Choice, Decider, DeciderName, Decision, Fact, Facts, Input, Learned, Measured, Metric,
     Observed, Parameters, Performance, Random, Restraint, SchedulerId, State, Tuner, Why,

@@ -3,7 +3,7 @@
 mod world;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use tuner::selector::{Curve, CurveClass, Table};
+use tuner::throughput::{Curve, CurveClass, Table};
 use tuner::{
     Access, Analyser, Better, DeciderName, Metric, Observed, Performance, Random, SchedulerId, State,
     VALUE_MAX, Why, Window,

@@ -9,7 +9,7 @@ mod world;
 use std::fmt::Write as _;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use tuner::selector::{Curve, CurveClass, Table};
+use tuner::throughput::{Curve, CurveClass, Table};
 use tuner::{
     Access, Analyser, Better, DeciderName, Decision, Fact, Measured, Metric, Observed, Performance, Random,
     SchedulerId, Window,

@@ -1,7 +1,7 @@
 //! Profiles: a device's service time by distance, and each scheduler's throughput by request size.
 //!
 //! The device is only read, past the page cache. The same code as for modelled drives ([`disks::curve`]) measures the curve; the table is
-//! the `f_s(r)` of Seelam and others (see [`tuner::selector`]).
+//! the `f_s(r)` of Seelam and others (see [`observation::throughput`]).
 
 mod direct;
 mod drive;
@@ -16,9 +16,9 @@ use std::path::Path;
 use disks::curve;
 use elevator::Span;
 use elevator::service_time::{MeasuredPoint, ServiceCurve};
+use observation::SchedulerId;
+use observation::throughput::{Curve, Table, Workload};
 use serde::{Deserialize, Serialize};
-use tuner::SchedulerId;
-use tuner::selector::{Curve, Table, Workload};
 
 use crate::error::Error;
 use crate::topology::{self, Scheduling};
@@ -206,7 +206,7 @@ impl Profile {
         self.service_time.curve()
     }
 
-    /// The a-priori selector's table for these schedulers, in their order; empty for one that was not measured.
+    /// The table of throughput for these schedulers, in their order; empty for one that was not measured.
     pub fn table(&self, schedulers: &[String]) -> Table {
         let of = |name: &String| self.throughput.iter().find(|one| one.scheduler == *name);
         Table {
@@ -294,7 +294,7 @@ fn offered(attribute: &Path) -> Result<(Option<String>, Vec<String>), Error> {
 
 #[cfg(test)]
 mod tests {
-    use tuner::selector::CurveClass;
+    use observation::throughput::CurveClass;
 
     use super::*;
 

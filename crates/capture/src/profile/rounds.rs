@@ -6,7 +6,7 @@
 //! position, and repetition shows how far a result can be trusted. If `none` itself differs from round to round, nothing can be compared.
 
 use elevator::text::counted;
-use tuner::selector::Curve;
+use observation::throughput::Curve;
 
 /// The ratio of the greatest and the least result of `none` at one point that noise explains.
 const NOISE: f64 = 1.5;
@@ -77,7 +77,7 @@ pub(super) fn unsteady(none: &[Vec<Curve>]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tuner::selector::CurveClass;
+    use observation::throughput::CurveClass;
 
     fn round(rates: &[f64]) -> Vec<Curve> {
         let kind = CurveClass { reads: Some(true), random: Some(true) };

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use elevator::Random;
-use tuner::selector::{Curve, CurveClass};
+use observation::throughput::{Curve, CurveClass};
 
 use super::direct::Direct;
 use crate::error::Error;

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::autocorrelation::Autocorrelation;
 use crate::saved::{carried_over, place_now};
-use ioanalyzer::Better;
+use observation::Better;
 
 /// The part of all windows' worth that trying a scheduler may cost: one in a hundred.
 pub(super) const BUDGET: f64 = 0.01;

@@ -3,8 +3,7 @@
 use super::shape::Shape;
 use super::{Kinds, Trial};
 use crate::saved::place_now;
-use ioanalyzer::Better;
-use ioanalyzer::SchedulerId;
+use observation::{Better, SchedulerId};
 
 impl Kinds {
     /// The saved kinds for another list of schedulers: `from[s]` is the index of scheduler `s` in the saved lists, if it is there.

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::credit::{BUDGET, Credits, FIRST};
 use super::shape::Shape;
 use crate::saved::{COUNT_MAX, carried_over};
-use ioanalyzer::Better;
+use observation::Better;
 
 /// Windows of a trial. Only the last is compared: in the first, buffers that filled under the previous scheduler are emptied, which looks like
 /// twice the disks' speed on a stripe of eight.
@@ -327,7 +327,7 @@ mod tests {
     use elevator::{Op, Sector, Sectors, Span, Time};
 
     use super::*;
-    use ioanalyzer::{Access, Window};
+    use observation::{Access, Window};
 
     #[test]
     fn merging_kinds_averages_their_shapes() {

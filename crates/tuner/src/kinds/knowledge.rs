@@ -1,6 +1,6 @@
 //! What is known about the schedulers for a kind of load: the one answer that `tune` acts on, `patterns` lists and `advise` recommends.
 
-use ioanalyzer::{Better, SchedulerId};
+use observation::{Better, SchedulerId};
 
 use super::Kinds;
 

@@ -49,7 +49,7 @@ pub(crate) use self::shape::are_alike;
 use self::switch_history::SwitchHistory;
 use self::transitions::KindTransitions;
 use crate::opening::Opened;
-use ioanalyzer::{Better, SchedulerId};
+use observation::{Better, SchedulerId};
 
 /// Windows of a kind before the first trial: the first ones may be the effect of another kind's trial.
 const YOUNG: u64 = 3;

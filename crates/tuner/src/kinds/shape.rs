@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use elevator::Op;
 use serde::{Deserialize, Serialize};
 
-use ioanalyzer::{Access, Window};
+use observation::{Access, Window};
 
 /// The look-behind: more concurrent readers than this look random.
 const LOOK_BEHIND: usize = 32;

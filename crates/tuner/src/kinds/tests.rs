@@ -1,7 +1,7 @@
 //! Windows of two loads, reads and writes, under a few schedulers.
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use ioanalyzer::{Access, Window};
+use observation::{Access, Window};
 
 use super::*;
 use crate::load::Load;

@@ -4,7 +4,7 @@
 //! So blocks are compared only within one kind of load, and a block during which the load changed is discarded. Loads are distinguished by what
 //! schedulers do not change: request size and share of reads.
 
-use ioanalyzer::Better;
+use observation::Better;
 
 use crate::load::Load;
 use crate::measured::Measured;

@@ -18,7 +18,7 @@
 
 mod blocks;
 
-use ioanalyzer::Better;
+use observation::Better;
 
 use self::blocks::{Blocks, Found, WORTH};
 use crate::early_end::{ABANDON, EarlyEnd};

@@ -25,7 +25,7 @@ use elevator::text::counted;
 use schedulers::registry::Catalogue;
 use serde::Serialize;
 use tuner::prior::{self, LoadClass};
-use tuner::selector::Workload;
+use tuner::throughput::Workload;
 use tuner::{
     Analyser, Better, Decision, Estimate, KindDecision, Kinds, Metric, Observed, SchedulerId, Values, Why,
     is_worth_it,

@@ -251,7 +251,7 @@ fn what_is_no_better_or_not_known_is_not_recommended() {
 
 #[test]
 fn while_nothing_is_known_the_profile_decides() {
-    use tuner::selector::{Curve, CurveClass, Table};
+    use tuner::throughput::{Curve, CurveClass, Table};
     let names = ["none", "bfq"].map(str::to_owned).to_vec();
     let curve = |rate| Curve { kind: CurveClass { reads: None, random: None }, points: vec![(4096.0, rate)] };
     let by = |rates: [f64; 2]| {

@@ -1,4 +1,4 @@
-//! The a-priori selector: the scheduler that a device's measured table prefers, used if there is no history.
+//! Throughput by request size: a device's measured table, and the scheduler that it prefers.
 //!
 //! # Idea
 //! "For each scheduler, s, generate random reads/writes across range of r", the request size; throughput is `t = f_s(r)`; the scheduler with the
@@ -13,8 +13,10 @@
 //!   half of the bytes remain.
 
 use elevator::Direction;
-use ioanalyzer::{SchedulerId, Window};
 use serde::{Deserialize, Serialize};
+
+use crate::input::SchedulerId;
+use crate::window::Window;
 
 /// If less than this part of a load's bytes was measured, the table selects no scheduler.
 const MEASURED: f64 = 0.5;
