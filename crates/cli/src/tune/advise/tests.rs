@@ -3,9 +3,15 @@
 use std::time::Duration;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
-use tuner::{Access, Parameters, Performance, Random, Window};
+use tuner::prior::LoadClass;
+use tuner::{
+    Access, Better, Decision, Estimate, Observed, Parameters, Performance, Random, SchedulerId, Window,
+};
 
+use super::configuration::Host;
+use super::history::{History, history_of};
 use super::model::Row;
+use super::recommend::{BY_CLASS, BY_MODEL, conclude, expect, too_small};
 use super::*;
 
 struct Two(Vec<String>);
