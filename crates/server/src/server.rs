@@ -1,50 +1,40 @@
 //! A server from its configuration to its report.
 
+mod startup;
+
+pub use startup::start;
+
 use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use elevator::queue::{Observer, Options, Queue};
+use elevator::queue::{Observer, Options};
 use serde::Serialize;
 
 use crate::ServeError;
-use crate::array::{ArrayPlace, Link};
+use crate::array::ArrayPlace;
 use crate::attach::{AttachOptions, Attachment, GiveUp};
 use crate::backend::{Backend, Geometry, Medium};
-use crate::busy_poll::BusyPoll;
-use crate::clock::Clock;
 use crate::control::protocol::State;
-use crate::control::{Line, Order, Orders, SchedulerFactory, Snapshot, Socket, Stop, state};
-use crate::device::Device;
-use crate::front::{FrontEnd, Guard};
-use crate::fuse::{Fuse, FuseOptions};
-use crate::identity::{IdentifyFactory, Identity};
-use crate::nbd::{Acceptor, Nbd, NbdOptions};
-use crate::poller::Bell;
-use crate::privileges;
-use crate::progress::{self, Progress, Stall};
-use crate::realtime::{self, Punctuality};
-use crate::resident;
-use crate::spin_sleep::SpinSleep;
-use crate::split::{Admission, CausesFactory};
-use crate::statistics::Watch;
+use crate::control::{Line, Order, SchedulerFactory, Snapshot, Socket, Stop, state};
+use crate::front::Guard;
+use crate::identity::IdentifyFactory;
+use crate::nbd::{Acceptor, NbdOptions};
+use crate::progress::{self, Stall};
+use crate::realtime::Punctuality;
+use crate::split::CausesFactory;
 use crate::supervisor;
-use crate::thread::{DeviceThread, Waiting};
 
 /// Makes the back end, on the device's thread.
 pub type BackendFactory = Box<dyn FnOnce() -> Result<Box<dyn Backend>, ServeError> + Send>;
 
 /// Creates an observer of the queue's events from the queue's options.
 pub type ObserverFactory = Box<dyn FnOnce(&Options) -> Box<dyn Observer + Send> + Send>;
-
-/// Default time for which a device's thread polls before it sleeps: the wake-up of an idle processor on a virtual machine, which the
-/// client needs to receive a reply.
-const POLL: Duration = Duration::from_micros(50);
 
 /// Period of checks whether the block device was removed: the kernel does not report the removal of an idle device.
 const LOOK: Duration = Duration::from_secs(1);
@@ -148,25 +138,6 @@ pub struct Server {
     _control: Option<Socket>,
 }
 
-/// Reports the end of the device's thread, a panic included.
-struct Ending(Sender<Stop>, Arc<Progress>);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        self.1.end();
-        let _ = self.0.send(Stop::Ended);
-    }
-}
-
-/// What the device's thread reports once it serves.
-struct Serving {
-    geometry: Geometry,
-    medium: Option<Medium>,
-    addresses: Vec<String>,
-    guards: Vec<Guard>,
-    refused: Vec<String>,
-}
-
 /// Serves until SIGINT, SIGTERM, SIGHUP (unless ignored), or an order to stop; takes everything down and reports. A second
 /// signal ends the wait for users of the attached device. With TLS, SIGHUP reads the certificates again instead. `started` is called once
 /// the server serves.
@@ -254,219 +225,6 @@ pub(crate) fn wait_for_signals(mut signals: UnixStream, stop: &Sender<Stop>, is_
             return;
         }
     }
-}
-
-/// Starts a server; it serves when this returns.
-///
-/// # Errors
-/// The configuration cannot be served, something is in use or not permitted. Nothing is left behind.
-pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
-    let failed = |source| ServeError::io("starting", source);
-    // Before any thread starts, so that all of them inherit it.
-    let reserve = configuration.attach.is_some().then(resident::reserve);
-    let mut fronts: Vec<Box<dyn FrontEnd + Send>> = Vec::new();
-    let mut acceptor = None;
-    let mut limited = None;
-    if let Some(options) = configuration.nbd.take() {
-        limited = options.memory_notice();
-        let nbd = Nbd::new(options)?;
-        acceptor = nbd.acceptor();
-        fronts.push(Box::new(nbd));
-    }
-    let (mut attachment, mut chosen) = (None, None);
-    let (identify, identity) = match configuration.identify.take() {
-        Some(make) => {
-            let (sender, receiver) = channel();
-            (Some((make, sender)), Identity::Awaited(receiver))
-        }
-        None => (None, Identity::Unknown),
-    };
-    let causes = configuration.causes.take().map(|make| {
-        let (sender, awaited) = channel();
-        fronts.push(Box::new(Admission::new(awaited)));
-        (make, sender)
-    });
-    if let Some(options) = &configuration.attach {
-        let (mount, connection) = Attachment::mount(options)?;
-        let data = reserve.as_ref().map_or(usize::MAX, |reserve| reserve.data);
-        let fuse = FuseOptions {
-            identity,
-            only_file: options.only_file,
-            most_held: data,
-            resumed: mount.is_resumed(),
-            shared: mount.shared(),
-        };
-        if !mount.is_resumed() {
-            let make = configuration.backend;
-            configuration.backend = Box::new(move || {
-                let backend = make()?;
-                resident::check(&*backend)?;
-                Ok(backend)
-            });
-        }
-        chosen = mount.chosen();
-        if let Some(chosen) = chosen.as_ref().filter(|_| mount.is_resumed())
-            && let Some(scheduler) = chosen.read(|name| (configuration.schedulers)(name).map(drop))
-        {
-            configuration.scheduler = scheduler;
-        }
-        attachment = Some(mount);
-        fronts.push(Box::new(Fuse::new(connection, fuse)));
-    }
-    let (orders, heard) = channel();
-    let (stop, stops) = channel();
-    let bell = Arc::new(Bell::new().map_err(failed)?);
-    let progress = Arc::new(Progress::default());
-    let line = Line {
-        orders,
-        bell: bell.clone(),
-        speed: configuration.speed.max(1),
-        stop: stop.clone(),
-        progress: progress.clone(),
-        chosen,
-    };
-    let teardown_limit = configuration.teardown_limit;
-    let control = match &configuration.control {
-        Some(path) => Some(
-            Socket::listen(path, line.clone())
-                .map_err(|error| ServeError::io(format!("listening on {}", path.display()), error))?,
-        ),
-        None => None,
-    };
-    let (ready, started) = channel();
-    let ending = Ending(stop.clone(), progress.clone());
-
-    let thread = thread::Builder::new()
-        .name("device".into())
-        .spawn(move || {
-            let _ending = ending;
-            serve(configuration, fronts, (bell, progress), heard, &ready)
-        })
-        .map_err(failed)?;
-    let Serving { geometry, medium, addresses, guards, mut refused } =
-        started.recv().unwrap_or_else(|_| {
-            Err(ServeError::Configuration("the device's thread panicked while it started".into()))
-        })?;
-    refused.extend(reserve.and_then(|reserve| reserve.warning));
-    refused.extend(limited);
-    let mut server = Server {
-        line,
-        stops,
-        stop,
-        thread: Some(thread),
-        attachment,
-        attached: None,
-        geometry,
-        medium,
-        addresses,
-        guards,
-        refused,
-        teardown_limit,
-        acceptor,
-        _control: control,
-    };
-    if let Some(attachment) = &mut server.attachment {
-        let path = attachment.attach(&geometry)?;
-        if let Some((make, sender)) = identify {
-            let _ = sender.send(make(&path)?);
-        }
-        if let Some((make, sender)) = causes {
-            let number =
-                number_of(&path).map_err(|source| ServeError::io(path.display().to_string(), source))?;
-            let _ = sender.send((make(&path)?, number));
-        }
-        server.attached = Some(path);
-    }
-    Ok(server)
-}
-
-/// The number of a device's node.
-fn number_of(node: &Path) -> io::Result<(u32, u32)> {
-    let device = rustix::fs::stat(node)?.st_rdev;
-    Ok((rustix::fs::major(device), rustix::fs::minor(device)))
-}
-
-/// The device's thread from beginning to end.
-fn serve(
-    configuration: Configuration,
-    fronts: Vec<Box<dyn FrontEnd + Send>>,
-    shared: (Arc<Bell>, Arc<Progress>),
-    orders: Receiver<Order>,
-    ready: &Sender<Result<Serving, ServeError>>,
-) -> io::Result<Box<Snapshot>> {
-    resident::lock_stack();
-    match prepare(configuration, fronts, shared, orders) {
-        Ok((mut thread, serving)) => {
-            for refused in privileges::restrict_device_thread() {
-                say!("warning: the device's thread {refused}");
-            }
-            // If the receiver is gone, an order to stop follows.
-            let _ = ready.send(Ok(serving));
-            thread.run()?;
-            Ok(Box::new(thread.end()))
-        }
-        Err(error) => {
-            let _ = ready.send(Err(error));
-            Err(io::Error::other("it did not start"))
-        }
-    }
-}
-
-fn prepare(
-    configuration: Configuration,
-    fronts: Vec<Box<dyn FrontEnd + Send>>,
-    (bell, progress): (Arc<Bell>, Arc<Progress>),
-    orders: Receiver<Order>,
-) -> Result<(DeviceThread, Serving), ServeError> {
-    let backend = (configuration.backend)()?;
-    let (geometry, medium) = (backend.geometry(), backend.medium());
-    let scheduler =
-        (configuration.schedulers)(&configuration.scheduler).map_err(ServeError::Configuration)?;
-    let depth = configuration.options.depth.min(geometry.depth).max(1);
-    let options =
-        Options { depth, cache: geometry.cache, barriers: geometry.barriers, ..configuration.options };
-    let observer = configuration.observer.map(|make| make(&options));
-    let watch = Watch::new(observer);
-    let keeps_time = backend.keeps_time();
-    // Only replies at given times justify a real-time thread.
-    let refused = if keeps_time {
-        realtime::apply(configuration.punctuality)
-    } else {
-        // Best effort: nothing depends on it.
-        let _ = realtime::timer_slack();
-        Vec::new()
-    };
-    let poll = poll(configuration.poll, &*backend);
-    let mut device = Device::new(Queue::observed(options, scheduler, watch), backend);
-    let clock = match &configuration.array {
-        Some(ArrayPlace { hub, member, clock }) => {
-            device.join(Link::new(hub.clone(), *member, bell.clone()));
-            *clock
-        }
-        None => Clock::new(configuration.speed),
-    };
-    let fronts = fronts.into_iter().map(|front| front as Box<dyn FrontEnd>).collect();
-    let handler = Orders::new(configuration.schedulers, configuration.scheduler);
-    let waiting = Waiting {
-        spin_sleep: SpinSleep::new(configuration.punctuality.spin),
-        busy_poll: BusyPoll::new(poll),
-        request_timeout: configuration.request_timeout,
-    };
-    let thread =
-        DeviceThread::new(clock, device, fronts, (bell, orders, handler), waiting, keeps_time, progress)
-            .map_err(|error| ServeError::io("starting", error))?;
-    let (addresses, guards) = (thread.addresses(), thread.guards());
-    Ok((thread, Serving { geometry, medium, addresses, guards, refused }))
-}
-
-/// How long to poll before sleeping, given the option.
-fn poll(option: Option<Duration>, backend: &dyn Backend) -> Duration {
-    // At the real-time priority of an emulated drive's thread, polling would take the processor from the clients.
-    if backend.keeps_time() {
-        return Duration::ZERO;
-    }
-    // A disk wakes the thread anyway, and until then the kernel's workers may need this processor.
-    option.unwrap_or(if backend.wake_fd().is_some() { Duration::ZERO } else { POLL })
 }
 
 impl Server {
