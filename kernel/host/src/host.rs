@@ -385,10 +385,15 @@ impl Host {
         self.slots[id.index()] = Slot { state: State::Free, cookie: 0 };
     }
 
-    /// A process ended.
+    /// A process and its I/O context ended.
     pub fn exited(&mut self, now: Time, process: Process) {
-        if self.shows_processes {
-            self.scheduler.exited(now, process);
+        if !self.shows_processes {
+            return;
+        }
+        self.scheduler.exited(now, process);
+        // Policies that consider contexts end one with the task of the same number, since several tasks may share it.
+        if process.context != process.task {
+            self.scheduler.exited(now, Process { task: process.context, ..process });
         }
     }
 

@@ -189,6 +189,38 @@ fn read(start: u64) -> Submission {
     }
 }
 
+/// A process reads and exits while another one's request is queued: the decisions after its read and after its exit. `context` numbers the I/O
+/// context of a task.
+fn around_an_exit(spec: &str, context: impl Fn(u32) -> u32) -> [Next; 2] {
+    let mut host = Host::new(spec, Environment::default(), 1).unwrap();
+    let process = |task| Process { task, group: task, context: context(task) };
+    let read_by = |task, start| Submission { process: Some(process(task)), ..read(start) };
+    let mut now = Time::ZERO;
+    for start in 0..8 {
+        host.insert(now, &read_by(100, start * 8), 100);
+        let Ok(Next::Dispatch { id, .. }) = host.next(now) else { panic!("{spec} waits") };
+        now += Span::from_millis(1);
+        host.completed(now, id, Outcome::Done);
+        host.next(now).unwrap();
+    }
+    host.insert(now, &read_by(101, 900_000_000), 101);
+    let before = host.next(now).unwrap();
+    host.exited(now, process(100));
+    [before, host.next(now).unwrap()]
+}
+
+/// The module numbers I/O contexts; elsewhere a context that is not shared has the number of its task.
+#[test]
+fn an_exit_ends_a_wait_whatever_the_number_of_the_context_is() {
+    for spec in ["anticipatory", "cooperative", "cfq-2.6.32", "bfq"] {
+        let [numbered, plain] = [around_an_exit(spec, |task| 1 << 31 | task), around_an_exit(spec, |task| task)];
+        assert_eq!(numbered, plain, "{spec}");
+    }
+    let [before, after] = around_an_exit("cfq-2.6.32", |task| 1 << 31 | task);
+    assert!(matches!(before, Next::Hold { .. }), "{before:?}");
+    assert!(matches!(after, Next::Dispatch { cookie: 101, .. }), "{after:?}");
+}
+
 #[test]
 fn an_unknown_request_is_a_fault() {
     let mut host = Host::new("deadline", Environment::default(), 1).unwrap();
