@@ -62,7 +62,8 @@ static void *extra_block(struct dwell_arena *arena, size_t bytes)
 	struct chunk *chunk = NULL;
 
 	if (!IS_ENABLED(CONFIG_PREEMPT_RT) && !arena->is_refusing)
-		chunk = kmalloc(sizeof(*chunk) + bytes, GFP_ATOMIC | __GFP_NOWARN);
+		/* Blocks of powers of two are aligned to their size. */
+		chunk = kmalloc(roundup_pow_of_two(sizeof(*chunk) + bytes), GFP_ATOMIC | __GFP_NOWARN);
 	if (!chunk) {
 		arena->refused++;
 		return NULL;

@@ -23,14 +23,14 @@ struct dwell_arena {
 	bool is_refusing; /* fault injection */
 };
 
-void dwell_arena_init(struct dwell_arena *);
+void dwell_arena_init(struct dwell_arena *arena);
 /* Adds `size` bytes; may sleep. */
-int dwell_arena_grow(struct dwell_arena *, size_t size);
+int dwell_arena_grow(struct dwell_arena *arena, size_t size);
 /* A chunk for dwell_arena_add(), which does not sleep. */
 void *dwell_arena_chunk(size_t size);
-void dwell_arena_add(struct dwell_arena *, void *chunk, size_t size);
-void dwell_arena_destroy(struct dwell_arena *);
-void *dwell_arena_alloc(struct dwell_arena *, size_t size, size_t align);
-void dwell_arena_free(struct dwell_arena *, void *at, size_t size, size_t align);
+void dwell_arena_add(struct dwell_arena *arena, void *chunk, size_t size);
+void dwell_arena_destroy(struct dwell_arena *arena);
+void *dwell_arena_alloc(struct dwell_arena *arena, size_t size, size_t align);
+void dwell_arena_free(struct dwell_arena *arena, void *at, size_t size, size_t align);
 
 #endif

@@ -2,18 +2,17 @@
 /* Calls into the policy: its memory, and the ways out of one that fails. */
 #include <linux/percpu.h>
 #include <linux/printk.h>
-#include <linux/slab.h>
 
 #include "queue.h"
 
-/* The queue whose policy runs on this processor; NULL while the module loads. */
+/* The queue whose policy runs on this processor. */
 static DEFINE_PER_CPU(struct dwell_queue *, current_queue);
 
 /*
  * Preemption is off, so that a panic finds its queue on this processor also under PREEMPT_RT. A light policy may be interrupted by a completion of
  * another queue.
  */
-static noinline void enter(struct dwell_queue *d)
+static inline void enter(struct dwell_queue *d)
 {
 	preempt_disable();
 	d->interrupted = this_cpu_read(current_queue);
@@ -22,7 +21,7 @@ static noinline void enter(struct dwell_queue *d)
 		d->entered = local_clock();
 }
 
-static noinline void leave(struct dwell_queue *d)
+static inline void leave(struct dwell_queue *d)
 {
 	this_cpu_write(current_queue, d->interrupted);
 	preempt_enable();
@@ -40,27 +39,17 @@ void dwell_fail(struct dwell_queue *d, enum dwell_fault fault, const char *text,
 		return;
 	d->fault = fault;
 	pr_err("dwell: %s: %s: the policy %.*s; serving first come, first served until another scheduler is chosen\n",
-	       d->q->disk ? d->q->disk->disk_name : "?", d->elevator->type.elevator_name, length, text);
+	       d->q && d->q->disk ? d->q->disk->disk_name : "?", d->elevator->type.elevator_name, length, text);
 }
 
 void *dwellc_alloc(size_t size, size_t align)
 {
-	struct dwell_queue *d = this_cpu_read(current_queue);
-
-	if (d)
-		return dwell_arena_alloc(&d->arena, size, align);
-	/* Called while the module loads, to list tunables: no queue, so no arena. */
-	return kmalloc(roundup_pow_of_two(max(size, align)), GFP_KERNEL);
+	return dwell_arena_alloc(&this_cpu_read(current_queue)->arena, size, align);
 }
 
 void dwellc_free(void *at, size_t size, size_t align)
 {
-	struct dwell_queue *d = this_cpu_read(current_queue);
-
-	if (d)
-		dwell_arena_free(&d->arena, at, size, align);
-	else
-		kfree(at);
+	dwell_arena_free(&this_cpu_read(current_queue)->arena, at, size, align);
 }
 
 void dwellc_panicked(const char *text, size_t length)
@@ -70,9 +59,6 @@ void dwellc_panicked(const char *text, size_t length)
 	char message[160];
 	int n;
 
-	/* Only while the module loads, on a policy's defaults: a fault of the build. */
-	if (!d)
-		panic("dwell: %.*s", (int)length, text);
 	n = scnprintf(message, sizeof(message), "%s%.*s", panicked, (int)length, text);
 	dwell_fail(d, DWELL_PANICKED, message, n);
 	dwell_longjmp(&d->jump);
@@ -81,10 +67,7 @@ void dwellc_panicked(const char *text, size_t length)
 
 void dwellc_fault(const char *text, size_t length)
 {
-	struct dwell_queue *d = this_cpu_read(current_queue);
-
-	if (d)
-		dwell_fail(d, DWELL_WRONG_ANSWER, text, length);
+	dwell_fail(this_cpu_read(current_queue), DWELL_WRONG_ANSWER, text, length);
 }
 
 /*
@@ -103,32 +86,34 @@ noinline bool policy_##name parameters					\
 	return d->fault == DWELL_SOUND;					\
 }
 
-POLICY(new, (struct dwell_queue *d, const char *spec, bool is_rotational),
-       d->host = dwell_new(spec, strlen(spec), d->stated_depth, d->q->nr_requests, is_rotational))
+POLICY(new, (struct dwell_queue *d, const char *spec, u32 nr_requests, bool is_rotational),
+	d->host = dwell_new(spec, strlen(spec), d->stated_depth, nr_requests, is_rotational))
 POLICY(free, (struct dwell_queue *d), dwell_free(d->host))
-POLICY(may_wait, (struct dwell_queue *d), d->result = dwell_may_wait(d->host))
+POLICY(traits, (struct dwell_queue *d), d->result = dwell_traits(d->host))
 POLICY(set_depth, (struct dwell_queue *d, u32 depth), dwell_set_depth(d->host, depth))
 POLICY(show_processes, (struct dwell_queue *d, bool shows), dwell_show_processes(d->host, shows))
 POLICY(insert, (struct dwell_queue *d, u64 now, const struct dwell_submission *submission),
-       d->result = dwell_insert(d->host, now, submission))
+	d->result = dwell_insert(d->host, now, submission))
 POLICY(merged, (struct dwell_queue *d, u32 id, u64 sector, u32 sectors, u32 absorbed),
-       dwell_merged(d->host, dwell_now(d), id, sector, sectors, absorbed))
+	dwell_merged(d->host, dwell_now(d), id, sector, sectors, absorbed))
 POLICY(may_merge, (struct dwell_queue *d, u32 id, const struct dwell_submission *submission, bool is_front),
-       d->result = dwell_may_merge(d->host, dwell_now(d), id, submission, is_front))
+	d->result = dwell_may_merge(d->host, dwell_now(d), id, submission, is_front))
 POLICY(may_queue, (struct dwell_queue *d, struct dwell_process process, bool is_write, bool is_sync),
-       d->result = dwell_may_queue(d->host, dwell_now(d), process, is_write, is_sync))
+	d->result = dwell_may_queue(d->host, dwell_now(d), process, is_write, is_sync))
 POLICY(pass, (struct dwell_queue *d, u64 now, struct request *rq),
-       dwell_pass(d->host, now, d->lone_arrived, blk_rq_pos(rq), blk_rq_sectors(rq), rq_data_dir(rq) == WRITE, &d->next))
+	dwell_pass(d->host, now, d->lone_arrived, blk_rq_pos(rq), blk_rq_sectors(rq), rq_data_dir(rq) == WRITE, &d->next))
 POLICY(next, (struct dwell_queue *d, u64 now), dwell_next(d->host, now, &d->next))
 POLICY(completed, (struct dwell_queue *d, u64 now, u32 id, u32 outcome), dwell_completed(d->host, now, id, outcome))
 POLICY(exited, (struct dwell_queue *d, struct dwell_process process), dwell_exited(d->host, dwell_now(d), process))
+POLICY(tunable_name, (struct dwell_queue *d, size_t index, char *room, size_t size),
+	d->result = dwell_tunable_name(d->host, index, room, size))
 POLICY(tunable, (struct dwell_queue *d, size_t index, char *room, size_t size),
-       d->result = dwell_tunable(d->host, index, room, size))
+	d->result = dwell_tunable(d->host, index, room, size))
 POLICY(tune, (struct dwell_queue *d, size_t index, const char *text, size_t length),
-       d->result = dwell_tune(d->host, index, text, length))
+	d->result = dwell_tune(d->host, index, text, length))
 POLICY(spec, (struct dwell_queue *d, char *room, size_t size), d->result = dwell_spec(d->host, room, size))
 POLICY(inspect, (struct dwell_queue *d, char *room, size_t size),
-       d->result = dwell_inspect(d->host, dwell_now(d), room, size))
+	d->result = dwell_inspect(d->host, dwell_now(d), room, size))
 POLICY(set_service_times, (struct dwell_queue *d, const char *text, size_t length),
-       d->result = dwell_set_service_times(d->host, dwell_now(d), text, length))
+	d->result = dwell_set_service_times(d->host, dwell_now(d), text, length))
 POLICY(inject, (struct dwell_queue *d, u32 what), dwell_inject(d->host, what))

@@ -9,6 +9,7 @@
 #include <linux/module.h>
 #include <linux/rbtree.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <trace/events/block.h>
 
@@ -33,7 +34,7 @@ u32 dwell_depth(const struct dwell_queue *d)
 {
 	struct request_queue *q = d->q;
 
-	return d->depth ?: READ_ONCE(q->queue_depth) ?: min_t(u32, q->tag_set->queue_depth, q->nr_requests);
+	return READ_ONCE(d->depth) ?: READ_ONCE(q->queue_depth) ?: min_t(u32, q->tag_set->queue_depth, q->nr_requests);
 }
 
 size_t dwell_arena_size(unsigned long nr_requests)
@@ -62,6 +63,7 @@ static void dwell_prepare_request(struct request *rq)
 
 static void unlink(struct dwell_queue *d, struct request *rq)
 {
+	d->found.link = NULL;
 	list_del_init(&rq->queuelist);
 	elv_rb_del(&d->sorted[rq_data_dir(rq)], rq);
 	/* A request that has grown is in the block layer's table. */
@@ -71,16 +73,16 @@ static void unlink(struct dwell_queue *d, struct request *rq)
 	d->queued--;
 }
 
-/* A sector among the queued requests of one direction: the last request that starts before it, the first that does not, a link for one there. */
-struct place {
-	struct request *before, *after;
-	struct rb_node *parent, **link;
-};
-
-static struct place place_of(struct rb_root *root, sector_t sector)
+/*
+ * A bio for which no queued request was found becomes a request of the same sector. Unless the tree has changed meanwhile, it is not searched
+ * again.
+ */
+static const struct dwell_place *place_of(struct dwell_queue *d, int direction, sector_t sector)
 {
-	struct place place = { .link = &root->rb_node };
+	struct dwell_place place = { .link = &d->sorted[direction].rb_node, .sector = sector, .direction = direction };
 
+	if (d->found.link && d->found.sector == sector && d->found.direction == direction)
+		return &d->found;
 	while (*place.link) {
 		struct request *rq = rb_entry(*place.link, struct request, rb_node);
 
@@ -93,14 +95,15 @@ static struct place place_of(struct rb_root *root, sector_t sector)
 			place.link = &place.parent->rb_left;
 		}
 	}
-	return place;
+	d->found = place;
+	return &d->found;
 }
 
 /*
  * The block layer finds a request that `rq` continues in q->last_merge, or in a table of 64 buckets that takes long with thousands queued.
  * The module finds it in the tree, and leaves the table to requests that have grown.
  */
-static bool try_insert_merge(struct dwell_queue *d, struct request *rq, const struct place *place, struct list_head *unneeded)
+static bool try_insert_merge(struct dwell_queue *d, struct request *rq, const struct dwell_place *place, struct list_head *unneeded)
 {
 	if (place->before && end_of(place->before) == blk_rq_pos(rq) && !blk_queue_noxmerges(d->q))
 		d->q->last_merge = place->before;
@@ -121,10 +124,11 @@ static void introduce(struct dwell_queue *d, struct request *rq, u64 now)
 	set_state(rq, (u64)d->result + 1);
 }
 
-static inline void link(struct dwell_queue *d, struct request *rq, const struct place *place)
+static inline void link(struct dwell_queue *d, struct request *rq, const struct dwell_place *place)
 {
 	rb_link_node(&rq->rb_node, place->parent, place->link);
 	rb_insert_color(&rq->rb_node, &d->sorted[rq_data_dir(rq)]);
+	d->found.link = NULL;
 	if (!d->q->last_merge && is_mergeable(rq))
 		d->q->last_merge = rq;
 	list_add_tail(&rq->queuelist, &d->fifo);
@@ -133,17 +137,15 @@ static inline void link(struct dwell_queue *d, struct request *rq, const struct 
 void dwell_settle_lone(struct dwell_queue *d)
 {
 	struct request *rq = d->lone;
-	struct place place;
 
 	d->lone = NULL;
-	place = place_of(&d->sorted[rq_data_dir(rq)], blk_rq_pos(rq));
-	link(d, rq, &place);
+	link(d, rq, place_of(d, rq_data_dir(rq), blk_rq_pos(rq)));
 	introduce(d, rq, d->lone_arrived);
 }
 
 static void insert(struct dwell_queue *d, struct request *rq, blk_insert_t flags, u64 now, struct list_head *unneeded)
 {
-	struct place place;
+	const struct dwell_place *place;
 
 	if (flags & BLK_MQ_INSERT_AT_HEAD || !is_ours(rq) || state(rq) & GIVEN_BACK || op_of(rq->cmd_flags) < 0) {
 		trace_block_rq_insert(rq);
@@ -162,11 +164,11 @@ static void insert(struct dwell_queue *d, struct request *rq, blk_insert_t flags
 		d->lone_arrived = now;
 	} else {
 		dwell_settle(d);
-		place = place_of(&d->sorted[rq_data_dir(rq)], blk_rq_pos(rq));
-		if (try_insert_merge(d, rq, &place, unneeded))
+		place = place_of(d, rq_data_dir(rq), blk_rq_pos(rq));
+		if (try_insert_merge(d, rq, place, unneeded))
 			return;
 		trace_block_rq_insert(rq);
-		link(d, rq, &place);
+		link(d, rq, place);
 		introduce(d, rq, now);
 	}
 	d->queued++;
@@ -249,14 +251,14 @@ static int dwell_request_merge(struct request_queue *q, struct request **rq, str
 {
 	struct dwell_queue *d = dwell_queue(q);
 	sector_t sector = bio->bi_iter.bi_sector;
-	struct place found = place_of(&d->sorted[bio_data_dir(bio)], sector);
+	const struct dwell_place *place = place_of(d, bio_data_dir(bio), sector);
 	int kind;
 
-	if (found.before && end_of(found.before) == sector && elv_bio_merge_ok(found.before, bio)) {
-		*rq = found.before;
+	if (place->before && end_of(place->before) == sector && elv_bio_merge_ok(place->before, bio)) {
+		*rq = place->before;
 		kind = ELEVATOR_BACK_MERGE;
-	} else if (found.after && blk_rq_pos(found.after) == bio_end_sector(bio) && elv_bio_merge_ok(found.after, bio)) {
-		*rq = found.after;
+	} else if (place->after && blk_rq_pos(place->after) == bio_end_sector(bio) && elv_bio_merge_ok(place->after, bio)) {
+		*rq = place->after;
 		kind = ELEVATOR_FRONT_MERGE;
 	} else {
 		return ELEVATOR_NO_MERGE;
@@ -294,6 +296,7 @@ static void dwell_request_merged(struct request_queue *q, struct request *rq, en
 	struct dwell_queue *d = dwell_queue(q);
 
 	if (type == ELEVATOR_FRONT_MERGE) {
+		d->found.link = NULL;
 		elv_rb_del(&d->sorted[rq_data_dir(rq)], rq);
 		elv_rb_add(&d->sorted[rq_data_dir(rq)], rq);
 	}
@@ -323,7 +326,7 @@ static struct request *oldest(struct dwell_queue *d)
 static bool is_starving(struct dwell_queue *d)
 {
 	struct request *rq = oldest(d);
-	u64 limit_ms = d->queue_limit_ms + (u64)QUEUE_LIMIT_EACH_MS * d->queued;
+	u64 limit_ms = READ_ONCE(d->queue_limit_ms) + (u64)QUEUE_LIMIT_EACH_MS * d->queued;
 
 	return rq && IOPRIO_PRIO_CLASS(req_get_ioprio(rq)) != IOPRIO_CLASS_IDLE &&
 	       time_after(jiffies, (unsigned long)rq->fifo_time + msecs_to_jiffies(min_t(u64, limit_ms, INT_MAX)));
@@ -331,7 +334,7 @@ static bool is_starving(struct dwell_queue *d)
 
 static u64 hold_deadline(struct dwell_queue *d)
 {
-	return d->held_since + (u64)d->hold_limit_ms * NSEC_PER_MSEC;
+	return d->held_since + (u64)READ_ONCE(d->hold_limit_ms) * NSEC_PER_MSEC;
 }
 
 /* The policy holds its requests until `until` (0: a completion). Returns a request if it has held too long. */
@@ -344,7 +347,7 @@ static struct request *hold(struct dwell_queue *d, u64 now, u64 until)
 		dwell_fail(d, DWELL_WRONG_ANSWER, text, scnprintf(text, sizeof(text), "waits, which no light policy does"));
 		return oldest(d);
 	}
-	if (!atomic_read(&d->in_flight)) {
+	if (!dwell_in_flight(d)) {
 		if (!d->held_since)
 			d->held_since = now;
 		if (now >= hold_deadline(d)) {
@@ -394,6 +397,8 @@ static struct request *pass(struct dwell_queue *d)
 	d->lone = NULL;
 	d->queued = 0;
 	d->stats.asked++;
+	if (d->passes_freely && !trace_dwell_decision_enabled())
+		return rq;
 	if (policy_pass(d, dwell_now(d), rq))
 		trace(d, rq);
 	return rq;
@@ -408,7 +413,8 @@ static struct request *ask(struct dwell_queue *d, u32 depth)
 
 	if (d->fault == DWELL_SOUND && is_starving(d))
 		dwell_fail(d, DWELL_STARVED, text,
-			   scnprintf(text, sizeof(text), "left a request queued for more than %u ms", d->queue_limit_ms));
+			   scnprintf(text, sizeof(text), "left a request queued for more than %u ms",
+				     READ_ONCE(d->queue_limit_ms)));
 	if (!decide(d, now, depth))
 		return oldest(d);
 	switch (next->what) {
@@ -423,26 +429,17 @@ static struct request *ask(struct dwell_queue *d, u32 depth)
 	}
 }
 
-/* Requests at the device. The lock protects the number, but for a light policy. */
-static void count_in_flight(struct dwell_queue *d, int by)
-{
-	if (d->is_light)
-		atomic_add(by, &d->in_flight);
-	else
-		atomic_set(&d->in_flight, atomic_read(&d->in_flight) + by);
-}
-
 static bool is_full(struct dwell_queue *d, u32 depth)
 {
-	if (likely((u32)atomic_read(&d->in_flight) < depth))
+	if (likely(dwell_in_flight(d) < depth))
 		return false;
 	d->stats.full++;
 	if (!d->is_light)
 		return true;
 	/* A completion without the lock either sees that the queue waits, or is seen here. */
 	WRITE_ONCE(d->is_waiting, true);
-	smp_mb();
-	if ((u32)atomic_read(&d->in_flight) >= depth)
+	smp_mb(); /* pairs with the barrier in ended() */
+	if (dwell_in_flight(d) >= depth)
 		return true;
 	WRITE_ONCE(d->is_waiting, false);
 	return false;
@@ -462,14 +459,16 @@ static struct request *dwell_dispatch_request(struct blk_mq_hw_ctx *hctx)
 		u32 depth = dwell_depth(d);
 
 		if (!is_full(d, depth)) {
-			if (d->lone)
+			if (d->lone) {
 				rq = pass(d);
-			else if ((rq = ask(d, depth)))
-				unlink(d, rq);
+			} else {
+				rq = ask(d, depth);
+				if (rq)
+					unlink(d, rq);
+			}
 		}
 		if (rq) {
 			set_state(rq, d->is_light ? DISPATCHED : state(rq) | DISPATCHED);
-			count_in_flight(d, 1);
 			d->held_since = 0;
 			d->stats.dispatched++;
 			d->stats.timed += d->is_timed;
@@ -499,7 +498,7 @@ static void consult(struct dwell_queue *d, u64 now)
 {
 	u32 depth = dwell_depth(d);
 
-	if (!d->may_wait || d->fault != DWELL_SOUND || (u32)atomic_read(&d->in_flight) >= depth)
+	if (!d->may_wait || d->fault != DWELL_SOUND || dwell_in_flight(d) >= depth)
 		return;
 	if (decide(d, now, depth) && d->next.what == DWELL_HOLD)
 		hrtimer_start(&d->timer, ns_to_ktime(max(d->next.until, now + 1)), HRTIMER_MODE_ABS);
@@ -529,8 +528,8 @@ static void ended(struct request *rq, u32 outcome, u64 now)
 		atomic_inc(&d->given_back);
 	if (d->is_light) {
 		set_state(rq, outcome == DWELL_GIVEN_BACK ? GIVEN_BACK : 0);
-		count_in_flight(d, -1);
-		smp_mb__after_atomic();
+		atomic_inc(&d->ended);
+		smp_mb__after_atomic(); /* pairs with the barrier in is_full() */
 		if (unlikely(READ_ONCE(d->is_waiting))) {
 			WRITE_ONCE(d->is_waiting, false);
 			blk_mq_run_hw_queues(d->q, true);
@@ -540,7 +539,7 @@ static void ended(struct request *rq, u32 outcome, u64 now)
 	irq = dwell_lock(d);
 	/* `now` was read before the lock was taken. */
 	now = d->now = max(d->now, now);
-	count_in_flight(d, -1);
+	atomic_set(&d->ended, atomic_read(&d->ended) + 1);
 	policy_completed(d, now, id_of(rq), outcome);
 	set_state(rq, outcome == DWELL_GIVEN_BACK ? GIVEN_BACK : 0);
 	again = resume(d, now);
@@ -621,13 +620,38 @@ static void dwell_exit_sched(struct elevator_queue *e)
 	unsigned long irq;
 
 	hrtimer_cancel(&d->timer);
-	WARN_ON_ONCE(d->queued || atomic_read(&d->in_flight) || !list_empty(&d->bypass));
+static struct dwell_queue *allocate(const struct dwell_elevator *elevator, unsigned long nr_requests, int node)
+{
+	struct dwell_queue *d;
+	unsigned int noio;
+
+	/* The device's queue is frozen: reclaim that writes to it would wait for this function. */
+	noio = memalloc_noio_save();
+	d = kzalloc_node(sizeof(*d), GFP_KERNEL, node);
+	if (d) {
+		d->elevator = elevator;
+		dwell_arena_init(&d->arena);
+		if (dwell_arena_grow(&d->arena, dwell_arena_size(nr_requests))) {
+			kfree(d);
+			d = NULL;
+		}
+	}
+	memalloc_noio_restore(noio);
+	return d;
+}
+
+/* With the arena goes what a policy that failed has left. */
+static void release(struct dwell_queue *d)
+{
+	dwell_arena_destroy(&d->arena);
+	kfree(d);
+}
+
+	WARN_ON_ONCE(d->queued || dwell_in_flight(d) || !list_empty(&d->bypass));
 	irq = dwell_lock(d);
 	policy_free(d);
 	dwell_unlock(d, irq);
-	/* With it goes what a policy that failed has left. */
-	dwell_arena_destroy(&d->arena);
-	kfree(d);
+	release(d);
 }
 
 static bool is_rotational(struct request_queue *q)
@@ -641,21 +665,43 @@ static bool is_rotational(struct request_queue *q)
 
 static struct dwell_queue *make_queue(struct request_queue *q, const struct dwell_elevator *elevator)
 {
-	const char *spec = dwell_spec_of(elevator);
 	struct dwell_queue *d;
 	unsigned long irq;
+
+struct dwell_queue *dwell_learn(struct dwell_elevator *elevator)
+{
+	struct dwell_queue *d = allocate(elevator, 2, NUMA_NO_NODE);
+
+	if (!d)
+		return ERR_PTR(-ENOMEM);
+	d->stated_depth = 1;
+	policy_new(d, dwell_spec_of(elevator), 2, true);
+	if (!d->host || !policy_traits(d)) {
+		pr_err("dwell: '%s' is not a policy that runs at the block layer\n", dwell_spec_of(elevator));
+		release(d);
+		return ERR_PTR(-EINVAL);
+	}
+	elevator->is_light = d->result & DWELL_LIGHT;
+	elevator->passes_freely = d->result & DWELL_PASSES_FREELY;
+	elevator->may_wait = d->result & DWELL_MAY_WAIT;
+	elevator->ignores_processes = d->result & DWELL_IGNORES_PROCESSES;
+	return d;
+}
+
+void dwell_forget(struct dwell_queue *d)
+{
+	policy_free(d);
+	release(d);
+}
 
 	if (blk_queue_is_zoned(q)) {
 		pr_err("dwell: %s is zoned; Dwell's policies reorder writes, which zones forbid\n",
 		       q->disk ? q->disk->disk_name : "?");
 		return ERR_PTR(-EINVAL);
 	}
-	d = kzalloc_node(sizeof(*d), GFP_KERNEL, q->node);
+	d = allocate(elevator, q->nr_requests, q->node);
 	if (!d)
 		return ERR_PTR(-ENOMEM);
-	dwell_arena_init(&d->arena);
-	if (dwell_arena_grow(&d->arena, dwell_arena_size(q->nr_requests)))
-		goto out_of_memory;
 	d->is_light = elevator->is_light;
 	/* Two lines, hence two classes for lockdep: one is taken in interrupts, the other with interrupts on. */
 	if (d->is_light)
@@ -663,7 +709,8 @@ static struct dwell_queue *make_queue(struct request_queue *q, const struct dwel
 	else
 		spin_lock_init(&d->lock);
 	d->q = q;
-	d->elevator = elevator;
+	d->passes_freely = elevator->passes_freely;
+	d->may_wait = elevator->may_wait;
 	d->shows_processes = true;
 	d->hold_limit_ms = HOLD_LIMIT_MS;
 	d->queue_limit_ms = QUEUE_LIMIT_MS;
@@ -678,23 +725,13 @@ static struct dwell_queue *make_queue(struct request_queue *q, const struct dwel
 #endif
 	d->stated_depth = dwell_depth(d);
 	irq = dwell_lock(d);
-	policy_new(d, spec, is_rotational(q));
-	d->result = false;
-	if (d->host)
-		policy_may_wait(d);
-	d->may_wait = d->result;
+	policy_new(d, dwell_spec_of(elevator), q->nr_requests, is_rotational(q));
 	dwell_unlock(d, irq);
 	if (!d->host) {
-		pr_err("dwell: '%s' is not a policy that runs at the block layer\n", spec);
-		dwell_arena_destroy(&d->arena);
-		kfree(d);
+		release(d);
 		return ERR_PTR(-EINVAL);
 	}
 	return d;
-
-out_of_memory:
-	kfree(d);
-	return ERR_PTR(-ENOMEM);
 }
 
 #if DWELL_CORE_ALLOCATES

@@ -32,8 +32,16 @@ struct dwell_stats {
 	u64 lock_hold[12];
 };
 
+/* A sector among the queued requests of one direction: the last request that starts before it, the first that does not, a link for one there. */
+struct dwell_place {
+	struct request *before, *after;
+	struct rb_node *parent, **link;
+	sector_t sector;
+	int direction;
+};
+
 struct dwell_queue {
-	spinlock_t lock;
+	spinlock_t lock; /* all below, but for the atomic counters and what sysfs alone writes */
 	struct request_queue *q;
 	const struct dwell_elevator *elevator;
 	struct dwell_host *host;
@@ -45,6 +53,8 @@ struct dwell_queue {
 	 * into the policy, which is only asked to let it pass; and the lock is never taken in an interrupt.
 	 */
 	bool is_light;
+	/* A light policy's decision to let a lone request pass changes nothing in it, so that it need not be asked. */
+	bool passes_freely;
 	/* The policy holds requests at times, so it is also asked with nothing queued. */
 	bool may_wait;
 	bool shows_processes;
@@ -53,7 +63,8 @@ struct dwell_queue {
 	u32 depth; /* iosched/depth; 0: as the device states */
 	u32 stated_depth; /* what the policy assumes */
 	u32 queued;
-	atomic_t in_flight, given_back;
+	/* Requests that have left the device after stats.dispatched entered it, and how many of them were given back. */
+	atomic_t ended, given_back;
 	/* The request that is alone in the queue of a light policy, and when it arrived. Neither the policy nor a list has it. */
 	struct request *lone;
 	u64 lone_arrived;
@@ -62,6 +73,7 @@ struct dwell_queue {
 	struct list_head fifo; /* queued, in order of arrival */
 	struct list_head bypass; /* go past the policy: at head, given back, passthrough */
 	struct rb_root sorted[2]; /* by sector, for merges */
+	struct dwell_place found; /* the latest search there; link is NULL if the tree has changed since */
 	struct hrtimer timer;
 	struct dwell_arena arena;
 	struct dwell_jump jump;
@@ -78,8 +90,10 @@ struct dwell_queue {
 struct dwell_elevator {
 	struct elevator_type type;
 	const char *spec; /* NULL: the parameter `custom` */
-	/* What the policy does not consider: see struct dwell_queue; and processes, so that requests need no reference to an I/O context. */
-	bool is_light, ignores_processes;
+	/* See struct dwell_queue. */
+	bool is_light, passes_freely, may_wait;
+	/* The policy does not consider processes, so requests need no reference to an I/O context. */
+	bool ignores_processes;
 	struct elv_fs_entry *attributes;
 };
 
@@ -132,6 +146,12 @@ static inline u64 dwell_now(struct dwell_queue *d)
 	return d->now = ktime_get_ns();
 }
 
+/* Requests at the device, with the lock held; without, completions of a light policy may lower it at any time. */
+static inline u32 dwell_in_flight(struct dwell_queue *d)
+{
+	return (u32)d->stats.dispatched - (u32)atomic_read(&d->ended);
+}
+
 void dwell_settle_lone(struct dwell_queue *d);
 
 /* The lone request enters the lists and the policy: before any other use of them. */
@@ -148,9 +168,9 @@ void dwell_fail(struct dwell_queue *d, enum dwell_fault fault, const char *text,
  * Calls into the policy, with the lock held. Each returns false if the policy has failed, before or in this call; its result is
  * then unspecified. Those with a result leave it in d->result, policy_next() in d->next.
  */
-bool policy_new(struct dwell_queue *d, const char *spec, bool is_rotational);
+bool policy_new(struct dwell_queue *d, const char *spec, u32 nr_requests, bool is_rotational);
 bool policy_free(struct dwell_queue *d);
-bool policy_may_wait(struct dwell_queue *d);
+bool policy_traits(struct dwell_queue *d);
 bool policy_set_depth(struct dwell_queue *d, u32 depth);
 bool policy_show_processes(struct dwell_queue *d, bool shows);
 bool policy_insert(struct dwell_queue *d, u64 now, const struct dwell_submission *submission);
@@ -161,6 +181,7 @@ bool policy_pass(struct dwell_queue *d, u64 now, struct request *rq);
 bool policy_next(struct dwell_queue *d, u64 now);
 bool policy_completed(struct dwell_queue *d, u64 now, u32 id, u32 outcome);
 bool policy_exited(struct dwell_queue *d, struct dwell_process process);
+bool policy_tunable_name(struct dwell_queue *d, size_t index, char *room, size_t size);
 bool policy_tunable(struct dwell_queue *d, size_t index, char *room, size_t size);
 bool policy_tune(struct dwell_queue *d, size_t index, const char *text, size_t length);
 bool policy_spec(struct dwell_queue *d, char *room, size_t size);
@@ -168,11 +189,14 @@ bool policy_inspect(struct dwell_queue *d, char *room, size_t size);
 bool policy_set_service_times(struct dwell_queue *d, const char *text, size_t length);
 bool policy_inject(struct dwell_queue *d, u32 what);
 
-const char *dwell_spec_of(const struct dwell_elevator *);
+/* A queue without a device, and what the policy is in `elevator`: while the module loads. An error if there is no such policy. */
+struct dwell_queue *dwell_learn(struct dwell_elevator *elevator);
+void dwell_forget(struct dwell_queue *d);
+const char *dwell_spec_of(const struct dwell_elevator *elevator);
 bool dwell_may_inject(void);
 u32 dwell_depth(const struct dwell_queue *d);
-struct elv_fs_entry *dwell_make_attributes(struct dwell_elevator *);
-void dwell_free_attributes(struct elv_fs_entry *);
+struct elv_fs_entry *dwell_make_attributes(struct dwell_elevator *elevator);
+void dwell_free_attributes(struct elv_fs_entry *made);
 /* Bytes of arena for a queue of nr_requests. */
 size_t dwell_arena_size(unsigned long nr_requests);
 

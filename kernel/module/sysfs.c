@@ -92,8 +92,9 @@ static ssize_t stats_show(struct elevator_queue *e, char *page)
 	unsigned long irq = dwell_lock(d);
 	struct dwell_stats s = d->stats;
 	const struct dwell_arena a = d->arena;
-	u32 queued = d->queued, in_flight = atomic_read(&d->in_flight), depth = dwell_depth(d);
-	u32 given_back = atomic_read(&d->given_back);
+	/* A request of a light policy is counted in this order meanwhile. */
+	u32 given_back = atomic_read(&d->given_back), in_flight = dwell_in_flight(d);
+	u32 queued = d->queued, depth = dwell_depth(d);
 	enum dwell_fault fault = d->fault;
 	ssize_t n;
 	int i;
@@ -128,7 +129,7 @@ static ssize_t depth_store(struct elevator_queue *e, const char *page, size_t co
 	if (kstrtou32(page, 0, &depth))
 		return -EINVAL;
 	irq = dwell_lock(d);
-	d->depth = depth;
+	WRITE_ONCE(d->depth, depth);
 	dwell_unlock(d, irq);
 	return count;
 }
@@ -137,7 +138,7 @@ static ssize_t shown_show(struct elevator_queue *e, char *page)
 {
 	struct dwell_queue *d = e->elevator_data;
 
-	return sysfs_emit(page, "%d\n", d->shows_processes);
+	return sysfs_emit(page, "%d\n", READ_ONCE(d->shows_processes));
 }
 
 static ssize_t shown_store(struct elevator_queue *e, const char *page, size_t count)
@@ -159,7 +160,7 @@ static ssize_t timing_show(struct elevator_queue *e, char *page)
 {
 	struct dwell_queue *d = e->elevator_data;
 
-	return sysfs_emit(page, "%d\n", d->is_timed);
+	return sysfs_emit(page, "%d\n", READ_ONCE(d->is_timed));
 }
 
 static ssize_t timing_store(struct elevator_queue *e, const char *page, size_t count)
@@ -253,21 +254,16 @@ static const struct elv_fs_entry common[] = {
 	__ATTR(inject, 0200, NULL, inject_store),
 };
 
-/* The attributes of an elevator: those above, then one for each tunable of its policy. NULL without memory. */
+/* The attributes of an elevator: those above, then one for each tunable of its policy. */
 struct elv_fs_entry *dwell_make_attributes(struct dwell_elevator *elevator)
 {
-	const char *spec = dwell_spec_of(elevator);
-	struct dwell_host *host = dwell_new(spec, strlen(spec), 1, 2, true);
+	struct dwell_queue *d = dwell_learn(elevator);
 	struct elv_fs_entry *made;
 	char name[64];
-	size_t n, i;
+	size_t i;
 
-	if (!host) {
-		pr_err("dwell: '%s' is not a policy that runs at the block layer\n", spec);
-		return ERR_PTR(-EINVAL);
-	}
-	elevator->is_light = dwell_is_light(host);
-	elevator->ignores_processes = dwell_ignores_processes(host);
+	if (IS_ERR(d))
+		return ERR_CAST(d);
 	made = kcalloc(ARRAY_SIZE(common) + ARRAY_SIZE(tunable_functions) + 1, sizeof(*made), GFP_KERNEL);
 	if (!made)
 		goto out;
@@ -278,13 +274,12 @@ struct elv_fs_entry *dwell_make_attributes(struct dwell_elevator *elevator)
 	for (i = 0; i < ARRAY_SIZE(tunable_functions); i++) {
 		struct elv_fs_entry *to = &made[ARRAY_SIZE(common) + i];
 
-		n = dwell_tunable_name(host, i, name, sizeof(name));
-		if (!n)
+		if (!policy_tunable_name(d, i, name, sizeof(name)) || !d->result)
 			break;
 		*to = tunable_functions[i];
 		sysfs_attr_init(&to->attr);
 		to->attr.mode = 0644;
-		to->attr.name = kstrndup(name, n, GFP_KERNEL);
+		to->attr.name = kstrndup(name, d->result, GFP_KERNEL);
 		if (!to->attr.name) {
 			dwell_free_attributes(made);
 			made = NULL;
@@ -292,7 +287,7 @@ struct elv_fs_entry *dwell_make_attributes(struct dwell_elevator *elevator)
 		}
 	}
 out:
-	dwell_free(host);
+	dwell_forget(d);
 	return made ?: ERR_PTR(-ENOMEM);
 }
 

@@ -40,7 +40,7 @@ void *dwell_new(const char *, size_t, u32, u32, bool);
 u32 dwell_insert(void *, u64, const struct dwell_submission *);
 void dwell_next(void *, u64, struct dwell_next *);
 void dwell_completed(void *, u64, u32, u32);
-bool dwell_is_light(const void *);
+u32 dwell_traits(const void *);
 void dwell_free(void *);
 
 static u64 allocations, used, peak;
@@ -178,7 +178,7 @@ static void *start(const char *policy, u32 queued)
 	seed = 1;
 	if (!host)
 		exit(2);
-	is_light = dwell_is_light(host);
+	is_light = dwell_traits(host) & 1;
 	for (u32 i = 1; i < queued; i++)
 		insert(host);
 	for (u64 i = 0; i < 20ull * (queued > 10000 ? queued : 10000); i++)

@@ -349,16 +349,15 @@ static double contended(void)
 int main(int argc, char **argv)
 {
 	u32 queued = argc > 2 ? atoi(argv[2]) : 128, histogram[BUCKETS] = {}, longest = 0;
-	struct dwell_host *host;
 	struct dwell_queue *d;
 
 	if (argc < 2)
 		return 2;
 	calibrate();
 	elevator = (struct dwell_elevator){ .type = { .elevator_name = "dwell", .ops = dwell_ops }, .spec = argv[1] };
-	host = dwell_new(argv[1], strlen(argv[1]), 1, 2, true);
-	elevator.is_light = dwell_is_light(host);
-	elevator.ignores_processes = dwell_ignores_processes(host);
+	if (IS_ERR(d = dwell_learn(&elevator)))
+		return 2;
+	dwell_forget(d);
 	start(queued);
 	if (argc > 3)
 		return 0;

@@ -44,6 +44,7 @@ typedef unsigned short umode_t;
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define U32_MAX UINT32_MAX
 #define SZ_512 512
+#define NUMA_NO_NODE (-1)
 #define SZ_1K 1024
 #define SZ_256K (256 << 10)
 #define PAGE_SIZE 4096
@@ -80,6 +81,8 @@ typedef unsigned short umode_t;
 
 #define GFP_KERNEL 0
 #define GFP_ATOMIC 0
+#define memalloc_noio_save() 0
+#define memalloc_noio_restore(flags) ((void)(flags))
 #define __GFP_NOWARN 0
 #define kmalloc(size, flags) aligned_alloc(64, ((size) + 63) / 64 * 64)
 #define kvmalloc kmalloc

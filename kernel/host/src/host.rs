@@ -187,6 +187,13 @@ impl Host {
         self.is_light
     }
 
+    /// Whether [`pass`](Self::pass) changes nothing, and its reason is always [`Reason::FirstCome`]. A host that does not report decisions may omit
+    /// the call.
+    #[must_use]
+    pub fn passes_freely(&self) -> bool {
+        self.spec.listing().name == "noop"
+    }
+
     /// Whether processes do not affect decisions.
     #[must_use]
     pub fn ignores_processes(&self) -> bool {

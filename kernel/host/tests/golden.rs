@@ -292,7 +292,11 @@ impl Module {
     fn passes(&mut self, now: Time, &Submission { op, start, sectors, .. }: &Submission) -> bool {
         let tag = self.flying.iter().position(Option::is_none);
         let Some(tag) = tag.filter(|_| self.host.is_light() && self.host.queued() == 0) else { return false };
-        let reason = self.host.pass(now, now, op.direction(), start, sectors);
+        let reason = if self.host.passes_freely() {
+            Reason::FirstCome
+        } else {
+            self.host.pass(now, now, op.direction(), start, sectors)
+        };
         self.send(now, tag, (start, sectors, op), reason, RequestId(u32::MAX));
         true
     }

@@ -139,22 +139,13 @@ pub unsafe extern "C" fn dwell_free(host: *mut Host) {
     drop(unsafe { Box::from_raw(host) });
 }
 
-/// Whether the policy may hold requests back, and so is asked with nothing queued, too.
+/// What the policy is, a bit each: 1 light, 2 ignores processes, 4 may wait, 8 passes freely.
 #[unsafe(no_mangle)]
-pub extern "C" fn dwell_may_wait(host: &Host) -> bool {
-    host.may_wait()
-}
-
-/// Whether a request ends when it is dispatched, and a lone one may pass.
-#[unsafe(no_mangle)]
-pub extern "C" fn dwell_is_light(host: &Host) -> bool {
-    host.is_light()
-}
-
-/// Whether processes do not affect decisions.
-#[unsafe(no_mangle)]
-pub extern "C" fn dwell_ignores_processes(host: &Host) -> bool {
-    host.ignores_processes()
+pub extern "C" fn dwell_traits(host: &Host) -> u32 {
+    u32::from(host.is_light())
+        | u32::from(host.ignores_processes()) << 1
+        | u32::from(host.may_wait()) << 2
+        | u32::from(host.passes_freely()) << 3
 }
 
 /// Sets how many requests the device takes at once.
