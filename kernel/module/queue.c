@@ -602,24 +602,24 @@ static void dwell_exit_icq(struct io_cq *icq)
 	struct dwell_icq *own = dwell_icq(icq);
 	struct dwell_queue *d = own->d;
 	unsigned long irq;
-	bool again;
+	u64 now;
 
 	irq = dwell_lock(d);
 	policy_exited(d, own->process);
-	again = resume(d, dwell_now(d));
+	now = dwell_now(d);
+	/*
+	 * The caller holds the lock of the I/O context, and at times that of the queue. blk_mq_run_hw_queues() may take the latter, which
+	 * comes before the former. So the timer runs the queues.
+	 */
+	if (d->queued && d->is_waiting)
+		hrtimer_start(&d->timer, ns_to_ktime(now), HRTIMER_MODE_ABS);
+	else if (!d->queued)
+		resume(d, now);
 	dwell_unlock(d, irq);
-	if (again)
-		blk_mq_run_hw_queues(d->q, true);
 }
 
 /* ---- life ---- */
 
-static void dwell_exit_sched(struct elevator_queue *e)
-{
-	struct dwell_queue *d = e->elevator_data;
-	unsigned long irq;
-
-	hrtimer_cancel(&d->timer);
 static struct dwell_queue *allocate(const struct dwell_elevator *elevator, unsigned long nr_requests, int node)
 {
 	struct dwell_queue *d;
@@ -647,6 +647,12 @@ static void release(struct dwell_queue *d)
 	kfree(d);
 }
 
+static void dwell_exit_sched(struct elevator_queue *e)
+{
+	struct dwell_queue *d = e->elevator_data;
+	unsigned long irq;
+
+	hrtimer_cancel(&d->timer);
 	WARN_ON_ONCE(d->queued || dwell_in_flight(d) || !list_empty(&d->bypass));
 	irq = dwell_lock(d);
 	policy_free(d);
@@ -662,11 +668,6 @@ static bool is_rotational(struct request_queue *q)
 	return !blk_queue_nonrot(q);
 #endif
 }
-
-static struct dwell_queue *make_queue(struct request_queue *q, const struct dwell_elevator *elevator)
-{
-	struct dwell_queue *d;
-	unsigned long irq;
 
 struct dwell_queue *dwell_learn(struct dwell_elevator *elevator)
 {
@@ -694,6 +695,11 @@ void dwell_forget(struct dwell_queue *d)
 	release(d);
 }
 
+static struct dwell_queue *make_queue(struct request_queue *q, const struct dwell_elevator *elevator)
+{
+	struct dwell_queue *d;
+	unsigned long irq;
+
 	if (blk_queue_is_zoned(q)) {
 		pr_err("dwell: %s is zoned; Dwell's policies reorder writes, which zones forbid\n",
 		       q->disk ? q->disk->disk_name : "?");
@@ -703,14 +709,14 @@ void dwell_forget(struct dwell_queue *d)
 	if (!d)
 		return ERR_PTR(-ENOMEM);
 	d->is_light = elevator->is_light;
+	d->passes_freely = elevator->passes_freely;
+	d->may_wait = elevator->may_wait;
 	/* Two lines, hence two classes for lockdep: one is taken in interrupts, the other with interrupts on. */
 	if (d->is_light)
 		spin_lock_init(&d->lock);
 	else
 		spin_lock_init(&d->lock);
 	d->q = q;
-	d->passes_freely = elevator->passes_freely;
-	d->may_wait = elevator->may_wait;
 	d->shows_processes = true;
 	d->hold_limit_ms = HOLD_LIMIT_MS;
 	d->queue_limit_ms = QUEUE_LIMIT_MS;
@@ -778,20 +784,34 @@ static int dwell_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index)
 static void depth_updated(struct request_queue *q)
 {
 	struct dwell_queue *d = q->elevator ? dwell_queue(q) : NULL;
-	size_t size = dwell_arena_size(q->nr_requests);
+	unsigned long nr_requests = q->nr_requests;
 	struct blk_mq_hw_ctx *hctx;
-	void *chunk = NULL;
+	size_t size, capacity;
+	void *chunk;
+	unsigned int noio;
 	unsigned long irq, i;
 
 	if (!d)
 		return;
-	queue_for_each_hw_ctx(q, hctx, i)
+	queue_for_each_hw_ctx(q, hctx, i) {
 		dwell_init_hctx(hctx, i);
-	if (size > d->arena.capacity)
-		chunk = dwell_arena_chunk(size - d->arena.capacity);
+		/* Before 6.18 the block layer sets q->nr_requests after this call. */
+		if (hctx->sched_tags)
+			nr_requests = max_t(unsigned long, nr_requests, hctx->sched_tags->bitmap_tags.sb.depth);
+	}
+	size = dwell_arena_size(nr_requests);
 	irq = dwell_lock(d);
-	if (chunk)
-		dwell_arena_add(&d->arena, chunk, size - d->arena.capacity);
+	capacity = d->arena.capacity;
+	dwell_unlock(d, irq);
+	if (size <= capacity)
+		return;
+	noio = memalloc_noio_save();
+	chunk = dwell_arena_chunk(size - capacity);
+	memalloc_noio_restore(noio);
+	if (!chunk)
+		return;
+	irq = dwell_lock(d);
+	dwell_arena_add(&d->arena, chunk, size - capacity);
 	dwell_unlock(d, irq);
 }
 

@@ -11,6 +11,8 @@
  *   this machine takes longer than any.
  *
  * With `warm-up` it ends after its first turns, for `kernel/build instructions`.
+ *
+ * shim check: what no guest shows reliably, see check_exit() and check_depth().
  */
 #include <pthread.h>
 #include <time.h>
@@ -33,7 +35,7 @@ static __thread u64 seed;
 static struct dwell_elevator elevator;
 static struct blk_mq_tag_set tag_set = { .queue_depth = 1 };
 static struct request_queue queue = { .queue_depth = 1, .tag_set = &tag_set };
-static struct blk_mq_hw_ctx hctx = { .queue = &queue };
+struct blk_mq_hw_ctx hw_queue = { .queue = &queue };
 
 /* ---- how long the lock is held ---- */
 
@@ -180,6 +182,18 @@ bool blk_mq_sched_try_insert_merge(struct request_queue *q, struct request *rq, 
 	return (void)unneeded, is_in_table(q, rq->sector);
 }
 
+/* The block layer holds the lock of an I/O context, which it takes after that of the queue. */
+static bool is_context_locked;
+
+void blk_mq_run_hw_queues(struct request_queue *q, bool async)
+{
+	(void)q, (void)async;
+	if (is_context_locked) {
+		fprintf(stderr, "the queues run, which may take the queue's lock, under the lock of an I/O context\n");
+		exit(1);
+	}
+}
+
 /* ---- the load ---- */
 
 static void insert(void)
@@ -196,7 +210,7 @@ static void insert(void)
 	*rq = (struct request){ .q = &queue, .cmd_flags = bio.bi_opf, .sector = bio.bi_iter.bi_sector, .sectors = bio.sectors };
 	dwell_ops.prepare_request(rq);
 	list_add(&rq->queuelist, &list);
-	dwell_ops.insert_requests(&hctx, &list, 0);
+	dwell_ops.insert_requests(&hw_queue, &list, 0);
 }
 
 static bool are_two;
@@ -220,7 +234,7 @@ static void turn(void)
 	struct request *rq;
 
 	insert();
-	while (!dwell_ops.has_work(&hctx) || !(rq = dwell_ops.dispatch_request(&hctx)))
+	while (!dwell_ops.has_work(&hw_queue) || !(rq = dwell_ops.dispatch_request(&hw_queue)))
 		wait_for_timer(d);
 	if (are_two)
 		__atomic_add_fetch(&load_now, TURN_NS, __ATOMIC_RELAXED);
@@ -267,6 +281,79 @@ static void start(u32 queued)
 		insert();
 	for (u64 i = 0; i < 20ull * max(queued, 10000u); i++)
 		turn();
+}
+
+/* ---- checks ---- */
+
+static void expect(bool is_so, const char *what)
+{
+	if (is_so)
+		return;
+	fprintf(stderr, "shim check: %s\n", what);
+	exit(1);
+}
+
+static struct dwell_queue *choose(const char *policy)
+{
+	struct dwell_queue *d;
+
+	elevator = (struct dwell_elevator){ .type = { .elevator_name = "dwell", .ops = dwell_ops }, .spec = policy };
+	d = dwell_learn(&elevator);
+	expect(!IS_ERR(d), "the policy cannot be made");
+	dwell_forget(d);
+	load_now = 1000000;
+	queue.nr_requests = 128;
+	queue.last_merge = NULL;
+	equip(0, 2);
+	expect(!dwell_ops.init_sched(&queue, &elevator.type), "the queue cannot be made");
+	return queue.elevator->elevator_data;
+}
+
+static struct request *submit(int process, u64 sector)
+{
+	struct request *rq = free_requests[--free_count];
+	LIST_HEAD(list);
+
+	current = &tasks[process];
+	*rq = (struct request){ .q = &queue, .cmd_flags = REQ_OP_READ, .sector = sector, .sectors = 8 };
+	dwell_ops.prepare_request(rq);
+	list_add(&rq->queuelist, &list);
+	dwell_ops.insert_requests(&hw_queue, &list, 0);
+	return rq;
+}
+
+/* A process exits while the policy waits for its next request and another one's is queued. */
+static void check_exit(void)
+{
+	struct dwell_queue *d = choose("cfq-2.6.32");
+	struct request *first, *second;
+
+	dwell_ops.init_icq(&icqs[0].icq);
+	dwell_ops.init_icq(&icqs[1].icq);
+	first = submit(0, 0);
+	expect(dwell_ops.dispatch_request(&hw_queue) == first, "the only request is not dispatched");
+	load_now += TURN_NS;
+	dwell_ops.completed_request(first, load_now);
+	second = submit(1, SECTORS / 2);
+	expect(!dwell_ops.dispatch_request(&hw_queue) && !dwell_ops.has_work(&hw_queue), "the policy does not wait");
+	is_context_locked = true;
+	dwell_ops.exit_icq(&icqs[0].icq);
+	is_context_locked = false;
+	expect(d->timer.expires <= load_now, "the timer does not run the queues after the exit");
+	d->timer.function(&d->timer);
+	expect(dwell_ops.has_work(&hw_queue) && dwell_ops.dispatch_request(&hw_queue) == second, "the wait does not end with its process");
+}
+
+/* nr_requests grows: before 6.18 depth_updated() is called before the block layer sets q->nr_requests. */
+static void check_depth(void)
+{
+	struct dwell_queue *d = choose("bfq");
+	struct blk_mq_tags tags = { .bitmap_tags = { .sb = { .depth = 1024 } } };
+
+	hw_queue.sched_tags = &tags;
+	dwell_ops.depth_updated(&hw_queue);
+	hw_queue.sched_tags = NULL;
+	expect(d->arena.capacity >= dwell_arena_size(1024), "the arena does not grow with nr_requests");
 }
 
 static u64 monotonic(void)
@@ -353,6 +440,11 @@ int main(int argc, char **argv)
 
 	if (argc < 2)
 		return 2;
+	if (!strcmp(argv[1], "check")) {
+		check_exit();
+		check_depth();
+		return 0;
+	}
 	calibrate();
 	elevator = (struct dwell_elevator){ .type = { .elevator_name = "dwell", .ops = dwell_ops }, .spec = argv[1] };
 	if (IS_ERR(d = dwell_learn(&elevator)))

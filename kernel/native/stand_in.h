@@ -60,6 +60,7 @@ typedef unsigned short umode_t;
 #define IS_ENABLED(x) 0
 #define min(a, b) ((a) < (b) ? (a) : (b))
 #define max(a, b) ((a) > (b) ? (a) : (b))
+#define max_t(t, a, b) max((t)(a), (t)(b))
 #define min_t(t, a, b) min((t)(a), (t)(b))
 #define container_of(at, type, member) ((type *)((char *)(at) - offsetof(type, member)))
 #define ENOMEM 12
@@ -80,9 +81,9 @@ typedef unsigned short umode_t;
 #define preempt_enable() __asm__ volatile("" ::: "memory")
 
 #define GFP_KERNEL 0
-#define GFP_ATOMIC 0
 #define memalloc_noio_save() 0
 #define memalloc_noio_restore(flags) ((void)(flags))
+#define GFP_ATOMIC 0
 #define __GFP_NOWARN 0
 #define kmalloc(size, flags) aligned_alloc(64, ((size) + 63) / 64 * 64)
 #define kvmalloc kmalloc
@@ -239,10 +240,13 @@ struct request {
 	struct { struct io_cq *icq; void *priv[2]; } elv;
 };
 struct bio { blk_opf_t bi_opf; u16 bi_ioprio; struct { sector_t bi_sector; } bi_iter; u32 sectors; };
-struct sbitmap_queue { int depth; };
+struct sbitmap { u32 depth; };
+struct sbitmap_queue { struct sbitmap sb; };
 struct blk_mq_tags { struct sbitmap_queue bitmap_tags; };
 struct blk_mq_hw_ctx { struct request_queue *queue; struct blk_mq_tags *sched_tags; };
-#define queue_for_each_hw_ctx(q, hctx, i) for (hctx = NULL, i = 0; i < 0; i++)
+/* One hardware queue. */
+extern struct blk_mq_hw_ctx hw_queue;
+#define queue_for_each_hw_ctx(q, hctx, i) for (hctx = &hw_queue, i = 0; i < 1; i++)
 #define sbitmap_queue_min_shallow_depth(map, depth) ((void)(map))
 #define blk_rq_pos(rq) ((rq)->sector)
 #define blk_rq_sectors(rq) ((rq)->sectors)
@@ -260,7 +264,7 @@ struct blk_mq_hw_ctx { struct request_queue *queue; struct blk_mq_tags *sched_ta
 #define blk_queue_noxmerges(q) 0
 #define blk_queue_flag_set(flag, q) ((void)(q))
 #define blk_mq_free_request(rq) ((void)(rq))
-#define blk_mq_run_hw_queues(q, async) ((void)(q))
+void blk_mq_run_hw_queues(struct request_queue *, bool async);
 #define disk_devt(disk) 0
 #define trace_block_rq_insert(rq) ((void)(rq))
 /* The tracepoint, off. */
