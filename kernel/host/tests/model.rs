@@ -213,7 +213,8 @@ fn around_an_exit(spec: &str, context: impl Fn(u32) -> u32) -> [Next; 2] {
 #[test]
 fn an_exit_ends_a_wait_whatever_the_number_of_the_context_is() {
     for spec in ["anticipatory", "cooperative", "cfq-2.6.32", "bfq"] {
-        let [numbered, plain] = [around_an_exit(spec, |task| 1 << 31 | task), around_an_exit(spec, |task| task)];
+        let [numbered, plain] =
+            [around_an_exit(spec, |task| 1 << 31 | task), around_an_exit(spec, |task| task)];
         assert_eq!(numbered, plain, "{spec}");
     }
     let [before, after] = around_an_exit("cfq-2.6.32", |task| 1 << 31 | task);
