@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// `IOPRIO_WHO_PROCESS`, and classes 3 (idle) and 0 (none: what the processor's priority says) in the upper bits, of `linux/ioprio.h`.
 const WHO_PROCESS: libc::c_int = 1;
@@ -79,11 +79,18 @@ pub(crate) fn urgently<T>(what: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Runs `what` while those of these tasks that have the default I/O priority have the next higher one. `bfq` raises the weight of queues of
-/// default priority only, and decides that with their first request.
-pub(crate) fn with_other_io_priority<T>(tasks: &BTreeSet<u32>, what: impl FnOnce() -> T) -> T {
-    const DEFAULT: libc::c_long = 2 << 13 | 4;
-    const OTHER: libc::c_long = DEFAULT - 1;
+/// Runs `what` while each of these tasks that has the default I/O priority has another one, and for `hold` after it. `bfq` raises the weight of
+/// queues of default priority only, and decides that with their first request. It merges queues of one control group that are created together
+/// and have the same priority (`bfq_do_or_sched_stable_merge`), so that consecutive tasks have different ones.
+pub(crate) fn with_other_io_priorities<T>(
+    tasks: &BTreeSet<u32>,
+    hold: Duration,
+    what: impl FnOnce() -> T,
+) -> T {
+    const BEST_EFFORT: libc::c_long = 2 << 13;
+    const DEFAULT: libc::c_long = BEST_EFFORT | 4;
+    // Nearest to the default first: queues of a different weight share the device unequally for this time.
+    const OTHERS: [libc::c_long; 7] = [3, 5, 2, 6, 1, 7, 0];
     // SAFETY: takes numbers only.
     let get = |task: u32| unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, task) };
     // SAFETY: takes numbers only.
@@ -98,14 +105,20 @@ pub(crate) fn with_other_io_priority<T>(tasks: &BTreeSet<u32>, what: impl FnOnce
                 && libc::getpriority(libc::PRIO_PROCESS, task) == 0
         }
     };
-    let changed = tasks.iter().filter_map(|&task| {
+    let defaults = tasks.iter().filter_map(|&task| {
         let before = get(task);
         let is_default = before == DEFAULT || (matches!(before, 0 | 4) && is_usual(task));
-        (is_default && set(task, OTHER)).then_some((task, before))
+        is_default.then_some((task, before))
     });
-    let changed: Vec<(u32, libc::c_long)> = changed.collect();
+    let others = OTHERS.iter().cycle().map(|level| BEST_EFFORT | level);
+    let changed = defaults.zip(others).filter(|&((task, _), other)| set(task, other));
+    let changed: Vec<((u32, libc::c_long), libc::c_long)> = changed.collect();
     let done = what();
-    changed.iter().filter(|(task, _)| get(*task) == OTHER).for_each(|(task, before)| _ = set(*task, *before));
+    if !changed.is_empty() {
+        std::thread::sleep(hold);
+    }
+    let ours = changed.iter().filter(|((task, _), other)| get(*task) == *other);
+    ours.for_each(|((task, before), _)| _ = set(*task, *before));
     done
 }
 
@@ -151,19 +164,44 @@ mod tests {
         for (level, meanwhile) in [(4, 3), (5, 5)] {
             let own = 2 << 13 | level;
             assert_eq!(set(own), 0);
-            assert_eq!(with_other_io_priority(&tasks, get), 2 << 13 | meanwhile, "{level}");
+            assert_eq!(with_other_io_priorities(&tasks, Duration::ZERO, get), 2 << 13 | meanwhile, "{level}");
             assert_eq!(get(), own, "again");
         }
         // Another program's choice meanwhile stays.
         assert_eq!(set(2 << 13 | 4), 0);
-        with_other_io_priority(&tasks, || set(2 << 13 | 7));
+        with_other_io_priorities(&tasks, Duration::ZERO, || set(2 << 13 | 7));
         assert_eq!(get(), 2 << 13 | 7);
         // SAFETY: as above.
         assert_eq!(unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, NONE) }, 0);
         // SAFETY: takes numbers only; 0 is this thread.
         let is_usual =
             unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) == 0 && libc::sched_getscheduler(0) == 0 };
-        let meanwhile = with_other_io_priority(&tasks, get);
+        let meanwhile = with_other_io_priorities(&tasks, Duration::ZERO, get);
         assert_eq!(meanwhile == (2 << 13 | 3), is_usual, "{meanwhile}");
+    }
+    /// `bfq` would merge the queues of tasks with the same priority.
+    #[test]
+    fn tasks_have_different_io_priorities_until_the_hold_is_over() {
+        // SAFETY: takes numbers only.
+        let get = |task: u32| unsafe { libc::syscall(libc::SYS_ioprio_get, WHO_PROCESS, task) };
+        let (sender, tasks) = std::sync::mpsc::channel();
+        let (ends, end) = (0..3).map(|_| std::sync::mpsc::channel::<()>()).unzip::<_, _, Vec<_>, Vec<_>>();
+        for end in end {
+            let sender = sender.clone();
+            std::thread::spawn(move || {
+                // SAFETY: takes numbers only; 0 is this thread.
+                unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, 2 << 13 | 4) };
+                // SAFETY: takes nothing and returns a number.
+                sender.send(unsafe { libc::gettid() } as u32).unwrap();
+                let _ = end.recv();
+            });
+        }
+        let tasks: BTreeSet<u32> = tasks.iter().take(3).collect();
+        let all = || tasks.iter().map(|&task| get(task) - (2 << 13)).collect::<Vec<_>>();
+        let (from, hold) = (std::time::Instant::now(), Duration::from_millis(20));
+        assert_eq!(with_other_io_priorities(&tasks, hold, all), [3, 5, 2]);
+        assert!(from.elapsed() >= hold);
+        assert_eq!(all(), [4; 3]);
+        drop(ends);
     }
 }

@@ -73,6 +73,9 @@ fn steps<'a>(active: &str, wanted: &'a str) -> Vec<&'a str> {
     }
 }
 
+/// The time in which the programs submit their first requests to a new instance of `bfq`: on a busy processor a program may wait so long for it.
+const FIRST_REQUESTS: Duration = Duration::from_millis(200);
+
 /// The sysfs attribute of a setting, in `queue` or in `queue/iosched`.
 fn attribute(setting: &str) -> String {
     if SETTINGS.contains(&setting) { setting.to_owned() } else { format!("iosched/{setting}") }
@@ -230,8 +233,9 @@ impl KernelArms {
         refused.into_iter().next().map_or(Ok(()), Err)
     }
 
-    /// Sets an arm; if the kernel rejects it, the previous scheduler and settings are restored.
-    fn set_arm(&mut self, arm: usize) -> Result<(), Error> {
+    /// Sets an arm; if the kernel rejects it, the previous scheduler and settings are restored. Returns the time that it took.
+    fn set_arm(&mut self, arm: usize) -> Result<Duration, Error> {
+        let from = Instant::now();
         self.unset()?;
         let before = self.active()?;
         let Arm { scheduler, settings } = self.arms[arm].clone();
@@ -255,9 +259,10 @@ impl KernelArms {
         };
         // Between the switch and the setting, a first request would give the queue of its task a raised weight, which bfq keeps without `low_latency`.
         let is_late = scheduler == "bfq" && settings.contains(&("low_latency".to_owned(), "0".to_owned()));
-        let each = match is_late {
-            true => system::with_other_io_priority(&self.users, || self.each_queue(set)),
-            false => self.each_queue(set),
+        let change = || (self.each_queue(set), from.elapsed());
+        let (each, took) = match is_late {
+            true => system::with_other_io_priorities(&self.users, FIRST_REQUESTS, change),
+            false => change(),
         };
         let (mut changed, mut done) = (Vec::new(), Ok(()));
         for of_queue in each {
@@ -275,7 +280,7 @@ impl KernelArms {
             });
             self.set = None;
         }
-        done
+        done.map(|()| took)
     }
 
     /// Sets a queue's scheduler.
@@ -344,13 +349,12 @@ impl Arms for KernelArms {
     }
 
     fn switch(&mut self, arm: usize) -> Result<Duration, Error> {
-        let from = Instant::now();
         let scheduler = &self.arms[arm].scheduler;
         let noted: Vec<Switch> =
             self.backups.iter_mut().map(|backup| backup.begin_switch(scheduler)).collect();
         let done = self.set_arm(arm);
         self.backups.iter_mut().zip(noted).for_each(|(backup, switch)| backup.end_switch(switch));
-        done.map(|()| from.elapsed())
+        done
     }
 
     fn by_hand(&self, arm: &str) -> (String, Option<String>) {
