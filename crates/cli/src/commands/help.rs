@@ -40,7 +40,7 @@ pub(crate) fn parse() -> Result<(Arguments, Origins), Error> {
         std::process::exit(2);
     }
     let line: Vec<OsString> = std::env::args_os().collect();
-    let (command, origins) = config::apply(command(), &line)?;
+    let (command, line, origins) = config::apply(command(), &line)?;
     let matches = match command.try_get_matches_from(&line) {
         Ok(matches) => matches,
         Err(error) => return Err(negative(&error, &line).unwrap_or_else(|| error.exit())),

@@ -18,7 +18,7 @@ mod replay;
 mod reproduce;
 mod run;
 mod schedulers;
-mod serve;
+pub(crate) mod serve;
 mod study;
 mod top;
 mod trace;

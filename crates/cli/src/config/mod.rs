@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use elevator::text::did_you_mean;
 use server::supervisor::{input, read_at_most};
@@ -19,6 +18,7 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::Error;
 
+mod merge;
 mod origins;
 
 use origins::Origin;
@@ -44,12 +44,16 @@ const SELECTS: &str = "replaces what the command does";
 /// A file is a few lines.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Applies the configuration files to a command line. Values that conflict with an option in `line`, the process's arguments, are ignored.
+/// Applies the configuration files to a command line. Values that conflict with an option in `line`, the process's arguments, are ignored. Returns
+/// the command with the values as defaults, and the line with [those that take part in checks](merge).
 ///
 /// # Errors
 /// The file that `DWELL_CONFIG` names cannot be read. A file is not valid, names a command or an option that does not exist, or sets two options that
 /// exclude each other.
-pub(crate) fn apply(mut command: Command, line: &[OsString]) -> Result<(Command, Origins), Error> {
+pub(crate) fn apply(
+    mut command: Command,
+    line: &[OsString],
+) -> Result<(Command, Vec<OsString>, Origins), Error> {
     let mut origins = Origins::default();
     let original = command.clone();
     // A value that is required may be in a file; `--help` has no matches.
@@ -82,7 +86,8 @@ pub(crate) fn apply(mut command: Command, line: &[OsString]) -> Result<(Command,
         let base = Base { original: &original, given: given.as_ref() };
         command = apply_text(command, &path.display().to_string(), &text, base, &mut origins)?;
     }
-    Ok((command, origins))
+    let merged = merge::merged(&original, &command, line, &mut origins);
+    Ok((command, merged, origins))
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -206,11 +211,11 @@ fn exclude(command: &Command, one: &str, other: &str) -> bool {
     states(one, other) || states(other, one)
 }
 
-/// Whether an option conflicts with one of the command line.
+/// Whether an option conflicts with one of the command line or the environment.
 fn is_overruled(command: &Command, id: &str, given: Option<&ArgMatches>) -> bool {
     let Some(given) = given else { return false };
     let ids = command.get_arguments().map(|arg| arg.get_id().as_str());
-    let mut on_line = ids.filter(|id| given.value_source(id) == Some(ValueSource::CommandLine));
+    let mut on_line = ids.filter(|id| merge::is_given(given, id));
     on_line.any(|other| exclude(command, id, other))
 }
 
@@ -271,6 +276,7 @@ fn with_options(
                     name: key.to_owned(),
                     text: text.clone(),
                     place: place(at),
+                    is_merged: false,
                 }));
                 let value = Value { texts, name: key.to_owned(), place: place(at) };
                 let of_value = |(other_id, other): (&String, &Value)| {

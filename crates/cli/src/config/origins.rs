@@ -18,6 +18,8 @@ pub(super) struct Origin {
     pub(super) text: String,
     /// `file:line`.
     pub(super) place: String,
+    /// The value was added to the command line.
+    pub(super) is_merged: bool,
 }
 
 impl Origins {
@@ -30,7 +32,7 @@ impl Origins {
             let matched = origin.command.iter().try_fold(matches.clone(), |of, name| below(&of, name));
             matched.is_some_and(|of| {
                 let texts = of.get_raw(&origin.id).into_iter().flatten();
-                of.value_source(&origin.id) == Some(ValueSource::DefaultValue)
+                (origin.is_merged || of.value_source(&origin.id) == Some(ValueSource::DefaultValue))
                     && texts.into_iter().any(|text| *text == *origin.text)
             })
         });

@@ -3,6 +3,7 @@
 use std::iter::once;
 
 use clap::FromArgMatches;
+use clap::parser::ValueSource;
 
 use super::*;
 use crate::commands::{Arguments, Command as Parsed, command};
@@ -188,7 +189,7 @@ fn a_value_that_the_command_line_would_reject_has_its_line() {
 }
 
 /// Each command with the names above it.
-fn all_commands(command: &Command, path: &[String], each: &mut dyn FnMut(&Command, &[String])) {
+pub(super) fn all_commands(command: &Command, path: &[String], each: &mut dyn FnMut(&Command, &[String])) {
     for sub in command.get_subcommands() {
         let path = [path, &[sub.get_name().to_owned()]].concat();
         each(sub, &path);
