@@ -51,7 +51,7 @@ pub fn main_with(own: &'static [Listing]) -> ExitCode {
     let (arguments, origins) = match commands::parse() {
         Ok(parsed) => parsed,
         Err(error) => {
-            say!("dwell: {error}");
+            print(&error);
             return error.exit_code();
         }
     };
@@ -61,8 +61,13 @@ pub fn main_with(own: &'static [Listing]) -> ExitCode {
         Err(Error::Pipe) => ExitCode::SUCCESS,
         Err(error) => {
             let error = origins.locate(error);
-            say!("dwell: {error}");
+            print(&error);
             error.exit_code()
         }
     }
+}
+
+/// Messages of parsers quote with backticks, ours with single quotes.
+fn print(error: &Error) {
+    say!("dwell: {}", error.to_string().replace('`', "'"));
 }

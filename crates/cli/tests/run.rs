@@ -69,7 +69,7 @@ fn a_step_or_a_field_that_is_misspelt_is_answered_with_the_nearest() {
         refusal("misspelt", &format!("about = \"x\"\n[[process]]\nname = \"p\"\nsteps = [{step}]\n"))
     };
     let field = message("{ read = { file = \"/f\", chunck = \"4 KiB\" } }");
-    assert!(field.contains(":4: script: unknown field `chunck`") && field.contains("did you mean 'chunk'?"));
+    assert!(field.contains(":4: script: unknown field 'chunck'") && field.contains("did you mean 'chunk'?"));
     assert!(message("{ reed = { file = \"/f\" } }").contains("did you mean 'read'?"));
 }
 

@@ -127,11 +127,15 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { file, place, field, problem, advice, .. } = &*self.0;
         f.write_str(file)?;
-        if let Some(place) = place {
-            write!(f, ", {place}")?;
+        match place {
+            Some(Position::Line(line)) => write!(f, ":{line}")?,
+            Some(place) => write!(f, ", {place}")?,
+            None => {}
         }
-        if let Some(field) = field {
-            write!(f, ", {field}")?;
+        match (field, place) {
+            (Some(field), Some(Position::Line(_))) => write!(f, ": {field}")?,
+            (Some(field), _) => write!(f, ", {field}")?,
+            (None, _) => {}
         }
         write!(f, ": {problem}")?;
         if !advice.is_empty() {

@@ -30,7 +30,7 @@ fn a_malformed_line_is_skipped_and_counted() {
     assert_eq!(recording.skips().get(Oddity::Malformed).first, Some(Position::Line(2)));
     assert_eq!(
         error("a.ascii", text, &strict()),
-        "a.ascii, line 2, bcount: expected a whole number below 2^64, found 'x0 8 1'; delete the line, or read without \
+        "a.ascii:2: bcount: expected a whole number below 2^64, found 'x0 8 1'; delete the line, or read without \
          strict, which counts it and leaves it out"
     );
 }
@@ -40,7 +40,7 @@ fn a_file_of_another_format_is_an_error_and_not_an_empty_recording() {
     let text = "128166372003061629,src1,2,Read,7014609920,24576,41286\n";
     assert_eq!(
         error("src.csv", text, &of(Format::DiskSim)),
-        "src.csv, line 1, arrival: expected a time within 584 years, found '128166372003061629,src1,2,Read,701460992'; \
+        "src.csv:1: arrival: expected a time within 584 years, found '128166372003061629,src1,2,Read,701460992'; \
          if it has another format, specify it"
     );
     for format in [Format::Vscsi, Format::Blktrace, Format::Srt] {
@@ -57,7 +57,7 @@ fn a_file_of_another_format_is_an_error_and_not_an_empty_recording() {
     );
     let noise = "lorem ipsum dolor\n".repeat(300);
     let failure = error("noise", &noise, &of(Format::Ftrace));
-    assert!(failure.starts_with("noise, line 2, event: expected a line of an ftrace recording"), "{failure}");
+    assert!(failure.starts_with("noise:2: event: expected a line of an ftrace recording"), "{failure}");
     let failure = error("noise", &noise, &Options::default());
     assert!(
         failure.starts_with("noise: in none of the formats that are known; name it if it is one of ftrace")
@@ -71,7 +71,7 @@ fn a_truncated_recording_loses_only_its_last_line() {
     let (records, recording) = read("a.ascii", whole.as_bytes(), &Options::default()).unwrap();
     assert_eq!(records.len(), 2);
     assert_eq!(recording.skips().get(Oddity::CutShort).first, Some(Position::Line(3)));
-    assert!(error("a.ascii", whole, &strict()).starts_with("a.ascii, line 3: truncated;"));
+    assert!(error("a.ascii", whole, &strict()).starts_with("a.ascii:3: truncated;"));
     for (name, bytes) in common::corpus().iter().filter(|(name, _)| name.starts_with("blktrace")) {
         let (_, recording) = read(name, &bytes[..bytes.len() - 5], &Options::default()).unwrap();
         assert_eq!(recording.skips().get(Oddity::CutShort).count, 1, "{name}");
@@ -94,7 +94,7 @@ fn two_recordings_in_one_file_are_an_error() {
     let failure = error("a.ascii", &format!("{one}{one}"), &Options::default());
     assert_eq!(
         failure,
-        "a.ascii, line 3001, time: the clock runs back by 2.000 s and stays there; sort the file by time; cut it there if it is two \
+        "a.ascii:3001: time: the clock runs back by 2.000 s and stays there; sort the file by time; cut it there if it is two \
          recordings, or cut out the stamps before if they are wrong"
     );
 }
@@ -124,7 +124,7 @@ fn several_devices_require_a_choice() {
     let failure = error("a.ascii", text, &Options::default());
     assert_eq!(
         failure,
-        "a.ascii, line 2: the recording has several devices: '3' (2 requests), '0' (1 request); choose one of \
+        "a.ascii:2: the recording has several devices: '3' (2 requests), '0' (1 request); choose one of \
          them, or all"
     );
     let chosen = |device| Options { device, ..Options::default() };
@@ -286,7 +286,7 @@ fn trace_cmd_headers_are_accepted() {
         let (records, _) = read("trace.txt", format!("{heading}{event}").as_bytes(), &strict()).unwrap();
         assert_eq!(records.len(), 1, "{heading}");
     }
-    assert!(error("trace.txt", &format!("{event}CPU of mine\n"), &strict()).contains("line 2, event"));
+    assert!(error("trace.txt", &format!("{event}CPU of mine\n"), &strict()).contains("trace.txt:2: event"));
 }
 
 /// Fails after its first line.

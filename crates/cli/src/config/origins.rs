@@ -46,10 +46,9 @@ impl Origins {
                 let (text, option) = (&origin.text, format!("--{}", origin.name));
                 let is_of_option =
                     problem.strip_prefix(&option).is_some_and(|rest| rest.starts_with([':', ' ']));
-                let is_quoted =
-                    ["'", "`"].iter().any(|quote| problem.contains(&format!("{quote}{text}{quote}")))
-                        || problem.starts_with(&format!("{text}: "))
-                        || problem.contains(&format!(": {text};"));
+                let is_quoted = problem.replace('`', "'").contains(&format!("'{text}'"))
+                    || problem.starts_with(&format!("{text}: "))
+                    || problem.contains(&format!(": {text};"));
                 // A scheduler's setting.
                 let mut settings =
                     text.split_once('{').into_iter().flat_map(|(_, of)| of.split([',', '=', '}']));

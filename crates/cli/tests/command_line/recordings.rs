@@ -25,14 +25,10 @@ fn a_broken_recording_is_bad_input_with_its_line() {
     let garbage = directory.file("garbage.trace", "this is\nno recording\nat all\n");
     fails(&["trace", "info", &garbage], 6, &["garbage.trace"]);
     fails(&["compare", &garbage], 6, &["garbage.trace"]);
-    fails(
-        &["trace", "info", "--format", "disksim", &garbage],
-        6,
-        &["garbage.trace, line 2", "'no recording'"],
-    );
+    fails(&["trace", "info", "--format", "disksim", &garbage], 6, &["garbage.trace:2", "'no recording'"]);
     let broken = directory.file("broken.disksim", "0.0 0 100 8 1\n1.5 0 200 8 1\n2.5 0 nowhere 8 1\n");
     let strictly = ["trace", "info", "--format", "disksim", "--strict", &broken];
-    fails(&strictly, 6, &["broken.disksim, line 3, blkno", "nowhere"]);
+    fails(&strictly, 6, &["broken.disksim:3: blkno", "nowhere"]);
     let found = prints_json(&["trace", "info", "--format", "disksim", "--json", &broken]);
     assert_eq!(found["info"]["reads"]["requests"], 2, "without --strict the line is left out");
     fails(&["trace", "info", "--format", "xls", &broken], 2, &["'xls'", "disksim"]);

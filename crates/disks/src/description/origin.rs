@@ -111,5 +111,5 @@ fn check_known(table: &DeTable<'_>, field: &Spanned<toml::de::DeString<'_>>) -> 
         return Ok(());
     }
     let hint = did_you_mean(name, table.keys().map(|key| &**key.get_ref()));
-    Err(Problem::at(field.span(), format!("origin of `{name}`: the table has no such field{hint}")))
+    Err(Problem::at(field.span(), format!("origin of '{name}': the table has no such field{hint}")))
 }

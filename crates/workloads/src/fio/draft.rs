@@ -125,11 +125,15 @@ impl Draft {
         let value = setting.value.as_deref().unwrap_or("1");
         let applied = match support(name) {
             Ok(Support::NoEffect(reason)) => {
+                // The table of options is also documentation, in Markdown.
+                let reason = reason.replace('`', "'");
                 note(notes, format!("{file}:{line}: '{name}' has no effect: {reason}"));
                 Ok(())
             }
             Ok(Support::Only(values, _)) if values.contains(&value) => Ok(()),
-            Ok(Support::Only(_, problem) | Support::Rejected(problem)) => Err(problem.to_owned()),
+            Ok(Support::Only(_, problem) | Support::Rejected(problem)) => {
+                Err(problem.replace('`', "'"))
+            }
             Ok(Support::Applied(_)) if value.contains('$') && name != "filename" => {
                 Err("variables and fio's keywords are not replaced; write the value".to_owned())
             }

@@ -98,7 +98,7 @@ pub(super) fn predict(
     if query.races && running > query.depth as usize {
         let (programs, tags) = (running, query.depth);
         return Err(format!(
-            "{programs} programs compete for {tags} tags under `none`; microseconds, which the model does not have, decide who gets one"
+            "{programs} programs compete for {tags} tags under 'none'; microseconds, which the model does not have, decide who gets one"
         ));
     }
     if query.workers && running > 1 {
