@@ -37,6 +37,7 @@ struct Counted {
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct Traffic {
     pub requests_per_second: f64,
+    pub reads_per_second: f64,
     pub bytes_per_second: f64,
     /// Of a request.
     pub mean_bytes: f64,
@@ -44,6 +45,8 @@ pub struct Traffic {
     pub read_share: f64,
     /// The share of the time with a request in flight, 0 to 1.
     pub busy: f64,
+    /// Requests in flight, on average.
+    pub in_flight: f64,
 }
 
 impl Counters {
@@ -83,10 +86,12 @@ impl Counters {
         let share = |part: f64, of: f64, none: f64| if of > 0.0 { part / of } else { none };
         Ok(Traffic {
             requests_per_second: share(requests, seconds, 0.0),
+            reads_per_second: share(more(|c| c.reads), seconds, 0.0),
             bytes_per_second: share(sectors * 512.0, seconds, 0.0),
             mean_bytes: share(sectors * 512.0, requests, 0.0),
             read_share: share(more(|c| c.sectors_read), sectors, 1.0),
             busy: share(more(|c| c.busy_ms) / 1e3, seconds, 0.0).min(1.0),
+            in_flight: share(more(|c| c.ms) / 1e3, seconds, 0.0),
         })
     }
 
@@ -188,10 +193,12 @@ mod tests {
         let traffic = counters.traffic(before + Duration::from_secs(2)).unwrap();
         let expected = Traffic {
             requests_per_second: 100.0,
+            reads_per_second: 50.0,
             bytes_per_second: 1_228_800.0,
             mean_bytes: 12_288.0,
             read_share: 1.0 / 6.0,
             busy: 0.75,
+            in_flight: 0.35,
         };
         assert_eq!(traffic, expected);
         assert_eq!(counters.window(Duration::from_millis(1), &mut || true).unwrap(), Some(Load::default()));

@@ -11,6 +11,7 @@ use capture::{Arrival, Batch, Capture, Options, Source};
 use elevator::{Op, Sector, Time};
 use evaluation::report::format::{bytes, number, object, time};
 use serde::Serialize;
+use tuner_live::{Counters, Traffic};
 
 use super::{SAMPLE, draw_texts};
 use crate::device_capture::scheduling_of;
@@ -94,8 +95,9 @@ struct Snapshot {
     submitters: Vec<Submitter>,
     causes: Vec<Cause>,
     delegated: Vec<Delegation>,
-    /// Requests that were not reported.
+    /// Requests that were not reported: their processes are unknown.
     missed: u64,
+    not_reported_per_second: f64,
     notes: Vec<String>,
 }
 
@@ -191,6 +193,8 @@ struct Watched {
     past: VecDeque<Latencies>,
     cgroups: Cgroups,
     missed: u64,
+    /// `None` if the queue does not count, or for a partition.
+    counters: Option<Counters>,
     /// The begin of the interval.
     since: Time,
 }
@@ -247,6 +251,9 @@ impl Watched {
                 None
             }
         };
+        let mut counters = Counters::within(Path::new("/sys/block"), &layer.name);
+        // The first reading is where the interval begins.
+        traffic(counters.as_mut());
         Ok(Self {
             device: device.display().to_string(),
             stack: Stack::of(device)?.describe(),
@@ -261,6 +268,7 @@ impl Watched {
             past: VecDeque::new(),
             cgroups: Cgroups::default(),
             missed: 0,
+            counters,
             since: capture::now(),
         })
     }
@@ -302,7 +310,8 @@ impl Watched {
                 max_ns: all.last().copied().unwrap_or(0),
             }
         };
-        let [reads, writes, flushes] = [0, 1, 2].map(direction);
+        let [mut reads, mut writes, flushes] = [0, 1, 2].map(direction);
+        let mut depth = in_flight_ns as f64 / 1e9 / seconds;
         let row = |((id, name), of): (&(Option<u32>, String), &Counts)| Submitter {
             name: name.clone(),
             id: *id,
@@ -326,16 +335,23 @@ impl Watched {
         self.before = report;
         let counts = self.capture.counts()?;
         let missed = counts.skipped + counts.lost;
-        // A lost completion would stay in flight for ever.
-        if missed != std::mem::replace(&mut self.missed, missed) {
+        let new = missed - std::mem::replace(&mut self.missed, missed);
+        let traffic = traffic(self.counters.as_mut());
+        if new > 0 {
+            // A lost completion would stay in flight for ever.
             self.under_way = 0;
+            // The kernel counted all requests, the capture reported some.
+            if let Some(traffic) = traffic {
+                depth = traffic.in_flight;
+                (reads, writes) = totals((reads, writes), &traffic);
+            }
         }
         Ok(Snapshot {
             device: self.device.clone(),
             stack: self.stack.clone(),
             seconds,
             in_flight: self.under_way,
-            depth: in_flight_ns as f64 / 1e9 / seconds,
+            depth,
             reads,
             writes,
             flushes,
@@ -345,9 +361,28 @@ impl Watched {
             causes,
             delegated,
             missed,
+            not_reported_per_second: per_second(new),
             notes: self.notes.clone(),
         })
     }
+}
+
+/// The kernel's counters since their latest reading.
+fn traffic(counters: Option<&mut Counters>) -> Option<Traffic> {
+    counters?.traffic(Instant::now()).ok().filter(|traffic| traffic.requests_per_second > 0.0)
+}
+
+/// Reads and writes with the rates of the kernel's counters.
+fn totals((reads, writes): (Direction, Direction), traffic: &Traffic) -> (Direction, Direction) {
+    let read_bytes = traffic.bytes_per_second * traffic.read_share;
+    let of = |direction, requests_per_second, bytes_per_second| Direction {
+        requests_per_second,
+        bytes_per_second,
+        ..direction
+    };
+    let others = traffic.requests_per_second - traffic.reads_per_second;
+    let reads = of(reads, traffic.reads_per_second, read_bytes);
+    (reads, of(writes, others, traffic.bytes_per_second - read_bytes))
 }
 
 /// The process that submitted a request, by number and name; the kernel's workers are together.
@@ -427,6 +462,13 @@ fn text(snapshot: &Snapshot, width: Option<usize>) -> String {
         number(*seeks_per_second),
         sequential * 100.0,
     );
+    if snapshot.not_reported_per_second > 0.0 {
+        text.pop();
+        text += &format!(
+            "{} requests/s have no process: the capture reports a part of a high rate. Rates of reads and writes are the kernel's counters\n\n",
+            number(snapshot.not_reported_per_second)
+        );
+    }
     let rate = |value: f64| format!("{}/s", bytes(value as u64));
     let or_dash = |ns: u64| if ns == 0 { "-".to_owned() } else { time(ns) };
     let mut latencies = Table::new(["", "per s", "bytes", "p50", "p90", "p99", "max"]);
@@ -563,6 +605,31 @@ mod tests {
         assert_eq!((interval.counts, interval.bytes, under_way), ([1, 0, 0], [4096, 0, 0], 0));
         assert_eq!(interval.latencies[0], [130, 20], "whole latencies");
         assert_eq!(interval.in_flight_ns, 50 + 20);
+    }
+
+    /// Regression: a busy device had half of its rate, without its requests that were not reported.
+    #[test]
+    fn unreported_requests_are_in_the_totals_and_in_the_header() {
+        let traffic = Traffic {
+            requests_per_second: 42_000.0,
+            reads_per_second: 40_000.0,
+            bytes_per_second: 172_032_000.0,
+            read_share: 40.0 / 42.0,
+            ..Traffic::default()
+        };
+        let seen = |rate| Direction { requests_per_second: rate, p99_ns: 77_000, ..Direction::default() };
+        let (reads, writes) = totals((seen(23_067.0), seen(9.0)), &traffic);
+        assert_eq!((reads.requests_per_second, writes.requests_per_second), (40_000.0, 2_000.0));
+        assert!(
+            (reads.bytes_per_second - 163.84e6).abs() < 1.0
+                && (writes.bytes_per_second - 8.192e6).abs() < 1.0
+        );
+        assert_eq!(reads.p99_ns, 77_000);
+        let snapshot =
+            Snapshot { reads, not_reported_per_second: 19_337.0, missed: 77_350, ..Snapshot::default() };
+        let text = text(&snapshot, None);
+        let header = text.lines().nth(2).unwrap_or_default();
+        assert!(header.starts_with("19337 requests/s have no process"), "{text}");
     }
 
     #[test]
