@@ -284,11 +284,11 @@ fn patterns_have_json_output() {
     assert!(kind["windows"] == 3 && kind["metric"] == "bandwidth", "{kind}");
     assert!(kind["asked"][0].as_str().is_some_and(|asked| asked.starts_with("100% ")), "{kind}");
     let [none, bfq] = [&kind["schedulers"][0], &kind["schedulers"][1]];
-    assert!(
-        none["scheduler"] == "none" && none["windows"].is_u64() && none["expected"].is_number(),
-        "{kind}"
+    assert!(none["scheduler"] == "none" && none["measured"].is_u64() && none["mean"].is_number(), "{kind}");
+    assert_eq!(
+        bfq,
+        &json!({"scheduler": "bfq", "measured": 0, "mean": null, "least": null, "greatest": null})
     );
-    assert_eq!(bfq, &json!({"scheduler": "bfq", "windows": 0, "expected": null}));
 }
 
 #[test]

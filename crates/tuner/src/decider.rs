@@ -12,7 +12,7 @@ use observation::{Better, Input, SchedulerId};
 
 use crate::decision::Why;
 use crate::early_end::{ABANDON, COLD, EarlyEnd};
-use crate::kinds::Kinds;
+use crate::kinds::{Kinds, is_whole};
 use crate::measured::Measured;
 use crate::opening::Opened;
 
@@ -35,6 +35,8 @@ pub enum Fact<'a> {
     Opened(usize, &'a Opened),
     /// No scheduler is better than `none` for a kind of load, by the [significance test](crate::SignificanceTest).
     NoneSuffices(usize, SchedulerId),
+    /// A scheduler is better than `none` for a kind of load, by the significance test.
+    ChoiceMatters(usize),
     /// The device rejects a scheduler.
     Rejected(SchedulerId),
 }
@@ -147,7 +149,7 @@ pub struct ByKinds;
 
 impl Decider for ByKinds {
     fn decide(&mut self, learned: &mut Learned, input: &Input<'_>, _: &mut Random) -> Choice {
-        let Some(measured @ (current, _)) = input.current.zip(input.value) else {
+        let Some((current, value)) = input.current.zip(input.value) else {
             return Choice::keep(Why::Unmeasured);
         };
         let kinds = &mut learned.kinds;
@@ -157,6 +159,7 @@ impl Decider for ByKinds {
         }
         let shape = crate::Shape::of(input.window);
         let before = kinds.means(kinds.kind_of(&shape, current), input.better);
+        let measured = (current, value, is_whole(input.window));
         let decided = kinds.window(&shape, measured, input.promise, input.better);
         Choice {
             scheduler: Some(decided.scheduler),
@@ -184,6 +187,7 @@ impl Decider for ByKinds {
             Fact::Settling => kinds.settle(),
             Fact::Opened(kind, results) => kinds.opened(kind, results, better),
             Fact::NoneSuffices(kind, none) => kinds.settled(kind, none),
+            Fact::ChoiceMatters(kind) => kinds.matters(kind),
             Fact::Rejected(scheduler) => kinds.rejected(scheduler),
         }
     }

@@ -60,7 +60,7 @@ pub use decision::{Decision, Restraint, Why};
 pub use early_end::EarlyEnd;
 pub use elevator::Random;
 pub use ioanalyzer::{Bandit, CInfo, Cluster, ClusterId, Match, Parameters, Store, Values};
-pub use kinds::{Estimate, KindDecision, Kinds, Knowledge, Shape, is_worth_it};
+pub use kinds::{Estimate, KindDecision, Kinds, Knowledge, MeasuredValues, Shape, is_worth_it};
 pub use load::Load;
 pub use measured::Measured;
 pub use observation::throughput;

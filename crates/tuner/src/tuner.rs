@@ -103,7 +103,7 @@ impl Tuner {
         if std::mem::take(&mut self.is_after_switch) && self.opening.is_some() {
             self.analyser.learn(Fact::Settling);
         }
-        let was_on_standby = self.standby().is_some();
+        let (was_on_standby, was_measuring) = (self.standby().is_some(), self.is_measuring());
         let observed = Observed { scheduler: ran.map(SchedulerId), performance: facts.performance.clone() };
         let mut decision = self.analyser.window(facts.window, &observed);
         let believed = self.believed();
@@ -136,6 +136,9 @@ impl Tuner {
             // Stored with the kind of load, so that `patterns` and `advise` have it too.
             if let (Some(none), Some(kind), false) = (self.standby(), self.kind, was_on_standby) {
                 self.analyser.learn(Fact::NoneSuffices(kind, SchedulerId(none)));
+            }
+            if let (Verdict::Matters, Some(kind), true) = (self.verdict(), self.kind, was_measuring) {
+                self.analyser.learn(Fact::ChoiceMatters(kind));
             }
         }
         self.is_after_switch = decision.change;

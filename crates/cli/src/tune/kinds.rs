@@ -5,7 +5,7 @@ use std::io::Write;
 use comfy_table::Table;
 use elevator::text::counted;
 use serde_json::{Value, json};
-use tuner::{Knowledge, SchedulerId, Shape, State};
+use tuner::{Knowledge, MeasuredValues, SchedulerId, Shape, State};
 use tuner_live::in_words;
 
 use super::selection::worth;
@@ -78,16 +78,17 @@ pub(super) fn show(drive: &str, state: &State, kind: usize, as_json: bool) -> Re
     let missing = || Error::Usage(format!("there is no kind {kind}; 'dwell patterns list' lists them"));
     let (shape, windows) = state.kinds.load(kind).ok_or_else(missing)?;
     let classes = access_classes(shape, usize::MAX);
-    let expected = state.kinds.expected(kind, state.metric.better());
-    let expected = expected.unwrap_or_else(|| vec![None; state.schedulers.len()]);
+    let tallies = state.kinds.tallies(kind).unwrap_or_else(|| vec![None; state.schedulers.len()]);
     let elsewhere = state.kinds.of_other_hosts(kind);
     let elsewhere_of = |index: usize| elsewhere.as_ref()?.get(index).copied().flatten();
-    let expected = state.schedulers.iter().zip(expected).enumerate();
+    let measured = state.schedulers.iter().zip(tallies).enumerate();
     let mut out = std::io::stdout().lock();
     if as_json {
-        let schedulers = expected.map(|(index, (name, of))| {
-            let (value, windows) = of.unzip();
-            let mut object = json!({"scheduler": name, "windows": windows.unwrap_or(0), "expected": value});
+        let schedulers = measured.map(|(index, (name, of))| {
+            let mut object = json!({
+                "scheduler": name, "measured": of.map_or(0, |of| of.windows), "mean": of.map(|of| of.mean),
+                "least": of.map(|of| of.least), "greatest": of.map(|of| of.greatest),
+            });
             if elsewhere.is_some() {
                 object["other_hosts"] = json!(elsewhere_of(index));
             }
@@ -101,17 +102,19 @@ pub(super) fn show(drive: &str, state: &State, kind: usize, as_json: bool) -> Re
     }
     writeln!(out, "kind {kind}, by {}: {}", in_words(state.metric), counted(windows, "window"))?;
     classes.iter().try_for_each(|line| writeln!(out, "  {line}"))?;
-    let columns = ["scheduler", "windows", "expected", "ratings of other hosts"];
-    let columns = if elsewhere.is_some() { &columns[..] } else { &columns[..3] };
+    let columns = ["scheduler", "windows", "mean", "least", "greatest", "ratings of other hosts"];
+    let columns = if elsewhere.is_some() { &columns[..] } else { &columns[..5] };
     let mut table = table_of_texts(columns);
-    for (index, (name, of)) in expected {
-        let (windows, value) =
-            of.map_or_else(Default::default, |(value, n)| (n.to_string(), worth(state.metric, value)));
+    for (index, (name, of)) in measured {
+        let windows = of.map_or_else(|| "0".to_owned(), |of| of.windows.to_string());
+        let value =
+            |get: fn(&MeasuredValues) -> f64| of.map_or_else(String::new, |of| worth(state.metric, get(&of)));
+        let [mean, least, greatest] = [value(|of| of.mean), value(|of| of.least), value(|of| of.greatest)];
         let other = elsewhere_of(index).map_or_else(String::new, |behind| match behind {
             0.0 => "the best".to_owned(),
             _ => format!("{:.0}%", behind * 100.0),
         });
-        table.add_row([name.clone(), windows, value, other].into_iter().take(columns.len()));
+        table.add_row([name.clone(), windows, mean, least, greatest, other].into_iter().take(columns.len()));
     }
     Ok(writeln!(out, "{table}")?)
 }

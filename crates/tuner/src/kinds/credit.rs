@@ -186,12 +186,6 @@ impl Credits {
         self.runs.get(scheduler).filter(|run| run.windows > 0.0).map(|run| run.mean)
     }
 
-    /// The [loss](Self::loss) of `from` against `to`; 0 if one had only trials.
-    pub(super) fn surely_ahead(&self, to: usize, from: usize, better: Better) -> f64 {
-        let in_use = |who: usize| self.runs.get(who).filter(|run| run.windows > 0.0);
-        in_use(to).zip(in_use(from)).map_or(0.0, |(to, from)| Self::loss(to, from, better))
-    }
-
     /// The loss against the best beyond chance, as a part of the greater mean. A mean may be off by the standard deviation of windows over the number
     /// of [`FIRST`] turns: with alternating values, one turn's excess is another's deficit.
     fn loss(best: &Credit, run: &Credit, better: Better) -> f64 {
@@ -242,25 +236,6 @@ mod tests {
         assert_eq!(runs.autocorrelation, Autocorrelation::default());
         runs.served(1, 21.0);
         assert_ne!(runs.autocorrelation, Autocorrelation::default());
-    }
-
-    #[test]
-    fn a_scheduler_is_surely_ahead_only_of_one_in_use_and_beyond_its_error() {
-        let (mut runs, mut noise) = (Credits::new(3), Random::new(1));
-        for window in 0..40 {
-            runs.served(window % 2, [10.0, 20.0, 0.0][window % 2] + noise.unit() - 0.5);
-        }
-        // The standard deviation is 0.29, and each had one turn of twenty windows.
-        let ahead = runs.surely_ahead(1, 0, Better::Higher);
-        assert!((0.475..0.495).contains(&ahead), "{ahead}");
-        assert_eq!(runs.surely_ahead(0, 1, Better::Higher), 0.0);
-        assert!(runs.surely_ahead(0, 1, Better::Lower) > 0.4);
-        assert_eq!(
-            [runs.surely_ahead(1, 2, Better::Higher), runs.surely_ahead(2, 0, Better::Lower)],
-            [0.0; 2]
-        );
-        assert_eq!(runs.surely_ahead(1, 9, Better::Higher), 0.0);
-        assert_eq!([runs.mean(1).map(f64::round), runs.mean(2)], [Some(20.0), None]);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Saves and restores kinds of load; shows, merges and forgets them for `dwell patterns`.
 
+use super::measured_values::MeasuredValues;
 use super::shape::Shape;
 use super::{Kinds, Trial};
 use crate::saved::place_now;
-use observation::{Better, SchedulerId};
+use observation::Better;
 
 impl Kinds {
     /// The saved kinds for another list of schedulers: `from[s]` is the index of scheduler `s` in the saved lists, if it is there.
@@ -53,9 +54,9 @@ impl Kinds {
         self.kinds.get(kind)?.expected(better)
     }
 
-    /// The significant part of the difference by which `to` exceeds `from` for a kind, as a part of the greater value; 0 if unknown.
-    pub fn surely_ahead(&self, kind: usize, to: SchedulerId, from: SchedulerId, better: Better) -> f64 {
-        self.kinds.get(kind).map_or(0.0, |kind| kind.surely_ahead(to.0, from.0, better))
+    /// What was measured of each scheduler for a kind; `None` without a whole window. Nothing if there is no such kind.
+    pub fn tallies(&self, kind: usize) -> Option<Vec<Option<MeasuredValues>>> {
+        Some(self.kinds.get(kind)?.tallies())
     }
 
     /// The number of kinds; merged ones count once.

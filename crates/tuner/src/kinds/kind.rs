@@ -13,6 +13,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::credit::{BUDGET, Credits, FIRST};
+use super::measured_values::MeasuredValues;
 use super::shape::Shape;
 use crate::saved::{COUNT_MAX, carried_over};
 use observation::Better;
@@ -48,6 +49,9 @@ pub(super) struct Arm {
     /// It began with a rating from elsewhere, which counts as one of its windows and one of its pairs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_prior: bool,
+    /// The values of its windows.
+    #[serde(default)]
+    pub(super) tally: MeasuredValues,
 }
 
 /// The rating of one scheduler for a kind, by its index.
@@ -67,6 +71,9 @@ pub struct Kind {
     pub(super) windows: u64,
     arms: Vec<Arm>,
     pub(super) credits: Credits,
+    /// By a significance test no scheduler is better than `none`, whatever was measured right after a switch.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) none_suffices: bool,
     /// The kind that this was merged into, which has the knowledge; this is only another shape of it.
     pub(super) part_of: Option<usize>,
 }
@@ -74,7 +81,7 @@ pub struct Kind {
 impl Kind {
     pub(super) fn new(shape: Shape, schedulers: usize) -> Self {
         let (arms, credits) = (vec![Arm::default(); schedulers], Credits::new(schedulers));
-        Self { shape, windows: 0, arms, credits, part_of: None }
+        Self { shape, windows: 0, arms, credits, none_suffices: false, part_of: None }
     }
 
     /// The same shape without knowledge.
@@ -101,8 +108,11 @@ impl Kind {
     }
 
     pub(super) fn is_sound(&self) -> bool {
-        let is_sound =
-            |arm: &Arm| arm.rating.is_finite() && arm.pairs.max(arm.windows).max(arm.aside) <= COUNT_MAX;
+        let is_sound = |arm: &Arm| {
+            arm.rating.is_finite()
+                && arm.tally.is_sound()
+                && arm.pairs.max(arm.windows).max(arm.aside) <= COUNT_MAX
+        };
         let arms = self.windows <= COUNT_MAX && self.arms.iter().all(is_sound);
         self.shape.is_sound() && arms && self.credits.is_sound()
     }
@@ -188,6 +198,16 @@ impl Kind {
         Some(self.arms.iter().map(|arm| rating(arm).map(|rating| rating - best)).collect())
     }
 
+    /// The tally of a scheduler, to change it.
+    pub(super) fn tally_mut(&mut self, scheduler: usize) -> Option<&mut MeasuredValues> {
+        Some(&mut self.arms.get_mut(scheduler)?.tally)
+    }
+
+    /// The tallies of the schedulers that have one, by scheduler.
+    pub(super) fn tallies(&self) -> Vec<Option<MeasuredValues>> {
+        self.arms.iter().map(|arm| Some(arm.tally).filter(|tally| tally.windows > 0)).collect()
+    }
+
     /// Restores a previous rating.
     pub(super) fn rate_again(&mut self, scheduler: usize, before: Arm) {
         if let Some(arm) = self.arms.get_mut(scheduler) {
@@ -211,6 +231,7 @@ impl Kind {
         if windows == 0 {
             return;
         }
+        self.none_suffices = true;
         // An opening may have postponed its turn, by the loss that was none.
         self.arms[none].aside = 0;
         let has_credit = self.credits.mean(none).is_some();
@@ -259,24 +280,11 @@ impl Kind {
         Some(arms.map(|of| (of.1.windows > 0).then(|| (expected(of), of.1.windows))).collect())
     }
 
-    /// The expected gain of `to` over `from`, as a part of `from`'s value; `None` if one was never tried, or if `to` takes its turn.
+    /// The measured gain of `to` over `from`, as a part of `from`'s value; `None` if one has no whole window, or if `to` takes its turn.
     pub(super) fn gain(&self, to: usize, from: usize, better: Better) -> Option<f64> {
-        let expected = self.expected(better).filter(|_| !self.credits.is_turn_of(to))?;
-        let of = |who: usize| Some(expected.get(who)?.as_ref()?.0);
-        let (to, from) = (of(to)?, of(from)?);
-        (from != 0.0).then(|| better.oriented(to - from) / from.abs())
-    }
-
-    /// The significant part of the difference by which `to` exceeds `from`, as a part of the greater value: from credited means if single
-    /// windows do not distinguish the two, otherwise from their pairs, one of which may be chance.
-    pub(super) fn surely_ahead(&self, to: usize, from: usize, better: Better) -> f64 {
-        let near = self.best().map_or(Vec::new(), |(_, best)| self.near(best));
-        if near.contains(&to) && near.contains(&from) {
-            return self.credits.surely_ahead(to, from, better);
-        }
-        let (to, from) = (self.arm(to), self.arm(from));
-        let pairs = to.pairs.max(from.pairs).max(1) as f64;
-        (to.rating - from.rating) * (1.0 - 1.0 / pairs)
+        let of = |who: usize| Some(self.arm(who).tally).filter(|tally| tally.windows > 0);
+        let (gained, from) = (of(to)?.mean, of(from)?.mean);
+        (from != 0.0 && !self.credits.is_turn_of(to)).then(|| better.oriented(gained - from) / from.abs())
     }
 
     /// The schedulers near the best rating.

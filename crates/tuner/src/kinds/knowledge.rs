@@ -1,8 +1,9 @@
-//! What is known about the schedulers for a kind of load: the one answer that `tune` acts on, `patterns` lists and `advise` recommends.
+//! What was measured of the schedulers for a kind of load: the answer that `patterns` lists and `advise` recommends.
 
 use observation::{Better, SchedulerId};
 
 use super::Kinds;
+use super::measured_values::{MeasuredValues, surely_ahead};
 
 /// Smaller gains count as none.
 const WORTH_IT: f64 = 0.03;
@@ -10,7 +11,7 @@ const WORTH_IT: f64 = 0.03;
 /// What is known about a scheduler for a kind, compared with another one.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Estimate {
-    /// The expected value of the metric.
+    /// The mean value of the metric in whole windows.
     pub value: f64,
     /// Windows behind it.
     pub windows: u64,
@@ -59,19 +60,21 @@ impl Knowledge {
 }
 
 impl Kinds {
-    /// What is known for a kind, compared with `base`, or with the first scheduler that is known if `base` is not. `None` if there is no such
-    /// kind, or only trials took place.
+    /// What was measured for a kind, compared with `base`, or with the first scheduler that was measured if `base` was not. `None` if there is no
+    /// such kind, or no whole window.
     pub fn compared(&self, kind: usize, base: Option<SchedulerId>, better: Better) -> Option<Knowledge> {
-        let expected = self.expected(kind, better)?;
-        let is_known = |scheduler: &SchedulerId| expected.get(scheduler.0).is_some_and(Option::is_some);
-        let first = || (0..expected.len()).map(SchedulerId).find(is_known);
+        let of = self.kinds.get(kind)?;
+        let tallies = of.tallies();
+        let is_known = |scheduler: &SchedulerId| tallies.get(scheduler.0).is_some_and(Option::is_some);
+        let first = || (0..tallies.len()).map(SchedulerId).find(is_known);
         let base = base.filter(is_known).or_else(first)?;
-        let estimate = |(scheduler, known): (usize, &Option<(f64, u64)>)| {
-            let (value, windows) = (*known)?;
-            let surely = self.surely_ahead(kind, SchedulerId(scheduler), base, better);
-            Some(Estimate { value, windows, surely })
+        let than = tallies[base.0]?;
+        let estimate = |tally: &Option<MeasuredValues>| {
+            let tally = (*tally)?;
+            let surely = if of.none_suffices { 0.0 } else { surely_ahead(&tally, &than, better) };
+            Some(Estimate { value: tally.mean, windows: tally.windows, surely })
         };
-        let estimates = expected.iter().enumerate().map(estimate).collect();
+        let estimates = tallies.iter().map(estimate).collect();
         Some(Knowledge { base, estimates, better })
     }
 }

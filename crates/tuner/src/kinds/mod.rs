@@ -32,6 +32,7 @@ mod exchange;
 mod keeping;
 mod kind;
 mod knowledge;
+mod measured_values;
 mod shape;
 mod switch_history;
 #[cfg(test)]
@@ -43,6 +44,8 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::kind::Rating;
 use self::kind::{Arm, Kind, TRIAL, ahead};
 pub use self::knowledge::{Estimate, Knowledge, is_worth_it};
+pub use self::measured_values::MeasuredValues;
+pub(crate) use self::measured_values::is_whole;
 use self::shape::ALIKE;
 pub use self::shape::Shape;
 pub(crate) use self::shape::are_alike;
@@ -108,6 +111,12 @@ pub struct Kinds {
     settling: bool,
     /// The knowledge before the latest trial's pair, in case it is revoked.
     revocable: Option<(Trial, Arm)>,
+    /// The kind and scheduler of a first window after a switch, and the tally before it.
+    #[serde(skip)]
+    provisional: Option<(usize, usize, MeasuredValues)>,
+    /// The latest trial, and its scheduler's tally before it, in case the load changes during the trial.
+    #[serde(skip)]
+    before_trial: Option<(Trial, MeasuredValues)>,
 }
 
 impl Kinds {
@@ -116,12 +125,13 @@ impl Kinds {
         Self { schedulers, ..Self::default() }
     }
 
-    /// Learns from a window with its shape, scheduler and value, and decides on the next one. `promise` is an expectation of each scheduler from
+    /// Learns from a window with its shape, scheduler and value, and decides on the next one. `whole`: the load neither began, ended nor changed
+    /// within it. `promise` is an expectation of each scheduler from
     /// elsewhere: among schedulers with equally few windows, the most promising is tried first.
     pub(crate) fn window(
         &mut self,
         shape: &Shape,
-        (ran, value): (SchedulerId, f64),
+        (ran, value, whole): (SchedulerId, f64, bool),
         promise: &[f64],
         better: Better,
     ) -> KindDecision {
@@ -146,6 +156,8 @@ impl Kinds {
             self.compare(kind, ran, trial, better);
         }
         let settling = std::mem::take(&mut self.settling);
+        let is_first = in_a_row == 1 || settling;
+        self.tally(kind, (ran, value), (whole && !cut, is_first, trial));
         self.credit(kind, value, Some(ran).filter(|_| trial.is_none() && !settling));
         if let Some(trial) = trial.filter(|_| in_a_row < TRIAL && !cut) {
             return self.go_on(trial, TRIAL - in_a_row);
@@ -201,6 +213,13 @@ impl Kinds {
     pub(crate) fn settled(&mut self, kind: usize, none: SchedulerId) {
         if let Some(of) = self.kinds.get_mut(kind) {
             of.settled(none.0);
+        }
+    }
+
+    /// The significance test found a scheduler that is better than `none` for a kind.
+    pub(crate) fn matters(&mut self, kind: usize) {
+        if let Some(of) = self.kinds.get_mut(kind) {
+            of.none_suffices = false;
         }
     }
 
@@ -277,14 +296,45 @@ impl Kinds {
         self.trial = self.trial.filter(|trial| trial.kind != kind);
         self.ended = self.ended.filter(|trial| trial.kind != kind);
         self.revocable = self.revocable.filter(|(trial, _)| trial.kind != kind);
+        self.before_trial = self.before_trial.filter(|(trial, _)| trial.kind != kind);
+        self.provisional = self.provisional.filter(|of| of.0 != kind);
     }
 
     /// If the first window after a trial belongs to another kind, the load has changed, and the trial's pair is forgotten.
     fn revoke(&mut self, kind: usize) {
+        if let Some((trial, before)) = self.before_trial.take().filter(|(trial, _)| trial.kind != kind)
+            && let Some(tally) = self.kinds[trial.kind].tally_mut(trial.scheduler)
+        {
+            *tally = before;
+        }
         if let Some((trial, before)) = self.revocable.take().filter(|(trial, _)| trial.kind != kind) {
             self.kinds[trial.kind].rate_again(trial.scheduler, before);
             self.ended = None;
         }
+    }
+
+    /// Adds a window to its scheduler's tally. `is_first`: it is the first one after a switch.
+    fn tally(
+        &mut self,
+        kind: usize,
+        (ran, value): (usize, f64),
+        (whole, is_first, trial): (bool, bool, Option<Trial>),
+    ) {
+        let Some(tally) = self.kinds[kind].tally_mut(ran) else { return };
+        if let Some(trial) = trial.filter(|_| is_first) {
+            self.before_trial = Some((trial, *tally));
+        }
+        let provisional = self.provisional.take().filter(|of| (of.0, of.1) == (kind, ran));
+        if !whole {
+            self.provisional = provisional;
+            return;
+        }
+        if is_first {
+            self.provisional = Some((kind, ran, *tally));
+        } else if let Some((.., before)) = provisional {
+            *tally = before;
+        }
+        tally.add(value);
     }
 
     /// Compares the scheduler in use with the one before. The result goes to the one that is or was on trial, otherwise to the less known one.

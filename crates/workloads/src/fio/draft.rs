@@ -131,9 +131,7 @@ impl Draft {
                 Ok(())
             }
             Ok(Support::Only(values, _)) if values.contains(&value) => Ok(()),
-            Ok(Support::Only(_, problem) | Support::Rejected(problem)) => {
-                Err(problem.replace('`', "'"))
-            }
+            Ok(Support::Only(_, problem) | Support::Rejected(problem)) => Err(problem.replace('`', "'")),
             Ok(Support::Applied(_)) if value.contains('$') && name != "filename" => {
                 Err("variables and fio's keywords are not replaced; write the value".to_owned())
             }

@@ -294,7 +294,7 @@ fn each_is_compared_where_it_is_known() {
 /// Windows of one reader in sequence under a scheduler that gives so much, by kinds of load.
 fn reads(analyser: &mut Analyser, scheduler: SchedulerId, bandwidth: f64) -> Decision {
     let access = |n: u64| Access {
-        time: Time::from_nanos(n * 1_000_000),
+        time: Time::from_nanos(n * 10_000_000),
         position: Sector(n * 8),
         op: Op::Read,
         size: Sectors(8),
