@@ -7,14 +7,14 @@ use crate::input::ReadStop;
 use crate::names::Names;
 use crate::options::{Options, StartEvent, TimeUnit};
 use crate::record::{DeviceId, Pid, Record};
-use crate::scan::FieldError;
+use crate::scan::{Expected, FieldError};
 use crate::skips::{Oddity, Skips};
 use crate::unit::UnitSource;
 
 /// Upper bound for consecutive malformed lines; beyond it the file has another format.
 const MALFORMED_RUN_MAX: u32 = 100;
-/// What is expected instead of a device beyond [`DEVICES_MAX`](crate::devices::DEVICES_MAX).
-const TOO_MANY_DEVICES: &str = "one of at most 65536 devices";
+/// The advice for a recording of too many devices.
+pub(crate) const FEWER_DEVICES: &str = "divide the recording into several with fewer devices each";
 /// Bytes of a malformed field in a message.
 const SHOWN: usize = 40;
 
@@ -39,10 +39,6 @@ pub(crate) trait Source {
         to.extend(self.next(context)?);
         Ok(())
     }
-}
-
-fn is_of_too_many_devices(bad: FieldError) -> bool {
-    bad.expected == TOO_MANY_DEVICES
 }
 
 pub(crate) struct Context {
@@ -106,14 +102,14 @@ impl Context {
         Error::new(kind, &self.file, problem)
     }
 
-    /// The id of a device; an error beyond [`DEVICES_MAX`].
+    /// The id of a device; an error beyond [`DEVICES_MAX`](crate::devices::DEVICES_MAX).
     #[inline]
     pub(crate) fn device(&mut self, key: Key<'_>) -> Result<DeviceId, FieldError> {
         self.devices.intern(key, &self.options.device).ok_or(Self::too_many_devices())
     }
 
     pub(crate) const fn too_many_devices() -> FieldError {
-        FieldError { field: "device", expected: TOO_MANY_DEVICES, at: 0 }
+        FieldError { field: "device", expected: Expected::KnownDevice, at: 0 }
     }
 
     /// A context for another thread, which records what depends on the order of lines.
@@ -168,7 +164,7 @@ impl Context {
             Some(error) if self.malformed_run > 1 => error,
             _ => self.malformed_error(bad, line),
         };
-        let hopeless = self.malformed_run >= MALFORMED_RUN_MAX || is_of_too_many_devices(bad);
+        let hopeless = self.malformed_run >= MALFORMED_RUN_MAX || bad.expected == Expected::KnownDevice;
         if self.options.strict || hopeless {
             return Err(first_of_run);
         }
@@ -192,9 +188,7 @@ impl Context {
             false => format!("expected {}, found '{}'", bad.expected, shown.escape_debug()),
         };
         let advice = match (self.options.strict, self.any_valid) {
-            _ if is_of_too_many_devices(bad) => {
-                "divide the recording into several with fewer devices each".to_owned()
-            }
+            _ if bad.expected == Expected::KnownDevice => FEWER_DEVICES.to_owned(),
             (true, _) => {
                 "delete the line, or read without strict, which counts it and leaves it out".to_owned()
             }

@@ -1,17 +1,35 @@
 //! Parsing of numbers and fields in the bytes of a line, without allocation and UTF-8 checks.
 
+use core::fmt;
+
 use elevator::Op;
 
-use crate::devices::Key;
+use crate::devices::{DEVICES_MAX, Key};
 use crate::rwbs::Rwbs;
+
+/// What a field must be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expected {
+    Text(&'static str),
+    /// One of the devices so far, of which there are [`DEVICES_MAX`].
+    KnownDevice,
+}
+
+impl fmt::Display for Expected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.write_str(text),
+            Self::KnownDevice => write!(f, "one of at most {DEVICES_MAX} devices"),
+        }
+    }
+}
 
 /// A malformed field.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldError {
     /// The format's name of the field.
     pub(crate) field: &'static str,
-    /// What the field must be.
-    pub(crate) expected: &'static str,
+    pub(crate) expected: Expected,
     /// Byte position in the line.
     pub(crate) at: u32,
 }
@@ -47,7 +65,7 @@ impl<'a> Cursor<'a> {
     // By value, as all functions that are not inlined: a cursor whose address is taken is kept in memory, not in registers.
     #[inline]
     pub(crate) fn bad(self, field: &'static str, expected: &'static str) -> FieldError {
-        FieldError { field, expected, at: self.at as u32 }
+        FieldError { field, expected: Expected::Text(expected), at: self.at as u32 }
     }
 
     pub(crate) fn peek(&self) -> Option<u8> {
@@ -258,7 +276,7 @@ const fn sum(values: u64) -> u64 {
 fn hard_number(line: &[u8], from: usize, digits: usize, field: &'static str) -> Result<u64, FieldError> {
     let number = std::str::from_utf8(&line[from..from + digits]).ok().and_then(|text| text.parse().ok());
     let expected = "a whole number below 2^64";
-    number.ok_or(FieldError { field, expected, at: from as u32 })
+    number.ok_or(FieldError { field, expected: Expected::Text(expected), at: from as u32 })
 }
 
 /// The digits of a fraction, those beyond the ninth ignored: their value times `scale`, and their number.

@@ -21,12 +21,13 @@ use parquet::schema::types::ColumnDescriptor;
 use super::footer::{Footer, Parts, Place};
 use super::zstd::Decompressed;
 use super::{OPS, flags, priority};
-use crate::context::{Context, Source};
+use crate::context::{Context, FEWER_DEVICES, Source};
+use crate::devices::DEVICES_MAX;
 use crate::error::{Error, ErrorKind, Position};
 use crate::format::dwell::device_key;
 use crate::options::{DeviceChoice, TimeUnit};
 use crate::record::{DeviceId, Record};
-use crate::scan::FieldError;
+use crate::scan::{Expected, FieldError};
 use crate::skips::Oddity;
 
 /// Rows of the batches of all devices together: 32 MB, if they have the four required columns.
@@ -588,8 +589,9 @@ fn texts(reader: &mut ColumnReader, rows: usize, to: &mut Texts) -> Result<(), P
 }
 
 fn device(context: &mut Context, name: &[u8]) -> Result<DeviceId, Error> {
+    let problem = || format!("more than {DEVICES_MAX} devices");
     let id = context.device(device_key(name));
-    id.map_err(|bad| context.error(ErrorKind::Limit, format!("more devices than {}", bad.expected)))
+    id.map_err(|_| context.error(ErrorKind::Limit, problem()).advice(FEWER_DEVICES))
 }
 
 impl<R: ChunkReader + 'static> Source for File<R> {
@@ -632,7 +634,7 @@ impl Batch {
         device: Option<DeviceId>,
         context: &mut Context,
     ) -> Result<Record, FieldError> {
-        let bad = |field, expected| FieldError { field, expected, at: 0 };
+        let bad = |field, expected| FieldError { field, expected: Expected::Text(expected), at: 0 };
         let number = |column: usize| self.columns[column].get(at);
         let positive = |column: usize| {
             let value = number(column).and_then(|value| u64::try_from(value).ok());
