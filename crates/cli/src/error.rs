@@ -55,21 +55,14 @@ impl Error {
 
     /// The error for a file that cannot be read.
     pub(crate) fn file(path: impl std::fmt::Display, error: &std::io::Error) -> Self {
-        match error.kind() {
-            std::io::ErrorKind::PermissionDenied => Self::Permission(format!("{path}: {error}")),
-            _ => Self::Input(format!("{path}: {error}")),
-        }
+        evaluation::Error::file(path, error).into()
     }
 
     /// The error for a file that cannot be written.
     pub(crate) fn written(path: impl std::fmt::Display, error: &std::io::Error) -> Self {
         match error.kind() {
-            std::io::ErrorKind::PermissionDenied => Self::Permission(format!("{path}: {error}")),
             std::io::ErrorKind::BrokenPipe => Self::Pipe,
-            std::io::ErrorKind::NotFound => Self::Failed(format!(
-                "{path}: cannot be written: its directory does not exist; create that first"
-            )),
-            _ => Self::Failed(format!("{path}: cannot be written: {error}")),
+            _ => evaluation::Error::written(path, error).into(),
         }
     }
 }

@@ -33,6 +33,9 @@ impl Error {
     pub fn written(path: impl std::fmt::Display, error: &std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::PermissionDenied => Self::Permission(format!("{path}: {error}")),
+            std::io::ErrorKind::NotFound => Self::Failed(format!(
+                "{path}: cannot be written: its directory does not exist; create that first"
+            )),
             _ => Self::Failed(format!("{path}: cannot be written: {error}")),
         }
     }
