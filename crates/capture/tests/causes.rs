@@ -178,20 +178,32 @@ fn parts_of_folios(kind: &str) {
     let written = [0, 8192, 8192, (1 << 20) + 4096, 12288, 0];
     written.iter().for_each(|&at| file.write_all_at(&[2; 4096], at).unwrap());
     file.write_all_at(&[3; 2], (2 << 20) + 4095).unwrap();
-    let mut events = Vec::new();
-    assert!(causes.take(&mut events).unwrap());
-    let mut pages = BTreeSet::new();
-    for event in events {
-        if let CauseEvent::Dirtied { process, file, offset, bytes, stored_by } = event
-            && process == Some(std::process::id())
-            && file != u64::MAX
-        {
-            assert_eq!(stored_by, None, "by calls that admission holds");
-            pages.extend((offset..offset + u64::from(bytes)).step_by(4096));
+    let mut dirtied = || {
+        let (mut events, mut pages) = (Vec::new(), BTreeSet::new());
+        assert!(causes.take(&mut events).unwrap());
+        for event in events {
+            if let CauseEvent::Dirtied { process, file, offset, bytes, stored_by } = event
+                && process == Some(std::process::id())
+                && file != u64::MAX
+            {
+                assert_eq!(stored_by, None, "by calls that admission holds");
+                pages.extend((offset..offset + u64::from(bytes)).step_by(4096));
+            }
         }
-    }
+        pages
+    };
     let across = [2 << 20, (2 << 20) + 4096];
-    assert_eq!(pages, written.into_iter().chain(across).collect());
+    assert_eq!(dirtied(), written.into_iter().chain(across).collect());
+    // A program may write dirty pages at the speed of memory, also in large calls.
+    let block = |at: u64| file.write_all_at(&vec![4; 256 << 10], at).unwrap();
+    block(3 << 20);
+    assert_eq!(dirtied().len(), 64);
+    written.iter().for_each(|&at| file.write_all_at(&[5; 4096], at).unwrap());
+    block(3 << 20);
+    assert_eq!(dirtied(), BTreeSet::new(), "they are dirty, unless the kernel wrote them meanwhile");
+    mounted.sync();
+    block(3 << 20);
+    assert_eq!(dirtied().len(), 64);
 }
 
 #[test]

@@ -106,7 +106,7 @@ struct task_struct {
 
 // Only their names count.
 enum req_flag_bits { __REQ_META = 1 };
-enum pageflags { PG_head = 1 };
+enum pageflags { PG_head = 1, PG_dirty = 2 };
 #define BIT_OF(type, name) __builtin_preserve_enum_value(*(enum type *)name, 1)
 #define HAS(field) __builtin_preserve_field_info(field, 2)
 #define SIZE_OF(type) __builtin_preserve_type_info(*(type *)0, 1)

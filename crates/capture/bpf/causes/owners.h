@@ -7,10 +7,12 @@
 const volatile u32 devices[DEVICES]; // major << 20 | minor of the whole disk and of the devices on top of it
 const volatile u32 by_cgroup;	     // accounts are cgroups, not processes
 const volatile u32 stream;	     // report events, and keep no totals
+const volatile u64 held[8];	     // a bit for each number of a system call whose writes can be held before they begin
 
 // Folios of a bio are STEPS * STEPS at most; the rest of a longer one is charged like its last folio.
 #define STEPS 128
 #define ORDER_MAX 9    // of a folio that a write may have found dirty
+#define BLOCKS 32      // of 64 pages, of a write whose pages are reported once
 
 // An owner is an account (a process, a cgroup), a kernel thread, or a transaction; the same in src/causes/owner.rs.
 #define TRANSACTION (1ull << 63)
@@ -23,8 +25,9 @@ enum event_kind { RUN = 1, DIRTIED = 2, SHARE = 3, DROPPED = 4 };
 struct owners {
 	u64 first;
 	u64 second; // another writer of the same page; 0: none
-	u64 meta;
-	u64 since; // for events: when it became dirty, in ns
+	u32 meta;
+	u32 is_clean; // for events: it was submitted
+	u64 since;    // for events: another number each time when it becomes dirty
 };
 
 struct place {
@@ -55,17 +58,28 @@ struct share_key {
 	u64 account;
 };
 
-struct writer {
-	u64 last;
-	u64 several;
-	u64 large; // for events: it has folios of several pages
+struct share {
+	u64 blocks;
+	u64 reported; // for events: of the blocks
 };
 
-// What a task writes at the moment: of a large folio that becomes dirty only this is.
-struct part {
-	u64 space;
+struct writer {
+	u64 last;
+	// For events: what the task `task` writes at the moment. Of a large folio that becomes dirty only this is.
 	u64 start;
 	u64 end;
+	u32 task;
+	u8 several; // it has other writers
+	u8 large;   // for events: it has folios of several pages
+	u8 order;   // for events: of the folio that became dirty last
+	u8 unused;
+};
+
+// For events: which pages of 64 of a large folio were reported.
+struct reports {
+	u64 owner; // of the pages
+	u64 since; // of the folio
+	u64 pages; // a bit for each
 };
 
 // A file system without a numbered transaction: XFS, btrfs.
@@ -81,7 +95,7 @@ struct event {
 	u64 second;
 	u64 file;
 	u64 offset;
-	u64 sector; // of DIRTIED: the thread, and in the upper half the number of its system call
+	u64 sector; // of DIRTIED: the thread, if the write could not be held
 	u32 bytes;
 	u16 kind;
 	u16 class;
@@ -102,10 +116,9 @@ struct event {
 MAP(pages, LRU_HASH, 1 << 18, struct place, struct owners);
 MAP(totals, HASH, 1 << 15, struct total_key, struct total);
 MAP(accounts, LRU_HASH, 1 << 13, u64, struct account);
-MAP(shares, LRU_HASH, 1 << 14, struct share_key, u64);
+MAP(shares, LRU_HASH, 1 << 14, struct share_key, struct share);
 MAP(writers, LRU_HASH, 1 << 14, u64, struct writer); // by mapping
-MAP(parts, LRU_HASH, 1 << 13, u32, struct part);     // by thread
-MAP(reported, LRU_HASH, 1 << 16, struct place, u64); // pages of large folios -> `since` of the folio
+MAP(reported, LRU_HASH, 1 << 13, struct place, struct reports); // by mapping and number of the 64 pages
 MAP(behalf, LRU_HASH, 1 << 10, u32, u64);	     // kernel thread -> mapping
 MAP(transactions, LRU_HASH, 1 << 8, u64, u64);	     // address of a transaction of jbd2 -> transaction
 MAP(commits, LRU_HASH, 1 << 8, u32, u64);	     // journal thread -> transaction
@@ -224,6 +237,8 @@ static inline u64 account_of(struct task_struct *task)
 static inline u64 me(struct task_struct *task, u32 dirtied)
 {
 	u64 owner = account_of(task);
+	if (stream)
+		return owner; // the reader has the names
 	struct account *known = map_lookup(&accounts, &owner);
 	if (known) {
 		if (dirtied)
@@ -255,56 +270,62 @@ static inline u64 cause(struct task_struct *task, u32 dirtied)
 	return owner ? owner : me(task, dirtied);
 }
 
-static inline void report(struct event *event)
+static inline void report(struct event *event, u64 flags)
 {
-	// The reader polls: a wake-up for each page would cost more than everything else here.
-	if (ringbuf_output(&events, event, sizeof(*event), NO_WAKEUP))
+	if (ringbuf_output(&events, event, sizeof(*event), flags))
 		__sync_fetch_and_add(&lost, 1);
 }
 
 static inline void share(u64 whose, u64 owner, u64 blocks)
 {
+	struct share_key key = { whose, owner };
+	struct share new = {}, *known = map_lookup(&shares, &key);
+	if (!known) {
+		new.blocks = new.reported = blocks;
+		map_update(&shares, &key, &new, 0);
+	} else {
+		__sync_fetch_and_add(&known->blocks, blocks);
+		blocks = known->blocks - known->reported;
+		// The first ones, then each eighth more: a program may change metadata with each page that it writes.
+		if (!stream || blocks <= known->reported >> 3)
+			return;
+		known->reported += blocks;
+	}
 	if (stream) {
 		struct event event = { .owner = whose, .second = owner, .offset = blocks, .kind = SHARE };
-		report(&event);
-		return;
+		report(&event, NO_WAKEUP);
 	}
-	struct share_key key = { whose, owner };
-	u64 *known = map_lookup(&shares, &key);
-	if (known)
-		__sync_fetch_and_add(known, blocks);
-	else
-		map_update(&shares, &key, &blocks, 0);
 }
 
-static inline void wrote(u64 space, u64 owner, u64 large)
+static inline void wrote(struct writer *known, u64 space, u64 owner)
 {
-	struct writer *known = map_lookup(&writers, &space);
 	if (!known) {
-		struct writer new = { owner, 0, large };
+		struct writer new = { .last = owner };
 		map_update(&writers, &space, &new, 0);
-		return;
-	}
-	if (known->last != owner) {
+	} else if (known->last != owner) {
 		known->several = 1;
 		known->last = owner;
 	}
-	if (large)
-		known->large = 1;
 }
 
-static inline u64 page_bytes(struct folio *folio)
+static inline u64 flags_of(struct folio *folio)
 {
 	u64 flags = 0;
 	read_kernel(&flags, sizeof(flags), folio);
+	return flags;
+}
+
+// The pages of a folio are 1 << order.
+static inline u64 order_of(struct folio *folio, u64 flags)
+{
 	if (!(flags >> BIT_OF(pageflags, PG_head) & 1))
-		return 4096;
+		return 0;
 	u64 order = 0;
 	if (HAS(((struct folio___order *)folio)->_folio_order))
 		read_kernel(&order, 1, &((struct folio___order *)folio)->_folio_order);
 	else
 		read_kernel(&order, sizeof(order), &folio->_flags_1);
-	return 4096ull << (order & 0x1f);
+	return order & 0x1f;
 }
 
 static inline u64 inode_of(u64 space)
@@ -325,18 +346,37 @@ static inline u32 call_of(struct task_struct *task)
 	return HAS(registers->orig_ax) ? registers->orig_ax : ((struct pt_regs___arm64 *)registers)->syscallno;
 }
 
-static inline void report_dirty(struct task_struct *task, u64 file, u64 owner, u64 meta, u64 offset, u32 bytes)
+static inline int is_held(u32 call)
 {
-	u64 by = is_thread(task) ? 0 : (u64)call_of(task) << 32 | (u32)task->pid;
-	struct event event = { .owner = owner, .file = file, .offset = offset,
-			       .sector = by, .bytes = bytes, .kind = DIRTIED, .class = meta ? META : DATA };
-	report(&event);
+	u32 word = call >> 6;
+	// Or the compiler omits the mask, which the verifier needs.
+	asm volatile("" : "+r"(word));
+	return call < sizeof(held) * 8 && held[word & 7] >> (call & 63) & 1;
 }
 
-static inline void note_dirty(struct place *at, u64 owner, u64 meta)
+static inline void report_dirty(struct task_struct *task, u64 file, u64 owner, u64 meta, u64 offset, u32 bytes)
 {
-	struct owners new = { owner, 0, meta, stream ? now_ns() : 0 };
+	int stores = !meta && !is_thread(task) && !is_held(call_of(task));
+	struct event event = { .owner = owner, .file = file, .offset = offset, .sector = stores ? (u32)task->pid : 0,
+			       .bytes = bytes, .kind = DIRTIED, .class = meta ? META : DATA };
+	report(&event, NO_WAKEUP);
+}
+
+// Returns `since`.
+static inline u64 note_dirty(struct place *at, u64 owner, u64 meta)
+{
+	struct owners *known = map_lookup(&pages, at);
+	if (known) {
+		// In place, which costs a third of a new element.
+		known->first = owner;
+		known->second = 0;
+		known->meta = meta;
+		known->is_clean = 0;
+		return ++known->since;
+	}
+	struct owners new = { owner, 0, meta, 0, stream ? now_ns() : 0 };
 	map_update(&pages, at, &new, 0);
+	return new.since;
 }
 
 // The transaction that runs in a file system without numbers.

@@ -50,7 +50,7 @@ static inline void end_run(struct walk *walk)
 		struct event event = { .owner = owner, .second = walk->second, .file = inode,
 				       .offset = walk->offset, .sector = walk->sector, .bytes = bytes,
 				       .kind = RUN, .class = walk->class };
-		report(&event);
+		report(&event, NO_WAKEUP);
 	} else {
 		// Without a reader that removes totals, the map would be full after 32,768 transactions.
 		u64 requests = !walk->first || owner != walk->first;
@@ -96,7 +96,8 @@ global int step(struct walk *walk)
 	read_kernel(&at.space, 8, &folio->mapping);
 	read_kernel(&at.index, 8, &folio->index);
 	u64 before = (walk->page - head) / SIZE_OF(struct page) * 4096 + walk->inside;
-	u64 bytes = page_bytes(folio) - before;
+	u64 flags = flags_of(folio);
+	u64 bytes = (4096ull << order_of(folio, flags)) - before;
 	if (bytes > walk->vector)
 		bytes = walk->vector;
 	if (bytes > walk->left)
@@ -117,6 +118,7 @@ global int step(struct walk *walk)
 		second = known->second;
 		class = known->meta ? META : DATA;
 		file = at.space;
+		known->is_clean = !(flags >> BIT_OF(pageflags, PG_dirty) & 1);
 	}
 	u64 offset = (at.index << 12) + before;
 	if (walk->run && (owner != walk->owner || second != walk->second || class != walk->class ||

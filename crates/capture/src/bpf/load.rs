@@ -2,12 +2,15 @@
 
 use std::io;
 
-use aya::programs::{BtfTracePoint, RawTracePoint};
+use aya::programs::{BtfTracePoint, ProgramError, RawTracePoint};
 use aya::{Btf, Ebpf, EbpfError};
 
 use crate::error::Error;
 
 const PERMISSION: &str = "root, or CAP_BPF and CAP_PERFMON";
+
+/// Lines of the verifier's output that a message has: the last ones have the reason.
+const VERIFIER_LINES: usize = 8;
 
 /// The types of the running kernel.
 pub(crate) fn kernel_types() -> Result<Btf, Error> {
@@ -54,8 +57,16 @@ pub(crate) fn map(ebpf: &mut Ebpf, name: &str) -> Result<aya::maps::Map, Error> 
     ebpf.take_map(name).ok_or_else(|| Error::kernel(format!("BPF map {name}"), "is missing from the object"))
 }
 
-/// Distinguishes a missing permission from a missing feature.
+/// Distinguishes a missing permission from a missing feature, and both from a program that the kernel's verifier rejects.
 pub(crate) fn refused(what: &str, error: EbpfError) -> Error {
+    if let EbpfError::ProgramError(ProgramError::LoadError { verifier_log, .. }) = &error {
+        let log = verifier_log.to_string();
+        let lines: Vec<_> = log.lines().filter(|line| !line.is_empty()).collect();
+        if !lines.is_empty() {
+            let last = lines[lines.len().saturating_sub(VERIFIER_LINES)..].join("; ");
+            return Error::kernel(what, format!("the kernel's verifier rejected it: {last}"));
+        }
+    }
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
     let mut messages = Vec::new();
     while let Some(current) = cause {

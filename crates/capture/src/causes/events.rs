@@ -33,8 +33,13 @@ impl CauseEvents {
     pub fn open(device: &Path) -> Result<(Self, Vec<String>), Error> {
         let disk = whole_disk(number_of(device)?);
         let pages = CausesOptions::default().pages;
-        let settings =
-            Settings { devices: observed(disk), by_cgroup: false, pages, ring_bytes: Some(RING_BYTES) };
+        let settings = Settings {
+            devices: observed(disk),
+            by_cgroup: false,
+            pages,
+            ring_bytes: Some(RING_BYTES),
+            held_calls: WRITES,
+        };
         let (program, notes) = Program::open(&settings)?;
         Ok((Self { program, shares: Shares::default(), lost: 0 }, notes))
     }
@@ -63,9 +68,7 @@ impl CauseEvents {
         match short(44) {
             DIRTIED => {
                 let file = file_of(class, file);
-                let (thread, call) = (sector as u32, libc::c_long::from((sector >> 32) as i32));
-                let is_stored = thread != 0 && class == Class::Data && !WRITES.contains(&call);
-                let stored_by = is_stored.then_some(thread);
+                let stored_by = Some(sector as u32).filter(|&thread| thread != 0);
                 Some(CauseEvent::Dirtied {
                     process: self.process(owner),
                     file,

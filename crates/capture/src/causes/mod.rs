@@ -92,6 +92,7 @@ impl Causes {
             by_cgroup: options.grouping == Grouping::Cgroups,
             pages: options.pages.clamp(1 << 10, 1 << 24),
             ring_bytes: None,
+            held_calls: &[],
         };
         let (program, notes) = Program::open(&settings)?;
         Ok(Self {

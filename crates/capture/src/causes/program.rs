@@ -61,6 +61,8 @@ pub(super) struct Settings {
     pub(super) pages: u32,
     /// Memory for events, in bytes; `None` without events.
     pub(super) ring_bytes: Option<u32>,
+    /// System calls whose writes can be held before they begin.
+    pub(super) held_calls: &'static [libc::c_long],
 }
 
 /// The key of a total: the kind of its I/O, and the thread that submitted it.
@@ -83,7 +85,7 @@ pub(super) struct Noted {
 pub(super) struct Program {
     totals: HashMap<MapData, [u64; 2], [u64; 2]>,
     accounts: HashMap<MapData, u64, [u64; 4]>,
-    shares: HashMap<MapData, [u64; 2], u64>,
+    shares: HashMap<MapData, [u64; 2], [u64; 2]>,
     lost: Array<MapData, u64>,
     events: RingBuf<MapData>,
     _attached: Attached,
@@ -98,6 +100,7 @@ impl Program {
             .override_global("devices", &settings.devices, true)
             .override_global("by_cgroup", &u32::from(settings.by_cgroup), true)
             .override_global("stream", &u32::from(settings.ring_bytes.is_some()), true)
+            .override_global("held", &bits(settings.held_calls), true)
             .map_max_entries("pages", settings.pages)
             .map_max_entries("events", settings.ring_bytes.unwrap_or(1 << 12))
             .load(OBJECT)
@@ -149,10 +152,11 @@ impl Program {
 
     /// The blocks of accounts in transactions.
     pub(super) fn shares(&self) -> Result<Vec<(Transaction, u64, u64)>, Error> {
-        let parsed = |([transaction, account], blocks): ([u64; 2], u64)| match Owner::parse(transaction) {
-            Owner::Transaction(transaction) => Some((transaction, account, blocks)),
-            _ => None,
-        };
+        let parsed =
+            |([transaction, account], [blocks, _]): ([u64; 2], [u64; 2])| match Owner::parse(transaction) {
+                Owner::Transaction(transaction) => Some((transaction, account, blocks)),
+                _ => None,
+            };
         entries(&self.shares).map(|all| all.into_iter().filter_map(parsed).collect())
     }
 
@@ -189,6 +193,15 @@ fn entries<K: aya::Pod, V: aya::Pod>(map: &HashMap<MapData, K, V>) -> Result<Vec
         }
     }
     Ok(all)
+}
+
+/// A bit for each number below 512, as the program has them.
+fn bits(numbers: &[libc::c_long]) -> [u64; 8] {
+    let mut bits = [0; 8];
+    for &number in numbers {
+        bits[number as usize / 64] |= 1 << (number % 64);
+    }
+    bits
 }
 
 const fn parse([owner, rest]: [u64; 2]) -> Key {
