@@ -29,7 +29,7 @@ const fn page((file, offset): (u64, u64)) -> Page {
 }
 
 impl DirtyPages {
-    /// Adds the pages of a folio; each with its causes before, if it was dirty.
+    /// Adds the pages of a folio; returns those that were clean or had other causes, with these.
     pub(super) fn add(
         &mut self,
         file: u64,
@@ -38,12 +38,19 @@ impl DirtyPages {
         causes: CauseSet,
     ) -> Vec<(Page, Option<CauseSet>)> {
         let end = offset + u64::from(bytes);
+        // Dirty pages can be written again at the speed of memory.
+        let known = self.pages.range((file, offset)..(file, end)).filter(|(_, dirty)| dirty.causes == causes);
+        if known.count() as u64 == u64::from(bytes).div_ceil(PAGE) {
+            return Vec::new();
+        }
         let mut add = |at| {
-            self.waiting.insert((file, at));
             let before = self.pages.insert((file, at), Dirty { causes, end });
-            (page((file, at)), before.map(|dirty| dirty.causes))
+            (before.is_none_or(|before| before.causes != causes)).then(|| {
+                self.waiting.insert((file, at));
+                (page((file, at)), before.map(|dirty| dirty.causes))
+            })
         };
-        (offset..end).step_by(PAGE as usize).map(&mut add).collect()
+        (offset..end).step_by(PAGE as usize).filter_map(&mut add).collect()
     }
 
     /// Removes pages of a file, and what is left of the last one's folio.
@@ -125,6 +132,7 @@ mod tests {
         let mut dirty = DirtyPages::default();
         let added = dirty.add(7, 16384, 16384, CauseSet(1));
         assert_eq!(added.len(), 4);
+        assert_eq!(dirty.add(7, 16384, 16384, CauseSet(1)), [], "they are dirty");
         assert_eq!(dirty.add(7, 16384, 4096, CauseSet(2))[0].1, Some(CauseSet(1)));
         assert_eq!(dirty.remove(8, 0, 1 << 20), []);
         assert_eq!(dirty.remove(7, 20480, 4096).len(), 3);
@@ -152,8 +160,9 @@ mod tests {
             Some((65536, 1)),
             "the others are on their way, however slow the drive is"
         );
+        assert_eq!(dirty.remove(7, 4096, 4096).len(), 1);
         add(&mut dirty, 4096);
-        assert_eq!(dirty.write_back(7, 2), Some((4096, 1)), "it became dirty again");
+        assert_eq!(dirty.write_back(7, 2), Some((4096, 1)), "it was submitted and became dirty again");
         assert_eq!(dirty.remove(7, 0, 4096).len(), 1);
         assert_eq!(dirty.write_back(7, 2), Some((4096, 4)), "the orders were lost");
         assert_eq!(dirty.write_back(8, 2), None);

@@ -279,6 +279,9 @@ impl SplitHost {
                 }
                 let Some(set) = self.sets.of([account]) else { return };
                 let pages = self.dirty.add(file, offset, bytes, set);
+                if pages.is_empty() {
+                    return;
+                }
                 for (page, before) in &pages {
                     before.iter().for_each(|&before| self.count_clean(before, page.bytes.into()));
                     self.accounts[account].dirty += u64::from(page.bytes);
