@@ -12,7 +12,7 @@
  *
  * With `warm-up` it ends after its first turns, for `kernel/build instructions`.
  *
- * shim check: what no guest shows reliably, see check_exit() and check_depth().
+ * shim check: what no guest shows reliably, see check_exit(), check_memory() and check_depth().
  */
 #include <pthread.h>
 #include <time.h>
@@ -344,6 +344,32 @@ static void check_exit(void)
 	expect(dwell_ops.has_work(&hw_queue) && dwell_ops.dispatch_request(&hw_queue) == second, "the wait does not end with its process");
 }
 
+/* Processes that read once and exit leave nothing in the policy. */
+static void check_memory(const char *policy)
+{
+	struct dwell_queue *d = choose(policy);
+	size_t used = 0;
+
+	for (u32 n = 0; n < 3000; n++) {
+		int process = n % PROCESSES;
+		struct request *rq;
+
+		tasks[process].pid = tasks[process].tgid = 1000 + n;
+		dwell_ops.init_icq(&icqs[process].icq);
+		rq = submit(process, n * 7919 % 1000 * 100000);
+		while (!dwell_ops.dispatch_request(&hw_queue))
+			wait_for_timer(d);
+		load_now += TURN_NS;
+		dwell_ops.completed_request(rq, load_now);
+		dwell_ops.finish_request(rq);
+		free_requests[free_count++] = rq;
+		dwell_ops.exit_icq(&icqs[process].icq);
+		if (n == 300)
+			used = d->arena.used;
+	}
+	expect(d->arena.used <= used, "processes that exited occupy memory of the policy");
+}
+
 /* nr_requests grows: before 6.18 depth_updated() is called before the block layer sets q->nr_requests. */
 static void check_depth(void)
 {
@@ -442,6 +468,10 @@ int main(int argc, char **argv)
 		return 2;
 	if (!strcmp(argv[1], "check")) {
 		check_exit();
+		check_memory("cfq-2.6.32");
+		check_memory("bfq");
+		check_memory("anticipatory");
+		check_memory("cooperative");
 		check_depth();
 		return 0;
 	}
