@@ -151,6 +151,10 @@ pub struct FileSystem {
     /// bytes, which have no room for more; a tick of the kernel's clock for larger inodes.
     #[serde(default = "one_second")]
     pub stamp_ms: u64,
+    /// Whether reading a file or listing a directory changes the time stamp in its inode, which is metadata to write: the default of
+    /// mounts until `relatime` replaced it in 2.6.30.
+    #[serde(default)]
+    pub access_times: bool,
     /// The partition; by default the whole device except the swap area.
     #[serde(default)]
     pub partition: Option<Partition>,

@@ -21,7 +21,13 @@ impl Context {
         });
         self.settle(touched, Of::Name).await?;
         self.transfer(Op::Read, &runs, from, to).await?;
-        self.with(|state| state.runs.push(runs));
+        let stamped = self.with(|state| {
+            state.runs.push(runs);
+            state.access(inode)
+        });
+        if let Some(touched) = stamped {
+            self.settle(touched, Of::Name).await?;
+        }
         Ok(to - from)
     }
 

@@ -121,7 +121,15 @@ impl Context {
 
     pub(super) async fn readdir(&self, path: &Path) -> Result<Returned, Errno> {
         self.walk(path);
-        let entries = self.name(Of::Name, |state, touched| state.fs.readdir(path, touched)).await?;
+        let listed = self.name(Of::Name, |state, touched| {
+            let entries = state.fs.readdir(path, touched)?;
+            let stamped = state.fs.lookup(path, touched).ok().and_then(|inode| state.access(inode));
+            Ok((entries, stamped))
+        });
+        let (entries, stamped) = listed.await?;
+        if let Some(touched) = stamped {
+            self.settle(touched, Of::Name).await?;
+        }
         let names = entries.iter().map(|entry| match entry.directory {
             true => Path::from(format!("{}/", entry.name)),
             false => Path::clone(&entry.name),

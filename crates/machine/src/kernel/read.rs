@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use elevator::{Flags, Op, Span};
 
+use super::buffers::Of;
 use super::cache::{Ahead, Demand, FileId, PageId};
 use super::calls::{Descriptor, Errno, Returned};
 use super::context::Context;
@@ -12,7 +13,7 @@ use super::fs::{BLOCK_BYTES, Block, Inode, Run, Touched};
 use super::state::{Bio, Purpose, State, TaskId};
 
 /// The next action of a read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub(super) enum Step {
     /// None: all pages were used.
     Done,
@@ -22,6 +23,8 @@ pub(super) enum Step {
     Missing(u64),
     /// Wait for this page.
     Arriving(PageId),
+    /// Charge the changed time stamp of the inode, then continue.
+    Stamped(Touched),
 }
 
 /// A read in progress.
@@ -171,7 +174,20 @@ impl State {
             (reading.announced, reading.alone) = (false, false);
         }
         self.record_read_end(task, reading)?;
-        Ok(Step::Done)
+        Ok(self.access(reading.inode).map_or(Step::Done, Step::Stamped))
+    }
+
+    /// The metadata that a read changes (`file_accessed`), if it changes the time of the last access.
+    pub(super) fn access(&mut self, inode: Inode) -> Option<Touched> {
+        if !self.rules.access_times {
+            return None;
+        }
+        let mut touched = self.take_touched();
+        if self.fs.access(inode, self.stamp(), &mut touched) {
+            return Some(touched);
+        }
+        self.touched.push(touched);
+        None
     }
 
     /// Records the end of the call for on-demand read-ahead.
@@ -329,6 +345,7 @@ impl Context {
                     self.fetch(reading.inode, index, 1, None).await;
                 }
                 Step::Arriving(id) => self.wait_for_page(id).await,
+                Step::Stamped(touched) => self.settle(touched, Of::Name).await?,
             }
             step = self.with(|state| state.advance_read(self.task, &mut reading))?;
         }

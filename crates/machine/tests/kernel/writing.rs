@@ -4,7 +4,7 @@ use elevator::{Op, Span};
 use machine::Next;
 use machine::kernel::{Call, Description, FIRST_THREAD, Image};
 
-use crate::bench::{Bench, FIRST, write_file};
+use crate::bench::{Bench, FIRST, read_file, write_file};
 
 const MB: u64 = 1 << 20;
 
@@ -40,6 +40,37 @@ fn dirty_pages_are_written_after_thirty_seconds() {
         assert!((30.0..36.0).contains(&second), "at {second} s");
         assert!(write.process.is_some_and(|process| process.task >= FIRST_THREAD), "{:?}", write.process);
     }
+}
+
+/// Sectors written when a file is read by each of these steps and everything is then made durable.
+fn written_for_reads(machine: &Description, steps: impl Iterator<Item = Next> + 'static) -> u32 {
+    let mut image = Image::new();
+    image.file("/a", 64 << 10);
+    let mut bench = Bench::new(machine, "deadline-2.6.9", &image);
+    bench.start("reader", steps.chain([Next::Call(Call::Sync)]));
+    bench.run();
+    bench.machine.kernel().expect("booted").check().expect("consistent state");
+    let seen = bench.ear.0.borrow();
+    seen.iter().filter(|seen| seen.op == Op::Write && seen.completed).map(|seen| seen.sectors).sum()
+}
+
+/// The inode's block, once per second of reading, and with a journal the log as well.
+#[test]
+fn reads_change_the_time_of_the_last_access() {
+    let reads = || read_file("/a", 64 << 10, 4096).map(Next::Call);
+    let later = || [Next::Think(Span::from_secs(2)), Next::Call(Call::ReadAt(FIRST, 0, 4096))].into_iter();
+    for (name, journalled) in [("pc-2003", false), ("pc-2004", true)] {
+        let mut machine = Description::named(name).expect("built in");
+        machine.file_system.access_times = true;
+        let once = written_for_reads(&machine, reads());
+        assert!(if journalled { once > 8 } else { once == 8 }, "{name}: {once} sectors");
+        let after_sync = written_for_reads(&machine, reads().chain([Next::Call(Call::Sync)]).chain(later()));
+        assert_eq!(after_sync, 2 * once, "{name}: one change in each of two seconds");
+        machine.file_system.access_times = false;
+        assert_eq!(written_for_reads(&machine, reads()), 0, "{name}");
+    }
+    let machine = Description::named("pc-2003").expect("built in");
+    assert_eq!(written_for_reads(&machine, [Next::Call(Call::Readdir("/".into()))].into_iter()), 8);
 }
 
 #[test]

@@ -38,6 +38,16 @@ impl FileSystem {
         Ok(())
     }
 
+    /// Sets the time of the last access; returns whether it changed.
+    pub fn access(&mut self, inode: Inode, stamp: u64, touched: &mut Touched) -> bool {
+        let Some(node) = self.nodes.get_mut(&inode) else { return false };
+        let changes = node.accessed.replace(stamp) != Some(stamp);
+        if changes {
+            Recorder::new(touched, self.area.start).change(self.allocator.layout.inode_block(inode));
+        }
+        changes
+    }
+
     /// Appends the runs of `pages` pages from `page` on, holes included, and records the mapping blocks read.
     pub fn map(
         &self,

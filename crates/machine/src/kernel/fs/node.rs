@@ -19,6 +19,8 @@ pub(super) struct Node {
     pub(super) next: Option<(u32, u32)>,
     /// No writer has it open since it last grew, so later allocations (at writeback) need no preallocation.
     pub(super) closed: bool,
+    /// When it was last read, in units of its time stamps.
+    pub(super) accessed: Option<u64>,
     /// It has no name.
     pub(super) orphan: bool,
 }

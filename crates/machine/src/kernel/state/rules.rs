@@ -32,6 +32,8 @@ pub(in crate::kernel) struct Rules {
     pub(in crate::kernel) orders_overwrites: bool,
     /// Unit of time stamps.
     pub(in crate::kernel) stamp: Span,
+    /// Reads change time stamps.
+    pub(in crate::kernel) access_times: bool,
     /// Writes that a task waits for are marked synchronous.
     pub(in crate::kernel) sync_writes: bool,
 }
@@ -58,6 +60,7 @@ impl Rules {
             delayed: file_system.delayed_allocation,
             orders_overwrites: file_system.orders_overwrites,
             stamp: Span::from_millis(file_system.stamp_ms),
+            access_times: file_system.access_times,
             sync_writes: block.sync_writes,
             description: description.clone(),
         }
