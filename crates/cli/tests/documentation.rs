@@ -90,3 +90,24 @@ fn the_output_on_a_page_equals_the_output_of_the_command() {
         page.display()
     );
 }
+
+/// Regression: the table of a degraded array was that of an earlier version. The page has the table without the notes below it.
+#[test]
+fn the_table_of_a_page_is_part_of_the_output() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = fs::read_to_string(root.join("docs/needs.md")).expect("the page");
+    let lines = text.lines().skip_while(|line| !line.starts_with("    dwell compare 'ahead-read{"));
+    let block: Vec<&str> =
+        lines.take_while(|line| line.is_empty() || line.starts_with("    ")).map(str::trim_end).collect();
+    let command = block[0].trim().replacen("dwell", env!("CARGO_BIN_EXE_dwell"), 1);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &command]).env("COLUMNS", "80").env_remove("DWELL_DRIVE").current_dir(&root);
+    let output = shell.output().expect("a shell");
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    let output = String::from_utf8_lossy(&output.stdout);
+    let rows: Vec<&str> = block[1..].iter().filter(|line| !line.is_empty()).map(|line| &line[4..]).collect();
+    assert!(rows.len() > 8, "{rows:?}");
+    for row in rows {
+        assert!(output.lines().any(|line| line.trim_end() == row), "not in the output: {row}\n{output}");
+    }
+}

@@ -337,12 +337,16 @@ impl Watched {
         let missed = counts.skipped + counts.lost;
         let new = missed - std::mem::replace(&mut self.missed, missed);
         let traffic = traffic(self.counters.as_mut());
+        let mut not_reported_per_second = per_second(new);
         if new > 0 {
             // A lost completion would stay in flight for ever.
             self.under_way = 0;
             // The kernel counted all requests, the capture reported some.
             if let Some(traffic) = traffic {
                 depth = traffic.in_flight;
+                // The capture's number has those before the interval, while the programs that observe causes were loaded.
+                let reported = reads.requests_per_second + writes.requests_per_second;
+                not_reported_per_second = (traffic.requests_per_second - reported).max(0.0);
                 (reads, writes) = totals((reads, writes), &traffic);
             }
         }
@@ -361,7 +365,7 @@ impl Watched {
             causes,
             delegated,
             missed,
-            not_reported_per_second: per_second(new),
+            not_reported_per_second,
             notes: self.notes.clone(),
         })
     }
