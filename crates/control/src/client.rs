@@ -158,7 +158,9 @@ impl Client {
         match self.request(&Request::Join { account, terms, process })? {
             Reply::Joined { major, minor } => {
                 let stream = self.stream.take().ok_or(io::ErrorKind::NotConnected)?.into_inner();
+                // Neither is an exchange any more: a server that is busy for longer has not ended.
                 stream.set_read_timeout(None)?;
+                stream.set_write_timeout(None)?;
                 Ok((stream, (major, minor)))
             }
             other => Err(unexpected(other)),

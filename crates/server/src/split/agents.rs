@@ -16,17 +16,49 @@ pub(super) struct Agent {
     /// It has sent something: it has received the reply to its request to join.
     pub(super) is_ready: bool,
     buffer: Vec<u8>,
+    /// What its socket had no room for, which is a few hundred messages. It holds one admission for each call that waits, so the program's threads
+    /// limit it.
+    unsent: Vec<u8>,
+    /// The front end watches the socket for room.
+    pub(super) awaits_room: bool,
 }
 
 impl Agent {
     /// With a stream that does not block.
     pub(super) fn new(stream: UnixStream, account: Account, process: u32) -> Self {
-        Self { stream, account, processes: HashSet::from([process]), is_ready: false, buffer: Vec::new() }
+        Self {
+            stream,
+            account,
+            processes: HashSet::from([process]),
+            is_ready: false,
+            buffer: Vec::new(),
+            unsent: Vec::new(),
+            awaits_room: false,
+        }
     }
 
-    /// Sends a message; `false` if the agent does not read, or has ended.
-    pub(super) fn send(&self, message: Message) -> bool {
-        (&self.stream).write_all(&message.to_bytes()).is_ok()
+    /// Sends a message, or keeps it until there is room; `false` if the agent has ended.
+    pub(super) fn send(&mut self, message: Message) -> bool {
+        let is_full = self.has_unsent();
+        self.unsent.extend(message.to_bytes());
+        is_full || self.send_kept()
+    }
+
+    /// Sends what was kept, as far as there is room; `false` if the agent has ended.
+    pub(super) fn send_kept(&mut self) -> bool {
+        while self.has_unsent() {
+            match (&self.stream).write(&self.unsent) {
+                Ok(length) => drop(self.unsent.drain(..length)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() == io::ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+
+    /// Whether messages wait for room.
+    pub(super) const fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty()
     }
 
     /// The messages that arrived; `None` if the agent has ended or has sent an invalid message.
@@ -34,11 +66,13 @@ impl Agent {
         let mut received = [0; 128 * MESSAGE_BYTES];
         match (&self.stream).read(&mut received) {
             Ok(0) => return None,
-            Ok(length) => self.buffer.extend(&received[..length]),
+            Ok(length) => {
+                self.buffer.extend(&received[..length]);
+                self.is_ready = true;
+            }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(_) => return None,
         }
-        self.is_ready = true;
         take(&mut self.buffer).into_iter().collect()
     }
 }

@@ -73,6 +73,16 @@ impl FrontEnd for Admission {
             (alarm, split.agents.iter().any(Option::is_some))
         });
         let Some((alarm, is_busy)) = acted else { return };
+        for (index, agent) in host.device.split.iter_mut().flat_map(|split| split.agents()) {
+            if agent.has_unsent() != agent.awaits_room {
+                let source = Source { front: host.front, number: index as u32 };
+                let interest = Interest { read: true, write: agent.has_unsent() };
+                // If it fails, the next round tries again.
+                if host.poller.modify(&agent.stream, source, interest).is_ok() {
+                    agent.awaits_room = agent.has_unsent();
+                }
+            }
+        }
         let longest = if is_busy { BUSY } else { QUIET };
         let alarm = alarm.map(|span| Duration::from_nanos(span.as_nanos()));
         let wait = alarm.unwrap_or(longest).clamp(Duration::from_micros(100), longest);

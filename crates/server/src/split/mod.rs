@@ -170,7 +170,8 @@ impl SplitHost {
         let account = self.accounts.join(name, terms).inspect_err(|_| _ = stream.set_nonblocking(false))?;
         let agent = Agent::new(stream, account, process);
         let terms = Message::Terms(self.accounts[account].terms);
-        for agent in self.agents.iter().flatten().filter(|agent| agent.is_ready && agent.account == account) {
+        let receives_them = |agent: &&mut Agent| agent.is_ready && agent.account == account;
+        for agent in self.agents.iter_mut().flatten().filter(receives_them) {
             let _ = agent.send(terms);
         }
         self.processes.add(process, account);
@@ -381,7 +382,7 @@ impl SplitHost {
         self.update(queue, now);
         let Some(agent) = self.agents.get_mut(index).and_then(Option::as_mut) else { return };
         let was_ready = agent.is_ready;
-        let messages = agent.receive();
+        let messages = agent.receive().filter(|_| agent.send_kept());
         if agent.is_ready && !was_ready {
             // If it fails, the agent has ended, of which the next message informs.
             let _ = agent.send(Message::Terms(self.accounts[agent.account].terms));
@@ -454,8 +455,13 @@ impl SplitHost {
         if self.calls.iter().flatten().any(|call| call.stops == Some(thread)) {
             return;
         }
-        let has_it =
-            |agent: &Agent| agent.is_ready && agent.account == account && agent.processes.contains(&process);
+        // Without room, the thread's next store asks again.
+        let has_it = |agent: &Agent| {
+            agent.is_ready
+                && !agent.has_unsent()
+                && agent.account == account
+                && agent.processes.contains(&process)
+        };
         let Some(index) = self.agents.iter().position(|agent| agent.as_ref().is_some_and(has_it)) else {
             return;
         };
@@ -480,9 +486,9 @@ impl SplitHost {
         }
     }
 
-    /// Sends a message to an agent. One that does not read is treated as ended.
+    /// Sends a message to an agent.
     fn send(&mut self, queue: &mut Queue<Watch>, now: Time, index: usize, message: Message) {
-        let agent = self.agents.get(index).and_then(Option::as_ref);
+        let agent = self.agents.get_mut(index).and_then(Option::as_mut);
         if !agent.is_some_and(|agent| agent.send(message)) {
             self.part(queue, now, index);
         }
@@ -558,8 +564,10 @@ impl SplitHost {
                 Action::WriteBack { file: File(file), pages } => {
                     let Some((offset, pages)) = self.dirty.write_back(file, pages) else { continue };
                     let message = Message::WriteBack { file, pages, offset };
-                    for agent in self.agents.iter().flatten().filter(|agent| agent.is_ready) {
-                        // One that does not read is removed when a call of it is admitted.
+                    // Without room, the scheduler orders it again.
+                    let has_room = |agent: &&mut Agent| agent.is_ready && !agent.has_unsent();
+                    for agent in self.agents.iter_mut().flatten().filter(has_room) {
+                        // Of one that has ended its connection informs.
                         let _ = agent.send(message);
                     }
                 }
@@ -575,6 +583,11 @@ impl SplitHost {
     /// An agent's connection.
     fn stream(&self, index: usize) -> Option<&UnixStream> {
         Some(&self.agents.get(index)?.as_ref()?.stream)
+    }
+
+    /// The connected agents with their numbers.
+    fn agents(&mut self) -> impl Iterator<Item = (usize, &mut Agent)> {
+        self.agents.iter_mut().enumerate().filter_map(|(index, agent)| Some((index, agent.as_mut()?)))
     }
 
     /// The server ends: connections close, and all calls continue.

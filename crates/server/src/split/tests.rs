@@ -185,3 +185,31 @@ fn a_thread_that_stores_is_stopped_while_a_write_would_be_held() {
     let account = &machine.host.accounts(machine.now)[1];
     assert_eq!((account.held, account.held_ns), (0, Span::from_millis(2100).as_nanos()));
 }
+
+/// More than its socket has room for.
+#[test]
+fn an_agent_with_thousands_of_waiting_calls_receives_every_admission() {
+    const CALLS: u32 = 5000;
+    let mut machine = Machine::new("split-token");
+    let mut agent = machine.joins(AccountTerms { rate: Some(1000), ..AccountTerms::default() });
+    machine.dirties();
+    for call in 0..CALLS {
+        let (operation, process) = (Operation::Write, PROCESS);
+        let enter = Message::Enter { call, operation, process, file: 7, bytes: 4096 };
+        agent.write_all(&enter.to_bytes()).unwrap();
+        machine.host.receive(&mut machine.queue, machine.now, 0);
+    }
+    assert_eq!(machine.host.accounts(machine.now)[1].held, CALLS);
+    machine.queue.switch(machine.now, scheduler("noop"), SwitchMode::Transfer);
+    machine.acts();
+    assert!(machine.host.agents[0].as_ref().is_some_and(Agent::has_unsent), "its socket is full");
+    let mut all = Vec::new();
+    while machine.host.agents[0].as_ref().is_some_and(Agent::has_unsent) {
+        all.extend(received(&agent));
+        machine.host.receive(&mut machine.queue, machine.now, 0);
+    }
+    all.extend(received(&agent));
+    let admitted: Vec<_> = (0..CALLS).map(|call| Message::Admit { call }).collect();
+    assert_eq!(all, admitted);
+    assert_eq!(machine.host.accounts(machine.now)[1].agents, 1);
+}
