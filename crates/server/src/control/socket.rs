@@ -36,6 +36,10 @@ const SILENCE: Duration = Duration::from_secs(600);
 /// How long a client may be silent while others wait for its place.
 const TURN: Duration = Duration::from_secs(1);
 
+/// How long new clients wait for a place before they are turned away: programs that start together ask one after the other. A place is held for one
+/// order ([`PATIENCE`]), or for [`TURN`] by a silent client; longer by clients that do not read their replies. Shorter than a client's own patience.
+const ROOM: Duration = Duration::from_secs(4);
+
 /// How long the device's thread may take for an order. It answers between two rounds, which take a millisecond. Shorter than the
 /// client's own patience, so that the client receives the message.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -187,7 +191,7 @@ fn accept(listener: &UnixListener, line: &Line) {
             thread::sleep(REFUSED);
             continue;
         };
-        if !clients.has_room() && !clients.make_room() {
+        if !clients.await_room() {
             let full = format!("all {CLIENTS} places are taken");
             turned_away.log((), format_args!("control: a client was turned away: {full}"));
             // Nothing has been sent to it yet, so there is room for a line.
@@ -201,7 +205,11 @@ fn accept(listener: &UnixListener, line: &Line) {
 
 /// The connected clients.
 #[derive(Default)]
-struct Clients(Vec<Weak<Client>>);
+struct Clients {
+    all: Vec<Weak<Client>>,
+    /// Since when new ones find no room.
+    full: Option<Instant>,
+}
 
 /// A client, which another thread can disconnect while it is idle.
 struct Client {
@@ -213,13 +221,25 @@ struct Client {
 
 impl Clients {
     fn has_room(&mut self) -> bool {
-        self.0.retain(|client| client.strong_count() > 0);
-        self.0.len() < CLIENTS
+        self.all.retain(|client| client.strong_count() > 0);
+        self.all.len() < CLIENTS
+    }
+
+    /// Waits for room; `false` if there has been none for [`ROOM`].
+    fn await_room(&mut self) -> bool {
+        while !self.has_room() && !self.make_room() {
+            if self.full.get_or_insert_with(Instant::now).elapsed() >= ROOM {
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.full = None;
+        true
     }
 
     /// Disconnects the client that has been idle the longest, at least for [`TURN`]; returns whether there is room.
     fn make_room(&mut self) -> bool {
-        let clients = self.0.iter().filter_map(Weak::upgrade);
+        let clients = self.all.iter().filter_map(Weak::upgrade);
         let idle = clients.filter_map(|client| {
             let since = *client.idle();
             Some((since?, client))
@@ -234,7 +254,7 @@ impl Clients {
 
     fn add(&mut self, stream: UnixStream) -> Arc<Client> {
         let client = Arc::new(Client { stream, idle: Mutex::new(Some(Instant::now())) });
-        self.0.push(Arc::downgrade(&client));
+        self.all.push(Arc::downgrade(&client));
         client
     }
 }
