@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use elevator::queue::{Observer, Options};
 use serde::Serialize;
@@ -218,8 +218,29 @@ pub(crate) fn stop_without_supervisor(mut orphaned: UnixStream, stop: &Sender<St
     }
 }
 
+/// The signals that request the end. One that arrives within a second of the first is part of the same request, and not the second one that gives up
+/// on the users of the device: timeout(1) signals its child, and then its process group with the child in it.
+#[derive(Default)]
+pub(crate) struct Requests(Option<Instant>);
+
+impl Requests {
+    const ONE: Duration = Duration::from_secs(1);
+
+    /// A signal arrived; `None` if it is part of the first request, otherwise whether it is a second one.
+    pub(crate) fn add(&mut self) -> Option<bool> {
+        let is_second = self.0.is_some();
+        let first = *self.0.get_or_insert_with(Instant::now);
+        (!is_second || first.elapsed() >= Self::ONE).then_some(is_second)
+    }
+}
+
 pub(crate) fn wait_for_signals(mut signals: UnixStream, stop: &Sender<Stop>, is_asked: &AtomicBool) {
+    let mut requests = Requests::default();
     while matches!(signals.read(&mut [0]), Ok(1)) {
+        // A supervisor passes on only those that count.
+        if requests.add().is_none() && !supervisor::is_server() {
+            continue;
+        }
         is_asked.store(true, Ordering::Relaxed);
         if stop.send(Stop::Asked).is_err() {
             return;

@@ -46,6 +46,7 @@ use crate::descriptor_store::{
 use crate::memory_limit;
 use crate::private_directory;
 use crate::resident;
+use crate::server::Requests;
 pub use inputs::{input, read_at_most};
 use signals::Signals;
 use starter::{Kept, Server, Starter};
@@ -118,6 +119,7 @@ pub fn supervise(runtime: &Path) -> io::Result<Option<i32>> {
         has_begun: false,
         kept: Vec::new(),
         ending: None,
+        requests: Requests::default(),
         is_second: false,
         until: None,
         not_before: None,
@@ -177,6 +179,7 @@ struct Supervisor {
     kept: Vec<Kept>,
     /// The signal that requested the end.
     ending: Option<Signal>,
+    requests: Requests,
     /// A second signal requested the end of the active server.
     is_second: bool,
     /// When the device is given up, if its server neither continues nor ends until then.
@@ -349,13 +352,15 @@ impl Supervisor {
                 libc::SIGHUP => Signal::HUP,
                 _ => continue,
             };
-            // SIGHUP may make servers read their certificates again, so a waiting one does, too.
             let ends = signal != Signal::HUP;
+            let request = if ends { self.requests.add() } else { Some(false) };
+            let Some(is_later) = request else { continue };
+            // SIGHUP may make servers read their certificates again, so a waiting one does, too.
             let standby = self.standby.as_ref().filter(|_| !ends);
             // A second signal gives up on the device's users, so each is passed on.
             self.active.iter().chain(standby).for_each(|server| pass_on(&server.child, signal));
             if ends {
-                is_second |= self.ending.is_some();
+                is_second |= is_later;
                 self.ending = Some(signal);
             }
         }
@@ -375,7 +380,10 @@ impl Supervisor {
                     _ if text == CONTINUED && !self.is_second => self.until = None,
                     _ if text == READY => server.is_ready = true,
                     // Also by an order of a control client, of which no signal informs this process.
-                    _ if text == ENDING => self.ending = self.ending.or(Some(Signal::TERM)),
+                    _ if text == ENDING && self.ending.is_none() => {
+                        self.ending = Some(Signal::TERM);
+                        let _ = self.requests.add();
+                    }
                     _ => {}
                 }
             }

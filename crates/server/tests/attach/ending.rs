@@ -86,6 +86,31 @@ fn a_device_in_use_is_served_until_it_is_unused() {
     place.nothing_left();
 }
 
+/// timeout(1) signals its child and then its process group with the child in it. A regression: that was a second signal, and users got errors.
+#[test]
+fn signals_within_a_second_are_one_request_to_end() {
+    let Some(place) = Place::in_memory(&["mkfs.ext4"]) else { return };
+    for supervised in [true, false] {
+        let options =
+            if supervised { &["--memory", "256M", "--supervised"][..] } else { &["--memory", "256M"] };
+        let mut server = place.serve(options);
+        run("mkfs.ext4", &["-q", &server.what]);
+        let mounted = place.mount(&server.what);
+        for signal in ["-INT", "-INT", "-TERM"] {
+            server.signal(signal);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        fs::write(mounted.0.join("late"), vec![7; 1 << 20]).unwrap();
+        run("sync", &["-f", &mounted.0.join("late").to_string_lossy()]);
+        server.signal("-INT");
+        // Its user gets errors.
+        server.wait_for_status();
+        drop(mounted);
+        place.nothing_left();
+    }
+}
+
 /// As after the end of the terminal or the pipe to which it writes.
 #[test]
 fn a_server_with_closed_outputs_ends_in_order() {
