@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::{NEVER, Served, alone, children, dwell, eventually, length, succeeds};
@@ -140,6 +141,12 @@ fn a_held_process_cannot_be_joined() {
     assert_eq!(length(&served.file("file")), 64 << 16);
 }
 
+/// Whether an agent has joined a process.
+fn is_filtered(process: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "2"]))
+}
+
 /// Joins a program that runs, and shows what the account does.
 #[test]
 fn a_running_program_is_joined() {
@@ -158,13 +165,9 @@ fn a_running_program_is_joined() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let is_filtered = || {
-        let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap_or_default();
-        status.lines().any(|line| line.split_whitespace().eq(["Seccomp:", "2"]))
-    };
     let ended = eventually("the join", || match agent.try_wait().unwrap() {
         Some(_) => Some(true),
-        None => is_filtered().then_some(false),
+        None => is_filtered(program.id()).then_some(false),
     });
     if ended {
         let output = agent.wait_with_output().unwrap();
@@ -183,6 +186,49 @@ fn a_running_program_is_joined() {
     let status = eventually("the end of the program", || program.try_wait().unwrap());
     assert!(status.success());
     assert_eq!(length(&file), 64 << 16);
+}
+
+/// Programs that leave their cgroup are limited until they end, also when none is left in it and it is removed.
+#[test]
+fn a_program_that_leaves_a_joined_cgroup_stays_limited() {
+    let _alone = alone();
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let root =
+        mounts.lines().map(|line| line.split(' ').collect::<Vec<_>>()).find(|mount| mount[2] == "cgroup2");
+    let Some(root) = root.map(|mount| PathBuf::from(mount[1])) else {
+        eprintln!("SKIPPED: no cgroup v2");
+        return;
+    };
+    let Some(served) = Served::new("leaves", "split-token") else { return };
+    let (cgroup, file) = (root.join(format!("dwell-split-{}", std::process::id())), served.file("file"));
+    if fs::create_dir(&cgroup).is_err() {
+        eprintln!("SKIPPED: no new cgroup in {}", root.display());
+        return;
+    }
+    fs::write(&file, "").unwrap();
+    let script =
+        format!("read line; exec dd if=/dev/zero of={} bs=64k count=64 conv=notrunc", file.display());
+    let mut program =
+        Command::new("sh").args(["-c", &script]).stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let move_to = |cgroup: &Path| fs::write(cgroup.join("cgroup.procs"), program.id().to_string()).unwrap();
+    move_to(&cgroup);
+    let errors = served.directory.join("errors");
+    let mut exec = dwell();
+    exec.args(["exec", "--account", "writer"]).args(NEVER).arg("--control").arg(served.control());
+    exec.arg("--join-cgroup").arg(&cgroup).stderr(fs::File::create(&errors).unwrap());
+    let mut agent = exec.spawn().unwrap();
+    eventually("the join", || is_filtered(program.id()).then_some(()));
+    move_to(&root);
+    fs::remove_dir(&cgroup).unwrap();
+    eventually("the line about the empty cgroup", || {
+        fs::read_to_string(&errors).unwrap().contains("are limited until they end").then_some(())
+    });
+    program.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    served.await_held();
+    assert!(length(&file) < 64 << 16);
+    assert!(succeeds(dwell().arg("ctl").arg(served.control()).args(["switch", "noop"])));
+    assert!(eventually("the end of the program", || program.try_wait().unwrap()).success());
+    assert!(eventually("the end of the agent", || agent.try_wait().unwrap()).success());
 }
 
 /// A listener needs no server until a container comes.

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use admission::container::{self, Container};
 use admission::{Joined, Listener, Signals};
@@ -47,12 +47,14 @@ pub(crate) struct ExecArguments {
     /// processes; if it ends earlier, they continue without limits until they are joined again
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) join: Vec<u32>,
-    /// Join every process of this cgroup and of those below it, now and as they enter, until the cgroup is empty: a directory with a file
-    /// cgroup.procs. Processes keep the filter until they end. Rejects a cgroup with this command, such as the root
+    /// Join every process of this cgroup and of those below it, now and as they enter: a directory with a file cgroup.procs. 'dwell exec' ends
+    /// when the cgroup is empty and the last joined process has ended; one that leaves the cgroup stays limited. Processes keep the filter
+    /// until they end. Rejects a cgroup with this command, such as the root
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) join_cgroup: Option<PathBuf>,
     /// Wait for containers: the 'listenerPath' of their seccomp profile. Each becomes an account until it ends. Their annotations dwell.account,
-    /// dwell.weight, dwell.fsync-deadline and dwell.rate precede the options. Runs until Ctrl-C; the containers then continue without limits
+    /// dwell.weight, dwell.fsync-deadline and dwell.rate precede the options. Runs until Ctrl-C; running containers then continue without limits,
+    /// and others with the profile do not start
     #[arg(long, value_name = "SOCKET")]
     pub(crate) listen: Option<PathBuf>,
     /// Print a seccomp profile for containers that sends the calls to a listener at this path (see --listen) and allows all others
@@ -68,6 +70,9 @@ pub(crate) struct ExecArguments {
 
 /// How often a cgroup is searched for new processes.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// An agent that runs for so long after its cgroup became empty has a program elsewhere: it ends soon after its last program.
+const LEFT: Duration = Duration::from_secs(1);
 
 /// Runs the program and returns its exit code, or joins other programs. Called before this process has a second thread.
 pub(crate) fn run(arguments: &ExecArguments) -> Result<ExitCode, Error> {
@@ -238,8 +243,15 @@ fn join_cgroup(cgroup: &Path, account: &Account) -> Result<(), Error> {
     let is_own =
         |process: u32| program(&process.to_string()).is_none_or(|path| Some(path) == program("self"));
     let mut agents: BTreeMap<u32, Agent> = BTreeMap::new();
+    // Since when the cgroup is empty.
+    let mut empty: Option<Instant> = None;
+    let mut is_reported = false;
     loop {
-        let now = members(cgroup)?;
+        let now = match members(cgroup) {
+            // Its programs left it, and it was removed.
+            Err(_) if !cgroup.exists() => Vec::new(),
+            now => now?,
+        };
         for &process in now.iter().filter(|&&process| !is_own(process)) {
             if let Entry::Vacant(agent) = agents.entry(process) {
                 // A child of a joined process has its filter.
@@ -247,8 +259,16 @@ fn join_cgroup(cgroup: &Path, account: &Account) -> Result<(), Error> {
             }
         }
         agents.retain(|process, agent| agent.ended(false).is_none() || now.contains(process));
-        if now.is_empty() {
+        if !now.is_empty() {
+            (empty, is_reported) = (None, false);
+        } else if agents.is_empty() {
             return Ok(());
+        } else if empty.get_or_insert_with(Instant::now).elapsed() >= LEFT && !is_reported {
+            is_reported = true;
+            say!(
+                "{}: empty; programs that left it, or that its programs started elsewhere, are limited until they end, or until Ctrl-C",
+                cgroup.display()
+            );
         }
         std::thread::sleep(LOOK);
     }
