@@ -227,12 +227,11 @@ fn with_options(
     base: Base<'_>,
     reading: &mut Reading<'_>,
 ) -> Result<Command, Error> {
-    let (wrong, place) = (reading.wrong, reading.place);
-    let known: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
-    if !known.iter().any(|known| known == name) {
-        let hint = did_you_mean(name, known.iter().map(String::as_str));
-        return Err(wrong(at, &format!("there is no command '{name}'{hint}")));
-    }
+    let known: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+    let Some(sub) = command.find_subcommand(name) else {
+        let hint = did_you_mean(name, known.iter().copied());
+        return Err((reading.wrong)(at, &format!("there is no command '{name}'{hint}")));
+    };
     let base = base.below(name);
     reading.path.push(name.to_owned());
     let mut values: BTreeMap<String, Value> = BTreeMap::new();
@@ -240,66 +239,19 @@ fn with_options(
     for (key, value) in options {
         let (key, at) = (key.get_ref().as_ref(), key.span().start);
         match value.get_ref() {
-            DeValue::Table(table) => nested.push((key.to_owned(), table, at)),
+            DeValue::Table(table) => nested.push((key, table, at)),
             value => {
-                let texts = texts(value).ok_or_else(|| {
-                    wrong(
-                        at,
-                        &format!("'{key}': expected a string, a number, true, false, or a list of strings"),
-                    )
-                })?;
-                let Some(sub) = command.find_subcommand(name) else { continue };
-                let id = option(sub, &reading.path, &command, key).map_err(|problem| wrong(at, &problem))?;
-                if texts.is_empty() {
-                    return Err(wrong(
-                        at,
-                        &format!("'{key}' is an empty list; remove the line for the default"),
-                    ));
-                }
-                if is_path(sub, &id) && !is_text(value) {
-                    let first = texts.first().map_or("", String::as_str);
-                    return Err(wrong(at, &format!("'{key}' is a path: write it in quotes, \"{first}\"")));
-                }
-                let spots = spots(value, at);
-                is_valid(sub, &id, key, &texts).map_err(|problem| {
-                    let is_wrong =
-                        |text: &String| is_valid(sub, &id, key, std::slice::from_ref(text)).is_err();
-                    let element = texts.iter().position(is_wrong).and_then(|index| spots.get(index));
-                    wrong(*element.unwrap_or(&at), &problem)
-                })?;
-                if is_overruled(sub, &id, base.given) {
-                    continue;
-                }
-                reading.origins.0.extend(texts.iter().zip(&spots).map(|(text, &at)| Origin {
-                    command: reading.path.clone(),
-                    id: id.clone(),
-                    name: key.to_owned(),
-                    text: text.clone(),
-                    place: place(at),
-                    is_merged: false,
-                }));
-                let value = Value { texts, name: key.to_owned(), place: place(at) };
-                let of_value = |(other_id, other): (&String, &Value)| {
-                    (value.is_on(sub, &id) && other.is_on(sub, other_id) && exclude(sub, &id, other_id)).then(
-                        || format!("'--{key}' cannot be used with '--{}' ({})", other.name, other.place),
-                    )
-                };
-                if let Some(problem) = values.iter().find_map(of_value) {
-                    return Err(wrong(at, &problem));
-                }
-                values.insert(id, value);
+                let value = option_value((sub, &command), (key, value, at), base.given, &values, reading);
+                values.extend(value.map_err(|(at, problem)| (reading.wrong)(at, &problem))?);
             }
         }
     }
     // The value of a later file replaces also those of earlier files that exclude it.
-    let replaced = command.find_subcommand(name).map(|sub| {
-        let is_replaced = |of: &&Origin| {
-            let mut on = values.iter().filter(|(id, value)| value.is_on(sub, id));
-            of.command == reading.path && on.any(|(id, _)| exclude(sub, id, &of.id))
-        };
-        reading.origins.0.iter().filter(is_replaced).map(|of| of.id.clone()).collect::<Vec<_>>()
-    });
-    let replaced = replaced.unwrap_or_default();
+    let is_replaced = |of: &&Origin| {
+        let mut on = values.iter().filter(|(id, value)| value.is_on(sub, id));
+        of.command == reading.path && on.any(|(id, _)| exclude(sub, id, &of.id))
+    };
+    let replaced: Vec<_> = reading.origins.0.iter().filter(is_replaced).map(|of| of.id.clone()).collect();
     reading.origins.0.retain(|of| of.command != reading.path || !replaced.contains(&of.id));
     command = command.mut_subcommand(name, |mut sub| {
         for id in &replaced {
@@ -317,7 +269,7 @@ fn with_options(
         let mut failed = None;
         command = command.mut_subcommand(name, |sub| {
             let unchanged = sub.clone();
-            with_options(sub, &key, (table, at), base, reading).unwrap_or_else(|error| {
+            with_options(sub, key, (table, at), base, reading).unwrap_or_else(|error| {
                 failed = Some(error);
                 unchanged
             })
@@ -328,6 +280,56 @@ fn with_options(
     }
     reading.path.pop();
     Ok(command)
+}
+
+/// The id of a key's option and its value, checked alone and beside the values so far. `None` if the command line overrules it. `above` is the command
+/// that contains `sub`. An error has its position in the file.
+fn option_value(
+    (sub, above): (&Command, &Command),
+    (key, value, at): (&str, &DeValue<'_>, usize),
+    given: Option<&ArgMatches>,
+    values: &BTreeMap<String, Value>,
+    reading: &mut Reading<'_>,
+) -> Result<Option<(String, Value)>, (usize, String)> {
+    let wrong = |problem: String| (at, problem);
+    let texts = texts(value).ok_or_else(|| {
+        wrong(format!("'{key}': expected a string, a number, true, false, or a list of strings"))
+    })?;
+    let id = option(sub, &reading.path, above, key).map_err(wrong)?;
+    let Some(first) = texts.first() else {
+        return Err(wrong(format!("'{key}' is an empty list; remove the line for the default")));
+    };
+    if is_path(sub, &id) && !is_text(value) {
+        return Err(wrong(format!("'{key}' is a path: write it in quotes, \"{first}\"")));
+    }
+    let spots = spots(value, at);
+    is_valid(sub, &id, key, &texts).map_err(|problem| {
+        let is_wrong = |text: &String| is_valid(sub, &id, key, std::slice::from_ref(text)).is_err();
+        let element = texts.iter().position(is_wrong).and_then(|index| spots.get(index));
+        (*element.unwrap_or(&at), problem)
+    })?;
+    if is_overruled(sub, &id, given) {
+        return Ok(None);
+    }
+    let place = (reading.place)(at);
+    reading.origins.0.extend(texts.iter().zip(&spots).map(|(text, &at)| Origin {
+        command: reading.path.clone(),
+        id: id.clone(),
+        name: key.to_owned(),
+        text: text.clone(),
+        place: (reading.place)(at),
+        is_merged: false,
+    }));
+    let value = Value { texts, name: key.to_owned(), place };
+    let excluded = values.iter().find(|(other_id, other)| {
+        value.is_on(sub, &id) && other.is_on(sub, other_id) && exclude(sub, &id, other_id)
+    });
+    match excluded {
+        Some((_, Value { name, place, .. })) => {
+            Err(wrong(format!("'--{key}' cannot be used with '--{name}' ({place})")))
+        }
+        None => Ok(Some((id, value))),
+    }
 }
 
 /// The id of the option with that long name. `path` has the names of the command, and `above` is the command that contains it.
