@@ -2,7 +2,7 @@
 
 mod schema;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use elevator::{Op, Sector, Sectors, Span, Time};
@@ -121,128 +121,177 @@ fn compared() -> State {
     analyser.state()
 }
 
-#[test]
-fn hosts_share_what_they_have_learned() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("shared-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = |name: &str| folder.join(name).to_str().expect("UTF-8").to_owned();
-    let run = |arguments: &[&str]| -> String {
-        let output =
-            Command::new(env!("CARGO_BIN_EXE_dwell")).arg("patterns").args(arguments).output().unwrap();
+/// A folder with the database of a host, `old`, and what it exports as the hosts `one` and `two`.
+struct Hosts(PathBuf);
+
+impl Hosts {
+    fn new(name: &str) -> Self {
+        let folder = format!("shared-{name}-{}", std::process::id());
+        let hosts = Self(Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder));
+        std::fs::create_dir_all(&hosts.0).unwrap();
+        Database::open(&hosts.0.join("old")).unwrap().save("a disk", &compared(), 0).unwrap();
+        for host in ["one", "two"] {
+            let (old, file) = (hosts.path("old"), hosts.path(host));
+            let printed = hosts.run(&["--database", &old, "export", &file, "--host", host]);
+            assert!(printed.ends_with("1 load of 1 device type on 1 host\n"), "{printed}");
+        }
+        hosts
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().expect("UTF-8").to_owned()
+    }
+
+    fn read(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        std::fs::write(self.path(name), content).unwrap();
+        self.path(name)
+    }
+
+    /// Runs `dwell patterns`, which succeeds; returns what it prints.
+    fn run(&self, arguments: &[&str]) -> String {
+        let output = patterns(arguments);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
-    };
-    Database::open(Path::new(&path("old"))).unwrap().save("a disk", &compared(), 0).unwrap();
-    for host in ["one", "two"] {
-        let printed = run(&["--database", &path("old"), "export", &path(host), "--host", host]);
-        assert!(printed.ends_with("1 load of 1 device type on 1 host\n"), "{printed}");
     }
-    let merge = |into: &str, files: [&str; 3]| {
-        let files = files.map(path);
-        let printed = run(&["merge", &path(into), &files[0], &files[1], &files[2]]);
+
+    /// Merges files that hold the exports of both hosts.
+    fn merge(&self, into: &str, files: [&str; 3]) {
+        let [into, first, second, third] = [into, files[0], files[1], files[2]].map(|name| self.path(name));
+        let printed = self.run(&["merge", &into, &first, &second, &third]);
         assert!(printed.ends_with("2 loads of 1 device type on 2 hosts\n"), "{printed}");
-    };
-    merge("all", ["one", "two", "one"]);
-    if study::HAS_PARQUET {
-        merge("all.parquet", ["all", "two", "one"]);
-        merge("again", ["all.parquet", "one", "two"]);
-        let lines = |file: &str| std::fs::read_to_string(path(file)).unwrap();
-        assert_eq!(lines("again"), lines("all"), "a table has everything");
-        let metrics = study::read_table(Path::new(&path("all.parquet")), &["metric"]).unwrap();
-        assert!(metrics.iter().all(|row| row[0] == study::Cell::Text("bandwidth".to_owned())), "{metrics:?}");
-        std::fs::write(path("bad.parquet"), "PAR1").unwrap();
-        fails(&["patterns", "import", &path("bad.parquet")], 6, "no valid Parquet file");
-    } else {
-        fails(&["patterns", "merge", &path("x.parquet"), &path("all")], 2, "without Parquet");
     }
-    let import = ["--database", &path("new"), "import", &path("all")];
-    assert_eq!(run(&import), "a disk, by bandwidth: 1 kind of load added, of 2 hosts\n");
-    assert_eq!(run(&import), "a disk, by bandwidth: 0 kinds of load added, of 2 hosts\n");
-    let listed = run(&["--database", &path("new"), "list"]);
+
+    /// The first exported load of a host.
+    fn load(&self, host: &str) -> Value {
+        serde_json::from_str(self.read(host).lines().next().unwrap()).unwrap()
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn patterns(arguments: &[&str]) -> std::process::Output {
+    Command::new(env!("CARGO_BIN_EXE_dwell")).arg("patterns").args(arguments).output().unwrap()
+}
+
+#[test]
+fn hosts_import_what_others_have_learned() {
+    let hosts = Hosts::new("import");
+    hosts.merge("all", ["one", "two", "one"]);
+    let (new, all) = (hosts.path("new"), hosts.path("all"));
+    let import = ["--database", &new, "import", &all];
+    assert_eq!(hosts.run(&import), "a disk, by bandwidth: 1 kind of load added, of 2 hosts\n");
+    assert_eq!(hosts.run(&import), "a disk, by bandwidth: 0 kinds of load added, of 2 hosts\n");
+    let listed = hosts.run(&["--database", &new, "list"]);
     assert!(listed.contains("bfq (by ratings of"), "{listed}");
-    let shown = run(&["--database", &path("new"), "show", "--kind", "0"]);
+    let shown = hosts.run(&["--database", &new, "show", "--kind", "0"]);
     assert!(shown.contains("ratings of other hosts") && shown.contains("the best"), "{shown}");
-    let shown = run(&["--database", &path("new"), "show", "--kind", "0", "--json"]);
+    let shown = hosts.run(&["--database", &new, "show", "--kind", "0", "--json"]);
     let shown: Value = serde_json::from_str(&shown).unwrap();
     let of_bfq = shown["schedulers"].as_array().unwrap().iter().find(|of| of["scheduler"] == "bfq");
     assert_eq!(of_bfq.unwrap()["other_hosts"], 0.0, "{shown}");
-    let state = Database::open(Path::new(&path("new"))).unwrap().load("a disk", Metric::Bandwidth).unwrap();
-    let mut analyser = Analyser::new(
-        ["none", "bfq"].map(str::to_owned).to_vec(),
-        Metric::Bandwidth,
-        Parameters::default(),
-        Random::new(1),
-    )
-    .unwrap();
+    let state = Database::open(Path::new(&new)).unwrap().load("a disk", Metric::Bandwidth).unwrap();
+    let names = ["none", "bfq"].map(str::to_owned).to_vec();
+    let mut analyser =
+        Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1)).unwrap();
     analyser.restore(state.expect("saved")).expect("the tuner accepts it");
-    fails(
-        &["patterns", "--database", &path("new"), "--drive", "b disk", "import", &path("all")],
-        2,
-        "no load in",
-    );
-    // Another machine with the same host name.
-    let changed = std::fs::read_to_string(path("one")).unwrap().replacen("\"pairs\":", "\"pairs\":1", 1);
-    std::fs::write(path("clone"), changed).unwrap();
-    let line = ["patterns", "merge", &path("x"), &path("one"), &path("clone")].map(str::to_owned);
-    let output = Command::new(env!("CARGO_BIN_EXE_dwell")).args(line).output().unwrap();
+    fails(&["patterns", "--database", &new, "--drive", "b disk", "import", &all], 2, "no load in");
+}
+
+#[test]
+fn a_table_of_ratings_has_everything_that_the_text_has() {
+    let hosts = Hosts::new("table");
+    hosts.merge("all", ["one", "two", "one"]);
+    if !study::HAS_PARQUET {
+        let merge = ["patterns", "merge", &hosts.path("x.parquet"), &hosts.path("all")];
+        return fails(&merge, 2, "without Parquet");
+    }
+    hosts.merge("all.parquet", ["all", "two", "one"]);
+    hosts.merge("again", ["all.parquet", "one", "two"]);
+    assert_eq!(hosts.read("again"), hosts.read("all"));
+    let metrics = study::read_table(Path::new(&hosts.path("all.parquet")), &["metric"]).unwrap();
+    assert!(metrics.iter().all(|row| row[0] == study::Cell::Text("bandwidth".to_owned())), "{metrics:?}");
+    fails(&["patterns", "import", &hosts.write("bad.parquet", "PAR1")], 6, "no valid Parquet file");
+}
+
+#[test]
+fn two_machines_of_one_name_are_noted() {
+    let hosts = Hosts::new("clone");
+    let clone = hosts.write("clone", hosts.read("one").replacen("\"pairs\":", "\"pairs\":1", 1));
+    let output = patterns(&["merge", &hosts.path("x"), &hosts.path("one"), &clone]);
     let note = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(
-        output.status.success() && note.contains("host 'one': two different entries for 1 load;"),
-        "{note}"
-    );
-    // The name of the result was forgotten; and files of the user.
-    let one = std::fs::read_to_string(path("one")).unwrap();
-    fails(&["patterns", "merge", &path("one"), &path("two")], 2, "exists, and is none of the files to merge");
-    assert_eq!(std::fs::read_to_string(path("one")).unwrap(), one);
-    run(&["merge", &path("one"), &path("one"), &path("one")]);
-    assert_eq!(std::fs::read_to_string(path("one")).unwrap(), one);
-    std::fs::write(path("notes"), "mine\n").unwrap();
-    let export = ["patterns", "--database", &path("old"), "export", &path("notes"), "--host", "one"];
+    let expected = "host 'one': two different entries for 1 load;";
+    assert!(output.status.success() && note.contains(expected), "{note}");
+}
+
+#[test]
+fn exports_and_merges_replace_no_file_of_the_user() {
+    let hosts = Hosts::new("kept");
+    let (one, two, old) = (hosts.path("one"), hosts.path("two"), hosts.path("old"));
+    let before = hosts.read("one");
+    // The name of the result was forgotten.
+    fails(&["patterns", "merge", &one, &two], 2, "exists, and is none of the files to merge");
+    assert_eq!(hosts.read("one"), before);
+    hosts.run(&["merge", &one, &one, &one]);
+    assert_eq!(hosts.read("one"), before);
+    let notes = hosts.write("notes", "mine\n");
+    let export = ["patterns", "--database", &old, "export", &notes, "--host", "one"];
     fails(&export, 2, "exists and is no file of 'dwell patterns export'");
-    assert_eq!(std::fs::read_to_string(path("notes")).unwrap(), "mine\n");
-    run(&["--database", &path("old"), "export", &path("one"), "--host", "one"]);
-    fails(&["patterns", "--database", &path("old"), "export", "-", "--host", ""], 2, "the name is empty");
-    // Files without a load, without a rating, and of another kind.
-    std::fs::write(path("empty"), "\n").unwrap();
-    fails(&["patterns", "import", &path("empty")], 6, "no load; export from a host whose tuner has run");
-    std::fs::write(path("binary"), [0xff, 0]).unwrap();
-    fails(&["patterns", "import", &path("binary")], 6, "is no text; expected a file of");
-    let mut load: Value = serde_json::from_str(one.lines().next().unwrap()).unwrap();
+    assert_eq!(hosts.read("notes"), "mine\n");
+    hosts.run(&["--database", &old, "export", &one, "--host", "one"]);
+    fails(&["patterns", "--database", &old, "export", "-", "--host", ""], 2, "the name is empty");
+}
+
+#[test]
+fn files_without_a_usable_load_are_rejected() {
+    let hosts = Hosts::new("rejected");
+    fails(
+        &["patterns", "import", &hosts.write("empty", "\n")],
+        6,
+        "no load; export from a host whose tuner has run",
+    );
+    fails(&["patterns", "import", &hosts.write("binary", [0xff, 0])], 6, "is no text; expected a file of");
+    let mut load = hosts.load("one");
+    load["host"] = json!("\u{1b}[31m");
+    let unsound = hosts.write("unsound", format!("{load}\n"));
+    let problem = "unsound:1: host: \"\\u{1b}[31m\" has control characters";
+    fails(&["patterns", "import", &unsound], 6, problem);
+    for part in ["0.0", "-7.0", "1.5"] {
+        let mut load = hosts.load("one");
+        load["shape"] = json!(format!("[{}{part}{}]", "0.0,".repeat(7), ",0.0".repeat(40)));
+        hosts.write("unsound", format!("\n{load}\n"));
+        let problem = "unsound:2: shape: expected 48 shares";
+        fails(&["patterns", "merge", &hosts.path("y"), &unsound], 6, problem);
+        fails(&["patterns", "--database", &hosts.path("unused"), "import", &unsound], 6, problem);
+    }
+    assert!(!Path::new(&hosts.path("unused")).exists());
+    fails(&["patterns", "merge", &hosts.path("x"), "7"], 2, "two numbers, or the file");
+    let bad = hosts.write("bad", "{}\n");
+    fails(&["patterns", "merge", &hosts.path("y"), &bad], 6, "bad:1: missing field");
+    fails(&["patterns", "import", &hosts.path("none")], 6, "No such file");
+    fails(&["patterns", "--database", &hosts.path("none"), "export", "-"], 6, "missing or empty");
+}
+
+#[test]
+fn a_device_whose_schedulers_have_no_rating_is_named() {
+    let hosts = Hosts::new("unrated");
+    let mut load = hosts.load("one");
     for field in ["scheduler", "rating", "pairs", "windows"] {
         load[field] = Value::Null;
     }
     load["device"] = json!("another disk");
-    std::fs::write(path("unrated"), format!("{load}\n{one}")).unwrap();
-    let printed = run(&["--database", &path("third"), "import", &path("unrated")]);
+    let unrated = hosts.write("unrated", format!("{load}\n{}", hosts.read("one")));
+    let printed = hosts.run(&["--database", &hosts.path("third"), "import", &unrated]);
     let lines = "a disk, by bandwidth: 1 kind of load added, of 1 host\n\
                  another disk, by bandwidth: no scheduler has a rating\n";
     assert_eq!(printed, lines);
-    load["host"] = json!("\u{1b}[31m");
-    std::fs::write(path("unsound"), format!("{load}\n")).unwrap();
-    fails(
-        &["patterns", "import", &path("unsound")],
-        6,
-        "unsound:1: host: \"\\u{1b}[31m\" has control characters",
-    );
-    std::fs::write(path("bad"), "{}\n").unwrap();
-    for part in ["0.0", "-7.0", "1.5"] {
-        let mut load: Value = serde_json::from_str(one.lines().next().unwrap()).unwrap();
-        load["shape"] = json!(format!("[{}{part}{}]", "0.0,".repeat(7), ",0.0".repeat(40)));
-        std::fs::write(path("unsound"), format!("\n{load}\n")).unwrap();
-        fails(
-            &["patterns", "merge", &path("y"), &path("unsound")],
-            6,
-            "unsound:2: shape: expected 48 shares",
-        );
-        let import = ["patterns", "--database", &path("unused"), "import", &path("unsound")];
-        fails(&import, 6, "unsound:2: shape: expected 48 shares");
-    }
-    assert!(!Path::new(&path("unused")).exists());
-    fails(&["patterns", "merge", &path("x"), "7"], 2, "two numbers, or the file");
-    fails(&["patterns", "merge", &path("y"), &path("bad")], 6, "bad:1: missing field");
-    fails(&["patterns", "import", &path("none")], 6, "No such file");
-    fails(&["patterns", "--database", &path("none"), "export", "-"], 6, "missing or empty");
-    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[test]
