@@ -352,18 +352,4 @@ fn is_later(error: &io::Error) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_file_without_the_expected_item_is_named() {
-        let path = std::env::temp_dir().join(format!("dwell-tls-{}", std::process::id()));
-        std::fs::write(&path, "no PEM at all").unwrap();
-        let files = TlsFiles { certificates: path.clone(), key: path.clone(), client_authorities: None };
-        let problem = Acceptor::load(files).err().map(|error| error.to_string()).unwrap_or_default();
-        assert_eq!(problem, format!("{}: it holds no private key in PEM", path.display()));
-        let problem = certificates(&path, read).unwrap_err().to_string();
-        assert_eq!(problem, format!("{}: it holds no certificate in PEM", path.display()));
-        std::fs::remove_file(path).unwrap();
-    }
-}
+mod tests;

@@ -139,8 +139,10 @@ pub(super) fn untaken(socket: impl AsFd) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::buffer::{Chunk, Pool};
@@ -173,5 +175,31 @@ mod tests {
         read(&mut client, LEAST / 2);
         zero_copy.release_read(sent as u64, &server);
         assert!(zero_copy.unread.is_empty());
+    }
+
+    #[test]
+    fn bytes_that_a_tcp_peer_has_not_taken_are_counted_until_it_is_gone() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (far, _) = listener.accept().unwrap();
+        near.set_nonblocking(true).unwrap();
+        assert_eq!(untaken(&near), 0);
+        while near.write(&[0; LEAST]).is_ok() {}
+        assert!(untaken(&near) > 0);
+        // With unread bytes, the connection is reset.
+        drop(far);
+        let until = Instant::now() + Duration::from_secs(3);
+        while untaken(&near) > 0 && Instant::now() < until {}
+        assert_eq!(untaken(&near), 0, "of a broken connection");
+    }
+
+    #[test]
+    fn a_unix_socket_has_unread_bytes_and_none_that_the_peer_has_not_taken() {
+        let (mut near, _far) = UnixStream::pair().unwrap();
+        assert_eq!(unread(&near), 0);
+        near.write_all(&[0; 100]).unwrap();
+        assert!(unread(&near) >= 100);
+        assert_eq!(untaken(&near), 0);
+        assert!(reports_unread(&near) && !ZeroCopy::new(None).possible);
     }
 }
