@@ -47,14 +47,10 @@ pub struct Answer {
     pub confidence: f64,
     /// The expected improvement of the metric, as a fraction of its value under the current scheduler.
     pub gain: Option<f64>,
-    /// Whether the choice is a trial of a scheduler that is not known to be the best.
-    pub is_trial: bool,
     /// The window's cluster.
     pub cluster: ClusterId,
-    /// The mean of each scheduler's values in the window's cluster (for a miss: of the bandit) before this window was counted.
-    pub before: Vec<Option<f64>>,
-    /// The same after this window was counted.
-    pub after: Vec<Option<f64>>,
+    /// The mean of each scheduler's values in the window's cluster (for a miss: of the bandit), including this window's.
+    pub means: Vec<Option<f64>>,
 }
 
 /// Why a scheduler was chosen.
@@ -116,26 +112,23 @@ impl IoAnalyzer {
             }
             None => self.store.add(cinfo),
         };
-        let before = self.means(cluster);
         self.learn(cluster, input);
         if hit.is_none() {
             self.teach_bandit(input);
         }
-        let after = if hit.is_some() { self.means(cluster) } else { means(self.bandit.performance()) };
+        let means = if hit.is_some() { self.means(cluster) } else { means(self.bandit.performance()) };
         self.link(cluster);
         let answer = match hit {
             Some(found) => self.known(found, input),
             None => self.unknown(nearest, input, random),
         };
-        Answer { cluster, before, after, ..answer }
+        Answer { cluster, means, ..answer }
     }
 
     /// The bandit alone, without patterns (the paper's section V, "RANDOM" in its figure 6).
     pub fn window_by_bandit(&mut self, input: &Input<'_>, random: &mut Random) -> Answer {
-        let before = means(self.bandit.performance());
         self.teach_bandit(input);
-        let after = means(self.bandit.performance());
-        Answer { before, after, ..self.drawn(None, input, random) }
+        Answer { means: means(self.bandit.performance()), ..self.drawn(None, random) }
     }
 
     fn means(&self, cluster: ClusterId) -> Vec<Option<f64>> {
@@ -174,7 +167,7 @@ impl IoAnalyzer {
         let untested = next.and_then(|next| Some((*next, self.untested(next.cluster, input)?)));
         if let Some((next, scheduler)) = untested {
             let answer = Answer::of(Some(scheduler), Reason::Untested(found, next));
-            return Answer { gain: gain(scheduler), is_trial: true, ..answer };
+            return Answer { gain: gain(scheduler), ..answer };
         }
         let Some(best) = ranking.best(input.current) else {
             return Answer::of(None, Reason::NotMeasured(found));
@@ -197,24 +190,22 @@ impl IoAnalyzer {
     fn unknown(&self, nearest: Option<Match>, input: &Input<'_>, random: &mut Random) -> Answer {
         let knows_nothing = self.bandit.knows_nothing() || self.store.clusters().len() == 1;
         match input.first.filter(|_| knows_nothing) {
-            Some(first) => Answer { is_trial: true, ..Answer::of(Some(first), Reason::First) },
-            None => self.drawn(nearest, input, random),
+            Some(first) => Answer::of(Some(first), Reason::First),
+            None => self.drawn(nearest, random),
         }
     }
 
-    fn drawn(&self, nearest: Option<Match>, input: &Input<'_>, random: &mut Random) -> Answer {
+    fn drawn(&self, nearest: Option<Match>, random: &mut Random) -> Answer {
         let scheduler = self.bandit.draw(random);
         let confidence = self.bandit.probabilities()[scheduler.0];
-        let is_trial = self.bandit.favourite(input.better) != Some(scheduler);
-        Answer { confidence, is_trial, ..Answer::of(Some(scheduler), Reason::Drawn(nearest, confidence)) }
+        Answer { confidence, ..Answer::of(Some(scheduler), Reason::Drawn(nearest, confidence)) }
     }
 }
 
 impl Answer {
     fn of(scheduler: Option<SchedulerId>, reason: Reason) -> Self {
-        let (before, after) = (Vec::new(), Vec::new());
-        let cluster = ClusterId(0);
-        Self { scheduler, reason, confidence: 0.0, gain: None, is_trial: false, cluster, before, after }
+        let (cluster, means) = (ClusterId(0), Vec::new());
+        Self { scheduler, reason, confidence: 0.0, gain: None, cluster, means }
     }
 }
 

@@ -35,11 +35,6 @@ tunables! {
 }
 
 impl Parameters {
-    /// With the bandit of the paper's example.
-    pub fn of_the_paper() -> Self {
-        Self { bandit_best: 80, bandit_second: 10, ..Self::default() }
-    }
-
     /// The band's width in points, if warping is exact.
     pub const fn band_width(&self) -> Option<usize> {
         if self.band == 0 { None } else { Some((self.x * self.band / 100) as usize) }

@@ -3,7 +3,6 @@
 //! # Order of decisions
 //! 1. A window with at most one request a second is not analysed.
 //! 2. The [decider](Decider) learns from the window and chooses.
-//! 3. The bound on regret (`regret`), if it is in force, may reject the choice.
 
 use elevator::Random;
 use ioanalyzer::{Bandit, IoAnalyzer, Parameters, Store};
@@ -11,10 +10,9 @@ use observation::throughput::{Table, Workload};
 use observation::{Input, Metric, Performance, SchedulerId, Window};
 
 use crate::decider::{Choice, Decider, DeciderName, Fact, Learned};
-use crate::decision::{Decision, Restraint, Why};
+use crate::decision::{Decision, Why};
 use crate::early_end::EarlyEnd;
 use crate::kinds::Kinds;
-use crate::regret::RegretBound;
 use crate::state::Absent;
 
 /// The observations of a window, except its accesses.
@@ -38,7 +36,6 @@ pub struct Analyser {
     pub(crate) ran: Option<SchedulerId>,
     pub(crate) means: Vec<Option<f64>>,
     a_priori: Option<Table>,
-    regret: Option<RegretBound>,
     /// The stored history of schedulers that are not among the arms.
     pub(crate) absent: Absent,
     /// Schedulers that the device rejects. Not stored.
@@ -76,7 +73,6 @@ impl Analyser {
             ran: None,
             means: Vec::new(),
             a_priori: None,
-            regret: None,
             absent: Absent::default(),
             rejected: Vec::new(),
         })
@@ -92,13 +88,6 @@ impl Analyser {
     #[must_use]
     pub fn with_a_priori(self, table: Table) -> Self {
         Self { a_priori: Some(table), ..self }
-    }
-
-    /// Enables the bound on regret.
-    #[must_use]
-    pub fn with_regret_bound(self) -> Self {
-        let bound = RegretBound::new(self.schedulers.len(), self.metric.better());
-        Self { regret: Some(bound), ..self }
     }
 
     /// Passes a fact to the decider. A rejected arm no longer counts as untested.
@@ -130,9 +119,9 @@ impl Analyser {
         &self.schedulers
     }
 
-    /// Whether a significance test may measure arms. It conflicts with the paper's deciders and with the bound on regret.
+    /// Whether a significance test may measure arms. It conflicts with the paper's deciders.
     pub(crate) fn allows_significance_test(&self) -> bool {
-        self.decider.allows_significance_test() && self.regret.is_none()
+        self.decider.allows_significance_test()
     }
 
     /// The clusters.
@@ -164,47 +153,11 @@ impl Analyser {
         let first = table.and_then(|table| table.best(&workload)).map(|(scheduler, _)| scheduler);
         let (better, rejected) = (self.metric.better(), self.rejected.clone());
         let input = Input { window, current, value, better, promise: &promise, first, rejected: &rejected };
-        let choice = self.decider.decide(&mut self.learned, &input, &mut self.random);
-        self.restrain(choice, &input)
-    }
-
-    /// Applies the bound on regret, which may reject the choice.
-    fn restrain(&mut self, choice: Choice, input: &Input<'_>) -> Decision {
-        let before = core::mem::replace(&mut self.ran, input.current);
-        // Trials by clusters take one window, and each is another.
-        let is_by_kind = matches!(choice.why, Why::Kind(_));
-        let under_way = is_by_kind && choice.trial > 0 && choice.scheduler == input.current;
-        let restrained = self.regret.as_mut().and_then(|regret| {
-            let usual = |from: SchedulerId| choice.before.get(from.0).copied().flatten();
-            let switched = before.filter(|&from| Some(from) != input.current);
-            let hurt = switched.zip(input.current.zip(input.value)).and_then(|(from, (to, value))| {
-                let loss = regret.loss_by_switch(from, value, usual(from)?)?;
-                Some((from, Restraint::Rollback { wanted: to, loss }))
-            });
-            if let Some(value) = input.value {
-                regret.record(input.window.start, value, &choice.after);
-            }
-            if let Some((back, rollback)) = hurt.filter(|_| !under_way) {
-                regret.leave(input.current?);
-                return Some((back, rollback));
-            }
-            let (scheduler, current) = choice.scheduler.zip(input.current)?;
-            regret.review(scheduler, current, choice.trial, under_way)
-        });
-        let Choice { scheduler, why, confidence, gain, cluster, after, .. } = choice;
-        self.means = after;
-        let (instead, restraint) = restrained.unzip();
-        let scheduler = instead.or(scheduler);
-        let is_followed = restraint.is_none();
-        Decision {
-            scheduler,
-            change: scheduler.is_some() && scheduler != input.current,
-            cluster,
-            why,
-            restraint,
-            confidence: if is_followed { confidence } else { 0.0 },
-            expected_gain: gain.filter(|_| is_followed),
-        }
+        let Choice { scheduler, why, confidence, gain, cluster, means } =
+            self.decider.decide(&mut self.learned, &input, &mut self.random);
+        (self.ran, self.means) = (current, means);
+        let change = scheduler.is_some() && scheduler != current;
+        Decision { scheduler, change, cluster, why, restraint: None, confidence, expected_gain: gain }
     }
 
     /// The device's table for each scheduler and this window; 0 without an entry.

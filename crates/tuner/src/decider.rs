@@ -65,7 +65,7 @@ pub trait Decider {
     }
 }
 
-/// A decider's choice, before restraints.
+/// A decider's choice.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Choice {
     /// The scheduler to use; `None`: keep the present one.
@@ -76,40 +76,27 @@ pub struct Choice {
     pub confidence: f64,
     /// How much better the metric is expected to be, as a part of the present scheduler's value, if both are known.
     pub gain: Option<f64>,
-    /// Windows of the trial that begins here; 0 if this is no trial.
-    pub trial: u64,
     /// The window's cluster, if it was compared with clusters.
     pub cluster: Option<ClusterId>,
-    /// The mean of each scheduler for such windows before this window.
-    pub before: Vec<Option<f64>>,
-    /// The mean of each scheduler for such windows including this window.
-    pub after: Vec<Option<f64>>,
+    /// The mean of each scheduler for such windows, including this one.
+    pub means: Vec<Option<f64>>,
 }
 
 impl Choice {
     /// Keeps the present scheduler.
     pub const fn keep(why: Why) -> Self {
-        Self {
-            scheduler: None,
-            why,
-            confidence: 0.0,
-            gain: None,
-            trial: 0,
-            cluster: None,
-            before: Vec::new(),
-            after: Vec::new(),
-        }
+        Self { scheduler: None, why, confidence: 0.0, gain: None, cluster: None, means: Vec::new() }
     }
 
     /// The choice of the device's table, if there is no history.
     pub fn first(first: SchedulerId, input: &Input<'_>) -> Self {
         let throughput = input.promise.get(first.0).copied().unwrap_or(0.0);
         let why = Why::APriori { size: input.window.mean_size(), throughput };
-        Self { scheduler: Some(first), trial: 1, ..Self::keep(why) }
+        Self { scheduler: Some(first), ..Self::keep(why) }
     }
 
     fn of(answer: Answer, input: &Input<'_>) -> Self {
-        let Answer { scheduler, reason, confidence, gain, is_trial, cluster, before, after } = answer;
+        let Answer { scheduler, reason, confidence, gain, cluster, means } = answer;
         let why = match reason {
             Reason::Best(found, expected) => Why::Best { found, expected },
             Reason::Untested(found, next) => Why::Untested { found, next },
@@ -117,11 +104,10 @@ impl Choice {
             Reason::Drawn(nearest, probability) => Why::Bandit { nearest, probability },
             Reason::First => {
                 let first = Self::first(scheduler.unwrap_or(SchedulerId(0)), input);
-                return Self { cluster: Some(cluster), before, after, ..first };
+                return Self { cluster: Some(cluster), means, ..first };
             }
         };
-        let trial = u64::from(is_trial);
-        Self { scheduler, why, confidence, gain, trial, cluster: Some(cluster), before, after }
+        Self { scheduler, why, confidence, gain, cluster: Some(cluster), means }
     }
 }
 
@@ -158,7 +144,6 @@ impl Decider for ByKinds {
             return Choice::first(first, input);
         }
         let shape = crate::Shape::of(input.window);
-        let before = kinds.means(kinds.kind_of(&shape, current), input.better);
         let measured = (current, value, is_whole(input.window));
         let decided = kinds.window(&shape, measured, input.promise, input.better);
         Choice {
@@ -166,10 +151,8 @@ impl Decider for ByKinds {
             why: Why::Kind(decided),
             confidence: decided.confidence,
             gain: decided.gain,
-            trial: decided.trial,
             cluster: None,
-            before,
-            after: kinds.means(Some(decided.kind), input.better),
+            means: kinds.means(Some(decided.kind), input.better),
         }
     }
 
@@ -257,18 +240,13 @@ mod tests {
             reason: Reason::First,
             confidence: 0.5,
             gain: None,
-            is_trial: true,
             cluster: ClusterId(3),
-            before: vec![Some(1.0)],
-            after: vec![Some(2.0)],
+            means: vec![Some(2.0)],
         };
         let choice = Choice::of(answer, &input(&window, 0, 1.0, Some(1)));
         assert_eq!(choice.why, Why::APriori { size: 4096.0, throughput: 9e6 });
-        assert_eq!((choice.scheduler, choice.trial, choice.confidence), (Some(SchedulerId(1)), 1, 0.0));
-        assert_eq!(
-            (choice.cluster, choice.before, choice.after),
-            (Some(ClusterId(3)), vec![Some(1.0)], vec![Some(2.0)])
-        );
+        assert_eq!((choice.scheduler, choice.confidence), (Some(SchedulerId(1)), 0.0));
+        assert_eq!((choice.cluster, choice.means), (Some(ClusterId(3)), vec![Some(2.0)]));
     }
 
     #[test]
@@ -282,7 +260,7 @@ mod tests {
         let later = choice(&mut learned, 0);
         assert!(matches!(later.why, Why::Kind(_)), "{:?}", later.why);
         let other = choice(&mut self::learned(), 0);
-        assert_eq!((other.scheduler, other.trial), (Some(SchedulerId(1)), 1));
+        assert_eq!(other.scheduler, Some(SchedulerId(1)));
         assert!(matches!(other.why, Why::APriori { .. }));
     }
 

@@ -18,8 +18,8 @@ pub struct Decision {
     pub cluster: Option<ClusterId>,
     /// The reason.
     pub why: Why,
-    /// Why the choice was not followed, if it was not.
-    pub restraint: Option<Restraint>,
+    /// Why the [tuner](crate::Tuner) does not follow the decider: its opening, its significance test, standby, or a metric that failed.
+    pub restraint: Option<String>,
     /// 0 to 1. With kinds: n/(n+1) for the n windows of the kind that the scheduler served. A hit: similarity, times the weight of the expected
     /// clusters in which the scheduler is the best, times n/(n+1) for the n values behind that. A draw: its probability. A trial: 0.
     pub confidence: f64,
@@ -73,27 +73,6 @@ pub enum Why {
     },
 }
 
-/// Why the choice was not followed.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Restraint {
-    /// The [tuner](crate::Tuner) goes before the decider: its opening, its significance test, standby, or a metric that failed; in words.
-    Tuner(String),
-    /// The trial could break the bound on regret, or the bound is broken.
-    RegretBound {
-        /// The decider's choice.
-        wanted: SchedulerId,
-        /// The present regret, as a part of the best fixed scheduler's sum.
-        regret: f64,
-    },
-    /// The last switch made the metric worse.
-    Rollback {
-        /// The scheduler that is left again.
-        wanted: SchedulerId,
-        /// The loss, as a part of the previous scheduler's value.
-        loss: f64,
-    },
-}
-
 impl Decision {
     /// Keeps the present scheduler.
     pub(crate) const fn keep(why: Why) -> Self {
@@ -124,7 +103,7 @@ impl Decision {
 
     /// A line for the log. `names` are the schedulers' names, in the analyser's order.
     pub fn line(&self, names: &[String]) -> String {
-        if let Some(Restraint::Tuner(why)) = &self.restraint {
+        if let Some(why) = &self.restraint {
             return why.clone();
         }
         let name = |id: SchedulerId| names.get(id.0).map_or("?", String::as_str);
@@ -133,9 +112,6 @@ impl Decision {
             Some(scheduler) => format!("{verb} {}: {}", name(scheduler), self.why.in_words()),
             None => format!("leave it: {}", self.why.in_words()),
         };
-        if let Some(restraint) = &self.restraint {
-            line += &format!("; {}", restraint.in_words(name));
-        }
         if self.confidence > 0.0 {
             line += &format!("; confidence {:.2}", self.confidence);
         }
@@ -184,22 +160,6 @@ impl Why {
                     size / 1024.0
                 )
             }
-        }
-    }
-}
-
-impl Restraint {
-    fn in_words<'a>(&self, name: impl Fn(SchedulerId) -> &'a str) -> String {
-        match *self {
-            Self::Tuner(ref why) => why.clone(),
-            Self::RegretBound { wanted, regret } => {
-                format!(
-                    "not {}: the regret is {:.1}% and its bound would be exceeded",
-                    name(wanted),
-                    regret * 100.0
-                )
-            }
-            Self::Rollback { wanted, loss } => format!("{} made it {:.1}% worse", name(wanted), loss * 100.0),
         }
     }
 }

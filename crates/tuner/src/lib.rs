@@ -24,9 +24,8 @@
 //! | module | contents |
 //! |---|---|
 //! | [`Tuner`] | what happens after each window: opening, significance test, standby, or the analyser's decision |
-//! | [`Analyser`] | a decider with restraint |
+//! | [`Analyser`] | a decider with what it has learned |
 //! | [`Decider`] | the interface of deciders: [`ByKinds`], [`ByIoAnalyzer`], [`ByBandit`], or your own |
-//! | `regret` | the bound on regret, a restraint that is off by default |
 //! | [`EarlyEnd`] | the condition that ends a trial inside a window |
 //! | [`Opening`], [`prior`] | the first trials, and the order in which schedulers are tried |
 //! | [`SignificanceTest`] | tests whether the choice of a scheduler has an effect on a device |
@@ -45,7 +44,6 @@ mod load;
 mod measured;
 mod opening;
 pub mod prior;
-mod regret;
 mod restore;
 mod saved;
 mod shared;
@@ -56,7 +54,7 @@ mod tuner;
 
 pub use analyser::{Analyser, Observed};
 pub use decider::{ByBandit, ByIoAnalyzer, ByKinds, Choice, Decider, DeciderName, Fact, Learned};
-pub use decision::{Decision, Restraint, Why};
+pub use decision::{Decision, Why};
 pub use early_end::EarlyEnd;
 pub use elevator::Random;
 pub use ioanalyzer::{Bandit, CInfo, Cluster, ClusterId, Match, Parameters, Store, Values};

@@ -10,8 +10,7 @@ use crate::saved::COUNT_MAX;
 use crate::state::{Absent, ClusterState, Made, State, VERSION};
 
 impl Analyser {
-    /// The analyser's knowledge, also about restored schedulers that are not chosen from. The bound on regret and the device's table are not part of
-    /// it.
+    /// The analyser's knowledge, also about restored schedulers that are not chosen from. The device's table is not part of it.
     pub fn state(&self) -> State {
         let mut state = self.of_present();
         self.absent.put_beside(&mut state);

@@ -7,7 +7,7 @@
 //! 4. The [significance test](SignificanceTest) measures schedulers, or finds that the choice does not matter: `none`, on standby.
 //! 5. A scheduler that is not an arm is replaced by the first arm.
 //!
-//! Steps 3 and 4 require a decider that allows them, no bound on regret, and permission to switch.
+//! Steps 3 and 4 require a decider that allows them, and permission to switch.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use observation::{Metric, Performance, SchedulerId, Window};
 
 use crate::analyser::{Analyser, Observed};
 use crate::decider::Fact;
-use crate::decision::{Decision, Restraint, Why};
+use crate::decision::{Decision, Why};
 use crate::early_end::EarlyEnd;
 use crate::load::Load;
 use crate::measured::Measured;
@@ -126,7 +126,7 @@ impl Tuner {
                 why += "; setting it again, because requests may have come before its settings";
             }
             let change = scheduler.is_some_and(|to| is_set_again || ran != Some(to));
-            let (scheduler, restraint) = (scheduler.map(SchedulerId), Some(Restraint::Tuner(why)));
+            let (scheduler, restraint) = (scheduler.map(SchedulerId), Some(why));
             (decision.confidence, decision.expected_gain) = (0.0, None);
             decision = Decision { scheduler, change, restraint, ..decision };
         }

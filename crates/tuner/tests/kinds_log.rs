@@ -114,22 +114,12 @@ fn worlds() -> Vec<Fixed> {
         Fixed { rejects: Some(2), ..plain("rejected", steady) },
         Fixed { analyser: analyser(Metric::Bandwidth).with_a_priori(table), ..plain("table", steady) },
         Fixed {
-            analyser: analyser(Metric::Bandwidth).with_regret_bound(),
-            windows: 600,
-            ..plain("bound", phases)
-        },
-        Fixed {
-            analyser: analyser(lower).with_regret_bound(),
-            windows: 600,
-            ..plain("bound, lower is better", latency)
-        },
-        Fixed {
             analyser: analyser(Metric::Bandwidth).with_decider(DeciderName::Bandit),
             windows: 200,
             ..plain("bandit", steady)
         },
         Fixed {
-            analyser: analyser(Metric::Bandwidth).with_decider(DeciderName::IoAnalyzer).with_regret_bound(),
+            analyser: analyser(Metric::Bandwidth).with_decider(DeciderName::IoAnalyzer),
             ..plain("ioanalyzer", steady)
         },
     ]

@@ -102,18 +102,11 @@ pub(crate) struct AdviseArguments {
     pub(crate) json: bool,
 }
 
-/// Restraints, off by default.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum RestraintName {
-    /// Stay within 5% of the best fixed scheduler over an hour, by the measurements so far; revert a switch that made the metric worse
-    Regret,
-}
-
 /// Options of `dwell tune`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   dwell tune /dev/sda --dry-run
-  dwell tune /dev/sda --metric p99-sync-latency --restrain regret
+  dwell tune /dev/sda --metric p99-sync-latency
   dwell tune /dev/md0
   dwell tune /dev/sda --status
   dwell tune /dev/loop0 --control /run/dwell/disk.ctl --arm cfq --arm 'stream(deadline)' --arm noop")]
@@ -137,9 +130,6 @@ pub(crate) struct TuneArguments {
     /// End after this time; default: run until interrupted
     #[arg(long = "for", value_name = "TIME")]
     pub(crate) during: Option<String>,
-    /// Restrain the decider
-    #[arg(long = "restrain", value_enum, value_name = "HOW")]
-    pub(crate) restraints: Vec<RestraintName>,
     /// Start with what another machine's tuner learned about a drive of the same model and size: a file of its database, or the directory
     #[arg(long, value_name = "PATH")]
     pub(crate) transfer: Option<PathBuf>,

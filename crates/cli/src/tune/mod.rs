@@ -27,7 +27,7 @@ use tuner_live::{
     Counters, IsLost, LiveTuner, QueueSettings, Seen, Settings, Windower, released_within, system,
 };
 
-use self::args::{RestraintName, TuneArguments, Watching};
+use self::args::{TuneArguments, Watching};
 use self::setup::Target;
 use crate::error::Error;
 use crate::input::quantity::some_time;
@@ -81,10 +81,6 @@ pub(crate) fn run(arguments: &TuneArguments, catalogue: Catalogue) -> Result<(),
     let loaded = restore(&mut analyser, &database, &target.drive, arguments)?;
     say!("{}: {}", arguments.device.display(), target.stack.describe());
     target.doubts(&arguments.watching).iter().chain(&loaded).for_each(|line| say!("{line}"));
-    let analyser = match &*arguments.restraints {
-        [] => analyser,
-        [RestraintName::Regret, ..] => analyser.with_regret_bound(),
-    };
     let settings = Settings { dry_run: arguments.dry_run, command: arguments.watching.command.clone() };
     let tuner = LiveTuner::new(&target.layer.name, analyser, arms, metric, settings)?;
     // At normal priority: the kernel verifies the program.

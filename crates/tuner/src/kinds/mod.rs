@@ -231,16 +231,6 @@ impl Kinds {
         }
     }
 
-    /// The kind that a window of this shape under that scheduler belongs to, if it is known.
-    pub(crate) fn kind_of(&self, shape: &Shape, ran: SchedulerId) -> Option<usize> {
-        if let Some(trial) = self.trial.filter(|trial| trial.scheduler == ran.0) {
-            return Some(trial.kind);
-        }
-        let (kind, alike) = self.nearest(shape)?;
-        let kind = self.kinds[kind].part_of.unwrap_or(kind);
-        (alike >= ALIKE || self.kinds.len() >= MOST).then_some(kind)
-    }
-
     /// What each scheduler is known to give a kind.
     pub(crate) fn means(&self, kind: Option<usize>, better: Better) -> Vec<Option<f64>> {
         let expected = kind.and_then(|kind| self.expected(kind, better)).unwrap_or_default();

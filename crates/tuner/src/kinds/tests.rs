@@ -66,18 +66,6 @@ fn a_rejection_ends_the_trial_of_the_rejected_scheduler_only() {
 }
 
 #[test]
-fn a_window_on_trial_belongs_to_the_kind_of_the_trial() {
-    let mut kinds = Kinds::new(2);
-    assert_eq!(kinds.kind_of(&reads(), SchedulerId(0)), None, "no kinds yet");
-    let on_trial = until_trial(&mut kinds);
-    assert_eq!(kinds.kind_of(&writes(), SchedulerId(on_trial)), Some(0));
-    assert_eq!(kinds.kind_of(&writes(), SchedulerId(0)), None);
-    assert_eq!(kinds.kind_of(&reads(), SchedulerId(0)), Some(0));
-    assert_eq!(kinds.kind_of(&shape(50, 50), SchedulerId(0)), Some(0), "half in common");
-    assert_eq!(kinds.kind_of(&shape(49, 51), SchedulerId(0)), None);
-}
-
-#[test]
 fn a_window_that_is_as_similar_to_two_kinds_belongs_to_the_first() {
     let mut kinds = Kinds::new(1);
     run(&mut kinds, &shape(64, 0), 0, 1.0);
@@ -95,7 +83,6 @@ fn a_merged_kind_is_found_as_the_kind_that_has_its_knowledge() {
     (kinds.served, kinds.latest) = (Some(0), Some(0));
     kinds.merge(1, 0).unwrap();
     assert_eq!((kinds.served, kinds.latest), (Some(1), Some(1)));
-    assert_eq!(kinds.kind_of(&reads(), SchedulerId(0)), Some(1));
     assert_eq!(run(&mut kinds, &reads(), 0, 1.0).kind, 1);
     assert_eq!((kinds.load(0), kinds.count()), (None, 1));
 }
