@@ -164,8 +164,7 @@ impl<T: Item> Blocks<T> {
         true
     }
 
-    /// Items that are there already into `to`, which is empty; false if there are none. `settled` has the form that [`Settle::settle`] makes
-    /// of an item.
+    /// Appends items that are there already; false if there are none. `settled` has the form that [`Settle::settle`] makes of an item.
     #[inline]
     pub(crate) fn read_batch<U>(
         &mut self,
@@ -175,16 +174,17 @@ impl<T: Item> Blocks<T> {
         settled: impl Fn(T, &[DeviceId], Position) -> Option<U>,
     ) -> bool {
         let ids = &self.workers[self.turn].ids;
-        let first = *number + 1;
+        let (first, before) = (*number + 1, to.len());
         let items = self.items.get(self.at..self.until.min(self.at + BATCH)).unwrap_or_default();
         to.extend(
             items.iter().zip(first..).map_while(|(item, line)| settled(*item, ids, Position::Line(line))),
         );
-        if to.is_empty() {
+        let count = to.len() - before;
+        if count == 0 {
             return false;
         }
-        self.at += to.len();
-        *number += to.len() as u64;
+        self.at += count;
+        *number += count as u64;
         context.place = Position::Line(first);
         context.good();
         true

@@ -67,7 +67,7 @@ pub(crate) struct Devices {
     pairs: HashMap<(u32, u32), u32>,
     names: HashMap<Box<[u8]>, u32>,
     /// Numbers with their ids, by the lowest bits: a fleet's volumes alternate from line to line, and mostly have numbers near each other.
-    recent: Vec<(u64, u32)>,
+    recent: Vec<(u32, u32)>,
     last_pair: Option<((u32, u32), u32)>,
     last_name: Option<(Box<[u8]>, u32)>,
     /// New devices, to be recorded by another context, if so.
@@ -77,7 +77,7 @@ pub(crate) struct Devices {
 /// Places of [`Devices::recent`]: some for each of the thousands of volumes of a fleet.
 const RECENT: usize = 8_192;
 
-const fn place(number: u64) -> usize {
+const fn place(number: u32) -> usize {
     number as usize % RECENT
 }
 
@@ -89,6 +89,7 @@ impl Devices {
     #[inline]
     pub(crate) fn intern(&mut self, key: Key<'_>, choice: &DeviceChoice) -> Option<DeviceId> {
         if let Key::Number(number) = key
+            && let Ok(number) = u32::try_from(number)
             && let Some(&(recent, id)) = self.recent.get(place(number))
             && recent == number
             && id != NO_ID
@@ -119,8 +120,11 @@ impl Devices {
         };
         match key {
             Key::Number(number) => {
-                self.recent.resize(RECENT, (0, NO_ID));
-                self.recent[place(number)] = (number, id);
+                // Larger ones are rare.
+                if let Ok(number) = u32::try_from(number) {
+                    self.recent.resize(RECENT, (0, NO_ID));
+                    self.recent[place(number)] = (number, id);
+                }
             }
             Key::Pair(major, minor) => self.last_pair = Some(((major, minor), id)),
             Key::Name(name) => self.last_name = Some((name.into(), id)),

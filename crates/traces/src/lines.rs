@@ -124,7 +124,7 @@ impl<F: LineFormat<Item: Item<Full = Record>>> Source for Lines<F> {
 }
 
 impl<F: LineFormat<Item = Plain>> Lines<F> {
-    /// As [`Source::read_batch`], in the smaller form.
+    /// Appends the next requests, as [`Source::read_batch`] does, in the smaller form.
     pub(crate) fn read_plain(&mut self, to: &mut Vec<Plain>, context: &mut Context) -> Result<(), Error> {
         if let Some(blocks) = &mut self.blocks
             && blocks.read_batch(to, &mut self.number, context, |item, ids, _| item.settled(ids))

@@ -91,6 +91,17 @@ impl Plain {
         }
     }
 
+    /// Appends records. The optional fields are copied from a record without them; the compiler would assemble them byte by byte, and their copy would
+    /// wait for these bytes.
+    pub(crate) fn append(items: impl ExactSizeIterator<Item = Self>, to: &mut Vec<Record>) {
+        let from = to.len();
+        to.resize(from + items.len(), Record::new(Time::ZERO, DeviceId(0), Op::Read, 0, 0));
+        for (record, Self { at, offset, bytes, device, op }) in to[from..].iter_mut().zip(items) {
+            (record.at, record.offset, record.bytes) = (at, offset, bytes);
+            (record.device, record.op) = (device, op);
+        }
+    }
+
     /// As [`Settle::settle`].
     #[inline(always)]
     pub(crate) fn settled(self, ids: &[DeviceId]) -> Option<Self> {

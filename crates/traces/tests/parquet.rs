@@ -75,20 +75,57 @@ fn every_recording_of_the_corpus_survives() {
     }
 }
 
-/// Lengths around the greatest one that a row in memory holds.
+/// Gaps between times, offsets and lengths around the greatest ones that a row in memory holds, of two devices in turn.
 #[test]
-fn requests_of_4_gib_and_more_survive() {
-    let lengths = [512, u32::MAX.into(), 4096, (1 << 32) - 512, 1 << 32, 1 << 40, u64::from(u32::MAX) - 1];
-    let at = |n: usize| Time::from_nanos(n as u64);
-    let record = |(n, bytes)| Record::new(at(n), DeviceId(0), Op::Write, 1 << 50, bytes);
-    let records: Vec<Record> = lengths.into_iter().enumerate().map(record).collect();
+fn large_numbers_survive() {
+    const MAX: u64 = u32::MAX as u64;
+    let numbers = [512, MAX, 4096, MAX + 1 - 512, MAX + 1, 1 << 40, MAX - 1, 1, 0];
+    let offset = |number: u64| if number.is_multiple_of(2) { number * 512 } else { number * 512 + 1 };
+    let mut at = 1 << 62;
+    let mut records = Vec::new();
+    for (n, (gap, place)) in numbers.iter().flat_map(|gap| numbers.map(|place| (gap, place))).enumerate() {
+        at += gap;
+        let (device, op) = (DeviceId(n as u32 % 2), if n % 3 == 0 { Op::Read } else { Op::Write });
+        records.push(Record::new(Time::from_nanos(at), device, op, offset(place), place.max(1)));
+    }
     let mut file = Vec::new();
     let mut writer = ParquetWriter::new(&mut file, "test").unwrap();
-    writer.meet(["0"]);
+    writer.meet(["0", "1"]);
     writer.write_batch(&records, |_| None::<&str>).unwrap();
     writer.finish().unwrap();
-    let read: Vec<Record> = common::open("x", &file, &ALL).unwrap().map(Result::unwrap).collect();
-    assert_eq!(read, records);
+    for device in 0..2 {
+        let name = device.to_string();
+        let options = Options { device: DeviceChoice::Named(name), ..ALL.clone() };
+        let read = common::open("x", &file, &options).unwrap().map(Result::unwrap);
+        // The only device of a choice has the number of its first row group.
+        let read: Vec<Record> = read.map(|record| Record { device: DeviceId(device), ..record }).collect();
+        let written: Vec<Record> =
+            records.iter().copied().filter(|record| record.device.0 == device).collect();
+        assert_eq!(read, written);
+    }
+}
+
+/// Operations of a row group: one, two and all.
+#[test]
+fn every_mixture_of_operations_survives() {
+    for (count, of) in [(1, 1), (8, 1), (7, 2), (8, 2), (1_001, 2), (1_000, 4)] {
+        for first in [Op::Read, Op::Write, Op::Discard] {
+            let all = [first, if first == Op::Write { Op::Read } else { Op::Write }, Op::Discard, Op::Flush];
+            let record = |n: u64| {
+                let op = all[(n * n / 3) as usize % of];
+                Record::new(Time::from_nanos(n), DeviceId(0), op, n * 4096, 4096)
+            };
+            let records: Vec<Record> = (0..count).map(record).collect();
+            let mut file = Vec::new();
+            let mut writer = ParquetWriter::new(&mut file, "test").unwrap();
+            writer.meet(["0"]);
+            writer.write_batch(&records, |_| None::<&str>).unwrap();
+            writer.finish().unwrap();
+            let read: Vec<Op> =
+                common::open("x", &file, &ALL).unwrap().map(|record| record.unwrap().op).collect();
+            assert!(read.into_iter().eq(records.iter().map(|record| record.op)), "{count} {of} {first:?}");
+        }
+    }
 }
 
 /// Lines of several devices in turn.

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use elevator::SECTOR_BYTES;
 use parquet::basic::{Encoding, EncodingMask};
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
@@ -23,10 +24,12 @@ pub(super) struct Encoded {
     pub(super) group: Group,
 }
 
-type Answer = Result<Encoded, ParquetError>;
+/// In the order of the groups.
+pub(super) type Answer = Result<Vec<Encoded>, ParquetError>;
 
+/// Groups that a thread encodes one after another.
 struct Job {
-    rows: Rows,
+    groups: Vec<Rows>,
     names: Arc<Vec<ByteArray>>,
     answer: SyncSender<Answer>,
 }
@@ -64,8 +67,9 @@ impl Encoders {
                 let mut fields = Fields::default();
                 loop {
                     let job = lock(&queue).recv();
-                    let Ok(Job { rows, names, answer }) = job else { return };
-                    let encoded = catch_unwind(AssertUnwindSafe(|| fields.encode(rows, &names, &spare)));
+                    let Ok(Job { groups, names, answer }) = job else { return };
+                    let encode = AssertUnwindSafe(|| fields.encode_all(groups, &names, &spare));
+                    let encoded = catch_unwind(encode);
                     // The writer may be gone after an error.
                     let _ = answer.send(encoded.unwrap_or_else(|_| Err(failed())));
                 }
@@ -85,18 +89,20 @@ impl Encoders {
         lock(&self.spare.groups).push(bytes);
     }
 
-    /// Encodes a group; waits while all threads are busy.
+    /// Encodes groups on one thread; waits while all threads are busy.
     pub(super) fn encode(
         &self,
-        rows: Rows,
+        groups: Vec<Rows>,
         names: &Arc<Vec<ByteArray>>,
     ) -> Result<Receiver<Answer>, ParquetError> {
         let (answer, answers) = sync_channel(1);
         match &self.jobs {
-            Some(jobs) => jobs.send(Job { rows, names: Arc::clone(names), answer }).map_err(|_| failed())?,
+            Some(jobs) => {
+                jobs.send(Job { groups, names: Arc::clone(names), answer }).map_err(|_| failed())?
+            }
             None => {
                 // `answers` is there.
-                let _ = answer.send(Fields::default().encode(rows, names, &self.spare));
+                let _ = answer.send(Fields::default().encode_all(groups, names, &self.spare));
             }
         }
         Ok(answers)
@@ -120,7 +126,7 @@ struct Fields {
 
 impl Fields {
     /// Moves rows here. Fields that no row has stay empty.
-    fn take(&mut self, pieces: Vec<Vec<Row>>, large: &[i64], spare: &Spare) {
+    fn take(&mut self, rows: &mut Rows, spare: &Spare) {
         let Self { at, offset, bytes, op, bits, priority } = self;
         at.clear();
         offset.clear();
@@ -129,9 +135,15 @@ impl Fields {
         bits.clear();
         priority.clear();
         let mut has = 0;
+        let pieces = std::mem::take(&mut rows.pieces);
+        let (mut time, mut times) = (rows.begin, rows.times.iter());
         for piece in &pieces {
-            at.extend(piece.iter().map(|row| row.at));
-            offset.extend(piece.iter().map(|row| row.offset));
+            at.extend(piece.iter().map(|row| {
+                let next = time + i64::from(row.gap);
+                time = if row.gap == Row::LARGE { times.next().copied().unwrap_or(next) } else { next };
+                time
+            }));
+            offset.extend(piece.iter().map(|row| i64::from(row.sector) * SECTOR_BYTES as i64));
             bytes.extend(piece.iter().map(|row| i64::from(row.bytes)));
             op.extend(piece.iter().map(|row| row.op));
             has |= piece.iter().fold(0, |has, row| has | u16::from(row.bits) | row.priority);
@@ -142,15 +154,30 @@ impl Fields {
                 priority.extend(piece.iter().map(|row| row.priority));
             }
         }
-        if !large.is_empty() {
-            let places = bytes.iter_mut().filter(|bytes| **bytes == i64::from(Row::LARGE));
+        let put = |to: &mut [i64], short: i64, large: &[i64]| {
+            let places = to.iter_mut().filter(|place| **place == short);
             places.zip(large).for_each(|(place, large)| *place = *large);
+        };
+        if !rows.offsets.is_empty() {
+            put(offset, i64::from(Row::LARGE) * SECTOR_BYTES as i64, &rows.offsets);
+        }
+        if !rows.lengths.is_empty() {
+            put(bytes, Row::LARGE.into(), &rows.lengths);
         }
         lock(&spare.pieces).extend(pieces.into_iter().filter(|piece| piece.len() == PIECE));
     }
 
-    fn encode(&mut self, mut rows: Rows, names: &[ByteArray], spare: &Spare) -> Answer {
-        self.take(std::mem::take(&mut rows.pieces), &rows.large, spare);
+    fn encode_all(&mut self, groups: Vec<Rows>, names: &[ByteArray], spare: &Spare) -> Answer {
+        groups.into_iter().map(|rows| self.encode(rows, names, spare)).collect()
+    }
+
+    fn encode(
+        &mut self,
+        mut rows: Rows,
+        names: &[ByteArray],
+        spare: &Spare,
+    ) -> Result<Encoded, ParquetError> {
+        self.take(&mut rows, spare);
         let Self { at, offset, bytes, op, bits, priority } = self;
         let sink = lock(&spare.groups).pop().unwrap_or_default();
         let mut columns = Columns { sink, rows: at.len(), done: Vec::new() };
@@ -160,7 +187,10 @@ impl Fields {
         columns.constant(&rows.name)?;
         columns.ascending(Vec::new(), at)?;
         columns.ascending(optional(rows.latencies.len(), Row::LATENCY), &rows.latencies)?;
-        columns.small(Vec::new(), op.iter().map(|op| (*op).into()))?;
+        match two_values(op) {
+            Some((found, indices)) => columns.small_indices(Vec::new(), &found, indices)?,
+            None => columns.small(Vec::new(), op.iter().map(|op| (*op).into()))?,
+        }
         columns.ascending(Vec::new(), offset)?;
         columns.integers(Vec::new(), bytes)?;
         let flags: Vec<i64> =
@@ -303,22 +333,26 @@ impl Columns {
         mut levels: Vec<u8>,
         values: impl ExactSizeIterator<Item = i64> + Clone,
     ) -> Result<(), ParquetError> {
-        let plain = |values: &mut dyn Iterator<Item = i64>| -> Vec<u8> {
-            values.flat_map(|value| (value as i32).to_le_bytes()).collect()
-        };
         match dictionary(values.clone()) {
             Some((found, _)) if found.is_empty() => self.pages(None, levels, Encoding::PLAIN, true),
-            Some((found, indices)) => {
-                levels.extend(indices);
-                let dictionary = plain(&mut found.iter().copied());
-                self.pages(Some((dictionary, found.len())), levels, Encoding::RLE_DICTIONARY, false)
-            }
+            Some((found, indices)) => self.small_indices(levels, &found, indices),
             None => {
-                let mut values = values;
-                levels.extend(plain(&mut values));
+                levels.extend(values.flat_map(plain_small));
                 self.pages(None, levels, Encoding::PLAIN, false)
             }
         }
+    }
+
+    /// A dictionary of INT32 values, and the indices of the rows.
+    fn small_indices(
+        &mut self,
+        mut levels: Vec<u8>,
+        found: &[i64],
+        indices: Vec<u8>,
+    ) -> Result<(), ParquetError> {
+        levels.extend(indices);
+        let dictionary = found.iter().copied().flat_map(plain_small).collect();
+        self.pages(Some((dictionary, found.len())), levels, Encoding::RLE_DICTIONARY, false)
     }
 
     /// Texts by their number in `names`.
@@ -342,6 +376,10 @@ impl Columns {
             }
         }
     }
+}
+
+fn plain_small(value: i64) -> [u8; 4] {
+    (value as i32).to_le_bytes()
 }
 
 /// A text with its length before it.
@@ -416,6 +454,28 @@ fn pack(to: &mut Vec<u8>, values: impl Iterator<Item = u64>, width: u32) {
         }
     }
     to.extend_from_slice(&bits.to_le_bytes()[..filled.div_ceil(8) as usize]);
+}
+
+/// As [`dictionary`], of values that are 0 and 1, both: reads and writes.
+fn two_values(values: &[u8]) -> Option<(Vec<i64>, Vec<u8>)> {
+    let (&first, rest) = values.split_first()?;
+    let all = |of: fn(u8, u8) -> u8| rest.iter().fold(first, |all, value| of(all, *value));
+    if first > 1 || all(|all, value| all | value) != 1 || all(|all, value| all & value) != 0 {
+        return None;
+    }
+    let mut data = Vec::with_capacity(values.len() / 8 + 16);
+    data.push(1);
+    number(&mut data, (values.len().div_ceil(8) as u64) << 1 | 1);
+    let (groups, rest) = values.as_chunks::<8>();
+    let mut last = [first; 8];
+    last[..rest.len()].copy_from_slice(rest);
+    let last = Some(&last).filter(|_| !rest.is_empty());
+    data.extend(groups.iter().chain(last).map(|group| {
+        // The lowest bit of each byte, that of the first one lowest.
+        let differs = u64::from_le_bytes(*group) ^ u64::from_le_bytes([first; 8]);
+        (differs.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
+    }));
+    Some((vec![first.into(), (1 - first).into()], data))
 }
 
 /// The different values, and the data page of their indices; `None` if there are too many.

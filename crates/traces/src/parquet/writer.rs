@@ -13,7 +13,7 @@ use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type as Node, Type
 
 use elevator::cold_path;
 
-use super::encode::{Encoded, Encoders, failed as thread_failed};
+use super::encode::{Answer, Encoded, Encoders, failed as thread_failed};
 use super::groups::{Group, GroupStore, Groups};
 use super::index;
 use super::rows::{Open, PIECE, Row, Rows};
@@ -23,8 +23,12 @@ use crate::write::written::Written;
 
 /// Rows of a row group.
 const GROUP_ROWS: usize = 1 << 17;
-/// Rows in memory, of all devices together: 32 to 44 bytes each.
+/// Rows in memory, of all devices together: 16 to 60 bytes each.
 const ROWS_MAX: usize = 2 << 20;
+/// Rows that a thread encodes at least: to hand it a group takes longer than to encode a small one.
+const JOB_ROWS: usize = 1 << 15;
+/// Records whose places are in the processor's first cache together.
+const NEAR: usize = 64;
 
 /// Writes all fields of records, to one file or to a file for each device.
 pub struct ParquetWriter<W: Write + Send> {
@@ -35,8 +39,10 @@ pub struct ParquetWriter<W: Write + Send> {
     schema: SchemaDescPtr,
     comment: String,
     encoders: Arc<Encoders>,
+    /// Groups that no thread encodes yet, their devices, and their rows.
+    ready: (Vec<Rows>, Vec<usize>, usize),
     /// Groups that threads encode, with their devices, in the order of the file.
-    encoding: VecDeque<(usize, Receiver<Result<Encoded, ParquetError>>)>,
+    encoding: VecDeque<(Vec<usize>, Receiver<Answer>)>,
     /// By device, the rows behind the full pieces. In a list of their own, because every record changes one of them.
     open: Vec<Open>,
     /// By device, the other rows.
@@ -125,6 +131,7 @@ impl<W: Write + Send> ParquetWriter<W> {
             schema: shared_schema().map_err(failed)?,
             comment: comment.to_owned(),
             encoders: Arc::new(Encoders::new(0)),
+            ready: Default::default(),
             encoding: VecDeque::new(),
             open: Vec::new(),
             devices: Vec::new(),
@@ -187,14 +194,17 @@ impl<W: Write + Send> ParquetWriter<W> {
         records: &[Record],
         mut name: impl FnMut(Pid) -> Option<N>,
     ) -> io::Result<()> {
-        // A store into memory that is in no cache blocks those behind it; loads wait for memory at the same time. So the places of all rows are
-        // loaded first.
-        let place = |record: &Record| self.open.get(record.device.0 as usize).and_then(Open::next);
-        black_box(records.iter().filter_map(place).fold(0, |all, row| all ^ row.op));
-        records.iter().try_for_each(|record| {
-            let name = record.process.and_then(&mut name);
-            self.write(record, name.as_ref().map(N::as_ref))
-        })
+        for records in records.chunks(NEAR) {
+            // A store into memory that is in no cache blocks those behind it; loads wait for memory at the same time. So the places of all rows are
+            // loaded first.
+            let place = |record: &Record| self.open.get(record.device.0 as usize).and_then(Open::next);
+            black_box(records.iter().filter_map(place).fold(0, |all, row| all ^ row.op));
+            for record in records {
+                let name = record.process.and_then(&mut name);
+                self.write(record, name.as_ref().map(N::as_ref))?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes a record; `process_name` is the name of its process, if known.
@@ -208,19 +218,22 @@ impl<W: Write + Send> ParquetWriter<W> {
             cold_path();
             self.add(&self.devices.len().to_string());
         }
-        let Some((row, rest)) = Row::new(record, process_name.is_some()) else {
+        let latest = self.open[device].latest();
+        let Some((row, at, rest)) = Row::new(record, latest, process_name.is_some()) else {
             self.written.left_out += 1;
             return Ok(());
         };
         if let Some(rest) = rest {
             let name = process_name.map(|name| self.name(name));
             let rows = &mut self.devices[device];
-            rows.large.extend(rest.large);
+            rows.times.extend(rest.time);
+            rows.offsets.extend(rest.offset);
+            rows.lengths.extend(rest.length);
             rows.latencies.extend(rest.latency);
             rows.processes.extend(rest.process);
             rows.names.extend(name);
         }
-        let is_full = self.open[device].push(row);
+        let is_full = self.open[device].push(row, at);
         self.rows += 1;
         self.written.written += 1;
         if is_full || self.rows >= ROWS_MAX {
@@ -233,9 +246,8 @@ impl<W: Write + Send> ParquetWriter<W> {
     #[cold]
     fn end_piece(&mut self, device: usize) -> io::Result<()> {
         let open = &mut self.open[device];
-        if open.used >= PIECE {
-            let piece = std::mem::replace(open, Open { rows: self.encoders.piece(), used: 0 });
-            self.devices[device].pieces.push(piece.rows);
+        if open.is_full() {
+            self.devices[device].pieces.push(open.replace(self.encoders.piece()));
         }
         if self.rows_of(device) >= GROUP_ROWS {
             self.flush(device)
@@ -247,7 +259,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     }
 
     fn rows_of(&self, device: usize) -> usize {
-        self.devices[device].pieces.len() * PIECE + self.open[device].used
+        self.devices[device].pieces.len() * PIECE + self.open[device].len()
     }
 
     /// The number of a process's name.
@@ -291,31 +303,43 @@ impl<W: Write + Send> ParquetWriter<W> {
         }
         self.rows -= count;
         let rows = &mut self.devices[device];
-        let next = Rows { name: rows.name.clone(), device: rows.device, ..Rows::default() };
+        let begin = self.open[device].latest();
+        let next = Rows { name: rows.name.clone(), device: rows.device, begin, ..Rows::default() };
         let mut rows = std::mem::replace(rows, next);
-        rows.pieces.push(self.open[device].take());
-        let encoded = self.encoders.encode(rows, &self.names).map_err(failed)?;
-        self.encoding.push_back((device, encoded));
+        rows.pieces.push(self.open[device].replace(Vec::new()));
+        let (groups, devices, ready) = &mut self.ready;
+        groups.push(rows);
+        devices.push(device);
+        *ready += count;
+        if *ready >= JOB_ROWS { self.encode() } else { Ok(()) }
+    }
+
+    /// Hands the ready groups to a thread.
+    fn encode(&mut self) -> io::Result<()> {
+        let (groups, devices, _) = std::mem::take(&mut self.ready);
+        let encoded = self.encoders.encode(groups, &self.names).map_err(failed)?;
+        self.encoding.push_back((devices, encoded));
         self.append(false)
     }
 
     /// Appends groups that are encoded, or all.
     fn append(&mut self, all: bool) -> io::Result<()> {
-        while let Some((device, first)) = self.encoding.front() {
+        while let Some((devices, first)) = self.encoding.front() {
             let encoded = match first.try_recv() {
                 Err(TryRecvError::Empty) if !all => return Ok(()),
                 Err(TryRecvError::Empty) => first.recv().unwrap_or_else(|_| Err(thread_failed())),
                 Ok(encoded) => encoded,
                 Err(TryRecvError::Disconnected) => Err(thread_failed()),
             };
-            let Encoded { bytes, group } = encoded.map_err(failed)?;
-            let file = self.files.get_mut(if self.is_split { *device } else { 0 });
-            let file = file.and_then(Option::as_mut).ok_or(io::ErrorKind::NotFound)?;
-            file.sink.write_all(&bytes)?;
-            file.groups.push(Group { from: file.at, ..group })?;
-            file.at += bytes.len() as u64;
+            for (device, Encoded { bytes, group }) in devices.iter().zip(encoded.map_err(failed)?) {
+                let file = self.files.get_mut(if self.is_split { *device } else { 0 });
+                let file = file.and_then(Option::as_mut).ok_or(io::ErrorKind::NotFound)?;
+                file.sink.write_all(&bytes)?;
+                file.groups.push(Group { from: file.at, ..group })?;
+                file.at += bytes.len() as u64;
+                self.encoders.keep(bytes);
+            }
             self.encoding.pop_front();
-            self.encoders.keep(bytes);
         }
         Ok(())
     }
@@ -326,6 +350,7 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// If a sink fails.
     pub fn finish(mut self) -> io::Result<Written> {
         (0..self.devices.len()).try_for_each(|device| self.flush(device))?;
+        self.encode()?;
         self.append(true)?;
         let names: Vec<ByteArray> = self.devices.drain(..).map(|rows| rows.name).collect();
         for (device, file) in self.files.drain(..).enumerate() {
