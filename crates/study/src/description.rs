@@ -9,6 +9,7 @@ use evaluation::Error;
 use evaluation::input::Reading;
 use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
+use workloads::scenario::Identity;
 
 /// Changes when equal descriptions have other results or other columns than before, within one version of the program.
 const FORMAT: u32 = 2;
@@ -24,34 +25,6 @@ pub enum Kind {
     BuiltIn,
     /// A script of processes and system calls.
     Script,
-}
-
-/// What schedulers see of processes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Identity {
-    /// The processes of the workload.
-    #[default]
-    Shown,
-    /// No processes.
-    Hidden,
-    /// One process for all requests.
-    Same,
-}
-
-impl Identity {
-    /// As study files and tables name it.
-    pub const fn name(self) -> &'static str {
-        self.of_queue().name()
-    }
-
-    pub(crate) const fn of_queue(self) -> elevator::queue::Identity {
-        match self {
-            Self::Shown => elevator::queue::Identity::Shown,
-            Self::Hidden => elevator::queue::Identity::Hidden,
-            Self::Same => elevator::queue::Identity::Same,
-        }
-    }
 }
 
 /// A file with its content's hash, or a built-in object.

@@ -14,9 +14,9 @@ use schedulers::registry::Catalogue;
 use serde::{Deserialize, Serialize};
 use workloads::Workload;
 use workloads::programs::units::Delay;
-use workloads::scenario;
+use workloads::scenario::Identity;
 
-use crate::description::{Identity, Kind, Run};
+use crate::description::{Kind, Run};
 use crate::table::{Cell, Made, Omitted, process_row, run_row, window_row};
 use crate::windows::{Watcher, Windows};
 
@@ -160,11 +160,9 @@ impl Executor {
             scenario.script.at_most = Some(Delay(Span::from_nanos(whole as u64)));
         }
         scenario.script.change.depth = run.depth.or(scenario.script.change.depth);
-        scenario.script.identity = match run.identity {
-            Identity::Shown => scenario.script.identity,
-            Identity::Hidden => scenario::Identity::Hidden,
-            Identity::Same => scenario::Identity::Same,
-        };
+        if run.identity != Identity::Shown {
+            scenario.script.identity = run.identity;
+        }
         let drive = run.drive.as_ref();
         let name = drive.map(|drive| drive.name.clone()).or_else(|| scenario.script.drive.clone());
         let name = name.unwrap_or_else(|| DEFAULT_DRIVE.to_owned());

@@ -15,6 +15,7 @@ use schedulers::Spec;
 use schedulers::registry::Catalogue;
 use toml::Spanned;
 use workloads::builtin::Builtin;
+use workloads::scenario::Identity;
 
 use crate::description::{Input, Kind, Run};
 use crate::execute::DEFAULT_DRIVE;
@@ -107,7 +108,7 @@ impl Study {
             array: None,
             machine: self.machine()?,
             depth: None,
-            identity: crate::Identity::Shown,
+            identity: Identity::Shown,
             nr_requests: Some(nr_requests),
             seed: 1,
             open: page.open.as_ref().is_some_and(|open| *open.get_ref()),

@@ -9,8 +9,7 @@ use evaluation::input::Reading;
 use evaluation::{Error, text_file};
 use serde::Deserialize;
 use toml::Spanned;
-
-use crate::description::Identity;
+use workloads::scenario::Identity;
 
 /// A study: what its file contains.
 pub struct Study {

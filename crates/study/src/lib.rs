@@ -44,7 +44,7 @@ mod table;
 pub mod unfinished;
 mod windows;
 
-pub use description::{Identity, Input, Kind, Run};
+pub use description::{Input, Kind, Run};
 pub use driver::{Ended, drive, part_size};
 pub use evaluation::Error;
 pub use execute::{Executor, Rows};

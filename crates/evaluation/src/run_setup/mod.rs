@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use disks::array::Geometry;
 use elevator::Random;
-use elevator::queue::{Identity, Observer, Options};
+use elevator::queue::{Observer, Options};
 use elevator::{Span, Time};
 use machine::kernel::{Description, Kernel, Sample, Tagging};
 use machine::{Cluster, Machine, Measured, Stop};
@@ -16,7 +16,7 @@ use schedulers::Spec;
 use serde::{Deserialize, Serialize};
 use workloads::programs::diary::{Seen, Transactions};
 use workloads::programs::os::Session;
-use workloads::scenario::{self, Scenario};
+use workloads::scenario::Scenario;
 
 use crate::device::Device;
 use crate::error::Error;
@@ -161,11 +161,7 @@ impl RunSetup {
     pub fn options(&self) -> Options {
         let options = self.machine.queue();
         let depth = self.scenario.script.change.depth.unwrap_or_else(|| self.device.depth());
-        let identity = match self.scenario.script.identity {
-            scenario::Identity::Shown => Identity::Shown,
-            scenario::Identity::Hidden => Identity::Hidden,
-            scenario::Identity::Same => Identity::Same,
-        };
+        let identity = self.scenario.script.identity.of_queue();
         Options { depth: depth.clamp(1, self.device.depth()), identity, ..options }
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use elevator::PriorityClass;
-use serde::Deserialize;
+use elevator::{PriorityClass, queue};
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::step::Step;
@@ -72,17 +72,33 @@ pub struct Partition {
     pub bytes: Bytes,
 }
 
-/// Process identity as visible to schedulers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+/// [`queue::Identity`] as scripts and study files name it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Identity {
-    /// The real processes.
+    /// The processes of the workload.
     #[default]
     Shown,
-    /// None.
+    /// No processes.
     Hidden,
     /// One process for all requests.
     Same,
+}
+
+impl Identity {
+    /// The queue's setting.
+    pub const fn of_queue(self) -> queue::Identity {
+        match self {
+            Self::Shown => queue::Identity::Shown,
+            Self::Hidden => queue::Identity::Hidden,
+            Self::Same => queue::Identity::Same,
+        }
+    }
+
+    /// The name.
+    pub const fn name(self) -> &'static str {
+        self.of_queue().name()
+    }
 }
 
 /// Initial content: exactly one of `file`, `directory`, `tree` and `files`.
