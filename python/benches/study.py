@@ -126,21 +126,21 @@ def cost_of_tasks(folder, seconds, seeds):
         idle = (own_seconds() - before) / 5
         keep = _cluster._Progress.keep
         _cluster._Progress.keep = lambda self, batch, rows: (tasks.append(len(batch.runs)), keep(self, batch, rows))
-        # The length of a task on a thousand threads.
-        shortest, _cluster.SHORT = _cluster.SHORT, _cluster.LONG
+        # The length of a task on a thousand threads instead of ten.
+        of_thread, _cluster.TASK_OVERHEAD = _cluster.TASK_OVERHEAD, _cluster.TASK_OVERHEAD * 100
         original, _cluster._task = _cluster._task, pretended
         try:
             began, before = time.perf_counter(), own_seconds()
             _cluster.execute(client, runs, _native.Store(folder / f"pretended-{seconds}"))
             spent, wall = own_seconds() - before, time.perf_counter() - began
         finally:
-            _cluster._task, _cluster._Progress.keep, _cluster.SHORT = original, keep, shortest
+            _cluster._task, _cluster._Progress.keep, _cluster.TASK_OVERHEAD = original, keep, of_thread
     return spent - idle * wall, len(tasks), len(runs), wall
 
 
 def overhead():
     with tempfile.TemporaryDirectory() as folder:
-        for seconds, seeds in [(0.018, 8500), (0.1, 1000), (1.0, 128), (10.0, 32)]:
+        for seconds, seeds in [(0.018, 8500), (0.1, 2000), (0.3, 1000), (0.6, 256), (1.0, 128), (10.0, 32)]:
             spent, tasks, runs, wall = cost_of_tasks(pathlib.Path(folder), seconds, seeds)
             task, cost = seconds * runs / tasks, spent / tasks
             print(

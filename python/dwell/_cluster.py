@@ -20,11 +20,13 @@ from . import _native
 from ._errors import Error, InputError
 from ._inputs import localised
 
-#: Least and greatest seconds of work in a task: long beside the overhead of client and scheduler, short beside a study. A whole part of the results, of
-#: which the worker makes the files, is always one task up to the greatest.
+#: Least and greatest seconds of work in a task: long beside the overhead of client and scheduler, short beside a study.
 SHORT, LONG = 1.0, 5.0
 #: Seconds of work in a task for each thread of the cluster: twice the time of client and scheduler for a task, which handle one after another.
 TASK_OVERHEAD = 0.005
+#: A whole part of the results, of which the worker makes the files, is one task up to the greatest length, or up to this multiple of that for the
+#: cluster's threads, but at most these seconds: otherwise the client, alone, decodes and encodes its rows.
+WHOLE, LONGEST = 6.0, 30.0
 #: Runs of a task while the length of a run is unknown.
 FIRST = 4
 #: Tasks per thread of the cluster that are submitted and not complete, so that no thread waits for the client.
@@ -215,8 +217,9 @@ def execute(
         size = most = min(FIRST, share)
         if spent:
             second = ended / spent
-            size = max(1, min(round(min(max(SHORT, threads * TASK_OVERHEAD), LONG) * second), share))
-            most = min(round(LONG * second), share)
+            busy = threads * TASK_OVERHEAD
+            size = max(1, min(round(min(max(SHORT, busy), LONG) * second), share))
+            most = min(round(max(LONG, min(WHOLE * busy, LONGEST)) * second), share)
         batch = progress.batch(size, most)
         waiting -= len(batch.runs)
         return batch

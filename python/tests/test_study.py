@@ -91,7 +91,7 @@ def test_a_cluster_gives_the_same_bytes(study, tmp_path, client):
 
 def test_workers_write_whole_parts_of_short_runs(tmp_path, client, monkeypatch):
     study = tmp_path / "study.toml"
-    study.write_text('workloads = ["par-read"]\nschedulers = ["noop"]\nat_most = "20ms"\nseeds = "1..300"\nwindow = "10ms"\n')
+    study.write_text('workloads = ["par-read"]\nschedulers = ["noop"]\nat_most = "20ms"\nseeds = "1..600"\nwindow = "10ms"\n')
     dwell.study(study, tmp_path / "alone")
     kept = []
     keep = _cluster._Progress.keep
@@ -100,7 +100,7 @@ def test_workers_write_whole_parts_of_short_runs(tmp_path, client, monkeypatch):
     monkeypatch.setattr(_cluster, "LONG", 1000.0)
     monkeypatch.setattr(_cluster, "SHORT", 1000.0)
     result = dwell.study(study, tmp_path / "cluster", client=client)
-    assert result.executed == 300 and sum(count for count, _ in kept) == 300
+    assert result.executed == 600 and sum(count for count, _ in kept) == 600
     # As pickled bytes they are a list.
     assert (64, list) in kept and any(kind is bytes for _, kind in kept)
     assert contents(tmp_path / "alone") == contents(tmp_path / "cluster")
