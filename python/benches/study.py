@@ -1,8 +1,9 @@
 """A study of 2,000 runs (20 recordings, 10 schedulers, 10 settings) without Dask and on 1 and 2 Dask workers: wall and processor time, equal
 results, and the efficiency that the measured cost of a task permits on up to 1,000 workers.
 
-    python python/benches/study.py [REQUESTS]      requests per recording; default 2000
-    python python/benches/study.py overhead        only the cost of a task, and the efficiency that it permits
+    python python/benches/study.py [REQUESTS]          requests per recording; default 2000
+    python python/benches/study.py ratio [REQUESTS]    only 2 workers, twice, against no Dask
+    python python/benches/study.py overhead            only the cost of a task, and the efficiency that it permits
 """
 
 import heapq
@@ -20,8 +21,8 @@ import numpy
 import dwell
 from dwell import _cluster, _native
 
-ONLY_OVERHEAD = sys.argv[1:] == ["overhead"]
-REQUESTS = int(sys.argv[1]) if len(sys.argv) > 1 and not ONLY_OVERHEAD else 2000
+PART = sys.argv[1] if sys.argv[1:2] in (["ratio"], ["overhead"]) else ""
+REQUESTS = int(sys.argv[-1]) if sys.argv[-1].isdigit() else 2000
 STUDY = """
 workloads = ["recordings/*.txt"]
 schedulers = ["noop", "deadline", "mq-deadline", "kyber", "bfq", "cooperative", "stream(deadline)", "dwell", "look", "c-scan"]
@@ -160,11 +161,11 @@ def main():
         def run(client=None, jobs=None):
             return dwell.study(folder / "study.toml", folder / f"out{next(names)}", client=client, jobs=jobs)
 
-        times = {}
+        times = {"alone": [], 1: [], 2: []}
         first, wall, own, _ = measured("without Dask, 2 threads", lambda: run(jobs=2))
-        times["alone"] = [(wall, own)]
+        times["alone"].append((wall, own))
         assert first.executed == 2000, first.executed
-        for workers in (2, 1):
+        for workers in (2, 2) if PART == "ratio" else (2, 1):
             with (
                 distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as cluster,
                 distributed.Client(cluster) as client,
@@ -176,19 +177,22 @@ def main():
                     return sum(client.run(time.process_time).values())
 
                 result, wall, own, theirs = measured(f"Dask, {workers} workers", lambda: run(client), processor)
-                times[workers] = (wall, own, theirs)
+                times[workers].append((wall, own, theirs))
                 assert contents(result.folder) == contents(first.folder), "the results differ"
             _, wall, own, _ = measured("without Dask, 2 threads", lambda: run(jobs=2))
             times["alone"].append((wall, own))
         walls = sorted(wall for wall, _ in times["alone"])
         processor = sorted(own for _, own in times["alone"])
         print("results equal to the byte")
-        print(f"2 workers / without Dask: wall {times[2][0] / walls[1]:.3f}, processor {(times[2][1] + times[2][2]) / processor[1]:.3f}")
-        print(f"efficiency of 2 workers against 1: wall {times[1][0] / 2 / times[2][0]:.3f}")
-        print(f"a run {times[2][2] / 2000 * 1e3:.2f} ms on a worker, {times[2][1] / 2000 * 1e3:.3f} ms on client and scheduler")
+        for wall, own, theirs in times[2]:
+            print(f"2 workers / median without Dask: wall {wall / walls[1]:.3f}, processor {(own + theirs) / processor[1]:.3f}")
+            print(f"a run {theirs / 2000 * 1e3:.2f} ms on a worker, {own / 2000 * 1e3:.3f} ms on client and scheduler")
+        for wall, _, _ in times[1]:
+            print(f"efficiency of 2 workers against 1: wall {wall / 2 / times[2][0][0]:.3f}")
 
 
 if __name__ == "__main__":
-    if not ONLY_OVERHEAD:
+    if PART != "overhead":
         main()
-    overhead()
+    if PART != "ratio":
+        overhead()

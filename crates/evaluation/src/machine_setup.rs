@@ -9,8 +9,19 @@ use schedulers::{Spec, SpecError};
 
 use crate::device::Device;
 
-/// Returns the observer of a queue: of the array member with this number, or of the only queue.
-pub type Listeners<'a> = dyn FnMut(Option<u32>) -> Option<Box<dyn Observer>> + 'a;
+/// What an observer observes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Observed {
+    /// The queue of the only drive.
+    Queue,
+    /// The queue of the array's member with this number, whose submissions are parts of requests.
+    Member(u32),
+    /// The array: submissions of whole requests and their completions.
+    Array,
+}
+
+/// Returns an observer.
+pub type Listeners<'a> = dyn FnMut(Observed) -> Option<Box<dyn Observer>> + 'a;
 
 /// A machine on this device with the scheduler in each queue and its coordinator above them, if it has one. The drives were switched
 /// on `before` the start, which sets the phase of the platters.
@@ -28,10 +39,10 @@ pub fn machine(
     let environment = &device.environment(&options.limits);
     let (Some(array), Some(geometry)) = (device.array(), device.geometry()) else {
         let (scheduler, drive) = (spec.build(environment)?, earlier(device.build(), before));
-        return Ok(Machine::new(Setup { options, scheduler, drive, observer: listeners(None) }));
+        return Ok(Machine::new(Setup { options, scheduler, drive, observer: listeners(Observed::Queue) }));
     };
     let member = |(index, drive)| {
-        let observer = listeners(Some(index));
+        let observer = listeners(Observed::Member(index));
         Ok(ArrayMember { scheduler: spec.build(environment)?, drive: earlier(drive, before), observer })
     };
     let members = (0..).zip(device.build_members(array)).map(member).collect::<Result<_, _>>()?;
@@ -43,6 +54,7 @@ pub fn machine(
         options,
         members,
         coordinator: coordinator.map(|coordinator| coordinator as Box<dyn Coordinator>),
+        observer: listeners(Observed::Array),
     }))
 }
 

@@ -16,7 +16,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::explain::{Explainer, Explaining};
 use crate::interrupt;
-use crate::machine_setup::{Listeners, machine};
+use crate::machine_setup::{Listeners, Observed, machine};
 use crate::parallel::in_parallel;
 use crate::report::format::bytes;
 use crate::run_setup::{Outcome, Ran, RunSetup};
@@ -147,10 +147,15 @@ impl Written {
         let explanation = Rc::new(RefCell::new(explanation));
         let mut recorder = (chart_requests > 0).then_some(recorder);
         // The chart shows one head: that of an array's first member.
-        let mut observer = |member: Option<u32>| -> Option<Box<dyn Observer>> {
+        let mut observer = |place: Observed| -> Option<Box<dyn Observer>> {
+            let member = match place {
+                Observed::Array => return others(place),
+                Observed::Member(member) => Some(member),
+                Observed::Queue => None,
+            };
             let log = || Shared(Rc::clone(&explanation));
             let explainer = explain.map(|how| Explainer::new(spec.to_string(), member, how.format, log()));
-            Some(Box::new(((recorder.take(), explainer), others(member))))
+            Some(Box::new(((recorder.take(), explainer), others(place))))
         };
         let ran = run(&mut observer);
         (Self { timeline, explanation }, ran)

@@ -59,7 +59,7 @@ fn rig(array: &str, scheduler: &str, options: Options) -> Rig {
     let coordinator = spec.build_coordinator(&environment, array.members).unwrap();
     let coordinator = coordinator.map(|coordinator| coordinator as Box<dyn Coordinator>);
     let (failed, stripe_cache) = (array.failed, array.stripe_cache());
-    let setup = ArraySetup { geometry, failed, stripe_cache, options, members, coordinator };
+    let setup = ArraySetup { geometry, failed, stripe_cache, options, members, coordinator, observer: None };
     Rig { machine: Machine::with_array(setup), checkers, capacity: geometry.capacity() }
 }
 

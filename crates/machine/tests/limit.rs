@@ -119,7 +119,7 @@ fn array(text: &str, drive_name: &str, scheduler: &str) -> (Machine, Sector) {
     let coordinator = coordinator.map(|of| of as Box<dyn elevator::array::Coordinator>);
     let (geometry, failed) = (array.geometry(MEMBER), array.failed);
     let stripe_cache = array.stripe_cache();
-    let setup = ArraySetup { geometry, failed, stripe_cache, options, members, coordinator };
+    let setup = ArraySetup { geometry, failed, stripe_cache, options, members, coordinator, observer: None };
     (Machine::with_array(setup), geometry.capacity())
 }
 

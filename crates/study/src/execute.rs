@@ -6,6 +6,7 @@ use elevator::queue::{Limits, Observer, Options};
 use elevator::{Random, Sector, Span};
 use evaluation::device::Device;
 use evaluation::input::{self, Opened, Reading, Replaying};
+use evaluation::machine_setup::{Listeners, Observed};
 use evaluation::run_setup::{Overrides, RunSetup};
 use evaluation::runs::{self, Plan};
 use evaluation::{Error, interrupt};
@@ -245,14 +246,12 @@ fn phase(seed: u64) -> Span {
 }
 
 /// Calls `work` with the observers of the run's windows.
-fn observed<T>(
-    run: &Run,
-    work: impl FnOnce(&mut evaluation::machine_setup::Listeners<'_>) -> T,
-) -> (Vec<crate::windows::Window>, T) {
+fn observed<T>(run: &Run, work: impl FnOnce(&mut Listeners<'_>) -> T) -> (Vec<crate::windows::Window>, T) {
     let windows = run.window_ns.map(Windows::new);
-    let mut observer = |member: Option<u32>| {
-        let windows = windows.clone()?;
-        Some(Box::new(Watcher { member, windows }) as Box<dyn Observer>)
+    let mut observer = |place: Observed| {
+        // Members have parts of requests.
+        let windows = windows.clone().filter(|_| !matches!(place, Observed::Member(_)))?;
+        Some(Box::new(Watcher(windows)) as Box<dyn Observer>)
     };
     let result = work(&mut observer);
     (windows.map(|windows| windows.borrow_mut().finish()).unwrap_or_default(), result)

@@ -1,4 +1,4 @@
-//! Measurements by window of virtual time, from the queue's events.
+//! Measurements by window of virtual time, from the events of the queue or the array.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -69,11 +69,11 @@ impl Latencies {
 /// Time, operation and bytes of a submission.
 type Begun = (Time, Op, u64);
 
-/// Windows of all queues of a run.
+/// Windows of a run.
 pub(crate) struct Windows {
     length_ns: u64,
-    /// Submissions that have not finished, by queue.
-    begun: HashMap<(Option<u32>, Token), Begun, BuildHasherDefault<FnvHasher>>,
+    /// Submissions that have not finished.
+    begun: HashMap<Token, Begun, BuildHasherDefault<FnvHasher>>,
     closed: Vec<Window>,
     present: Window,
 }
@@ -99,8 +99,8 @@ impl Windows {
         std::mem::take(&mut self.closed)
     }
 
-    fn finished(&mut self, now: Time, key: (Option<u32>, Token)) {
-        let Some((at, op, bytes)) = self.begun.remove(&key) else { return };
+    fn finished(&mut self, now: Time, token: Token) {
+        let Some((at, op, bytes)) = self.begun.remove(&token) else { return };
         let start_ns = now.as_nanos() / self.length_ns * self.length_ns;
         if start_ns != self.present.start_ns {
             self.close();
@@ -112,21 +112,18 @@ impl Windows {
     }
 }
 
-/// The observer of one queue.
-pub(crate) struct Watcher {
-    pub(crate) member: Option<u32>,
-    pub(crate) windows: Rc<RefCell<Windows>>,
-}
+/// The observer of the queue, or of the array.
+pub(crate) struct Watcher(pub(crate) Rc<RefCell<Windows>>);
 
 impl Observer for Watcher {
     fn event(&mut self, now: Time, event: &Event<'_>) {
-        let mut windows = self.windows.borrow_mut();
+        let mut windows = self.0.borrow_mut();
         match *event {
             Event::Submitted { token, op, sectors, .. } if op != Op::Flush => {
                 let bytes = u64::from(sectors.0) * SECTOR_BYTES;
-                windows.begun.insert((self.member, token), (now, op, bytes));
+                windows.begun.insert(token, (now, op, bytes));
             }
-            Event::Finished(token, _) => windows.finished(now, (self.member, token)),
+            Event::Finished(token, _) => windows.finished(now, token),
             _ => {}
         }
     }

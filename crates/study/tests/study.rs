@@ -8,7 +8,7 @@ use std::path::Path;
 
 use folder::Folder;
 use schedulers::registry::Catalogue;
-use study::{Executor, Rows, Run, Store, Study, Summary, drive, encode, part_size};
+use study::{Cell, Executor, Field, Rows, Run, Store, Study, Summary, drive, encode, part_size};
 
 const STUDY: &str = r#"
 workloads = ["*.ascii", "par-read{processes=2}"]
@@ -135,6 +135,30 @@ fn rows_that_were_kept_together_are_in_the_parts_of_their_runs() {
     store.append(&rows[..2]).unwrap();
     store.put(&ids[2..], [&runs, &processes, &windows]).unwrap();
     assert!(files(&expected) == files(&other), "from encoded files");
+}
+
+/// One window of the whole run has the requests of the run, not their parts on the members of an array.
+#[test]
+fn windows_have_whole_requests() {
+    let folder = Folder::new();
+    let text = r#"
+        workloads = ["par-read{processes=2}", "*.ascii"]
+        schedulers = ["noop"]
+        arrays = ["none", "raid0:2x4k", "raid5:3x4k"]
+        at_most = "200ms"
+        window = "1h"
+    "#;
+    for run in study(&folder, text).unwrap() {
+        let rows = Executor::new(Catalogue::default()).execute(&run).unwrap();
+        let value = |row: &[Cell], fields: &[Field], name: &str| {
+            row[fields.iter().position(|field| field.name == name).unwrap()].clone()
+        };
+        assert_eq!(rows.windows.len(), 1, "{}", run.cell());
+        for name in ["read_mean_ns", "read_max_ns", "write_mean_ns", "write_max_ns"] {
+            let of_window = value(&rows.windows[0], study::WINDOWS, name);
+            assert_eq!(of_window, value(&rows.run, study::RUNS, name), "{name} of {}", run.cell());
+        }
+    }
 }
 
 #[test]

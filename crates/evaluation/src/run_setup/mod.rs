@@ -21,7 +21,7 @@ use workloads::scenario::Scenario;
 use crate::device::Device;
 use crate::error::Error;
 use crate::interrupt;
-use crate::machine_setup::{Listeners, machine};
+use crate::machine_setup::{Listeners, Observed, machine};
 use crate::text_file;
 pub use vmstat::Vmstat;
 
@@ -181,8 +181,11 @@ impl RunSetup {
         let store = self.scenario.script.store.as_ref().map(|store| store.get_ref());
         let mut machines = Vec::new();
         for server in 0..store.map_or_else(|| self.scenario.servers(), |store| store.nodes) {
-            let mut all = |member| {
-                let other = if server == 0 { others(member) } else { None };
+            let mut all = |place| {
+                let other = if server == 0 { others(place) } else { None };
+                if place == Observed::Array {
+                    return other;
+                }
                 Some(Box::new((listener.clone(), other)) as Box<dyn Observer>)
             };
             machines.push(self.boot(server, spec, &mut all)?);

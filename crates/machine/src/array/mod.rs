@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use disks::Ideal;
 use disks::array::{Access, Geometry, MemberSector, Part, StripeCache};
 use elevator::array::{ArrayRequest, ArrayRequestId, Coordinator, Member};
-use elevator::queue::{Accepted, Finished, Notice, Observer, Options, Submission, Token};
+use elevator::queue::{Accepted, Event, Finished, Notice, Observer, Options, Submission, Token};
 use elevator::{Flags, Op, Outcome, Process, Sector, Sectors, Time};
 
 use crate::block::Block;
@@ -43,6 +43,8 @@ pub struct ArraySetup {
     pub members: Vec<ArrayMember>,
     /// The coordinator of the members' schedulers.
     pub coordinator: Option<Box<dyn Coordinator>>,
+    /// An observer of the array's whole requests: `Submitted` and `Finished`.
+    pub observer: Option<Box<dyn Observer>>,
 }
 
 /// Several disks behind one address space.
@@ -57,11 +59,12 @@ pub(crate) struct Array {
     over: Vec<u32>,
     notices: VecDeque<Notice>,
     coordination: Option<Coordination>,
+    observer: Option<Box<dyn Observer>>,
 }
 
 impl Array {
     pub(crate) fn new(setup: ArraySetup) -> Self {
-        let ArraySetup { geometry, failed, stripe_cache, options, members, coordinator } = setup;
+        let ArraySetup { geometry, failed, stripe_cache, options, members, coordinator, observer } = setup;
         let coordination = coordinator.map(|mut coordinator| {
             if let Some(failed) = failed {
                 coordinator.lost(Time::ZERO, Member(failed));
@@ -86,6 +89,7 @@ impl Array {
             over: Vec::new(),
             notices: VecDeque::new(),
             coordination,
+            observer,
         }
     }
 
@@ -211,6 +215,7 @@ impl Array {
         if announced && let Some(coordination) = &mut self.coordination {
             coordination.coordinator.completed(now, ArrayRequestId(id));
         }
+        self.observer.event(now, &Event::Finished(job.submission.token, outcome));
         self.notices.push_back(Notice::Finished(Finished {
             token: job.submission.token,
             outcome,
@@ -270,6 +275,9 @@ impl Array {
         } else {
             Stage::Before
         };
+        let Submission { token, op, start, sectors, flags, priority, process, causes } = submission;
+        self.observer
+            .event(now, &Event::Submitted { token, op, start, sectors, flags, priority, process, causes });
         let id = self.jobs.begin(submission, now, stage);
         self.begin_stage(now, id);
         let asleep = self.jobs.is_asleep(id, submission.token);
