@@ -6,13 +6,17 @@ Dask distributes tasks and repeats those of lost workers; the client writes the 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import ctypes
 import json
+import sys
+import threading
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +37,8 @@ FIRST = 4
 AHEAD = 3
 #: Seconds after which the cluster's threads are counted again, because workers come.
 COUNT_SECONDS = 1.0
+#: Seconds after which the client looks for workers, to report that there are none.
+WATCH_SECONDS = 5.0
 #: Attempts at a run that failed alone. Dask itself repeats the tasks of a lost worker (distributed.scheduler.allowed-failures).
 ATTEMPTS = 3
 #: Threads that write parts, because the disk has to confirm each, and parts that they may have to write.
@@ -108,6 +114,30 @@ def _check(client: Any) -> None:
     for worker, version in versions.items():
         if version != _native.simulator:
             raise InputError(f"worker {worker} has dwell {version}, this client {_native.simulator}; install the same wheel")
+
+
+@contextlib.contextmanager
+def watched(client: Any) -> Iterator[None]:
+    """Reports on standard error if the cluster has no worker for a while, because everything then waits."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        before = known = True
+        while not ended.wait(WATCH_SECONDS):
+            try:
+                present = bool(client.nthreads())
+            except Exception:  # The connection is lost, which the caller reports.
+                return
+            if not present and not before and known:
+                print("dwell: the cluster has no worker; waiting for one", file=sys.stderr, flush=True)
+            before, known = present, present or before
+
+    thread = threading.Thread(target=watch, name="dwell-workers", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
 
 
 @dataclass
@@ -195,6 +225,7 @@ def execute(
     before, and the errors."""
     try:
         from distributed import as_completed
+        from distributed.comm import CommClosedError
     except ImportError:
         raise InputError("install distributed to use a cluster (pip install distributed fsspec pyarrow)") from None
     _check(client)
@@ -246,10 +277,13 @@ def execute(
         if complete:
             progress.keep(_Batch(batch.part, complete), rows)
 
+    lost = False
     try:
         submit()
         while pending:
             ready = [(future, pending.pop(future)) for future in completed.next_batch()]
+            if any(future.status in ("cancelled", "lost") for future, _ in ready):
+                raise CancelledError
             finished = [(future, batch) for future, batch in ready if future.status == "finished"]
             # One message for all.
             for (_, batch), result in zip(finished, client.gather([future for future, _ in finished])):
@@ -273,10 +307,14 @@ def execute(
                 threads, counted = max(threads, sum(client.nthreads().values())), time.monotonic()
             submit()
         progress.finish()
+    except (CommClosedError, asyncio.CancelledError, CancelledError):
+        lost = True
     finally:
-        if pending:
+        if pending and not lost:
             client.cancel(list(pending))
         progress.close()
+    if lost:
+        raise Error("the connection to the Dask scheduler was lost, or the tasks were cancelled; complete runs are kept, and the next call continues")
     executed = progress.missing - len(errors)
     return executed, len(runs) - progress.missing, [text for _, text in sorted(errors)]
 

@@ -133,9 +133,10 @@ def study(
         threads = jobs or len(os.sched_getaffinity(0))
         executed, skipped, errors = _native.execute(runs, store, threads)
     else:
-        from ._cluster import execute
+        from ._cluster import execute, watched
 
-        executed, skipped, errors = execute(client, runs, store, _show)
+        with watched(client):
+            executed, skipped, errors = execute(client, runs, store, _show)
     if errors:
         raise Error(f"{len(errors)} of {len(runs)} runs could not be executed; the next call tries them again:\n  " + "\n  ".join(errors[:10]))
     return StudyResult(runs, store, str(folder), executed, skipped, f"Study {path}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
+import logging
 import signal
 import sys
 import time
@@ -21,6 +22,10 @@ def _end_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)
     except (OSError, AttributeError):
         pass  # Not Linux.
+
+
+#: The exit code for the command 'dwell study' after an error that is printed.
+EXPLAINED = 3
 
 
 class _Progress:
@@ -66,10 +71,16 @@ def main(arguments: list[str] | None = None) -> int:
         given_copies = json.load(sys.stdin) if given.copies else {}
         copies = {address: [(name, path) for name, path in known] for address, known in given_copies.items()}
         with _connected(given.on) as client:
+            if not client.nthreads():
+                print("dwell: the cluster has no worker; waiting for one", file=sys.stderr, flush=True)
             client.wait_for_workers(1)
             show = _Progress() if sys.stderr.isatty() and not given.quiet else None
             try:
                 result = study(given.file, given.out, client=client, only=given.only, _copies=copies, _show=show)
+            except Error:
+                # A client that closes while it connects again would print a traceback.
+                logging.getLogger("distributed").setLevel(logging.CRITICAL)
+                raise
             finally:
                 if show:
                     show.clear()
@@ -82,7 +93,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     except Error as error:
         print(f"dwell: {error}", file=sys.stderr)
-        return 2 if isinstance(error, InputError) else 1
+        return EXPLAINED if given.child else 2 if isinstance(error, InputError) else 1
     except KeyboardInterrupt:
         print("dwell: interrupted; the same command continues", file=sys.stderr)
         return 130

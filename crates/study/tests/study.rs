@@ -306,8 +306,8 @@ fn omissions_of_recordings_are_reported() {
     execute(&runs, &out, 1);
     let store = Store::open(&out).unwrap();
     let rows = store.read_runs(&["left_out", "omissions"]).unwrap();
-    assert_eq!(rows[0][0], study::Cell::Whole(2));
-    assert_eq!(rows[2], [study::Cell::Whole(0), study::Cell::Nothing]);
+    assert_eq!(rows[0][0], Cell::Whole(2));
+    assert_eq!(rows[2], [Cell::Whole(0), Cell::Nothing]);
     let summary = Summary::of(&runs, &store).unwrap();
     let [line] = &summary.omissions[..] else { panic!("{:?}", summary.omissions) };
     assert!(

@@ -102,6 +102,8 @@ pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<(), E
         Some(0) => Ok(()),
         _ if interrupt::requested() => Err(Error::Interrupted),
         Some(130) => Err(Error::Interrupted),
+        // It has printed the reason.
+        Some(3) => Err(Error::Failed(format!("{}: the study is not complete, see above", on.address))),
         _ => {
             let problem = format!("{name} -m dwell.distributed failed, see above; {ADVICE}");
             Err(Error::Failed(format!("{}: {problem}", on.address)))
