@@ -75,6 +75,12 @@ impl DirtyPages {
         taken
     }
 
+    /// Changes the causes of all pages; returns their bytes.
+    pub(super) fn give(&mut self, causes: CauseSet) -> u64 {
+        self.pages.values_mut().for_each(|dirty| dirty.causes = causes);
+        self.pages.len() as u64 * PAGE
+    }
+
     /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Page, CauseSet)> + '_ {
         self.pages.iter().map(|(&key, dirty)| (page(key), dirty.causes))

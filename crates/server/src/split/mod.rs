@@ -28,7 +28,7 @@ use ::control::admission::{Message, Operation};
 pub use ::control::causes::CauseEvent;
 use ::control::protocol::{AccountState, AccountTerms, WaitState};
 use elevator::queue::Queue;
-use elevator::split::{Account, Action, CallId, CallKind, File, Page, Split, SystemCall, Terms, Verdict};
+use elevator::split::{Account, Action, CallId, CallKind, File, Page, Split, SystemCall, Verdict};
 use elevator::{CauseSet, Op, Sector, Sectors, Span, Time};
 
 use crate::ServeError;
@@ -624,16 +624,18 @@ impl SplitHost {
             self.sent = 0;
             self.changed = self.accounts.numbers();
             self.runs.forget_pages();
+            // What was dirtied under its predecessor is written at no account's expense.
+            if let Some(others) = self.sets.of([OTHERS]) {
+                let bytes = self.dirty.give(others);
+                self.accounts.forget_dirty();
+                self.accounts[OTHERS].dirty = bytes;
+            }
         }
         let Self { accounts, sets, dirty, calls, changed, sent, .. } = self;
         let mut admitted = Vec::new();
         let result = queue.with_chosen(now, "split", |scheduler| {
             let policy = scheduler.split()?;
             if is_new {
-                // What was dirtied under its predecessor must not become a debt: the limits hold from the switch on.
-                for account in accounts.numbers() {
-                    policy.account(now, account, Terms { rate: None, ..accounts.terms(account) });
-                }
                 sets.since(0).for_each(|(set, members)| policy.causes(set, members));
                 dirty.iter().for_each(|(page, causes)| policy.dirtied(now, &page, causes, None));
                 *sent = sets.count();

@@ -131,6 +131,23 @@ fn a_switch_reports_the_state_before_the_events_that_follow() {
     }
 }
 
+#[test]
+fn what_was_dirty_before_a_switch_is_charged_to_no_account() {
+    let mut machine = Machine::new("deadline");
+    let mut agent = machine.joins(AccountTerms { rate: Some(1000), ..AccountTerms::default() });
+    machine.dirties();
+    machine.queue.switch(machine.now, scheduler("split-token"), SwitchMode::Transfer);
+    machine.submits();
+    let sectors = Sectors::from_bytes(PAGES * 4096);
+    machine.host.causes(&mut machine.queue, machine.now, Op::Write, Sector(8000), sectors);
+    let accounts = machine.host.accounts(machine.now);
+    assert_eq!((accounts[0].caused, accounts[1].caused), (PAGES * 4096, 0));
+    assert_eq!((accounts[0].dirty, accounts[1].dirty), (0, 0));
+    machine.enters(&mut agent);
+    machine.acts();
+    assert_eq!(machine.host.accounts(machine.now)[1].held, 0);
+}
+
 /// The time of a call that is held counts also if it is never admitted.
 #[test]
 fn the_time_of_held_calls_does_not_decrease() {
