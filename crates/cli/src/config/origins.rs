@@ -42,21 +42,27 @@ impl Origins {
     /// An error that quotes a value of a configuration file, with the file and the line.
     pub(crate) fn locate(&self, error: Error) -> Error {
         let place = |problem: &str| {
-            let quoted = |origin: &&Origin| {
+            // Where the message quotes the value. A hint behind it may quote another one.
+            let quoted = |origin: &Origin| {
                 let (text, option) = (&origin.text, format!("--{}", origin.name));
                 let is_of_option =
                     problem.strip_prefix(&option).is_some_and(|rest| rest.starts_with([':', ' ']));
-                let is_quoted = problem.replace('`', "'").contains(&format!("'{text}'"))
-                    || problem.starts_with(&format!("{text}: "))
-                    || problem.contains(&format!(": {text};"));
+                if is_of_option || (text.len() > 1 && problem.starts_with(&format!("{text}: "))) {
+                    return Some(0);
+                }
+                let plain = problem.replace('`', "'");
+                let find = |word: &str| plain.find(&format!("'{word}'"));
                 // A scheduler's setting.
-                let mut settings =
-                    text.split_once('{').into_iter().flat_map(|(_, of)| of.split([',', '=', '}']));
-                let is_setting = settings
-                    .any(|word| !word.trim().is_empty() && problem.contains(&format!("'{}'", word.trim())));
-                is_of_option || is_setting || (text.len() > 1 && is_quoted)
+                let settings = text.split_once('{').into_iter().flat_map(|(_, of)| of.split([',', '=', '}']));
+                let settings = settings.map(str::trim).filter(|word| !word.is_empty()).filter_map(find);
+                let bare = Some(text).filter(|text| text.len() > 1);
+                let bare = bare.and_then(|text| plain.find(&format!(": {text};")));
+                settings.chain(find(text)).chain(bare).min()
             };
-            self.0.iter().find(quoted).map(|of| format!("{}: {} = {:?}", of.place, of.name, of.text))
+            let found = self.0.iter().filter_map(|origin| Some((quoted(origin)?, origin)));
+            found
+                .min_by_key(|(at, _)| *at)
+                .map(|(_, of)| format!("{}: {} = {:?}", of.place, of.name, of.text))
         };
         let located = |problem: String| match place(&problem) {
             Some(place) => Ok(format!("{place}: {problem}")),

@@ -110,6 +110,14 @@ fn an_error_of_a_value_has_its_line() {
     let (_, origins) = located("[top]\nevery = \"0s\"\n", &["dwell", "top", "/dev/sda"]);
     let error = origins.locate(Error::Usage("--every: must be greater than 0".to_owned())).to_string();
     assert_eq!(error, "dwell.toml:2: every = \"0s\": --every: must be greater than 0");
+    // Regression: the hint's value was taken for the wrong one, and a value of one letter had no line.
+    let (_, origins) = located("[compare]\nscheduler = [\"noop\",\n\"nooop\"]\n", &["dwell", "compare", "x"]);
+    let error = "no scheduler is called 'nooop'; known are x; did you mean 'noop'? (character 1 of 'nooop')";
+    let error = origins.locate(Error::Usage(error.to_owned())).to_string();
+    assert!(error.starts_with("dwell.toml:3: scheduler = \"nooop\": no"), "{error}");
+    let (_, origins) = located("[compare]\nscheduler = [\"noop\", 3]\n", &["dwell", "compare", "x"]);
+    let error = origins.locate(Error::Usage("no scheduler is called '3'; known are x".to_owned()));
+    assert!(error.to_string().starts_with("dwell.toml:2: scheduler = \"3\": no"), "{error}");
     // Regression: values of two letters had no line.
     let (_, origins) = located("[regret]\ndrive = [\"zz\"]\n", &["dwell", "regret"]);
     let error = origins.locate(Error::Usage("no drive is called 'zz'; drives are x".to_owned()));
