@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use elevator::service_time::ServiceCurve;
-use elevator::{Request, Sector, Span, Time};
+use elevator::{Op, Request, Sector, Span, Time};
 
 use crate::parts::fifo::Fifo;
 
@@ -66,6 +66,8 @@ pub(super) struct Flow {
     pub(super) in_device: u32,
     /// Where its next request is expected: behind its latest request.
     expected: Sector,
+    /// Where its latest read, and its latest write, end: a program may read and write two sequences in turn.
+    ends: [Sector; 2],
     /// Where it was served last.
     pub(super) position: Sector,
     /// Serial number of its latest request.
@@ -258,6 +260,23 @@ impl Flow {
         self.step = if self.length <= 1 { step } else { (self.step * 3 + step) / 4 };
     }
 
+    /// How far a request is from where the flow's next one is expected: behind its latest request, or near the end of the latest one of
+    /// the same direction. Backward counts twice.
+    fn distance(&self, request: &Request) -> u64 {
+        let from = |end: Sector| match request.start >= end {
+            true => request.start.0 - end.0,
+            false => (end.0 - request.start.0).saturating_mul(2),
+        };
+        let (latest, alike) = (from(self.expected), from(self.ends[usize::from(request.op == Op::Write)]));
+        if alike <= EARLY { latest.min(alike) } else { latest }
+    }
+
+    /// Whether a request begins where the latest one of the same direction ends.
+    fn is_contiguous(&self, request: &Request) -> bool {
+        let end = self.ends[usize::from(request.op == Op::Write)];
+        request.start.0.wrapping_sub(end.0) <= CONTIGUOUS
+    }
+
     fn adds(&mut self, now: Time, request: &Request, is_contiguous: bool) {
         self.decay(now);
         if is_contiguous {
@@ -268,7 +287,13 @@ impl Flow {
         self.parallel = (self.parallel * 7 + u64::from(self.outstanding) * ONE) / 8;
         self.latest = request.serial;
         self.level = request.priority.level;
+        self.ends_at(request);
+    }
+
+    /// Its latest request ends there.
+    fn ends_at(&mut self, request: &Request) {
         self.expected = request.end();
+        self.ends[usize::from(request.op == Op::Write)] = request.end();
     }
 }
 
@@ -342,15 +367,19 @@ impl Flows {
 
     /// A synchronous request arrives: the stream that it continues or begins.
     pub(super) fn tracked(&mut self, now: Time, request: &Request, service_times: &ServiceCurve) -> FlowId {
-        let Some(track) = self.continued(now, request.start) else {
+        let Some(track) = self.continued(now, request) else {
             return self.begin(now, request, service_times);
         };
-        let (limit, written) = (self.far_cost, self.written);
+        let (near, limit, written) = (self.near, self.far_cost, self.written);
         let flow = self.get_mut(track);
         flow.learn(now, limit, written);
-        let ahead = request.start.0.wrapping_sub(flow.expected.0);
         flow.moves(request, service_times);
-        flow.adds(now, request, ahead <= CONTIGUOUS);
+        flow.adds(now, request, flow.is_contiguous(request));
+        // A sequence that the program has left does not attract others' requests.
+        let other = &mut flow.ends[usize::from(request.op != Op::Write)];
+        if other.distance(request.end()) > near {
+            *other = request.end();
+        }
         track
     }
 
@@ -363,15 +392,12 @@ impl Flows {
         flow.adds(now, request, false);
     }
 
-    /// The nearest stream that a request at `start` continues.
-    fn continued(&self, now: Time, start: Sector) -> Option<FlowId> {
+    /// The nearest stream that a request continues.
+    fn continued(&self, now: Time, request: &Request) -> Option<FlowId> {
         let mut best = None;
         for id in bits(self.used) {
             let flow = self.get(id);
-            let distance = match start >= flow.expected {
-                true => start.0 - flow.expected.0,
-                false => (flow.expected.0 - start.0).saturating_mul(2),
-            };
+            let distance = flow.distance(request);
             let reach = match flow.outstanding > 0 {
                 true => EARLY,
                 false if now.since(flow.idle_since) <= PROMPT => self.near.max(flow.reach),
@@ -401,6 +427,7 @@ impl Flows {
         self.used |= 1 << free;
         // The first requests of a stream are in time, or it would not become one.
         self.all[free] = Flow { hits: ONE / 2, rewarded: ONE, parallel: ONE, ..Flow::default() };
+        self.all[free].ends = [request.end(); 2];
         self.all[free].adds(now, request, false);
         free as FlowId
     }
@@ -409,7 +436,7 @@ impl Flows {
     pub(super) fn grew(&mut self, track: FlowId, request: &Request) {
         let flow = self.get_mut(track);
         if flow.latest == request.serial {
-            flow.expected = request.end();
+            flow.ends_at(request);
         }
     }
 

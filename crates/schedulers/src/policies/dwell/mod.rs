@@ -11,6 +11,8 @@
 //! - A read that begins near the end of a recent one, and soon after it, continues that one's flow. A read that arrives within a
 //!   millisecond of a completion continues the flow from farther away: up to twice the distance to the nearest other flow's request. So
 //!   a program that reads at random in an area of its own is a flow.
+//! - A flow may have two sequences, of reads and of writes: a request near the end of its latest one of the same direction continues
+//!   it, too. Otherwise the disk would wait for the next write of a program that waits for its reads.
 //! - From `stream_threshold` requests on the flow is *established* and has a queue of its own. All other synchronous requests form one
 //!   flow, the *scattered* ones: commits, random reads, the first requests of every program.
 //! - Synchronous writes continue flows, too, but are queued in them only after 16 requests without a pause: the next request of a

@@ -1,5 +1,7 @@
 //! Decision tables, and the model of operations.
 
+use alloc::vec::Vec;
+
 use elevator::check_policy::check_policy;
 use elevator::{HoldReason, Reason, Span};
 
@@ -62,6 +64,22 @@ fn a_stream_that_waits_for_its_turn_stays_heavy() {
     t.now += Span::from_secs(5);
     let commit = t.read(0);
     t.sends(commit, Reason::Urgent);
+}
+
+#[test]
+fn two_sequences_of_a_program_are_one_flow() {
+    let service_times = Environment::default().service_times;
+    let mut flows = Flows::new(&service_times);
+    // Reads run ahead of the writes, up to three megabytes.
+    let requests = (0..100).flat_map(|n| {
+        let write = request(400_000_000 + n * 64, 64);
+        [request(400_000_000 + n * 128, 128), Request { op: Op::Write, ..write }]
+    });
+    let tracks: Vec<FlowId> =
+        requests.map(|request| flows.tracked(Time::ZERO, &request, &service_times)).collect();
+    assert!(tracks.iter().all(|&track| track == tracks[0]), "{tracks:?}");
+    // All but the first read and write are contiguous.
+    assert_eq!(flows.get(tracks[0]).recent_bytes(Time::ZERO), 99 * 192 * 512);
 }
 
 #[test]
