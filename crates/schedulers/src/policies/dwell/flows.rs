@@ -98,8 +98,10 @@ pub(super) struct Flow {
     step: Span,
     /// Mean transfer time of a request.
     transfer: Span,
-    /// Actual and estimated times of moves to next requests, while the device has no other flow's request.
+    /// Times of its requests while the device has no other flow's request.
     alone: Measured,
+    /// Times of its reads after a request of another flow: less than estimated if the drive has read ahead.
+    after_others: Measured,
     /// Mean number of its requests that have not completed when one arrives, that one included, in 1/256.
     parallel: u64,
     /// Share of the disk's waits in which the next request arrived, in 1/256.
@@ -110,11 +112,26 @@ pub(super) struct Flow {
     reach: u64,
 }
 
-/// Decayed sums of times, in nanoseconds.
+/// Decayed sums of actual and of estimated times, in nanoseconds.
 #[derive(Clone, Copy, Default)]
 struct Measured {
     actual: u64,
     estimated: u64,
+}
+
+impl Measured {
+    fn add(&mut self, actual: Span, estimated: Span) {
+        self.actual = self.actual - self.actual / MEASURED + actual.as_nanos();
+        self.estimated = self.estimated - self.estimated / MEASURED + estimated.as_nanos();
+    }
+
+    /// The estimate, corrected by the measurements. `gain`: the expected correction, in 1/256, as long as there are none.
+    fn corrected(&self, estimate: Span, gain: u64) -> Span {
+        let actual = u128::from(self.actual + PRIOR * gain / ONE);
+        Span::from_nanos(
+            (u128::from(estimate.as_nanos()) * actual / u128::from(self.estimated + PRIOR)) as u64,
+        )
+    }
 }
 
 /// Whether the disk has waited for a flow's next request since the last one completed.
@@ -135,16 +152,22 @@ impl Flow {
     /// Mean time of a request if the device has those of this flow only: the estimate, corrected by measurements. `gain`: the expected
     /// correction, in 1/256, as long as there are none.
     pub(super) fn time(&self, gain: u64) -> Span {
-        let estimate = u128::from((self.step + self.transfer).as_nanos());
-        let actual = u128::from(self.alone.actual + PRIOR * gain / ONE);
-        Span::from_nanos((estimate * actual / u128::from(self.alone.estimated + PRIOR)) as u64)
+        self.alone.corrected(self.step + self.transfer, gain)
     }
 
     /// The device has served a request of it after another one of it, while it had no others.
     pub(super) fn served(&mut self, actual: Span, estimated: Span) {
-        let Measured { actual: a, estimated: e } = &mut self.alone;
-        *a = *a - *a / MEASURED + actual.as_nanos();
-        *e = *e - *e / MEASURED + estimated.as_nanos();
+        self.alone.add(actual, estimated);
+    }
+
+    /// The device has served a read of it after a request of another flow.
+    pub(super) fn served_after_others(&mut self, actual: Span, estimated: Span) {
+        self.after_others.add(actual, estimated);
+    }
+
+    /// The time of its next read after requests of another flow.
+    pub(super) fn time_after_others(&self, estimate: Span) -> Span {
+        self.after_others.corrected(estimate, ONE)
     }
 
     /// Its share of the time among its kind, relative to that of the default level in quarters, as in BFQ.

@@ -464,10 +464,14 @@ impl Dwell {
             return None;
         }
         let request = &view.requests[self.next_of(other)?];
-        let cost = self.time_elsewhere(request);
         // Behind a heavy flow's long requests, or writes, a light flow would wait longer than the disk does now.
         let precedes =
             owner.flow == REAL_TIME || self.is_light(now, owner.flow) && !self.is_light(now, other);
+        let cost = match self.time_elsewhere(request) {
+            // What the drive has read ahead takes no move.
+            cost if request.op == Op::Read && !precedes => self.flows.get(other).time_after_others(cost),
+            cost => cost,
+        };
         // The flow's next request takes time, too; a light flow is awaited even if that costs throughput.
         let own = if precedes { Span::ZERO } else { self.time_alone(view, flow) };
         let limit = cost.saturating_sub(own).min(self.tunables.wait_max);
@@ -674,8 +678,11 @@ impl Scheduler for Dwell {
         self.pass_time(now);
         let Stored { flow, work, is_async, is_light, .. } = self.stored[request.id];
         let entry = self.flows.get_mut(flow);
+        let busy = self.gains.busy(now);
         if flow != WRITES && self.last_completed == flow && self.gains.in_device() == entry.in_device {
-            entry.served(self.gains.busy(now), work);
+            entry.served(busy, work);
+        } else if request.op == Op::Read && self.last_completed != flow && work >= AWAY {
+            entry.served_after_others(busy, work);
         }
         if request.op == Op::Write && !is_async && work >= AWAY {
             self.gains.wrote(now, work);
