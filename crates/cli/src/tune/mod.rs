@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Child, Stdio};
 use std::time::{Duration, Instant};
 
+use capture::topology::Reach;
 use elevator::text::counted;
 use schedulers::registry::Catalogue;
 use tuner::{Analyser, Metric, State};
@@ -115,7 +116,12 @@ fn restore_settings(arguments: &TuneArguments) -> Result<(), Error> {
     if denied {
         return Err(Error::Permission(format!("{}: not permitted; --restore needs root", backups.display())));
     }
-    let target = Target::find(&arguments.device, arguments.watching.reached.reach())?;
+    // The record of a killed tuner is that of a queue: of the named device's own if there is one, whatever lies below it.
+    let own = Target::find(&arguments.device, Reach::Here).ok().filter(|own| own.has_backup(backups));
+    let target = match own {
+        Some(own) => own,
+        None => Target::find(&arguments.device, arguments.watching.reached.reach())?,
+    };
     let lines = target.restore_leftovers();
     let kept = target.queues.iter().find(|queue| settings_backup::is_kept(backups, queue));
     let device = arguments.device.display();

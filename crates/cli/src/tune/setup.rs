@@ -74,6 +74,11 @@ impl Target {
         Ok(Self { stack, layer, queues, drive })
     }
 
+    /// Whether settings of its queues are recorded, to be restored.
+    pub(super) fn has_backup(&self, backups: &Path) -> bool {
+        self.queues.iter().any(|queue| settings_backup::is_kept(backups, queue))
+    }
+
     /// Claims its queues until the files are closed.
     pub(super) fn claim(&self) -> Result<Vec<File>, tuner_live::Error> {
         self.queues.iter().map(QueueSettings::claim).collect()
