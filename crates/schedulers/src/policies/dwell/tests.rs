@@ -266,7 +266,7 @@ fn changes_between_writers(near: Span, far: Span) -> u32 {
     t.depth = 4;
     let mut next = [0, 400_000_000];
     let mut queued = next.map(|start| t.insert(direct(start)));
-    let (mut changes, mut last, mut sent) = (0, 0, std::vec::Vec::new());
+    let (mut changes, mut last, mut sent) = (0, 0, Vec::new());
     for _ in 0..200 {
         while let Decision::Dispatch { id, .. } = t.next() {
             sent.push(id);
@@ -343,10 +343,9 @@ impl<'a> Program<'a> {
 /// once.
 fn run(t: &mut Table, programs: &mut [Program<'_>], time: Span) {
     let end = t.now + time;
-    let mut queued: std::vec::Vec<_> =
-        programs.iter_mut().map(|program| t.insert((program.draw)())).collect();
+    let mut queued: Vec<_> = programs.iter_mut().map(|program| t.insert((program.draw)())).collect();
     let mut since = std::vec![t.now; programs.len()];
-    let mut starts: std::vec::Vec<_> = queued.iter().map(|&id| t.requests[id]).collect();
+    let mut starts: Vec<_> = queued.iter().map(|&id| t.requests[id]).collect();
     let mut head = Sector(0);
     while t.now < end {
         let id = match t.next() {
@@ -395,7 +394,7 @@ fn a_heavy_stream_beside_random_reads_does_not_wait_for_long() {
 fn asynchronous_writes_have_half_of_the_time_beside_random_reads_when_they_are_old() {
     let mut t = table();
     let mut random = elevator::Random::new(1);
-    let writes: std::vec::Vec<_> = (0..400).map(|n| t.write(800_000_000 - n * 1_000_000)).collect();
+    let writes: Vec<_> = (0..400).map(|n| t.write(800_000_000 - n * 1_000_000)).collect();
     let mut read = t.read(0);
     let mut left = writes.len();
     let mut reads = 0;
