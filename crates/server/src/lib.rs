@@ -55,6 +55,7 @@ pub mod control;
 mod core;
 mod descriptor_store;
 mod device;
+mod ending;
 mod error;
 pub mod front;
 mod fuse;

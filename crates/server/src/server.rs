@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use elevator::queue::{Observer, Options};
 use serde::Serialize;
@@ -22,6 +22,7 @@ use crate::attach::{AttachOptions, Attachment, GiveUp};
 use crate::backend::{Backend, Geometry, Medium};
 use crate::control::protocol::State;
 use crate::control::{Line, Order, SchedulerFactory, Snapshot, Socket, Stop, state};
+use crate::ending::{Requests, is_ignored};
 use crate::front::Guard;
 use crate::identity::IdentifyFactory;
 use crate::nbd::{Acceptor, NbdOptions};
@@ -202,35 +203,10 @@ pub(crate) fn signals_of(signals: impl IntoIterator<Item = libc::c_int>) -> io::
     Ok(heard)
 }
 
-/// Whether this process was started with the signal ignored, as `nohup` does.
-pub(crate) fn is_ignored(signal: libc::c_int) -> bool {
-    // SAFETY: all zeroes are a valid action, of which a pointer is good for the call.
-    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: nothing is changed; the present action is written to `action`.
-    let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
-    result == 0 && action.sa_sigaction == libc::SIG_IGN
-}
-
 /// The end of the supervisor stops the server. It is no second signal, which would give up on the users of the device.
 pub(crate) fn stop_without_supervisor(mut orphaned: UnixStream, stop: &Sender<Stop>, is_asked: &AtomicBool) {
     if matches!(orphaned.read(&mut [0]), Ok(1)) && !is_asked.swap(true, Ordering::Relaxed) {
         let _ = stop.send(Stop::Asked);
-    }
-}
-
-/// The signals that request the end. One that arrives within a second of the first is part of the same request, and not the second one that gives up
-/// on the users of the device: timeout(1) signals its child, and then its process group with the child in it.
-#[derive(Default)]
-pub(crate) struct Requests(Option<Instant>);
-
-impl Requests {
-    const ONE: Duration = Duration::from_secs(1);
-
-    /// A signal arrived; `None` if it is part of the first request, otherwise whether it is a second one.
-    pub(crate) fn add(&mut self) -> Option<bool> {
-        let is_second = self.0.is_some();
-        let first = *self.0.get_or_insert_with(Instant::now);
-        (!is_second || first.elapsed() >= Self::ONE).then_some(is_second)
     }
 }
 

@@ -43,10 +43,10 @@ use crate::attach;
 use crate::descriptor_store::{
     CONTINUED, ENDING, Message, READY, SUPERVISOR, is_supervised_by, message, receive,
 };
+use crate::ending::Requests;
 use crate::memory_limit;
 use crate::private_directory;
 use crate::resident;
-use crate::server::Requests;
 pub use inputs::{input, read_at_most};
 use signals::Signals;
 use starter::{Kept, Server, Starter};

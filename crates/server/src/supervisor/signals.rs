@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::mem::{MaybeUninit, size_of};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd};
 
-use crate::server::is_ignored;
+use crate::ending::is_ignored;
 
 /// Signals that end a server.
 const ENDING: [libc::c_int; 3] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP];
