@@ -277,9 +277,11 @@ fn what_is_better_right_after_a_switch_only_is_not_known_as_better() {
             rested |= line.contains("using none");
             if rested {
                 let kinds = tuner.state().kinds;
-                let known = kinds.compared(0, Some(SchedulerId(0)), Better::Higher).expect("known");
+                // Nothing is known before there is a whole window of a scheduler that does not follow its switch.
+                let known = kinds.compared(0, Some(SchedulerId(0)), Better::Higher);
+                let best = known.map_or("none", |known| names[known.best().0]);
                 let in_use = arms.0.borrow().last().copied().unwrap_or(0);
-                assert_eq!((names[known.best().0], names[in_use]), ("none", "none"), "{lasts}: {line}");
+                assert_eq!((best, names[in_use]), ("none", "none"), "{lasts}: {line}");
                 break;
             }
         }
