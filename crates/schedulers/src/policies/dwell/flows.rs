@@ -6,6 +6,7 @@ use alloc::vec;
 use elevator::service_time::ServiceCurve;
 use elevator::{Op, Request, Sector, Span, Time};
 
+use super::measured::Measured;
 use crate::parts::fifo::Fifo;
 
 /// The index of a flow.
@@ -50,10 +51,6 @@ const DEPENDENT: Span = Span::from_micros(50);
 const RUN: u64 = 16;
 /// A request this soon after its predecessor's completion continues it within `reach`, too.
 const PROMPT: Span = Span::from_millis(1);
-/// Requests whose measured times count.
-const MEASURED: u64 = 16;
-/// Weight of the estimate beside measurements, in nanoseconds.
-const PRIOR: u64 = 1_000_000;
 /// A mean move that is longer than this is one between random positions.
 const RANDOM_STEP: Span = Span::from_millis(1);
 
@@ -110,28 +107,6 @@ pub(super) struct Flow {
     wait: Waiting,
     /// A prompt next request may begin this far away: twice the distance of the nearest request of another stream.
     reach: u64,
-}
-
-/// Decayed sums of actual and of estimated times, in nanoseconds.
-#[derive(Clone, Copy, Default)]
-struct Measured {
-    actual: u64,
-    estimated: u64,
-}
-
-impl Measured {
-    fn add(&mut self, actual: Span, estimated: Span) {
-        self.actual = self.actual - self.actual / MEASURED + actual.as_nanos();
-        self.estimated = self.estimated - self.estimated / MEASURED + estimated.as_nanos();
-    }
-
-    /// The estimate, corrected by the measurements. `gain`: the expected correction, in 1/256, as long as there are none.
-    fn corrected(&self, estimate: Span, gain: u64) -> Span {
-        let actual = u128::from(self.actual + PRIOR * gain / ONE);
-        Span::from_nanos(
-            (u128::from(estimate.as_nanos()) * actual / u128::from(self.estimated + PRIOR)) as u64,
-        )
-    }
 }
 
 /// Whether the disk has waited for a flow's next request since the last one completed.
@@ -290,14 +265,13 @@ impl Flow {
             true => request.start.0 - end.0,
             false => (end.0 - request.start.0).saturating_mul(2),
         };
-        let (latest, alike) = (from(self.expected), from(self.ends[usize::from(request.op == Op::Write)]));
+        let (latest, alike) = (from(self.expected), from(self.ends[direction(request)]));
         if alike <= EARLY { latest.min(alike) } else { latest }
     }
 
     /// Whether a request begins where the latest one of the same direction ends.
     fn is_contiguous(&self, request: &Request) -> bool {
-        let end = self.ends[usize::from(request.op == Op::Write)];
-        request.start.0.wrapping_sub(end.0) <= CONTIGUOUS
+        request.start.0.wrapping_sub(self.ends[direction(request)].0) <= CONTIGUOUS
     }
 
     fn adds(&mut self, now: Time, request: &Request, is_contiguous: bool) {
@@ -316,8 +290,13 @@ impl Flow {
     /// Its latest request ends there.
     fn ends_at(&mut self, request: &Request) {
         self.expected = request.end();
-        self.ends[usize::from(request.op == Op::Write)] = request.end();
+        self.ends[direction(request)] = request.end();
     }
+}
+
+/// The place of a request's direction in [`Flow::ends`].
+fn direction(request: &Request) -> usize {
+    usize::from(request.op == Op::Write)
 }
 
 /// The numbers of the bits that are set, lowest first.
@@ -399,7 +378,7 @@ impl Flows {
         flow.moves(request, service_times);
         flow.adds(now, request, flow.is_contiguous(request));
         // A sequence that the program has left does not attract others' requests.
-        let other = &mut flow.ends[usize::from(request.op != Op::Write)];
+        let other = &mut flow.ends[1 - direction(request)];
         if other.distance(request.end()) > near {
             *other = request.end();
         }
@@ -449,8 +428,8 @@ impl Flows {
         };
         self.used |= 1 << free;
         // The first requests of a stream are in time, or it would not become one.
-        self.all[free] = Flow { hits: ONE / 2, rewarded: ONE, parallel: ONE, ..Flow::default() };
-        self.all[free].ends = [request.end(); 2];
+        let ends = [request.end(); 2];
+        self.all[free] = Flow { hits: ONE / 2, rewarded: ONE, parallel: ONE, ends, ..Flow::default() };
         self.all[free].adds(now, request, false);
         free as FlowId
     }

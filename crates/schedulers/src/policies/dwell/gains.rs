@@ -2,6 +2,8 @@
 
 use elevator::{Span, Time};
 
+use super::measured::{Measured, scaled};
+
 /// One, in the fixed point of shares.
 const ONE: u64 = 256;
 /// By powers of two of the requests in the device: the time relative to that in the order of dispatch, of a drive that orders by
@@ -9,15 +11,13 @@ const ONE: u64 = 256;
 const PRIOR: [u64; 6] = [ONE, 215, 180, 150, 125, 105];
 /// Weight of the latest request in the mean, as a divisor.
 const WEIGHT: u64 = 64;
-/// The same of writes.
-const WRITES_WEIGHT: u64 = 16;
 
 /// Mean time of random requests by the number in the device, relative to the estimate for the order of their dispatch.
 pub(super) struct Gains {
     /// Sums of actual and of estimated times, decayed, by powers of two of the requests in the device.
     times: [(u64, u64); PRIOR.len()],
-    /// The same of synchronous writes after requests elsewhere.
-    writes: (u64, u64),
+    /// Times of synchronous writes after requests elsewhere.
+    writes: Measured,
     in_device: u32,
     /// When the device turned to the request that it completes next.
     since: Time,
@@ -27,7 +27,7 @@ impl Gains {
     pub(super) fn new() -> Self {
         // Sixteen requests of eight milliseconds.
         let times = PRIOR.map(|prior| (500_000 * prior, 500_000 * ONE));
-        Self { times, writes: (1_000_000, 1_000_000), in_device: 0, since: Time::ZERO }
+        Self { times, writes: Measured::begun(Span::from_millis(1)), in_device: 0, since: Time::ZERO }
     }
 
     /// A request goes to the device.
@@ -63,15 +63,12 @@ impl Gains {
 
     /// The device has completed a synchronous write after a request elsewhere.
     pub(super) fn wrote(&mut self, now: Time, work: Span) {
-        let actual = self.busy(now);
-        let (a, e) = &mut self.writes;
-        *a = *a - *a / WRITES_WEIGHT + actual.as_nanos();
-        *e = *e - *e / WRITES_WEIGHT + work.as_nanos();
+        self.writes.add(self.busy(now), work);
     }
 
     /// The mean time of a synchronous write elsewhere whose estimate is `work`.
     pub(super) fn written(&self, work: Span) -> Span {
-        Self::scaled(work, self.writes)
+        self.writes.scaled(work)
     }
 
     const fn class(in_device: u64) -> usize {
@@ -82,13 +79,6 @@ impl Gains {
         }
     }
 
-    /// An estimate, corrected by a sum of actual and one of estimated times.
-    fn scaled(work: Span, (actual, estimated): (u64, u64)) -> Span {
-        Span::from_nanos(
-            (u128::from(work.as_nanos()) * u128::from(actual) / u128::from(estimated.max(1))) as u64,
-        )
-    }
-
     /// The mean time of a request relative to its estimate if the device has so many, in 1/256.
     pub(super) fn share(&self, in_device: u64) -> u64 {
         let (actual, estimated) = self.times[Self::class(in_device)];
@@ -97,6 +87,7 @@ impl Gains {
 
     /// The mean time of a request whose estimate is `work` if the device has so many.
     pub(super) fn time(&self, work: Span, in_device: u64) -> Span {
-        Self::scaled(work, self.times[Self::class(in_device)])
+        let (actual, estimated) = self.times[Self::class(in_device)];
+        scaled(work, actual, estimated)
     }
 }

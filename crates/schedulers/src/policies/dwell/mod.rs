@@ -57,8 +57,8 @@
 //! # State
 //! One index by flow and sector, a list by arrival for each flow, and a list by age for synchronous and asynchronous requests. Of each
 //! flow: the expected position, mean gaps, mean step, its correction, share of hits, recent contiguous bytes (`flows.rs`). The owner,
-//! and since when. Measured times by the number of requests in the device (`gains.rs`). `credit`, and the work for which it was charged
-//! in advance.
+//! and since when. Measured times by the number of requests in the device (`gains.rs`); those of flows and of writes relative to
+//! estimates (`measured.rs`). `credit`, and the work for which it was charged in advance.
 //!
 //! # Order of decisions
 //! 1. The oldest request that has expired, if `fifo_batch` others were dispatched since the last such request. Its flow owns the disk.
@@ -103,6 +103,7 @@ use crate::parts::sorted::{Key, SortedIndex};
 mod choice;
 mod flows;
 mod gains;
+mod measured;
 #[cfg(test)]
 mod tests;
 
