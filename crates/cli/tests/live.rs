@@ -55,15 +55,7 @@ impl Served {
 
     /// Reads this many pages with direct I/O.
     fn read(&self, pages: u64) {
-        #[repr(align(4096))]
-        struct Page([u8; 4096]);
-        let mut page = Page([0; 4096]);
-        let file: File = OpenOptions::new()
-            .read(true)
-            .custom_flags(OFlags::DIRECT.bits() as i32)
-            .open(&self.node)
-            .unwrap();
-        (0..pages).for_each(|at| file.read_exact_at(&mut page.0, at * 8192).unwrap());
+        read(&self.node, pages);
     }
 
     /// Bytes read by process, as `dwell ctl` has them.
@@ -363,25 +355,35 @@ fn a_running_tuner_excludes_tune_profile_and_patterns() {
     assert!(forgotten.status.success(), "{}", words(&forgotten));
 }
 
-/// Another test's `profile` may restore first: with the same result.
-#[test]
-fn the_settings_of_a_killed_tuner_are_restored_at_once() {
-    let Some(served) = Served::new("killed", &[]) else { return };
-    let node = served.node.to_str().unwrap();
-    let queue = Path::new("/sys/block").join(served.node.file_name().unwrap()).join("queue");
+/// Reads pages that are not in a sequence, past the page cache.
+fn read(node: &Path, pages: u64) {
+    #[repr(align(4096))]
+    struct Page([u8; 4096]);
+    let mut page = Page([0; 4096]);
+    let file: File =
+        OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(node).unwrap();
+    (0..pages).for_each(|at| file.read_exact_at(&mut page.0, at * 8192).unwrap());
+}
+
+/// Kills a tuner of the device once it uses `trial`, and expects the scheduler `before` with its settings. Another test's `profile` may restore
+/// first: with the same result.
+fn expect_restored_after_a_kill(served: &Served, node: &Path, options: &[&str], before: &str, trial: &str) {
+    let queue = Path::new("/sys/block").join(node.file_name().unwrap()).join("queue");
     let value = |name: &str| fs::read_to_string(queue.join(name)).unwrap();
-    let arms = ["mq-deadline", "kyber"];
-    if !arms.iter().all(|arm| value("scheduler").contains(arm)) {
-        return eprintln!("SKIPPED: the kernel has no {arms:?}");
+    let is_in_use = |scheduler: &str| value("scheduler").contains(&format!("[{scheduler}]"));
+    let offered = value("scheduler").replace(['[', ']'], "");
+    if ![before, trial].iter().all(|name| offered.split_whitespace().any(|of| of == *name)) {
+        return eprintln!("SKIPPED: the kernel has no {before} or {trial}");
     }
-    fs::write(queue.join("scheduler"), "none").unwrap();
+    fs::write(queue.join("scheduler"), before).unwrap();
     fs::write(queue.join("nr_requests"), "77").unwrap();
     let (database, runtime) = (served.file("learned"), served.file("runtime"));
-    let mut tuner = dwell(&["tune", node, "--window", "1s", "--database", &database, "--runtime", &runtime]);
-    arms.iter().for_each(|arm| _ = tuner.args(["--arm", arm]));
-    let mut tuner = tuner.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    while value("scheduler").contains("[none]") {
-        served.read(100);
+    let node_text = node.to_str().unwrap();
+    let mut tuner =
+        dwell(&["tune", node_text, "--window", "1s", "--database", &database, "--runtime", &runtime]);
+    let mut tuner = tuner.args(options).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    while is_in_use(before) {
+        read(node, 100);
         if tuner.try_wait().unwrap().is_some() {
             return eprintln!("SKIPPED: {}", words(&tuner.wait_with_output().unwrap()));
         }
@@ -389,8 +391,33 @@ fn the_settings_of_a_killed_tuner_are_restored_at_once() {
     tuner.kill().unwrap();
     // Its keeper holds standard error open until everything is restored.
     let printed = words(&tuner.wait_with_output().unwrap());
-    assert!(value("scheduler").contains("[none]"), "{printed}");
+    assert!(is_in_use(before), "{printed}");
     assert_eq!(value("nr_requests").trim(), "77", "{printed}");
+}
+
+#[test]
+fn the_settings_of_a_killed_tuner_are_restored_at_once() {
+    let Some(served) = Served::new("killed", &[]) else { return };
+    let arms = ["--arm", "mq-deadline", "--arm", "kyber"];
+    expect_restored_after_a_kill(&served, &served.node, &arms, "none", "mq-deadline");
+}
+
+/// Regression: without a scheduler of its own, the queue below the loop device counted as the one to restore.
+#[test]
+fn the_settings_of_a_loop_device_are_restored_during_a_trial_of_none() {
+    let Some(served) = Served::new("above", &[]) else { return };
+    let losetup = |arguments: &[&str]| Command::new("losetup").args(arguments).output().unwrap();
+    let attached = losetup(&["--find", "--show", served.node.to_str().unwrap()]);
+    if !attached.status.success() {
+        return eprintln!("SKIPPED: {}", words(&attached));
+    }
+    let above = String::from_utf8_lossy(&attached.stdout).trim().to_owned();
+    let options = ["--here", "--arm", "none", "--arm", "mq-deadline"];
+    let tested = std::panic::catch_unwind(|| {
+        expect_restored_after_a_kill(&served, Path::new(&above), &options, "mq-deadline", "none");
+    });
+    losetup(&["--detach", &above]);
+    tested.unwrap();
 }
 
 /// The reads of `advise` would count as the load of a tuner, and the tuner's switches would end `advise`.
