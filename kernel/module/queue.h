@@ -200,6 +200,24 @@ void dwell_free_attributes(struct elv_fs_entry *made);
 /* Bytes of arena for a queue of nr_requests. */
 size_t dwell_arena_size(unsigned long nr_requests);
 
+/* Operations in life.c. */
+#if DWELL_CORE_ALLOCATES
+int dwell_init_sched(struct request_queue *q, struct elevator_queue *eq);
+#else
+int dwell_init_sched(struct request_queue *q, struct elevator_type *e);
+#endif
+void dwell_exit_sched(struct elevator_queue *e);
+/* The scheduler's tags allow the depth 1 that dwell_limit_depth() sets. */
+int dwell_init_hctx(struct blk_mq_hw_ctx *hctx, unsigned int index);
+#if DWELL_DEPTH_BY_QUEUE
+void dwell_depth_updated(struct request_queue *q);
+#else
+void dwell_depth_updated(struct blk_mq_hw_ctx *hctx);
+#endif
+
+/* A wait of the policy is over. */
+enum hrtimer_restart dwell_timer(struct hrtimer *timer);
+
 extern const struct elevator_mq_ops dwell_ops;
 extern const struct elevator_mq_ops dwell_ops_limiting;
 
