@@ -100,7 +100,7 @@ impl IoAnalyzer {
         self.preceding
     }
 
-    /// Learns from a window that [counts](Window::counts) and chooses for the next one.
+    /// Learns from a window that [counts](observation::Window::counts) and chooses for the next one.
     pub fn window(&mut self, input: &Input<'_>, random: &mut Random) -> Answer {
         let cinfo = CInfo::of(input.window, &self.parameters, random);
         let nearest = self.store.nearest(&cinfo);

@@ -148,7 +148,7 @@ mod tests {
         assert!((of.mean - 435.67).abs() < 0.01);
     }
 
-    /// A judge's run: kB/s of four schedulers that are equal on a disk, by the kernel's counters.
+    /// A measured run: kB/s of four schedulers that are equal on a disk, by the kernel's counters.
     #[test]
     fn a_gain_within_the_spread_of_single_windows_is_chance() {
         let none = [389.0, 427.0, 465.0];
@@ -161,7 +161,7 @@ mod tests {
         assert!((0.02..0.05).contains(&ahead(&[106.0, 105.0, 107.0, 106.0], &steady)));
     }
 
-    /// A judge's run, in which `none` was measured once.
+    /// A measured run, in which `none` was measured once.
     #[test]
     fn a_great_gain_counts_although_windows_differ() {
         let bfq = [351.0, 6912.0, 6460.0, 540.0, 468.0, 9168.0, 8681.0, 6208.0, 424.0, 416.0];
