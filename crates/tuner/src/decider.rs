@@ -31,6 +31,8 @@ pub enum Fact<'a> {
     EndedEarly,
     /// The window that is decided next has the effects of a switch by an [opening](crate::Opening).
     Settling,
+    /// The results of an opening that another load interrupted, for the kind of the load before.
+    Measured(usize, &'a Opened),
     /// The results of an opening for a kind of load.
     Opened(usize, &'a Opened),
     /// No scheduler is better than `none` for a kind of load, by the [significance test](crate::SignificanceTest).
@@ -168,6 +170,7 @@ impl Decider for ByKinds {
         match fact {
             Fact::EndedEarly => kinds.end_trial(),
             Fact::Settling => kinds.settle(),
+            Fact::Measured(kind, results) => kinds.rate(kind, results, better),
             Fact::Opened(kind, results) => kinds.opened(kind, results, better),
             Fact::NoneSuffices(kind, none) => kinds.settled(kind, none),
             Fact::ChoiceMatters(kind) => kinds.matters(kind),

@@ -17,10 +17,15 @@
 //!    follow the switch is set and tried once more. The first window of the stay is not counted.
 //! 5. If it was much better than `none`, `none` is measured once more: another program may have disturbed its first window.
 //! 6. The results go to the significance test, as its first block or as its answer, and to the decider.
+//!
+//! Values are compared only if they are of one kind of load ([`Shape`]). Requests of another kind in two windows in a row under one scheduler are
+//! another load: the opening begins again. If only the scheduler on trial has such requests, they may be its effect, so the scheduler that it was
+//! compared with is measured again. A window in which the load began, ended or changed is repeated once.
 
 use observation::{Better, Metric, Window};
 
 use crate::early_end::{ABANDON, COLD, EarlyEnd};
+use crate::kinds::{Shape, are_alike};
 use crate::load::Load;
 use crate::measured::Measured;
 use crate::prior::{self, LoadClass};
@@ -41,6 +46,12 @@ const VERIFY: usize = 3;
 const RELAPSES: u32 = 3;
 /// The greatest number of schedulers that are tried; the decider tries the others.
 const TRIALS: usize = 4;
+/// Windows in a row with requests of another kind after which the load counts as another one: one may have the requests of a single program.
+const CHANGED: u32 = 2;
+/// The number of times that an opening begins again with another load: loads that alternate would prevent its end.
+const RESTARTS: u32 = 3;
+/// Accesses of a window from which on its requests have a kind.
+const SOME: usize = 20;
 
 /// The schedulers' names, the measure, and the results so far.
 #[derive(Debug)]
@@ -71,6 +82,16 @@ pub struct Opening {
     latest: Vec<f64>,
     /// The number of stays that ended because their value had fallen.
     relapses: u32,
+    /// Schedulers that the device rejects.
+    unusable: Vec<usize>,
+    /// The requests of each scheduler's latest window.
+    shapes: Vec<Option<Shape>>,
+    /// The latest windows in a row with requests of another kind, and those that were not whole.
+    changed: u32,
+    parts: u32,
+    /// The number of times that it began again, and the results for the load before, until they are taken.
+    restarts: u32,
+    before: Option<Opened>,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -82,9 +103,19 @@ enum Phase {
     Stay(usize, usize, f64),
     /// The scheduler of the first window, which seems the best, is measured again.
     Again(usize),
+    /// The best scheduler is measured again, as the one on trial had requests of another kind.
+    Reference(usize),
     /// `none` is measured after the stay.
     Check(usize),
     Over,
+}
+
+/// What a window's requests are, by those before.
+enum Found {
+    Same,
+    /// They cannot be compared, for this reason.
+    Doubtful(String),
+    Another,
 }
 
 /// A decision of the opening, for the log.
@@ -131,13 +162,20 @@ impl Opening {
             is_set_again: false,
             latest: Vec::new(),
             relapses: 0,
+            unusable: Vec::new(),
+            shapes: vec![None; names.len()],
+            changed: 0,
+            parts: 0,
+            restarts: 0,
+            before: None,
         }
     }
 
     /// The device rejects a scheduler; returns what to do instead.
     pub fn rejected(&mut self, arm: usize) -> Step {
         self.left.retain(|&other| other != arm);
-        self.values[arm] = None;
+        self.unusable.push(arm);
+        (self.values[arm], self.shapes[arm]) = (None, None);
         let step = self.next(format!("{} cannot be used and is skipped", self.names[arm]));
         self.rejection = Some(step.why.clone());
         step
@@ -152,7 +190,7 @@ impl Opening {
     pub fn early_end(&self) -> Option<EarlyEnd> {
         let (scheduler, windows) = match self.phase {
             Phase::Trial(arm, windows) => (arm, windows),
-            Phase::Again(arm) | Phase::Check(arm) => (arm, 1),
+            Phase::Again(arm) | Phase::Check(arm) | Phase::Reference(arm) => (arm, 1),
             Phase::First | Phase::Stay(..) | Phase::Over => return None,
         };
         let (_, reference) = self.best_but(Some(scheduler))?;
@@ -197,10 +235,47 @@ impl Opening {
         Opened { values, load: self.load, clear: self.clear, hopeless, best, confirmed }
     }
 
-    /// A window ended under `ran`. `expected`: the gains that a profile of the device promises, 0 without one.
-    pub fn window(&mut self, ran: usize, value: Measured, window: &Window, expected: Option<&[f64]>) -> Step {
+    /// The results for the load before, if the latest window began the opening again.
+    pub fn take_results_before(&mut self) -> Option<Opened> {
+        self.before.take()
+    }
+
+    /// Whether the latest window has no effect on the results: its load began, ended or changed in it, or is another one.
+    pub fn is_doubtful(&self) -> bool {
+        self.changed > 0 || self.parts > 0
+    }
+
+    /// A window ended under `ran`. `is_whole`: the load neither began, ended nor changed in it. `expected`: the gains that a profile of the device
+    /// promises, 0 without one.
+    pub fn window(
+        &mut self,
+        ran: usize,
+        value: Measured,
+        (window, is_whole): (&Window, bool),
+        expected: Option<&[f64]>,
+    ) -> Step {
         self.is_set_again = false;
         let rejection = self.rejection.take();
+        if self.phase == Phase::First || self.in_use() == Some(ran) {
+            match self.load(ran, window, is_whole) {
+                Found::Same => {}
+                Found::Doubtful(why) => return Step { scheduler: Some(ran), why },
+                Found::Another if self.restarts >= RESTARTS => {
+                    self.forget_values();
+                    return self.over("the load changes too often to compare schedulers".to_owned());
+                }
+                Found::Another => {
+                    self.begin_again();
+                    if !is_whole {
+                        self.parts = 1;
+                        let why = "the load changed; measuring another window".to_owned();
+                        return Step { scheduler: Some(ran), why };
+                    }
+                    let Step { scheduler, why } = self.first(ran, value, window, expected);
+                    return Step { scheduler, why: format!("the load changed; {why}") };
+                }
+            }
+        }
         match self.phase {
             Phase::First => self.first(ran, value, window, expected),
             Phase::Trial(arm, windows) if arm == ran => {
@@ -222,8 +297,12 @@ impl Opening {
             Phase::Again(arm) if arm == ran => {
                 self.values[arm] = Some(value);
                 // Schedulers were skipped by comparison with a value that may have been disturbed.
-                self.left = std::mem::take(&mut self.skipped);
+                self.left.splice(..0, std::mem::take(&mut self.skipped));
                 self.next(format!("measured {} again", self.names[arm]))
+            }
+            Phase::Reference(arm) if arm == ran => {
+                self.values[arm] = Some(value);
+                self.next(format!("measured {} again: the load has not changed", self.names[arm]))
             }
             Phase::Check(none) if none == ran => {
                 let first = self.values[none];
@@ -236,12 +315,76 @@ impl Opening {
                 self.over(format!("measured {} again", self.names[none]))
             }
             // The switch failed, or the window began before it.
-            Phase::Trial(arm, _) | Phase::Stay(arm, ..) | Phase::Again(arm) | Phase::Check(arm) => {
+            Phase::Trial(arm, _)
+            | Phase::Stay(arm, ..)
+            | Phase::Again(arm)
+            | Phase::Reference(arm)
+            | Phase::Check(arm) => {
                 let why = rejection.unwrap_or_else(|| format!("waiting for {}", self.names[arm]));
                 Step { scheduler: Some(arm), why }
             }
             Phase::Over => Step { scheduler: None, why: rejection.unwrap_or_default() },
         }
+    }
+
+    /// The scheduler whose window is awaited.
+    const fn in_use(&self) -> Option<usize> {
+        match self.phase {
+            Phase::Trial(arm, _)
+            | Phase::Stay(arm, ..)
+            | Phase::Again(arm)
+            | Phase::Reference(arm)
+            | Phase::Check(arm) => Some(arm),
+            Phase::First | Phase::Over => None,
+        }
+    }
+
+    /// Whether a window is of the load whose values are compared.
+    fn load(&mut self, ran: usize, window: &Window, is_whole: bool) -> Found {
+        let shape = (window.accesses.len() >= SOME).then(|| Shape::of(window));
+        let is_another = shape.as_ref().zip(self.shapes[ran].as_ref()).is_some_and(|(a, b)| !are_alike(a, b));
+        if is_another {
+            self.changed += 1;
+            return match self.changed < CHANGED {
+                true => Found::Doubtful(
+                    "the requests differ from those before; measuring another window".to_owned(),
+                ),
+                false => Found::Another,
+            };
+        }
+        self.changed = 0;
+        if !is_whole && self.parts == 0 {
+            self.parts += 1;
+            return Found::Doubtful(
+                "the load began or ended in this window; measuring another one".to_owned(),
+            );
+        }
+        self.parts = 0;
+        if shape.is_some() {
+            self.shapes[ran] = shape;
+        }
+        Found::Same
+    }
+
+    /// Whether the scheduler on trial had requests of another kind than every other one.
+    fn has_other_requests(&self, arm: usize) -> bool {
+        let Some(of) = &self.shapes[arm] else { return false };
+        let mut others =
+            (0..self.names.len()).filter(|&other| other != arm).filter_map(|n| self.shapes[n].as_ref());
+        others.clone().next().is_some() && !others.any(|other| are_alike(of, other))
+    }
+
+    fn forget_values(&mut self) {
+        self.before = Some(self.results());
+        self.values.fill(None);
+        self.shapes.fill(None);
+    }
+
+    /// Begins again with another load.
+    fn begin_again(&mut self) {
+        self.forget_values();
+        let (before, unusable) = (self.before.take(), std::mem::take(&mut self.unusable));
+        *self = Self { before, unusable, restarts: self.restarts + 1, ..Self::new(&self.names, self.metric) };
     }
 
     fn first(&mut self, ran: usize, value: Measured, window: &Window, expected: Option<&[f64]>) -> Step {
@@ -250,7 +393,8 @@ impl Opening {
         self.values[ran] = Some(value);
         self.provisional = Some(ran);
         let gain = |arm: usize| expected.map_or_else(|| self.expected(arm), |of| of[arm]);
-        let mut others: Vec<usize> = (0..self.names.len()).filter(|&arm| arm != ran).collect();
+        let mut others: Vec<usize> =
+            (0..self.names.len()).filter(|&arm| arm != ran && !self.unusable.contains(&arm)).collect();
         // Stable: of equals the first is tried first.
         others.sort_by(|&a, &b| gain(b).total_cmp(&gain(a)));
         // Every gain is compared with `none`.
@@ -289,11 +433,28 @@ impl Opening {
             ));
         }
         let what = if gain <= ABANDON { "abandoned" } else { "tried" };
+        if self.has_other_requests(arm) {
+            // Once more under the other scheduler, and it is another load.
+            (self.phase, self.changed) = (Phase::Reference(best), CHANGED - 1);
+            let reference = &self.names[best];
+            return Step {
+                scheduler: Some(best),
+                why: format!(
+                    "{what} {name}: {percent}, with other requests than before; measuring {reference} again"
+                ),
+            };
+        }
         self.next(format!("{what} {name}: {percent}"))
     }
 
     /// Starts the next trial, or the stay.
     fn next(&mut self, before: String) -> Step {
+        // After a relapse the value of `none` is as old as the one that has fallen.
+        if self.relapses > 0
+            && let Some(step) = self.again(&before)
+        {
+            return step;
+        }
         while let Some(arm) = self.left.pop() {
             if !self.is_worth_a_trial(arm) {
                 self.skipped.insert(0, arm);
@@ -305,16 +466,8 @@ impl Opening {
             return Step { scheduler: Some(arm), why };
         }
         let Some((best, _)) = self.best() else { return self.over(before) };
-        let several = self.values.iter().flatten().count() > 1;
-        let gain = self.gain_over_none();
-        let doubtful = |arm: &usize| several && (*arm == best || gain < PLAIN);
-        if let Some(first) = self.provisional.take().filter(doubtful) {
-            self.phase = Phase::Again(first);
-            let why = format!(
-                "{before}; measuring {} again, as its first window may have been disturbed",
-                self.names[first]
-            );
-            return Step { scheduler: Some(first), why };
+        if let Some(step) = self.again(&before) {
+            return step;
         }
         if Some(best) == self.none() || self.gain_over_none() < WORTH {
             return self.over(before);
@@ -324,6 +477,22 @@ impl Opening {
         let using = if stays { "still using" } else { "using" };
         let why = format!("{before}; {using} {}, the best of those tried", self.names[best]);
         Step { scheduler: Some(best), why }
+    }
+
+    /// Measures the scheduler of the first window again if its value is in doubt.
+    fn again(&mut self, before: &str) -> Option<Step> {
+        let (best, _) = self.best()?;
+        let several = self.values.iter().flatten().count() > 1;
+        let gain = self.gain_over_none();
+        let is_doubtful = |arm: &usize| several && (*arm == best || gain < PLAIN);
+        let first = self.provisional.take().filter(is_doubtful)?;
+        self.phase = Phase::Again(first);
+        let why = match self.relapses {
+            0 => "its first window may have been disturbed",
+            _ => "its value is old",
+        };
+        let why = format!("{before}; measuring {} again, as {why}", self.names[first]);
+        Some(Step { scheduler: Some(first), why })
     }
 
     /// Whether a scheduler's expected gain is worth a trial. `none` is always measured, because gains are relative to it.
@@ -464,7 +633,7 @@ mod tests {
         while !opening.is_over() && all.len() < 40 {
             all.push(ran);
             let measured = Measured::throughout(value(ran, all.len()));
-            let step = opening.window(ran, measured, &window(streams), None);
+            let step = opening.window(ran, measured, (&window(streams), true), None);
             ran = step.scheduler.unwrap_or(ran);
         }
         (all, opening.results())
@@ -484,7 +653,7 @@ mod tests {
             let (mut ran, mut confirmed) = (0, Vec::new());
             for n in 0..12 {
                 let measured = Measured::throughout(value(ran, n));
-                ran = opening.window(ran, measured, &window(true), None).scheduler.unwrap_or(ran);
+                ran = opening.window(ran, measured, (&window(true), true), None).scheduler.unwrap_or(ran);
                 confirmed.push(opening.results().confirmed);
             }
             confirmed
@@ -527,7 +696,7 @@ mod tests {
         assert_eq!(opening.early_end(), None, "the first window is no trial");
         // A scheduler that waits for readers may lose three fifths at first, as it is expected to gain.
         let mut to_end = |ran, value| {
-            opening.window(ran, Measured::throughout(value), &window(true), None);
+            opening.window(ran, Measured::throughout(value), (&window(true), true), None);
             opening.early_end().map(|end| (end.scheduler, end.reference.value, end.limit))
         };
         assert_eq!(to_end(0, 10.0), Some((3, 10.0, COLD)));
@@ -540,7 +709,7 @@ mod tests {
         let again = |first: f64, names: [&str; 2]| {
             let mut opening = Opening::new(&names.map(str::to_owned), Metric::Bandwidth);
             let mut window = |ran, value| {
-                let step = opening.window(ran, Measured::throughout(value), &window(true), None);
+                let step = opening.window(ran, Measured::throughout(value), (&window(true), true), None);
                 (step.scheduler, opening.needs_another_instance())
             };
             [window(0, 10.0), window(1, first), window(1, first)].map(|(_, again)| again)
@@ -589,7 +758,7 @@ mod tests {
                 let step = opening.window(
                     ran,
                     Measured::throughout(if gains { 9.0 } else { 0.5 }),
-                    &window(true),
+                    (&window(true), true),
                     None,
                 );
                 windows.push(ran);
@@ -627,18 +796,22 @@ mod tests {
     fn after_a_lucky_trial_the_other_schedulers_are_tried() {
         let (all, opened) =
             opened(true, |arm, n| if arm == 3 && n > 3 { 5.0 } else { [10.0, 12.0, 10.0, 90.0][arm] });
-        assert_eq!(all[..10], [0, 3, 3, 3, 3, 3, 3, 3, 1, 2], "it is set and tried again first");
+        assert_eq!(
+            all[..11],
+            [0, 3, 3, 3, 3, 3, 3, 3, 0, 1, 2],
+            "it is set and tried again first, then `none`"
+        );
         assert_eq!(opened.best, Some(1));
     }
 
     #[test]
     fn a_rejected_scheduler_is_not_tried_again() {
         let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
-        let first = opening.window(0, Measured::throughout(1.0), &window(true), None);
+        let first = opening.window(0, Measured::throughout(1.0), (&window(true), true), None);
         assert_eq!(first.scheduler, Some(3));
         assert_eq!(opening.rejected(3).scheduler, Some(1));
         assert!(opening.results().values[3].is_none());
-        let next = opening.window(0, Measured::throughout(1.0), &window(true), None);
+        let next = opening.window(0, Measured::throughout(1.0), (&window(true), true), None);
         assert_eq!(next.scheduler, Some(1));
         assert!(
             next.why.starts_with("bfq{low_latency=0} cannot be used and is skipped; trying mq-"),
@@ -650,9 +823,9 @@ mod tests {
     #[test]
     fn an_opening_whose_last_scheduler_is_rejected_ends_with_a_reason() {
         let mut opening = Opening::new(&["none", "kyber"].map(str::to_owned), Metric::Bandwidth);
-        opening.window(0, Measured::throughout(1.0), &window(true), None);
+        opening.window(0, Measured::throughout(1.0), (&window(true), true), None);
         opening.rejected(1);
-        let last = opening.window(0, Measured::throughout(1.0), &window(true), None);
+        let last = opening.window(0, Measured::throughout(1.0), (&window(true), true), None);
         let why = "kyber cannot be used and is skipped".to_owned();
         assert_eq!((opening.is_over(), last), (true, Step { scheduler: None, why }));
     }
@@ -666,7 +839,7 @@ mod tests {
         while !opening.is_over() && all.len() < 9 {
             all.push(ran);
             let measured = Measured::throughout(10.0);
-            ran = opening.window(ran, measured, &window(true), None).scheduler.unwrap_or(ran);
+            ran = opening.window(ran, measured, (&window(true), true), None).scheduler.unwrap_or(ran);
         }
         assert!(all.contains(&1), "{all:?}");
         assert!(opening.left.is_empty() && opening.results().values.iter().flatten().count() <= 1 + TRIALS);
@@ -678,12 +851,101 @@ mod tests {
         let mut opening = Opening::new(&names, Metric::Bandwidth);
         let (one, mut other) = (window(true), window(true));
         other.accesses.truncate(300);
-        assert_eq!(opening.window(0, Measured::throughout(1.0), &one, None).scheduler, Some(1));
+        assert_eq!(opening.window(0, Measured::throughout(1.0), (&one, true), None).scheduler, Some(1));
         assert_eq!(opening.results().load, Load::of(&one));
-        opening.window(1, Measured::throughout(1.0), &other, None);
+        opening.window(1, Measured::throughout(1.0), (&other, true), None);
         assert_eq!(opening.results().load, Load::of(&other));
-        opening.window(0, Measured::throughout(1.0), &one, None);
+        opening.window(0, Measured::throughout(1.0), (&one, true), None);
         assert_eq!(opening.results().load, Load::of(&other), "another scheduler changes what is requested");
+    }
+
+    /// The windows of an opening whose load is that of `streams` for each window, with the reasons.
+    fn opened_under(
+        streams: impl Fn(usize, usize) -> bool,
+        value: impl Fn(usize, bool) -> f64,
+    ) -> (Opening, Vec<(usize, String)>) {
+        let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
+        let (mut ran, mut all) = (0, Vec::new());
+        while !opening.is_over() && all.len() < 60 {
+            let of_streams = streams(ran, all.len());
+            let measured = Measured::throughout(value(ran, of_streams));
+            let step = opening.window(ran, measured, (&window(of_streams), true), None);
+            all.push((ran, step.why));
+            ran = step.scheduler.unwrap_or(ran);
+        }
+        (opening, all)
+    }
+
+    /// Regression: schedulers that were equal for random reads were compared with the value of `none` for streams, and abandoned.
+    #[test]
+    fn no_value_is_compared_with_one_of_another_load() {
+        // kB/s of a measured run.
+        let value =
+            |arm: usize, streams: bool| if streams { [742.0, 750.0, 745.0, 15e3][arm] } else { 430.0 };
+        for change in [4, 8, 15] {
+            let (opening, all) = opened_under(|_, n| n < change, value);
+            let after: Vec<&str> = all[change..].iter().map(|(_, why)| &**why).collect();
+            assert!(after[0].starts_with("the requests differ from those before"), "{change}: {after:?}");
+            let began = "the load changed; measured bfq{low_latency=0} for random reads; trying mq-deadline";
+            assert!(after[1].starts_with(began), "{change}: {after:?}");
+            let compared: Vec<&&str> = after.iter().filter(|why| why.contains("against")).collect();
+            assert!(compared.len() >= 2, "{change}: {after:?}");
+            assert!(compared.iter().all(|why| why.contains("+0% against")), "{change}: {after:?}");
+            assert_eq!(opening.results().values, [Some(Measured::throughout(430.0)); 4], "{change}");
+        }
+    }
+
+    #[test]
+    fn a_load_that_changes_in_a_trial_is_another_one_if_the_reference_has_it_too() {
+        let value =
+            |arm: usize, streams: bool| if streams { [742.0, 750.0, 745.0, 15e3][arm] } else { 430.0 };
+        let (_, all) = opened_under(|_, n| n == 0, value);
+        let whys: Vec<&str> = all.iter().map(|(_, why)| &**why).collect();
+        assert!(whys[1].contains("-42% against none in its first window"), "it is not known yet: {whys:?}");
+        assert!(whys[2].ends_with("with other requests than before; measuring none again"), "{whys:?}");
+        assert!(whys[3].starts_with("the load changed; measured none for random reads; trying"), "{whys:?}");
+        assert!(
+            whys[4..].iter().filter(|why| why.contains("against")).all(|why| why.contains("+0%")),
+            "{whys:?}"
+        );
+    }
+
+    #[test]
+    fn requests_that_differ_under_one_scheduler_only_are_its_effect() {
+        let (opening, all) = opened_under(|arm, _| arm != 3, |arm, _| [10.0, 10.0, 10.0, 36.0][arm]);
+        let order: Vec<usize> = all.iter().map(|(arm, _)| *arm).collect();
+        assert_eq!(order[..5], [0, 3, 3, 0, 3], "{all:?}");
+        assert!(all[3].1.starts_with("measured none again: the load has not changed; using bfq"), "{all:?}");
+        assert!(opening.results().clear, "{all:?}");
+    }
+
+    #[test]
+    fn an_opening_of_loads_that_alternate_ends() {
+        let (opening, all) = opened_under(|_, n| n / 3 % 2 == 0, |_, _| 10.0);
+        assert!(all.len() < 30 && opening.is_over(), "{all:?}");
+        assert_eq!(
+            all.last().map(|(_, why)| &**why),
+            Some("the load changes too often to compare schedulers")
+        );
+        assert_eq!(opening.results().values, [None; 4]);
+    }
+
+    /// Regression: `tune` compared a scheduler with a window of `none` in which the readers started, which `patterns` does not count.
+    #[test]
+    fn a_window_in_which_the_load_begins_is_measured_again() {
+        let mut opening = Opening::new(&NAMES.map(str::to_owned), Metric::Bandwidth);
+        let mut ended = |ran, value, is_whole| {
+            opening.window(ran, Measured::throughout(value), (&window(true), is_whole), None)
+        };
+        let first = ended(0, 0.2, false);
+        assert_eq!(
+            (first.scheduler, &*first.why),
+            (Some(0), "the load began or ended in this window; measuring another one")
+        );
+        assert_eq!(ended(0, 0.5, true).scheduler, Some(3));
+        assert_eq!(ended(3, 0.6, false).scheduler, Some(3));
+        // A load with pauses has no other windows.
+        assert!(ended(3, 0.6, false).why.contains("+20% against none in its first window"));
     }
 
     /// The better value of the two windows under `none` counts: the other one was disturbed.

@@ -17,6 +17,7 @@ use crate::analyser::{Analyser, Observed};
 use crate::decider::Fact;
 use crate::decision::{Decision, Why};
 use crate::early_end::EarlyEnd;
+use crate::kinds::is_whole;
 use crate::load::Load;
 use crate::measured::Measured;
 use crate::opening::{Opening, Step};
@@ -56,6 +57,8 @@ pub struct Tuner {
     settled: Option<usize>,
     /// The kind of load of the latest window.
     kind: Option<usize>,
+    /// The kind of load whose values the opening compares.
+    opening_kind: Option<usize>,
     /// The number of trials in a row that could not be measured, by arm.
     unmeasured_trials: BTreeMap<usize, u32>,
     /// The next window is the first after a switch.
@@ -74,6 +77,7 @@ impl Tuner {
             significance: measures.then(|| SignificanceTest::new(arms, metric.better())).flatten(),
             settled: arms.iter().position(|arm| arm == in_use),
             kind: None,
+            opening_kind: None,
             unmeasured_trials: BTreeMap::new(),
             is_after_switch: false,
             analyser,
@@ -88,7 +92,7 @@ impl Tuner {
     /// What was learned, for a file: with what an opening that is not over has measured.
     pub fn state(&self) -> State {
         let mut state = self.analyser.state();
-        if let (Some(opening), Some(kind)) = (&self.opening, self.kind) {
+        if let (Some(opening), Some(kind)) = (&self.opening, self.opening_kind) {
             state.kinds.rate(kind, &opening.results(), self.analyser.metric.better());
         }
         state
@@ -205,13 +209,21 @@ impl Tuner {
         // `None` for an idle device, or a scheduler that is not an arm and that the decider replaces.
         let (measured, ran) = facts.measured.zip(ran)?;
         let promised = self.analyser.promised_gains(facts.window);
-        let step = opening.window(ran, measured, facts.window, promised.as_deref());
+        // A trial that ended early is part of a window.
+        let is_whole = facts.early || is_whole(facts.window);
+        let step = opening.window(ran, measured, (facts.window, is_whole), promised.as_deref());
+        if let Some((before, kind)) = opening.take_results_before().zip(self.opening_kind) {
+            self.analyser.learn(Fact::Measured(kind, &before));
+        }
+        if !opening.is_doubtful() {
+            self.opening_kind = self.kind;
+        }
         if !opening.is_over() {
             return Some(step);
         }
         let opened = opening.results();
         self.opening = None;
-        if let Some(kind) = self.kind {
+        if let Some(kind) = self.opening_kind {
             self.analyser.learn(Fact::Opened(kind, &opened));
         }
         if let Some(significance) = &mut self.significance {

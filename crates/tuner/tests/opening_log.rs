@@ -101,7 +101,7 @@ fn log(metric: Metric, load: &str, window: &Window, (device, value, busy): Devic
                 end.scheduler, end.limit, end.reference.value
             );
         }
-        let step = opening.window(arm, measured(arm, n), window, None);
+        let step = opening.window(arm, measured(arm, n), (window, true), None);
         if !step.why.starts_with("stay with") {
             let _ = writeln!(text, "  {n}: {}", step.why);
         }
