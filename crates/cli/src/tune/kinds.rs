@@ -34,7 +34,7 @@ fn best_in_words(state: &State, kind: usize) -> Option<String> {
     let name = |scheduler: SchedulerId| state.schedulers.get(scheduler.0);
     let value = worth(state.metric, known.estimates.get(best.0)?.as_ref()?.value);
     let compared = match known.gain(best) {
-        _ if !known.compares() => "no other was tried".to_owned(),
+        _ if !known.compares() => "no other was measured in a whole window".to_owned(),
         Some(gain) if best != known.base => format!("{:+.0}% over {}", gain * 100.0, name(known.base)?),
         _ => "no other is better beyond chance".to_owned(),
     };
@@ -117,4 +117,37 @@ pub(super) fn show(drive: &str, state: &State, kind: usize, as_json: bool) -> Re
         table.add_row([name.clone(), windows, mean, least, greatest, other].into_iter().take(columns.len()));
     }
     Ok(writeln!(out, "{table}")?)
+}
+
+#[cfg(test)]
+mod tests {
+    use elevator::{Op, Sector, Sectors, Span, Time};
+    use tuner::{Access, Analyser, Metric, Observed, Parameters, Performance, Random, Window};
+
+    use super::*;
+
+    /// Regression: "no other was tried", although `tune` had compared the scheduler with a window of `none` in which the readers started.
+    #[test]
+    fn a_scheduler_without_a_whole_window_is_not_called_untried() {
+        let names = ["none", "bfq"].map(str::to_owned).to_vec();
+        let mut analyser =
+            Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1)).unwrap();
+        let mut window = |scheduler, from: u64, bandwidth| {
+            let access = |n: u64| Access {
+                time: Time::ZERO + Span::from_millis(n * 10),
+                position: Sector(n * 8),
+                op: Op::Read,
+                size: Sectors(8),
+            };
+            let accesses = (from..500).map(access).collect();
+            let window = Window { start: Time::ZERO, length: Span::from_secs(5), accesses };
+            let performance = Performance { bandwidth, ..Performance::default() };
+            analyser.window(&window, &Observed { scheduler: Some(SchedulerId(scheduler)), performance });
+        };
+        window(0, 300, 1e6);
+        window(1, 0, 19e6);
+        let state = analyser.state();
+        let best = best_in_words(&state, 0).unwrap();
+        assert_eq!(best, "bfq (19.0 MB/s; no other was measured in a whole window)");
+    }
 }
