@@ -198,6 +198,29 @@ fn a_profile_may_go_into_a_pipe() {
     assert!(words(&output).contains("service time: "), "{}", words(&output));
 }
 
+/// Regression: an empty profile was written.
+#[test]
+fn a_device_that_is_too_small_has_no_profile() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("live-small-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let (file, profile) = (directory.join("disk"), directory.join("profile.toml"));
+    File::create(&file).unwrap().set_len(4096).unwrap();
+    let looped = Command::new("losetup").args(["-f", "--show"]).arg(&file).output().unwrap();
+    let node = String::from_utf8(looped.stdout.clone()).unwrap();
+    if looped.status.success() {
+        let profile = profile.to_str().unwrap();
+        let output =
+            dwell(&["profile", node.trim(), "--here", "--no-switch", "-o", profile]).output().unwrap();
+        let _ = Command::new("losetup").args(["-d", node.trim()]).status();
+        let error = words(&output);
+        assert_eq!((output.status.code(), Path::new(profile).exists()), (Some(2), false), "{error}");
+        assert!(error.ends_with("has 4096 bytes, too few for a profile; it needs 4 MiB\n"), "{error}");
+    } else {
+        eprintln!("SKIPPED: {}", words(&looped));
+    }
+    let _ = fs::remove_dir_all(directory);
+}
+
 /// Regression: a part of the schedulers and sizes was written like a complete profile.
 #[test]
 fn an_interrupted_profile_is_not_written() {

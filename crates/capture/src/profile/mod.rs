@@ -152,6 +152,10 @@ impl Profile {
         say("measuring the service time by distance");
         let measurement = curve::measure(&mut real, curve::SEED);
         real.failure()?;
+        if is_too_small(&measurement) && !stop() {
+            let problem = format!("has {capacity} bytes, too few for a profile; it needs 4 MiB");
+            return Err(Error::device(node, problem));
+        }
         let service_time = ServiceTime {
             transfer_per_sector: measurement.transfer_per_sector.as_nanos(),
             points: medians(&measurement.points),
@@ -227,6 +231,11 @@ impl Profile {
         };
         Some(bound(better, -1.0)? > bound(than, 1.0)?)
     }
+}
+
+/// Whether a complete measurement has no service times, or no transfer rate: a device of less than a sequential read has none.
+fn is_too_small(measurement: &curve::Measurement) -> bool {
+    measurement.points.is_empty() || measurement.transfer_per_sector == Span::ZERO
 }
 
 /// One point per distance, the median: on a busy machine some reads are milliseconds late, which would shift a mean. For rotational delay the
