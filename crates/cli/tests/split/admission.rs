@@ -292,3 +292,48 @@ fn a_server_without_causes_has_no_accounts() {
     server.wait().unwrap();
     fs::remove_dir_all(directory).unwrap();
 }
+
+/// Each time when an account has no debt, one call of it goes on and not all: a thousand threads would write a thousand blocks, and then wait as long.
+#[test]
+fn a_thousand_waiting_calls_go_on_at_the_rate() {
+    const THREADS: u32 = 1000;
+    let _alone = alone();
+    let Some(served) = Served::new("thousand", "split-token") else { return };
+    // The data of clean pages of a file that has its blocks: neither metadata nor reads.
+    fs::write(served.file("file"), vec![1; 8 << 20]).unwrap();
+    assert!(succeeds(Command::new("sync").arg(served.file("file"))));
+    let script = format!(
+        "import os, sys, threading\n\
+        file = os.open(sys.argv[1], os.O_RDWR)\n\
+        os.pwrite(file, bytes(1 << 20), 4 << 20)\n\
+        write = lambda number: os.pwrite(file, bytes(4096), number << 12)\n\
+        threading.stack_size(65536)\n\
+        threads = [threading.Thread(target=write, args=[number]) for number in range({THREADS})]\n\
+        for thread in threads: thread.start()\n\
+        for thread in threads: thread.join()\n"
+    );
+    let exec = |rate: &str| {
+        let mut exec = dwell();
+        exec.args(["exec", "--account", "writer", "--rate", rate, "--control"])
+            .arg(served.control())
+            .arg("--");
+        exec
+    };
+    let mut program = exec("1");
+    let Ok(mut program) = program.args(["python3", "-c", &script]).arg(served.file("file")).spawn() else {
+        return;
+    };
+    let account = |field: &str| served.account("writer").and_then(|account| account[field].as_u64());
+    eventually("all threads wait", || (account("held") == Some(THREADS.into())).then_some(()));
+    // The last terms are those of the account. Of the calls, 24 are paid for in a second.
+    let mut faster = exec("100k").arg("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let held = eventually("the first calls after the debt", || {
+        account("held").filter(|&held| held < u64::from(THREADS) - 10)
+    });
+    assert!(held > u64::from(THREADS) / 2, "{held} of {THREADS} calls wait still");
+    let mut fast = exec("900M").arg("true").spawn().unwrap();
+    assert!(fast.wait().unwrap().success());
+    assert!(eventually("the end", || program.try_wait().unwrap()).success());
+    drop(faster.stdin.take());
+    assert!(faster.wait().unwrap().success());
+}

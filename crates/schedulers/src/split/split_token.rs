@@ -9,7 +9,9 @@
 //! A token bucket per account with a limit, in byte equivalents; its held calls; its queued reads. One index for writes.
 //!
 //! # Order of decisions
-//! At the call: a write, creat or mkdir is held while the account is in debt. An fsync is not: its data is already charged.
+//! At the call: a write, creat or mkdir is held while the account is in debt, or has fewer tokens than bytes in calls that were admitted and have
+//! not ended. Otherwise all calls that wait would go on when a debt is paid, as none of them is charged before it dirties pages. An
+//! fsync is not held: its data is already charged.
 //!
 //! At the block layer:
 //! 1. Writes are always allowed, and alternate with reads in turns of `turn_bytes`.
@@ -87,11 +89,41 @@ pub(crate) const LISTINGS: &[Listing] = &[Listing::new(
 
 struct Member {
     bucket: Bucket,
-    held: VecDeque<CallId>,
+    /// Held calls, each with its [`least_charge`].
+    held: VecDeque<(CallId, u64)>,
     /// Held calls whose turn has come.
     admitted: VecDeque<CallId>,
+    /// The sum of [`least_charge`] of the admitted calls that have not ended.
+    running: u64,
     reads: Run,
 }
+
+impl Member {
+    /// Whether a further call may begin.
+    fn admits(&mut self, now: Time) -> bool {
+        self.bucket.has(now, self.running)
+    }
+
+    /// The next held call, if it may begin.
+    fn next_call(&mut self, now: Time) -> Option<CallId> {
+        let &(call, bytes) = self.held.front().filter(|_| self.bucket.has(now, self.running))?;
+        self.held.pop_front();
+        self.running += bytes;
+        Some(call)
+    }
+}
+
+/// What a call is expected to be charged at least, in bytes: its data or a block of metadata, and no seek.
+fn least_charge(call: CallKind) -> u64 {
+    match call {
+        CallKind::Write { bytes, .. } => bytes.max(BLOCK),
+        CallKind::Create | CallKind::Mkdir => BLOCK,
+        _ => 0,
+    }
+}
+
+/// The usual block of a file system, in bytes.
+const BLOCK: u64 = 4096;
 
 /// The latest requests of a party.
 #[derive(Default)]
@@ -154,6 +186,7 @@ impl SplitToken {
             bucket: Bucket::new(now, None, saves),
             held: VecDeque::new(),
             admitted: VecDeque::new(),
+            running: 0,
             reads: Run::default(),
         });
     }
@@ -240,9 +273,8 @@ impl SplitToken {
         if let Who::Reads(place) = who {
             // What opened the bucket is for both: otherwise reads, which wait here all the time, would always be first.
             let member = &mut self.members[place];
-            if member.bucket.is_open(now) {
-                member.admitted.extend(member.held.pop_front());
-            }
+            let call = member.next_call(now);
+            member.admitted.extend(call);
         }
         let request = &view.requests[id];
         let near = self.lanes.take(place, request) <= self.tunables.near;
@@ -350,7 +382,9 @@ impl Split for SplitToken {
     fn forget(&mut self, now: Time, account: Account) {
         self.now = now;
         let place = self.member(account);
-        self.members[place].bucket = Bucket::new(now, None, self.tunables.saves);
+        let member = &mut self.members[place];
+        member.bucket = Bucket::new(now, None, self.tunables.saves);
+        member.running = 0;
     }
 
     fn causes(&mut self, set: CauseSet, members: &[Account]) {
@@ -365,10 +399,12 @@ impl Split for SplitToken {
         }
         let place = self.member(call.account);
         let member = &mut self.members[place];
-        if member.held.is_empty() && member.bucket.is_open(now) {
+        let bytes = least_charge(call.kind);
+        if member.held.is_empty() && member.admits(now) {
+            member.running += bytes;
             return Verdict::Proceed;
         }
-        member.held.push_back(call.id);
+        member.held.push_back((call.id, bytes));
         Verdict::Hold
     }
 
@@ -376,8 +412,12 @@ impl Split for SplitToken {
         self.now = now;
         let place = self.member(call.account);
         let member = &mut self.members[place];
-        member.held.retain(|&held| held != call.id);
-        member.admitted.retain(|&admitted| admitted != call.id);
+        let waited = member.held.len();
+        member.held.retain(|&(held, _)| held != call.id);
+        if member.held.len() == waited {
+            member.admitted.retain(|&admitted| admitted != call.id);
+            member.running = member.running.saturating_sub(least_charge(call.kind));
+        }
     }
 
     fn dirtied(&mut self, now: Time, page: &Page, causes: CauseSet, before: Option<CauseSet>) {
@@ -397,10 +437,8 @@ impl Split for SplitToken {
     fn act(&mut self, now: Time) -> Option<Action> {
         self.now = now;
         let admit = |(place, member): (usize, &mut Member)| {
-            let is_next =
-                !member.held.is_empty() && !self.lanes.has_reads(place) && member.bucket.is_open(now);
             let call = member.admitted.pop_front();
-            call.or_else(|| is_next.then(|| member.held.pop_front()).flatten())
+            call.or_else(|| if self.lanes.has_reads(place) { None } else { member.next_call(now) })
         };
         self.members.iter_mut().enumerate().find_map(admit).map(Action::Admit)
     }
@@ -410,7 +448,7 @@ impl Split for SplitToken {
         let waits =
             |&(place, member): &(usize, &Member)| !member.held.is_empty() && !self.lanes.has_reads(place);
         let held = self.members.iter().enumerate().filter(waits);
-        held.filter_map(|(_, member)| member.bucket.opens()).min()
+        held.filter_map(|(_, member)| member.bucket.has_at(member.running)).min()
     }
 }
 
@@ -433,8 +471,10 @@ mod tests {
     #[test]
     fn dirtying_is_charged_and_the_next_write_waits_until_the_debt_is_paid() {
         let mut t = host();
-        assert_eq!(t.write(1, 1).1, Verdict::Proceed);
+        let (first, verdict) = t.write(1, 1);
+        assert_eq!(verdict, Verdict::Proceed);
         t.dirty(1, 1, 0, 25); // 102,400 bytes
+        t.returns(first);
         let (call, verdict) = t.write(1, 1);
         assert_eq!(verdict, Verdict::Hold);
         assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), Some(103)));
@@ -447,6 +487,30 @@ mod tests {
         t.table.at(103);
         assert_eq!(t.acts(), [Action::Admit(call)]);
         assert_eq!(t.write(0, 2).1, Verdict::Proceed, "no limit");
+    }
+
+    /// Otherwise a thousand threads make a debt of a thousand calls whenever there is none.
+    #[test]
+    fn calls_that_wait_go_on_as_tokens_for_them_accrue() {
+        let mut t = host();
+        t.table.scheduler.tune("saves", elevator::Value::Span(Span::from_secs(1))).unwrap();
+        let limited = Terms { rate: Some(1_000_000), ..Terms::default() };
+        t.split().account(Time::ZERO, Account(1), limited);
+        t.dirty(1, 1, 0, 25);
+        let calls: Vec<_> = (0..1000).map(|_| t.write(1, 1).0).collect();
+        assert_eq!(t.alarm_ms(), Some(103));
+        t.table.at(103);
+        assert_eq!(t.acts(), [Action::Admit(calls[0])], "one may begin when there is no debt");
+        t.dirty(1, 2, 0, 1);
+        assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), Some(111)), "its page, and as much until it ends");
+        t.returns(calls[0]);
+        assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), Some(107)));
+        t.table.at(107);
+        assert_eq!(t.acts(), [Action::Admit(calls[1])]);
+        t.returns(calls[1]); // nothing clean became dirty
+        assert_eq!(t.acts(), [Action::Admit(calls[2])]);
+        calls[2..].iter().for_each(|&call| t.returns(call)); // their agent has ended
+        assert_eq!((t.acts(), t.alarm_ms(), t.write(1, 1).1), (Vec::new(), None, Verdict::Proceed));
     }
 
     #[test]
@@ -508,6 +572,7 @@ mod tests {
         assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), None));
         t.table.at(103).serves(reads[0], Reason::RoundRobin);
         assert_eq!(t.acts(), [Action::Admit(first)]);
+        t.returns(first);
         t.table.at(10_000).serves(reads[1], Reason::SliceOwner);
         assert_eq!(t.acts(), [Action::Admit(second)]);
     }

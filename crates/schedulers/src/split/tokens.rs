@@ -89,8 +89,13 @@ impl Bucket {
 
     /// Whether a call or request may begin now: there is no limit, or no debt.
     pub fn is_open(&mut self, now: Time) -> bool {
+        self.has(now, 0)
+    }
+
+    /// Whether there are as many tokens, or no limit.
+    pub(crate) fn has(&mut self, now: Time, tokens: u64) -> bool {
         self.refill(now);
-        self.rate.is_none() || self.credit >= 0
+        self.rate.is_none() || self.credit >= i128::from(tokens) * SCALE
     }
 
     /// The tokens at `now`, negative in debt; `None` without a limit.
@@ -105,8 +110,14 @@ impl Bucket {
     /// When the debt will be paid if no more tokens are spent; `None` without debt, or if the rate is 0.
     #[must_use]
     pub fn opens(&self) -> Option<Time> {
-        let rate = self.rate.filter(|&rate| rate > 0 && self.credit < 0)?;
-        let ns = (-self.credit + i128::from(rate) - 1) / i128::from(rate);
+        self.has_at(0)
+    }
+
+    /// When there will be as many tokens if no more are spent; `None` if there are, if the bucket never has as many, or if the rate is 0.
+    pub(crate) fn has_at(&self, tokens: u64) -> Option<Time> {
+        let missing = i128::from(tokens) * SCALE - self.credit;
+        let rate = self.rate.filter(|&rate| rate > 0 && missing > 0 && tokens <= self.cap)?;
+        let ns = (missing + i128::from(rate) - 1) / i128::from(rate);
         Some(self.at + Span::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX / 2)))
     }
 }
