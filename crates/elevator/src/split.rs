@@ -157,7 +157,7 @@ pub trait Split {
     /// An account is gone: it has no calls and no dirty pages. Its number may be given to another account, which owes nothing.
     fn forget(&mut self, _now: Time, _account: Account) {}
 
-    /// The members of a set of causes, each once: before any event with the set.
+    /// The members of a set of causes: before any event with the set. In the sets of requests, a member that caused more is named several times.
     fn causes(&mut self, set: CauseSet, members: &[Account]);
 
     /// A system call begins.

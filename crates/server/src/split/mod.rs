@@ -207,11 +207,17 @@ impl SplitHost {
             self.notify(queue, now, &arrived, |policy, now, page, set| policy.submitted(now, page, set));
         }
         let found = self.runs.causes(op == Op::Read, start, sectors);
-        let members: Vec<Account> = found.iter().flat_map(|&set| self.sets.members(set)).copied().collect();
-        for &account in &members {
+        let mut parts = BTreeMap::new();
+        for &(set, bytes) in &found {
+            let members = self.sets.members(set);
+            let own = bytes / members.len().max(1) as u64;
+            members.iter().for_each(|&account| *parts.entry(account).or_insert(0) += own);
+        }
+        let set = self.sets.by_bytes(&parts);
+        let members = set.map_or(&[][..], |set| self.sets.members(set));
+        for &account in members {
             self.accounts[account].caused += sectors.bytes() / members.len() as u64;
         }
-        let set = self.sets.of(members);
         self.with_policy(queue, now, |_| ());
         set
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeBounds;
 
 use elevator::split::{File, Page};
-use elevator::{CauseSet, Sector, Sectors, Span, Time};
+use elevator::{CauseSet, SECTOR_BYTES, Sector, Sectors, Span, Time};
 
 /// Submissions that are remembered: many times those in flight.
 const REMEMBERED: usize = 8192;
@@ -44,16 +44,18 @@ impl Runs {
         self.runs.push_back(Run { is_read, start, end: start + sectors, causes });
     }
 
-    /// The causes of a request: those of the latest submissions of its sectors.
-    pub(super) fn causes(&self, is_read: bool, start: Sector, sectors: Sectors) -> Vec<CauseSet> {
+    /// The causes of a request: those of the latest submissions of its sectors, each with its bytes.
+    pub(super) fn causes(&self, is_read: bool, start: Sector, sectors: Sectors) -> Vec<(CauseSet, u64)> {
         let (end, mut found, mut left) = (start + sectors, Vec::new(), u64::from(sectors.0));
         let overlapping =
             self.runs.iter().rev().filter(|run| run.is_read == is_read && run.start < end && run.end > start);
         for run in overlapping {
-            if !found.contains(&run.causes) {
-                found.push(run.causes);
+            let own = (run.end.min(end).0 - run.start.max(start).0).min(left);
+            match found.iter_mut().find(|(causes, _)| *causes == run.causes) {
+                Some((_, bytes)) => *bytes += own * SECTOR_BYTES,
+                None => found.push((run.causes, own * SECTOR_BYTES)),
             }
-            left = left.saturating_sub(run.end.min(end).0 - run.start.max(start).0);
+            left -= own;
             if left == 0 {
                 break;
             }
@@ -122,11 +124,11 @@ mod tests {
         runs.add(false, Sector(0), Sectors(8), CauseSet(2));
         runs.add(true, Sector(0), Sectors(8), CauseSet(3));
         let causes = |start, sectors| runs.causes(false, Sector(start), Sectors(sectors));
-        assert_eq!(causes(0, 8), [CauseSet(2)]);
-        assert_eq!(causes(8, 8), [CauseSet(1)]);
-        assert_eq!(causes(4, 8), [CauseSet(2), CauseSet(1)]);
+        assert_eq!(causes(0, 8), [(CauseSet(2), 4096)]);
+        assert_eq!(causes(8, 8), [(CauseSet(1), 4096)]);
+        assert_eq!(causes(2, 8), [(CauseSet(2), 3072), (CauseSet(1), 1024)]);
         assert_eq!(causes(100, 8), []);
-        assert_eq!(runs.causes(true, Sector(0), Sectors(8)), [CauseSet(3)]);
+        assert_eq!(runs.causes(true, Sector(0), Sectors(8)), [(CauseSet(3), 4096)]);
     }
 
     #[test]

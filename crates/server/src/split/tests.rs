@@ -148,6 +148,28 @@ fn what_was_dirty_before_a_switch_is_charged_to_no_account() {
     assert_eq!(machine.host.accounts(machine.now)[1].held, 0);
 }
 
+/// As after `--join`: otherwise an account that writes some pages among those of others pays for half of all.
+#[test]
+fn a_request_is_charged_by_the_bytes_of_its_causes() {
+    let mut machine = Machine::new("split-token");
+    let _agent = machine.joins(AccountTerms { rate: Some(1000), ..AccountTerms::default() });
+    for (process, first, pages) in [(None, 0, PAGES), (Some(PROCESS), 100, 3)] {
+        let offset = first * 4096;
+        let bytes = pages as u32 * 4096;
+        machine
+            .kernel
+            .send(CauseEvent::Dirtied { process, file: 7, offset, bytes, stored_by: None })
+            .unwrap();
+    }
+    machine.acts();
+    assert_eq!(machine.host.accounts(machine.now)[1].dirty, 3 * 4096);
+    machine.submits();
+    let sectors = Sectors::from_bytes(PAGES * 4096);
+    machine.host.causes(&mut machine.queue, machine.now, Op::Write, Sector(8000), sectors);
+    let caused = machine.host.accounts(machine.now)[1].caused;
+    assert!((3 * 4096..=5 * 4096).contains(&caused), "{caused}");
+}
+
 /// The time of a call that is held counts also if it is never admitted.
 #[test]
 fn the_time_of_held_calls_does_not_decrease() {
