@@ -40,6 +40,8 @@ pub(super) struct Configuration {
 pub(super) struct Host {
     /// systemd runs (sd_booted(3)).
     has_systemd: bool,
+    /// udev runs, which applies rules.
+    has_udev: bool,
     /// The unit is installed.
     has_unit: bool,
     has_tuned: bool,
@@ -51,6 +53,7 @@ impl Host {
     pub(super) fn of(roots: &Roots) -> Self {
         Self {
             has_systemd: roots.has("run/systemd/system"),
+            has_udev: roots.has("run/udev"),
             has_unit: roots.unit_file("dwell-tune@.service").is_some(),
             has_tuned: ["etc/tuned", "usr/lib/tuned"].iter().any(|directory| roots.has(directory)),
             tuned_profiles: if roots.has("etc/tuned/profiles") {
@@ -130,13 +133,16 @@ impl Configuration {
         });
         let unit_remark = unit.as_ref().and_then(|unit| host.instead_of_unit(kernel_name, unit, current));
         let unit = unit.filter(|_| unit_remark.is_none());
-        let remark = is_transient.then(|| {
-            let command = if set.is_some() { "the command above" } else { &*now };
-            format!(
+        let command = if set.is_some() { "the command above" } else { &*now };
+        let remark = match is_transient {
+            true => Some(format!(
                 "no udev rule: {name} has no serial number, WWN, UUID, path or permanent file by which a rule would find it at the next start; where the \
                  device is set up, run {command}"
-            )
-        });
+            )),
+            false => (!host.has_udev).then(|| {
+                format!("udev does not run here, so that nothing applies the rule; at each start, run {command} instead")
+            }),
+        };
         Self {
             set,
             udev_file: udev_rule.is_some().then_some(file),

@@ -150,7 +150,8 @@ fn configuration(advice: &Advice, out: &mut dyn Write) -> io::Result<()> {
         file_to_paste(out, file, rule)?;
     }
     if let Some(remark) = &configuration.remark {
-        writeln!(out, "keep it: {remark}")?;
+        let heading = if configuration.udev_rule.is_some() { "note:" } else { "keep it:" };
+        writeln!(out, "{heading} {remark}")?;
     }
     if configuration.set.is_some() || configuration.udev_rule.is_some() {
         configuration.revert.iter().try_for_each(|line| writeln!(out, "revert:  {line}"))?;

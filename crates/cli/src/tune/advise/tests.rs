@@ -30,7 +30,7 @@ impl Arms for Two {
     }
 
     fn by_hand(&self, arm: &str) -> (String, Option<String>) {
-        (format!("set {arm}"), None)
+        (format!("set {arm}"), (arm == "with a rule").then(|| "a rule".to_owned()))
     }
 }
 
@@ -240,6 +240,26 @@ fn after_a_kill_the_advice_is_about_the_operators_scheduler() {
     let configuration = Configuration::of(states, &[], &arms, &host);
     assert_eq!(configuration.set.as_deref(), Some("set bfq"), "though it is in use by chance");
     assert_eq!(configuration.revert, ["set none{nr_requests=128}"]);
+}
+
+/// Regression: the lines to paste had a rule, which nothing applied, without a word.
+#[test]
+fn a_rule_without_udev_has_a_note() {
+    let root = std::env::temp_dir().join(format!("dwell-udev-{}", std::process::id()));
+    let arms = Two(["none", "with a rule"].map(str::to_owned).to_vec());
+    let printed = || {
+        let host = Host::of(&Roots::at(&root));
+        let configuration = Configuration::of(["with a rule", "none", "none"], &[], &arms, &host);
+        let advice = Advice { configuration: Some(configuration), ..Advice::default() };
+        let mut out = Vec::new();
+        print::print(&advice, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    };
+    let note = "note: udev does not run here, so that nothing applies the rule; at each start, run the command above instead";
+    assert!(printed().contains(note), "{}", printed());
+    std::fs::create_dir_all(root.join("run/udev")).unwrap();
+    assert!(printed().contains("a rule") && !printed().contains("note: udev"), "{}", printed());
+    std::fs::remove_dir_all(root).unwrap();
 }
 
 #[test]
