@@ -16,7 +16,7 @@ pub(crate) struct Watching {
     #[arg(long, value_name = "COMMAND", conflicts_with = "metric")]
     pub(crate) command: Option<String>,
     /// Lower numbers of the command are better
-    #[arg(long, requires = "command")]
+    #[arg(long, requires = "command", conflicts_with = "metric")]
     pub(crate) less_is_better: bool,
     /// A scheduler to choose from, with optional settings in braces: bfq{slice_idle=0}; repeatable. Default: all that the queue offers
     #[arg(long = "arm", value_name = "NAME")]

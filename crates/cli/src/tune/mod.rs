@@ -283,15 +283,23 @@ impl Run {
         {
             let _ = std::fs::remove_file(status::file(&self.runtime, device));
         }
-        let status = self.tuner.status();
-        let Status { windows, switches, switching_seconds, processor_seconds, .. } = status;
-        say!(
-            "ended after {}, {} ({switching_seconds:.2} s in total), {processor_seconds:.2} s of CPU time{}",
-            counted(*windows, "window"),
-            counted(*switches, "switch"),
-            unmeasured(status)
-        );
+        say!("{}", ended(self.tuner.status()));
     }
+}
+
+/// The last line.
+fn ended(status: &Status) -> String {
+    let Status { windows, switches, switching_seconds, processor_seconds, .. } = status;
+    let too_short = match windows {
+        0 => "; no window was over: run it longer, or with a shorter --window",
+        _ => "",
+    };
+    format!(
+        "ended after {}, {} ({switching_seconds:.2} s in total), {processor_seconds:.2} s of CPU time{}{too_short}",
+        counted(*windows, "window"),
+        counted(*switches, "switch"),
+        unmeasured(status)
+    )
 }
 
 /// Loads the state that an earlier run learned about this drive, or else the state that `--transfer` names. Returns a line about it.
@@ -436,6 +444,23 @@ mod tests {
         ] {
             assert_eq!(utc(seconds), date);
         }
+    }
+
+    /// Regression: `--for 1s` ended without any result, and without the reason.
+    #[test]
+    fn the_last_line_has_the_reason_if_no_window_was_over() {
+        let line = |windows| ended(&Status { windows, ..Status::default() });
+        assert_eq!(line(1), "ended after 1 window, 0 switches (0.00 s in total), 0.00 s of CPU time");
+        assert!(line(0).ends_with("; no window was over: run it longer, or with a shorter --window"));
+    }
+
+    /// Regression: without a command, `--less-is-better` had no effect.
+    #[test]
+    fn less_is_better_needs_a_command() {
+        let parsed = |more: &[&str]| {
+            Arguments::try_parse_from([&["dwell", "tune", "sda", "--less-is-better"], more].concat()).is_ok()
+        };
+        assert!(parsed(&["--command", "true"]) && !parsed(&[]) && !parsed(&["--metric", "iops"]));
     }
 
     /// A message that names `--database` would send the user to the wrong file.

@@ -226,7 +226,7 @@ pub(super) fn metric(watching: &Watching) -> Metric {
 pub(super) fn measurable(metric: Metric, watching: &Watching) -> Result<(), Error> {
     if let Some(command) = &watching.command {
         let patience = outside::patience(span("--window", &watching.window)?);
-        let wrong = |problem| Error::Usage(format!("--command: {problem}; it must print a number"));
+        let wrong = |problem| Error::Usage(format!("--command: {problem}; it must print a number in time"));
         return outside::number(command, patience).map(drop).map_err(wrong);
     }
     match metric {

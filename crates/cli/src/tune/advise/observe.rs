@@ -123,11 +123,15 @@ impl Advice {
         let observed = Observed { scheduler, performance: seen.performance };
         let decision = analyser.window(&seen.window, &observed);
         self.analysed += u32::from(decision.is_analysed());
-        self.recognised += u32::from(history.learn(analyser, &decision));
+        let has_history = history.learn(analyser, &decision);
+        self.recognised += u32::from(has_history);
         self.why = match &decision.why {
             // The decider's line would name its next step, perhaps a trial, and not a reason.
             Why::Kind(KindDecision { kind, windows, .. }) => {
-                format!("loads of kind {kind}, observed in {}", counted(*windows, "window"))
+                let windows = counted(*windows, "window");
+                let values = format!(" ('dwell patterns show --kind {kind}' has the measured values)");
+                let values = if has_history { &*values } else { "" };
+                format!("loads of kind {kind}, observed in {windows}{values}")
             }
             _ => decision.line(analyser.schedulers()),
         };
