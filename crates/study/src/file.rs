@@ -9,6 +9,7 @@ use evaluation::input::Reading;
 use evaluation::{Error, text_file};
 use serde::Deserialize;
 use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 use workloads::scenario::Identity;
 
 /// A study: what its file contains.
@@ -120,9 +121,13 @@ impl Study {
             }
             Err(error) => {
                 let at = error.span().map_or(0, |span| span.start);
-                let message = error.message().replace('\n', " ");
+                let message = error
+                    .message()
+                    .replace('\n', " ")
+                    .replace("expected a sequence", "expected a list in brackets");
                 let hint = did_you_mean_of(error.message());
-                Err(Error::Input(format!("{name}:{}: {message}{hint}", line(&text, at))))
+                let key = key_of_value(&text, at).map_or_else(String::new, |key| format!("{key}: "));
+                Err(Error::Input(format!("{name}:{}: {key}{message}{hint}", line(&text, at))))
             }
         }
     }
@@ -179,6 +184,20 @@ impl Study {
             Err(error) => Err(self.wrong(text.span().start, key, &error.to_string())),
         }
     }
+}
+
+/// The key whose value contains this position, with those of its tables; none outside of values.
+fn key_of_value(text: &str, at: usize) -> Option<String> {
+    fn path<'t>(table: &'t DeTable<'_>, at: usize) -> Vec<&'t str> {
+        let Some((key, value)) = table.iter().find(|(_, value)| value.span().contains(&at)) else {
+            return Vec::new();
+        };
+        let inner = if let DeValue::Table(inner) = value.get_ref() { path(inner, at) } else { Vec::new() };
+        [vec![&**key.get_ref()], inner].concat()
+    }
+    let (table, _) = DeTable::parse_recoverable(text);
+    let keys = path(table.get_ref(), at);
+    (!keys.is_empty()).then(|| keys.join("."))
 }
 
 fn line(text: &str, at: usize) -> usize {

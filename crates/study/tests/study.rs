@@ -218,9 +218,15 @@ fn every_key_is_checked_with_its_line() {
         ("drives = [\"none.toml\"]", "s.toml:3: drives: 'none.toml' is no file in "),
         ("arrays = []", "s.toml:3: arrays: there is no value"),
         ("identities = []", "s.toml:3: identities: there is no value"),
-        ("identities = [\"show\"]", "s.toml:3: unknown variant `show`"),
+        ("identities = [\"show\"]", "s.toml:3: identities: unknown variant `show`"),
+        (
+            "arrays = \"raid0:2x64k\"",
+            "s.toml:3: arrays: invalid type: string \"raid0:2x64k\", expected a list in brackets",
+        ),
+        ("nr_requests = \"many\"", "s.toml:3: nr_requests: invalid type: string \"many\""),
+        ("reading = { strict = 3 }", "s.toml:3: reading.strict: invalid type: integer `3`"),
         ("reading = { unit = \"h\" }", "s.toml:3: reading: 'h' is not a unit of time"),
-        ("reading = { formt = \"msr\" }", "s.toml:3: unknown field `formt`"),
+        ("reading = { formt = \"msr\" }", "s.toml:3: reading: unknown field `formt`"),
         ("depth = 3", "s.toml:3: unknown field `depth`"),
     ] {
         let error = study(&folder, &format!("{start}{line}\n")).unwrap_err();
@@ -359,12 +365,12 @@ fn errors_have_file_line_and_key() {
         ("depths = [1, 4]", "dephts = [1, 4]", "s.toml:4: unknown field `dephts`"),
         ("depths = [1, 4]", "depths = [0]", "s.toml:4: depths: 0 is not between 1 and 65536"),
         ("depths = [1, 4]", "depths = \"4..1\"", "s.toml:4: depths: '4..1': the range ends before its start"),
-        ("depths = [1, 4]", "depths = {}", "s.toml:4: expected a value, a list, or a range"),
+        ("depths = [1, 4]", "depths = {}", "s.toml:4: depths: expected a value, a list, or a range"),
         ("depths = [1, 4]", "scale = 2.0", "s.toml:4: scale: a scale is above 0 and at most 1"),
         ("depths = [1, 4]", "nr_requests = 0", "s.toml:4: nr_requests: the limit is at least 1"),
         ("depths = [1, 4]", "drives = [\"wd5000ak\"]", "s.toml:4: drives: "),
         ("depths = [1, 4]", "arrays = [\"raid7:2\"]", "s.toml:4: arrays: "),
-        ("depths = [1, 4]", "identities = [\"shwon\"]", "s.toml:4: unknown variant `shwon`"),
+        ("depths = [1, 4]", "identities = [\"shwon\"]", "s.toml:4: identities: unknown variant `shwon`"),
         (
             "depths = [1, 4]",
             "reading = { format = \"x\" }",
