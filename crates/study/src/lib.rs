@@ -50,7 +50,7 @@ pub use evaluation::Error;
 pub use execute::{Executor, Rows};
 pub use file::{Copies, Study};
 pub use parquet_file::{read_table, write_table};
-pub use store::{Files, NOT_BUILT, Store, encode};
+pub use store::{Files, NOT_BUILT, Store, complete, encode};
 pub use summary::{Front, Scheduler, Summary, dominates};
 pub use table::{Cell, Field, PROCESSES, RUNS, Type, WINDOWS};
 

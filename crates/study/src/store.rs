@@ -109,15 +109,10 @@ impl Store {
                 }
             }
         }
-        let mut written = HashSet::new();
-        for cells in self.read_runs(&["run"])? {
-            if let [Cell::Text(id)] = &cells[..] {
-                written.insert(id.clone());
-            }
-        }
+        let written = written(&self.folder)?;
         for file in self.files("pending")? {
             let path = self.folder.join("pending").join(&file);
-            let rows = self.pending_rows(&file).unwrap_or_default();
+            let rows = pending_rows(&path).unwrap_or_default();
             let missing = rows.iter().map(Rows::id).filter(|id| !written.contains(*id));
             let known: Vec<_> = missing.map(|id| (id.to_owned(), file.clone())).collect();
             if !known.is_empty() {
@@ -134,17 +129,8 @@ impl Store {
         fs::remove_file(path).map_err(|error| Error::written(path.display(), &error))
     }
 
-    /// Names of the files of a folder, sorted.
     fn files(&self, folder: &str) -> Result<Vec<String>, Error> {
-        let path = self.folder.join(folder);
-        let entries = fs::read_dir(&path).map_err(|error| Error::file(path.display(), &error))?;
-        let mut names = Vec::new();
-        for entry in entries {
-            let entry = entry.map_err(|error| Error::file(path.display(), &error))?;
-            names.extend(entry.file_name().into_string());
-        }
-        names.sort();
-        Ok(names)
+        files(&self.folder.join(folder))
     }
 
     /// Whether the run needs no execution.
@@ -178,12 +164,6 @@ impl Store {
         Ok(())
     }
 
-    fn pending_rows(&self, file: &str) -> Result<Vec<Rows>, Error> {
-        let path = self.folder.join("pending").join(file);
-        let text = fs::read(&path).map_err(|error| Error::file(path.display(), &error))?;
-        serde_json::from_slice(&text).map_err(|error| Error::Input(format!("{}: {error}", path.display())))
-    }
-
     /// Writes the kept rows of these runs as a part, and removes what was kept.
     ///
     /// # Errors
@@ -193,7 +173,8 @@ impl Store {
         let files: BTreeSet<String> = ids.iter().filter_map(file_of).collect();
         let mut kept = HashMap::new();
         for file in &files {
-            kept.extend(self.pending_rows(file)?.into_iter().map(|rows| (rows.id().to_owned(), rows)));
+            let path = self.folder.join("pending").join(file);
+            kept.extend(pending_rows(&path)?.into_iter().map(|rows| (rows.id().to_owned(), rows)));
         }
         let not_kept = |id: &str| Error::Failed(format!("{}: no rows of run {id}", self.folder.display()));
         let rows = ids.iter().map(|id| kept.remove(*id).ok_or_else(|| not_kept(id)));
@@ -237,25 +218,60 @@ impl Store {
     ///
     /// # Errors
     /// A file cannot be read.
-    #[cfg(feature = "parquet")]
     pub fn read_runs(&self, names: &[&str]) -> Result<Vec<Vec<Cell>>, Error> {
-        let mut all = Vec::new();
-        for file in self.files("runs")? {
-            if file.ends_with(".parquet") {
-                all.extend(crate::parquet_file::read(&self.folder.join("runs").join(file), names)?);
-            }
-        }
-        Ok(all)
+        read_runs(&self.folder, names)
     }
+}
 
-    /// These columns of all runs in parts: none in a build without Parquet.
-    ///
-    /// # Errors
-    /// Never.
-    #[cfg(not(feature = "parquet"))]
-    pub fn read_runs(&self, _names: &[&str]) -> Result<Vec<Vec<Cell>>, Error> {
-        Ok(Vec::new())
+/// The runs that need no execution. Changes nothing, and another process may write the folder meanwhile.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn complete(folder: &Path) -> Result<HashSet<String>, Error> {
+    if !folder.join("runs").is_dir() {
+        return Ok(HashSet::new());
     }
+    let mut complete = HashSet::new();
+    // Before the parts, because a file disappears only when its runs are in one.
+    for file in files(&folder.join("pending"))? {
+        let rows = pending_rows(&folder.join("pending").join(file)).unwrap_or_default();
+        complete.extend(rows.iter().map(|rows| rows.id().to_owned()));
+    }
+    complete.extend(written(folder)?);
+    Ok(complete)
+}
+
+/// Names of the files of a folder, sorted.
+fn files(folder: &Path) -> Result<Vec<String>, Error> {
+    let failed = |error: &std::io::Error| Error::file(folder.display(), error);
+    let entries = fs::read_dir(folder).map_err(|error| failed(&error))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(entry.map_err(|error| failed(&error))?.file_name().into_string());
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn pending_rows(path: &Path) -> Result<Vec<Rows>, Error> {
+    let text = fs::read(path).map_err(|error| Error::file(path.display(), &error))?;
+    serde_json::from_slice(&text).map_err(|error| Error::Input(format!("{}: {error}", path.display())))
+}
+
+/// The runs in parts.
+fn written(folder: &Path) -> Result<HashSet<String>, Error> {
+    let of = |cells: Vec<Cell>| cells.into_iter().next();
+    let first = read_runs(folder, &["run"])?.into_iter().filter_map(of);
+    Ok(first.filter_map(|cell| if let Cell::Text(id) = cell { Some(id) } else { None }).collect())
+}
+
+/// These columns of all runs in parts; none in a build without Parquet.
+fn read_runs(folder: &Path, names: &[&str]) -> Result<Vec<Vec<Cell>>, Error> {
+    let mut all = Vec::new();
+    for file in files(&folder.join("runs"))?.iter().filter(|file| file.ends_with(".parquet")) {
+        all.extend(crate::parquet_file::read(&folder.join("runs").join(file), names)?);
+    }
+    Ok(all)
 }
 
 /// What a build without Parquet prints.

@@ -26,3 +26,8 @@ pub fn read_table(_path: &Path, _names: &[&str]) -> Result<Vec<Vec<Cell>>, Error
 pub(crate) fn encode(_fields: &[Field], _rows: &[&Vec<Cell>]) -> Result<Vec<u8>, Error> {
     Err(Error::Usage(crate::NOT_BUILT.to_owned()))
 }
+
+/// Reads no file.
+pub(crate) fn read(_path: &Path, _names: &[&str]) -> Result<Vec<Vec<Cell>>, Error> {
+    Err(Error::Usage(crate::NOT_BUILT.to_owned()))
+}

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use folder::Folder;
 use schedulers::registry::Catalogue;
-use study::{Cell, Executor, Field, Rows, Run, Store, Study, Summary, drive, encode, part_size};
+use study::{Cell, Executor, Field, Rows, Run, Store, Study, Summary, complete, drive, encode, part_size};
 
 const STUDY: &str = r#"
 workloads = ["*.ascii", "par-read{processes=2}"]
@@ -347,6 +347,25 @@ fn a_folder_has_one_writer() {
     assert!(error.contains("another process writes this study"), "{error}");
     drop(store);
     assert!(Store::open(&folder.0).is_ok());
+}
+
+#[test]
+fn complete_runs_are_listed_while_another_process_writes() {
+    let folder = Folder::new();
+    let runs = study(&folder, STUDY).unwrap();
+    let out = folder.0.join("out");
+    assert!(complete(&out).unwrap().is_empty() && !out.exists());
+    let store = Store::open(&out).unwrap();
+    let executor = Executor::new(Catalogue::default());
+    for run in &runs[..3] {
+        store.keep(&executor.execute(run).unwrap()).unwrap();
+    }
+    store.write(&[&runs[0].id, &runs[1].id]).unwrap();
+    fs::write(out.join("runs/part-0000000000000000.tmp"), b"PAR1").unwrap();
+    let before = files(&out);
+    let found = complete(&out).unwrap();
+    assert_eq!(found, runs[..3].iter().map(|run| run.id.clone()).collect());
+    assert!(before == files(&out), "nothing changes");
 }
 
 #[test]

@@ -2,7 +2,6 @@
 
 mod python;
 
-use std::collections::HashSet;
 use std::io::{IsTerminal, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -143,19 +142,14 @@ fn out(arguments: &StudyArguments) -> Result<PathBuf, Error> {
 }
 
 fn list(runs: &[Run], out: &Path) -> Result<(), Error> {
-    // Opening the folder would create it.
-    let complete: HashSet<&str> = if out.join("runs").is_dir() {
-        let store = Store::open(out)?;
-        runs.iter().map(|run| run.id.as_str()).filter(|id| store.has(id)).collect()
-    } else {
-        HashSet::new()
-    };
+    let complete = study::complete(out)?;
+    let is_complete = |run: &&Run| complete.contains(&run.id);
     let mut stdout = std::io::stdout().lock();
     for run in runs {
-        let mark = if complete.contains(run.id.as_str()) { "complete" } else { "missing " };
+        let mark = if is_complete(&run) { "complete" } else { "missing " };
         writeln!(stdout, "{} {mark} {}", run.id, line(run))?;
     }
-    writeln!(stdout, "{}, {} complete", Study::describe(runs), complete.len())?;
+    writeln!(stdout, "{}, {} complete", Study::describe(runs), runs.iter().filter(is_complete).count())?;
     Ok(())
 }
 
