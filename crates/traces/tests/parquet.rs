@@ -222,6 +222,20 @@ fn zstandard_is_read() {
     }
 }
 
+/// Columns that recordings do not have, of types and in a compression that are not read, do not matter.
+#[test]
+fn other_columns_are_ignored() {
+    let bytes = include_bytes!("parquet/other-columns.parquet");
+    let mut recording = common::open("a.parquet", bytes, &ALL).unwrap();
+    for n in 0..20_u64 {
+        let at = Time::from_nanos(n * 1_000 + n * n % 700);
+        let op = if n % 2 == 1 { Op::Write } else { Op::Read };
+        let expected = Record::new(at, DeviceId(0), op, n * n % 99_991 * 512, 512 * (1 + n % 8));
+        assert_eq!(recording.next().unwrap().unwrap(), expected, "row {n}");
+    }
+    assert!(recording.next().is_none());
+}
+
 #[test]
 fn damaged_zstandard_is_an_error_or_read() {
     let parquet = include_bytes!("parquet/zstd-pyarrow.parquet");

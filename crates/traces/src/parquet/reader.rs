@@ -46,6 +46,12 @@ const RUN_ROWS: usize = 8_192;
 /// The columns, in the order of [`Batch::columns`].
 const NUMBERS: [&str; 8] = ["at_ns", "latency_ns", "op", "offset", "bytes", "flags", "priority", "process"];
 const REQUIRED: [&str; 4] = ["at_ns", "op", "offset", "bytes"];
+const TEXTS: [&str; 2] = ["device", "process_name"];
+
+/// Whether the column at this path belongs to recordings. The path of a column inside a list or a structure begins with the outer column's name.
+fn is_known(path: &str) -> bool {
+    NUMBERS.contains(&path) || TEXTS.contains(&path)
+}
 
 /// The name of the only device of a file without the column.
 const ONLY_DEVICE: &str = "0";
@@ -61,14 +67,23 @@ pub(crate) fn source<R: ChunkReader + 'static>(
     let position = |name: &str| schema.columns().iter().position(|column| column.path().string() == name);
     for name in REQUIRED {
         if position(name).is_none() {
-            let problem = format!("the Parquet file has no column '{name}'");
+            let inside = format!("{name}.");
+            let is_outer = schema.columns().iter().any(|column| column.path().string().starts_with(&inside));
+            let problem = match is_outer {
+                true => format!("column '{name}' has lists or structures; expected a whole number"),
+                false => format!("the Parquet file has no column '{name}'"),
+            };
             let advice = "docs/traces.md describes the columns of recordings";
             return Err(context.error(ErrorKind::Format, problem).advice(advice));
         }
     }
     for column in schema.columns() {
+        // Other columns are not read, whatever they contain.
+        if !is_known(&column.path().string()) {
+            continue;
+        }
         if column.max_rep_level() > 0 {
-            let problem = format!("column '{}' has lists", column.path().string());
+            let problem = format!("column '{}' has lists", column.name());
             return Err(context.error(ErrorKind::Format, problem).advice("recordings have plain columns"));
         }
         if let Some(expected) = expected_type(column) {
@@ -98,9 +113,9 @@ pub(crate) fn source<R: ChunkReader + 'static>(
     Ok(Box::new(file))
 }
 
-/// Checks that all columns of a group can be decompressed.
+/// Checks that the columns of a group can be decompressed.
 fn check_compression(group: &RowGroupMetaData, context: &Context) -> Result<(), Error> {
-    for column in group.columns() {
+    for column in group.columns().iter().filter(|column| is_known(&column.column_path().string())) {
         let codec = column.compression();
         if !matches!(
             codec,
@@ -124,7 +139,7 @@ fn check_compression(group: &RowGroupMetaData, context: &Context) -> Result<(), 
     Ok(())
 }
 
-/// The type that a column must have, if it has another one.
+/// The type that a column of recordings must have, if it has another one.
 fn expected_type(column: &ColumnDescriptor) -> Option<&'static str> {
     let (physical, logical) = (column.physical_type(), column.logical_type_ref());
     if NUMBERS.contains(&column.name()) {
@@ -141,8 +156,7 @@ fn expected_type(column: &ColumnDescriptor) -> Option<&'static str> {
             (false, _) => Some("a whole number, INT32 or INT64"),
         };
     }
-    (["device", "process_name"].contains(&column.name()) && physical != Type::BYTE_ARRAY)
-        .then_some("text, BYTE_ARRAY")
+    (physical != Type::BYTE_ARRAY).then_some("text, BYTE_ARRAY")
 }
 
 fn damaged(context: &Context, error: &ParquetError) -> Error {

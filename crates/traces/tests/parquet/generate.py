@@ -1,4 +1,5 @@
-"""Writes the files beside it: requests whose columns Zstandard compresses, by polars and, with pages of version 2, by pyarrow.
+"""Writes the files beside it: requests whose columns Zstandard compresses, by polars and, with pages of version 2, by pyarrow; and requests
+with further columns, of lists, structures and numbers in a compression that is not read, by pyarrow.
 
     pip install polars pyarrow && python generate.py
 """
@@ -22,3 +23,12 @@ frame.write_parquet("zstd-polars.parquet", compression="zstd", statistics=False)
 table = frame.to_arrow()
 table = table.set_column(0, "device", table.column(0).cast("string"))
 pyarrow.parquet.write_table(table, "zstd-pyarrow.parquet", compression="zstd", data_page_version="2.0", row_group_size=600)
+
+few = table.select(["at_ns", "op", "offset", "bytes"]).slice(0, 20)
+inner = [{"bytes": "a", "at_ns": [1.5, n]} for n in range(20)]
+few = few.append_column("more", pyarrow.array([[one] * (n % 3) for n, one in enumerate(inner)])).append_column("one", pyarrow.array(inner))
+few = few.append_column("far", pyarrow.array(range(20)))
+few = few.append_column("large", pyarrow.array([4_000_000_000 + n for n in range(20)], "uint32"))
+few = few.append_column("short", pyarrow.array([n / 4 for n in range(20)], "float32"))
+compression = {name: "none" for name in ("at_ns", "op", "offset", "bytes", "large", "short")} | {"far": "brotli"}
+pyarrow.parquet.write_table(few, "other-columns.parquet", compression=compression)
