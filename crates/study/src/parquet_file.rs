@@ -10,7 +10,7 @@ use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::column::reader::ColumnReader;
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
-use parquet::errors::Result;
+use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -138,10 +138,17 @@ fn cells(file: File, names: &[&str]) -> Result<Vec<Vec<Cell>>> {
         let from = all.len();
         all.resize(from + count, vec![Cell::Nothing; names.len()]);
         for (to, name) in names.iter().enumerate() {
-            let Some(index) = schema.columns().iter().position(|column| column.name() == *name) else {
+            let Some(index) = schema.columns().iter().position(|column| column.path().string() == *name)
+            else {
                 continue;
             };
-            let column = column(group.get_column_reader(index)?, count)?;
+            let described = &schema.columns()[index];
+            if described.max_rep_level() > 0 {
+                return Err(ParquetError::General(format!("column '{name}' has lists")));
+            }
+            let is_unsigned =
+                matches!(described.logical_type_ref(), Some(LogicalType::Integer(of)) if !of.is_signed);
+            let column = column(group.get_column_reader(index)?, count, is_unsigned)?;
             for (row, cell) in all[from..].iter_mut().zip(column) {
                 row[to] = cell;
             }
@@ -150,7 +157,7 @@ fn cells(file: File, names: &[&str]) -> Result<Vec<Vec<Cell>>> {
     Ok(all)
 }
 
-fn column(reader: ColumnReader, count: usize) -> Result<Vec<Cell>> {
+fn column(reader: ColumnReader, count: usize, is_unsigned: bool) -> Result<Vec<Cell>> {
     macro_rules! read {
         ($reader:expr, $to_cell:expr) => {{
             let (mut present, mut values) = (Vec::new(), Vec::new());
@@ -171,6 +178,12 @@ fn column(reader: ColumnReader, count: usize) -> Result<Vec<Cell>> {
         ColumnReader::BoolColumnReader(reader) => read!(reader, Cell::Flag),
         ColumnReader::Int64ColumnReader(reader) => read!(reader, Cell::Whole),
         ColumnReader::DoubleColumnReader(reader) => read!(reader, Cell::Number),
+        // Of other programs.
+        ColumnReader::Int32ColumnReader(reader) if is_unsigned => {
+            read!(reader, |n: i32| Cell::from(n as u32))
+        }
+        ColumnReader::Int32ColumnReader(reader) => read!(reader, |n: i32| Cell::Whole(n.into())),
+        ColumnReader::FloatColumnReader(reader) => read!(reader, |n: f32| Cell::Number(n.into())),
         ColumnReader::ByteArrayColumnReader(reader) => {
             read!(reader, |bytes: ByteArray| Cell::Text(String::from_utf8_lossy(bytes.data()).into_owned()))
         }

@@ -484,3 +484,13 @@ fn a_table_in_a_compression_that_is_not_read_is_named_so() {
     let error = study::read_table(Path::new(file), &["device"]).unwrap_err().to_string();
     assert!(error.contains("write it with Snappy, or without") && !error.contains("no valid"), "{error}");
 }
+
+/// Numbers of 32 bits, which other programs choose, have the values of those of 64 bits.
+#[test]
+fn narrow_columns_of_other_programs_are_read() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/tests/parquet/other-columns.parquet");
+    let rows = study::read_table(Path::new(file), &["op", "large", "short", "at_ns"]).unwrap();
+    assert_eq!(rows[3], [Cell::Whole(1), Cell::Whole(4_000_000_003), Cell::Number(0.75), Cell::Whole(3_009)]);
+    let inner = study::read_table(Path::new(file), &["a", "one.at_ns.list.element"]).unwrap_err().to_string();
+    assert!(inner.contains("column 'one.at_ns.list.element' has lists"), "{inner}");
+}

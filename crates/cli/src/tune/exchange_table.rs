@@ -94,7 +94,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<SharedLoad>, Error> {
     let names: Vec<&str> = FIELDS.iter().map(|field| field.name).collect();
     let mut loads = Loads::default();
     for (cells, number) in study::read_table(path, &names)?.iter().zip(1..) {
-        let added = row(cells).map_err(is_wrong).and_then(|row| loads.add(row));
+        let added = row(cells).and_then(|row| loads.add(row));
         added.map_err(|problem| {
             let advice = "expected a file of 'dwell patterns export'";
             Error::Input(format!("{}, row {number}: {problem}; {advice}", path.display()))
@@ -103,34 +103,55 @@ pub(super) fn read(path: &Path) -> Result<Vec<SharedLoad>, Error> {
     Ok(loads.loads)
 }
 
-fn row(cells: &[Cell]) -> Result<Row, &'static str> {
-    let field = |at: usize| FIELDS[at].name;
+fn row(cells: &[Cell]) -> Result<Row, String> {
+    let wrong = |at: usize| {
+        let (expected, found) = match (FIELDS[at].kind, &cells[at]) {
+            (_, Cell::Nothing) => return is_wrong(FIELDS[at].name),
+            (Type::Whole, Cell::Whole(n)) => ("a whole number from 0", n.to_string()),
+            (Type::Whole, found) => ("a whole number", kind(found).to_owned()),
+            (Type::Number, found) => ("a number", kind(found).to_owned()),
+            (_, found) => ("text", kind(found).to_owned()),
+        };
+        format!("{}: expected {expected}, found {found}", FIELDS[at].name)
+    };
     let optional_text = |at: usize| match &cells[at] {
         Cell::Text(text) => Ok(Some(text.clone())),
         Cell::Nothing => Ok(None),
-        _ => Err(field(at)),
+        _ => Err(wrong(at)),
     };
     let optional = |at: usize| match cells[at] {
-        Cell::Whole(n) => u64::try_from(n).map(Some).map_err(|_| field(at)),
+        Cell::Whole(n) => u64::try_from(n).map(Some).map_err(|_| wrong(at)),
         Cell::Nothing => Ok(None),
-        _ => Err(field(at)),
+        _ => Err(wrong(at)),
     };
-    let text = |at: usize| optional_text(at)?.ok_or(field(at));
+    let text = |at: usize| optional_text(at)?.ok_or_else(|| wrong(at));
     Ok(Row {
         host: text(0)?,
         device: text(1)?,
         metric: text(2)?,
-        kind_windows: optional(3)?.ok_or(field(3))?,
+        kind_windows: optional(3)?.ok_or_else(|| wrong(3))?,
         shape: text(4)?,
         scheduler: optional_text(5)?,
         rating: match cells[6] {
             Cell::Number(rating) => Some(rating),
+            Cell::Whole(rating) => Some(rating as f64),
             Cell::Nothing => None,
-            _ => return Err(field(6)),
+            _ => return Err(wrong(6)),
         },
         pairs: optional(7)?,
         windows: optional(8)?,
     })
+}
+
+/// The type of a value.
+const fn kind(cell: &Cell) -> &'static str {
+    match cell {
+        Cell::Flag(_) => "a flag",
+        Cell::Whole(_) => "a whole number",
+        Cell::Number(_) => "a number with a fraction",
+        Cell::Text(_) => "text",
+        Cell::Nothing => "nothing",
+    }
 }
 
 fn is_wrong(field: &str) -> String {
@@ -244,6 +265,41 @@ mod tests {
         let mut merged = tuner::Shared::default();
         assert_eq!(merged.merge(tuner::Shared { loads: found }), ["h", "h"]);
         assert_eq!(merged.loads, [example(9)]);
+    }
+
+    #[test]
+    fn a_column_of_another_type_is_named_with_both_types() {
+        let good = || {
+            let text = |text: &str| Cell::Text(text.to_owned());
+            let shape = serde_json::to_string(&example(1).shape).unwrap();
+            let (some, rating) = (text("noop"), Cell::Number(0.5));
+            vec![
+                text("h"),
+                text("d"),
+                text("bandwidth"),
+                Cell::Whole(7),
+                text(&shape),
+                some,
+                rating,
+                Cell::Whole(3),
+                Cell::Whole(7),
+            ]
+        };
+        assert!(row(&good()).is_ok());
+        for (at, cell, expected) in [
+            (3, Cell::Number(7.5), "kind_windows: expected a whole number, found a number with a fraction"),
+            (3, Cell::Whole(-1), "kind_windows: expected a whole number from 0, found -1"),
+            (3, Cell::Nothing, "kind_windows: is missing or wrong"),
+            (6, Cell::Flag(true), "rating: expected a number, found a flag"),
+            (0, Cell::Whole(1), "host: expected text, found a whole number"),
+        ] {
+            let mut cells = good();
+            cells[at] = cell;
+            assert_eq!(row(&cells).err().as_deref(), Some(expected));
+        }
+        let mut cells = good();
+        cells[6] = Cell::Whole(1);
+        assert!(row(&cells).is_ok_and(|row| row.rating == Some(1.0)));
     }
 
     #[test]
