@@ -39,6 +39,9 @@ AHEAD = 3
 COUNT_SECONDS = 1.0
 #: Seconds after which the client looks for workers, to report that there are none.
 WATCH_SECONDS = 5.0
+#: What is printed then. Dask closes a worker of a LocalCluster for good if it is absent 15 s after a loss (distributed.deploy.lost-worker-timeout).
+NO_WORKER = "dwell: the cluster has no worker; waiting for one. Ctrl-C ends the study; complete runs are kept, and the next call continues"
+LOST = "the connection to the Dask scheduler was lost, or the tasks were cancelled; complete runs are kept, and the next call continues"
 #: Attempts at a run that failed alone. Dask itself repeats the tasks of a lost worker (distributed.scheduler.allowed-failures).
 ATTEMPTS = 3
 #: Threads that write parts, because the disk has to confirm each, and parts that they may have to write.
@@ -106,12 +109,16 @@ def _version() -> str:
 def _check(client: Any) -> None:
     """Verifies that the workers have this version, which the identifiers of runs contain."""
     try:
-        versions = client.run(_version)
-    except Exception as error:  # Whatever unpickling raises.
-        raise InputError(f"the workers cannot import dwell: {error}; install the same wheel on them") from None
+        versions = client.run(_version, on_error="return")
+    except OSError:
+        raise Error(LOST) from None
     if not versions:
         raise InputError("the cluster has no worker yet; start one, or wait for it with client.wait_for_workers(1)")
     for worker, version in versions.items():
+        if isinstance(version, OSError):
+            continue  # It ended meanwhile.
+        if isinstance(version, Exception):  # Whatever unpickling raises.
+            raise InputError(f"worker {worker} cannot import dwell: {version}; install the same wheel on it")
         if version != _native.simulator:
             raise InputError(f"worker {worker} has dwell {version}, this client {_native.simulator}; install the same wheel")
 
@@ -129,7 +136,7 @@ def watched(client: Any) -> Iterator[None]:
             except Exception:  # The connection is lost, which the caller reports.
                 return
             if not present and not before and known:
-                print("dwell: the cluster has no worker; waiting for one", file=sys.stderr, flush=True)
+                print(NO_WORKER, file=sys.stderr, flush=True)
             before, known = present, present or before
 
     thread = threading.Thread(target=watch, name="dwell-workers", daemon=True)
@@ -225,7 +232,7 @@ def execute(
     before, and the errors."""
     try:
         from distributed import as_completed
-        from distributed.comm import CommClosedError
+        from distributed.comm.core import CommClosedError
     except ImportError:
         raise InputError("install distributed to use a cluster (pip install distributed fsspec pyarrow)") from None
     _check(client)
@@ -277,19 +284,33 @@ def execute(
         if complete:
             progress.keep(_Batch(batch.part, complete), rows)
 
+    def await_again(tasks: list[tuple[Any, _Batch]]) -> None:
+        for future, batch in tasks:
+            pending[future] = batch
+            completed.add(future)
+
     lost = False
     try:
         submit()
         while pending:
-            ready = [(future, pending.pop(future)) for future in completed.next_batch()]
-            if any(future.status in ("cancelled", "lost") for future, _ in ready):
+            ready = [(future, pending.pop(future), future.status) for future in completed.next_batch()]
+            if any(status == "cancelled" for _, _, status in ready):
                 raise CancelledError
-            finished = [(future, batch) for future, batch in ready if future.status == "finished"]
-            # One message for all.
-            for (_, batch), result in zip(finished, client.gather([future for future, _ in finished])):
+            finished = [(future, batch) for future, batch, status in ready if status == "finished"]
+            try:
+                # One message for all.
+                results = client.gather([future for future, _ in finished])
+            except (CommClosedError, CancelledError):
+                raise
+            except Exception:  # A result was lost with its worker, and Dask gave up when it repeated the task.
+                await_again(finished)
+                results = []
+            for (_, batch), result in zip(finished, results):
                 keep(batch, *result)
-            for future, batch in ready:
-                if future.status == "finished":
+            # Lost with its worker, after its end: Dask repeats the task.
+            await_again([(future, batch) for future, batch, status in ready if status not in ("finished", "error")])
+            for future, batch, status in ready:
+                if status != "error":
                     continue
                 if len(batch.runs) > 1:
                     # Dask gave up, because several workers died with this task: find the run that is the cause.
@@ -314,7 +335,7 @@ def execute(
             client.cancel(list(pending))
         progress.close()
     if lost:
-        raise Error("the connection to the Dask scheduler was lost, or the tasks were cancelled; complete runs are kept, and the next call continues")
+        raise Error(LOST)
     executed = progress.missing - len(errors)
     return executed, len(runs) - progress.missing, [text for _, text in sorted(errors)]
 

@@ -65,6 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if given.child:
         _end_with_parent()
+    from ._cluster import NO_WORKER
     from ._study import _connected, study
 
     try:
@@ -72,7 +73,7 @@ def main(arguments: list[str] | None = None) -> int:
         copies = {address: [(name, path) for name, path in known] for address, known in given_copies.items()}
         with _connected(given.on) as client:
             if not client.nthreads():
-                print("dwell: the cluster has no worker; waiting for one", file=sys.stderr, flush=True)
+                print(NO_WORKER, file=sys.stderr, flush=True)
             client.wait_for_workers(1)
             show = _Progress() if sys.stderr.isatty() and not given.quiet else None
             try:

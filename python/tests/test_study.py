@@ -161,6 +161,64 @@ def test_runs_survive_killed_workers(tmp_path):
     assert contents(tmp_path / "alone") == contents(tmp_path / "cluster")
 
 
+def test_results_that_are_lost_with_their_worker_are_computed_again(tmp_path, monkeypatch):
+    """A worker is killed after the end of its task, before the client has the rows."""
+    study = tmp_path / "study.toml"
+    study.write_text('workloads = ["par-read"]\nschedulers = ["noop"]\nat_most = "200ms"\nseeds = "1..40"\n')
+    dwell.study(study, tmp_path / "alone")
+    lost = []
+
+    class Completed(distributed.as_completed):
+        def next_batch(self, *arguments, **keywords):
+            ready = super().next_batch(*arguments, **keywords)
+            if not lost:
+                client, deadline = ready[0].client, time.monotonic() + 60
+                for worker in list(client.run(os.getpid).values()):
+                    os.kill(worker, signal.SIGKILL)
+                while ready[0].status == "finished" and time.monotonic() < deadline:
+                    time.sleep(0.001)
+                lost.append(ready[0].status)
+            return ready
+
+    monkeypatch.setattr(distributed, "as_completed", Completed)
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.wait_for_workers(2, timeout=120)
+        result = dwell.study(study, tmp_path / "cluster", client=client)
+    assert lost == ["lost"] and result.executed == 40
+    assert contents(tmp_path / "alone") == contents(tmp_path / "cluster")
+
+
+def test_a_cluster_without_workers_is_reported(tmp_path, monkeypatch, capsys):
+    """All workers of a local cluster are lost for good; the study continues on those that come later."""
+    monkeypatch.setattr(_cluster, "WATCH_SECONDS", 0.2)
+    study = tmp_path / "study.toml"
+    study.write_text('workloads = ["par-read"]\nschedulers = ["noop"]\nat_most = "2s"\nseeds = "1..80"\n')
+    dwell.study(study, tmp_path / "alone")
+    printed = []
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        client.wait_for_workers(1, timeout=120)
+
+        def lose():
+            wait_until(lambda: any((tmp_path / "cluster").rglob("*.json")))
+            cluster.scale(0)
+            wait_until(lambda: not client.nthreads())
+            wait_until(lambda: printed.append(capsys.readouterr().err) or "no worker" in "".join(printed))
+            cluster.scale(2)
+
+        loser = threading.Thread(target=lose)
+        loser.start()
+        result = dwell.study(study, tmp_path / "cluster", client=client)
+        loser.join()
+    assert "".join(printed).count("dwell: the cluster has no worker; waiting for one. Ctrl-C ends the study") == 1
+    assert result.executed == 80 and contents(tmp_path / "alone") == contents(tmp_path / "cluster")
+
+
 def test_addresses(study, tmp_path, client):
     by_address = tmp_path / "address.toml"
     by_address.write_text(TEXT.replace("WORKLOAD", f"file://{tmp_path}/*.ftrace.gz"))
