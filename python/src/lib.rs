@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `compare` | one workload under many schedulers; the results as JSON for the Python part |
 //! | `trace`, `column`, `arrow` | recordings from files, and from columns in memory that are read in place |
-//! | `policy`, `check` | policies that are Python objects, and the checker |
+//! | `policy`, `waits`, `check` | policies that are Python objects, their verification, and the checker |
 //! | `study` | studies: runs as JSON for other processes, and the folder of results |
 //! | `background` | work without the GIL that Ctrl-C ends |
 //! | `error` | exceptions; a panic becomes one of them |
@@ -22,6 +22,7 @@ mod objects;
 mod policy;
 mod study;
 mod trace;
+mod waits;
 
 use pyo3::prelude::*;
 

@@ -3,8 +3,9 @@
 use ::schedulers::{Listing, Spec, registry};
 use elevator::{PriorityClass, Tunable};
 use evaluation::device::Device;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyInt};
 
 use crate::error::{contained, input};
 
@@ -159,7 +160,8 @@ pub(crate) fn request_id(request: &Bound<'_, PyAny>) -> PyResult<u32> {
 }
 
 /// The decision to leave the device idle although requests are queued. It ends at `until` (nanoseconds of virtual time), and at every
-/// event. `until=None` waits for a completion, and needs a request in flight.
+/// event. `until=None` waits for a completion, and needs a request in flight. A number outside of virtual time becomes its first or last
+/// nanosecond, which no valid hold has.
 #[pyclass(frozen, module = "dwell")]
 pub(crate) struct Hold {
     #[pyo3(get)]
@@ -172,8 +174,18 @@ pub(crate) struct Hold {
 impl Hold {
     #[new]
     #[pyo3(signature = (until, reason="waits"))]
-    fn new(until: Option<u64>, reason: &str) -> Self {
-        Self { until, reason: reason.to_owned() }
+    fn new(until: Option<&Bound<'_, PyAny>>, reason: &str) -> PyResult<Self> {
+        let until = until.map(|until| match until.extract::<u64>() {
+            Ok(until) => Ok(until),
+            Err(_) if until.is_instance_of::<PyInt>() => Ok(if until.lt(0)? { 0 } else { u64::MAX }),
+            Err(_) => {
+                let kind = until.get_type().name()?;
+                Err(PyTypeError::new_err(format!(
+                    "Hold: until is {kind}; give nanoseconds of virtual time as a whole number, or None"
+                )))
+            }
+        });
+        Ok(Self { until: until.transpose()?, reason: reason.to_owned() })
     }
 
     fn __repr__(&self) -> String {

@@ -20,6 +20,7 @@ use schedulers::listing::{BoxedScheduler, Environment, Listing, Make};
 
 use crate::error;
 use crate::objects;
+use crate::waits::Waits;
 
 /// The policy of Python objects. [`catching`] sets which.
 pub(crate) static LISTING: Listing =
@@ -73,6 +74,8 @@ pub(crate) struct PythonPolicy {
     name: String,
     queued: BTreeSet<u32>,
     verify: Verify,
+    /// If the policy states a bound, and is verified here.
+    waits: Option<Waits>,
     completed: bool,
     exited: bool,
     may_merge: bool,
@@ -102,11 +105,13 @@ impl PythonPolicy {
         let has = |method| {
             Ok::<bool, PyErr>(object.hasattr(method)? && !object.getattr(method)?.hasattr("_dwell_default")?)
         };
+        let longest_wait = has("longest_wait")?;
         Ok(Self {
+            waits: (longest_wait && verify == Verify::Here).then(Waits::default),
             completed: has("completed")?,
             exited: has("exited")?,
             may_merge: has("may_merge")?,
-            longest_wait: has("longest_wait")?,
+            longest_wait,
             object: object.unbind(),
             name,
             queued: BTreeSet::new(),
@@ -149,6 +154,26 @@ impl PythonPolicy {
         )))
     }
 
+    /// Verifies the bound that the policy states.
+    fn verify_waits(&mut self, now: Time, depth: u32) {
+        let Some(mut waits) = self.waits.take() else { return };
+        if let Some(wait) = waits.called(now, depth) {
+            let bound = self.longest_wait(wait.load);
+            if waits.exceeds(&wait, bound) {
+                let Load { requests, depth, service } = wait.load;
+                let problem = format!(
+                    "request {} waited {}, longer than the policy's bound {}: longest_wait({requests}, {depth}, {})",
+                    wait.request,
+                    wait.waited,
+                    bound.unwrap_or_default(),
+                    service.as_nanos()
+                );
+                self.violation("next", now, &problem);
+            }
+        }
+        self.waits = Some(waits);
+    }
+
     /// Verifies what the queue would otherwise answer by replacing the policy.
     fn verify(&self, now: Time, view: &elevator::View<'_>, decision: Decision) {
         let queued = self.queued.len();
@@ -186,6 +211,9 @@ impl Capabilities for PythonPolicy {}
 impl Scheduler for PythonPolicy {
     fn insert(&mut self, now: Time, request: &elevator::Request) {
         self.queued.insert(request.id.0);
+        if let Some(waits) = &mut self.waits {
+            waits.insert(now, request.id.0);
+        }
         self.call(|policy| {
             policy.call_method1("insert", (now.as_nanos(), objects::Request::from(request))).map(drop)
         });
@@ -194,6 +222,9 @@ impl Scheduler for PythonPolicy {
     fn merged(&mut self, now: Time, request: &elevator::Request, growth: elevator::Growth<'_>) {
         if let Some(absorbed) = growth.absorbed {
             self.queued.remove(&absorbed.id.0);
+            if let Some(waits) = &mut self.waits {
+                waits.remove(absorbed.id.0);
+            }
         }
         self.call(|policy| {
             let (request, growth) = (objects::Request::from(request), objects::Growth::from(&growth));
@@ -202,6 +233,7 @@ impl Scheduler for PythonPolicy {
     }
 
     fn next(&mut self, now: Time, view: &elevator::View<'_>) -> Decision {
+        self.verify_waits(now, view.device.depth);
         let decision = self.call(|policy| {
             self.decision(&policy.call_method1("next", (now.as_nanos(), objects::View::from(view)))?)
         });
@@ -211,10 +243,18 @@ impl Scheduler for PythonPolicy {
         if let Decision::Dispatch { id, .. } = decision {
             self.queued.remove(&id.0);
         }
+        match (&mut self.waits, decision) {
+            (Some(waits), Decision::Dispatch { id, .. }) => waits.dispatched(now, id.0),
+            (Some(waits), Decision::Hold(hold)) => waits.held(hold.until),
+            _ => {}
+        }
         decision
     }
 
     fn completed(&mut self, now: Time, request: &elevator::Request, outcome: Outcome) {
+        if let Some(waits) = &mut self.waits {
+            waits.ended(now, request.id.0);
+        }
         if self.completed {
             let outcome = match outcome {
                 Outcome::Done => "done",
@@ -248,8 +288,17 @@ impl Scheduler for PythonPolicy {
             return None;
         }
         let load = (load.requests, load.depth, load.service.as_nanos());
-        self.call(|policy| policy.call_method1("longest_wait", load)?.extract::<Option<u64>>())
-            .map(Span::from_nanos)
+        let bound = self.call(|policy| {
+            let bound = policy.call_method1("longest_wait", load)?;
+            bound.extract::<Option<u64>>().map_err(|_| {
+                let found = bound.repr().map_or_else(|_| bound.get_type().to_string(), |text| text.to_string());
+                PyTypeError::new_err(format!(
+                    "policy {}: longest_wait() returned {found}; return nanoseconds as a whole number from 0 to 2^64-1, or None",
+                    self.name
+                ))
+            })
+        });
+        bound.map(Span::from_nanos)
     }
 }
 

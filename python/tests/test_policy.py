@@ -1,3 +1,5 @@
+import pathlib
+
 import pytest
 
 import dwell
@@ -110,6 +112,43 @@ class Bounded(Fifo):
         return 1
 
 
+class Lifo(Fifo):
+    """Starves the first requests of a long queue."""
+
+    def next(self, now, view):
+        return self.queue.pop() if self.queue else None
+
+    def longest_wait(self, requests, depth, service):
+        return 1_000_000
+
+
+class Bound(Fifo):
+    """Served in order, a request waits at most for those before it."""
+
+    def longest_wait(self, requests, depth, service):
+        return requests * service
+
+
+class Nonsense(Fifo):
+    def longest_wait(self, requests, depth, service):
+        return "abc"
+
+
+class Negative(Fifo):
+    def longest_wait(self, requests, depth, service):
+        return -1
+
+
+class Before(Fifo):
+    def next(self, now, view):
+        return dwell.Hold(now - 1, "a test") if self.queue else None
+
+
+class NeverEnds(Fifo):
+    def next(self, now, view):
+        return dwell.Hold(2**70, "a test") if self.queue else None
+
+
 @pytest.mark.parametrize("policy", [Loses, Foreign, Forever, Past, Years, AfterTheLast, Bounded])
 def test_the_checker_finds_violations(policy):
     with pytest.raises(dwell.PolicyError, match="violations|in the setting"):
@@ -126,12 +165,34 @@ def test_the_checker_finds_violations(policy):
         (AfterTheLast, "it holds with nothing queued; return None"),
         (AgainAndAgain, "policy AgainAndAgain: it held back every request of an idle device for 30 s (a test)"),
         (Loses, "it returned None with 1 requests queued"),
+        (Before, "policy Before: next() at 0 ns: it holds until a time that has passed"),
+        (NeverEnds, "a hold lasts at most 10 s"),
     ],
 )
 def test_a_comparison_ends_with_the_first_violation(policy, expected):
     with pytest.raises(dwell.PolicyError) as caught:
         dwell.compare("par-read", [policy])
     assert expected in str(caught.value)
+
+
+RECORDINGS = pathlib.Path(__file__).resolve().parents[2] / "recordings"
+
+
+@pytest.mark.parametrize("keywords", [{}, {"depth": 1}, {"open": True}, {"drive": dwell.Drive("wd5000aaks", array="raid5:3x64k")}, {"drive": "ssd-sata"}])
+def test_a_comparison_verifies_the_bound_of_a_policy(keywords):
+    recording = RECORDINGS / "two-greps-and-a-copy.ftrace.gz"
+    with pytest.raises(dwell.PolicyError, match="policy Lifo: next\\(\\) at .* waited .*, longer than the policy's bound 1 ms: longest_wait"):
+        dwell.compare(recording, [Lifo], at_most="3s", **{**keywords, "drive": "wd5000aaks", "open": False})
+    # Flushes and the queue's plug take time for which a policy is not responsible.
+    assert dwell.compare(recording, [Bound], at_most="3s", **keywords).runs[0]["failure"] is None
+
+
+@pytest.mark.parametrize(("policy", "found"), [(Nonsense, "'abc'"), (Negative, "-1")])
+def test_a_bound_that_is_no_time(policy, found):
+    for call in (lambda: run(policy), lambda: dwell.check_policy(policy, operations=800)):
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert f"policy {policy.__name__}: longest_wait() returned {found}; return nanoseconds" in str(caught.value)
 
 
 def test_random_decisions_are_found():
@@ -174,6 +235,8 @@ def test_wrong_policies():
 
     with pytest.raises(TypeError, match="next\\(\\) returned str"):
         run(Text)
+    with pytest.raises(TypeError, match="Hold: until is str"):
+        dwell.Hold("now")
     with pytest.raises(dwell.InputError, match="at least 8"):
         dwell.check_policy(Fifo, operations=1)
 
