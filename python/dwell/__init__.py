@@ -60,6 +60,8 @@ def compare(
         raise InputError("schedulers is empty; name at least one, or leave it out for those of current kernels")
     parts = {"drive": drive, "depth": depth, "nr_requests": nr_requests, "identity": identity}
     given: dict[str, Any] = {name: value for name, value in parts.items() if value is not None}
+    if machine is not None and not isinstance(machine, Machine):
+        raise TypeError(f"machine is {type(machine).__name__} {machine!r}; pass a dwell.Machine")
     if machine is not None and given:
         name, value = next(iter(given.items()))
         raise InputError(f"machine has a {name} of its own; set it there (Machine({name}={value!r}, ...)), or leave out machine")

@@ -13,6 +13,7 @@ from ._errors import InputError
 
 _UNITS = {"ns": 1.0, "100ns": 100.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 _FIELDS = ("time", "offset", "bytes", "op", "process", "completed")
+_OPTIONAL = ("process", "completed")
 
 
 def nanoseconds(value: int | float | str | None, what: str) -> int | None:
@@ -75,7 +76,7 @@ def _of_objects(name: str, values: list[Any]) -> Any:
         for row, value in enumerate(values):
             if isinstance(value, str):
                 raise InputError(f"columns, row {row}, column '{name}': text is no number ({value!r}); convert the column to numbers")
-            if value is None and name not in ("process", "completed"):
+            if value is None and name not in _OPTIONAL:
                 raise InputError(f"columns, row {row}, column '{name}': there is no value")
         if None in values:
             try:
@@ -94,7 +95,7 @@ def _unmasked(name: str, column: Any) -> Any:
     masked = numpy.flatnonzero(numpy.ma.getmaskarray(column))
     if len(masked) == 0:
         return column.data
-    if name not in ("process", "completed"):
+    if name not in _OPTIONAL:
         raise InputError(f"columns, row {masked[0]}, column '{name}': there is no value (masked); fill it, or leave the row out")
     try:
         import pyarrow
@@ -177,7 +178,9 @@ class Trace:
             known = [str(column) for column in getattr(table, "column_names", getattr(table, "columns", []))]
         names = [(field, columns.get(field, field)) for field in _FIELDS if field in columns or not known or field in known]
         if hasattr(table, "__arrow_c_stream__") and type(table).__module__.partition(".")[0] != "pandas":
-            return cls._of(_native.Trace.table(name, table, names, _unit(time_unit)))
+            # The columns of a stream are known when it is read.
+            needed = [(field, wanted, field in columns or field not in _OPTIONAL) for field, wanted in names]
+            return cls._of(_native.Trace.table(name, table, needed, _unit(time_unit)))
         missing = [wanted for _, wanted in names if known and wanted not in known]
         if missing:
             raise InputError(f"{name}: no column '{missing[0]}'; the table has {', '.join(known)}")

@@ -87,19 +87,22 @@ impl Trace {
         Ok(Self::of(Source::Columns(Box::new(Columns::new(name, columns, unit)?))))
     }
 
-    /// The columns of a table with Arrow's interface; `names` has a field and the name of its column each.
+    /// The columns of a table with Arrow's interface; `names` has a field, the name of its column, and whether the table must have it.
     #[staticmethod]
     fn table(
         name: String,
         table: &Bound<'_, PyAny>,
-        names: Vec<(String, String)>,
+        names: Vec<(String, String, bool)>,
         unit: f64,
     ) -> PyResult<Self> {
         let mut found: Vec<(String, Option<Column>)> =
             crate::arrow::columns(table)?.into_iter().map(|(name, column)| (name, Some(column))).collect();
         let known: Vec<String> = found.iter().map(|(name, _)| name.clone()).collect();
         let mut columns = Vec::new();
-        for (field, wanted) in names {
+        for (field, wanted, is_required) in names {
+            if !is_required && !known.contains(&wanted) {
+                continue;
+            }
             let column =
                 found.iter_mut().find(|(name, _)| *name == wanted).and_then(|(_, column)| column.take());
             let column = column.ok_or_else(|| {

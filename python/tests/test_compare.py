@@ -122,6 +122,8 @@ def test_wrong_types():
         dwell.compare("par-read", [3])
     with pytest.raises(TypeError):
         dwell.compare(3)
+    with pytest.raises(TypeError, match="machine is int 3; pass a dwell.Machine"):
+        dwell.compare("par-read", ["noop"], machine=3)
     with pytest.raises(dwell.InputError, match="array"):
         dwell.Drive("wd5000aaks", array="raid9:2x64k")
     with pytest.raises(dwell.InputError, match="no tunable 'fifo_bach'"):

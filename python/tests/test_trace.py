@@ -236,3 +236,13 @@ def test_parquet_of_other_programs(columns, tmp_path, compression):
         expected = results(made(columns))
         for one, other in zip(found, expected):
             assert one["elapsed_ns"] == other["elapsed_ns"]
+
+
+def test_a_stream_of_batches_may_lack_optional_columns(columns):
+    needed = pyarrow.table({name: columns[name] for name in ("time", "offset", "bytes", "op", "completed")})
+    expected = results(dwell.Trace.from_table(needed, time_unit="ns"))
+    assert results(dwell.Trace.from_table(needed.to_reader(), time_unit="ns")) == expected
+    with pytest.raises(dwell.InputError, match="no column 'process' for 'process'"):
+        dwell.Trace.from_table(needed.to_reader(), {"process": "process"}, time_unit="ns")
+    with pytest.raises(dwell.InputError, match="no column 'op' for 'op'"):
+        dwell.Trace.from_table(needed.drop_columns(["op"]).to_reader(), time_unit="ns")
