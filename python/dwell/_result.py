@@ -34,13 +34,15 @@ def _flat(run: Row) -> Row:
     return row
 
 
-def _is_empty(values: list[Any]) -> bool:
-    return all(value is None for value in values)
+#: Types of columns; all others are whole numbers.
+_TEXT = frozenset({"scheduler", "failure", "name", "direction"})
+_NUMBER = frozenset({"mb_per_s", "fairness", "of_limit", "share"})
+_FLAG = frozenset({"cut"})
 
 
-def _kind(name: str) -> str:
-    """The type of a column without values: with values it has the same."""
-    return {"failure": "text", "fairness": "number", "of_limit": "number"}.get(name, "whole")
+def _types(columns: dict[str, list[Any]], text: Any, number: Any, flag: Any, whole: Any) -> dict[str, Any]:
+    """The type of each column, which does not depend on its values."""
+    return {name: text if name in _TEXT else number if name in _NUMBER else flag if name in _FLAG else whole for name in columns}
 
 
 class Tables:
@@ -65,26 +67,26 @@ class Tables:
         import pyarrow
 
         columns = self._columns(table)
-        types = {"text": pyarrow.string(), "number": pyarrow.float64(), "whole": pyarrow.int64()}
-        return pyarrow.table({name: pyarrow.array(values, types[_kind(name)] if _is_empty(values) else None) for name, values in columns.items()})
+        types = _types(columns, pyarrow.string(), pyarrow.float64(), pyarrow.bool_(), pyarrow.int64())
+        return pyarrow.table(columns, pyarrow.schema(list(types.items())))
 
     def to_pandas(self, table: str = "runs") -> pandas.DataFrame:
         """The table as a ``pandas.DataFrame``; needs pandas."""
         import pandas
 
         columns = self._columns(table)
+        types = _types(columns, None, "float64", None, "int64")
         # Integers with missing values are floating-point numbers in pandas.
-        empty = {name: "float64" for name, values in columns.items() if _is_empty(values) and _kind(name) != "text"}
-        return pandas.DataFrame(columns).astype(empty)
+        missing = {name for name, values in columns.items() if None in values}
+        known = {name: "float64" if name in missing else kind for name, kind in types.items() if kind}
+        return pandas.DataFrame(columns).astype(known)
 
     def to_polars(self, table: str = "runs") -> polars.DataFrame:
         """The table as a ``polars.DataFrame``; needs polars."""
         import polars
 
         columns = self._columns(table)
-        types = {"text": polars.String, "number": polars.Float64, "whole": polars.Int64}
-        known = {name: types[_kind(name)] for name, values in columns.items() if _is_empty(values)}
-        return polars.DataFrame(columns, schema_overrides=known, strict=False, infer_schema_length=None)
+        return polars.DataFrame(columns, _types(columns, polars.String, polars.Float64, polars.Boolean, polars.Int64))
 
 
 class Comparison(Tables):
