@@ -136,6 +136,8 @@ fn members_keep_the_contract() {
         "array-stream(deadline)",
         "array-stream(noop){stream_threshold=1, stream_time_slice=3ms, early_child=100%}",
         "array-stream(look){stream_time_slice=1ms}",
+        "array-stream(dwell)",
+        "array-stream(dwell){stream_time_slice=3ms, retry_slices=1}",
     ];
     let few =
         elevator::queue::Limits { nr_requests: 4, batch_requests: 2, batch_time: Span::from_millis(20) };

@@ -75,6 +75,8 @@ pub struct Listing {
     pub tunables: &'static [Tunable],
     /// The request limit that the policy's source sets for its queue, if it does.
     pub request_limit: Option<u32>,
+    /// Whether it follows an array's coordinator itself, so that `array-stream` needs no wrapper around it.
+    pub is_coordinated: bool,
     /// The constructor.
     pub make: Make,
 }
@@ -92,6 +94,7 @@ impl Listing {
             split: false,
             tunables: &[],
             request_limit: None,
+            is_coordinated: false,
             make,
         }
     }
@@ -132,6 +135,12 @@ impl Listing {
         Self { request_limit: Some(limit), ..self }
     }
 
+    /// It follows an array's coordinator itself.
+    #[must_use]
+    pub const fn with_coordination(self) -> Self {
+        Self { is_coordinated: true, ..self }
+    }
+
     /// The name of this version alone: `deadline-2.6.32`, `noop`.
     #[must_use]
     pub fn full_name(&self) -> String {
@@ -160,6 +169,12 @@ impl Listing {
     #[must_use]
     pub const fn needs_array(&self) -> bool {
         matches!(self.make, Make::Array { .. })
+    }
+
+    /// Whether this wrapper accepts `inside`.
+    #[must_use]
+    pub const fn wraps(&self, inside: &Self) -> bool {
+        inside.is_work_conserving() || self.needs_array() && inside.is_coordinated
     }
 
     /// The tunable with that name.

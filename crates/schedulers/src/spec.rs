@@ -275,6 +275,9 @@ impl Spec {
             Make::WorkConserving(_) => self.build_work_conserving(environment)?,
             Make::Wrapper(make) | Make::Array { member: make, .. } => {
                 let inside = self.inside.as_ref().ok_or_else(|| self.fault(SpecErrorKind::WrapsNothing))?;
+                if !inside.listing.is_work_conserving() {
+                    return inside.build(environment);
+                }
                 make(environment, inside.build_work_conserving(environment)?)
             }
         };
@@ -441,16 +444,15 @@ impl<'a> Reader<'a> {
         self.peek();
         let start = self.position;
         let inside = self.nested(depth + 1)?;
-        if !inside.listing.is_work_conserving() {
-            return Err(self.error_at(start, self.not_wrappable(inside.listing)));
+        if !wrapper.wraps(inside.listing) {
+            return Err(self.error_at(start, self.not_wrappable(wrapper, inside.listing)));
         }
         self.expect(')')?;
         Ok(inside)
     }
 
-    fn not_wrappable(&self, listing: &Listing) -> SpecErrorKind {
-        let wrappable =
-            self.catalogue.all().filter(|l| l.is_work_conserving()).map(Listing::full_name).collect();
+    fn not_wrappable(&self, wrapper: &Listing, listing: &Listing) -> SpecErrorKind {
+        let wrappable = self.catalogue.all().filter(|l| wrapper.wraps(l)).map(Listing::full_name).collect();
         SpecErrorKind::NotWrappable { scheduler: listing.full_name(), wrappable }
     }
 

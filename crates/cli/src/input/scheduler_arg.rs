@@ -79,9 +79,14 @@ pub(crate) fn for_member(catalogue: Catalogue, text: &str) -> Result<Spec, Error
 /// streams that are worth waiting for; in the model, where the policy's default is the paper's (never again), nothing is late.
 const RETRY_SLICES: u64 = 4;
 
-/// What `stream(X)` becomes on an array: `array-stream(X)`, which adds the coordinator. `None` for other schedulers.
+/// What `stream(X)` and `dwell` become on an array: `array-stream(X)` and `array-stream(dwell)`, which add the coordinator. `None` for other
+/// schedulers.
 pub(crate) fn coordinated(catalogue: Catalogue, spec: &Spec) -> Result<Option<Spec>, Error> {
     let name = spec.to_string();
+    if spec.listing().is_coordinated {
+        return self::spec(catalogue, &format!("array-stream({name}){{retry_slices={RETRY_SLICES}}}"))
+            .map(Some);
+    }
     let Some(inside) = name.strip_prefix("stream(").filter(|_| !spec.listing().needs_array()) else {
         return Ok(None);
     };
@@ -191,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn stream_is_coordinated_on_an_array_and_others_are_not() {
+    fn stream_and_dwell_are_coordinated_on_an_array_and_others_are_not() {
         let of = |text: &str| {
             let given = spec(Catalogue::default(), text).unwrap();
             coordinated(Catalogue::default(), &given).unwrap().map(|spec| spec.to_string())
@@ -206,6 +211,7 @@ mod tests {
             of("stream(deadline{fifo_batch=1})"),
             is("array-stream(deadline-2.6.32{fifo_batch=1}){retry_slices=4}")
         );
+        assert_eq!(of("dwell{light_share=50%}"), is("array-stream(dwell{light_share=50%}){retry_slices=4}"));
         assert_eq!(of("array-stream(noop)"), None);
         assert_eq!(of("bfq"), None);
     }

@@ -96,7 +96,7 @@ pub(super) fn run(arguments: &ServeArguments, layout: &str, catalogue: Catalogue
         if is_coordinated {
             ""
         } else {
-            ", not coordinated: stream(...) is, such as --scheduler 'stream(deadline)'"
+            ", not coordinated: stream(...) and dwell are, such as --scheduler 'stream(deadline)'"
         }
     );
     let json = arguments.json;

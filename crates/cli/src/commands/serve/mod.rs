@@ -72,7 +72,7 @@ pub(crate) struct ServeArguments {
     pub(crate) profile: Option<PathBuf>,
     /// A scheduler with tunables in braces, or a TOML file (scheduler = "...", one tunable per line). dwell waits only in front of a
     /// device whose service times depend on distance, by --profile, the drive's description or a sample of half a second. With --member,
-    /// the default is stream(deadline); stream(...) is coordinated, and every other scheduler runs on each member alone
+    /// the default is stream(deadline); stream(...) and dwell are coordinated, and every other scheduler runs on each member alone
     #[arg(
         long,
         short,

@@ -442,6 +442,13 @@ impl Flows {
         }
     }
 
+    /// The stream has a queue of its own from now on, also for writes.
+    pub(super) fn establish(&mut self, track: FlowId, threshold: u64) {
+        let flow = self.get_mut(track);
+        flow.length = flow.length.max(threshold + 1);
+        flow.run = flow.run.max(RUN + 1);
+    }
+
     /// A request of the stream has ended.
     pub(super) fn ended(&mut self, now: Time, track: FlowId, threshold: u64) {
         let candidate = self.far_cost;

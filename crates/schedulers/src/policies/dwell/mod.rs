@@ -52,6 +52,9 @@
 //! the weight of their priority level, as in BFQ: level 0 has eight times the share of level 7. The idle class is served as
 //! asynchronous writes.
 //!
+//! **Arrays.** Striping hides the next request of a stream: it depends on the other members. On a member of an array the policy follows
+//! the coordinator of `array-stream` (`directed.rs`): all members serve one flow for the array's slice.
+//!
 //! On a device without a head none of this applies: requests are dispatched in order of arrival, synchronous ones first.
 //!
 //! # State
@@ -89,6 +92,7 @@
 
 use alloc::boxed::Box;
 
+use elevator::array::ArrayMember;
 use elevator::service_time::ServiceCurve;
 use elevator::{
     Capabilities, Decision, Growth, Hold, HoldReason, Load, Op, Outcome, PriorityClass, Reason, Request,
@@ -101,12 +105,16 @@ use crate::parts::per_request::PerRequest;
 use crate::parts::sorted::{Key, SortedIndex};
 
 mod choice;
+mod directed;
+#[cfg(test)]
+mod directed_tests;
 mod flows;
 mod gains;
 mod measured;
 #[cfg(test)]
 mod tests;
 
+use directed::Directives;
 use flows::{BULK, FlowId, Flows, REAL_TIME, SCATTERED, WRITES};
 use gains::Gains;
 
@@ -147,7 +155,8 @@ pub(crate) const LISTINGS: &[Listing] =
         .with_source(
             "Dwell's own, after anticipatory scheduling (SOSP 2001), stream scheduling (FAST 2011) and BFQ",
         )
-        .with_tunables(Tunables::TABLE)];
+        .with_tunables(Tunables::TABLE)
+        .with_coordination()];
 
 /// Cost of a distance backward, as a share of the same distance forward.
 const BACKWARD_PENALTY: u64 = 150;
@@ -247,6 +256,8 @@ pub struct Dwell {
     last_completed: FlowId,
     /// How much faster the device serves what it can order itself.
     gains: Gains,
+    /// What an array's coordinator has it do.
+    directives: Directives,
 }
 
 impl Dwell {
@@ -279,6 +290,7 @@ impl Dwell {
             area: Time::ZERO,
             last_completed: WRITES,
             gains: Gains::new(),
+            directives: Directives::default(),
         }
     }
 
@@ -411,6 +423,9 @@ impl Dwell {
 
     /// When the owner's slice is over if `other` is next.
     fn end(&self, now: Time, owner: Owner, other: FlowId) -> Time {
+        if let Some(until) = self.directives.slice_of(owner.flow) {
+            return until;
+        }
         let Tunables { stream_slice, light_slice, .. } = self.tunables;
         let is_scattered = owner.flow == SCATTERED || other == SCATTERED;
         let slice = match owner.flow {
@@ -459,6 +474,12 @@ impl Dwell {
 
     /// Waits for the owner's requests in the device, or for its next request.
     fn wait(&mut self, now: Time, view: &View<'_>, owner: Owner, other: FlowId) -> Option<Decision> {
+        if let Some(decision) = self.wait_adopted(now, view, owner.flow, other) {
+            return decision;
+        }
+        if self.directives.is_off() {
+            return None;
+        }
         let flow = self.flows.get(owner.flow);
         let end = self.end(now, owner, other);
         if owner.flow == WRITES || owner.flow == BULK || now >= end || !flow.is_reliable() {
@@ -512,6 +533,7 @@ impl Dwell {
     fn dispatch(&mut self, now: Time, view: &View<'_>, id: RequestId, reason: Reason) -> Decision {
         let request = &view.requests[id];
         self.unqueue(id, request.start, request.serial);
+        self.directed_dispatch(now, id);
         let work = self.service_times.service_time(self.head, request.start, BACKWARD_PENALTY)
             + self.service_times.transfer(request.sectors);
         let flow = self.stored[id].flow;
@@ -618,6 +640,7 @@ impl Scheduler for Dwell {
         }
         if let Some(absorbed) = growth.absorbed {
             self.unqueue(absorbed.id, absorbed.start, absorbed.serial);
+            self.directives.absorbed(absorbed.id, request.id);
             self.ended(now, absorbed.id);
         }
         self.flows.grew(track, request);
@@ -636,9 +659,15 @@ impl Scheduler for Dwell {
             self.own(now, self.stored[id].flow, view);
             return self.dispatch(now, view, id, Reason::Expired);
         }
+        if let Some(decision) = self.urgent(now, view) {
+            return decision;
+        }
+        self.resume_adopted(now, view);
         let mut reason = Reason::SliceOwner;
         let other = self.owner.and_then(|owner| self.choose(now, view, Some(owner.flow)));
-        if let (Some(owner), Some(other)) = (self.owner, other)
+        if self.directives.has_adopted() {
+            // The array's slice, not the flow's own.
+        } else if let (Some(owner), Some(other)) = (self.owner, other)
             && self.mixes(now, view, owner.flow, other)
         {
             self.owner = Some(Owner { flow: self.next_of_all(now, view, owner.flow), ..owner });
@@ -700,11 +729,13 @@ impl Scheduler for Dwell {
         if !is_async {
             self.last_sync = now;
         }
+        self.directives.completed(request.id);
         self.ended(now, request.id);
     }
 
     /// An expired request is dispatched when those that expired before have been, each after at most `fifo_batch` others. Before each
-    /// dispatch the device may have to complete what it has, and the disk may wait once.
+    /// dispatch the device may have to complete what it has, and the disk may wait once. A member of an array has no bound: the
+    /// coordinator sets its slices.
     fn longest_wait(&self, load: Load) -> Option<Span> {
         let Tunables { sync_expire, async_expire, fifo_batch, wait_max, .. } = self.tunables;
         let in_device = u64::from(load.depth.min(load.requests));
@@ -716,4 +747,8 @@ impl Scheduler for Dwell {
 
 impl Capabilities for Dwell {
     tuned_by!(tunables);
+
+    fn array_member(&mut self) -> Option<&mut dyn ArrayMember> {
+        if self.has_head { Some(self) } else { None }
+    }
 }
