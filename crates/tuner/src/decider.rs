@@ -14,7 +14,7 @@ use crate::decision::Why;
 use crate::early_end::{ABANDON, COLD, EarlyEnd};
 use crate::kinds::{Kinds, is_whole};
 use crate::measured::Measured;
-use crate::opening::Opened;
+use crate::opened::Opened;
 
 /// What was learned of a device. It is loaded and saved as a whole, whichever decider is in use.
 pub struct Learned {

@@ -42,6 +42,7 @@ mod early_end;
 mod kinds;
 mod load;
 mod measured;
+mod opened;
 mod opening;
 pub mod prior;
 mod restore;
@@ -66,7 +67,8 @@ pub use observation::{
     Access, Better, Completion, Input, Latency, LatencyClass, LatencyStatistic, Metric, Performance,
     SchedulerId, Tally, VALUE_MAX, Window, Windows, jain,
 };
-pub use opening::{Opened, Opening, Step};
+pub use opened::Opened;
+pub use opening::{Opening, Step};
 pub use shared::{Shared, SharedLoad, SharedRating};
 pub use significance::{SignificanceTest, Verdict};
 pub use state::{ClusterState, Made, State, VERSION};

@@ -28,6 +28,7 @@ use crate::early_end::{ABANDON, COLD, EarlyEnd};
 use crate::kinds::{Shape, are_alike};
 use crate::load::Load;
 use crate::measured::Measured;
+use crate::opened::Opened;
 use crate::prior::{self, LoadClass};
 
 /// A loss in the trial for which the significance test that follows leaves a scheduler out from its first block.
@@ -129,22 +130,6 @@ pub struct Step {
     pub scheduler: Option<usize>,
     /// The decision with its reason.
     pub why: String,
-}
-
-/// The results.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Opened {
-    /// Each scheduler's value, if it was tried.
-    pub values: Vec<Option<Measured>>,
-    pub load: Load,
-    /// Whether a scheduler is better than `none` beyond doubt.
-    pub clear: bool,
-    /// The best scheduler.
-    pub best: Option<usize>,
-    /// A scheduler whose gain over another one, `none`, several windows before and after its trial have shown.
-    pub confirmed: Option<(usize, usize)>,
-    /// Schedulers that lose so much that no test should try them again soon, or that were neither expected nor measured to be better than `none`.
-    pub hopeless: Vec<usize>,
 }
 
 impl Opening {

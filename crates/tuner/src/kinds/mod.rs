@@ -51,7 +51,7 @@ pub use self::shape::Shape;
 pub(crate) use self::shape::are_alike;
 use self::switch_history::SwitchHistory;
 use self::transitions::KindTransitions;
-use crate::opening::Opened;
+use crate::opened::Opened;
 use observation::{Better, SchedulerId};
 
 /// Windows of a kind before the first trial: the first ones may be the effect of another kind's trial.

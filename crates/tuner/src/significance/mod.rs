@@ -24,7 +24,7 @@ use self::blocks::{Blocks, Found, WORTH};
 use crate::early_end::{ABANDON, EarlyEnd};
 use crate::load::Load;
 use crate::measured::Measured;
-use crate::opening::Opened;
+use crate::opened::Opened;
 use crate::standby::Known;
 
 /// Windows until the test is repeated: the first time, and at most (an hour at the default length). Each negative result doubles it. A falling
