@@ -56,6 +56,9 @@ const ZONE_MIN: u64 = 2048;
 /// Places of a member that are followed at once: streams of the foreground have places too.
 const PLACES: usize = 32;
 
+/// Ranges of a zone that are told apart: more than a reader of whole units leaves gaps.
+const RANGES: usize = 128;
+
 /// A place that this many requests of the member have left alone is given up first.
 const STALE: u64 = 10_000;
 
@@ -165,14 +168,39 @@ impl Activity {
     }
 }
 
+/// The ranges of a zone that were transferred. Sectors count once, however often they are transferred: a program that reads a file of the array
+/// again leaves the parity out again.
+#[derive(Default)]
+struct Coverage {
+    /// In order, neither overlapping nor adjacent.
+    ranges: Vec<(u64, u64)>,
+    sectors: u64,
+}
+
+impl Coverage {
+    fn add(&mut self, start: u64, end: u64) {
+        let from = self.ranges.partition_point(|&(_, other)| other < start);
+        let to = from + self.ranges[from..].partition_point(|&(other, _)| other <= end);
+        let touched = &self.ranges[from..to];
+        let known: u64 = touched.iter().map(|(start, end)| end - start).sum();
+        let start = touched.first().map_or(start, |&(first, _)| first.min(start));
+        let end = touched.last().map_or(end, |&(_, last)| last.max(end));
+        if from == to && self.ranges.len() == RANGES {
+            return;
+        }
+        self.sectors += end - start - known;
+        self.ranges.splice(from..to, [(start, end)]);
+    }
+}
+
 /// A place on a member that is read or written in order.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 struct Place {
     zone: u64,
-    read: u64,
-    /// Sectors of them that count: on RAID 1, those in step with another member.
-    counted: u64,
-    written: u64,
+    read: Coverage,
+    /// What counts of it: on RAID 1, reads in step with another member.
+    counted: Coverage,
+    written: Coverage,
     /// The end of the latest request.
     end: u64,
     /// The zone before was dense.
@@ -183,7 +211,8 @@ struct Place {
 impl Place {
     /// Whether nearly everything was read, or written. What is both was rewritten by a program.
     const fn is_dense(&self, enough: u64) -> bool {
-        self.counted >= enough && self.written < enough || self.written >= enough && self.read < enough
+        let (counted, written) = (self.counted.sectors, self.written.sectors);
+        counted >= enough && written < enough || written >= enough && self.read.sectors < enough
     }
 }
 
@@ -223,9 +252,9 @@ impl Background {
     /// The place to give up: of those that do not sweep, the one with the least transferred, so that random requests replace each other.
     fn least(&self) -> usize {
         let value = |&index: &usize| {
-            let Place { read, written, sweeps, used, .. } = self.places[index];
+            let Place { read, written, sweeps, used, .. } = &self.places[index];
             let is_stale = self.uses - used >= STALE;
-            (sweeps && !is_stale, if is_stale { 0 } else { read + written }, used)
+            (*sweeps && !is_stale, if is_stale { 0 } else { read.sectors + written.sectors }, *used)
         };
         (0..PLACES).min_by_key(value).unwrap_or(0)
     }
@@ -249,28 +278,38 @@ impl Background {
         // Readers of one copy, or without the parity, leave out more than this.
         let enough = size - size / (2 * u64::from(layout.members()));
         let followed = self.places.iter().position(|place| place.used > 0 && place.zone == zone);
-        let index = followed.unwrap_or_else(|| {
-            let before = self
-                .places
-                .iter()
-                .position(|place| place.used > 0 && place.zone.checked_add(1) == Some(zone));
+        let before =
+            || self.places.iter().position(|place| place.used > 0 && place.zone.checked_add(1) == Some(zone));
+        let index = if let Some(index) = followed {
+            // A program may have read a part of the zone before a sweep reaches it.
+            if !self.places[index].sweeps {
+                self.places[index].sweeps =
+                    before().is_some_and(|before| self.places[before].is_dense(enough));
+            }
+            index
+        } else {
+            let before = before();
             let index = before.unwrap_or_else(|| self.least());
-            let former = before.map(|index| self.places[index]);
+            let former = before.map(|index| &self.places[index]);
             let sweeps = former.is_some_and(|place| place.is_dense(enough));
             let end = former.map_or(0, |place| place.end);
             self.places[index] = Place { zone, sweeps, end, ..Place::default() };
             index
-        });
+        };
         let place = &mut self.places[index];
-        let (sectors, end) = (u64::from(sectors.0), start.saturating_add(u64::from(sectors.0)));
+        let end = start.saturating_add(u64::from(sectors.0));
         let sweep = &activity.sweeps[member.index()];
+        if start + size / 2 < place.end {
+            // Another pass: of copies, it may read the other one.
+            (place.read, place.counted, place.written) = Default::default();
+        }
         if op == Op::Write {
-            place.written += sectors;
+            place.written.add(start, end);
         } else if layout.arrangement() != Arrangement::Mirrored {
-            place.read += sectors;
-            place.counted += sectors;
+            place.read.add(start, end);
+            place.counted.add(start, end);
         } else {
-            place.read += sectors;
+            place.read.add(start, end);
             if place.end == start {
                 // It has left the zone before.
                 sweep.end_of(zone.wrapping_sub(1)).store(0, Ordering::Relaxed);
@@ -279,7 +318,9 @@ impl Background {
             let mut others = (0..).zip(&activity.sweeps).filter(|&(other, _)| Member(other) != member);
             let counts =
                 others.any(|(_, other)| other.is_in_step(zone, start, end) || other.is_written(zone));
-            place.counted += if counts { sectors } else { 0 };
+            if counts {
+                place.counted.add(start, end);
+            }
         }
         (place.used, place.end) = (self.uses, end);
         if !place.sweeps {
@@ -500,6 +541,64 @@ mod tests {
         assert_eq!(Array::new(Arrangement::Mirrored, 2).sweep(&[], one), 0, "one copy is read");
         let pairs = |member: u32, _| member % 2 == 1;
         assert_eq!(Array::new(Arrangement::Near(2), 4).sweep(&[], pairs), 0, "one copy of each pair");
+    }
+
+    /// A program reads a file again: what it leaves out, it leaves out each time. The first time it ended inside a zone.
+    #[test]
+    fn reading_a_file_again_is_no_scrub() {
+        let mut array = Array::new(Arrangement::Parity(1), 5);
+        for rows in [83, 200, 149, 200] {
+            for row in 0..rows {
+                for member in (0..5).filter(|&member| u64::from(member) != 4 - row % 5) {
+                    assert!(!array.request(member, Op::Read, row * u64::from(UNIT)), "row {row} of {rows}");
+                }
+            }
+        }
+        // Each time from the other copy.
+        let mut copies = Array::new(Arrangement::Near(2), 4);
+        for pass in 0..6 {
+            for row in 0..187 {
+                for member in (0..4).filter(|member| (u64::from(*member) + row + pass) % 2 == 0) {
+                    assert!(
+                        !copies.request(member, Op::Read, row * u64::from(UNIT)),
+                        "row {row}, pass {pass}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_scrub_is_recognised_where_a_program_has_read_before() {
+        let mut array = Array::new(Arrangement::Parity(1), 5);
+        assert_eq!(array.sweep(&[], |member, row| u64::from(member) == 4 - row % 5), 0);
+        assert_eq!(array.sweep(&[], |_, _| false), 5);
+    }
+
+    #[test]
+    fn sectors_that_are_transferred_again_count_once() {
+        let mut coverage = Coverage::default();
+        for (start, end, sectors) in [
+            (10, 20, 10),
+            (30, 40, 20),
+            (10, 20, 20),
+            (20, 25, 25),
+            (5, 35, 35),
+            (0, 100, 100),
+            (50, 60, 100),
+        ] {
+            coverage.add(start, end);
+            assert_eq!(coverage.sectors, sectors, "after {start} to {end}");
+        }
+        assert_eq!(coverage.ranges, [(0, 100)]);
+        for n in 0..2 * RANGES as u64 {
+            coverage.add(1000 + 10 * n, 1001 + 10 * n);
+        }
+        assert_eq!(
+            (coverage.ranges.len(), coverage.sectors),
+            (RANGES, 99 + RANGES as u64),
+            "further ones are ignored"
+        );
     }
 
     #[test]

@@ -59,7 +59,8 @@ pub(super) enum Note {
     /// The event `Completed` with the selected pending request.
     PartCompleted(Request, Option<RequestId>),
     Completed(ArrayRequestId),
-    Reported(Report),
+    /// With the number of directives that the member had received.
+    Reported(Report, u64),
     /// See [`Coordinator::missed`].
     Missed,
     Lost,
@@ -91,9 +92,42 @@ struct Running {
     latest: Vec<u64>,
     /// The number of the last message of each member.
     seen: Vec<u64>,
+    /// The directives to each member, and the number of the last one that ended a service.
+    directed: Vec<Directives>,
     frontiers: Frontiers,
     /// The unfinished requests to the array that this coordinator received, by id.
     received: Vec<bool>,
+}
+
+/// The directives to a member.
+#[derive(Clone, Copy, Default)]
+struct Directives {
+    sent: u64,
+    /// What the member reports before it has received this one is about a service that has ended.
+    last_end: u64,
+}
+
+impl Directives {
+    /// A directive is sent at `now`; returns what the member gets. A service ends with a slice until now. The member's time may be an earlier one:
+    /// it would take the directive for the beginning of a slice.
+    fn send(&mut self, now: Time, directive: Directive) -> Directive {
+        self.sent += 1;
+        match directive {
+            Directive::Slice(until) if until <= now => {
+                self.last_end = self.sent;
+                Directive::Slice(Time::ZERO)
+            }
+            Directive::Waiting(_) => {
+                self.last_end = self.sent;
+                directive
+            }
+            _ => directive,
+        }
+    }
+
+    const fn is_outdated(&self, received: u64) -> bool {
+        received < self.last_end
+    }
 }
 
 impl Running {
@@ -194,6 +228,7 @@ impl Hub {
             arrivals: 0,
             latest: vec![0; members as usize],
             seen: vec![0; members as usize],
+            directed: vec![Directives::default(); members as usize],
             frontiers: Frontiers::default(),
             received: Vec::new(),
         };
@@ -214,6 +249,7 @@ impl Hub {
         let (sender, directives) = channel();
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         running.members[member.index()] = Some((sender, bell));
+        running.directed[member.index()] = Directives::default();
         (self.sender.clone(), directives)
     }
 
@@ -282,6 +318,9 @@ impl Hub {
                 Note::Arrived(request) => running.receive(request.id),
                 Note::Event(MemberEvent::Inserted(_), id) if !running.is_received(*id) => continue,
                 Note::Completed(id) if !running.end(*id) => continue,
+                Note::Reported(_, received) if running.directed[member.index()].is_outdated(*received) => {
+                    continue;
+                }
                 _ => {}
             }
             let coordinator = &mut running.coordinator;
@@ -306,7 +345,7 @@ impl Hub {
                     coordinator.part_completed(now, member, &request, selected);
                 }
                 Note::Completed(id) => coordinator.completed(now, id),
-                Note::Reported(report) => coordinator.reported(now, member, report),
+                Note::Reported(report, _) => coordinator.reported(now, member, report),
                 Note::Missed => coordinator.missed(now, member),
                 Note::Lost => self.set_present(running, member, false),
                 Note::Returned => self.set_present(running, member, true),
@@ -320,6 +359,7 @@ impl Hub {
         while let Some((member, directive)) = running.coordinator.directive() {
             self.counters.directives.fetch_add(1, Ordering::Relaxed);
             if let Some(Some((sender, bell))) = running.members.get(member.index()) {
+                let directive = running.directed[member.index()].send(running.now, directive);
                 // A member that has ended takes none.
                 let _ = sender.send((directive, running.seen[member.index()]));
                 let bit = 1 << (member.index() % 64);

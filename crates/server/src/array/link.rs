@@ -40,6 +40,8 @@ pub(crate) struct Link {
     directives: Receiver<Directed>,
     /// Messages sent.
     sent: Cell<u64>,
+    /// Directives received.
+    received: u64,
     /// By token.
     announced: Vec<Announced>,
     /// The array request of each queued request, by id; none if the coordinator does not know it.
@@ -62,6 +64,7 @@ impl Link {
             sender,
             directives,
             sent: Cell::new(0),
+            received: 0,
             announced: Vec::new(),
             of_request: Vec::new(),
             queued: Vec::new(),
@@ -195,7 +198,7 @@ impl Link {
         loop {
             self.pass_events(now, queue, positioning);
             while let Some(report) = queue.report() {
-                self.send(Note::Reported(report));
+                self.send(Note::Reported(report, self.received));
             }
             if !self.hub.run(now, self.member) {
                 self.busy_until = now + BUSY;
@@ -203,6 +206,7 @@ impl Link {
             let mut any = false;
             while let Ok((directive, seen)) = self.directives.try_recv() {
                 any = true;
+                self.received += 1;
                 if self.is_current(directive, seen) {
                     queue.direct(now, directive);
                 } else if matches!(directive, Directive::Urgent(_)) {

@@ -202,3 +202,70 @@ fn parts_in_any_order_continue_one_sequence() {
     assert_eq!(straight(u64::MAX - 4, 128), (u64::MAX - 4, 128), "an end behind all addresses");
     assert_eq!(straight(u64::MAX - 2, 128), (u64::MAX, 1));
 }
+
+/// Directs its only member at its messages, and counts the reports.
+struct Slices {
+    received: Arc<Received>,
+    slices: Vec<Time>,
+}
+
+impl Coordinator for Slices {
+    fn lost(&mut self, _: Time, _: Member) {}
+    fn returned(&mut self, _: Time, _: Member) {}
+    fn arrived(&mut self, _: Time, _: &ArrayRequest) {}
+    fn inserted(&mut self, _: Time, _: Member, _: &Request, _: ArrayRequestId) {}
+    fn grown(&mut self, _: Time, _: Member, _: &Request, _: Option<&Request>) {}
+    fn dispatched(&mut self, _: Time, _: Member, _: &Request) {}
+    fn part_completed(&mut self, _: Time, _: Member, _: &Request, _: Option<RequestId>) {}
+    fn completed(&mut self, _: Time, _: ArrayRequestId) {}
+    fn reported(&mut self, _: Time, _: Member, _: Report) {
+        self.received.completed.fetch_add(1, Ordering::Relaxed);
+    }
+    fn missed(&mut self, _: Time, _: Member) {}
+    fn next_event(&self) -> Option<Time> {
+        None
+    }
+    fn pass(&mut self, _: Time) {}
+    fn directive(&mut self) -> Option<(Member, Directive)> {
+        self.slices.pop().map(|until| (Member(0), Directive::Slice(until)))
+    }
+    fn tune(&mut self, name: &str, _: Value) -> Result<(), TuneError> {
+        Err(TuneError::unknown(name))
+    }
+}
+
+/// A hub whose coordinator has directed slices until these times at 5 ms; the slices as the member gets them, and its reports by the number of
+/// directives that it had received, as far as they reach the coordinator.
+fn directed(slices: &[u64], reports: &[u64]) -> (Vec<Time>, Vec<u64>) {
+    let received = Arc::new(Received::default());
+    let time = |ms| Time::ZERO + Span::from_millis(ms);
+    let slices = slices.iter().rev().map(|&ms| time(ms)).collect();
+    let coordinator = Slices { received: received.clone(), slices };
+    let hub = Hub::new(Box::new(coordinator), 1, Activity::new(1, 1 << 20));
+    let (sender, directives) = hub.connect(Member(0), Arc::new(Bell::new().unwrap()));
+    let send = |note| {
+        sender.send(Message { member: Member(0), number: 1, at: time(5), note }).unwrap();
+        hub.sent();
+        hub.run(time(5), Member(0));
+        received.completed.swap(0, Ordering::Relaxed) > 0
+    };
+    send(Note::Missed);
+    let slices = directives.try_iter().map(|(directive, _)| match directive {
+        Directive::Slice(until) => until,
+        other => panic!("{other:?}"),
+    });
+    let slices = slices.collect();
+    (slices, reports.iter().copied().filter(|&known| send(Note::Reported(Report::Broken, known))).collect())
+}
+
+/// The members' threads read the clock at different times. One whose time is older would take the end of a service for the beginning of a slice.
+#[test]
+fn the_end_of_a_service_has_passed_for_every_member() {
+    assert_eq!(directed(&[5, 6], &[]).0, [Time::ZERO, Time::ZERO + Span::from_millis(6)]);
+}
+
+/// A member reports the end of a stream while the coordinator ends the service for the same reason and begins the next one.
+#[test]
+fn a_report_on_a_service_that_has_ended_is_ignored() {
+    assert_eq!(directed(&[9, 5, 9], &[0, 1, 2, 3]).1, [2, 3]);
+}
