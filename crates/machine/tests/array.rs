@@ -135,6 +135,7 @@ fn members_keep_the_contract() {
         "stream(deadline)",
         "array-stream(deadline)",
         "array-stream(noop){stream_threshold=1, stream_time_slice=3ms, early_child=100%}",
+        "array-stream(noop){stream_threshold=1, stream_time_slice=3ms, retry_slices=1, late_child=on}",
         "array-stream(look){stream_time_slice=1ms}",
         "array-stream(dwell)",
         "array-stream(dwell){stream_time_slice=3ms, retry_slices=1}",

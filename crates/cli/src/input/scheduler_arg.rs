@@ -76,7 +76,8 @@ pub(crate) fn for_member(catalogue: Catalogue, text: &str) -> Result<Spec, Error
 }
 
 /// A served stream that broke is tried again after so many slices. A real host is sometimes late by tens of milliseconds, which breaks
-/// streams that are worth waiting for; in the model, where the policy's default is the paper's (never again), nothing is late.
+/// streams that are worth waiting for; in the model, where the policy's default is the paper's (never again), nothing is late. For the same
+/// reason members accept late children.
 const RETRY_SLICES: u64 = 4;
 
 /// What `stream(X)` and `dwell` become on an array: `array-stream(X)` and `array-stream(dwell)`, which add the coordinator. `None` for other
@@ -91,7 +92,8 @@ pub(crate) fn coordinated(catalogue: Catalogue, spec: &Spec) -> Result<Option<Sp
         return Ok(None);
     };
     let before = inside.strip_suffix('}').map_or_else(|| format!("{inside}{{"), |it| format!("{it},"));
-    self::spec(catalogue, &format!("array-stream({before}retry_slices={RETRY_SLICES}}}")).map(Some)
+    self::spec(catalogue, &format!("array-stream({before}retry_slices={RETRY_SLICES},late_child=on}}"))
+        .map(Some)
 }
 
 fn without_array(spec: Spec) -> Result<Spec, Error> {
@@ -202,14 +204,17 @@ mod tests {
             coordinated(Catalogue::default(), &given).unwrap().map(|spec| spec.to_string())
         };
         let is = |text: &str| Some(text.to_owned());
-        assert_eq!(of("stream(deadline)"), is("array-stream(deadline-2.6.32){retry_slices=4}"));
+        assert_eq!(
+            of("stream(deadline)"),
+            is("array-stream(deadline-2.6.32){retry_slices=4, late_child=on}")
+        );
         assert_eq!(
             of("stream(noop){stream_time_slice=50ms}"),
-            is("array-stream(noop){stream_time_slice=50ms, retry_slices=4}")
+            is("array-stream(noop){stream_time_slice=50ms, retry_slices=4, late_child=on}")
         );
         assert_eq!(
             of("stream(deadline{fifo_batch=1})"),
-            is("array-stream(deadline-2.6.32{fifo_batch=1}){retry_slices=4}")
+            is("array-stream(deadline-2.6.32{fifo_batch=1}){retry_slices=4, late_child=on}")
         );
         assert_eq!(of("dwell{light_share=50%}"), is("array-stream(dwell{light_share=50%}){retry_slices=4}"));
         assert_eq!(of("array-stream(noop)"), None);

@@ -46,8 +46,10 @@
 //!   `trial_slices` measures this.
 //! - With `retry_slices`, a stream that broke is tried again after some slices: a host that is late by tens of milliseconds breaks
 //!   streams that are worth waiting for.
-//! - With `retry_slices`, a service during which the array transfers less than without one counts as a break, and for a time only streams
+//! - With `retry_slices`, services during which the array transfers less than without one count as a break, and for a time only streams
 //!   are served that have paid (`worth`). The paper has no such rule.
+//! - With `retry_slices`, the heads gather no longer when the stream has had no request for the longest wait of a member: its program has
+//!   ended. The paper does not describe gathering.
 //! - A failed member is not waited for, and thresholds count the remaining members.
 //!
 //! # Not for
@@ -109,6 +111,8 @@ tunables! {
         early_child: Percent = 25, 0, 100;
         /// Whether members serve only adopted streams. Off: also streams of their own, while none is adopted.
         directed: Flag = false, false, true;
+        /// Whether a member for which nothing else is pending accepts the next request of the stream in service however late it is.
+        late_child: Flag = false, false, true;
     }
 }
 
@@ -351,12 +355,14 @@ impl Coordinator for StreamCoordinator {
 
     fn next_event(&self) -> Option<Time> {
         let service = self.service.as_ref().map(|service| service.until);
-        service.into_iter().chain(self.trials.next_event()).min()
+        service.into_iter().chain(self.gathers_until()).chain(self.trials.next_event()).min()
     }
 
     fn pass(&mut self, now: Time) {
         if self.service.as_ref().is_some_and(|service| service.until <= now) {
             self.slice_over(now);
+        } else if self.gathers_until().is_some_and(|until| until <= now) {
+            self.end_service(now);
         }
         self.conduct_trials(now);
     }

@@ -161,10 +161,22 @@ impl StreamCoordinator {
         }
     }
 
-    /// Compares the service that ends with the array's throughput without one.
+    /// While the heads gather: when the stream has had no request for longer than any member waits. Its program has ended, or computes, and the
+    /// members hold other programs' requests back. With `retry_slices`, after which the stream is served again.
+    pub(super) fn gathers_until(&self) -> Option<Time> {
+        let retries = self.tunables.retry_slices > 0;
+        let service = self.service.as_ref().filter(|service| retries && !service.is_complete())?;
+        let patience = self.service_times.longest().percent(100 + self.tunables.second_chance);
+        self.streams.quiet_until(service.stream, patience)
+    }
+
+    /// Compares the stream's services with the array's throughput without one.
     fn judge(&mut self, now: Time, stream: StreamId) {
         let total = self.trials.total(now);
-        if let Some(pays) = self.worth.ends(now, total, &self.tunables) {
+        let work = self.worth.ends(now, total);
+        let Some(of_stream) = self.streams.work(stream) else { return };
+        *of_stream += work;
+        if let Some(pays) = self.worth.judge(now, of_stream, &self.tunables) {
             self.streams.judged(now, stream, pays, &self.tunables);
         }
     }

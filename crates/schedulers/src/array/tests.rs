@@ -248,9 +248,11 @@ fn with_retries_a_broken_stream_is_served_again_after_a_time_that_doubles_until_
 
 #[test]
 fn after_a_service_that_does_not_pay_only_a_stream_that_has_paid_is_served() {
-    for (units, response) in [(12, 10), (3, 40)] {
+    for (units, response) in [(6, 10), (1, 40)] {
         let mut scene = Scene::new();
         scene.coordinator.tunables.retry_slices = 8;
+        // With the time in which the heads gather, a service takes two slices.
+        scene.coordinator.tunables.stream_time_slice = ms(60);
         // The array reads a unit in 20 ms without a service; then in 10 ms, or in 40.
         scene.establish(0);
         scene.read(11..11 + units, ms(response), Span::ZERO);
@@ -264,13 +266,33 @@ fn after_a_service_that_does_not_pay_only_a_stream_that_has_paid_is_served() {
         }
         (0..2).for_each(|member| scene.coordinator.reported(scene.now, Member(member), Report::Established));
         scene.directives();
-        scene.read(FAR + 12..FAR + 15, ms(40), Span::ZERO);
+        scene.read(FAR + 12..FAR + 13, ms(40), Span::ZERO);
         scene.end_slice();
         assert!(
             scene.directives().iter().any(|(_, d)| *d == Directive::Urgent(waiting)),
             "it has paid before"
         );
     }
+}
+
+/// Its program has ended: the members, whose heads are at the stream, would hold all other requests for the rest of four slices.
+#[test]
+fn a_stream_without_requests_is_not_gathered_for_long() {
+    let mut scene = Scene::new();
+    scene.coordinator.tunables.retry_slices = 4;
+    scene.read(0..9, ms(20), Span::ZERO);
+    assert!(!scene.directives().is_empty(), "it is served");
+    let quiet = scene.now;
+    let longest = scene.coordinator.service_times.longest();
+    assert_eq!(scene.coordinator.next_event(), Some(quiet + longest * 2), "a wait and a second chance");
+    let late = scene.ask(9);
+    assert!(scene.coordinator.next_event() > Some(quiet + longest * 2), "it has a request");
+    scene.serve(late, ms(20));
+    scene.directives();
+    scene.end_slice();
+    assert!(scene.now < quiet + ms(124), "{}", scene.now);
+    let ends = scene.directives().into_iter().filter(|(_, d)| *d == Directive::Slice(scene.now));
+    assert_eq!(ends.count(), 2, "each member");
 }
 
 #[test]
@@ -409,7 +431,10 @@ fn a_description_builds_the_coordinator_with_its_settings() {
     let build =
         |text: &str| Spec::parse(text).unwrap().build_coordinator(&Environment::default(), 2).unwrap();
     assert!(build("deadline").is_none() && build("stream(deadline)").is_none());
-    let mut coordinator = build("array-stream(deadline){trial_slices=8}").expect("a policy for arrays");
+    let text = "array-stream(deadline){trial_slices=8, late_child=on}";
+    let member = Spec::parse(text).unwrap().build(&Environment::default()).unwrap();
+    assert_eq!(member.tunable("late_child"), Some(Value::Flag(true)), "a member's");
+    let mut coordinator = build(text).expect("a policy for arrays");
     assert_eq!(coordinator.tune("trial_slices", Value::Count(16)), Ok(()));
     assert!(coordinator.tune("trial_slices", Value::Count(1_001)).is_err());
     assert!(coordinator.tune("trial_slices", Value::Flag(true)).is_err());

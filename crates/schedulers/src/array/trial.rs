@@ -7,6 +7,8 @@
 //! one. The time until the loser's next trial doubles with each loss. A trial with less than half the rate ends early, and its next
 //! repetition is later.
 
+use core::ops::AddAssign;
+
 use elevator::{Sectors, Span, Time};
 
 use super::Tunables;
@@ -46,6 +48,13 @@ impl Account {
             u128::from(sectors) * u128::from(busy.as_nanos()) * u128::from(by)
         };
         product(self.sectors, of.busy, 100) > product(of.sectors, self.busy, percent)
+    }
+}
+
+impl AddAssign for Account {
+    fn add_assign(&mut self, other: Self) {
+        self.sectors += other.sectors;
+        self.busy += other.busy;
     }
 }
 

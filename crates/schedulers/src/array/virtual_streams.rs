@@ -9,6 +9,7 @@ use elevator::service_time::ServiceCurve;
 use elevator::{Request, RequestId, Sector, Span, Time};
 
 use super::Tunables;
+use super::trial::Account;
 
 /// The index of a virtual stream.
 pub(super) type StreamId = u32;
@@ -89,7 +90,9 @@ struct VirtualStream {
     breaks: u32,
     /// When it was served last, as an increasing number.
     served: u64,
-    /// The result of its latest service: more throughput than without.
+    /// The work of its services since they were judged last.
+    work: Account,
+    /// The result of the latest judgement: more throughput than without.
     has_paid: bool,
     physical: Vec<PhysicalStream>,
 }
@@ -392,12 +395,23 @@ impl VirtualStreams {
             Some(if slices == 0 { Time::MAX } else { now + tunables.stream_time_slice * slices });
     }
 
-    /// Whether its latest service has paid.
+    /// When it has had no unfinished request for `patience`; `None` while it has one.
+    pub(super) fn quiet_until(&self, id: StreamId, patience: Span) -> Option<Time> {
+        let stream = self.streams.get(id as usize)?;
+        (stream.unfinished == 0).then(|| stream.quiet_since + patience)
+    }
+
+    /// The work of its services since they were judged last.
+    pub(super) fn work(&mut self, id: StreamId) -> Option<&mut Account> {
+        self.get(id).map(|stream| &mut stream.work)
+    }
+
+    /// Whether its latest services have paid.
     pub(super) fn has_paid(&self, id: StreamId) -> bool {
         self.streams.get(id as usize).is_some_and(|stream| stream.has_paid)
     }
 
-    /// Its service has paid, or not, which counts as a break.
+    /// Its services have paid, or not, which counts as a break.
     pub(super) fn judged(&mut self, now: Time, id: StreamId, pays: bool, tunables: &Tunables) {
         let Some(stream) = self.get(id) else { return };
         stream.has_paid = pays;

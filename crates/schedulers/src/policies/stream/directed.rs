@@ -149,10 +149,19 @@ impl StreamScheduling {
         }
     }
 
+    pub(super) fn accepts_late_children(&self, id: StreamId) -> bool {
+        self.tunables.late_child && self.directives.slice_of(id).is_some()
+    }
+
+    /// Whether the disk serves the stream for the coordinator and has waited for its next request while no other one was pending.
+    pub(super) fn waits_at_no_cost(&self, id: StreamId) -> bool {
+        self.stream(id).is_undecided && self.accepts_late_children(id)
+    }
+
     /// The wait for the stream's next request begins now.
     pub(super) fn renew(&mut self, now: Time, id: StreamId) {
         let stream = self.stream(id);
-        if stream.is_parent_to_be && !stream.is_early() {
+        if stream.is_parent_to_be && !stream.is_early() && !self.waits_at_no_cost(id) {
             let budget = stream.budget;
             self.expect_child(id, now, budget);
         }

@@ -14,9 +14,13 @@ use crate::testing::{Table, at_ms};
 const ELSEWHERE: u64 = 1_000_000_000;
 
 fn table() -> Table {
+    Table::new(policy())
+}
+
+fn policy() -> StreamScheduling {
     let points = [(0, 1), (1_000, 1), (100_000, 10)];
     let points = points.map(|(distance, ms)| MeasuredPoint { distance, time: Span::from_millis(ms) });
-    Table::new(StreamScheduling::new(Box::new(Noop::default()), ServiceCurve::fit(&points, Span::ZERO)))
+    StreamScheduling::new(Box::new(Noop::default()), ServiceCurve::fit(&points, Span::ZERO))
 }
 
 /// Two queued requests: the first of a stream that the coordinator has called, and a distant one.
@@ -119,4 +123,42 @@ fn with_waiting_off_it_dispatches_the_candidate() {
     let child = t.read(8);
     t.serves(elsewhere, Reason::FirstCome);
     t.serves(child, Reason::FirstCome);
+}
+
+/// A slice has begun, and nothing else is queued.
+fn serving_alone(late_child: bool) -> Table {
+    let mut policy = policy();
+    policy.tunables.late_child = late_child;
+    let mut t = Table::new(policy);
+    let first = t.read(0);
+    t.direct(Directive::Urgent(first));
+    t.direct(Directive::Adopt(first));
+    t.serves(first, Reason::Urgent);
+    assert_eq!(t.report(), Some(Report::Established));
+    t.direct(Directive::Slice(at_ms(500)));
+    t
+}
+
+/// Nothing else is queued, so the disk loses nothing by waiting. A late child comes from a reader whose request to another disk was late.
+#[test]
+fn a_late_child_continues_the_slice_if_nothing_was_pending() {
+    let mut t = serving_alone(true);
+    let second = t.at(60).read(8);
+    t.serves(second, Reason::Child);
+    // What is pending now is compared from now on.
+    let other = t.at(150).read(ELSEWHERE);
+    t.holds(HoldReason::AwaitChild, Some(at_ms(160)));
+    let third = t.at(155).read(16);
+    t.serves(third, Reason::Child);
+    t.at(165).holds(HoldReason::AwaitChild, Some(at_ms(175)));
+    t.at(175).serves(other, Reason::StreamBroken);
+    assert_eq!(t.report(), Some(Report::Broken));
+}
+
+#[test]
+fn a_distant_request_does_not_continue_the_slice_if_nothing_was_pending() {
+    let mut t = serving_alone(true);
+    let other = t.at(60).read(ELSEWHERE);
+    t.holds(HoldReason::AwaitChild, Some(at_ms(70)));
+    t.at(70).serves(other, Reason::StreamBroken);
 }

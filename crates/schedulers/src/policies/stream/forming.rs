@@ -29,7 +29,12 @@ impl StreamScheduling {
     }
 
     /// The service time of `request` if it is a child of the stream's latest request, or another child of the one before.
-    pub(super) fn continues(&self, now: Time, stream: &Stream, request: &Request) -> Option<Span> {
+    pub(super) fn continues(&self, now: Time, id: StreamId, request: &Request) -> Option<Span> {
+        let stream = self.stream(id);
+        if self.waits_at_no_cost(id) {
+            let parent = Parent { since: now, ..stream.parent() };
+            return self.satisfies(now, parent, self.tunables.early_child, request);
+        }
         if !stream.is_early() {
             return self.satisfies(now, stream.parent(), 100, request);
         }
@@ -44,7 +49,7 @@ impl StreamScheduling {
             return None;
         }
         let children = self.within_reach(request.start).filter_map(|id| {
-            let service = self.continues(now, self.stream(id), request)?;
+            let service = self.continues(now, id, request)?;
             Some((service, id))
         });
         children.min_by_key(|(service, _)| *service)

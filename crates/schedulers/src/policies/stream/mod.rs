@@ -41,7 +41,9 @@
 //!   stays idle for at most one service time). The stream can only be extended until then, and must grow from
 //!   `stream_threshold` again before it gets another chance.
 //! - *Nothing pending*: the text gives no bound. The disk idles at no cost; arrivals are compared with the service time of the
-//!   last selected pending request, until a request is pending again.
+//!   last selected pending request, until a request is pending again. With `late_child`, a stream that an array's coordinator directs
+//!   the disk to serve then accepts a child however late it is, if it is as near as an early one, and its wait time begins when a
+//!   request is pending: otherwise all disks would lose a stream for which one of them has waited at no cost.
 //! - *Several parents* for one arrival: the nearest.
 //! - *Requests that do not wait for their parent* (several outstanding): a request in the device can have children too. Their wait
 //!   time is zero, which would make the inequality too easy, so they must be within `early_child` of the selected pending
@@ -102,7 +104,7 @@ use directed::Directives;
 
 tunables! {
     /// Tunables. Names and defaults are the paper's, except that the paper has no name for `backward_penalty`.
-    /// `second_chance`, `early_child`, `wait_after_writes`, `pending_in_device` and `directed` are ours.
+    /// `second_chance`, `early_child`, `wait_after_writes`, `pending_in_device`, `directed` and `late_child` are ours.
     pub struct Tunables {
         /// Length from which a stream is established. Higher: fewer vain waits, a later start.
         stream_threshold: Count = 4, 1, 1_000_000;
@@ -125,6 +127,8 @@ tunables! {
         pending_in_device: Flag = true, false, true;
         /// Whether streams are served only when an array's coordinator directs it. They form in any case.
         directed: Flag = false, false, true;
+        /// On a member of an array: whether a child continues the array's slice however late it is, if nothing was pending meanwhile.
+        late_child: Flag = false, false, true;
     }
 }
 
@@ -364,19 +368,18 @@ impl StreamScheduling {
     }
 
     /// Sets the deadlines of the streams whose latest requests have completed.
-    fn decide(&mut self, candidate: Option<&Request>) {
+    fn decide(&mut self, now: Time, candidate: Option<&Request>) {
         let mut undecided = mem::take(&mut self.undecided);
-        undecided.retain(|&id| !self.decide_for(id, candidate));
+        undecided.retain(|&id| !self.decide_for(now, id, candidate));
         self.undecided = undecided;
     }
 
     /// As [`decide`](Self::decide) for one stream; `true` if a request was pending to compare with.
-    fn decide_for(&mut self, id: StreamId, candidate: Option<&Request>) -> bool {
+    fn decide_for(&mut self, now: Time, id: StreamId, candidate: Option<&Request>) -> bool {
         let Some(budget) = self.selected_pending(id, candidate) else { return false };
         self.latest_budget = budget;
-        let stream = self.stream_mut(id);
-        stream.is_undecided = false;
-        let since = stream.since;
+        let since = if self.waits_at_no_cost(id) { now } else { self.stream(id).since };
+        self.stream_mut(id).is_undecided = false;
         self.expect_child(id, since, budget);
         true
     }
@@ -549,7 +552,10 @@ impl StreamScheduling {
             self.selected_behind(now, view, request, id)
         };
         let stream = self.stream(id);
-        let budget = selected.unwrap_or(if stream.length > 1 { stream.budget } else { self.latest_budget });
+        let known = if stream.length > 1 { stream.budget } else { self.latest_budget };
+        let known =
+            if self.accepts_late_children(id) { known.max(self.service_times.longest()) } else { known };
+        let budget = selected.unwrap_or(known);
         let tail_rule = view.device.depth > 1 && !self.tunables.pending_in_device;
         self.expect_child(id, if tail_rule { now } else { Time::MAX }, budget);
     }
@@ -652,7 +658,7 @@ impl Scheduler for StreamScheduling {
             && joined != Some(stream)
             && self.close_enough.is_none()
             && self.stream(stream).since <= now
-            && self.continues(now, self.stream(stream), request).is_some()
+            && self.continues(now, stream, request).is_some()
         {
             self.close_enough = Some(request.id);
         }
@@ -678,7 +684,7 @@ impl Scheduler for StreamScheduling {
 
     fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
         let candidate = self.policy.candidate(now, view);
-        self.decide(candidate.map(|candidate| &view.requests[candidate.id]));
+        self.decide(now, candidate.map(|candidate| &view.requests[candidate.id]));
         self.pass_deadlines(now);
         if self.queued == 0 {
             return Decision::Idle;
