@@ -193,7 +193,7 @@ static inline void writes(struct inode *inode, u64 position, u64 length)
 	}
 	// Of a clean one: see dirty_folio.
 	int is_beyond = end > (at.index + (1ull << (order & 0x1f))) << 12;
-	if (!writer->large || known->meta || (known->is_clean && !is_beyond) || start >= end)
+	if (known->meta || (known->is_clean && !is_beyond) || start >= end)
 		return;
 	struct part part = { address, start, end, owner };
 	if (is_new(&part, at.index, order, known->since) || known->is_clean)

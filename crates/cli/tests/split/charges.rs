@@ -117,6 +117,29 @@ fn each_policy_lets_writers_finish_and_charges_them() {
     }
 }
 
+/// The kernel reports that a page becomes dirty, and nothing when another program changes it afterwards. Small writes make small folios.
+#[test]
+fn a_second_writer_of_dirty_pages_is_charged() {
+    let _alone = alone();
+    let Some(served) = Served::new("second", "split-token") else { return };
+    for (block, count) in [(4096, 512), (65536, 32)] {
+        let file = served.file(&format!("file-{block}"));
+        fs::write(&file, "").unwrap();
+        let account = |number: u32| format!("writer-{number}-{block}");
+        for number in 1..=2 {
+            let mut writer = dwell();
+            writer.args(["exec", "--account", &account(number), "--rate", "100M", "--control"]);
+            writer.arg(served.control()).args(["--", "dd", "if=/dev/zero", "conv=notrunc"]);
+            writer.args([format!("of={}", file.display()), format!("bs={block}"), format!("count={count}")]);
+            assert!(succeeds(&mut writer), "{block}");
+        }
+        eventually("the second writer's share", || {
+            let second = served.account(&account(2))?;
+            (second["dirty"].as_u64()? + second["caused"].as_u64()? >= 1 << 20).then_some(())
+        });
+    }
+}
+
 /// Pages of direct I/O are in no cache, so no process was seen to dirty them.
 #[test]
 fn direct_writes_are_data() {
