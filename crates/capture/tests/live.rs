@@ -311,7 +311,7 @@ fn the_next_capture_removes_instances_of_killed_processes_with_any_back_end() {
 /// Two processes that switch schedulers would each restore a scheduler that the other one had set.
 #[test]
 fn a_device_that_is_being_measured_cannot_be_claimed() {
-    let Some(device) = Loop::new(1 << 20) else { return };
+    let Some(device) = Loop::new(8 << 20) else { return };
     let stack = Stack::of(&device.path).unwrap();
     let load = Load { readers: 1, sizes: vec![4096], each: Duration::from_nanos(1) };
     // Windows of milliseconds are noise.
