@@ -59,16 +59,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--quiet", "-q", action="store_true", help="print no progress")
     # For the command 'dwell study'.
     parser.add_argument("--copies", choices=["-"], help=argparse.SUPPRESS)
+    parser.add_argument("--simulator", help=argparse.SUPPRESS)
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     # As Ctrl-C: the tasks are cancelled, and the next start continues.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if given.child:
         _end_with_parent()
+    from . import _native
     from ._cluster import NO_WORKER
     from ._study import _connected, study
 
     try:
+        if given.simulator not in (None, _native.simulator):
+            raise InputError(f"the command has dwell {given.simulator}, the Python package {_native.simulator}; install the same version of both")
         given_copies = json.load(sys.stdin) if given.copies else {}
         copies = {address: [(name, path) for name, path in known] for address, known in given_copies.items()}
         with _connected(given.on) as client:

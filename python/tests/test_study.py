@@ -16,6 +16,7 @@ import pytest
 
 import dwell
 from dwell import _cluster
+from dwell.distributed import main as command_on_a_cluster
 
 RECORDINGS = pathlib.Path(__file__).resolve().parents[2] / "recordings"
 TEXT = """
@@ -369,6 +370,14 @@ def test_advice_installs_no_other_project_of_the_same_name(study, tmp_path, monk
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(dwell.InputError, match=r"pip install distributed fsspec pyarrow\)"):
         dwell.study(study, tmp_path / "out", client="tcp://127.0.0.1:1")
+
+
+def test_a_command_of_another_version_is_refused(study, tmp_path, capsys):
+    """It would find none of the rows, and execute all runs again."""
+    arguments = [str(study), "--on", "tcp://127.0.0.1:1", "--out", str(tmp_path / "out"), "--simulator", "0.0.0+0"]
+    assert command_on_a_cluster(arguments) == 2
+    assert "the command has dwell 0.0.0+0, the Python package" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_client_by_its_address(study, tmp_path, cluster):

@@ -65,7 +65,7 @@ pub(super) struct On<'a> {
 }
 
 /// Executes the missing runs on a Dask cluster: the package distributes them and writes the same files. A signal ends the package as well, which cancels
-/// its tasks; the next start continues.
+/// its tasks; the next start continues. Runs of another version would be missing here and be executed again, so the package verifies the version.
 pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<(), Error> {
     let python = interpreter();
     let mut command = Command::new(&python);
@@ -79,6 +79,8 @@ pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<(), E
         "--child",
         "--copies",
         "-",
+        "--simulator",
+        ::study::VERSION,
         "--out",
     ]);
     command.arg(on.out).stdin(Stdio::piped());
