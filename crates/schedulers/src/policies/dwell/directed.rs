@@ -81,6 +81,8 @@ impl Dwell {
     fn call(&mut self, now: Time, request: &Request) {
         let gathering = self.directives.adopted.filter(|adopted| adopted.awaits_others);
         let called = self.directives.called.or(gathering.map(|adopted| adopted.flow));
+        // Otherwise it is over, and its place is free for another one.
+        let called = called.filter(|&flow| self.flows.is_used(flow));
         let track = self.stored[request.id].track;
         if called.is_none() {
             self.directives.adopted = None;

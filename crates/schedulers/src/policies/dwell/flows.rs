@@ -355,6 +355,11 @@ impl Flows {
         bits(self.used | ((1 << STREAMS) - 1))
     }
 
+    /// Whether the stream is in the table.
+    pub(super) const fn is_used(&self, id: FlowId) -> bool {
+        self.used & 1 << id != 0
+    }
+
     /// The flows with queued requests.
     pub(super) fn queued(&self) -> impl Iterator<Item = FlowId> + Clone + '_ {
         bits(self.occupied)
