@@ -155,6 +155,18 @@ fn a_late_child_continues_the_slice_if_nothing_was_pending() {
     assert_eq!(t.report(), Some(Report::Broken));
 }
 
+/// As in the paper: it is later than the last budget, so it continues no stream, and the disk turns to it.
+#[test]
+fn without_late_child_a_late_child_ends_the_slice_if_nothing_was_pending() {
+    let mut t = serving_alone(false);
+    let second = t.at(60).read(8);
+    let elevator::Decision::Dispatch { id, reason } = t.next() else {
+        panic!("{:?}", t.next());
+    };
+    assert_eq!(id, second);
+    assert_ne!(reason, Reason::Child);
+}
+
 #[test]
 fn a_distant_request_does_not_continue_the_slice_if_nothing_was_pending() {
     let mut t = serving_alone(true);
