@@ -46,6 +46,7 @@ mod opened;
 mod opening;
 pub mod prior;
 mod restore;
+mod same_load;
 mod saved;
 mod shared;
 mod significance;
