@@ -37,7 +37,7 @@ pub(crate) struct TooLong {
 }
 
 impl Waits {
-    /// The policy's time: without that in which nobody called it.
+    /// The time in which the queue could call the policy.
     fn clock(&self, now: Time) -> u64 {
         now.as_nanos() - self.foreign
     }

@@ -56,7 +56,7 @@ const ZONE_MIN: u64 = 2048;
 /// Places of a member that are followed at once: streams of the foreground have places too.
 const PLACES: usize = 32;
 
-/// Ranges of a zone that are told apart: more than a reader of whole units leaves gaps.
+/// The greatest number of ranges that a zone keeps. A reader of whole stripe units needs fewer.
 const RANGES: usize = 128;
 
 /// A place that this many requests of the member have left alone is given up first.
