@@ -185,3 +185,30 @@ impl Table {
         assert_eq!(self.next(), Decision::Idle, "at {}", self.now);
     }
 }
+
+/// The coordinator of an array and one of its members.
+pub(crate) mod member {
+    use elevator::array::Directive;
+    use elevator::service_time::{MeasuredPoint, ServiceCurve};
+    use elevator::{RequestId, Span};
+
+    use super::Table;
+
+    /// A distant position: 10 ms. Distances below 1,000 sectors take 1 ms.
+    pub(crate) const ELSEWHERE: u64 = 1_000_000_000;
+
+    pub(crate) fn service_times() -> ServiceCurve {
+        let points = [(0, 1), (1_000, 1), (100_000, 10)];
+        let points = points.map(|(distance, ms)| MeasuredPoint { distance, time: Span::from_millis(ms) });
+        ServiceCurve::fit(&points, Span::ZERO)
+    }
+
+    /// Two queued requests: the first of a stream that the coordinator has called, and a distant one.
+    pub(crate) fn called(t: &mut Table) -> (RequestId, RequestId) {
+        let other = t.read(ELSEWHERE);
+        let first = t.read(0);
+        t.direct(Directive::Urgent(first));
+        t.direct(Directive::Adopt(first));
+        (first, other)
+    }
+}

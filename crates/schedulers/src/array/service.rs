@@ -8,7 +8,7 @@ use elevator::{RequestId, Time};
 use super::StreamCoordinator;
 use super::trial::Conduct;
 use super::virtual_streams::StreamId;
-use crate::policies::stream::directed::gathering_time;
+use crate::parts::directives::gathering_time;
 
 /// The progress of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -9,80 +9,16 @@ use elevator::{Decision, HoldReason, Reason, Request, RequestId, Span, Time, Vie
 
 use super::flows::{FlowId, REAL_TIME, SCATTERED, WRITES};
 use super::{Dwell, hold};
-use crate::policies::stream::directed::gathering_time;
+use crate::parts::directives::Adopted;
 
 /// The longest wait for an adopted flow, in percent of the cost of leaving it: if the disk left, all members would lose the stream.
 const PATIENCE: u64 = 150;
 
-/// The flow that the member serves on behalf of the coordinator.
-#[derive(Clone, Copy)]
-struct Adopted {
-    flow: FlowId,
-    /// The end of its service: the array's slice, or the time for gathering the heads before that has begun.
-    until: Time,
-    /// Not all members' heads have arrived. Until then the disk waits as long as that takes.
-    awaits_others: bool,
-    /// Waits begin at this time or later.
-    since: Time,
-}
-
-/// The coordinator's directives, as far as they still apply.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Directives {
-    /// Dispatched at once.
-    urgent: Option<RequestId>,
-    /// Adopted when the urgent request is dispatched.
-    called: Option<FlowId>,
-    /// When this request has completed, the head is at the adopted flow.
-    brings: Option<RequestId>,
-    adopted: Option<Adopted>,
-    /// The disk may not wait for flows.
-    is_off: bool,
-    /// A report that the coordinator has not collected yet.
-    report: Option<Report>,
-}
-
-impl Directives {
-    pub(super) const fn is_off(&self) -> bool {
-        self.is_off
-    }
-
-    /// Whether a flow is served on behalf of the coordinator.
-    pub(super) const fn has_adopted(&self) -> bool {
-        self.adopted.is_some()
-    }
-
-    fn adopted(&self, flow: FlowId) -> Option<Adopted> {
-        self.adopted.filter(|adopted| adopted.flow == flow)
-    }
-
-    /// The end of the flow's slice, if the coordinator directed the member to serve it.
-    pub(super) fn slice_of(&self, flow: FlowId) -> Option<Time> {
-        self.adopted(flow).map(|adopted| adopted.until)
-    }
-
-    /// A request was absorbed by another one.
-    pub(super) fn absorbed(&mut self, absorbed: RequestId, by: RequestId) {
-        if self.urgent == Some(absorbed) {
-            self.urgent = Some(by);
-        }
-    }
-
-    /// A request has completed.
-    pub(super) fn completed(&mut self, id: RequestId) {
-        if self.brings.take_if(|brings| *brings == id).is_some() {
-            self.report = Some(Report::Established);
-        }
-    }
-}
-
 impl Dwell {
     /// The request belongs to the flow to adopt, whichever it continues.
     fn call(&mut self, now: Time, request: &Request) {
-        let gathering = self.directives.adopted.filter(|adopted| adopted.awaits_others);
-        let called = self.directives.called.or(gathering.map(|adopted| adopted.flow));
         // Otherwise it is over, and its place is free for another one.
-        let called = called.filter(|&flow| self.flows.is_used(flow));
+        let called = self.directives.gathering().filter(|&flow| self.flows.is_used(flow));
         let track = self.stored[request.id].track;
         if called.is_none() {
             self.directives.adopted = None;
@@ -119,8 +55,8 @@ impl Dwell {
 
     /// The array's service of the adopted flow ends.
     fn release(&mut self) {
-        if let Some(Adopted { flow, .. }) = self.directives.adopted.take() {
-            self.owner.take_if(|owner| owner.flow == flow);
+        if let Some(Adopted { stream, .. }) = self.directives.adopted.take() {
+            self.owner.take_if(|owner| owner.flow == stream);
         }
     }
 
@@ -143,14 +79,13 @@ impl Dwell {
         }
         self.directives.brings = Some(id);
         if let Some(flow) = self.directives.called.take() {
-            let until = now + gathering_time(self.tunables.stream_slice);
-            self.directives.adopted = Some(Adopted { flow, until, awaits_others: true, since: now });
+            self.directives.adopt(now, flow, self.tunables.stream_slice);
         }
     }
 
     /// The adopted flow owns the disk again after an interruption, or loses it at the end of its slice.
     pub(super) fn resume_adopted(&mut self, now: Time, view: &View<'_>) {
-        let Some(Adopted { flow, until, .. }) = self.directives.adopted else { return };
+        let Some(Adopted { stream: flow, until, .. }) = self.directives.adopted else { return };
         if now >= until {
             self.release();
             return;
@@ -182,7 +117,7 @@ impl Dwell {
         }
         let cost = self.next_of(other).map(|id| self.time_elsewhere(&view.requests[id]));
         let longest = cost.unwrap_or(Span::ZERO).min(self.tunables.wait_max) * PATIENCE / 100;
-        let until = flow.idle_since.max(adopted.since) + longest;
+        let until = flow.idle_since.max(self.slice_since) + longest;
         if until <= now {
             self.flows.get_mut(owner).missed();
             self.directives.adopted = None;
@@ -204,12 +139,12 @@ impl ArrayMember for Dwell {
             Directive::Urgent(id) => self.directives.urgent = Some(id),
             Directive::Adopt(id) => self.call(now, &view.requests[id]),
             Directive::Slice(until) if until <= now => {
-                (self.directives.urgent, self.directives.called) = (None, None);
                 self.release();
+                self.directives.end();
             }
             Directive::Slice(until) => {
-                if let Some(adopted) = &mut self.directives.adopted {
-                    (adopted.until, adopted.awaits_others, adopted.since) = (until, false, now);
+                if self.directives.begin_slice(until).is_some() {
+                    self.slice_since = now;
                 }
             }
             Directive::Waiting(waits) => {

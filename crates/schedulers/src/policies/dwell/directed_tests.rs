@@ -3,29 +3,14 @@
 use alloc::vec::Vec;
 
 use elevator::array::{Directive, Report};
-use elevator::service_time::{MeasuredPoint, ServiceCurve};
-use elevator::{Decision, HoldReason, Reason, RequestId, Span};
+use elevator::{Decision, HoldReason, Reason};
 
 use super::*;
+use crate::testing::member::{ELSEWHERE, called, service_times};
 use crate::testing::{Table, at_ms, request};
 
-/// A distant position: 10 ms. Distances below 1,000 sectors take 1 ms.
-const ELSEWHERE: u64 = 1_000_000_000;
-
 fn table() -> Table {
-    let points = [(0, 1), (1_000, 1), (100_000, 10)];
-    let points = points.map(|(distance, ms)| MeasuredPoint { distance, time: Span::from_millis(ms) });
-    let service_times = ServiceCurve::fit(&points, Span::ZERO);
-    Table::new(Dwell::new(&Environment { service_times, ..Environment::default() }))
-}
-
-/// Two queued requests: the first of a stream that the coordinator has called, and a distant one.
-fn called(t: &mut Table) -> (RequestId, RequestId) {
-    let other = t.read(ELSEWHERE);
-    let first = t.read(0);
-    t.direct(Directive::Urgent(first));
-    t.direct(Directive::Adopt(first));
-    (first, other)
+    Table::new(Dwell::new(&Environment { service_times: service_times(), ..Environment::default() }))
 }
 
 #[test]

@@ -92,7 +92,7 @@
 
 use alloc::boxed::Box;
 
-use elevator::array::ArrayMember;
+use elevator::array::{ArrayMember, Report};
 use elevator::service_time::ServiceCurve;
 use elevator::{
     Capabilities, Decision, Growth, Hold, HoldReason, Load, Op, Outcome, PriorityClass, Reason, Request,
@@ -100,6 +100,7 @@ use elevator::{
 };
 
 use crate::listing::{Environment, Listing, Make};
+use crate::parts::directives::Directives;
 use crate::parts::fifo::{Fifo, Links};
 use crate::parts::per_request::PerRequest;
 use crate::parts::sorted::{Key, SortedIndex};
@@ -114,7 +115,6 @@ mod measured;
 #[cfg(test)]
 mod tests;
 
-use directed::Directives;
 use flows::{BULK, FlowId, Flows, REAL_TIME, SCATTERED, WRITES};
 use gains::Gains;
 
@@ -257,7 +257,9 @@ pub struct Dwell {
     /// How much faster the device serves what it can order itself.
     gains: Gains,
     /// What an array's coordinator has it do.
-    directives: Directives,
+    directives: Directives<FlowId>,
+    /// When the slice of the adopted flow began: waits begin then or later.
+    slice_since: Time,
 }
 
 impl Dwell {
@@ -291,6 +293,7 @@ impl Dwell {
             last_completed: WRITES,
             gains: Gains::new(),
             directives: Directives::default(),
+            slice_since: Time::ZERO,
         }
     }
 
@@ -477,7 +480,7 @@ impl Dwell {
         if let Some(decision) = self.wait_adopted(now, view, owner.flow, other) {
             return decision;
         }
-        if self.directives.is_off() {
+        if self.directives.is_off {
             return None;
         }
         let flow = self.flows.get(owner.flow);
@@ -665,7 +668,7 @@ impl Scheduler for Dwell {
         self.resume_adopted(now, view);
         let mut reason = Reason::SliceOwner;
         let other = self.owner.and_then(|owner| self.choose(now, view, Some(owner.flow)));
-        if self.directives.has_adopted() {
+        if self.directives.adopted.is_some() {
             // The array's slice, not the flow's own.
         } else if let (Some(owner), Some(other)) = (self.owner, other)
             && self.mixes(now, view, owner.flow, other)
@@ -729,7 +732,9 @@ impl Scheduler for Dwell {
         if !is_async {
             self.last_sync = now;
         }
-        self.directives.completed(request.id);
+        if self.directives.has_brought(request.id) {
+            self.directives.report = Some(Report::Established);
+        }
         self.ended(now, request.id);
     }
 

@@ -1,61 +1,12 @@
 //! Stream scheduling on a member of an array: directives from the coordinator, and reports to it.
 
 use elevator::array::{Directive, Report};
-use elevator::{Decision, Hold, HoldReason, Reason, Request, RequestId, Span, Time, View, Wake};
+use elevator::{Decision, Hold, HoldReason, Reason, Request, RequestId, Time, View, Wake};
 
 use super::{NO_STREAM, Stream, StreamId, StreamScheduling};
+use crate::parts::directives::Directives;
 
-/// How long bringing all heads to a stream may take: four slices, at most the longest slice that can be set. Each member must
-/// first finish its device's requests, which may be a full device queue; between streams it takes one seek.
-pub(crate) fn gathering_time(slice: Span) -> Span {
-    (slice * 4).min(Span::from_secs(5))
-}
-
-/// The stream that the member serves on behalf of the coordinator.
-#[derive(Clone, Copy)]
-struct Adopted {
-    stream: StreamId,
-    /// The end of its service: the array's slice, or the member's own before that has begun.
-    until: Time,
-    /// Not all members' heads have arrived. Until then the stream cannot break, because its next request depends on the other
-    /// members.
-    awaits_others: bool,
-}
-
-/// The coordinator's directives, as far as they still apply.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Directives {
-    /// Dispatched at once.
-    urgent: Option<RequestId>,
-    /// Adopted when one of its requests is dispatched.
-    called: Option<StreamId>,
-    /// When this request has completed, the head is at the adopted stream.
-    brings: Option<RequestId>,
-    adopted: Option<Adopted>,
-    /// No stream may be served.
-    is_off: bool,
-    /// A report that the coordinator has not collected yet.
-    report: Option<Report>,
-}
-
-impl Directives {
-    /// Whether the coordinator forbids serving streams.
-    pub(super) const fn is_off(&self) -> bool {
-        self.is_off
-    }
-
-    /// The end of the stream's slice, if the coordinator directed the member to serve it.
-    pub(super) fn slice_of(&self, stream: StreamId) -> Option<Time> {
-        self.adopted.filter(|adopted| adopted.stream == stream).map(|adopted| adopted.until)
-    }
-
-    /// A request was absorbed by another one.
-    pub(super) fn absorbed(&mut self, absorbed: RequestId, by: RequestId) {
-        if self.urgent == Some(absorbed) {
-            self.urgent = Some(by);
-        }
-    }
-
+impl Directives<StreamId> {
     /// A request leaves the queue; returns whether its stream is to be adopted now.
     pub(super) fn dispatched(&mut self, id: RequestId, stream: StreamId) -> bool {
         self.urgent.take_if(|urgent| *urgent == id);
@@ -64,15 +15,14 @@ impl Directives {
 
     /// A request has completed.
     pub(super) fn completed(&mut self, id: RequestId) {
-        if self.brings.take_if(|brings| *brings == id).is_some() && self.adopted.is_some() {
+        if self.has_brought(id) && self.adopted.is_some() {
             self.report = Some(Report::Established);
         }
     }
 
     /// Whether the stream's deadline is suspended.
     pub(super) fn is_patient(&self, now: Time, stream: StreamId) -> bool {
-        self.adopted
-            .is_some_and(|adopted| adopted.stream == stream && adopted.awaits_others && now < adopted.until)
+        self.adopted(stream).is_some_and(|adopted| adopted.awaits_others && now < adopted.until)
     }
 
     /// The stream was removed.
@@ -108,9 +58,7 @@ impl StreamScheduling {
     /// The request belongs to the stream to adopt, whatever stream it was in.
     fn call(&mut self, request: &Request) {
         let was = self.stream_of[request.id];
-        let gathering = self.directives.adopted.filter(|adopted| adopted.awaits_others);
-        let called = self.directives.called.or(gathering.map(|adopted| adopted.stream));
-        let Some(called) = called else {
+        let Some(called) = self.directives.gathering() else {
             self.directives.adopted = None;
             if was == NO_STREAM {
                 let fresh = Stream { budget: self.latest_budget, ..Stream::default() };
@@ -131,10 +79,7 @@ impl StreamScheduling {
     }
 
     fn begin_slice(&mut self, now: Time, until: Time) {
-        let Some(adopted) = &mut self.directives.adopted else { return };
-        adopted.until = until;
-        adopted.awaits_others = false;
-        let id = adopted.stream;
+        let Some(id) = self.directives.begin_slice(until) else { return };
         if let Some(served) = self.served.as_mut().filter(|served| served.stream == id) {
             served.until = until;
         }
@@ -142,8 +87,7 @@ impl StreamScheduling {
     }
 
     fn end_slice(&mut self, now: Time) {
-        (self.directives.urgent, self.directives.called) = (None, None);
-        let Some(Adopted { stream, .. }) = self.directives.adopted.take() else { return };
+        let Some(stream) = self.directives.end() else { return };
         if let Some(served) = self.served.as_mut().filter(|served| served.stream == stream) {
             served.until = now;
         }
@@ -192,8 +136,7 @@ impl StreamScheduling {
         let threshold = self.tunables.stream_threshold;
         let stream = self.stream_mut(id);
         stream.length = stream.length.max(threshold);
-        let until = now + gathering_time(self.tunables.stream_time_slice);
-        self.directives.adopted = Some(Adopted { stream: id, until, awaits_others: true });
+        self.directives.adopt(now, id, self.tunables.stream_time_slice);
         self.directives.brings = Some(request);
         self.served = None;
     }

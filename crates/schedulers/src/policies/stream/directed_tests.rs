@@ -3,33 +3,19 @@
 use alloc::boxed::Box;
 
 use elevator::array::{Directive, Report};
-use elevator::service_time::{MeasuredPoint, ServiceCurve};
-use elevator::{HoldReason, Reason, RequestId, Span};
+use elevator::{HoldReason, Reason};
 
 use super::StreamScheduling;
 use crate::policies::noop::Noop;
+use crate::testing::member::{ELSEWHERE, called, service_times};
 use crate::testing::{Table, at_ms};
-
-/// A distant position: 10 ms. Distances below 1,000 sectors take 1 ms.
-const ELSEWHERE: u64 = 1_000_000_000;
 
 fn table() -> Table {
     Table::new(policy())
 }
 
 fn policy() -> StreamScheduling {
-    let points = [(0, 1), (1_000, 1), (100_000, 10)];
-    let points = points.map(|(distance, ms)| MeasuredPoint { distance, time: Span::from_millis(ms) });
-    StreamScheduling::new(Box::new(Noop::default()), ServiceCurve::fit(&points, Span::ZERO))
-}
-
-/// Two queued requests: the first of a stream that the coordinator has called, and a distant one.
-fn called(t: &mut Table) -> (RequestId, RequestId) {
-    let other = t.read(ELSEWHERE);
-    let first = t.read(0);
-    t.direct(Directive::Urgent(first));
-    t.direct(Directive::Adopt(first));
-    (first, other)
+    StreamScheduling::new(Box::new(Noop::default()), service_times())
 }
 
 #[test]

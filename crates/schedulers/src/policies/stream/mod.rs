@@ -89,6 +89,7 @@ use elevator::{
 };
 
 use crate::listing::{BoxedWorkConserving, Listing, Make};
+use crate::parts::directives::Directives;
 use crate::parts::fifo::{Fifo, Links};
 use crate::parts::per_request::PerRequest;
 
@@ -99,8 +100,6 @@ mod forming;
 mod inspection;
 #[cfg(test)]
 mod tests;
-
-use directed::Directives;
 
 tunables! {
     /// Tunables. Names and defaults are the paper's, except that the paper has no name for `backward_penalty`.
@@ -271,7 +270,7 @@ pub struct StreamScheduling {
     /// Why dedicated service has ended; the next dispatch states it.
     ended: Option<Reason>,
     /// The directives of an array's coordinator.
-    directives: Directives,
+    directives: Directives<StreamId>,
     /// The number of streams for which memory is reserved.
     prepared: usize,
     /// An array's coordinator sets the slices.
@@ -429,7 +428,7 @@ impl StreamScheduling {
     /// Whether the disk may be dedicated to the stream: it is established, and adopted if an array's coordinator decides.
     fn may_be_served(&self, id: StreamId) -> bool {
         self.is_established(id)
-            && !self.directives.is_off()
+            && !self.directives.is_off
             && (!self.tunables.directed || self.directives.slice_of(id).is_some())
     }
 
