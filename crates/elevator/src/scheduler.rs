@@ -38,6 +38,13 @@ pub trait Scheduler: Capabilities + Send {
     /// not reported.
     fn completed(&mut self, _now: Time, _request: &Request, _outcome: Outcome) {}
 
+    /// The device begins to flush its cache. A flush bypasses the policy; the programs whose writes it makes durable wait for it. A host
+    /// that does not see flushes, such as an elevator in the kernel, calls neither this nor [`flushed`](Self::flushed).
+    fn flushing(&mut self, _now: Time) {}
+
+    /// The flush has ended.
+    fn flushed(&mut self, _now: Time) {}
+
     /// A process ended.
     fn exited(&mut self, _now: Time, _process: Process) {}
 

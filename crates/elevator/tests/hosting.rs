@@ -44,6 +44,8 @@ struct Record {
     inserted: Mutex<Vec<Request>>,
     completed: Mutex<Vec<u64>>,
     exited: Shared<u32>,
+    /// Flushes that began (`true`) and ended.
+    flushes: Mutex<Vec<bool>>,
     /// The end of the last dispatched request at the last call of `next`.
     head: Shared<Option<Sector>>,
     leave: Shared<Admission>,
@@ -57,6 +59,7 @@ impl Default for Record {
             inserted: Mutex::default(),
             completed: Mutex::default(),
             exited: Shared::default(),
+            flushes: Mutex::default(),
             head: Shared::default(),
             leave: Shared::new(Admission::ByLimit),
             may_merge: Shared::new(true),
@@ -87,6 +90,14 @@ impl Scheduler for Listening {
 
     fn completed(&mut self, _now: Time, request: &Request, _outcome: Outcome) {
         self.record.completed.lock().unwrap().push(request.start.0);
+    }
+
+    fn flushing(&mut self, _now: Time) {
+        self.record.flushes.lock().unwrap().push(true);
+    }
+
+    fn flushed(&mut self, _now: Time) {
+        self.record.flushes.lock().unwrap().push(false);
     }
 
     fn exited(&mut self, _now: Time, _process: Process) {
@@ -402,4 +413,20 @@ fn hidden_processes_are_hidden_and_do_not_exit() {
         assert_eq!(host.record.inserted.lock().unwrap()[0].process, expected, "{identity:?}");
         assert_eq!(host.record.exited.get(), exits, "{identity:?}");
     }
+}
+
+#[test]
+fn a_scheduler_learns_of_the_flush_that_runs_while_it_is_in_charge() {
+    let mut host = Host::new(Options { depth: 2, ..Options::default() });
+    let flush = Submission::new(Token(0), Op::Flush, Sector(0), Sectors::ZERO);
+    let _ = host.queue.submit(host.now, flush);
+    let running = host.dispatch();
+    let successor = Listening::default();
+    let first = std::mem::replace(&mut host.record, Arc::clone(&successor.record));
+    host.queue.switch(host.now, Box::new(successor), SwitchMode::Transfer).expect("at once");
+    host.complete(running, Outcome::GivenBack);
+    let running = host.dispatch();
+    host.complete(running, Outcome::Done);
+    assert_eq!(*first.flushes.lock().unwrap(), [true]);
+    assert_eq!(*host.record.flushes.lock().unwrap(), [true, false, true, false]);
 }

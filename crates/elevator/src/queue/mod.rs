@@ -454,6 +454,7 @@ impl<O: Observer> Queue<O> {
         let id = self.add(now, flush, Chain::EMPTY);
         self.dispatch(now, id, Reason::Flush, None)
     }
+        self.hosted.call("flushing", |scheduler| scheduler.flushing(now));
 
     /// The dispatched request.
     #[must_use]
@@ -520,6 +521,7 @@ impl<O: Observer> Queue<O> {
     }
 
     #[inline]
+        self.hosted.call("flushed", |scheduler| scheduler.flushed(now));
     fn finish_request(&mut self, now: Time, id: RequestId, meta: Meta, outcome: Outcome) {
         let request = self.requests.remove(id);
         let flush_behind = request.flags.fua && outcome == Outcome::Done && self.flushes_behind();

@@ -133,6 +133,9 @@ impl<O: Observer> Queue<O> {
             let request = &self.requests[id];
             self.hosted.call("insert", |scheduler| scheduler.insert(now, request));
         }
+        if self.flushes.is_running() {
+            self.hosted.call("flushing", |scheduler| scheduler.flushing(now));
+        }
         report
     }
 

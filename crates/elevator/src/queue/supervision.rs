@@ -136,7 +136,7 @@ impl<O: Observer> Queue<O> {
         Ok(Hold { until: Some(hold.until.map_or(end, |until| until.min(end))), ..hold })
     }
 
-    /// Whether the device has nothing to do but a flush, of which schedulers are not informed.
+    /// Whether the device has nothing to do but a flush, which schedulers do not dispatch.
     fn is_idle_for_scheduler(&self) -> bool {
         self.in_flight == u32::from(self.flushes.is_running())
     }

@@ -75,6 +75,8 @@ pub(super) struct Flow {
     length: u64,
     /// Requests that arrived at once after their predecessors.
     run: u64,
+    /// A synchronous write of it has completed since the last flush.
+    wrote: bool,
     /// Its requests that have not completed, whichever flow they are queued in.
     outstanding: u32,
     /// When the last of them completed.
@@ -324,6 +326,8 @@ pub(super) struct Flows {
     heaviest: u64,
     /// When an asynchronous write completed last.
     written: Time,
+    /// Flows that wait for the flush in the device, a bit each.
+    flushing: u32,
 }
 
 impl Flows {
@@ -334,7 +338,8 @@ impl Flows {
             (flow.hits, flow.rewarded) = (ONE / 2, ONE);
         }
         let near = service_times.distance_taking(longest / 3).min(NEAR_MAX);
-        Self { all, used: 0, occupied: 0, near, far_cost: longest / 2, heaviest: 0, written: Time::ZERO }
+        let far_cost = longest / 2;
+        Self { all, used: 0, occupied: 0, near, far_cost, heaviest: 0, written: Time::ZERO, flushing: 0 }
     }
 
     /// A request farther than this from its predecessor does not continue it.
@@ -478,6 +483,39 @@ impl Flows {
         let others = bits(self.used & !(1 << track)).map(|id| self.get(id));
         let pending = others.filter(|flow| flow.outstanding > 0);
         pending.map(|flow| flow.expected.distance(from)).min().unwrap_or(0)
+    }
+
+    /// A synchronous write of the flow has completed.
+    pub(super) fn wrote(&mut self, id: FlowId) {
+        self.get_mut(id).wrote = true;
+    }
+
+    /// The device begins a flush, which counts as a request of each flow that has written lately: its program waits for it. Returns these
+    /// flows.
+    pub(super) fn flushing(&mut self, now: Time) -> impl Iterator<Item = FlowId> + use<> {
+        let (limit, written) = (self.far_cost, self.written);
+        for id in bits(self.used | ((1 << STREAMS) - 1)) {
+            let flow = self.get_mut(id);
+            let is_lately = flow.outstanding > 0 || now.since(flow.idle_since) <= limit;
+            if core::mem::take(&mut flow.wrote) && is_lately {
+                flow.learn(now, limit, written);
+                flow.decay(now);
+                // The next write may be anywhere.
+                flow.run = 0;
+                flow.outstanding += 1;
+                flow.in_device += 1;
+                self.flushing |= 1 << id;
+            }
+        }
+        bits(self.flushing)
+    }
+
+    /// The flush has ended.
+    pub(super) fn flushed(&mut self, now: Time, threshold: u64) {
+        for id in bits(core::mem::take(&mut self.flushing)) {
+            self.get_mut(id).in_device -= 1;
+            self.ended(now, id, threshold);
+        }
     }
 
     /// An asynchronous write has completed.

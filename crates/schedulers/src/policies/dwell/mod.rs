@@ -24,6 +24,9 @@
 //! awaited only if requests in time save more, on average, than vain waits cost. After vain waits the disk does not wait for the flow;
 //! a vain wait that ended with the asynchronous write for which the program was waiting counts twice.
 //!
+//! A flush counts as a request of the flows that wrote before it. A program that commits alternates between writes and flushes, and the
+//! disk waits for its next write at the end of the flush, not during it.
+//!
 //! **Light and heavy flows.** A flow is *heavy* while it has transferred more than `light_kib` of contiguous data lately, and at least
 //! an eighth of the heaviest flow's; beside a heavy flow, a quarter of `light_kib` is enough. Copies, scans and backups are heavy.
 //! Programs that start, look-ups and commits are *light*. A light flow interrupts heavy flows and writes, and is awaited before them
@@ -246,8 +249,10 @@ pub struct Dwell {
     share: u64,
     /// Estimated work of asynchronous writes in the device.
     writing: Span,
-    /// Requests of light flows in the device.
+    /// Requests of light flows in the device, and flushes for which they wait.
     light_in_device: u32,
+    /// Light flows that wait for the flush in the device.
+    light_flushing: u32,
     /// The end of the request dispatched last.
     head: Sector,
     /// Since when the disk has served flows near each other.
@@ -288,6 +293,7 @@ impl Dwell {
             share: Tunables::default().light_share,
             writing: Span::ZERO,
             light_in_device: 0,
+            light_flushing: 0,
             head: Sector(0),
             area: Time::ZERO,
             last_completed: WRITES,
@@ -736,6 +742,27 @@ impl Scheduler for Dwell {
             self.directives.report = Some(Report::Established);
         }
         self.ended(now, request.id);
+        if request.op == Op::Write && !is_async {
+            let Stored { flow, track, .. } = self.stored[request.id];
+            self.flows.wrote(flow);
+            self.flows.wrote(track);
+        }
+    }
+
+    fn flushing(&mut self, now: Time) {
+        if !self.has_head {
+            return;
+        }
+        self.pass_time(now);
+        let flows = self.flows.flushing(now);
+        self.light_flushing = flows.filter(|&flow| self.is_light(now, flow)).count() as u32;
+        self.light_in_device += self.light_flushing;
+    }
+
+    fn flushed(&mut self, now: Time) {
+        self.pass_time(now);
+        self.light_in_device -= core::mem::take(&mut self.light_flushing);
+        self.flows.flushed(now, self.tunables.stream_threshold);
     }
 
     /// An expired request is dispatched when those that expired before have been, each after at most `fifo_batch` others. Before each

@@ -61,6 +61,28 @@ fn a_short_request_ends_the_slice_of_a_heavy_stream() {
 }
 
 #[test]
+fn a_flush_is_a_request_of_the_program_that_waits_for_it() {
+    let mut t = table();
+    let next = stream(&mut t, 400_000_000, 20); // ten megabytes
+    t.insert(request(next, 1024));
+    for n in 0..10 {
+        let mut commit = Request { op: Op::Write, ..request(n * 8, 8) };
+        commit.flags.sync = true;
+        let commit = t.insert(commit);
+        assert_eq!(t.dispatches(), commit, "commit {n}");
+        t.now += Span::from_micros(200);
+        t.complete(commit);
+        t.scheduler.flushing(t.now);
+        t.holds(HoldReason::AwaitCompletion, None);
+        t.now += Span::from_millis(10);
+        t.scheduler.flushed(t.now);
+        let wait = t.next();
+        assert!(matches!(wait, Decision::Hold(Hold { reason: HoldReason::AwaitChild, .. })), "{wait:?}");
+        t.now += Span::from_micros(300);
+    }
+}
+
+#[test]
 fn a_stream_that_waits_for_its_turn_stays_heavy() {
     let mut t = table();
     t.scheduler.tune("sync_expire", elevator::Value::Span(Span::from_secs(60))).unwrap();
