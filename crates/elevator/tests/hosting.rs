@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use common::Fifo;
 use dwell_elevator::queue::{
     Accepted, Cache, Event, Identity, Limits, Notice, Observer, Options, Plugging, Queue, Step, Submission,
-    SwitchMode, Ticket, Token,
+    SwitchMode, SyncWrites, Ticket, Token,
 };
 use dwell_elevator::{
     Admission, Capabilities, CauseSet, Decision, Direction, Growth, Hold, HoldReason, Op, Outcome, Process,
@@ -429,4 +429,26 @@ fn a_scheduler_learns_of_the_flush_that_runs_while_it_is_in_charge() {
     host.complete(running, Outcome::Done);
     assert_eq!(*first.flushes.lock().unwrap(), [true]);
     assert_eq!(*host.record.flushes.lock().unwrap(), [true, false, true, false]);
+}
+
+#[test]
+fn few_short_writes_at_a_time_are_guessed_to_be_synchronous() {
+    let guessing =
+        Options { sync_writes: SyncWrites::Guessed, merges: false, depth: 1, ..Options::default() };
+    let mut host = Host::new(guessing);
+    let write = |host: &mut Host, start: u64, sectors: u32| {
+        let mut write = Submission::new(Token(start), Op::Write, Sector(start), Sectors(sectors));
+        write.flags.sync = sectors > 128;
+        let _ = host.queue.submit(host.now, write);
+        host.record.inserted.lock().unwrap().last().unwrap().flags.sync
+    };
+    assert!(!write(&mut host, 0, 136), "a long one is not, whatever its submission says");
+    assert_eq!(
+        [1000, 2000, 3000, 4000, 5000].map(|start| write(&mut host, start, 128)),
+        [true, true, true, true, false]
+    );
+    for _ in 0..3 {
+        host.serve();
+    }
+    assert_eq!([6000, 7000].map(|start| write(&mut host, start, 8)), [true, false], "two of five have ended");
 }

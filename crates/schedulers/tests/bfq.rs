@@ -34,6 +34,7 @@ const DEPTH_31: Options = Options {
     plugging: elevator::queue::Plugging::None,
     limits: elevator::queue::Limits::NONE,
     identity: Identity::Shown,
+    sync_writes: elevator::queue::SyncWrites::Flagged,
     cache: elevator::queue::Cache::WriteThrough,
     barriers: elevator::queue::Barriers::Completed,
     supervision: elevator::queue::Supervision::UNTIMED,

@@ -48,7 +48,7 @@ use alloc::vec::Vec;
 pub use event::{Event, Observer, SwitchReport};
 pub use fault::{Fault, Supervision};
 pub use hosted::Contain;
-pub use options::{Barriers, Cache, Identity, Limits, Options, Plugging};
+pub use options::{Barriers, Cache, Identity, Limits, Options, Plugging, SyncWrites};
 pub use order::SwitchMode;
 pub use parts::Submission;
 #[cfg(feature = "testing")]
@@ -175,6 +175,8 @@ pub struct Queue<O: Observer = ()> {
     plugged_until: Option<Time>,
     given_back: VecDeque<RequestId>,
     queued: u32,
+    /// Unfinished writes of at most [`SyncWrites::LONGEST`].
+    short_writes: u32,
     in_flight: u32,
     last_dispatched: Option<LastDispatched>,
     last_hold: Option<Hold>,
@@ -217,6 +219,7 @@ impl<O: Observer> Queue<O> {
             plugged_until: None,
             given_back: VecDeque::new(),
             queued: 0,
+            short_writes: 0,
             in_flight: 0,
             last_dispatched: None,
             last_hold: None,
@@ -303,12 +306,24 @@ impl<O: Observer> Queue<O> {
     pub fn submit(&mut self, now: Time, submission: Submission) -> Accepted {
         let Submission { token, op, start, sectors, flags, priority, process, causes } = submission;
         debug_assert_eq!(op == Op::Flush, sectors == Sectors::ZERO, "{token:?}: {op:?} of {sectors:?}");
+        let flags = match self.options.sync_writes {
+            SyncWrites::Guessed if op == Op::Write => self.guess(sectors, flags),
+            _ => flags,
+        };
         self.observer
             .event(now, &Event::Submitted { token, op, start, sectors, flags, priority, process, causes });
-        let part = self.parts.add(Submission { process: self.shown(process), ..submission }, now);
+        let part = self.parts.add(Submission { process: self.shown(process), flags, ..submission }, now);
         let accepted = self.take_in(now, part);
         self.recover(now);
         accepted
+    }
+
+    /// The flags of a write: a short one is synchronous while few are unfinished.
+    #[cold]
+    fn guess(&mut self, sectors: Sectors, flags: Flags) -> Flags {
+        let is_short = sectors <= SyncWrites::LONGEST;
+        self.short_writes += u32::from(is_short);
+        Flags { sync: is_short && self.short_writes <= SyncWrites::MANY, ..flags }
     }
 
     /// Begins to gather submissions, because more follow immediately. Only for [`Plugging::Task`].
@@ -439,6 +454,7 @@ impl<O: Observer> Queue<O> {
 
     fn dispatch_flush(&mut self, now: Time) -> Ticket {
         self.flushes.started();
+        self.hosted.call("flushing", |scheduler| scheduler.flushing(now));
         let flush = Request {
             id: RequestId(u32::MAX),
             serial: 0,
@@ -454,7 +470,6 @@ impl<O: Observer> Queue<O> {
         let id = self.add(now, flush, Chain::EMPTY);
         self.dispatch(now, id, Reason::Flush, None)
     }
-        self.hosted.call("flushing", |scheduler| scheduler.flushing(now));
 
     /// The dispatched request.
     #[must_use]
@@ -506,6 +521,7 @@ impl<O: Observer> Queue<O> {
     #[cold]
     fn flushed(&mut self, now: Time, id: RequestId, meta: Meta, outcome: Outcome) {
         self.requests.remove(id);
+        self.hosted.call("flushed", |scheduler| scheduler.flushed(now));
         if outcome == Outcome::GivenBack {
             self.flushes.given_back();
             return;
@@ -521,7 +537,6 @@ impl<O: Observer> Queue<O> {
     }
 
     #[inline]
-        self.hosted.call("flushed", |scheduler| scheduler.flushed(now));
     fn finish_request(&mut self, now: Time, id: RequestId, meta: Meta, outcome: Outcome) {
         let request = self.requests.remove(id);
         let flush_behind = request.flags.fua && outcome == Outcome::Done && self.flushes_behind();
@@ -552,7 +567,13 @@ impl<O: Observer> Queue<O> {
 
     #[inline]
     fn tell_finished(&mut self, now: Time, part: &Part, outcome: Outcome, dispatched: Time) {
-        let token = part.submission.token;
+        let Submission { token, op, sectors, .. } = part.submission;
+        if self.options.sync_writes == SyncWrites::Guessed
+            && op == Op::Write
+            && sectors <= SyncWrites::LONGEST
+        {
+            self.short_writes -= 1;
+        }
         self.observer.event(now, &Event::Finished(token, outcome));
         let submitted = part.submitted;
         self.notices.push_back(Notice::Finished(Finished { token, outcome, submitted, dispatched }));

@@ -21,6 +21,8 @@ pub struct Options {
     pub limits: Limits,
     /// Which process identities schedulers receive.
     pub identity: Identity,
+    /// Which writes count as synchronous.
+    pub sync_writes: SyncWrites,
     /// The durability of completed writes.
     pub cache: Cache,
     /// The requests that a flush delays.
@@ -39,6 +41,7 @@ impl Default for Options {
             plugging: Plugging::Task { most: 32 },
             limits: Limits::default(),
             identity: Identity::Shown,
+            sync_writes: SyncWrites::Flagged,
             cache: Cache::WriteBack { fua: true },
             barriers: Barriers::Completed,
             supervision: Supervision::default(),
@@ -124,6 +127,25 @@ impl Identity {
             Self::Same => "same",
         }
     }
+}
+
+/// Which writes count as synchronous: a process waits for them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SyncWrites {
+    /// Those whose submissions say so.
+    Flagged,
+    /// Those that look so, because no submission says it: neither FUSE nor NBD transfers the flag. A write of at most 64 KiB is taken for
+    /// synchronous while at most three other such writes are unfinished. A commit has a few short writes at a time; write-back has long
+    /// ones, or many.
+    Guessed,
+}
+
+impl SyncWrites {
+    /// The longest write that may be guessed to be synchronous.
+    pub(super) const LONGEST: Sectors = Sectors(128);
+    /// The number of unfinished short writes from which the next one is not.
+    pub(super) const MANY: u32 = 4;
 }
 
 /// The durability of completed writes.

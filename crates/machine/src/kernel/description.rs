@@ -1,6 +1,6 @@
 //! A machine description in TOML: memory, kernel, file system, block layer. Each number states its origin.
 
-use elevator::queue::{Barriers, Cache, Limits, Options, Plugging, Supervision};
+use elevator::queue::{Barriers, Cache, Limits, Options, Plugging, Supervision, SyncWrites};
 use elevator::{Sectors, Span};
 use serde::Deserialize;
 
@@ -194,6 +194,9 @@ pub struct BlockLayer {
     pub fua: bool,
     /// Whether writes that a task waits for are marked synchronous (since 2.6.29).
     pub sync_writes: bool,
+    /// Whether the marks do not reach the scheduler, whose host guesses: it is a server behind FUSE or NBD.
+    #[serde(skip)]
+    pub guesses_sync_writes: bool,
 }
 
 const fn yes() -> bool {
@@ -303,6 +306,11 @@ impl Description {
                 FlushKind::Alone => Barriers::Alone,
                 FlushKind::Serial => Barriers::Serial,
                 FlushKind::Beside => Barriers::Completed,
+            },
+            sync_writes: if self.block.guesses_sync_writes {
+                SyncWrites::Guessed
+            } else {
+                SyncWrites::Flagged
             },
             // A kernel serves whatever its scheduler selects; how long a request waits is a result.
             supervision: Supervision { oldest: None, ..Supervision::default() },

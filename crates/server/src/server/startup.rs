@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use elevator::queue::{Options, Queue};
+use elevator::queue::{Options, Queue, SyncWrites};
 
 use super::{BackendFactory, Configuration, Server};
 use crate::ServeError;
@@ -127,6 +127,9 @@ struct Serving {
 /// The configuration cannot be served, something is in use or not permitted. Nothing is left behind.
 pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     let failed = |source| ServeError::io("starting", source);
+    // Requests of FUSE and NBD do not say it; the observer of the submitters does.
+    configuration.options.sync_writes =
+        if configuration.identify.is_some() { SyncWrites::Flagged } else { SyncWrites::Guessed };
     // Before any thread starts, so that all of them inherit it.
     let reserve = configuration.attach.is_some().then(resident::reserve);
     let mut limited = None;

@@ -57,6 +57,8 @@ struct Query<'a> {
     identity: Identity,
     /// A loop device submits the requests that the scheduler gets.
     behind_a_loop_device: bool,
+    /// The scheduler is in a server, which does not learn which writes are synchronous.
+    is_served: bool,
     priority: Priority,
     at_most: Span,
     /// Start of each program, after the first.
@@ -114,6 +116,7 @@ impl Model<'_> {
             workers: hidden && depth == 1 && entry.scheduler.tells_processes_apart(),
             identity: identity(&entry.scheduler, hidden),
             behind_a_loop_device: hidden || !entry.scheduler.is_kernel(),
+            is_served: !entry.scheduler.is_kernel(),
             priority: Priority { class: PriorityClass::BestEffort, level: self.level },
             at_most: span(benchmark.at_most(&self.size)),
             starts: starts(entry.outcomes.first()),
@@ -144,6 +147,7 @@ impl Model<'_> {
             workers: false,
             identity,
             behind_a_loop_device: false,
+            is_served: false,
             priority: Priority { class: PriorityClass::BestEffort, level: self.level },
             at_most: span(benchmark.at_most(&self.size)),
             starts: Vec::new(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::duel::{Benchmark, Blocks, Fio, Order, PARKED, Task};
 use elevator::Random;
-use elevator::queue::Options;
+use elevator::queue::{Options, SyncWrites};
 use elevator::{Flags, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
 use machine::{Await, Io, Next, Program, Submitter};
 use workloads::Workload;
@@ -128,7 +128,13 @@ pub(super) fn predict(
         workload: &workload,
         device: &device,
         schedulers: std::slice::from_ref(&spec),
-        options: Options { depth, identity: query.identity, max_sectors: LONGEST, ..Options::default() },
+        options: Options {
+            depth,
+            identity: query.identity,
+            max_sectors: LONGEST,
+            sync_writes: if query.is_served { SyncWrites::Guessed } else { SyncWrites::Flagged },
+            ..Options::default()
+        },
         before: Span::ZERO,
         at_most: Some(query.at_most),
         chart_requests: 0,
