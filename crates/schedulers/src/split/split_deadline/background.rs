@@ -21,6 +21,16 @@ pub(super) struct Returned {
     pub(super) left: Span,
 }
 
+/// How much data there is for the deadlines of others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pressure {
+    Low,
+    /// Too much with what is dirty.
+    Dirty,
+    /// Too much is queued or in the device's cache.
+    Queued,
+}
+
 /// The amounts of dirty, queued and cached data, and the speed at which it becomes durable.
 #[derive(Default)]
 pub(super) struct Background {
@@ -55,6 +65,11 @@ impl Background {
         self.dirty = self.dirty.saturating_sub(1);
     }
 
+    /// Their dirty pages.
+    pub(super) const fn dirty_pages(&self) -> u64 {
+        self.dirty
+    }
+
     /// Sectors were queued.
     pub(super) const fn queued(&mut self, sectors: u64) {
         self.queued += sectors;
@@ -70,15 +85,25 @@ impl Background {
         self.queued / PAGE_SECTORS
     }
 
-    /// Whether the data would take longer than `most`, and is more than `pages` pages.
-    pub(super) fn is_too_much(&self, now: Time, most: Span, pages: u64) -> bool {
-        let sectors = self.dirty * PAGE_SECTORS + self.queued + self.cached_at(now);
+    /// Whether the data would take longer than `most`, and is more than `pages` pages. Of the dirty pages, `spared` do not count.
+    pub(super) fn pressure(&self, now: Time, most: Span, pages: u64, spared: u64) -> Pressure {
+        let queued = self.queued + self.cached_at(now);
+        let dirty = self.dirty.saturating_sub(spared) * PAGE_SECTORS;
+        let is_too_much = |sectors| sectors > pages * PAGE_SECTORS && self.time_for(sectors) > most;
+        match () {
+            () if is_too_much(queued) => Pressure::Queued,
+            () if is_too_much(dirty + queued) => Pressure::Dirty,
+            () => Pressure::Low,
+        }
+    }
+
+    /// The time in which so many sectors become durable.
+    fn time_for(&self, sectors: u64) -> Span {
         let takes = match self.speed {
             0 => u128::from(sectors) * u128::from(self.took) / u128::from(self.written.max(1)),
             speed => u128::from(sectors) * NANOS / u128::from(speed),
         };
-        let takes = Span::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX));
-        sectors > pages * PAGE_SECTORS && takes > most
+        Span::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX))
     }
 
     fn cached_at(&self, now: Time) -> u64 {
@@ -156,23 +181,29 @@ mod tests {
         (0..300).for_each(|_| background.dirtied());
         background.queued(1600);
         let now = at_ms(10);
+        let is_too_much = |background: &Background, now, most, pages| {
+            background.pressure(now, most, pages, 0) != Pressure::Low
+        };
         assert!(
-            background.is_too_much(at_ms(0), Span::from_millis(59), 100),
+            is_too_much(&background, at_ms(0), Span::from_millis(59), 100),
             "600 pages, 100 of them in the cache"
         );
         assert!(
-            background.is_too_much(at_ms(5), Span::from_millis(54), 100),
+            is_too_much(&background, at_ms(5), Span::from_millis(54), 100),
             "half of the cached pages are written by now"
         );
-        assert!(background.is_too_much(now, Span::from_millis(49), 100), "500 pages are 50 ms");
-        assert!(!background.is_too_much(now, Span::from_millis(51), 100));
-        assert!(!background.is_too_much(now, Span::ZERO, 500), "this number is always allowed");
+        assert!(is_too_much(&background, now, Span::from_millis(49), 100), "500 pages are 50 ms");
+        assert!(!is_too_much(&background, now, Span::from_millis(51), 100));
+        assert!(!is_too_much(&background, now, Span::ZERO, 500), "this number is always allowed");
+        let pressure = |most, spared| background.pressure(now, Span::from_millis(most), 100, spared);
+        assert_eq!((pressure(49, 100), pressure(39, 100)), (Pressure::Low, Pressure::Dirty), "400 pages");
+        assert_eq!((pressure(20, 300), pressure(19, 300)), (Pressure::Low, Pressure::Queued), "200 pages");
         background.flushed(Span::from_millis(10));
-        assert!(background.is_too_much(at_ms(20), Span::from_millis(99), 100), "20 ms for each 100");
-        assert!(!background.is_too_much(at_ms(20), Span::from_millis(101), 100));
+        assert!(is_too_much(&background, at_ms(20), Span::from_millis(99), 100), "20 ms for each 100");
+        assert!(!is_too_much(&background, at_ms(20), Span::from_millis(101), 100));
         background.done(1600);
         assert_eq!(background.queued_pages(), 0);
-        assert!(background.is_too_much(at_ms(20), Span::from_millis(59), 100));
+        assert!(is_too_much(&background, at_ms(20), Span::from_millis(59), 100));
         background.served(at_ms(20), &write, Span::from_millis(10));
         background.is_durable(at_ms(20), left(50));
         assert_eq!(background.cached_at(at_ms(20)), 0);

@@ -5,7 +5,8 @@ use alloc::collections::VecDeque;
 use elevator::split::{Account, Action, CallId, CallKind, File, Page, Split, SystemCall, Terms, Verdict};
 use elevator::{CauseSet, Time};
 
-use super::background::Returned;
+use super::background::{Pressure, Returned};
+use super::guarded::Guarded;
 use super::{SplitDeadline, Tunables};
 
 /// A call that waits for its file to have fewer dirty pages.
@@ -36,16 +37,32 @@ impl Held {
 }
 
 impl SplitDeadline {
-    fn must_wait(&self, file: File, fsync: bool, crowded: bool) -> bool {
+    /// `pressure` is `None` if nothing has to wait.
+    fn must_wait(&self, file: File, fsync: bool, pressure: Option<Pressure>) -> bool {
+        let Some(pressure) = pressure else { return false };
         let dirty = self.ledger.dirty_pages(file);
-        if fsync { dirty >= self.tunables.big_fsync } else { crowded || dirty >= self.tunables.big_write }
+        if fsync {
+            return dirty >= self.tunables.big_fsync;
+        }
+        // A file without dirty pages has none whose writeback would end the wait.
+        let adds = pressure == Pressure::Queued || pressure == Pressure::Dirty && dirty > 0;
+        (adds || dirty >= self.tunables.big_write) && !self.is_rewritten(file, dirty)
     }
 
-    /// Whether background accounts have too much data for the deadlines of others.
-    fn is_crowded(&self, now: Time) -> bool {
+    /// Whether the early writeback of a file would be in vain.
+    fn is_rewritten(&self, file: File, dirty: u64) -> bool {
+        let rewritten = self.rewritten.pages_of(file);
+        let is_synced = || self.held.waiting.iter().any(|held| held.fsync && held.file == file);
+        !self.transactions.wait() && rewritten > 0 && rewritten * 2 >= dirty && !is_synced()
+    }
+
+    /// How much data background accounts have for the deadlines of active accounts; `None` if none is active.
+    fn pressure(&self, now: Time) -> Option<Pressure> {
         let Tunables { in_front, bleed, .. } = self.tunables;
-        let most = self.shortest().filter(|_| in_front > 0).map(|shortest| shortest * in_front / 100);
-        most.is_some_and(|most| self.background.is_too_much(now, most, bleed))
+        let shortest = self.shortest_active(now)?;
+        let spared = if self.transactions.wait() { 0 } else { self.rewritten.pages() };
+        let pressure = || self.background.pressure(now, shortest * in_front / 100, bleed, spared);
+        Some(if in_front > 0 { pressure() } else { Pressure::Low })
     }
 
     /// Orders the writeback of some of a file's pages, unless enough is under way already or an fsync with a deadline is running.
@@ -63,12 +80,24 @@ impl SplitDeadline {
         }
     }
 
+    /// A page is no longer dirty.
+    fn clean(&mut self, page: &Page, causes: CauseSet) {
+        self.ledger.cleaned(page, causes, &mut |_, _| {});
+        if self.is_background(causes) {
+            self.background.cleaned();
+        }
+        self.rewritten.cleaned(page);
+    }
+
     /// Checks every held call that is due, or whose file may have changed.
     fn look(&mut self, now: Time) {
-        let crowded = !self.held.waiting.is_empty() && self.is_crowded(now);
+        if self.held.waiting.is_empty() {
+            return;
+        }
+        let pressure = self.pressure(now);
         for _ in 0..self.held.waiting.len() {
             let Some(held) = self.held.waiting.pop_front() else { return };
-            if !self.must_wait(held.file, held.fsync, crowded) {
+            if !self.must_wait(held.file, held.fsync, pressure) {
                 self.held.actions.push_back(Action::Admit(held.call));
             } else {
                 self.bleed(now, held.file);
@@ -80,12 +109,14 @@ impl SplitDeadline {
 }
 
 impl Split for SplitDeadline {
-    fn account(&mut self, _now: Time, account: Account, terms: Terms) {
+    fn account(&mut self, now: Time, account: Account, terms: Terms) {
         let place = self.ledger.place(account);
-        if place >= self.deadlines.len() {
-            self.deadlines.resize(place + 1, None);
+        if place >= self.guarded.len() {
+            self.guarded.resize(place + 1, None);
         }
-        self.deadlines[place] = terms.fsync_deadline;
+        if self.deadline(place) != terms.fsync_deadline {
+            self.guarded[place] = terms.fsync_deadline.map(|deadline| Guarded::new(now, deadline));
+        }
     }
 
     fn causes(&mut self, set: CauseSet, members: &[Account]) {
@@ -102,12 +133,18 @@ impl Split for SplitDeadline {
         if let Some(deadline) = self.deadline(place) {
             if fsync {
                 self.notice_flush(now);
+                if self.running.is_empty() {
+                    self.transactions.fsync_begins(self.background.dirty_pages(), self.held.ordered);
+                }
+                if let Some(account) = &mut self.guarded[place] {
+                    account.fsync(now);
+                }
                 self.running.insert((place, call.id), now + deadline);
                 self.patience.begins();
             }
             return Verdict::Proceed;
         }
-        if !self.must_wait(file, fsync, !fsync && self.is_crowded(now)) {
+        if !self.must_wait(file, fsync, self.pressure(now)) {
             return Verdict::Proceed;
         }
         self.bleed(now, file);
@@ -126,35 +163,53 @@ impl Split for SplitDeadline {
             let (left, spare) = (due.since(now), deadline * spare / 100);
             self.patience.ends(left, spare, bleed);
             self.background.is_durable(now, Returned { deadline, left });
+            if self.running.is_empty() {
+                self.transactions.fsync_ends(bleed / 4);
+            }
+            let is_last = self.running_due(place).is_none();
+            if let Some(account) = self.guarded.get_mut(place).and_then(Option::as_mut) {
+                account.returned(now, is_last);
+            }
         }
     }
 
-    fn dirtied(&mut self, _now: Time, page: &Page, causes: CauseSet, before: Option<CauseSet>) {
+    fn dirtied(&mut self, now: Time, page: &Page, causes: CauseSet, before: Option<CauseSet>) {
         // No fsync waits for the writeback of metadata: the log has its changes.
         if page.file.is_metadata() {
             return;
         }
         self.ledger.dirtied(page, causes, before, &mut |_, _| {});
-        if self.is_background(causes) {
+        let is_background = self.is_background(causes);
+        if is_background {
             self.background.dirtied();
         }
         if before.is_some_and(|before| self.is_background(before)) {
             self.background.cleaned();
         }
+        if !is_background {
+            self.rewritten.cleaned(page);
+        } else if before.is_none() && self.shortest_active(now).is_some() {
+            self.rewritten.dirtied(now, page);
+        }
     }
 
     fn submitted(&mut self, now: Time, page: &Page, causes: CauseSet) {
         self.held.ordered = self.held.ordered.saturating_sub(1);
-        self.freed(now, page, causes);
-    }
-
-    fn freed(&mut self, _now: Time, page: &Page, causes: CauseSet) {
         if page.file.is_metadata() {
             return;
         }
-        self.ledger.cleaned(page, causes, &mut |_, _| {});
-        if self.is_background(causes) {
-            self.background.cleaned();
+        self.clean(page, causes);
+        if self.is_background(causes) && self.shortest_active(now).is_some() {
+            self.rewritten.written(now, page);
+            if !self.running.is_empty() {
+                self.transactions.submitted();
+            }
+        }
+    }
+
+    fn freed(&mut self, _now: Time, page: &Page, causes: CauseSet) {
+        if !page.file.is_metadata() {
+            self.clean(page, causes);
         }
     }
 

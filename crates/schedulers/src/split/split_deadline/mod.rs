@@ -5,23 +5,30 @@
 //! in the transaction of a four-kilobyte flush, no order of requests at the block layer helps. Split-Deadline therefore checks
 //! an fsync before it enters: if its file has much to write, that is written back first, a little at a time, and the fsync
 //! proceeds when little is left. It also holds writers that dirty faster than their pages are written. Calls with a deadline
-//! are never held.
+//! are never held. If no account with a deadline calls fsync, nothing is held or written early.
 //!
 //! # State
-//! Dirty pages by file (the cost of an fsync). Held calls with the time of their next check (`calls`). What accounts without a
-//! deadline have dirty and queued, and how long it takes to write (`background`). At the block layer: deadline's two orders;
+//! Dirty pages by file (the cost of an fsync). Held calls with the time of their next check (`calls`). The accounts with a deadline, and
+//! when they call fsync (`guarded`). What accounts without a
+//! deadline have dirty and queued, and how long it takes to write (`background`); which of it is rewritten in the page cache, and whether
+//! transactions wait for dirty data (`rewritten`). At the block layer: deadline's two orders;
 //! apart from them the urgent writes (`urgent`), how many of them may pass an fsync's own (`patience`), and the requests in the
 //! device with their dispatch times (`device`).
 //!
 //! # Order of decisions
-//! At the call, for accounts without an fsync deadline:
+//! At the call, for accounts without an fsync deadline, while an account with one is active (`guarded`: for ten deadlines after an fsync, or
+//! twice its longest recent interval between two, and at most 30 s):
 //! 1. An fsync of a file with at least `big_fsync` dirty pages is held: `bleed` pages are written back, and further ones when at most
 //!    as many are under way, until fewer are dirty. The call is checked at every event, and every `look_again`.
 //! 2. A write to a file with at least `big_write` dirty pages is held, and the file is written back likewise.
-//! 3. While an account has a deadline: a write is also held when the dirty and queued data of such accounts would take longer
+//! 3. A write is also held when the queued data of such accounts, or with dirty pages in its own file the dirty and queued data, would take longer
 //!    than `in_front` of the shortest deadline. Any of it may enter the transaction that an account with a deadline waits for, and a commit
 //!    waits for what is in the drive's cache. The speed is learnt: what became durable between two fsyncs of which the second was late.
-//! 4. No page is written back for held calls while an fsync with a deadline runs.
+//! 4. Rules 2 and 3 except a file of whose dirty pages at least half are rewritten ones, unless an fsync of it is held: their early writeback would be
+//!    in vain. Nor do these pages count as dirty data. A page is rewritten if it was written within the last 30 s and is dirty again; up to 64 MB of pages
+//!    also if they are before the end of what was written to their file. This holds as soon as the transactions are known not to
+//!    wait for dirty pages (`rewritten`): on ext4 and XFS, not on ext3.
+//! 5. No page is written back for held calls while an fsync with a deadline runs.
 //!
 //! At the block layer, while an account has a deadline:
 //! 1. Writes that are surely waited for, the earliest deadline first: synchronous writes caused by an account with a deadline, and
@@ -58,7 +65,9 @@ mod background;
 mod block;
 mod calls;
 mod device;
+mod guarded;
 mod patience;
+mod rewritten;
 #[cfg(test)]
 mod tests;
 mod urgent;
@@ -73,7 +82,9 @@ use elevator::{CauseSet, Op, Request, RequestId, Span, Time, tunables};
 use self::background::Background;
 use self::calls::Held;
 use self::device::InDevice;
+use self::guarded::Guarded;
 use self::patience::Patience;
+use self::rewritten::{Rewritten, Transactions};
 use self::urgent::{Claim, Urgency, Urgent};
 use super::ledger::Ledger;
 use crate::listing::{Listing, Make};
@@ -122,11 +133,13 @@ pub struct SplitDeadline {
     tunables: Tunables,
     ledger: Ledger,
     /// By account index: the deadline of its fsyncs.
-    deadlines: Vec<Option<Span>>,
+    guarded: Vec<Option<Guarded>>,
     /// The times at which running fsyncs are due, by account.
     running: BTreeMap<(usize, CallId), Time>,
     held: Held,
     background: Background,
+    rewritten: Rewritten,
+    transactions: Transactions,
     others: Deadline,
     /// Requests in `others` for which a transaction may wait, by id.
     data: SortedIndex,
@@ -140,10 +153,12 @@ impl Default for SplitDeadline {
         Self {
             tunables: Tunables::default(),
             ledger: Ledger::new(false),
-            deadlines: Vec::new(),
+            guarded: Vec::new(),
             running: BTreeMap::new(),
             held: Held::default(),
             background: Background::default(),
+            rewritten: Rewritten::default(),
+            transactions: Transactions::default(),
             others: Deadline::new(Version::V2_6_32),
             data: SortedIndex::new(),
             urgent: Urgent::default(),
@@ -155,12 +170,18 @@ impl Default for SplitDeadline {
 
 impl SplitDeadline {
     fn deadline(&self, place: usize) -> Option<Span> {
-        self.deadlines.get(place).copied().flatten()
+        self.guarded.get(place).copied().flatten().map(|account| account.deadline)
     }
 
     /// The shortest deadline of all accounts.
     fn shortest(&self) -> Option<Span> {
-        self.deadlines.iter().flatten().min().copied()
+        self.guarded.iter().flatten().map(|account| account.deadline).min()
+    }
+
+    /// The shortest deadline of the active accounts.
+    fn shortest_active(&self, now: Time) -> Option<Span> {
+        let active = self.guarded.iter().flatten().filter(|account| account.is_active(now));
+        active.map(|account| account.deadline).min()
     }
 
     /// Whether any account has a deadline.

@@ -1,6 +1,6 @@
 //! Decision table.
 
-use elevator::split::{Action, File, Terms, Verdict};
+use elevator::split::{Action, CallId, File, Terms, Verdict};
 use elevator::{CauseSet, Flags, HoldReason, Op, Reason, Request, RequestId, Span};
 
 use super::super::testing::Host;
@@ -236,4 +236,102 @@ fn the_writeback_for_several_held_calls_equals_that_for_one() {
     );
     t.table.at(10);
     assert_eq!(t.acts(), written(&[1, 2, 3]), "nothing was written, so the writeback is ordered again");
+}
+
+#[test]
+fn without_a_deadline_nothing_is_held_or_written_early() {
+    let mut t = Host::new(SplitDeadline::default()).accounts(&[Terms::default(), Terms::default()]);
+    t.dirty(1, 7, 0, 5000);
+    assert_eq!((t.write(1, 7).1, t.fsync(1, 7).1), (Verdict::Proceed, Verdict::Proceed));
+    assert_eq!((t.acts(), t.alarm_ms()), (Vec::new(), None));
+}
+
+#[test]
+fn held_calls_continue_when_the_account_with_a_deadline_is_idle() {
+    let mut t = host();
+    t.dirty(1, 7, 0, 5000);
+    let (write, verdict) = t.write(1, 7);
+    let (fsync, _) = t.fsync(1, 7);
+    assert_eq!((verdict, t.acts().len()), (Verdict::Hold, 2));
+    t.table.at(999);
+    assert_eq!(t.acts().len(), 2, "the account has just got its deadline");
+    t.table.at(1000);
+    assert_eq!(t.acts(), [Action::Admit(write), Action::Admit(fsync)]);
+    assert_eq!(t.write(1, 7).1, Verdict::Proceed);
+    let (urgent, _) = t.fsync(0, 1);
+    assert_eq!(t.write(1, 7).1, Verdict::Hold, "it calls fsync");
+    t.returns(urgent);
+    t.table.at(1999);
+    assert_eq!(t.write(1, 7).1, Verdict::Hold);
+    t.table.at(2000);
+    assert_eq!(t.write(1, 7).1, Verdict::Proceed);
+}
+
+/// Account 1 rewrites 1500 pages of file 7 that were written; two fsyncs have not waited for them.
+fn rewriting() -> Host {
+    let mut t = host();
+    t.dirty(1, 7, 0, 1500);
+    t.submit(1, 7, 0, 1500);
+    t.dirty(1, 7, 0, 1500);
+    for _ in 0..2 {
+        assert_eq!(t.write(1, 7).1, Verdict::Hold);
+        t.acts();
+        let (call, _) = t.fsync(0, 1);
+        t.returns(call);
+    }
+    t
+}
+
+#[test]
+fn pages_that_are_rewritten_are_not_written_early_if_transactions_do_not_wait_for_them() {
+    let mut t = rewriting();
+    assert_eq!(t.acts(), [Action::Admit(CallId(0)), Action::Admit(CallId(2))]);
+    assert_eq!(t.write(1, 7).1, Verdict::Proceed);
+    t.dirty(1, 7, 1500, 1501);
+    assert_eq!(t.write(1, 7).1, Verdict::Hold, "more of its pages are new");
+    t.submit(1, 7, 1500, 1);
+    assert_eq!(t.write(1, 7).1, Verdict::Proceed);
+    assert_eq!(t.fsync(1, 7).1, Verdict::Hold);
+    assert_eq!(t.write(1, 7).1, Verdict::Hold, "the fsync would not end");
+}
+
+#[test]
+fn rewritten_pages_are_written_early_if_an_fsync_waited_for_them() {
+    let mut t = rewriting();
+    let (call, _) = t.fsync(0, 1);
+    t.submit(1, 7, 0, 1500);
+    t.returns(call);
+    t.dirty(1, 7, 0, 1500);
+    assert_eq!(t.write(1, 7).1, Verdict::Hold);
+}
+
+#[test]
+fn rewritten_pages_do_not_count_before_other_writers() {
+    let mut t = rewriting();
+    let done = t.caused(1, Op::Write, 0, 800);
+    t.table.at(0);
+    t.table.sends(done, Reason::NewSweep);
+    t.table.at(10);
+    t.table.complete(done); // 100 pages in 10 ms; in the drive's cache for the next 10
+    t.table.at(20);
+    assert_eq!(t.write(1, 8).1, Verdict::Proceed, "1500 pages would take 150 ms");
+    t.dirty(1, 8, 0, 331);
+    assert_eq!(t.write(1, 8).1, Verdict::Hold);
+}
+
+#[test]
+fn a_file_without_dirty_pages_is_not_held_because_of_those_of_others() {
+    let mut t = host();
+    let done = t.caused(1, Op::Write, 0, 800);
+    t.table.sends(done, Reason::NewSweep);
+    t.table.at(10);
+    t.table.complete(done);
+    t.table.at(20);
+    t.dirty(1, 7, 0, 900);
+    assert_eq!(t.write(1, 7).1, Verdict::Hold);
+    assert_eq!(t.write(1, 8).1, Verdict::Proceed, "its own writeback would not end the wait");
+    t.dirty(1, 8, 0, 1);
+    assert_eq!(t.write(1, 8).1, Verdict::Hold);
+    t.caused(1, Op::Write, 5000, 8 * 331);
+    assert_eq!(t.write(1, 9).1, Verdict::Hold, "what is queued ends by itself");
 }
