@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::ops::Bound;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel};
@@ -17,8 +18,9 @@ use crate::call::{Sync, Wanted, wanted};
 use crate::continuing::Continuing;
 use crate::device::{Served, find};
 use crate::handed::{Received, take_fd};
-use crate::listener::{Intercepted, Readiness, finish, poll, proceed, readiness, receive};
+use crate::listener::{Intercepted, Readiness, finish, interrupt, poll, proceed, readiness, receive};
 use crate::members::Members;
+use crate::signals::is_asked_to_end;
 use crate::stopper::Stopper;
 use crate::{Again, Connection, Joined};
 
@@ -27,6 +29,10 @@ const REMEMBERED: Duration = Duration::from_secs(1);
 
 /// How often the agent looks whether an account was joined again, in ms.
 const LOOK: libc::c_int = 50;
+
+/// How often the agent looks for signals of held threads, and of how many threads at a time, which takes about 1 ms.
+const LOOK_FOR_SIGNALS: Duration = Duration::from_millis(20);
+const THREADS: usize = 64;
 
 /// What the agent's threads share.
 struct Shared {
@@ -59,6 +65,11 @@ impl Shared {
 
     fn proceed(&self, id: u64) {
         proceed(self.listener.as_fd(), id);
+        self.answered(id);
+    }
+
+    fn interrupt(&self, id: u64) {
+        interrupt(self.listener.as_fd(), id);
         self.answered(id);
     }
 
@@ -171,6 +182,8 @@ pub(crate) struct Agent {
     /// Orders of writeback for the thread that carries them out; `None` until the first one.
     orders: Option<SyncSender<WriteBack>>,
     stopper: Stopper,
+    /// When it looked for signals of held threads, and the number of the last call.
+    looked: (Instant, u32),
 }
 
 impl Agent {
@@ -198,6 +211,7 @@ impl Agent {
             since: Instant::now(),
             orders: None,
             stopper,
+            looked: (Instant::now(), 0),
         })
     }
 
@@ -224,15 +238,37 @@ impl Agent {
             }
             self.returned();
             self.look_for_servers();
+            self.look_for_signals();
         }
     }
 
     fn timeout(&self) -> libc::c_int {
-        let timeout = self.continuing.timeout();
-        match self.servers.iter().any(|server| server.awaited.is_some()) {
-            true if timeout < 0 => LOOK,
-            true => timeout.min(LOOK),
-            false => timeout,
+        let rejoins = self.servers.iter().any(|server| server.awaited.is_some()).then_some(LOOK);
+        let signals = LOOK_FOR_SIGNALS.saturating_sub(self.looked.0.elapsed()).as_millis() as libc::c_int + 1;
+        let signals = (!self.held.is_empty()).then_some(signals);
+        let continuing = Some(self.continuing.timeout()).filter(|&timeout| timeout >= 0);
+        rejoins.into_iter().chain(signals).chain(continuing).min().unwrap_or(-1)
+    }
+
+    /// Lets held threads handle signals that ask them to end.
+    fn look_for_signals(&mut self) {
+        let (at, last) = self.looked;
+        if self.held.is_empty() || at.elapsed() < LOOK_FOR_SIGNALS {
+            return;
+        }
+        let (after, before) = (Bound::Excluded(last), Bound::Included(last));
+        let rest =
+            self.held.range((after, Bound::Unbounded)).chain(self.held.range((Bound::Unbounded, before)));
+        let looked: Vec<_> = rest.take(THREADS).map(|(&number, held)| (number, held.thread)).collect();
+        self.looked = (Instant::now(), looked.last().map_or(0, |&(number, _)| number));
+        for (number, thread) in looked {
+            if !is_asked_to_end(thread) {
+                continue;
+            }
+            if let Some(held) = self.held.remove(&number) {
+                self.shared.interrupt(held.id);
+                self.send(&[Message::Return { call: number }]);
+            }
         }
     }
 

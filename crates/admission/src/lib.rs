@@ -153,8 +153,7 @@ pub fn run(command: &[OsString], joined: Vec<Joined>) -> Result<u8, Error> {
     let parent = std::process::id();
     // SAFETY: the closure only makes system calls; it does not allocate.
     unsafe { child.pre_exec(move || install(&mut filter, &socket, parent)) };
-    ignore_interrupts();
-    signals::pass_on_termination();
+    signals::pass_on_signals();
     let spawned = child.spawn();
     if let Ok(child) = &spawned {
         signals::pass_on_to(child.id());
@@ -329,14 +328,6 @@ pub fn child_ended(child: u32, wait: bool) -> Option<bool> {
             -1 if io::Error::last_os_error().kind() == io::ErrorKind::Interrupted => {}
             ended => return Some(ended > 0 && libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0),
         }
-    }
-}
-
-/// The terminal sends these to the program as well, which decides.
-fn ignore_interrupts() {
-    for signal in [libc::SIGINT, libc::SIGQUIT] {
-        // SAFETY: installs no handler.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
     }
 }
 

@@ -55,6 +55,13 @@ pub(crate) fn finish(listener: BorrowedFd<'_>, id: u64, error: i32) {
     send(listener, libc::seccomp_notif_resp { id, val: 0, error: -error, flags: 0 });
 }
 
+/// Lets a call's thread handle a signal. The kernel then begins the call anew, or it fails with EINTR, as the handler was installed. The thread
+/// must have a signal to handle: otherwise the program would get this number.
+pub(crate) fn interrupt(listener: BorrowedFd<'_>, id: u64) {
+    const RESTART: i32 = 512; // ERESTARTSYS
+    finish(listener, id, RESTART);
+}
+
 /// What became ready of the listener.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Readiness {

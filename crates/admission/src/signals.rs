@@ -1,8 +1,9 @@
 //! The signals that end a program, as a descriptor.
 
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// SIGINT, SIGTERM and SIGHUP of this process, which only [`wait`](Self::wait) receives.
 pub struct Signals(OwnedFd);
@@ -64,31 +65,92 @@ pub(crate) fn unblock() {
     mask(libc::SIG_UNBLOCK);
 }
 
-/// The program that gets a SIGTERM of this process; 0 until it runs.
+/// The program that gets the signals of this process; 0 until it runs.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
-static IS_TERMINATED: AtomicBool = AtomicBool::new(false);
+/// Signals that it has not got yet, by bits.
+static ARRIVED: AtomicI32 = AtomicI32::new(0);
 
-extern "C" fn terminated(_: libc::c_int) {
-    IS_TERMINATED.store(true, Ordering::SeqCst);
-    pass_on();
+/// A terminal sends SIGINT and SIGQUIT to the program as well, which decides.
+const OF_TERMINALS: [libc::c_int; 2] = [libc::SIGINT, libc::SIGQUIT];
+
+extern "C" fn arrived(signal: libc::c_int, from: *const libc::siginfo_t, _: *const libc::c_void) {
+    // SAFETY: the kernel passes a valid pointer.
+    let is_of_kernel = unsafe { (*from).si_code } > 0;
+    if !(is_of_kernel && OF_TERMINALS.contains(&signal)) {
+        ARRIVED.fetch_or(1 << signal, Ordering::SeqCst);
+        pass_on();
+    }
 }
 
 fn pass_on() {
     let program = PROGRAM.load(Ordering::SeqCst);
-    if program > 0 && IS_TERMINATED.swap(false, Ordering::SeqCst) {
+    if program <= 0 {
+        return;
+    }
+    let arrived = ARRIVED.swap(0, Ordering::SeqCst);
+    for signal in (1..i32::BITS as libc::c_int - 1).filter(|signal| arrived >> signal & 1 == 1) {
         // SAFETY: takes numbers only, and may be called by a signal's handler.
-        unsafe { libc::kill(program, libc::SIGTERM) };
+        unsafe { libc::kill(program, signal) };
     }
 }
 
-/// Passes SIGTERM on to the program that [`pass_on_to`] names: without its agent it would continue without limits.
-pub(crate) fn pass_on_termination() {
-    // SAFETY: the handler only uses atomic variables and a system call.
-    unsafe { libc::signal(libc::SIGTERM, terminated as extern "C" fn(libc::c_int) as libc::sighandler_t) };
+/// Passes SIGTERM, and SIGINT and SIGQUIT of other processes, on to the program that [`pass_on_to`] names: it would continue without its agent
+/// after the first one, and the senders want it to end.
+pub(crate) fn pass_on_signals() {
+    for signal in [libc::SIGTERM].into_iter().chain(OF_TERMINALS) {
+        // SAFETY: zeroes are valid, and the handler only uses atomic variables and a system call.
+        unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = arrived as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
 }
 
-/// The program runs. A SIGTERM that arrived before is passed on now.
+/// The program runs. Signals that arrived before are passed on now.
 pub(crate) fn pass_on_to(program: u32) {
     PROGRAM.store(program as i32, Ordering::SeqCst);
     pass_on();
+}
+
+/// Signals by which a program is asked to end.
+const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// Whether a thread that is held has such a signal to handle. The kernel wakes it for signals that end it at once, not for those that it handles.
+/// If a signal is for any thread of the process, the kernel has chosen the main thread, or one that has handled it by now: of another thread this
+/// would be unknown, and the kernel begins a call anew only for the thread that it has chosen.
+pub(crate) fn is_asked_to_end(thread: u32) -> bool {
+    fs::read_to_string(format!("/proc/{thread}/status")).is_ok_and(|status| must_handle(&status))
+}
+
+fn must_handle(status: &str) -> bool {
+    let field = |name: &str| {
+        status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    };
+    let signals = |name| field(name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+    let of_process = if field("Pid") == field("Tgid") { signals("ShdPnd") } else { 0 };
+    let ending = ENDING.iter().fold(0, |set, signal| set | 1 << (signal - 1));
+    (signals("SigPnd") | of_process) & signals("SigCgt") & !signals("SigBlk") & ending != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_asked_to_end_by_a_signal_that_it_handles_and_does_not_block() {
+        let status = |pid: u32, fields: [u64; 4]| {
+            let [own, shared, blocked, handled] = fields;
+            must_handle(&format!(
+                "Name:\tSigPnd: \nTgid:\t7\nPid:\t{pid}\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t00\nSigCgt:\t{handled:016x}\n"
+            ))
+        };
+        let (int, term, usr1) = (1 << 1, 1 << 14, 1 << 9);
+        assert!(status(7, [0, int, 0, int]) && status(7, [0, term, int, int | term]));
+        assert!(
+            !status(7, [0, int, int, int]) && !status(7, [0, int, 0, term]) && !status(7, [0, usr1, 0, usr1])
+        );
+        assert!(status(8, [int, 0, 0, int]) && !status(8, [0, int, 0, int]), "not the main thread");
+    }
 }

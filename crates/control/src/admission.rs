@@ -41,7 +41,7 @@ pub enum Message {
         /// The process (thread group).
         process: u32,
     },
-    /// An admitted call ended.
+    /// An admitted call ended, or a held one was interrupted.
     Return { call: u32 },
     /// The call may continue.
     Admit { call: u32 },

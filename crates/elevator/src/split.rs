@@ -163,7 +163,7 @@ pub trait Split {
     /// A system call begins.
     fn entered(&mut self, now: Time, call: &SystemCall) -> Verdict;
 
-    /// A system call ended. A held one has gone on without the policy's decision, as the host's part that held it has ended: the policy forgets it.
+    /// A system call ended. A held one has gone on, or was interrupted, without the policy's decision: the policy forgets it.
     fn returned(&mut self, _now: Time, _call: &SystemCall) {}
 
     /// A page became dirty because of `causes`. `before`: the causes of a page that was dirty already.

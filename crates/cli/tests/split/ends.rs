@@ -38,6 +38,41 @@ fn a_program_gets_the_sigterm_of_its_agent() {
     assert_eq!(status.code(), Some(7));
 }
 
+/// The kernel wakes a held thread only for signals that end it at once, and this program handles them.
+#[test]
+fn a_program_handles_the_sigint_of_its_agent_while_it_is_held() {
+    let _alone = alone();
+    if !succeeds(Command::new("python3").arg("--version")) {
+        return eprintln!("SKIPPED: no python3");
+    }
+    let Some(served) = Served::new("int", "split-token") else { return };
+    let file = served.file("file");
+    fs::write(&file, "").unwrap();
+    for signal in ["INT", "TERM"] {
+        let script = format!(
+            "import os, signal, sys\n\
+             signal.signal(signal.SIG{signal}, lambda *_: os._exit(7))\n\
+             file = os.open(sys.argv[1], os.O_RDWR)\n\
+             while True: os.pwrite(file, bytes(65536), 0)"
+        );
+        let mut exec = dwell();
+        exec.args(["exec", "--account", "writer", "--control"]).arg(served.control()).args(NEVER);
+        let mut program =
+            exec.args(["--", "python3", "-c", &script]).arg(&file).stderr(Stdio::null()).spawn().unwrap();
+        served.await_held();
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(program.try_wait().unwrap().is_none());
+        assert!(succeeds(Command::new("kill").args([&format!("-{signal}"), &program.id().to_string()])));
+        let begun = std::time::Instant::now();
+        let status = eventually("the end of the program", || program.try_wait().unwrap());
+        assert_eq!(status.code(), Some(7), "{signal}");
+        assert!(begun.elapsed().as_secs() < 5, "{signal}: {:?}", begun.elapsed());
+        eventually("no held call", || {
+            served.account("writer").is_none_or(|account| account["held"] == 0).then_some(())
+        });
+    }
+}
+
 #[test]
 fn nothing_hangs_when_agent_program_or_server_is_killed() {
     let _alone = alone();

@@ -528,7 +528,8 @@ impl SplitHost {
     }
 
     fn returned(&mut self, queue: &mut Queue<Watch>, now: Time, agent: usize, number: u32) {
-        let is_it = |call: &Call| call.agent == agent && call.number == number && !call.is_held;
+        // A held one was interrupted by a signal.
+        let is_it = |call: &Call| call.agent == agent && call.number == number && call.stops.is_none();
         if let Some(place) = self.calls.iter().position(|call| call.as_ref().is_some_and(is_it)) {
             self.forget_call(queue, now, place);
         }
