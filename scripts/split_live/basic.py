@@ -89,6 +89,30 @@ def fsync(options):
     return found
 
 
+def rewrites(options):
+    """The MB/s of a program that overwrites 40 MB in memory, and the MB that reach the device, without an account with a deadline, beside an idle one, and
+    beside one that calls fsync, whose latency is measured."""
+    found = Found(options)
+    for beside, interval in {"nothing": None, "an idle account": 1e9, "fsync": options.interval}.items():
+        for scheduler in ("deadline", "split-deadline"):
+            if not wanted(options, {f"{scheduler}, {beside}": None}.items()):
+                continue
+            with begin(options, Mechanism(scheduler, causes=True)) as device:
+                device.lay_out("log", 64 * MIB)
+                run("sync", "-f", device.files)
+                times = [time * options.slower for time in (options.warm_up, options.seconds)]
+                terms = ["--fsync-deadline", f"{DEADLINE_MS * options.slower}ms"]
+                log = interval and device.start("log", "log", "log", terms, arguments=[*times, interval * options.slower])
+                before = device.written()
+                writer = result(device.start("rewriter", "big", "background", []))
+                figures = {"writer MB/s": writer["per_second"] / MB, "device MB": (device.written() - before) / MB}
+                if log:
+                    log = result(log)
+                    figures |= {figure: log[figure] for figure in ("count", "p50_ms", "p99_ms", "max_ms") if figure in log}
+            found.add(f"{scheduler}, {beside}", figures)
+    return found
+
+
 NEIGHBOURS = {"none": None, "sequential": "reader", "random": "random-reader", "random writes": "random-writer",
               "appends": "writer", "overwrites": "overwriter", "fsync": "syncer", "metadata": "creator", "mapped": "mapped",
               "mapped random": "mapped-random", "msync": "msync"}
@@ -181,6 +205,13 @@ def goals(experiment, median):
         if usual := of("deadline", "writer MB/s"):
             part = of("split-deadline", "writer MB/s") / usual
             yield f"the writer keeps 0.9 of its throughput under deadline: {part:.2f}", part >= 0.9
+    if experiment == "rewrites":
+        for beside in ("nothing", "an idle account", "fsync"):
+            usual, own = of(f"deadline, {beside}", "writer MB/s"), of(f"split-deadline, {beside}", "writer MB/s")
+            if usual and own:
+                yield f"a writer that overwrites memory beside {beside} keeps 0.9 of its throughput under deadline: {own / usual:.2f}", own >= 0.9 * usual
+        if (worst := of("split-deadline, fsync", "p99_ms")) is not None:
+            yield f"99% of fsync within {DEADLINE_MS + SERVICE_MS} ms beside it: {worst:.0f} ms", worst <= DEADLINE_MS + SERVICE_MS
     if experiment in ("isolation", "limits"):
         for case in median:
             change = median[case]["change_percent"]

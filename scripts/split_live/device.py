@@ -117,6 +117,10 @@ class Device:
             cgroups.cost(self.number, None)
             self.has_cost = False
 
+    def written(self):
+        """Bytes that were written to the device."""
+        return int(pathlib.Path(f"/sys/block/{pathlib.Path(self.node).name}/stat").read_text().split()[6]) * 512
+
     def accounts(self):
         state = run(self.options.dwell, "ctl", self.control, "show", "--json")
         return {account["name"]: account for account in json.loads(state).get("accounts", [])}
