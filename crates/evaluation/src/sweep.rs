@@ -27,12 +27,14 @@ impl Sweep {
     /// Reads `fifo_batch=1,4,16`.
     ///
     /// # Errors
-    /// There is no equals sign.
+    /// There is no equals sign, or nothing on one side of it.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (tunable, values) = text.split_once('=').ok_or_else(|| {
-            format!("'{text}': expected a tunable and its values, such as fifo_batch=1,4,16")
-        })?;
-        Ok(Self { tunable: tunable.trim().to_owned(), values: values.trim().to_owned() })
+        let parts = text.split_once('=').map(|(tunable, values)| (tunable.trim(), values.trim()));
+        let (tunable, values) =
+            parts.filter(|(tunable, values)| !tunable.is_empty() && !values.is_empty()).ok_or_else(|| {
+                format!("'{text}': expected a tunable and its values, such as fifo_batch=1,4,16")
+            })?;
+        Ok(Self { tunable: tunable.to_owned(), values: values.to_owned() })
     }
 }
 
@@ -194,6 +196,14 @@ mod tests {
         }
         let ms = |n| Value::Span(Span::from_millis(n));
         assert_eq!(values(ms(0), "100ms..500ms+200ms").unwrap(), [ms(100), ms(300), ms(500)]);
+    }
+
+    #[test]
+    fn a_sweep_has_a_tunable_and_values() {
+        for text in ["fifo_batch", "=3", " = 3", "fifo_batch=", "="] {
+            let error = Sweep::parse(text).unwrap_err();
+            assert!(error.starts_with(&format!("'{text}': expected a tunable and its values")), "{error}");
+        }
     }
 
     #[test]

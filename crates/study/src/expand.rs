@@ -220,7 +220,7 @@ impl Study {
                 match of.get_ref() {
                     Tunables::Values(values) => add(key, values),
                     Tunables::OfScheduler(own) if key == name => {
-                        own.iter().for_each(|(key, values)| add(key, values))
+                        own.iter().for_each(|(key, values)| add(key, values.get_ref()))
                     }
                     Tunables::OfScheduler(_) => {}
                 }
@@ -253,7 +253,7 @@ impl Study {
                         return Err(wrong(&format!("'{key}' is not in schedulers{hint}")));
                     };
                     for (tunable, values) in own {
-                        let at = self.key_at(at, tunable);
+                        let (at, values) = (values.span().start, values.get_ref());
                         let wrong = |problem: &str| self.wrong(at, &format!("tunables.{key}"), problem);
                         if values.is_empty() {
                             return Err(wrong(&format!("{tunable}: {NO_VALUE}")));
@@ -346,7 +346,8 @@ impl Study {
                 }
                 continue;
             }
-            let is_pattern = text.contains(['*', '?', '[']);
+            // A file may have a name that is also a pattern.
+            let is_pattern = text.contains(['*', '?', '[']) && !self.folder.join(text).is_file();
             let names =
                 if is_pattern { self.matches(text).map_err(|e| wrong(&e))? } else { vec![text.to_owned()] };
             if names.is_empty() {

@@ -1,13 +1,15 @@
 //! The study file.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use elevator::text::did_you_mean_of;
 use elevator::{Span, Value};
 use evaluation::input::Reading;
 use evaluation::{Error, text_file};
-use serde::Deserialize;
+use serde::de::{self, DeserializeSeed, Error as _, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use workloads::scenario::Identity;
@@ -54,47 +56,105 @@ pub(crate) struct Page {
 }
 
 /// Values of a tunable, or tunables of one scheduler.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "expected a value, a list, a range such as \"1..64*2\", or a table of them")]
 pub(crate) enum Tunables {
     Values(Values),
-    OfScheduler(BTreeMap<String, Values>),
+    OfScheduler(BTreeMap<String, Spanned<Values>>),
 }
 
-/// `4`, `[1, 4, 16]`, `"1..64*2"` or `["1..4", 8]`.
-#[derive(Clone, Deserialize)]
-#[serde(untagged, expecting = "expected a value, a list, or a range such as \"1..64*2\"")]
-pub(crate) enum Values {
-    One(Scalar),
-    Many(Vec<Scalar>),
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Scalar {
-    Flag(bool),
-    Whole(i64),
-    Number(f64),
-    Text(String),
-}
+/// `4`, `[1, 4, 16]`, `"1..64*2"` or `["1..4", 8]`, as texts.
+pub(crate) struct Values(Vec<String>);
 
 impl Values {
     pub(crate) fn is_empty(&self) -> bool {
-        matches!(self, Self::Many(all) if all.is_empty())
+        self.0.is_empty()
     }
 
     /// As `--sweep` has them.
     pub(crate) fn text(&self) -> String {
-        let one = |scalar: &Scalar| match scalar {
-            Scalar::Flag(on) => if *on { "on" } else { "off" }.to_owned(),
-            Scalar::Whole(n) => n.to_string(),
-            Scalar::Number(n) => n.to_string(),
-            Scalar::Text(text) => text.clone(),
-        };
-        match self {
-            Self::One(scalar) => one(scalar),
-            Self::Many(all) => all.iter().map(one).collect::<Vec<_>>().join(","),
+        self.0.join(",")
+    }
+}
+
+/// What a position of the file may have. A visitor and not an untagged enumeration, because an error then has the position of the value.
+#[derive(Clone, Copy, PartialEq)]
+enum Expected {
+    Value,
+    Values,
+    Tunables,
+}
+
+impl<'de> Deserialize<'de> for Tunables {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Expected::Tunables.deserialize(from)
+    }
+}
+
+impl<'de> Deserialize<'de> for Values {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        match Expected::Values.deserialize(from)? {
+            Tunables::Values(values) => Ok(values),
+            Tunables::OfScheduler(_) => Err(D::Error::invalid_type(Unexpected::Map, &Expected::Values)),
         }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Expected {
+    type Value = Tunables;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Tunables, D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Expected {
+    type Value = Tunables;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Value => "a value, or a range such as \"1..64*2\"",
+            Self::Values => "a value, a list, or a range such as \"1..64*2\"",
+            Self::Tunables => "a value, a list, a range such as \"1..64*2\", or a table of them",
+        })
+    }
+
+    fn visit_bool<E: de::Error>(self, on: bool) -> Result<Tunables, E> {
+        self.visit_str(if on { "on" } else { "off" })
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Tunables, E> {
+        self.visit_string(number.to_string())
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<Tunables, E> {
+        self.visit_string(number.to_string())
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Tunables, E> {
+        Ok(Tunables::Values(Values(vec![text.to_owned()])))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Tunables, A::Error> {
+        if self == Self::Value {
+            return Err(A::Error::invalid_type(Unexpected::Seq, &self));
+        }
+        let mut all = Vec::new();
+        while let Some(item) = list.next_element_seed(Self::Value)? {
+            if let Tunables::Values(Values(values)) = item {
+                all.extend(values);
+            }
+        }
+        Ok(Tunables::Values(Values(all)))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut table: A) -> Result<Tunables, A::Error> {
+        if self != Self::Tunables {
+            return Err(A::Error::invalid_type(Unexpected::Map, &self));
+        }
+        let mut all = BTreeMap::new();
+        while let Some((key, values)) = table.next_entry()? {
+            all.insert(key, values);
+        }
+        Ok(Tunables::OfScheduler(all))
     }
 }
 
@@ -120,13 +180,15 @@ impl Study {
                 Ok(Self { page, name, text, folder, copies })
             }
             Err(error) => {
-                let at = error.span().map_or(0, |span| span.start);
-                let message = error
-                    .message()
-                    .replace('\n', " ")
-                    .replace("expected a sequence", "expected a list in brackets");
-                let hint = did_you_mean_of(error.message());
-                let key = key_of_value(&text, at).map_or_else(String::new, |key| format!("{key}: "));
+                let span = error.span().unwrap_or_default();
+                let at = span.start;
+                let key = match error.message() {
+                    // The position is that of the key.
+                    "duplicate key" => text.get(span).map(str::to_owned),
+                    _ => key_of_value(&text, at),
+                };
+                let key = key.map_or_else(String::new, |key| format!("{key}: "));
+                let (message, hint) = (plain(error.message()), did_you_mean_of(error.message()));
                 Err(Error::Input(format!("{name}:{}: {key}{message}{hint}", line(&text, at))))
             }
         }
@@ -157,24 +219,6 @@ impl Study {
         Error::Input(format!("{}:{}: {key}: {problem}", self.name, line(&self.text, at)))
     }
 
-    /// The position of a key of the table that begins at `table`, which the parser of values of several types does not report; `table` if no line begins with
-    /// the key.
-    pub(crate) fn key_at(&self, table: usize, key: &str) -> usize {
-        let mut at = table;
-        for (number, line) in self.text[table..].split_inclusive('\n').enumerate() {
-            let word = line.trim_start();
-            if number > 0 && word.starts_with('[') {
-                break;
-            }
-            let rest = word.trim_start_matches(['"', '\'']).strip_prefix(key);
-            if rest.is_some_and(|rest| rest.trim_start_matches(['"', '\'']).trim_start().starts_with('=')) {
-                return at;
-            }
-            at += line.len();
-        }
-        table
-    }
-
     /// A length of time above 0.
     pub(crate) fn time(&self, key: &str, text: Option<&Spanned<String>>) -> Result<Option<u64>, Error> {
         let Some(text) = text else { return Ok(None) };
@@ -186,14 +230,37 @@ impl Study {
     }
 }
 
+/// A message of the parser, in the words of the documentation and on one line.
+fn plain(message: &str) -> String {
+    let words = [
+        ("expected a sequence", "expected a list in brackets"),
+        ("expected struct Reading", "expected a table such as { format = \"msr\" }"),
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
+        ("expected f64", "expected a number"),
+        ("expected a boolean", "expected true or false"),
+        ("invalid type: map", "invalid type: table"),
+        ("invalid type: sequence", "invalid type: list"),
+        ("invalid type: boolean", "invalid type: switch"),
+        ("unknown variant", "unknown value"),
+        ("unknown field", "unknown key"),
+        ("missing field", "missing key"),
+        ("duplicate key", "this key is there twice; remove one"),
+    ];
+    words.iter().fold(message.replace('\n', " "), |text, (from, to)| text.replace(from, to))
+}
+
 /// The key whose value contains this position, with those of its tables; none outside of values.
 fn key_of_value(text: &str, at: usize) -> Option<String> {
     fn path<'t>(table: &'t DeTable<'_>, at: usize) -> Vec<&'t str> {
-        let Some((key, value)) = table.iter().find(|(_, value)| value.span().contains(&at)) else {
-            return Vec::new();
-        };
-        let inner = if let DeValue::Table(inner) = value.get_ref() { path(inner, at) } else { Vec::new() };
-        [vec![&**key.get_ref()], inner].concat()
+        for (key, value) in table {
+            // The span of a table with a head is that of its head.
+            let inner =
+                if let DeValue::Table(inner) = value.get_ref() { path(inner, at) } else { Vec::new() };
+            if !inner.is_empty() || value.span().contains(&at) {
+                return [vec![&**key.get_ref()], inner].concat();
+            }
+        }
+        Vec::new()
     }
     let (table, _) = DeTable::parse_recoverable(text);
     let keys = path(table.get_ref(), at);

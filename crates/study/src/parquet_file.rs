@@ -41,7 +41,7 @@ fn schema(fields: &[Field]) -> Result<TypePtr> {
 /// Writes a table, which appears under its name when it is complete.
 pub fn write_table(path: &Path, fields: &[Field], rows: &[Vec<Cell>]) -> std::result::Result<(), Error> {
     let failed = |error: &std::io::Error| Error::written(path.display(), error);
-    let content = encode(fields, &rows.iter().collect::<Vec<_>>())?;
+    let content = encode(fields, &rows.iter().collect::<Vec<_>>(), &[])?;
     let (mut file, temporary) = unfinished::create(path).map_err(|error| failed(&error))?;
     let written = file.write_all(&content).and_then(|()| file.sync_all());
     let renamed = written.and_then(|()| std::fs::rename(&temporary, path));
@@ -65,20 +65,32 @@ pub fn read_table(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Ce
     })
 }
 
-/// The content of a file with these rows.
-pub(crate) fn encode(fields: &[Field], rows: &[&Vec<Cell>]) -> std::result::Result<Vec<u8>, Error> {
+/// The content of a file with these rows and this metadata.
+pub(crate) fn encode(
+    fields: &[Field],
+    rows: &[&Vec<Cell>],
+    metadata: &[(String, String)],
+) -> std::result::Result<Vec<u8>, Error> {
     let mut content = Vec::new();
-    columns(&mut content, fields, rows).map_err(|error| Error::Failed(format!("Parquet: {error}")))?;
+    columns(&mut content, fields, rows, metadata)
+        .map_err(|error| Error::Failed(format!("Parquet: {error}")))?;
     Ok(content)
 }
 
-fn columns(out: impl Write + Send, fields: &[Field], rows: &[&Vec<Cell>]) -> Result<()> {
+fn columns(
+    out: impl Write + Send,
+    fields: &[Field],
+    rows: &[&Vec<Cell>],
+    metadata: &[(String, String)],
+) -> Result<()> {
     let version = KeyValue::new("dwell.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     let schema_version = KeyValue::new("dwell.schema_version".to_owned(), SCHEMA_VERSION.to_owned());
+    let others = metadata.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+    let metadata = [version, schema_version].into_iter().chain(others).collect();
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
         .set_created_by(concat!("dwell ", env!("CARGO_PKG_VERSION")).to_owned())
-        .set_key_value_metadata(Some(vec![version, schema_version]));
+        .set_key_value_metadata(Some(metadata));
     let mut writer = SerializedFileWriter::new(out, schema(fields)?, Arc::new(properties.build()))?;
     let mut group = writer.next_row_group()?;
     let mut index = 0;
@@ -122,10 +134,26 @@ fn columns(out: impl Write + Send, fields: &[Field], rows: &[&Vec<Cell>]) -> Res
 /// Reads the columns with these names, in their order; a column that the file does not have is empty.
 pub(crate) fn read(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Cell>>, Error> {
     let file = File::open(path).map_err(|error| Error::file(path.display(), &error))?;
-    cells(file, names).map_err(|error| {
-        let advice = "remove the file to repeat its runs";
-        Error::Input(format!("{}: no valid Parquet file of a study ({error}); {advice}", path.display()))
-    })
+    cells(file, names).map_err(|error| damaged(path, &error))
+}
+
+fn damaged(path: &Path, error: &ParquetError) -> Error {
+    let part = path.file_name().unwrap_or_default().to_string_lossy();
+    let advice = format!("remove runs/{part} to repeat its runs");
+    Error::Input(format!("{}: no valid Parquet file of a study ({error}); {advice}", path.display()))
+}
+
+/// The number of rows, and the metadata.
+///
+/// # Errors
+/// The file cannot be read, or is no Parquet file.
+pub(crate) fn about(path: &Path) -> std::result::Result<(i64, Vec<(String, String)>), Error> {
+    let file = File::open(path).map_err(|error| Error::file(path.display(), &error))?;
+    let reader = SerializedFileReader::new(file).map_err(|error| damaged(path, &error))?;
+    let about = reader.metadata().file_metadata();
+    let pairs = about.key_value_metadata().into_iter().flatten();
+    let pairs = pairs.map(|pair| (pair.key.clone(), pair.value.clone().unwrap_or_default()));
+    Ok((about.num_rows(), pairs.collect()))
 }
 
 fn cells(file: File, names: &[&str]) -> Result<Vec<Vec<Cell>>> {

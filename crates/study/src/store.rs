@@ -24,6 +24,8 @@ use crate::execute::Rows;
 use crate::table::{Cell, Field, PROCESSES, RUNS, WINDOWS};
 
 const FOLDERS: [&str; 3] = ["runs", "processes", "windows"];
+/// The folders whose parts belong to a part of `runs`.
+const PARTS_OF_RUNS: [&str; 2] = ["processes", "windows"];
 
 /// A folder of results.
 pub struct Store {
@@ -43,15 +45,29 @@ pub type Files = [Vec<u8>; 3];
 /// # Errors
 /// In a build without Parquet.
 pub fn encode(rows: &[Rows]) -> Result<Files, Error> {
+    let processes: Vec<_> = rows.iter().flat_map(|rows| &rows.processes).collect();
+    let windows: Vec<_> = rows.iter().flat_map(|rows| &rows.windows).collect();
+    let counts = PARTS_OF_RUNS.into_iter().zip([processes.len(), windows.len()]);
+    let counts: Vec<_> = counts.map(|(name, count)| (count_key(name), count.to_string())).collect();
     Ok([
-        encode_table(RUNS, rows.iter().map(|rows| &rows.run).collect())?,
-        encode_table(PROCESSES, rows.iter().flat_map(|rows| &rows.processes).collect())?,
-        encode_table(WINDOWS, rows.iter().flat_map(|rows| &rows.windows).collect())?,
+        encode_table(RUNS, rows.iter().map(|rows| &rows.run).collect(), &counts)?,
+        encode_table(PROCESSES, processes, &[])?,
+        encode_table(WINDOWS, windows, &[])?,
     ])
 }
 
-fn encode_table(fields: &[Field], rows: Vec<&Vec<Cell>>) -> Result<Vec<u8>, Error> {
-    if rows.is_empty() { Ok(Vec::new()) } else { crate::parquet_file::encode(fields, &rows) }
+fn encode_table(
+    fields: &[Field],
+    rows: Vec<&Vec<Cell>>,
+    metadata: &[(String, String)],
+) -> Result<Vec<u8>, Error> {
+    if rows.is_empty() { Ok(Vec::new()) } else { crate::parquet_file::encode(fields, &rows, metadata) }
+}
+
+/// The key in the metadata of a part of `runs` that has the number of rows of the same part of another table. By it, [`written`] notices that
+/// the latter is missing.
+fn count_key(table: &str) -> String {
+    format!("dwell.rows_of_{table}")
 }
 
 /// Writes a file, which appears under its name when it is complete. What a failure leaves under the temporary name is removed at the next opening.
@@ -259,7 +275,31 @@ fn pending_rows(path: &Path) -> Result<Vec<Rows>, Error> {
 }
 
 /// The runs in parts.
+///
+/// # Errors
+/// A part of `runs` cannot be read, or a part of another table that belongs to it.
 fn written(folder: &Path) -> Result<HashSet<String>, Error> {
+    for part in parts(folder)? {
+        let path = folder.join("runs").join(&part);
+        let (_, metadata) = crate::parquet_file::about(&path)?;
+        for table in PARTS_OF_RUNS {
+            let key = count_key(table);
+            let expected = metadata.iter().find(|(known, _)| *known == key).and_then(|(_, n)| n.parse().ok());
+            let Some(expected) = expected.filter(|rows: &i64| *rows > 0) else { continue };
+            let of_runs = folder.join(table).join(&part);
+            let found = match of_runs.exists() {
+                true => crate::parquet_file::about(&of_runs)?.0,
+                false => 0,
+            };
+            if found != expected {
+                return Err(Error::Input(format!(
+                    "{}: has {found} of the {expected} rows of its runs; remove {} to repeat these runs",
+                    of_runs.display(),
+                    path.display()
+                )));
+            }
+        }
+    }
     let of = |cells: Vec<Cell>| cells.into_iter().next();
     let first = read_runs(folder, &["run"])?.into_iter().filter_map(of);
     Ok(first.filter_map(|cell| if let Cell::Text(id) = cell { Some(id) } else { None }).collect())
@@ -268,10 +308,15 @@ fn written(folder: &Path) -> Result<HashSet<String>, Error> {
 /// These columns of all runs in parts; none in a build without Parquet.
 fn read_runs(folder: &Path, names: &[&str]) -> Result<Vec<Vec<Cell>>, Error> {
     let mut all = Vec::new();
-    for file in files(&folder.join("runs"))?.iter().filter(|file| file.ends_with(".parquet")) {
-        all.extend(crate::parquet_file::read(&folder.join("runs").join(file), names)?);
+    for part in parts(folder)? {
+        all.extend(crate::parquet_file::read(&folder.join("runs").join(part), names)?);
     }
     Ok(all)
+}
+
+/// The files of runs.
+fn parts(folder: &Path) -> Result<impl Iterator<Item = String>, Error> {
+    Ok(files(&folder.join("runs"))?.into_iter().filter(|file| file.ends_with(".parquet")))
 }
 
 /// What a build without Parquet prints.

@@ -23,7 +23,16 @@ pub fn read_table(_path: &Path, _names: &[&str]) -> Result<Vec<Vec<Cell>>, Error
 }
 
 /// Encodes nothing.
-pub(crate) fn encode(_fields: &[Field], _rows: &[&Vec<Cell>]) -> Result<Vec<u8>, Error> {
+pub(crate) fn encode(
+    _fields: &[Field],
+    _rows: &[&Vec<Cell>],
+    _metadata: &[(String, String)],
+) -> Result<Vec<u8>, Error> {
+    Err(Error::Usage(crate::NOT_BUILT.to_owned()))
+}
+
+/// Reads no file.
+pub(crate) fn about(_path: &Path) -> Result<(i64, Vec<(String, String)>), Error> {
     Err(Error::Usage(crate::NOT_BUILT.to_owned()))
 }
 

@@ -218,7 +218,7 @@ fn every_key_is_checked_with_its_line() {
         ("drives = [\"none.toml\"]", "s.toml:3: drives: 'none.toml' is no file in "),
         ("arrays = []", "s.toml:3: arrays: there is no value"),
         ("identities = []", "s.toml:3: identities: there is no value"),
-        ("identities = [\"show\"]", "s.toml:3: identities: unknown variant `show`"),
+        ("identities = [\"show\"]", "s.toml:3: identities: unknown value `show`"),
         (
             "arrays = \"raid0:2x64k\"",
             "s.toml:3: arrays: invalid type: string \"raid0:2x64k\", expected a list in brackets",
@@ -226,8 +226,8 @@ fn every_key_is_checked_with_its_line() {
         ("nr_requests = \"many\"", "s.toml:3: nr_requests: invalid type: string \"many\""),
         ("reading = { strict = 3 }", "s.toml:3: reading.strict: invalid type: integer `3`"),
         ("reading = { unit = \"h\" }", "s.toml:3: reading: 'h' is not a unit of time"),
-        ("reading = { formt = \"msr\" }", "s.toml:3: reading: unknown field `formt`"),
-        ("depth = 3", "s.toml:3: unknown field `depth`"),
+        ("reading = { formt = \"msr\" }", "s.toml:3: reading: unknown key `formt`"),
+        ("depth = 3", "s.toml:3: unknown key `depth`"),
     ] {
         let error = study(&folder, &format!("{start}{line}\n")).unwrap_err();
         assert!(error.contains(expected), "{line}: {error}");
@@ -378,18 +378,80 @@ fn a_damaged_part_is_reported_with_its_name() {
 }
 
 #[test]
+fn a_part_that_belongs_to_runs_must_be_there() {
+    let folder = Folder::new();
+    let runs = study(&folder, STUDY).unwrap();
+    let out = folder.0.join("out");
+    execute(&runs[..3], &out, 1);
+    let part = fs::read_dir(out.join("processes")).unwrap().next().unwrap().unwrap().path();
+    let error = || [Store::open(&out).err(), complete(&out).err()].map(|error| error.unwrap().to_string());
+    let content = fs::read(&part).unwrap();
+    fs::remove_file(&part).unwrap();
+    for error in error() {
+        assert!(error.contains(".parquet: has 0 of the ") && error.contains("; remove "), "{error}");
+    }
+    fs::write(&part, &content[..content.len() / 2]).unwrap();
+    for error in error() {
+        assert!(error.contains("processes/part-") && error.contains("; remove runs/part-"), "{error}");
+    }
+    fs::write(&part, content).unwrap();
+    assert!(Store::open(&out).is_ok());
+    let name = part.file_name().unwrap();
+    fs::remove_file(out.join("runs").join(name)).unwrap();
+    assert_eq!(execute(&runs[..3], &out, 1), 3);
+    assert!(part.exists());
+}
+
+#[test]
+fn a_file_may_have_the_name_of_a_pattern() {
+    let folder = Folder::new();
+    study(&folder, STUDY).unwrap();
+    let recording = fs::read(folder.0.join("a.ascii")).unwrap();
+    for name in ["x [b].ascii", "a*b?.ascii"] {
+        fs::write(folder.0.join(name), &recording).unwrap();
+        let text = format!("workloads = [\"{name}\"]\nschedulers = [\"noop\"]\n");
+        assert_eq!(study(&folder, &text).unwrap()[0].workload.name, name);
+    }
+}
+
+#[test]
 fn errors_have_file_line_and_key() {
     let folder = Folder::new();
     for (from, to, expected) in [
-        ("depths = [1, 4]", "dephts = [1, 4]", "s.toml:4: unknown field `dephts`"),
+        ("depths = [1, 4]", "dephts = [1, 4]", "s.toml:4: unknown key `dephts`"),
         ("depths = [1, 4]", "depths = [0]", "s.toml:4: depths: 0 is not between 1 and 65536"),
         ("depths = [1, 4]", "depths = \"4..1\"", "s.toml:4: depths: '4..1': the range ends before its start"),
-        ("depths = [1, 4]", "depths = {}", "s.toml:4: depths: expected a value, a list, or a range"),
+        (
+            "depths = [1, 4]",
+            "depths = {}",
+            "s.toml:4: depths: invalid type: table, expected a value, a list, or a range",
+        ),
+        (
+            "depths = [1, 4]",
+            "depths = [1, [2]]",
+            "s.toml:4: depths: invalid type: list, expected a value, or a range",
+        ),
+        ("depths = [1, 4]", "depths = 1\ndepths = 2", "s.toml:5: depths: this key is there twice"),
+        (
+            "depths = [1, 4]",
+            "nr_requests = \"x\"",
+            "s.toml:4: nr_requests: invalid type: string \"x\", expected a whole number from 0",
+        ),
+        ("depths = [1, 4]", "nr_requests = -1", "-1`, expected a whole number from 0 to 4294967295"),
+        ("depths = [1, 4]", "reading = \"msr\"", "expected a table such as { format = \"msr\" }"),
+        ("depths = [1, 4]", "scale = \"x\"", "expected a number"),
+        ("depths = [1, 4]", "open = 1", "s.toml:4: open: invalid type: integer `1`, expected true or false"),
+        (
+            "\"1..16*4\"",
+            "{ a = 1 }",
+            "s.toml:10: tunables.deadline.fifo_batch: invalid type: table, expected a value, a list",
+        ),
+        ("\"1..16*4\"", "1\nfifo_batch = 2", "s.toml:11: fifo_batch: this key is there twice; remove one"),
         ("depths = [1, 4]", "scale = 2.0", "s.toml:4: scale: a scale is above 0 and at most 1"),
         ("depths = [1, 4]", "nr_requests = 0", "s.toml:4: nr_requests: the limit is at least 1"),
         ("depths = [1, 4]", "drives = [\"wd5000ak\"]", "s.toml:4: drives: "),
         ("depths = [1, 4]", "arrays = [\"raid7:2\"]", "s.toml:4: arrays: "),
-        ("depths = [1, 4]", "identities = [\"shwon\"]", "s.toml:4: identities: unknown variant `shwon`"),
+        ("depths = [1, 4]", "identities = [\"shwon\"]", "s.toml:4: identities: unknown value `shwon`"),
         (
             "depths = [1, 4]",
             "reading = { format = \"x\" }",
