@@ -21,9 +21,11 @@ fn flag_bits(flags: Flags) -> i32 {
     bit(sync, 0) | bit(meta, 1) | bit(ahead, 2) | bit(fua, 3) | bit(preflush, 4)
 }
 
-fn flags(bits: i64) -> Flags {
+/// The flags, if all bits are known ones.
+fn flags(bits: i64) -> Option<Flags> {
     let bit = |bit: u32| bits >> bit & 1 == 1;
-    Flags { sync: bit(0), meta: bit(1), ahead: bit(2), fua: bit(3), preflush: bit(4) }
+    let flags = Flags { sync: bit(0), meta: bit(1), ahead: bit(2), fua: bit(3), preflush: bit(4) };
+    (0..32).contains(&bits).then_some(flags)
 }
 
 const OPS: [Op; 4] = [Op::Read, Op::Write, Op::Discard, Op::Flush];
@@ -44,8 +46,12 @@ fn priority_number(priority: Priority) -> i32 {
     class.map_or(2, |(_, number)| number) * 8192 + i32::from(priority.level)
 }
 
-fn priority(number: i64) -> Option<Priority> {
+/// The priority, if class and level exist; 0 is none.
+fn priority(number: i64) -> Option<Option<Priority>> {
+    if number == 0 {
+        return Some(None);
+    }
     let class = CLASSES.get(usize::try_from(number / 8192).ok()?.checked_sub(1)?)?;
     let level = u8::try_from(number % 8192).ok().filter(|level| *level <= 7)?;
-    Some(Priority { class: *class, level })
+    Some(Some(Priority { class: *class, level }))
 }

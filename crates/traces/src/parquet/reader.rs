@@ -77,20 +77,22 @@ pub(crate) fn source<R: ChunkReader + 'static>(
             return Err(context.error(ErrorKind::Format, problem).advice(advice));
         }
     }
-    for column in schema.columns() {
+    for (at, column) in schema.columns().iter().enumerate() {
+        let path = column.path().string();
         // Other columns are not read, whatever they contain.
-        if !is_known(&column.path().string()) {
+        if !is_known(&path) {
             continue;
+        }
+        if position(&path) != Some(at) {
+            let problem = format!("the Parquet file has two columns '{path}'");
+            return Err(context.error(ErrorKind::Format, problem).advice("rename or remove one of them"));
         }
         if column.max_rep_level() > 0 {
             let problem = format!("column '{}' has lists", column.name());
             return Err(context.error(ErrorKind::Format, problem).advice("recordings have plain columns"));
         }
         if let Some(expected) = expected_type(column) {
-            let found = match column.logical_type_ref() {
-                Some(logical) => format!("{} ({logical:?})", column.physical_type()),
-                None => column.physical_type().to_string(),
-            };
+            let found = type_name(column);
             let problem = format!("column '{}' has the type {found}; expected {expected}", column.name());
             let advice = "convert the column; docs/traces.md describes the columns of recordings";
             return Err(context.error(ErrorKind::Format, problem).advice(advice));
@@ -137,6 +139,33 @@ fn check_compression(group: &RowGroupMetaData, context: &Context) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// The type of a column in words.
+fn type_name(column: &ColumnDescriptor) -> String {
+    let physical = column.physical_type();
+    let Some(logical) = column.logical_type_ref() else { return physical.to_string() };
+    let unit = |unit: &TimeUnitOfFile| match unit {
+        TimeUnitOfFile::MILLIS => "milliseconds",
+        TimeUnitOfFile::MICROS => "microseconds",
+        TimeUnitOfFile::NANOS => "nanoseconds",
+    };
+    let logical = match logical {
+        LogicalType::Timestamp(of) => format!("a time stamp in {}", unit(&of.unit)),
+        LogicalType::Time(of) => format!("a time of day in {}", unit(&of.unit)),
+        LogicalType::Date => "a date in days".to_owned(),
+        LogicalType::Decimal(of) => format!("a decimal number with {} digits behind the point", of.scale),
+        LogicalType::String => "text".to_owned(),
+        LogicalType::Integer(of) => {
+            format!(
+                "{} integer of {} bits",
+                if of.is_signed { "a signed" } else { "an unsigned" },
+                of.bit_width
+            )
+        }
+        _ => return physical.to_string(),
+    };
+    format!("{physical}, {logical}")
 }
 
 /// The type that a column of recordings must have, if it has another one.
@@ -666,8 +695,13 @@ impl Batch {
         if number(1).is_some() {
             record.completed = issued.checked_add(positive(1)?).map(Time::from_nanos);
         }
-        record.flags = number(5).map(flags).unwrap_or_default();
-        record.priority = number(6).and_then(priority);
+        if let Some(bits) = number(5) {
+            record.flags = flags(bits).ok_or_else(|| bad("flags", "a sum of 1, 2, 4, 8 and 16"))?;
+        }
+        if let Some(of_linux) = number(6) {
+            let expected = "0, or a class from 1 to 3 times 8192 plus a level from 0 to 7";
+            record.priority = priority(of_linux).ok_or_else(|| bad("priority", expected))?;
+        }
         if let Some(pid) = number(7) {
             let pid = u32::try_from(pid).map_err(|_| bad("process", "a number below 2^32"))?;
             record.process = context.process(pid, self.names.get(at).unwrap_or_default());
