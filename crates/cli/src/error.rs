@@ -32,6 +32,9 @@ pub enum Error {
     /// The user pressed Ctrl-C; results so far have been printed.
     #[error("interrupted: the results above are partial")]
     Interrupted,
+    /// The user pressed Ctrl-C; the results so far are stored, and the same command continues.
+    #[error("interrupted: complete runs are kept; the same command continues")]
+    Suspended,
     /// The reader of standard output closed it, which is not reported.
     #[error("")]
     Pipe,
@@ -48,7 +51,7 @@ impl Error {
             Self::Permission(_) => 5,
             Self::Input(_) => 6,
             Self::Overruled(_) => OVERRULED,
-            Self::Interrupted => INTERRUPTED,
+            Self::Interrupted | Self::Suspended => INTERRUPTED,
             Self::Pipe => 0,
         })
     }

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
+use elevator::text::did_you_mean;
 use serde::{Deserialize, Serialize};
 use study::{Cell, Field, Type};
 use tuner::{Better, LatencyClass, LatencyStatistic, Metric, SharedLoad, SharedRating};
@@ -106,7 +107,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<SharedLoad>, Error> {
 fn row(cells: &[Cell]) -> Result<Row, String> {
     let wrong = |at: usize| {
         let (expected, found) = match (FIELDS[at].kind, &cells[at]) {
-            (_, Cell::Nothing) => return is_wrong(FIELDS[at].name),
+            (_, Cell::Nothing) => return is_missing(FIELDS[at].name),
             (Type::Whole, Cell::Whole(n)) => ("a whole number from 0", n.to_string()),
             (Type::Whole, found) => ("a whole number", kind(found).to_owned()),
             (Type::Number, found) => ("a number", kind(found).to_owned()),
@@ -154,8 +155,8 @@ const fn kind(cell: &Cell) -> &'static str {
     }
 }
 
-fn is_wrong(field: &str) -> String {
-    format!("{field}: is missing or wrong")
+fn is_missing(field: &str) -> String {
+    format!("{field}: there is no value")
 }
 
 /// The loads of rows. If rows of one load, host and scheduler differ, the load is there twice: the merge of loads decides.
@@ -168,7 +169,7 @@ pub(super) struct Loads {
 impl Loads {
     /// Adds a row; an error names what is wrong.
     pub(super) fn add(&mut self, row: Row) -> Result<(), String> {
-        let parsed = load(row).map_err(is_wrong)?;
+        let parsed = load(row)?;
         parsed.check()?;
         let of_host = self.places.entry((parsed.host.clone(), parsed.device.clone())).or_default();
         let differs =
@@ -191,31 +192,39 @@ impl Loads {
     }
 }
 
-/// The load of a row, with at most one scheduler; or the first field that is wrong.
-fn load(row: Row) -> Result<SharedLoad, &'static str> {
+/// The load of a row, with at most one scheduler; or what is wrong with the first wrong field.
+fn load(row: Row) -> Result<SharedLoad, String> {
+    let missing = |field| move || is_missing(field);
     let schedulers = match (row.scheduler, row.rating) {
         (Some(scheduler), Some(rating)) => vec![SharedRating {
             scheduler,
             rating,
-            pairs: row.pairs.ok_or("pairs")?,
-            windows: row.windows.ok_or("windows")?,
+            pairs: row.pairs.ok_or_else(missing("pairs"))?,
+            windows: row.windows.ok_or_else(missing("windows"))?,
         }],
         (None, None) => Vec::new(),
-        (Some(_), None) => return Err("rating"),
-        (None, Some(_)) => return Err("scheduler"),
+        (Some(_), None) => return Err(is_missing("rating")),
+        (None, Some(_)) => return Err(is_missing("scheduler")),
     };
     Ok(SharedLoad {
         host: row.host,
         device: row.device,
-        metric: metric(&row.metric).ok_or("metric")?,
+        metric: metric(&row.metric).ok_or_else(|| unknown_metric(&row.metric))?,
         windows: row.kind_windows,
-        shape: serde_json::from_str(&row.shape).map_err(|_| "shape")?,
+        shape: serde_json::from_str(&row.shape)
+            .map_err(|_| "shape: expected the numbers of a load in brackets".to_owned())?,
         schedulers,
     })
 }
 
-/// The metric of this name. Files of earlier versions have it in JSON.
-fn metric(name: &str) -> Option<Metric> {
+fn unknown_metric(name: &str) -> String {
+    let known: Vec<String> = metrics().map(in_words).collect();
+    let hint = did_you_mean(name, known.iter().map(String::as_str));
+    format!("metric: '{name}' is none of {}{hint}", known.join(", "))
+}
+
+/// Every metric that ratings may have.
+fn metrics() -> impl Iterator<Item = Metric> {
     let latency = |statistic: LatencyStatistic| {
         let classes = [LatencyClass::Reads, LatencyClass::Writes, LatencyClass::Synchronous];
         classes.map(|class| Metric::Latency(statistic, class))
@@ -224,8 +233,12 @@ fn metric(name: &str) -> Option<Metric> {
     let of_users = [Metric::UserBandwidth, Metric::UserMinusSystem];
     let external = [Better::Higher, Better::Lower].map(Metric::External);
     let latencies = [LatencyStatistic::Mean, LatencyStatistic::P99].into_iter().flat_map(latency);
-    let mut all = others.into_iter().chain(of_users).chain(external).chain(latencies);
-    let named = all.find(|metric| in_words(*metric) == name);
+    others.into_iter().chain(of_users).chain(external).chain(latencies)
+}
+
+/// The metric of this name. Files of earlier versions have it in JSON.
+fn metric(name: &str) -> Option<Metric> {
+    let named = metrics().find(|metric| in_words(*metric) == name);
     named.or_else(|| serde_json::from_str(name).ok())
 }
 
@@ -289,7 +302,7 @@ mod tests {
         for (at, cell, expected) in [
             (3, Cell::Number(7.5), "kind_windows: expected a whole number, found a number with a fraction"),
             (3, Cell::Whole(-1), "kind_windows: expected a whole number from 0, found -1"),
-            (3, Cell::Nothing, "kind_windows: is missing or wrong"),
+            (3, Cell::Nothing, "kind_windows: there is no value"),
             (6, Cell::Flag(true), "rating: expected a number, found a flag"),
             (0, Cell::Whole(1), "host: expected text, found a whole number"),
         ] {
@@ -338,5 +351,8 @@ mod tests {
             assert_eq!(metric(&serde_json::to_string(&of).unwrap()), Some(of));
         }
         assert_eq!(metric("speed"), None);
+        let error = unknown_metric("bandwith");
+        assert!(error.starts_with("metric: 'bandwith' is none of bandwidth, "), "{error}");
+        assert!(error.ends_with("did you mean 'bandwidth'?"), "{error}");
     }
 }

@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
         );
     }
     if ended.interrupted {
-        return Err(Error::Interrupted);
+        return Err(Error::Suspended);
     }
     let summary = Summary::of(&runs, &store)?;
     print(arguments, &summary)?;

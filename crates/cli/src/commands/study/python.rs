@@ -43,7 +43,7 @@ pub(super) fn copies(addresses: &[String]) -> Result<Copies, Error> {
         (status, text) if status.success() => {
             serde_json::from_slice(&text).map_err(|error| failed(&error.to_string()))
         }
-        (status, _) if interrupt::requested() || status.code() == Some(130) => Err(Error::Interrupted),
+        (status, _) if interrupt::requested() || status.code() == Some(130) => Err(Error::Suspended),
         // The package has printed which address, and why.
         (status, _) if status.code() == Some(2) => {
             Err(Error::Input("an address of the study cannot be opened, see above".to_owned()))
@@ -102,8 +102,8 @@ pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<(), E
     let status = guard.wait().map_err(|error| failed(&error))?;
     match status.code() {
         Some(0) => Ok(()),
-        _ if interrupt::requested() => Err(Error::Interrupted),
-        Some(130) => Err(Error::Interrupted),
+        _ if interrupt::requested() => Err(Error::Suspended),
+        Some(130) => Err(Error::Suspended),
         // It has printed the reason.
         Some(3) => Err(Error::Failed(format!("{}: the study is not complete, see above", on.address))),
         _ => {
