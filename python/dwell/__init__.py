@@ -10,12 +10,12 @@ command ``dwell``.
 
 from __future__ import annotations
 
-import numbers
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import _native
+from ._arguments import flag
 from ._describe import Drive, Machine, Scheduler, Trace, Tunable, nanoseconds
 from ._errors import Error, InputError, InternalError, PolicyError
 from ._native import Dispatch, Growth, Hold, Request, View, __version__
@@ -35,7 +35,7 @@ DEFAULT_SCHEDULERS = ("noop", "mq-deadline", "kyber", "bfq", "cooperative", "str
 def compare(
     trace: Trace | str | os.PathLike[str],
     schedulers: Sequence[str | Scheduler | Callable[[], Any]] = DEFAULT_SCHEDULERS,
-    drive: str | Drive | None = None,
+    drive: str | os.PathLike[str] | Drive | None = None,
     depth: int | None = None,
     *,
     machine: Machine | None = None,
@@ -56,6 +56,9 @@ def compare(
     """
     if isinstance(schedulers, (str, Scheduler)) or callable(schedulers):
         schedulers = [schedulers]
+    if not isinstance(schedulers, Iterable):
+        raise TypeError(f"schedulers is {type(schedulers).__name__} {schedulers!r}; it is a list of names, dwell.Scheduler objects and policies")
+    schedulers = list(schedulers)
     if not schedulers:
         raise InputError("schedulers is empty; name at least one, or leave it out for those of current kernels")
     parts = {"drive": drive, "depth": depth, "nr_requests": nr_requests, "identity": identity}
@@ -66,13 +69,7 @@ def compare(
         name, value = next(iter(given.items()))
         raise InputError(f"machine has a {name} of its own; set it there (Machine({name}={value!r}, ...)), or leave out machine")
     machine = machine or Machine(**given)
-    drive, depth, nr_requests, identity = machine.drive, machine.depth, machine.nr_requests, machine.identity
-    for name, value in (("depth", depth), ("nr_requests", nr_requests)):
-        if value is not None and (isinstance(value, bool) or not isinstance(value, numbers.Integral)):
-            raise TypeError(f"{name} is {type(value).__name__} {value!r}; it is a whole number")
-        if value is not None and not 1 <= value <= 65_536:
-            raise InputError(f"{name}={value} is not from 1 to 65536")
-    device = Drive.of(drive)
+    device = Drive.of(machine.drive)
     if not isinstance(trace, Trace):
         trace = Trace(trace)
     text = _native.compare(
@@ -80,10 +77,10 @@ def compare(
         [str(scheduler) if isinstance(scheduler, Scheduler) else scheduler for scheduler in schedulers],
         device.name,
         array=device.array,
-        depth=depth,
-        nr_requests=nr_requests,
-        identity=identity,
-        open=open,
+        depth=machine.depth,
+        nr_requests=machine.nr_requests,
+        identity=machine.identity,
+        open=flag("open", open),
         at_most_ns=nanoseconds(at_most, "at_most"),
     )
     return Comparison(text)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import os
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from . import _native
+from ._arguments import flag, one_of, optional_text, path, text, whole
 from ._errors import InputError
 
 _UNITS = {"ns": 1.0, "100ns": 100.0, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -20,7 +22,7 @@ def nanoseconds(value: int | float | str | None, what: str) -> int | None:
     """A length of time: seconds as a number, or text such as "50ms"."""
     if value is None:
         return None
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if isinstance(value, numbers.Real) and not isinstance(value, bool):
         number, unit = float(value), "s"
     else:
         match = re.fullmatch(r"\s*([0-9.]+)\s*(ns|us|ms|s)\s*", str(value))
@@ -34,9 +36,23 @@ def nanoseconds(value: int | float | str | None, what: str) -> int | None:
 
 
 def _unit(name: str) -> float:
-    if name not in _UNITS:
-        raise InputError(f"time_unit='{name}' is no unit of time; units are {', '.join(_UNITS)}")
-    return _UNITS[name]
+    return _UNITS[one_of("time_unit", name, _UNITS)]
+
+
+def _names(table: Any) -> list[str]:
+    """The names of a table's columns; empty if they are known only when it is read."""
+    if isinstance(table, Mapping) and not hasattr(table, "columns"):
+        return [str(column) for column in table]
+    for names in ("column_names", "columns"):
+        if hasattr(table, names):
+            return [str(column) for column in getattr(table, names)]
+    # A structured array of NumPy.
+    if fields := getattr(getattr(table, "dtype", None), "names", None):
+        return [str(column) for column in fields]
+    if hasattr(table, "__arrow_c_stream__") or hasattr(table, "__arrow_c_array__"):
+        return []
+    advice = "pass its to_table()" if hasattr(table, "to_table") else "pass a table of pandas, polars or pyarrow, a dictionary of columns, or a structured array"
+    raise TypeError(f"table is {type(table).__name__}; {advice}")
 
 
 def _readable(name: str, column: Any) -> Any:
@@ -45,12 +61,14 @@ def _readable(name: str, column: Any) -> Any:
     if module == "pandas" and hasattr(column, "to_numpy"):
         if name != "op" and getattr(column.dtype, "kind", "") == "O":
             return _of_objects(name, column.astype(object).where(column.notna(), None).tolist())
-        if hasattr(column.dtype, "kind") and column.dtype.kind in "OT":
+        if type(column.dtype).__name__ == "SparseDtype":
+            column = column.to_numpy()
+        elif hasattr(column.dtype, "kind") and column.dtype.kind in "OT":
             column = column.to_numpy(dtype="U", na_value="")
         elif not hasattr(column.dtype, "na_value"):  # A NumPy type.
             column = column.to_numpy()
-        elif not hasattr(column, "__arrow_c_stream__") and hasattr(column.array, "__arrow_array__"):  # pandas 2
-            column = column.array.__arrow_array__()
+        elif not hasattr(column, "__arrow_c_stream__") and hasattr(getattr(column, "array", column), "__arrow_array__"):  # pandas 2
+            column = getattr(column, "array", column).__arrow_array__()
     if type(column).__name__ == "MaskedArray" and hasattr(column, "mask"):
         column = _unmasked(name, column)
     if hasattr(column, "__array_interface__"):
@@ -124,7 +142,13 @@ class Trace:
         unit: str | None = None,
         strict: bool = False,
     ) -> None:
-        self._trace = _native.Trace.named(os.fspath(name), format, device, unit, strict)
+        self._trace = _native.Trace.named(
+            path("trace", name),
+            optional_text("format", format),
+            optional_text("device", device),
+            optional_text("unit", unit),
+            flag("strict", strict),
+        )
 
     @classmethod
     def _of(cls, trace: _native.Trace) -> Trace:
@@ -156,7 +180,7 @@ class Trace:
         """
         columns = {"time": time, "offset": offset, "bytes": bytes, "op": op, "process": process, "completed": completed}
         given = [(field, _readable(field, column)) for field, column in columns.items() if column is not None]
-        return cls._of(_native.Trace.columns(name, given, _unit(time_unit)))
+        return cls._of(_native.Trace.columns(text("name", name), given, _unit(time_unit)))
 
     @classmethod
     def from_table(
@@ -166,26 +190,28 @@ class Trace:
 
         ``columns`` maps the fields time, offset, bytes, op, process and completed to the table's columns with other names.
         """
+        if columns is not None and not isinstance(columns, Mapping):
+            raise TypeError(f"columns is {type(columns).__name__}; it is a dictionary of the fields with other names, such as {{'time': 'start_s'}}")
         columns = dict(columns or {})
-        for field in columns:
+        for field, column in columns.items():
+            text(f"columns[{field!r}]", column)
             if field not in _FIELDS:
                 raise InputError(f"'{field}' is no field of a recording; fields are {', '.join(_FIELDS)}")
         if type(table).__name__ == "LazyFrame":
             raise InputError(f"{name}: a LazyFrame has no rows yet; pass its collect()")
-        if isinstance(table, Mapping) and not hasattr(table, "columns"):
-            known = [str(column) for column in table]
-        else:
-            known = [str(column) for column in getattr(table, "column_names", getattr(table, "columns", []))]
+        known = _names(table)
         names = [(field, columns.get(field, field)) for field in _FIELDS if field in columns or not known or field in known]
         if hasattr(table, "__arrow_c_stream__") and type(table).__module__.partition(".")[0] != "pandas":
             # The columns of a stream are known when it is read.
             needed = [(field, wanted, field in columns or field not in _OPTIONAL) for field, wanted in names]
-            return cls._of(_native.Trace.table(name, table, needed, _unit(time_unit)))
+            return cls._of(_native.Trace.table(text("name", name), table, needed, _unit(time_unit)))
+        if doubled := [wanted for _, wanted in names if known.count(wanted) > 1]:
+            raise InputError(f"{name}: two columns are called '{doubled[0]}'; rename one")
         missing = [wanted for _, wanted in names if known and wanted not in known]
         if missing:
             raise InputError(f"{name}: no column '{missing[0]}'; the table has {', '.join(known)}")
         given = [(field, _readable(field, table[wanted])) for field, wanted in names]
-        return cls._of(_native.Trace.columns(name, given, _unit(time_unit)))
+        return cls._of(_native.Trace.columns(text("name", name), given, _unit(time_unit)))
 
     @property
     def name(self) -> str:
@@ -194,8 +220,8 @@ class Trace:
 
     def describe(self, drive: str | Drive = "wd5000aaks", *, open: bool = False) -> str:
         """How the recording is interpreted, in front of a drive."""
-        text, notes = self._trace.describe(Drive.of(drive).capacity, open)
-        return "\n".join([text, *notes])
+        described, notes = self._trace.describe(Drive.of(drive).capacity, flag("open", open))
+        return "\n".join([described, *notes])
 
     def __len__(self) -> int:
         """The number of requests; only of a recording from columns."""
@@ -212,12 +238,13 @@ class Drive:
     """A modelled drive: a built-in name, or a file (.toml, .diskspecs, .parv), with overrides in braces. ``array`` puts such drives into an array, as in
     ``Drive("wd5000aaks", array="raid0:5x64k")``."""
 
-    def __init__(self, name: str = "wd5000aaks", *, array: str | None = None, **overrides: Any) -> None:
+    def __init__(self, name: str | os.PathLike[str] = "wd5000aaks", *, array: str | None = None, **overrides: Any) -> None:
+        name = path("drive", name)
         if overrides:
             inside = ", ".join(f"{key}={value}" for key, value in overrides.items())
             name = f"{name}{{{inside}}}"
         self.name = name
-        self.array = array
+        self.array = optional_text("array", array)
         facts = _native.drive(name, array)
         self.description: str = facts["description"]
         self.capacity: int = facts["capacity"]
@@ -226,7 +253,7 @@ class Drive:
         self.notes: list[str] = facts["notes"]
 
     @classmethod
-    def of(cls, drive: str | Drive) -> Drive:
+    def of(cls, drive: str | os.PathLike[str] | Drive) -> Drive:
         return drive if isinstance(drive, Drive) else cls(drive)
 
     @staticmethod
@@ -254,7 +281,7 @@ class Scheduler:
 
     def __init__(self, name: str, **tunables: Any) -> None:
         settings = [(key, _setting(value)) for key, value in tunables.items()]
-        self.name = _native.scheduler(name, settings)
+        self.name = _native.scheduler(text("scheduler", name), settings)
 
     @staticmethod
     def all() -> list[str]:
@@ -290,7 +317,15 @@ def _setting(value: Any) -> str:
 class Machine:
     """The modelled machine: the queue's depth and limits, and what schedulers receive about processes (shown, hidden, same)."""
 
-    drive: Drive | str = "wd5000aaks"
+    drive: Drive | str | os.PathLike[str] = "wd5000aaks"
     depth: int | None = None
     nr_requests: int = 128
     identity: str = "shown"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.drive, Drive):
+            path("drive", self.drive)
+        if self.depth is not None:
+            whole("depth", self.depth, 1, 65_536)
+        whole("nr_requests", self.nr_requests, 1, 65_536)
+        one_of("identity", self.identity, ("shown", "hidden", "same"))

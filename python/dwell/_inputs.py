@@ -33,8 +33,12 @@ def _fsspec(address: str) -> Any:
     return fsspec
 
 
-def _reason(error: Exception) -> str:
-    return f"{error}" or type(error).__name__
+def _reason(error: BaseException, address: str) -> str:
+    """The text of an exception. Some file systems raise one that has the address only, and its cause has the reason."""
+    if (text := f"{error}") not in ("", address):
+        return text
+    cause = error.__cause__ or error.__context__
+    return _reason(cause, address) if cause else type(error).__name__
 
 
 def _of_process(address: str) -> str:
@@ -56,7 +60,7 @@ def _copy(address: str) -> str:
         path = folder / (_native.sha256(name) + suffix)
         os.replace(name, path)
     except Exception as error:  # Each file system has exceptions of its own.
-        raise InputError(f"{address}: cannot be read: {_reason(error)}{_of_process(address)}") from None
+        raise InputError(f"{address}: cannot be read: {_reason(error, address)}{_of_process(address)}") from None
     finally:
         # Still there if the copy is not complete, also after Ctrl-C.
         with contextlib.suppress(FileNotFoundError):
@@ -73,7 +77,7 @@ def copies(pattern: str) -> list[tuple[str, str]]:
             system, _ = fsspec.core.url_to_fs(pattern)
             addresses = sorted(system.unstrip_protocol(path) for path in system.glob(pattern))
         except Exception as error:
-            raise InputError(f"{pattern}: cannot be listed: {_reason(error)}") from None
+            raise InputError(f"{pattern}: cannot be listed: {_reason(error, pattern)}") from None
         if not addresses:
             raise InputError(f"{pattern}: nothing matches; check the address{_of_process(pattern)}")
     return [(address, _copy(address)) for address in addresses]
@@ -90,7 +94,9 @@ def localised(description: dict[str, Any]) -> str:
 
 def _local(place: str, expected: str, name: str) -> str:
     with _lock:
-        file, brace, overrides = place.partition("{")
+        # Overrides follow the hash as they follow the name.
+        overrides = "".join(expected.partition("{")[1:])
+        file = place.removesuffix(overrides)
         if "://" in file:
             suffix = "".join(pathlib.PurePosixPath(file.rpartition("/")[2]).suffixes)
             known = _folder() / (expected.partition("{")[0] + suffix)
@@ -106,4 +112,4 @@ def _local(place: str, expected: str, name: str) -> str:
             _verified[key] = _native.sha256(file)
         if _verified[key] != expected.partition("{")[0]:
             raise InputError(f"{place}: this worker's {name} has another content than the client's; copy it anew, or start the study again")
-        return file + brace + overrides
+        return file + overrides

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from . import _native
+from ._arguments import whole
 from ._errors import InputError
 from ._native import Dispatch, Growth, Hold, Request, View
 
@@ -67,6 +68,5 @@ def check_policy(policy: Callable[[], Any], operations: int = 100_000, seed: int
     """
     if not callable(policy):
         raise InputError(f"policy={policy!r} is no class; give the class itself, or a function that returns a new policy")
-    if operations < 8:
-        raise InputError(f"operations={operations}: the model divides them among eight settings; give at least 8")
-    _native.check_policy(policy, operations, seed)
+    # The model divides them among eight settings.
+    _native.check_policy(policy, whole("operations", operations, 8), whole("seed", seed, 0, 2**32))

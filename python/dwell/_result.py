@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._errors import InputError
+from ._arguments import one_of
 
 if TYPE_CHECKING:
     import pandas
@@ -53,9 +53,7 @@ class Tables:
 
     def table(self, table: str = "runs") -> list[Row]:
         """The table as a list of rows."""
-        if table not in self._makers:
-            raise InputError(f"no table '{table}'; tables are {', '.join(self._makers)}")
-        return self._makers[table]()
+        return self._makers[one_of("table", table, self._makers)]()
 
     def _columns(self, table: str) -> dict[str, list[Any]]:
         rows = self.table(table)
@@ -140,8 +138,7 @@ class Comparison(Tables):
 
     def plot_latency(self, direction: str = "read") -> str:
         """The distribution of latencies as SVG."""
-        if direction not in ("read", "write"):
-            raise InputError(f"direction='{direction}' is none of read, write")
+        one_of("direction", direction, ("read", "write"))
         index = 0 if direction == "read" else 1
         runs = self._raw["runs"]
         series = [(run["scheduler"], [(ns / 1e6, share * 100) for ns, share in run["distributions"][index]]) for run in runs]

@@ -8,7 +8,8 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from . import _native
+from . import _arguments, _native
+from ._arguments import one_of
 from ._errors import Error, InputError
 
 if TYPE_CHECKING:
@@ -35,9 +36,7 @@ class StudyResult:
         self._heads, self._rows, self._legend, self._page, self.omissions = _native.summary(runs, store, title)
 
     def _path(self, table: str) -> pathlib.Path:
-        if table not in _TABLES:
-            raise InputError(f"no table '{table}'; tables are {', '.join(_TABLES)}")
-        path = pathlib.Path(self.folder) / table
+        path = pathlib.Path(self.folder) / one_of("table", table, _TABLES)
         if not any(path.glob("*.parquet")):
             raise InputError(f"{path}: there is no such table; windows need 'window' in the study file")
         return path
@@ -67,7 +66,7 @@ class StudyResult:
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes the report: an HTML file with regret and Pareto fronts, which opens offline."""
-        pathlib.Path(path).write_text(self._page, encoding="utf-8")
+        pathlib.Path(_arguments.path("path", path)).write_text(self._page, encoding="utf-8")
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self._heads)
@@ -110,24 +109,29 @@ def study(
     scheduler: the runs are executed by its cluster. Workloads may be fsspec addresses (``s3://bucket/*.gz``), and files need the same path on all workers. The results are equal to the byte in
     both cases. Ctrl-C raises ``KeyboardInterrupt``; the next call continues. A run that cannot be executed raises ``Error`` after all others.
     """
-    path = pathlib.Path(file)
+    path = pathlib.Path(_arguments.path("file", file))
+    if out is not None:
+        out = _arguments.path("out", out)
+    if jobs is not None:
+        _arguments.whole("jobs", jobs, 1)
+    only = _arguments.texts("only", only)
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: the study file cannot be read: {error}") from None
     folder = pathlib.Path(out) if out is not None else path.with_suffix("")
-    if out is not None and "://" in os.fspath(out):
-        raise InputError(f"out={os.fspath(out)!r} is an address, and results are written to a folder of this machine; name a folder")
+    if out is not None and "://" in out:
+        raise InputError(f"out={out!r} is an address, and results are written to a folder of this machine; name a folder")
     if folder.is_file():
         raise InputError(f"{folder}: is a file; name a folder for the results with out")
-    if jobs is not None and jobs < 1:
-        raise InputError(f"jobs={jobs} must be at least 1")
     if isinstance(client, str):
         with _connected(client) as connected:
             return study(file, out, client=connected, only=only)
     if client is not None and not (hasattr(client, "submit") and hasattr(client, "nthreads")):
         raise TypeError(f"client is {type(client).__name__}; pass a distributed.Client, or the address of a Dask scheduler")
-    runs = _expand(path, text, [only] if isinstance(only, str) else list(only), client is not None, _copies)
+    if getattr(client, "status", "") in ("closing", "closed"):
+        raise InputError("client is closed; pass a distributed.Client that is connected, or the address of a Dask scheduler")
+    runs = _expand(path, text, only, client is not None, _copies)
     store = _native.Store(folder)
     if client is None:
         threads = jobs or len(os.sched_getaffinity(0))

@@ -100,7 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"dwell: {error}", file=sys.stderr)
         return EXPLAINED if given.child else 2 if isinstance(error, InputError) else 1
     except KeyboardInterrupt:
-        print("dwell: interrupted; the same command continues", file=sys.stderr)
+        if not given.child:
+            print("dwell: interrupted: complete runs are kept; the same command continues", file=sys.stderr)
         return 130
 
 

@@ -99,9 +99,9 @@ impl Entry {
         if object.is_callable() {
             return Ok(Self { name: policy::name_of(object)?, factory: Some(object.clone().unbind()) });
         }
-        let kind = object.get_type();
+        let kind = object.get_type().name()?;
         Err(PyTypeError::new_err(format!(
-            "{kind} is no scheduler; use a name, a dwell.Scheduler, or a class derived from dwell.Policy"
+            "schedulers: {kind} is no scheduler; use a name, a dwell.Scheduler, or a class derived from dwell.Policy"
         )))
     }
 

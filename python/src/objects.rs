@@ -139,9 +139,9 @@ pub(crate) struct Dispatch {
 #[pymethods]
 impl Dispatch {
     #[new]
-    #[pyo3(signature = (request, reason="first come"))]
-    fn new(request: &Bound<'_, PyAny>, reason: &str) -> PyResult<Self> {
-        Ok(Self { id: request_id(request)?, reason: reason.to_owned() })
+    #[pyo3(signature = (request, reason=None), text_signature = "(request, reason='first come')")]
+    fn new(request: &Bound<'_, PyAny>, reason: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        Ok(Self { id: request_id(request)?, reason: text("Dispatch", "reason", reason, "first come")? })
     }
 
     fn __repr__(&self) -> String {
@@ -154,9 +154,20 @@ pub(crate) fn request_id(request: &Bound<'_, PyAny>) -> PyResult<u32> {
     if let Ok(request) = request.cast::<Request>() {
         return Ok(request.get().id);
     }
-    request
-        .extract()
-        .map_err(|_| input(format!("a decision names a Request or its id, not {}", request.get_type())))
+    request.extract().map_err(|_| match request.get_type().name() {
+        Ok(kind) => PyTypeError::new_err(format!("Dispatch: request is {kind}; give a Request or its id")),
+        Err(error) => error,
+    })
+}
+
+/// An argument that is text, or its default.
+fn text(of: &str, name: &str, given: Option<&Bound<'_, PyAny>>, default: &str) -> PyResult<String> {
+    let Some(given) = given else { return Ok(default.to_owned()) };
+    let Ok(text) = given.extract() else {
+        let kind = given.get_type().name()?;
+        return Err(PyTypeError::new_err(format!("{of}: {name} is {kind}; give text")));
+    };
+    Ok(text)
 }
 
 /// The decision to leave the device idle although requests are queued. It ends at `until` (nanoseconds of virtual time), and at every
@@ -173,8 +184,8 @@ pub(crate) struct Hold {
 #[pymethods]
 impl Hold {
     #[new]
-    #[pyo3(signature = (until, reason="waits"))]
-    fn new(until: Option<&Bound<'_, PyAny>>, reason: &str) -> PyResult<Self> {
+    #[pyo3(signature = (until, reason=None), text_signature = "(until, reason='waits')")]
+    fn new(until: Option<&Bound<'_, PyAny>>, reason: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
         let until = until.map(|until| match until.extract::<u64>() {
             Ok(until) => Ok(until),
             Err(_) if until.is_instance_of::<PyInt>() => Ok(if until.lt(0)? { 0 } else { u64::MAX }),
@@ -185,7 +196,7 @@ impl Hold {
                 )))
             }
         });
-        Ok(Self { until: until.transpose()?, reason: reason.to_owned() })
+        Ok(Self { until: until.transpose()?, reason: text("Hold", "reason", reason, "waits")? })
     }
 
     fn __repr__(&self) -> String {

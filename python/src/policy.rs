@@ -148,10 +148,13 @@ impl PythonPolicy {
             let id = RequestId(objects::request_id(answer)?);
             return Ok(Decision::Dispatch { id, reason: Reason::FirstCome });
         }
-        let (name, kind) = (&self.name, answer.get_type().name()?.to_string());
-        Err(PyTypeError::new_err(format!(
-            "policy {name}: next() returned {kind}; return a Request, Dispatch, Hold or None"
-        )))
+        Err(self.wrong_answer("next", answer, "a Request, Dispatch, Hold or None"))
+    }
+
+    /// The error for an answer that is no `expected`.
+    fn wrong_answer(&self, method: &str, answer: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+        let found = answer.repr().map_or_else(|_| answer.get_type().to_string(), |text| text.to_string());
+        PyTypeError::new_err(format!("policy {}: {method}() returned {found}; return {expected}", self.name))
     }
 
     /// Verifies the bound that the policy states.
@@ -280,7 +283,10 @@ impl Scheduler for PythonPolicy {
         }
         let side = if side == Side::Front { "front" } else { "back" };
         let (request, addition) = (objects::Request::from(request), objects::Request::from(addition));
-        self.call(|policy| policy.call_method1("may_merge", (request, addition, side))?.is_truthy())
+        self.call(|policy| {
+            let answer = policy.call_method1("may_merge", (request, addition, side))?;
+            answer.extract().map_err(|_| self.wrong_answer("may_merge", &answer, "True or False"))
+        })
     }
 
     fn longest_wait(&self, load: Load) -> Option<Span> {
@@ -290,13 +296,8 @@ impl Scheduler for PythonPolicy {
         let load = (load.requests, load.depth, load.service.as_nanos());
         let bound = self.call(|policy| {
             let bound = policy.call_method1("longest_wait", load)?;
-            bound.extract::<Option<u64>>().map_err(|_| {
-                let found = bound.repr().map_or_else(|_| bound.get_type().to_string(), |text| text.to_string());
-                PyTypeError::new_err(format!(
-                    "policy {}: longest_wait() returned {found}; return nanoseconds as a whole number from 0 to 2^64-1, or None",
-                    self.name
-                ))
-            })
+            let expected = "nanoseconds as a whole number from 0 to 2^64-1, or None";
+            bound.extract::<Option<u64>>().map_err(|_| self.wrong_answer("longest_wait", &bound, expected))
         });
         bound.map(Span::from_nanos)
     }

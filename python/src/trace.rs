@@ -57,7 +57,7 @@ fn column(name: &str, object: &Bound<'_, PyAny>) -> PyResult<Column> {
         }
         return Err(error::input(format!("column '{name}' is a table of several columns; select one")));
     }
-    let kind = object.get_type();
+    let kind = object.get_type().name()?;
     Err(PyTypeError::new_err(format!("column '{name}' is {kind}: use a NumPy array or an Arrow array")))
 }
 
@@ -100,8 +100,14 @@ impl Trace {
         let known: Vec<String> = found.iter().map(|(name, _)| name.clone()).collect();
         let mut columns = Vec::new();
         for (field, wanted, is_required) in names {
-            if !is_required && !known.contains(&wanted) {
-                continue;
+            match known.iter().filter(|name| **name == wanted).count() {
+                0 if !is_required => continue,
+                0 | 1 => {}
+                _ => {
+                    return Err(error::input(format!(
+                        "{name}: two columns are called '{wanted}'; rename one"
+                    )));
+                }
             }
             let column =
                 found.iter_mut().find(|(name, _)| *name == wanted).and_then(|(_, column)| column.take());
@@ -335,8 +341,10 @@ impl Rows<'_> {
                 return Ok((all[number as usize], Flags::default()));
             }
             Value::Whole(number) => return wrong(&number.to_string()),
-            Value::Real(number) => return wrong(&number.to_string()),
-            Value::Null => return Err(self.wrong("op", "there is no value")),
+            // pandas makes floats of a column in which a value is missing.
+            Value::Real(number) if number.fract() == 0.0 => return self.op(Value::Whole(number as i128)),
+            Value::Real(number) if !number.is_nan() => return wrong(&number.to_string()),
+            Value::Real(_) | Value::Null => return Err(self.wrong("op", "there is no value")),
             Value::Word(word) => word,
         };
         let op = match word.bytes().to_ascii_lowercase().as_slice() {

@@ -71,15 +71,14 @@ impl Waits {
         let waited = Span::from_nanos(self.clock(now) - at);
         let running = self.in_device.values().map(|since| now.since(*since)).max().unwrap_or_default();
         let service = self.service.max(running);
-        // As in the model: a flush may be in the device when the request could go.
-        let is_known = self.bound.is_some_and(|bound| waited <= bound + service);
+        let is_known = self.bound.is_some_and(|bound| waited <= bound);
         (!is_known).then_some(TooLong { request, waited, load: Load { requests: self.most, depth, service } })
     }
 
     /// The policy states this bound under the load of `wait`; returns whether the wait exceeds it.
     pub(crate) fn exceeds(&mut self, wait: &TooLong, bound: Option<Span>) -> bool {
         self.bound = bound.or(Some(Span::MAX));
-        bound.is_some_and(|bound| wait.waited > bound + wait.load.service)
+        bound.is_some_and(|bound| wait.waited > bound)
     }
 
     pub(crate) fn dispatched(&mut self, now: Time, request: u32) {

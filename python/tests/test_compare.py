@@ -44,7 +44,7 @@ def test_tables():
     assert arrow["mb_per_s"].to_pylist() == list(pandas["mb_per_s"]) == list(polars["mb_per_s"])
     assert set(result.to_pandas("processes")["scheduler"]) == {"noop", "stream(deadline-2.6.32)"}
     assert result.to_polars("distribution")["share"].max() == pytest.approx(1)
-    with pytest.raises(dwell.InputError, match="no table 'run'; tables are runs, processes, distribution"):
+    with pytest.raises(dwell.InputError, match="table='run' is none of runs, processes, distribution"):
         result.to_arrow("run")
 
 
@@ -107,7 +107,7 @@ def test_scheduler():
         ({"depth": 0}, "depth=0 is not from 1 to 65536"),
         ({"nr_requests": -1}, "nr_requests=-1"),
         ({"at_most": "soon"}, "at_most='soon' is no length of time"),
-        ({"identity": "none"}, "identity 'none' is none of"),
+        ({"identity": "none"}, "identity='none' is none of"),
     ],
 )
 def test_each_wrong_input_is_one_clear_exception(arguments, expected):
@@ -149,3 +149,36 @@ def test_keyboard_interrupt_and_the_gil(drive, tmp_path):
     # Elsewhere than in the folder of the sources, which contain no native part.
     ended = subprocess.run([sys.executable, "-c", WAITING % drive], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert ended.stdout.split() == ["interrupted", "again"], ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "expected"),
+    [
+        ({"identity": 3}, TypeError, "identity is int 3; it is text"),
+        ({"identity": "z"}, dwell.InputError, "identity='z' is none of shown, hidden, same"),
+        ({"drive": 3}, TypeError, "drive is int 3; it is text or a path"),
+        ({"open": "no"}, TypeError, "open is str 'no'; it is True or False"),
+        ({"depth": True}, TypeError, "depth is bool True; it is a whole number"),
+        ({"nr_requests": 0}, dwell.InputError, "nr_requests=0 is not from 1 to 65536"),
+        ({"schedulers": 3}, TypeError, "schedulers is int 3; it is a list of names"),
+        ({"schedulers": ["noop", 3]}, TypeError, "schedulers: int is no scheduler; use a name"),
+    ],
+)
+def test_wrong_arguments_are_named(arguments, error, expected):
+    with pytest.raises(error, match=expected):
+        dwell.compare(RECORDING, **{"schedulers": ["noop"], **arguments})
+
+
+def test_wrong_arguments_of_objects_are_named():
+    for call, error, expected in [
+        (lambda: dwell.Machine(drive=3), TypeError, "drive is int 3; it is text or a path"),
+        (lambda: dwell.Machine(identity="z"), dwell.InputError, "identity='z' is none of shown"),
+        (lambda: dwell.Machine(depth="4"), TypeError, "depth is str '4'; it is a whole number"),
+        (lambda: dwell.Drive("ssd-sata", array=3), TypeError, "array is int 3; it is text"),
+        (lambda: dwell.Scheduler(3), TypeError, "scheduler is int 3; it is text"),
+        (lambda: dwell.study("a", jobs="2"), TypeError, "jobs is str '2'; it is a whole number"),
+        (lambda: dwell.study(3), TypeError, "file is int 3; it is text or a path"),
+        (lambda: dwell.study("a", only=[3]), TypeError, r"only\[0\] is int 3; it is text"),
+    ]:
+        with pytest.raises(error, match=expected):
+            call()

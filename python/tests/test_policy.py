@@ -233,7 +233,7 @@ def test_wrong_policies():
         def next(self, now, view):
             return "the first"
 
-    with pytest.raises(TypeError, match="next\\(\\) returned str"):
+    with pytest.raises(TypeError, match="next\\(\\) returned 'the first'"):
         run(Text)
     with pytest.raises(TypeError, match="Hold: until is str"):
         dwell.Hold("now")
@@ -245,3 +245,67 @@ def test_a_policy_has_the_limit_of_the_others(columns):
     trace = dwell.Trace.from_columns(**columns, time_unit="ns")
     limits = [round(run["of_limit"] * run["elapsed_ns"]) for run in dwell.compare(trace, [Fifo, "noop", "stream"]).runs]
     assert limits[0] > 0 and limits == limits[:1] * 3
+
+
+def test_answers_and_arguments_of_a_wrong_type_are_named():
+    class Perhaps(Fifo):
+        def may_merge(self, request, addition, side):
+            return "maybe"
+
+    class Wordless(Fifo):
+        def next(self, now, view):
+            return dwell.Hold(now + 10, 3) if self.queue else None
+
+    class Numbered(Fifo):
+        def next(self, now, view):
+            return dwell.Dispatch(self.queue.pop(0), 3) if self.queue else None
+
+    for policy, expected in [
+        (Perhaps, r"policy Perhaps: may_merge\(\) returned 'maybe'; return True or False"),
+        (Wordless, "Hold: reason is int; give text"),
+        (Numbered, "Dispatch: reason is int; give text"),
+    ]:
+        with pytest.raises(TypeError, match=expected):
+            dwell.check_policy(policy, operations=8000)
+    for arguments, error, expected in [
+        ({"operations": "a"}, TypeError, "operations is str 'a'; it is a whole number"),
+        ({"operations": 7}, dwell.InputError, "operations=7 is not at least 8"),
+        ({"seed": 0.5}, TypeError, "seed is float 0.5; it is a whole number"),
+    ]:
+        with pytest.raises(error, match=expected):
+            dwell.check_policy(Fifo, **arguments)
+    with pytest.raises(TypeError, match="Dispatch: request is str; give a Request or its id"):
+        dwell.Dispatch("x")
+
+
+def test_a_bound_has_no_allowance():
+    class Late(Fifo):
+        """Serves each request twice the bound after its arrival."""
+
+        def __init__(self):
+            super().__init__()
+            self.arrived = []
+
+        def insert(self, now, request):
+            super().insert(now, request)
+            self.arrived.append(now)
+
+        def merged(self, now, request, growth):
+            if growth.absorbed in self.queue:
+                self.arrived.pop(self.queue.index(growth.absorbed))
+            super().merged(now, request, growth)
+
+        def next(self, now, view):
+            if self.queue and now < self.arrived[0] + 2_000_000:
+                return dwell.Hold(self.arrived[0] + 2_000_000, "a test")
+            if self.queue:
+                self.arrived.pop(0)
+            return super().next(now, view)
+
+        def longest_wait(self, requests, depth, service):
+            return 1_000_000
+
+    with pytest.raises(dwell.PolicyError, match="waited .* longer than the policy's bound 1 ms: longest_wait"):
+        dwell.compare(RECORDINGS / "two-greps-and-a-copy.ftrace.gz", [Late], at_most="1s")
+    with pytest.raises(dwell.PolicyError, match=r"The bound is longest_wait\(\) plus 10 ms for a flush in the device"):
+        dwell.check_policy(Bounded, operations=8000)

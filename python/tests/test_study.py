@@ -78,7 +78,7 @@ def test_a_study_on_this_machine(study, tmp_path):
     assert dwell.study(study, tmp_path / "some", only="noop").executed == 2
     with pytest.raises(dwell.InputError, match="windows need 'window'"):
         result.to_arrow("windows")
-    with pytest.raises(dwell.InputError, match="no table 'run'"):
+    with pytest.raises(dwell.InputError, match="table='run' is none of runs"):
         result.to_arrow("run")
 
 
@@ -263,6 +263,14 @@ def test_addresses_of_a_server(study, tmp_path, cluster):
             server.shutdown()
 
 
+def test_the_reason_of_a_server_that_refuses(tmp_path):
+    pytest.importorskip("aiohttp")
+    study = tmp_path / "study.toml"
+    study.write_text(TEXT.replace("WORKLOAD", "http://127.0.0.1:1/io.gz"))
+    with pytest.raises(dwell.InputError, match="http://127.0.0.1:1/io.gz: cannot be read: Cannot connect"):
+        dwell.study(study)
+
+
 def test_addresses_of_a_file_in_the_command(study, tmp_path):
     by_address = tmp_path / "address.toml"
     by_address.write_text(TEXT.replace("WORKLOAD", f"file://{tmp_path}/*.ftrace.gz"))
@@ -384,6 +392,13 @@ def test_a_client_by_its_address(study, tmp_path, cluster):
     assert dwell.study(study, tmp_path / "out", client=cluster.scheduler_address).executed == RUNS
     with pytest.raises(dwell.InputError, match="no Dask scheduler answers"):
         dwell.study(study, tmp_path / "none", client="tcp://127.0.0.1:1")
+
+    class Closed:
+        status = "closed"
+        submit = nthreads = None
+
+    with pytest.raises(dwell.InputError, match="client is closed; pass a distributed.Client that is connected"):
+        dwell.study(study, client=Closed())
     with pytest.raises(TypeError, match="client is int; pass a distributed.Client, or the address"):
         dwell.study(study, tmp_path / "none", client=3)
 

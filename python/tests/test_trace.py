@@ -4,6 +4,7 @@ import numpy
 import pandas
 import polars
 import pyarrow
+import pyarrow.dataset
 import pyarrow.parquet
 import pytest
 
@@ -181,7 +182,7 @@ def test_wrong_types_in_parquet(columns, tmp_path):
     for column, values, expected in [
         ("offset", numpy.zeros(400), "column 'offset' has the type DOUBLE; expected a whole number, INT32 or INT64"),
         ("op", ["read"] * 400, "column 'op' has the type BYTE_ARRAY"),
-        ("at_ns", pyarrow.array([0] * 400, pyarrow.timestamp("us")), "column 'at_ns' has the type INT64 .*expected a whole number of nanoseconds"),
+        ("at_ns", pyarrow.array([0] * 400, pyarrow.timestamp("us")), "column 'at_ns' has the type INT64, a time stamp in microseconds; expected a whole number of nanoseconds"),
     ]:
         pyarrow.parquet.write_table(pyarrow.table({**table, column: values}), path)
         with pytest.raises(dwell.InputError, match=expected):
@@ -200,7 +201,7 @@ def test_wrong_tables(columns):
         dwell.Trace.from_table(table.drop_columns(["bytes"]))
     with pytest.raises(dwell.InputError, match="there is no request in it"):
         dwell.Trace.from_table(table.slice(0, 0).combine_chunks())
-    with pytest.raises(dwell.InputError, match="time_unit='h' is no unit"):
+    with pytest.raises(dwell.InputError, match="time_unit='h' is none of ns"):
         dwell.Trace.from_table(table, time_unit="h")
 
 
@@ -246,3 +247,69 @@ def test_a_stream_of_batches_may_lack_optional_columns(columns):
         dwell.Trace.from_table(needed.to_reader(), {"process": "process"}, time_unit="ns")
     with pytest.raises(dwell.InputError, match="no column 'op' for 'op'"):
         dwell.Trace.from_table(needed.drop_columns(["op"]).to_reader(), time_unit="ns")
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "expected"),
+    [
+        (lambda table: dwell.Trace(3), TypeError, "trace is int 3; it is text or a path"),
+        (lambda table: dwell.Trace("a", format=3), TypeError, "format is int 3; it is text"),
+        (lambda table: dwell.Trace("a", strict="no"), TypeError, "strict is str 'no'; it is True or False"),
+        (lambda table: dwell.Trace.from_table(None), TypeError, "table is NoneType; pass a table of pandas"),
+        (lambda table: dwell.Trace.from_table(table, ["time"]), TypeError, "columns is list; it is a dictionary"),
+        (lambda table: dwell.Trace.from_table(table, {"time": 3}), TypeError, r"columns\['time'\] is int 3; it is text"),
+        (lambda table: dwell.Trace.from_table(table, name=3), TypeError, "name is int 3; it is text"),
+        (lambda table: dwell.Trace.from_table(table, time_unit="h"), dwell.InputError, "time_unit='h' is none of ns, 100ns"),
+        (lambda table: dwell.Trace.from_table(table, time_unit=[]), TypeError, r"time_unit is list \[\]; it is text"),
+    ],
+)
+def test_wrong_arguments_are_named(columns, call, error, expected):
+    with pytest.raises(error, match=expected):
+        call(columns)
+
+
+def test_tables_of_other_kinds(columns):
+    frame = pandas.DataFrame(columns)
+    expected = dwell.compare(dwell.Trace.from_table(columns), ["noop"], "ssd-sata").runs
+    reader = pyarrow.Table.from_pandas(frame).to_reader()
+    sparse = frame.assign(bytes=pandas.arrays.SparseArray(frame["bytes"]))
+    direct = {**columns, "bytes": pandas.arrays.SparseArray(columns["bytes"])}
+    for table in (frame.to_records(index=False), frame.to_records(), reader, sparse, direct):
+        assert dwell.compare(dwell.Trace.from_table(table), ["noop"], "ssd-sata").runs == expected
+    doubled = pandas.concat([frame, frame[["bytes"]]], axis=1)
+    arrow = pyarrow.table([pyarrow.array(column) for column in [*columns.values(), columns["bytes"]]], [*columns, "bytes"])
+    for table in (doubled, arrow, arrow.to_reader()):
+        with pytest.raises(dwell.InputError, match="table: two columns are called 'bytes'; rename one"):
+            dwell.Trace.from_table(table)
+    with pytest.raises(TypeError, match=r"table is InMemoryDataset; pass its to_table\(\)"):
+        dwell.Trace.from_table(pyarrow.dataset.dataset(pyarrow.Table.from_pandas(frame)))
+
+
+def test_operations_may_be_floats(columns):
+    numbers = numpy.arange(len(columns["time"])) % 2
+    results = [
+        dwell.compare(dwell.Trace.from_table({**columns, "op": op}), ["noop"], "ssd-sata").runs
+        for op in (numbers, numbers.astype(float), numbers.astype("f4"))
+    ]
+    assert results[0] == results[1] == results[2]
+    for wrong, expected in [(0.5, "0.5 is not an operation"), (4.0, "4 is not an operation"), (float("nan"), "there is no value")]:
+        with pytest.raises(dwell.InputError, match=f"row 0, column 'op': {expected}"):
+            dwell.compare(dwell.Trace.from_table({**columns, "op": numpy.append(wrong, numbers[1:])}), ["noop"], "ssd-sata")
+
+
+def test_impossible_values_in_parquet_are_left_out(columns, tmp_path):
+    path = tmp_path / "recording.parquet"
+    table = {"at_ns": columns["time"], "op": numpy.zeros(400, "i4"), "offset": columns["offset"], "bytes": columns["bytes"]}
+    for column, good, bad in [("flags", 31, 32), ("flags", 0, -1), ("priority", 3 * 8192 + 7, 4 * 8192), ("priority", 0, 8192 + 8), ("priority", 8192, -1)]:
+        values = numpy.full(400, good, "i4")
+        values[7] = bad
+        pyarrow.parquet.write_table(pyarrow.table({**table, column: values}), path)
+        result = dwell.compare(path, ["noop"], "ssd-sata", open=True)
+        assert result.runs[0]["requests"] == 399, (column, bad)
+        assert any("1 malformed, left out (first: row 8)" in note for note in result.notes), result.notes
+        with pytest.raises(dwell.InputError, match=f"{column}.*expected .*found '{bad}'"):
+            dwell.compare(dwell.Trace(path, strict=True), ["noop"], "ssd-sata", open=True)
+    doubled = pyarrow.table([pyarrow.array(values) for values in [*table.values(), table["bytes"]]], [*table, "bytes"])
+    pyarrow.parquet.write_table(doubled, path)
+    with pytest.raises(dwell.InputError, match="has two columns 'bytes'; rename or remove one"):
+        dwell.compare(path, ["noop"], "ssd-sata")
