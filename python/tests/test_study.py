@@ -263,6 +263,14 @@ def test_addresses_of_a_server(study, tmp_path, cluster):
             server.shutdown()
 
 
+def test_no_file_of_a_split_is_hidden(tmp_path):
+    columns = {"device": ["", "_"], "at_ns": [0, 1], "op": [0, 0], "offset": [0, 0], "bytes": [4096, 4096]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "many.parquet")
+    ended = program("trace", "split", tmp_path / "many.parquet", tmp_path / "volumes")
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(path.name for path in (tmp_path / "volumes").iterdir()) == ["_-2.parquet", "_.parquet"]
+
+
 def test_the_reason_of_a_server_that_refuses(tmp_path):
     pytest.importorskip("aiohttp")
     study = tmp_path / "study.toml"

@@ -235,9 +235,11 @@ fn plain(message: &str) -> String {
     let words = [
         ("expected a sequence", "expected a list in brackets"),
         ("expected struct Reading", "expected a table such as { format = \"msr\" }"),
-        ("expected u32", "expected a whole number from 0 to 4294967295"),
+        // Of nr_requests, the only number of this type.
+        ("expected u32", "expected a whole number from 1 to 4294967295"),
         ("expected f64", "expected a number"),
         ("expected a boolean", "expected true or false"),
+        ("expected a map", "expected a table"),
         ("invalid type: map", "invalid type: table"),
         ("invalid type: sequence", "invalid type: list"),
         ("invalid type: boolean", "invalid type: switch"),

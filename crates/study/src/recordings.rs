@@ -237,7 +237,10 @@ impl<'a> Sinks<'a> {
     /// The file of a device. The names of several devices may have one form in letters that every file system has: the second is numbered.
     fn file_of(&mut self, folder: &Path, device: &str) -> PathBuf {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_,+".contains(c);
-        let name: String = device.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        let mut name: String = device.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        if name.is_empty() {
+            name.push('_'); // The file would be hidden.
+        }
         let mut path = folder.join(format!("{name}.parquet"));
         while self.files.contains_key(&path) {
             let number = self.repeated.entry(name.clone()).or_insert(1);

@@ -190,7 +190,8 @@ impl Context {
         let advice = match (self.options.strict, self.any_valid) {
             _ if bad.expected == Expected::KnownDevice => FEWER_DEVICES.to_owned(),
             (true, _) => {
-                "delete the line, or read without strict, which counts it and leaves it out".to_owned()
+                let what = if matches!(self.place, Position::Row(_)) { "row" } else { "line" };
+                format!("delete the {what}, or read without strict, which counts it and leaves it out")
             }
             (false, _) if matches!(self.place, Position::Row(_)) => {
                 "correct the rows in the program that wrote the file".to_owned()

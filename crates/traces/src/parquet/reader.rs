@@ -190,7 +190,12 @@ fn expected_type(column: &ColumnDescriptor) -> Option<&'static str> {
 
 fn damaged(context: &Context, error: &ParquetError) -> Error {
     let problem = format!("the Parquet file is damaged: {error}");
-    context.error(ErrorKind::Format, problem).at(context.place).advice("check that it was written to its end")
+    let error = context.error(ErrorKind::Format, problem).advice("check that it was written to its end");
+    match context.place {
+        // No row is read yet.
+        Position::Row(0) => error,
+        place => error.at(place),
+    }
 }
 
 /// Calls the decoder, which panics on some damaged files: for example if a page refers to a dictionary that is missing.
