@@ -1,6 +1,8 @@
 """100 comparisons from Python and by the command, in alternation: processor time of each (the machine may be loaded).
 
-    python python/benches/compares.py [RECORDING]
+    python python/benches/compares.py [RECORDING [SECONDS]]
+
+SECONDS: virtual time after which a run stops. Short runs show the fixed costs of a call.
 """
 
 import pathlib
@@ -11,6 +13,7 @@ import sysconfig
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RECORDING = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "recordings" / "two-greps-and-a-copy.ftrace.gz")
+AT_MOST = sys.argv[2] + "s" if len(sys.argv) > 2 else None
 PROGRAM = str(pathlib.Path(sysconfig.get_path("scripts")) / "dwell")
 SCHEDULERS = ["noop", "mq-deadline", "bfq", "stream(deadline)"]
 BLOCKS, EACH = 10, 10
@@ -30,7 +33,8 @@ def block(work, who):
 
 def command():
     named = [part for scheduler in SCHEDULERS for part in ("-s", scheduler)]
-    subprocess.run([PROGRAM, "compare", RECORDING, *named, "--json", "--quiet"], check=True, stdout=subprocess.DEVNULL)
+    limit = ["--at-most", AT_MOST] if AT_MOST else []
+    subprocess.run([PROGRAM, "compare", RECORDING, *named, *limit, "--json", "--quiet"], check=True, stdout=subprocess.DEVNULL)
 
 
 def main():
@@ -42,8 +46,8 @@ def main():
     trace = dwell.Trace(RECORDING)
     ways = {
         "the command": (command, resource.RUSAGE_CHILDREN),
-        "Python, the file read each time": (lambda: dwell.compare(RECORDING, SCHEDULERS), resource.RUSAGE_SELF),
-        "Python, the trace kept": (lambda: dwell.compare(trace, SCHEDULERS), resource.RUSAGE_SELF),
+        "Python, the file read each time": (lambda: dwell.compare(RECORDING, SCHEDULERS, at_most=AT_MOST), resource.RUSAGE_SELF),
+        "Python, the trace kept": (lambda: dwell.compare(trace, SCHEDULERS, at_most=AT_MOST), resource.RUSAGE_SELF),
     }
     times = {name: [] for name in ways}
     for _ in range(BLOCKS):

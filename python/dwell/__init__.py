@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import _native
-from ._arguments import flag
+from ._arguments import flag, path
 from ._describe import Drive, Machine, Scheduler, Trace, Tunable, nanoseconds
 from ._errors import Error, InputError, InternalError, PolicyError
 from ._native import Dispatch, Growth, Hold, Request, View, __version__
@@ -69,14 +69,15 @@ def compare(
         name, value = next(iter(given.items()))
         raise InputError(f"machine has a {name} of its own; set it there (Machine({name}={value!r}, ...)), or leave out machine")
     machine = machine or Machine(**given)
-    device = Drive.of(machine.drive)
+    # The native part opens the drive. A Drive made here would open it a second time, for facts that are not used.
+    drive, array = (machine.drive.name, machine.drive.array) if isinstance(machine.drive, Drive) else (path("drive", machine.drive), None)
     if not isinstance(trace, Trace):
         trace = Trace(trace)
     text = _native.compare(
         trace._trace,
         [str(scheduler) if isinstance(scheduler, Scheduler) else scheduler for scheduler in schedulers],
-        device.name,
-        array=device.array,
+        drive,
+        array=array,
         depth=machine.depth,
         nr_requests=machine.nr_requests,
         identity=machine.identity,

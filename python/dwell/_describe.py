@@ -22,10 +22,12 @@ def nanoseconds(value: int | float | str | None, what: str) -> int | None:
     """A length of time: seconds as a number, or text such as "50ms"."""
     if value is None:
         return None
-    if isinstance(value, numbers.Real) and not isinstance(value, bool):
+    if isinstance(value, bool) or not isinstance(value, (str, numbers.Real)):
+        raise TypeError(f"{what} is {type(value).__name__} {value!r}; it is seconds as a number, or text such as '30s' or '50ms'")
+    if isinstance(value, numbers.Real):
         number, unit = float(value), "s"
     else:
-        match = re.fullmatch(r"\s*([0-9.]+)\s*(ns|us|ms|s)\s*", str(value))
+        match = re.fullmatch(r"\s*([0-9.]+)\s*(ns|us|ms|s)\s*", value)
         try:
             number, unit = (float(match[1]), match[2]) if match else (-1.0, "s")
         except ValueError:
@@ -194,6 +196,7 @@ class Trace:
             raise TypeError(f"columns is {type(columns).__name__}; it is a dictionary of the fields with other names, such as {{'time': 'start_s'}}")
         columns = dict(columns or {})
         for field, column in columns.items():
+            text("a key of columns", field)
             text(f"columns[{field!r}]", column)
             if field not in _FIELDS:
                 raise InputError(f"'{field}' is no field of a recording; fields are {', '.join(_FIELDS)}")

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 
 from . import _native
 from ._arguments import whole
-from ._errors import InputError
 from ._native import Dispatch, Growth, Hold, Request, View
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -67,6 +66,6 @@ def check_policy(policy: Callable[[], Any], operations: int = 100_000, seed: int
     ``policy`` is a class, or a function without arguments that returns a new policy. Raises ``PolicyError`` with the first violations.
     """
     if not callable(policy):
-        raise InputError(f"policy={policy!r} is no class; give the class itself, or a function that returns a new policy")
+        raise TypeError(f"policy={policy!r} is no class; give the class itself, or a function that returns a new policy")
     # The model divides them among eight settings.
     _native.check_policy(policy, whole("operations", operations, 8), whole("seed", seed, 0, 2**32))

