@@ -77,11 +77,23 @@ def _cancelled(key: str) -> Callable[[], bool]:
     return is_cancelled
 
 
-def _task(key: str, runs: bytes, whole: bool) -> tuple[float, int, list[tuple[int, str]], bytes | list[bytes]]:
+class _OtherVersion(InputError):
+    """A worker has another version than the client. It may have joined after the start of the study."""
+
+
+def _verify(worker: str, version: str, expected: str) -> None:
+    if version != expected:
+        raise _OtherVersion(f"worker {worker} has dwell {version}, this client {expected}; install the same wheel")
+
+
+def _task(key: str, runs: bytes, whole: bool, version: str) -> tuple[float, int, list[tuple[int, str]], bytes | list[bytes]]:
     """Executes runs; returns the seconds, the number of runs that ended, those without rows with the reason, and the rows: the files of a part if the
     runs are a whole one and all have rows. Ends early, without the remaining runs, when the client cancels the task or is lost."""
+    from distributed import get_worker
+
     global _executor
     began = time.perf_counter()
+    _verify(get_worker().address, _native.simulator, version)
     is_cancelled = _cancelled(key)
     if _executor is None:
         _keep_memory()
@@ -119,8 +131,7 @@ def _check(client: Any) -> None:
             continue  # It ended meanwhile.
         if isinstance(version, Exception):  # Whatever unpickling raises.
             raise InputError(f"worker {worker} cannot import dwell: {version}; install the same wheel on it")
-        if version != _native.simulator:
-            raise InputError(f"worker {worker} has dwell {version}, this client {_native.simulator}; install the same wheel")
+        _verify(worker, version, _native.simulator)
 
 
 @contextlib.contextmanager
@@ -266,7 +277,7 @@ def execute(
         while (waiting or again) and len(pending) < (AHEAD if spent else 1) * threads:
             batch = next_batch()
             key = f"dwell-{uuid.uuid4().hex}"
-            future = client.submit(_task, key, runs.json(batch.runs), progress.is_whole(batch), key=key, pure=False)
+            future = client.submit(_task, key, runs.json(batch.runs), progress.is_whole(batch), _native.simulator, key=key, pure=False)
             pending[future] = batch
             completed.add(future)
 
@@ -312,6 +323,9 @@ def execute(
             for future, batch, status in ready:
                 if status != "error":
                     continue
+                if isinstance(future.exception(), _OtherVersion):
+                    # A new exception: the future's own would keep this frame, and with it the lock of the folder, in a cycle.
+                    raise InputError(str(future.exception()))
                 if len(batch.runs) > 1:
                     # Dask gave up, because several workers died with this task: find the run that is the cause.
                     again.extend(_Batch(batch.part, [index]) for index in batch.runs)

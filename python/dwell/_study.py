@@ -103,7 +103,8 @@ def study(
     _copies: dict[str, list[tuple[str, str]]] | None = None,
     _show: Callable[[int, int], None] | None = None,
 ) -> StudyResult:
-    """Executes the missing runs of a study file (docs/study.md) and returns the results, which are Parquet data sets in the folder ``out``.
+    """Executes the missing runs of a study file (docs/study.md) and returns the results, which are Parquet data sets in the folder ``out``
+    (default: the study file's name without its extension).
 
     Without ``client``, on this machine's cores (``jobs``: number of threads). ``client`` is a ``distributed.Client``, or the address of its
     scheduler: the runs are executed by its cluster. Workloads may be fsspec addresses (``s3://bucket/*.gz``), and files need the same path on all workers. The results are equal to the byte in

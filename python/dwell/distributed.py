@@ -76,6 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
         given_copies = json.load(sys.stdin) if given.copies else {}
         copies = {address: [(name, path) for name, path in known] for address, known in given_copies.items()}
         with _connected(given.on) as client:
+            # Its traceback when the connection is lost; the exception has the reason.
+            logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
             if not client.nthreads():
                 print(NO_WORKER, file=sys.stderr, flush=True)
             client.wait_for_workers(1)

@@ -263,6 +263,29 @@ def test_addresses_of_a_server(study, tmp_path, cluster):
             server.shutdown()
 
 
+def test_a_worker_of_another_version_that_joins_later(study, tmp_path, client, monkeypatch):
+    """The check at the start does not see it."""
+    from dwell import _cluster
+
+    monkeypatch.setattr(_cluster, "_check", lambda client: None)
+    worker = next(iter(client.nthreads()))
+
+    def become(version):
+        import dwell
+
+        dwell._native.simulator = version
+
+    client.run(become, "0.0.0+other", workers=[worker])
+    try:
+        with pytest.raises(dwell.InputError, match=r"worker .* has dwell 0\.0\.0\+other, this client .*; install the same wheel"):
+            dwell.study(study, tmp_path / "out", client=client)
+    finally:
+        client.run(become, dwell._native.simulator, workers=[worker])
+    dwell.study(study, tmp_path / "out", client=client)
+    dwell.study(study, tmp_path / "here")
+    assert contents(tmp_path / "out") == contents(tmp_path / "here")
+
+
 def test_no_file_of_a_split_is_hidden(tmp_path):
     columns = {"device": ["", "_"], "at_ns": [0, 1], "op": [0, 0], "offset": [0, 0], "bytes": [4096, 4096]}
     pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "many.parquet")

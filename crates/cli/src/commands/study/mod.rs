@@ -97,7 +97,8 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
     for (run, error) in &ended.errors {
         say!("{}: {error}", line(run));
     }
-    if !arguments.quiet {
+    // With --on, the package has printed this.
+    if !arguments.quiet && arguments.on.is_none() {
         let (executed, skipped) = (ended.executed as u64, ended.skipped);
         say!(
             "{} executed, {skipped} complete before; results in {}",
