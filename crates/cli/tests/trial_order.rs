@@ -22,7 +22,7 @@ const ARMS: [(&str, &str); 5] = [
     ("mq-deadline", "mq-deadline"),
     ("kyber", "kyber"),
     ("bfq", "bfq"),
-    ("bfq{low_latency=0}", "bfq{low_latency=0}"),
+    ("bfq{low_latency=0, strict_guarantees=1}", "bfq{low_latency=0, strict_guarantees=on}"),
 ];
 const WINDOW: Span = Span::from_secs(5);
 const WINDOWS: u64 = 20;

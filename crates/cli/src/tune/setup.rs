@@ -170,7 +170,7 @@ pub(super) fn arms(
 ) -> Result<Box<dyn Arms>, Error> {
     let Some(socket) = &watching.control else {
         // A wrong name or setting is reported before the lack of a choice.
-        let arms = KernelArms::any_number(target.queues.clone(), &watching.arms)?;
+        let arms = KernelArms::for_tuning(target.queues.clone(), &watching.arms)?;
         let arms = arms.checked()?.with_a_choice()?;
         return Ok(Box::new(arms.with_backups(backups)));
     };
