@@ -6,6 +6,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use control::mounts::Mount;
+use control::problem;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::error::Error;
@@ -22,7 +23,7 @@ pub fn device_below(path: &Path) -> Result<Number, Error> {
         return number_of(path);
     }
     if !kind.is_file() && !kind.is_dir() {
-        return Err(Error::device(path, "is no block device, directory or file"));
+        return Err(Error::device(path, format!("is no block device, directory or file; {LISTED}")));
     }
     let device = metadata.dev();
     let number = (rustix::fs::major(device), rustix::fs::minor(device));
@@ -48,20 +49,25 @@ pub(crate) fn number_of(path: &Path) -> Result<Number, Error> {
         let holder = Some(path).filter(|_| metadata.is_dir()).and_then(|path| device_below(path).ok());
         let holder = holder.and_then(|number| fs::read_link(place(Path::new("/sys"), number)).ok());
         let holder = holder.and_then(|link| Some(link.file_name()?.to_string_lossy().replace('!', "/")));
-        let hint = holder.map(|name| format!("; it is on /dev/{name}")).unwrap_or_default();
-        return Err(Error::device(path, format!("is no block device{hint}")));
+        let advice = holder.map_or_else(|| LISTED.to_owned(), |name| format!("it is on /dev/{name}"));
+        return Err(Error::device(path, format!("is no block device; {advice}")));
     }
     let device = metadata.rdev();
     Ok((rustix::fs::major(device), rustix::fs::minor(device)))
 }
 
+/// What to do without a device's name.
+const LISTED: &str = "'lsblk -p' lists the devices";
+
 /// The error for a path that cannot be examined.
 fn inaccessible(path: &Path, error: &io::Error) -> Error {
     match error.kind() {
-        io::ErrorKind::NotFound => {
-            Error::device(path, "there is no such device or file; 'lsblk -p' lists the devices")
+        io::ErrorKind::NotFound => Error::device(path, format!("there is no such device or file; {LISTED}")),
+        io::ErrorKind::PermissionDenied => {
+            let what = format!("examining {}", path.display());
+            Error::Permission { what, needs: "root, or permission to enter its directory" }
         }
-        _ => Error::device(path, error.to_string()),
+        _ => Error::device(path, problem::reading(error)),
     }
 }
 

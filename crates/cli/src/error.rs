@@ -86,7 +86,10 @@ impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         match error.kind() {
             std::io::ErrorKind::BrokenPipe => Self::Pipe,
-            _ => Self::Failed(format!("writing output: {error}")),
+            _ => Self::Failed(format!(
+                "standard output: cannot be written: {}",
+                server::control::problem::writing(&error)
+            )),
         }
     }
 }

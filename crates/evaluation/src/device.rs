@@ -12,6 +12,7 @@ use elevator::Sector;
 use elevator::queue::{Barriers, Limits};
 use elevator::service_time::ServiceCurve;
 use schedulers::Environment;
+use server::control::problem;
 use server::supervisor::{input, read_at_most};
 
 use crate::error::Error;
@@ -41,7 +42,12 @@ fn resolver(description: &str) -> impl FnMut(&str) -> io::Result<Box<dyn Read>> 
     let description = description.to_owned();
     move |file| {
         let path = if file == description { PathBuf::from(file) } else { beside.join(file) };
-        let bytes = input(&path, || read_at_most(&path, DESCRIPTION_MAX + 1))?;
+        let bytes = input(&path, || read_at_most(&path, DESCRIPTION_MAX + 1))
+            .map_err(|error| io::Error::new(error.kind(), problem::reading(&error)))?;
+        if bytes.len() as u64 > DESCRIPTION_MAX {
+            let problem = "is longer than 16 MiB; name a description of a drive";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+        }
         // Those of DiskSim may have comments in any encoding.
         let is_disksim = [".diskspecs", ".parv"].iter().any(|ending| file.ends_with(ending));
         if !is_disksim && std::str::from_utf8(&bytes).is_err() {
@@ -212,6 +218,7 @@ pub fn describe(name: &str) -> Result<DriveDescription, Error> {
         disks::OpenError::Unknown { .. }
         | disks::OpenError::Override { .. }
         | disks::OpenError::Braces(_) => Error::Usage(error.to_string()),
+        disks::OpenError::File { file, error } => Error::file(file, &error),
         _ => Error::Input(error.to_string()),
     })
 }

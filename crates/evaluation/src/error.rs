@@ -1,5 +1,10 @@
 //! Why an experiment could not run.
 
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+use server::control::problem;
+
 /// An error that ends a command. Each prints as one line that says what happened, to what, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -22,21 +27,28 @@ pub enum Error {
 
 impl Error {
     /// The error for a file that cannot be read.
-    pub fn file(path: impl std::fmt::Display, error: &std::io::Error) -> Self {
+    pub fn file(path: impl std::fmt::Display, error: &io::Error) -> Self {
+        let text = format!("{path}: {}", problem::reading(error));
         match error.kind() {
-            std::io::ErrorKind::PermissionDenied => Self::Permission(format!("{path}: {error}")),
-            _ => Self::Input(format!("{path}: {error}")),
+            ErrorKind::PermissionDenied => Self::Permission(text),
+            _ => Self::Input(text),
         }
     }
 
     /// The error for a file that cannot be written.
-    pub fn written(path: impl std::fmt::Display, error: &std::io::Error) -> Self {
+    pub fn written(path: impl std::fmt::Display, error: &io::Error) -> Self {
+        let path = path.to_string();
+        let directory = Path::new(&path).parent().filter(|directory| !directory.as_os_str().is_empty());
+        let why = match error.kind() {
+            ErrorKind::NotFound if directory.is_some_and(|directory| !directory.exists()) => {
+                "its directory does not exist; create that first".to_owned()
+            }
+            _ => problem::writing(error),
+        };
+        let text = format!("{path}: cannot be written: {why}");
         match error.kind() {
-            std::io::ErrorKind::PermissionDenied => Self::Permission(format!("{path}: {error}")),
-            std::io::ErrorKind::NotFound => Self::Failed(format!(
-                "{path}: cannot be written: its directory does not exist; create that first"
-            )),
-            _ => Self::Failed(format!("{path}: cannot be written: {error}")),
+            ErrorKind::PermissionDenied => Self::Permission(text),
+            _ => Self::Failed(text),
         }
     }
 }

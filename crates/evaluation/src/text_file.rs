@@ -20,10 +20,10 @@ pub fn read(path: impl AsRef<Path>, kind: &str) -> Result<String, Error> {
     let bytes =
         input(path, || read_at_most(path, longest + 1)).map_err(|error| Error::file(&name, &error))?;
     if bytes.len() as u64 > longest {
-        let problem = format!("is longer than {LONGEST_MIB} MiB, too long for a {kind}");
+        let problem = format!("is longer than {LONGEST_MIB} MiB, too long for a {kind}; name another file");
         return Err(Error::Input(format!("{name}: {problem}")));
     }
-    String::from_utf8(bytes).map_err(|_| Error::Input(format!("{name}: is not text (UTF-8)")))
+    String::from_utf8(bytes).map_err(|_| Error::Input(format!("{name}: is not text (UTF-8); name a {kind}")))
 }
 
 #[cfg(test)]
@@ -47,9 +47,11 @@ mod tests {
         file.set_len(LONGEST_MIB << 20).unwrap();
         assert_eq!(read(&path, "script").unwrap().len() as u64, LONGEST_MIB << 20);
         file.set_len((LONGEST_MIB << 20) + 1).unwrap();
-        assert!(problem(&path).ends_with(": is longer than 16 MiB, too long for a script"));
+        assert!(
+            problem(&path).ends_with(": is longer than 16 MiB, too long for a script; name another file")
+        );
         std::fs::write(&path, b"caf\xe9").unwrap();
-        assert!(problem(&path).ends_with(": is not text (UTF-8)"));
+        assert!(problem(&path).ends_with(": is not text (UTF-8); name a script"));
         std::fs::remove_file(path).unwrap();
     }
 
@@ -57,7 +59,7 @@ mod tests {
     fn an_endless_device_is_rejected() {
         assert_eq!(
             problem(Path::new("/dev/zero")),
-            "/dev/zero: is longer than 16 MiB, too long for a script"
+            "/dev/zero: is longer than 16 MiB, too long for a script; name another file"
         );
     }
 }

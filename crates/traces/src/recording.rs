@@ -77,7 +77,7 @@ fn tell_format(input: &mut Input, context: &mut Context) -> Result<Format, Error
         input.failure().map_err(|stop| context.stopped(stop))?;
         let problem = match input.odd_end() {
             Some(Oddity::CutShort) => "the compressed file is truncated before the first record",
-            _ => "there is nothing in it",
+            _ => "is empty; name a recording",
         };
         return Err(context.error(ErrorKind::Format, problem));
     }

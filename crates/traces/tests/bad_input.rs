@@ -62,7 +62,7 @@ fn a_file_of_another_format_is_an_error_and_not_an_empty_recording() {
     assert!(
         failure.starts_with("noise: in none of the formats that are known; name it if it is one of ftrace")
     );
-    assert_eq!(error("empty", "", &Options::default()), "empty: there is nothing in it");
+    assert_eq!(error("empty", "", &Options::default()), "empty: is empty; name a recording");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_stream_truncated_before_the_first_record_is_not_called_empty() {
     }
     let nothing = [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     for empty in [&b""[..], &nothing] {
-        assert_eq!(error(empty), "x: there is nothing in it");
+        assert_eq!(error(empty), "x: is empty; name a recording");
     }
 }
 

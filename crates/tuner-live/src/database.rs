@@ -85,7 +85,8 @@ impl Database {
     pub fn open(directory: &Path) -> Result<Self, Error> {
         match fs::create_dir_all(directory) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(not_a_directory(directory)),
-            Err(error) => Err(Error::file(directory, error)),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => Err(not_a_directory(directory)),
+            Err(error) => Err(Error::written(directory, &error)),
             Ok(()) => {
                 files::remove_unfinished(directory);
                 Ok(Self { directory: directory.to_owned() })
@@ -165,7 +166,7 @@ impl Database {
         let path = self.file(&drive, state.metric);
         let content = Content { format, version: VERSION, drive, saved: now, state };
         let text = serde_json::to_vec(&content).map_err(|error| Error::file(&path, error.into()))?;
-        files::replace(&path, &text, true).map_err(|error| Error::file(&path, error))?;
+        files::replace(&path, &text, true).map_err(|error| Error::written(&path, &error))?;
         Ok(text.len() as u64)
     }
 
@@ -178,7 +179,7 @@ impl Database {
         match fs::remove_file(&path) {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(Error::file(&path, error)),
+            Err(error) => Err(Error::written(&path, &error)),
         }
     }
 }

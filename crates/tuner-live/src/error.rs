@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use control::problem;
 use elevator::text::did_you_mean;
 
 /// Why tuning ended or did not begin.
@@ -42,7 +43,7 @@ pub enum Error {
         last: Box<Error>,
     },
     /// A file could not be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {}", path.display(), problem::reading(source))]
     File {
         /// The file.
         path: PathBuf,
@@ -50,7 +51,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The settings before tuning cannot be stored, so nothing was changed.
-    #[error("{}: {source}; the present settings cannot be stored there, so nothing was changed", path.display())]
+    #[error("{}: {}; the present settings cannot be stored there, so nothing was changed", path.display(), problem::writing(source))]
     Backup {
         /// The file.
         path: PathBuf,
@@ -112,6 +113,12 @@ fn process(pid: u32) -> String {
 impl Error {
     pub(crate) fn file(path: &Path, source: io::Error) -> Self {
         Self::File { path: path.to_owned(), source }
+    }
+
+    /// The error for a file or directory that cannot be written.
+    pub(crate) fn written(path: &Path, source: &io::Error) -> Self {
+        let words = format!("cannot be written: {}", problem::writing(source));
+        Self::file(path, io::Error::new(source.kind(), words))
     }
 
     /// The error for a setting that a scheduler does not have.

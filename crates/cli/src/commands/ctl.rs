@@ -10,7 +10,7 @@ use elevator::text::{counted, did_you_mean};
 use schedulers::registry::Catalogue;
 use serde_json::Value;
 use server::control::protocol::{AccountState, ArrayState, ItemState, MemberState, State};
-use server::control::{Client, is_removed, process_for};
+use server::control::{Client, is_removed, problem, process_for};
 
 use crate::error::Error;
 use crate::input::account_terms::without_effect;
@@ -203,16 +203,22 @@ pub(crate) fn no_server(socket: &Path, error: &std::io::Error) -> Error {
     }
     let socket = socket.display();
     match error.kind() {
-        ErrorKind::PermissionDenied => Error::Permission(format!("{socket}: {error}")),
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused => Error::Failed(format!(
-            "{socket}: no server listens there ({error}); start one with 'dwell serve --control {socket}'"
+        ErrorKind::PermissionDenied => Error::file(socket, error),
+        ErrorKind::InvalidInput => Error::Usage(format!(
+            "{socket}: is too long for the path of a socket; name one of at most 107 bytes"
+        )),
+        ErrorKind::NotFound => Error::Failed(format!(
+            "{socket}: no server listens there: there is no such socket; start one with 'dwell serve --control {socket}'"
+        )),
+        ErrorKind::ConnectionRefused => Error::Failed(format!(
+            "{socket}: no server listens there: it has ended, or this is no socket; start one with 'dwell serve --control PATH'"
         )),
         ErrorKind::BrokenPipe | ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => {
             Error::Failed(format!(
                 "{socket}: connection closed ({error}): the server has ended, or the socket is not a control socket"
             ))
         }
-        _ => Error::Failed(format!("{socket}: {error}")),
+        _ => Error::Failed(format!("{socket}: {}", problem::reading(error))),
     }
 }
 

@@ -13,6 +13,7 @@ use clap::builder::ValueParser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use elevator::text::did_you_mean;
+use server::control::problem;
 use server::supervisor::{input, read_at_most};
 use toml::de::{DeTable, DeValue};
 
@@ -66,9 +67,9 @@ pub(crate) fn apply(
                 let is_missing =
                     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
                 if !is_missing {
-                    let path = path.display();
+                    let (path, why) = (path.display(), problem::reading(&error));
                     say!(
-                        "{path}: {error}; continuing without it (DWELL_CONFIG=FILE names another file, DWELL_CONFIG= none)"
+                        "{path}: {why}; continuing without it (DWELL_CONFIG=FILE names another file, DWELL_CONFIG= none)"
                     );
                 }
                 continue;
@@ -79,7 +80,8 @@ pub(crate) fn apply(
         let text = text.map_err(|error| match by {
             "" => Error::file(path.display(), &error),
             by => {
-                let what = format!("{error}; name a file of options, or none with DWELL_CONFIG=");
+                let why = problem::reading(&error);
+                let what = format!("{why}; DWELL_CONFIG= names no file of options");
                 Error::file(format!("{}{by}", path.display()), &io::Error::new(error.kind(), what))
             }
         })?;

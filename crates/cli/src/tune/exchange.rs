@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{ErrorKind, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -161,6 +162,12 @@ fn is_parquet(file: &Path) -> bool {
 fn read(file: &Path) -> Result<Shared, Error> {
     if is_parquet(file) {
         return Ok(Shared { loads: exchange_table::read(file)? });
+    }
+    // A device such as /dev/zero has no end.
+    if file.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir() && !found.file_type().is_fifo())
+    {
+        let path = file.display();
+        return Err(Error::Usage(format!("{path}: is no file; name a file of 'dwell patterns export'")));
     }
     let text = fs::read_to_string(file).map_err(|error| match error.kind() {
         ErrorKind::InvalidData => Error::Input(format!(

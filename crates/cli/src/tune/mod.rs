@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use capture::topology::Reach;
 use elevator::text::counted;
 use schedulers::registry::Catalogue;
+use server::control::problem;
 use tuner::{Analyser, Metric, State};
 use tuner_live::database::{self, Database};
 use tuner_live::settings_backup::{self, SettingsBackup};
@@ -253,7 +254,8 @@ impl Run {
         {
             let place = self.runtime.display();
             say!(
-                "{place}: {error}; 'dwell tune --status' cannot show this tuner; name another directory with --runtime"
+                "{place}: {}; 'dwell tune --status' cannot show this tuner; name another directory with --runtime",
+                problem::writing(&error)
             );
         }
         self.shown.set(status.clone());

@@ -39,6 +39,7 @@ impl From<tuner_live::Error> for Error {
         let text = error.to_string();
         match error {
             tuner_live::Error::Capture(error) => Self::from(error),
+            _ if error.is_permission() && text.contains("as root") => Self::Permission(text),
             _ if error.is_permission() => Self::Permission(format!("{text}; run it as root")),
             tuner_live::Error::Usage(_) | tuner_live::Error::NoArm { .. } => Self::Usage(text),
             tuner_live::Error::Database { .. } => Self::Input(text),

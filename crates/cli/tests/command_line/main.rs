@@ -4,6 +4,7 @@ mod comparison;
 mod devices;
 mod names;
 mod output;
+mod paths;
 mod recordings;
 
 use std::fs;
