@@ -159,6 +159,7 @@ impl Counted {
             reads: more(|c| c.reads) / requests,
             in_flight: waited / seconds,
             latency: waited / requests,
+            ..Load::default()
         }
     }
 }
@@ -186,6 +187,7 @@ mod tests {
             reads: 0.75,
             in_flight: 0.5,
             latency: 2.5e-3,
+            ..Load::default()
         };
         assert_eq!(load, expected);
         let before = start + Duration::from_secs(2);

@@ -443,8 +443,15 @@ fn resting() -> (LiveTuner, Made) {
 #[test]
 fn standby_ends_with_another_load() {
     let (mut tuner, arms) = resting();
-    let small =
-        Load { iops: 9000.0, bandwidth: 36e6, size: 4096.0, reads: 1.0, in_flight: 2.0, latency: 2e-4 };
+    let small = Load {
+        iops: 9000.0,
+        bandwidth: 36e6,
+        size: 4096.0,
+        reads: 1.0,
+        in_flight: 2.0,
+        latency: 2e-4,
+        ..Load::default()
+    };
     for _ in 0..50 {
         assert_eq!(tuner.standby_window(&small).unwrap(), None);
     }

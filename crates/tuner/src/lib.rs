@@ -42,6 +42,7 @@ mod early_end;
 mod kinds;
 mod load;
 mod measured;
+mod observed_load;
 mod opened;
 mod opening;
 pub mod prior;

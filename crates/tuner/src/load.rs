@@ -2,7 +2,8 @@
 //!
 //! Different loads: requests of half or twice the size; a difference of a quarter in the share of reads; three times as many in flight, or three
 //! times the latency. A lower rate, fewer in flight or a lower latency is no difference, because devices are often idle. The significance test uses
-//! the same measure, so that standby compares what the test has measured.
+//! the same measure, so that standby compares what the test has measured. Of a window whose requests were observed, two more measures: the share of
+//! requests near to earlier ones, which distinguishes sequential from random loads, and the number of reads in flight.
 
 use elevator::Op;
 use observation::Window;
@@ -13,6 +14,11 @@ const SIZE: f64 = 2.0;
 const SHARE: f64 = 0.25;
 /// The ratio of requests in flight, or of latencies. CPU load alone can double them.
 const MORE: f64 = 3.0;
+/// The difference in the share of requests near to earlier ones from which on loads differ.
+const NEAR: f64 = 0.5;
+/// The ratio of reads in flight from which on the loads of observed windows differ. The number in flight in a closed loop depends on the programs;
+/// with think times a faster scheduler lowers it, by less than this in all measured loads.
+const DEEPER: f64 = 8.0;
 /// Latencies below this are equal, in seconds.
 const FAST: f64 = 1e-4;
 
@@ -31,6 +37,10 @@ pub struct Load {
     pub in_flight: f64,
     /// Mean latency in seconds, from arrival in the queue.
     pub latency: f64,
+    /// The share of requests within 64 KiB of one of the preceding ones, 0 to 1, if the requests were observed.
+    pub near: Option<f64>,
+    /// Mean number of reads in flight, if each was observed.
+    pub reads_in_flight: Option<f64>,
 }
 
 impl Load {
@@ -39,7 +49,7 @@ impl Load {
         self.iops > 1.0
     }
 
-    /// The part of a window's load that does not depend on the scheduler.
+    /// The part of a window's load that does not depend on the scheduler, without its order and depth.
     pub fn of(window: &Window) -> Self {
         let (all, seconds) = (window.accesses.len() as f64, window.length.as_secs_f64());
         let bytes: f64 = window.accesses.iter().map(|access| access.size.bytes() as f64).sum();
@@ -67,6 +77,23 @@ impl Load {
                 percent(self.reads),
                 percent(known.reads)
             ));
+        }
+        let both = |of: fn(&Self) -> Option<f64>| of(self).zip(of(known));
+        if let Some((near, other)) = both(|load| load.near)
+            && (near - other).abs() >= NEAR
+        {
+            let percent = |share: f64| share * 100.0;
+            return Some(format!(
+                "{:.0}% of the requests near to earlier ones instead of {:.0}%",
+                percent(near),
+                percent(other)
+            ));
+        }
+        // Less than one in flight counts as one.
+        if let Some((depth, other)) = both(|load| load.reads_in_flight)
+            && !(1.0 / DEEPER..DEEPER).contains(&(depth.max(1.0) / other.max(1.0)))
+        {
+            return Some(format!("{depth:.1} reads in flight instead of {other:.1}"));
         }
         None
     }
@@ -98,8 +125,16 @@ mod tests {
     use elevator::{Sector, Sectors, Span, Time};
     use observation::Access;
 
-    const SMALL: Load =
-        Load { iops: 8000.0, bandwidth: 32768e3, size: 4096.0, reads: 1.0, in_flight: 8.0, latency: 1e-3 };
+    const SMALL: Load = Load {
+        iops: 8000.0,
+        bandwidth: 32768e3,
+        size: 4096.0,
+        reads: 1.0,
+        in_flight: 8.0,
+        latency: 1e-3,
+        near: None,
+        reads_in_flight: None,
+    };
 
     #[test]
     fn a_lower_rate_is_the_same_load() {

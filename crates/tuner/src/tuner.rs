@@ -20,6 +20,7 @@ use crate::early_end::EarlyEnd;
 use crate::kinds::is_whole;
 use crate::load::Load;
 use crate::measured::Measured;
+use crate::observed_load::observed;
 use crate::opening::{Opening, Step};
 use crate::significance::{SignificanceTest, Verdict};
 use crate::state::State;
@@ -241,7 +242,7 @@ impl Tuner {
     /// Adds this window to the significance test. `None`: the decider chooses.
     fn test(&mut self, facts: &Facts<'_>, ran: Option<usize>, decision: &Decision) -> Option<Step> {
         if let (Some(test), Some((measured, ran))) = (&mut self.significance, facts.measured.zip(ran)) {
-            test.learn(ran, measured, &Load::of(facts.window));
+            test.learn(ran, measured, &observed(facts.window, Some(&facts.performance)));
         }
         let step = |scheduler, why| Some(Step { scheduler: Some(scheduler), why });
         match self.verdict() {

@@ -50,6 +50,12 @@ impl Shape {
         Self(parts)
     }
 
+    /// The share of accesses within 64 KiB of one of the preceding ones, 0 to 1.
+    pub(crate) fn near(&self) -> f64 {
+        let is_near = |bin: usize| bin % (DISTANCES.len() + 1) < 2;
+        self.0.iter().enumerate().filter(|&(bin, _)| is_near(bin)).map(|(_, part)| part).sum()
+    }
+
     /// The similarity of two shapes, 0 to 1: the share that they have in common.
     pub fn similarity(&self, other: &Self) -> f64 {
         self.0.iter().zip(&other.0).map(|(a, b)| a.min(*b)).sum()

@@ -27,6 +27,7 @@ use observation::{Better, Metric, Window};
 use crate::early_end::{ABANDON, COLD, EarlyEnd};
 use crate::load::Load;
 use crate::measured::Measured;
+use crate::observed_load::observed;
 use crate::opened::Opened;
 use crate::prior::{self, LoadClass};
 use crate::same_load::{Found, SameLoad};
@@ -259,7 +260,7 @@ impl Opening {
             Phase::First => self.first(ran, value, window, expected),
             Phase::Trial(arm, windows) if arm == ran => {
                 if Some(ran) == self.none() {
-                    self.load = Load::of(window);
+                    self.load = observed(window, None);
                 }
                 self.tried(arm, windows + 1, value)
             }
@@ -326,7 +327,7 @@ impl Opening {
 
     fn first(&mut self, ran: usize, value: Measured, window: &Window, expected: Option<&[f64]>) -> Step {
         let class = LoadClass::of(window, value.busy);
-        (self.class, self.load) = (Some(class), Load::of(window));
+        (self.class, self.load) = (Some(class), observed(window, None));
         self.values[ran] = Some(value);
         self.provisional = Some(ran);
         let gain = |arm: usize| expected.map_or_else(|| self.expected(arm), |of| of[arm]);

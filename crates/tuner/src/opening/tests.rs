@@ -256,11 +256,11 @@ fn the_load_is_that_of_the_latest_window_under_none() {
     let (one, mut other) = (window(true), window(true));
     other.accesses.truncate(300);
     assert_eq!(opening.window(0, Measured::throughout(1.0), (&one, true), None).scheduler, Some(1));
-    assert_eq!(opening.results().load, Load::of(&one));
+    assert_eq!(opening.results().load, observed(&one, None));
     opening.window(1, Measured::throughout(1.0), (&other, true), None);
-    assert_eq!(opening.results().load, Load::of(&other));
+    assert_eq!(opening.results().load, observed(&other, None));
     opening.window(0, Measured::throughout(1.0), (&one, true), None);
-    assert_eq!(opening.results().load, Load::of(&other), "another scheduler changes what is requested");
+    assert_eq!(opening.results().load, observed(&other, None), "another scheduler changes what is requested");
 }
 
 /// The windows of an opening whose load is that of `streams` for each window, with the reasons.

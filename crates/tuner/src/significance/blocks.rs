@@ -2,7 +2,7 @@
 //!
 //! A disk serves different loads in turn, and the best arm for one is not the best for another; averaged over all of them, `none` may look best.
 //! So blocks are compared only within one kind of load, and a block during which the load changed is discarded. Loads are distinguished by what
-//! schedulers do not change: request size and share of reads.
+//! schedulers do not change: request size, share of reads, share of requests near to earlier ones, and reads in flight within a factor of eight.
 
 use observation::Better;
 
@@ -128,6 +128,11 @@ impl Blocks {
 
     fn kind_of(&mut self, load: &Load) -> usize {
         let known = self.kinds.iter().position(|kind| load.requests_differ_from(&kind.load).is_none());
+        if let Some(known) = known {
+            // Those of an opening are unknown.
+            let of_kind = &mut self.kinds[known].load;
+            of_kind.reads_in_flight = of_kind.reads_in_flight.or(load.reads_in_flight);
+        }
         known.unwrap_or_else(|| {
             let gains = vec![Vec::new(); self.arms.iter().max().map_or(0, |&arm| arm + 1)];
             self.kinds.push(LoadResults { load: *load, gains, blocks: 0 });

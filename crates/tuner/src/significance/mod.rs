@@ -224,8 +224,16 @@ mod tests {
     use super::blocks::MOST;
     use super::*;
 
-    const SMALL: Load =
-        Load { iops: 1000.0, size: 4096.0, reads: 1.0, bandwidth: 0.0, in_flight: 0.0, latency: 0.0 };
+    const SMALL: Load = Load {
+        iops: 1000.0,
+        size: 4096.0,
+        reads: 1.0,
+        bandwidth: 0.0,
+        in_flight: 0.0,
+        latency: 0.0,
+        near: None,
+        reads_in_flight: None,
+    };
     const LARGE: Load = Load { size: 131_072.0, ..SMALL };
 
     fn names() -> Vec<String> {
