@@ -16,13 +16,16 @@ use crate::interrupt;
 use evaluation::report::page::GENERATOR;
 use study::unfinished::create;
 
-/// Rejects a block device as an output file, because the output would overwrite it.
+/// Rejects a block device as an output file, because the output would overwrite it, and a socket, which cannot be opened.
 pub(crate) fn is_no_device(path: &Path) -> Result<(), Error> {
     match path.metadata() {
         Ok(found) if found.file_type().is_block_device() => Err(Error::Usage(format!(
             "{}: is a block device, which the output would overwrite; name a file",
             path.display()
         ))),
+        Ok(found) if found.file_type().is_socket() => {
+            Err(Error::Usage(format!("{}: is a socket; name a file", path.display())))
+        }
         _ => Ok(()),
     }
 }

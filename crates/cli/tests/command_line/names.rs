@@ -45,7 +45,7 @@ fn a_wrong_name_is_reported_before_a_recording_is_read() {
     fails(&["compare", &unreadable, "-s", "deadlin"], 2, &["did you mean 'deadline'?"]);
     fails(&["compare", &unreadable, "--at-most", "soon"], 2, &["--at-most"]);
     fails(&["compare", SMALL, "--at-most", "-1s"], 2, &["--at-most: '-1s' is negative"]);
-    fails(&["compare", &unreadable], 6, &["nothing in it"]);
+    fails(&["compare", &unreadable], 6, &["is empty"]);
 }
 
 #[test]

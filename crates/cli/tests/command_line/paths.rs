@@ -77,7 +77,7 @@ impl Bad {
             .expect("written");
         fs::create_dir_all(directory.path("folder")).expect("made");
         fs::write(directory.path("secret"), "x").expect("written");
-        fs::set_permissions(directory.path("secret"), PermissionsExt::from_mode(0)).expect("set");
+        fs::set_permissions(directory.path("secret"), PermissionsExt::from_mode(0o000)).expect("set");
         std::os::unix::fs::symlink("circle", directory.path("circle")).expect("made");
         Self { directory, socket, _listener: listener }
     }
