@@ -276,7 +276,7 @@ fn files_without_a_usable_load_are_rejected() {
     fails(&["patterns", "merge", &hosts.path("x"), "7"], 2, "two numbers, or the file");
     let bad = hosts.write("bad", "{}\n");
     fails(&["patterns", "merge", &hosts.path("y"), &bad], 6, "bad:1: missing field");
-    fails(&["patterns", "import", &hosts.path("none")], 6, "No such file");
+    fails(&["patterns", "import", &hosts.path("none")], 6, "there is no such file");
     fails(&["patterns", "--database", &hosts.path("none"), "export", "-"], 6, "missing or empty");
 }
 
