@@ -114,7 +114,7 @@ pub(crate) struct ServeArguments {
     /// --connections; default: three quarters of it
     #[arg(long, value_name = "NUMBER", requires = "nbd", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) connections_per_address: Option<u16>,
-    /// Memory of all NBD clients together: data of their requests and replies, of which one client holds at most 40 MiB. Default: half of what
+    /// Memory of all NBD clients together: data of their requests and replies, of which one client holds at most 40 MiB. Default: half of
     /// what remains of the memory cgroup's limit after 64 MiB, or a quarter of the machine's memory
     #[arg(long, value_name = "SIZE", requires = "nbd")]
     pub(crate) client_memory: Option<String>,
