@@ -5,7 +5,7 @@
 //! where windows depend on those before. A tally has the values as they were measured, and its spread.
 //!
 //! # Order of decisions
-//! 1. Only [whole windows](is_whole) count: a trial that ended early is part of one.
+//! 1. Only [whole windows](is_whole) count. The window of a trial that ended early is shorter, and whole if the load ran throughout.
 //! 2. The first window after a switch has effects of the switch. It counts only until the same scheduler has a second one in a row.
 //! 3. The windows of a trial during which the load changed are [taken back](super::Kinds).
 //! 4. A gain counts if it is [beyond chance](surely_ahead).
