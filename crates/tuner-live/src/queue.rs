@@ -159,6 +159,14 @@ impl QueueSettings {
         queue.chain(self.of_scheduler()).filter_map(known).collect()
     }
 
+    /// The scheduler in use with all settings, as an arm: `mq-deadline{nr_requests=256,fifo_batch=16}`.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn arm(&self) -> Result<String, Error> {
+        Ok(arm_of(&self.get("scheduler")?, &self.all()))
+    }
+
     /// The settings of the scheduler in use: `iosched/fifo_batch`. Dwell's elevators also have statistics there, which are only read, and
     /// files that are only written.
     fn of_scheduler(&self) -> Vec<String> {
@@ -195,6 +203,15 @@ const fn another(number: u32) -> u32 {
     if number > 4 { number - 1 } else { 5 }
 }
 
+/// An arm of a scheduler and values of settings, among which the scheduler is left out.
+pub(crate) fn arm_of(scheduler: &str, values: &[(String, String)]) -> String {
+    let settings = values.iter().filter(|(name, _)| name != "scheduler");
+    let settings = settings.map(|(name, value)| format!("{}={value}", name.trim_start_matches("iosched/")));
+    let settings: Vec<String> = settings.collect();
+    let braces = if settings.is_empty() { String::new() } else { format!("{{{}}}", settings.join(",")) };
+    format!("{scheduler}{braces}")
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
@@ -213,6 +230,7 @@ mod tests {
             fs::set_permissions(own.join(name), fs::Permissions::from_mode(mode)).unwrap();
         }
         assert_eq!(queue.of_scheduler(), ["iosched/fifo_batch"]);
+        assert_eq!(queue.arm().unwrap(), "mq-deadline{nr_requests=64,read_ahead_kb=128,fifo_batch=16}");
     }
 
     #[test]

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 use crate::files::PrivateDirectory;
-use crate::queue::{NO_SCHEDULER, QueueSettings, SETTINGS};
+use crate::queue::{NO_SCHEDULER, QueueSettings, SETTINGS, arm_of};
 use crate::system;
 
 /// Where backups are stored. Only root can enter it.
@@ -254,12 +254,7 @@ impl LeftBehind {
     /// The state before, as an arm: `none{nr_requests=77}`.
     #[must_use]
     pub fn arm(&self) -> String {
-        let settings = self.before.iter().filter(|(name, _)| name != "scheduler");
-        let settings =
-            settings.map(|(name, value)| format!("{}={value}", name.trim_start_matches("iosched/")));
-        let settings: Vec<String> = settings.collect();
-        let braces = if settings.is_empty() { String::new() } else { format!("{{{}}}", settings.join(",")) };
-        format!("{}{braces}", self.scheduler)
+        arm_of(&self.scheduler, &self.before)
     }
 
     /// A line with both.

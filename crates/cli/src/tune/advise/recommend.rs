@@ -90,11 +90,21 @@ impl Session<'_> {
         Ok(())
     }
 
+    /// The scheduler in use with all settings, which another one resets. Without settings if the disks' settings differ.
+    fn present(&self, current: &str) -> String {
+        let arms: Option<Vec<String>> = self.target.queues.iter().map(|queue| queue.arm().ok()).collect();
+        let first = arms.as_deref().and_then(|arms| arms.split_first());
+        let same = first.filter(|(first, others)| others.iter().all(|other| other == *first));
+        let is_current = |arm: &&String| arm.split('{').next() == current.split('{').next();
+        same.map(|(first, _)| first).filter(is_current).cloned().unwrap_or_else(|| current.to_owned())
+    }
+
     /// What to paste.
     fn configuration(&self, advice: &Advice) -> Configuration {
         let current = &*advice.scheduler;
         let arm = advice.better.as_deref().unwrap_or(current);
-        let before = advice.killed_tuner.as_ref().map_or(current, |killed| &killed.arm);
+        let present = self.present(current);
+        let before = advice.killed_tuner.as_ref().map_or(&present, |killed| &killed.arm);
         let host = Host::of(&Roots::at(Path::new("/")));
         Configuration::of([arm, current, before], &self.target.queues, &*self.arms, &host)
     }
