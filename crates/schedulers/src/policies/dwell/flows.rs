@@ -50,7 +50,7 @@ const DEPENDENT: Span = Span::from_micros(50);
 /// Requests without a pause from which a stream of synchronous writes has a queue of its own.
 const RUN: u64 = 16;
 /// A request this soon after its predecessor's completion continues it within `reach`, too.
-const PROMPT: Span = Span::from_millis(1);
+pub(super) const PROMPT: Span = Span::from_millis(1);
 /// A mean move that is longer than this is one between random positions.
 const RANDOM_STEP: Span = Span::from_millis(1);
 

@@ -118,7 +118,7 @@ mod measured;
 #[cfg(test)]
 mod tests;
 
-use flows::{BULK, FlowId, Flows, REAL_TIME, SCATTERED, WRITES};
+use flows::{BULK, FlowId, Flows, PROMPT, REAL_TIME, SCATTERED, WRITES};
 use gains::Gains;
 
 tunables! {
@@ -498,15 +498,17 @@ impl Dwell {
         // Behind a heavy flow's long requests, or writes, a light flow would wait longer than the disk does now.
         let precedes =
             owner.flow == REAL_TIME || self.is_light(now, owner.flow) && !self.is_light(now, other);
+        let gap = flow.gap(precedes);
         let cost = match self.time_elsewhere(request) {
-            // What the drive has read ahead takes no move.
-            cost if request.op == Op::Read && !precedes => self.flows.get(other).time_after_others(cost),
+            // What the drive has read ahead takes no move, but it soon ends: a prompt flow is not left for it.
+            cost if request.op == Op::Read && !precedes && gap > PROMPT => {
+                self.flows.get(other).time_after_others(cost)
+            }
             cost => cost,
         };
         // The flow's next request takes time, too; a light flow is awaited even if that costs throughput.
         let own = if precedes { Span::ZERO } else { self.time_alone(view, flow) };
         let limit = cost.saturating_sub(own).min(self.tunables.wait_max);
-        let gap = flow.gap(precedes);
         if gap >= limit {
             return None;
         }

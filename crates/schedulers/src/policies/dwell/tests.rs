@@ -48,6 +48,41 @@ fn the_disk_waits_for_the_next_request_of_a_stream() {
     t.serves(other, Reason::NewSlice); // the next one is late
 }
 
+/// Regression: the first reads of a turn took no move, because the drive had read ahead, and readers that continue after 0.3 ms were left for each
+/// other after one read.
+#[test]
+fn a_prompt_stream_is_not_left_for_what_the_drive_has_read_ahead() {
+    let mut t = table();
+    let mut next = [100_000_000, 800_000_000];
+    let mut arrives = [Some(at_ms(1)); 2];
+    let mut serves: Option<(RequestId, usize, Time)> = None;
+    let (mut turn, mut reads, mut turns) = (0, 0, 0);
+    while t.now < at_ms(3_000) {
+        t.now += Span::from_micros(50);
+        if let Some((id, reader, _)) = serves.take_if(|(.., done)| *done <= t.now) {
+            t.complete(id);
+            arrives[reader] = Some(t.now + Span::from_micros(300));
+        }
+        for reader in 0..2 {
+            if arrives[reader].take_if(|at| *at <= t.now).is_some() {
+                t.insert(request(next[reader], 8));
+                next[reader] += 8;
+            }
+        }
+        if serves.is_none()
+            && let Decision::Dispatch { id, .. } = t.next()
+        {
+            let reader = usize::from(t.requests[id].start.0 >= 400_000_000);
+            (turns, reads) = if reader == turn { (turns, reads + 1) } else { (turns + 1, 0) };
+            turn = reader;
+            // What the drive has read ahead ends after eight reads.
+            let takes = if reads == 8 { Span::from_millis(10) } else { Span::from_micros(150) };
+            serves = Some((id, reader, t.now + takes));
+        }
+    }
+    assert!((10..40).contains(&turns), "{turns} turns");
+}
+
 #[test]
 fn a_short_request_ends_the_slice_of_a_heavy_stream() {
     let mut t = table();
