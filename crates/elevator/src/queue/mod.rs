@@ -175,7 +175,7 @@ pub struct Queue<O: Observer = ()> {
     plugged_until: Option<Time>,
     given_back: VecDeque<RequestId>,
     queued: u32,
-    /// Unfinished writes of at most [`SyncWrites::LONGEST`].
+    /// Unfinished writes that [`SyncWrites::counts`].
     short_writes: u32,
     in_flight: u32,
     last_dispatched: Option<LastDispatched>,
@@ -319,9 +319,8 @@ impl<O: Observer> Queue<O> {
     }
 
     /// The flags of a write: a short one is synchronous while few are unfinished.
-    #[cold]
     fn guess(&mut self, sectors: Sectors, flags: Flags) -> Flags {
-        let is_short = sectors <= SyncWrites::LONGEST;
+        let is_short = self.options.sync_writes.counts(Op::Write, sectors);
         self.short_writes += u32::from(is_short);
         Flags { sync: is_short && self.short_writes <= SyncWrites::MANY, ..flags }
     }
@@ -568,12 +567,7 @@ impl<O: Observer> Queue<O> {
     #[inline]
     fn tell_finished(&mut self, now: Time, part: &Part, outcome: Outcome, dispatched: Time) {
         let Submission { token, op, sectors, .. } = part.submission;
-        if self.options.sync_writes == SyncWrites::Guessed
-            && op == Op::Write
-            && sectors <= SyncWrites::LONGEST
-        {
-            self.short_writes -= 1;
-        }
+        self.short_writes -= u32::from(self.options.sync_writes.counts(op, sectors));
         self.observer.event(now, &Event::Finished(token, outcome));
         let submitted = part.submitted;
         self.notices.push_back(Notice::Finished(Finished { token, outcome, submitted, dispatched }));

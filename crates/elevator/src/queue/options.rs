@@ -1,6 +1,7 @@
 //! Options of a queue.
 
 use super::Supervision;
+use crate::request::Op;
 use crate::sector::Sectors;
 use crate::time::Span;
 
@@ -130,10 +131,11 @@ impl Identity {
 }
 
 /// Which writes count as synchronous: a process waits for them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum SyncWrites {
     /// Those whose submissions say so.
+    #[default]
     Flagged,
     /// Those that look so, because no submission says it: neither FUSE nor NBD transfers the flag. A write of at most 64 KiB is taken for
     /// synchronous while at most three other such writes are unfinished. A commit has a few short writes at a time; write-back has long
@@ -143,9 +145,14 @@ pub enum SyncWrites {
 
 impl SyncWrites {
     /// The longest write that may be guessed to be synchronous.
-    pub(super) const LONGEST: Sectors = Sectors(128);
+    const LONGEST: Sectors = Sectors(128);
     /// The number of unfinished short writes from which the next one is not.
     pub(super) const MANY: u32 = 4;
+
+    /// Whether a submission is guessed, and is a short write.
+    pub(super) fn counts(self, op: Op, sectors: Sectors) -> bool {
+        self == Self::Guessed && op == Op::Write && sectors <= Self::LONGEST
+    }
 }
 
 /// The durability of completed writes.

@@ -194,9 +194,9 @@ pub struct BlockLayer {
     pub fua: bool,
     /// Whether writes that a task waits for are marked synchronous (since 2.6.29).
     pub sync_writes: bool,
-    /// Whether the marks do not reach the scheduler, whose host guesses: it is a server behind FUSE or NBD.
+    /// Whether the marks reach the scheduler. They do not reach a server behind FUSE or NBD.
     #[serde(skip)]
-    pub guesses_sync_writes: bool,
+    pub sync_writes_are: SyncWrites,
 }
 
 const fn yes() -> bool {
@@ -307,11 +307,7 @@ impl Description {
                 FlushKind::Serial => Barriers::Serial,
                 FlushKind::Beside => Barriers::Completed,
             },
-            sync_writes: if self.block.guesses_sync_writes {
-                SyncWrites::Guessed
-            } else {
-                SyncWrites::Flagged
-            },
+            sync_writes: self.block.sync_writes_are,
             // A kernel serves whatever its scheduler selects; how long a request waits is a result.
             supervision: Supervision { oldest: None, ..Supervision::default() },
             ..Options::default()

@@ -46,7 +46,7 @@ pub(super) fn predict(model: &Model<'_>, query: &Query<'_>) -> Result<Predicted,
         options.journal_blocks = 4096;
     }
     machine.block.max_kib = 512;
-    machine.block.guesses_sync_writes = query.is_served;
+    machine.block.sync_writes_are = query.sync_writes;
     if query.behind_a_loop_device {
         machine.block.flush = FlushKind::Serial;
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use crate::duel::{Benchmark, LONGEST_BYTES, Outcome, PathLatency, RequestKind, SERVICES, Scheduler, Size};
 use disks::Drive;
-use elevator::queue::Identity;
+use elevator::queue::{Identity, SyncWrites};
 use elevator::{Priority, PriorityClass, Sectors, Span};
 use schedulers::Spec;
 use schedulers::registry::Catalogue;
@@ -57,8 +57,8 @@ struct Query<'a> {
     identity: Identity,
     /// A loop device submits the requests that the scheduler gets.
     behind_a_loop_device: bool,
-    /// The scheduler is in a server, which does not learn which writes are synchronous.
-    is_served: bool,
+    /// Which writes count as synchronous: a server does not learn it.
+    sync_writes: SyncWrites,
     priority: Priority,
     at_most: Span,
     /// Start of each program, after the first.
@@ -116,7 +116,7 @@ impl Model<'_> {
             workers: hidden && depth == 1 && entry.scheduler.tells_processes_apart(),
             identity: identity(&entry.scheduler, hidden),
             behind_a_loop_device: hidden || !entry.scheduler.is_kernel(),
-            is_served: !entry.scheduler.is_kernel(),
+            sync_writes: if entry.scheduler.is_kernel() { SyncWrites::Flagged } else { SyncWrites::Guessed },
             priority: Priority { class: PriorityClass::BestEffort, level: self.level },
             at_most: span(benchmark.at_most(&self.size)),
             starts: starts(entry.outcomes.first()),
@@ -147,7 +147,7 @@ impl Model<'_> {
             workers: false,
             identity,
             behind_a_loop_device: false,
-            is_served: false,
+            sync_writes: SyncWrites::Flagged,
             priority: Priority { class: PriorityClass::BestEffort, level: self.level },
             at_most: span(benchmark.at_most(&self.size)),
             starts: Vec::new(),

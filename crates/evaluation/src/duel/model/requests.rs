@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::duel::{Benchmark, Blocks, Fio, Order, PARKED, Task};
 use elevator::Random;
-use elevator::queue::{Options, SyncWrites};
+use elevator::queue::Options;
 use elevator::{Flags, Op, Priority, PriorityClass, Sector, Sectors, Span, Time};
 use machine::{Await, Io, Next, Program, Submitter};
 use workloads::Workload;
@@ -132,7 +132,7 @@ pub(super) fn predict(
             depth,
             identity: query.identity,
             max_sectors: LONGEST,
-            sync_writes: if query.is_served { SyncWrites::Guessed } else { SyncWrites::Flagged },
+            sync_writes: query.sync_writes,
             ..Options::default()
         },
         before: Span::ZERO,
