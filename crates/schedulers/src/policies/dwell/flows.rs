@@ -356,7 +356,7 @@ impl Flows {
     }
 
     /// All flows in use.
-    pub(super) fn used(&self) -> impl Iterator<Item = FlowId> + Clone + '_ {
+    pub(super) fn used(&self) -> impl Iterator<Item = FlowId> + Clone + use<> {
         bits(self.used | ((1 << STREAMS) - 1))
     }
 
@@ -494,7 +494,7 @@ impl Flows {
     /// flows.
     pub(super) fn flushing(&mut self, now: Time) -> impl Iterator<Item = FlowId> + use<> {
         let (limit, written) = (self.far_cost, self.written);
-        for id in bits(self.used | ((1 << STREAMS) - 1)) {
+        for id in self.used() {
             let flow = self.get_mut(id);
             let is_lately = flow.outstanding > 0 || now.since(flow.idle_since) <= limit;
             if core::mem::take(&mut flow.wrote) && is_lately {

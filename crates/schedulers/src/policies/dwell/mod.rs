@@ -717,7 +717,7 @@ impl Scheduler for Dwell {
 
     fn completed(&mut self, now: Time, request: &Request, _outcome: Outcome) {
         self.pass_time(now);
-        let Stored { flow, work, is_async, is_light, .. } = self.stored[request.id];
+        let Stored { flow, track, work, is_async, is_light, .. } = self.stored[request.id];
         let entry = self.flows.get_mut(flow);
         let busy = self.gains.busy(now);
         if flow != WRITES && self.last_completed == flow && self.gains.in_device() == entry.in_device {
@@ -745,7 +745,6 @@ impl Scheduler for Dwell {
         }
         self.ended(now, request.id);
         if request.op == Op::Write && !is_async {
-            let Stored { flow, track, .. } = self.stored[request.id];
             self.flows.wrote(flow);
             self.flows.wrote(track);
         }
