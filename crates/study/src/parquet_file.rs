@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evaluation::Error;
@@ -54,7 +54,7 @@ pub fn write_table(path: &Path, fields: &[Field], rows: &[Vec<Cell>]) -> std::re
 /// The file cannot be read, or is no Parquet file.
 pub fn read_table(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Cell>>, Error> {
     let file = File::open(path).map_err(|error| Error::file(path.display(), &error))?;
-    cells(file, names).map_err(|error| {
+    SerializedFileReader::new(file).and_then(|reader| cells(&reader, names)).map_err(|error| {
         let problem = match error.to_string() {
             text if text.contains("Disabled feature") => {
                 "the compression of its columns is not read here; write it with Snappy, or without".to_owned()
@@ -131,10 +131,39 @@ fn columns(
     Ok(())
 }
 
-/// Reads the columns with these names, in their order; a column that the file does not have is empty.
-pub(crate) fn read(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Cell>>, Error> {
-    let file = File::open(path).map_err(|error| Error::file(path.display(), &error))?;
-    cells(file, names).map_err(|error| damaged(path, &error))
+/// A part of a table of a study, open for reading.
+pub(crate) struct Part {
+    path: PathBuf,
+    reader: SerializedFileReader<File>,
+}
+
+impl Part {
+    /// # Errors
+    /// The file cannot be read, or is no Parquet file.
+    pub(crate) fn open(path: &Path) -> std::result::Result<Self, Error> {
+        let file = File::open(path).map_err(|error| Error::file(path.display(), &error))?;
+        let reader = SerializedFileReader::new(file).map_err(|error| damaged(path, &error))?;
+        Ok(Self { path: path.to_owned(), reader })
+    }
+
+    /// The number of rows.
+    pub(crate) fn rows(&self) -> i64 {
+        self.reader.metadata().file_metadata().num_rows()
+    }
+
+    /// The value of a key of the metadata.
+    pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
+        let mut pairs = self.reader.metadata().file_metadata().key_value_metadata()?.iter();
+        pairs.find(|pair| pair.key == key)?.value.as_deref()
+    }
+
+    /// The columns with these names, in their order; a column that the file does not have is empty.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub(crate) fn cells(&self, names: &[&str]) -> std::result::Result<Vec<Vec<Cell>>, Error> {
+        cells(&self.reader, names).map_err(|error| damaged(&self.path, &error))
+    }
 }
 
 fn damaged(path: &Path, error: &ParquetError) -> Error {
@@ -143,21 +172,7 @@ fn damaged(path: &Path, error: &ParquetError) -> Error {
     Error::Input(format!("{}: no valid Parquet file of a study ({error}); {advice}", path.display()))
 }
 
-/// The number of rows, and the metadata.
-///
-/// # Errors
-/// The file cannot be read, or is no Parquet file.
-pub(crate) fn about(path: &Path) -> std::result::Result<(i64, Vec<(String, String)>), Error> {
-    let file = File::open(path).map_err(|error| Error::file(path.display(), &error))?;
-    let reader = SerializedFileReader::new(file).map_err(|error| damaged(path, &error))?;
-    let about = reader.metadata().file_metadata();
-    let pairs = about.key_value_metadata().into_iter().flatten();
-    let pairs = pairs.map(|pair| (pair.key.clone(), pair.value.clone().unwrap_or_default()));
-    Ok((about.num_rows(), pairs.collect()))
-}
-
-fn cells(file: File, names: &[&str]) -> Result<Vec<Vec<Cell>>> {
-    let reader = SerializedFileReader::new(file)?;
+fn cells(reader: &SerializedFileReader<File>, names: &[&str]) -> Result<Vec<Vec<Cell>>> {
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let mut all = Vec::new();
     for group in 0..reader.num_row_groups() {
@@ -222,6 +237,10 @@ fn column(reader: ColumnReader, count: usize, is_unsigned: bool) -> Result<Vec<C
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Cell>>, Error> {
+        Part::open(path)?.cells(names)
+    }
     use crate::table::RUNS;
 
     #[test]

@@ -21,11 +21,12 @@ use evaluation::Error;
 use fnv::FnvHasher;
 
 use crate::execute::Rows;
+use crate::parquet_file::Part;
 use crate::table::{Cell, Field, PROCESSES, RUNS, WINDOWS};
 
-const FOLDERS: [&str; 3] = ["runs", "processes", "windows"];
+const FOLDERS: [&str; 3] = ["runs", OTHERS[0], OTHERS[1]];
 /// The folders whose parts belong to a part of `runs`.
-const PARTS_OF_RUNS: [&str; 2] = ["processes", "windows"];
+const OTHERS: [&str; 2] = ["processes", "windows"];
 
 /// A folder of results.
 pub struct Store {
@@ -47,7 +48,7 @@ pub type Files = [Vec<u8>; 3];
 pub fn encode(rows: &[Rows]) -> Result<Files, Error> {
     let processes: Vec<_> = rows.iter().flat_map(|rows| &rows.processes).collect();
     let windows: Vec<_> = rows.iter().flat_map(|rows| &rows.windows).collect();
-    let counts = PARTS_OF_RUNS.into_iter().zip([processes.len(), windows.len()]);
+    let counts = OTHERS.into_iter().zip([processes.len(), windows.len()]);
     let counts: Vec<_> = counts.map(|(name, count)| (count_key(name), count.to_string())).collect();
     Ok([
         encode_table(RUNS, rows.iter().map(|rows| &rows.run).collect(), &counts)?,
@@ -279,18 +280,15 @@ fn pending_rows(path: &Path) -> Result<Vec<Rows>, Error> {
 /// # Errors
 /// A part of `runs` cannot be read, or a part of another table that belongs to it.
 fn written(folder: &Path) -> Result<HashSet<String>, Error> {
-    for part in parts(folder)? {
-        let path = folder.join("runs").join(&part);
-        let (_, metadata) = crate::parquet_file::about(&path)?;
-        for table in PARTS_OF_RUNS {
-            let key = count_key(table);
-            let expected = metadata.iter().find(|(known, _)| *known == key).and_then(|(_, n)| n.parse().ok());
+    let mut all = HashSet::new();
+    for name in parts(folder)? {
+        let path = folder.join("runs").join(&name);
+        let part = Part::open(&path)?;
+        for table in OTHERS {
+            let expected = part.metadata(&count_key(table)).and_then(|rows| rows.parse().ok());
             let Some(expected) = expected.filter(|rows: &i64| *rows > 0) else { continue };
-            let of_runs = folder.join(table).join(&part);
-            let found = match of_runs.exists() {
-                true => crate::parquet_file::about(&of_runs)?.0,
-                false => 0,
-            };
+            let of_runs = folder.join(table).join(&name);
+            let found = if of_runs.exists() { Part::open(&of_runs)?.rows() } else { 0 };
             if found != expected {
                 return Err(Error::Input(format!(
                     "{}: has {found} of the {expected} rows of its runs; remove {} to repeat these runs",
@@ -299,17 +297,17 @@ fn written(folder: &Path) -> Result<HashSet<String>, Error> {
                 )));
             }
         }
+        let first = part.cells(&["run"])?.into_iter().filter_map(|cells| cells.into_iter().next());
+        all.extend(first.filter_map(|cell| if let Cell::Text(id) = cell { Some(id) } else { None }));
     }
-    let of = |cells: Vec<Cell>| cells.into_iter().next();
-    let first = read_runs(folder, &["run"])?.into_iter().filter_map(of);
-    Ok(first.filter_map(|cell| if let Cell::Text(id) = cell { Some(id) } else { None }).collect())
+    Ok(all)
 }
 
 /// These columns of all runs in parts; none in a build without Parquet.
 fn read_runs(folder: &Path, names: &[&str]) -> Result<Vec<Vec<Cell>>, Error> {
     let mut all = Vec::new();
     for part in parts(folder)? {
-        all.extend(crate::parquet_file::read(&folder.join("runs").join(part), names)?);
+        all.extend(Part::open(&folder.join("runs").join(part))?.cells(names)?);
     }
     Ok(all)
 }
