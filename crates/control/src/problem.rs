@@ -15,7 +15,6 @@ pub fn reading(error: &io::Error) -> String {
         Some(Errno::ACCESS | Errno::PERM) => {
             "this user may not read it; run this as root, or change the file's permissions"
         }
-        Some(Errno::NXIO) => "is a socket, or a device without hardware; name a file",
         _ => return either(error),
     };
     words.to_owned()
@@ -30,7 +29,6 @@ pub fn writing(error: &io::Error) -> String {
         Some(Errno::ACCESS | Errno::PERM) => {
             "this user may not write there; run this as root, or name a file in another directory"
         }
-        Some(Errno::NXIO) => "is a socket, or a device without hardware; name a file",
         Some(Errno::NOSPC) => "no space is left on its file system; free some, or name a file on another one",
         Some(Errno::DQUOT) => {
             "the user's quota is exhausted; free some space, or name a file on another file system"
@@ -46,6 +44,7 @@ pub fn writing(error: &io::Error) -> String {
 /// What does not depend on the direction.
 fn either(error: &io::Error) -> String {
     let words = match Errno::from_io_error(error) {
+        Some(Errno::NXIO) => "is a socket, or a device without hardware; name a file",
         Some(Errno::NOTDIR) => "a part of this path is a file, not a directory; correct the path",
         Some(Errno::NAMETOOLONG) => "a name in this path is too long; correct the path",
         Some(Errno::LOOP) => "its symbolic links lead in a circle; correct them",
