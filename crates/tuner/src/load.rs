@@ -120,12 +120,9 @@ impl Load {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use elevator::{Sector, Sectors, Span, Time};
-    use observation::Access;
-
-    const SMALL: Load = Load {
+impl Load {
+    /// Reads of 4 KiB, eight in flight, as counters show them.
+    pub(crate) const SMALL: Self = Self {
         iops: 8000.0,
         bandwidth: 32768e3,
         size: 4096.0,
@@ -135,6 +132,15 @@ mod tests {
         near: None,
         reads_in_flight: None,
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use elevator::{Sector, Sectors, Span, Time};
+    use observation::Access;
+
+    const SMALL: Load = Load::SMALL;
 
     #[test]
     fn a_lower_rate_is_the_same_load() {

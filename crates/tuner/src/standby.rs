@@ -63,16 +63,7 @@ impl Known {
 mod tests {
     use super::*;
 
-    const SMALL: Load = Load {
-        iops: 8000.0,
-        bandwidth: 32768e3,
-        size: 4096.0,
-        reads: 1.0,
-        in_flight: 8.0,
-        latency: 1e-3,
-        near: None,
-        reads_in_flight: None,
-    };
+    const SMALL: Load = Load::SMALL;
 
     #[test]
     fn three_windows_of_an_unknown_load_start_one_test() {
