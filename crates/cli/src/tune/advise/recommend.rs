@@ -103,10 +103,10 @@ impl Session<'_> {
     fn configuration(&self, advice: &Advice) -> Configuration {
         let current = &*advice.scheduler;
         let arm = advice.better.as_deref().unwrap_or(current);
-        let present = self.present(current);
-        let before = advice.killed_tuner.as_ref().map_or(&present, |killed| &killed.arm);
+        let killed = advice.killed_tuner.as_ref();
+        let before = killed.map_or_else(|| self.present(current), |killed| killed.arm.clone());
         let host = Host::of(&Roots::at(Path::new("/")));
-        Configuration::of([arm, current, before], &self.target.queues, &*self.arms, &host)
+        Configuration::of([arm, current, &before], &self.target.queues, &*self.arms, &host)
     }
 }
 
