@@ -50,6 +50,15 @@ def flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def setting(name: str, value: Any, switch: tuple[str, str]) -> str:
+    """Text, a number, or a flag, as text; ``switch`` has the words for True and False."""
+    if type(value).__name__ in ("bool", "bool_"):
+        return switch[0] if value else switch[1]
+    if not isinstance(value, (str, numbers.Real)):
+        raise _wrong(name, value, "text, a number, or True or False")
+    return str(value)
+
+
 def whole(name: str, value: Any, least: int, most: int = _MOST) -> int:
     """A whole number in a range, also NumPy's."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _native
-from ._arguments import flag, one_of, optional_text, path, text, whole
+from ._arguments import flag, one_of, optional_text, path, setting, text, whole
 from ._errors import InputError
 
 _UNITS = {"ns": 1.0, "100ns": 100.0, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -244,7 +244,7 @@ class Drive:
     def __init__(self, name: str | os.PathLike[str] = "wd5000aaks", *, array: str | None = None, **overrides: Any) -> None:
         name = path("drive", name)
         if overrides:
-            inside = ", ".join(f"{key}={value}" for key, value in overrides.items())
+            inside = ", ".join(f"{key}={setting(key, value, ('true', 'false'))}" for key, value in overrides.items())
             name = f"{name}{{{inside}}}"
         self.name = name
         self.array = optional_text("array", array)
@@ -283,7 +283,7 @@ class Scheduler:
     """A scheduler with tunables: ``Scheduler("stream(deadline)", stream_time_slice="50ms")``."""
 
     def __init__(self, name: str, **tunables: Any) -> None:
-        settings = [(key, _setting(value)) for key, value in tunables.items()]
+        settings = [(key, setting(key, value, ("on", "off"))) for key, value in tunables.items()]
         self.name = _native.scheduler(text("scheduler", name), settings)
 
     @staticmethod
@@ -308,12 +308,6 @@ class Scheduler:
 
     def __hash__(self) -> int:
         return hash(self.name)
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import sysconfig
 
+import numpy
 import polars
 import pyarrow
 import pytest
@@ -171,12 +172,20 @@ def test_wrong_arguments_are_named(arguments, error, expected):
         dwell.compare(RECORDING, **{"schedulers": ["noop"], **arguments})
 
 
+def test_settings_may_be_flags_and_numbers():
+    assert dwell.Drive("wd5000aaks", buffer=False, depth=numpy.int64(4)).depth == 4
+    assert "combine_writes=true" in dwell.Drive("wd5000aaks", **{"buffer.combine_writes": True}).name
+
+
 def test_wrong_arguments_of_objects_are_named():
     for call, error, expected in [
         (lambda: dwell.Machine(drive=3), TypeError, "drive is int 3; it is text or a path"),
         (lambda: dwell.Machine(identity="z"), dwell.InputError, "identity='z' is none of shown"),
         (lambda: dwell.Machine(depth="4"), TypeError, "depth is str '4'; it is a whole number"),
         (lambda: dwell.Drive("ssd-sata", array=3), TypeError, "array is int 3; it is text"),
+        (lambda: dwell.Drive(depth="x"), dwell.InputError, r"\{depth=x\}: depth: .*text \"x\", expected a whole number from 0 to 4294967295"),
+        (lambda: dwell.Drive(depth=[4]), TypeError, r"depth is list \[4\]; it is text, a number, or True or False"),
+        (lambda: dwell.Scheduler("deadline", fifo_batch=None), TypeError, "fifo_batch is NoneType None; it is text, a number"),
         (lambda: dwell.Scheduler(3), TypeError, "scheduler is int 3; it is text"),
         (lambda: dwell.study("a", jobs="2"), TypeError, "jobs is str '2'; it is a whole number"),
         (lambda: dwell.study(3), TypeError, "file is int 3; it is text or a path"),

@@ -48,7 +48,9 @@ mod truncated;
 pub mod validate;
 
 pub use catalogue::{OpenError, OverrideError, open};
-pub use description::{DescriptionError, DriveDescription, DriveParameters, Origin, explain_toml};
+pub use description::{
+    DescriptionError, DriveDescription, DriveParameters, Origin, explain_toml, toml_in_words,
+};
 pub use elevator::{Op, Outcome, Sector, Sectors, Span, Time};
 
 pub use drive::{Command, Completion, Drive, Gap, Ideal, Service, Tag, Travel};

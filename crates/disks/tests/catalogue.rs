@@ -128,6 +128,9 @@ fn invalid_values_of_overrides_are_rejected() {
     assert!(wrong("wd5000aaks{buffer=perhaps}").contains("expected on or off"));
     assert!(wrong("ssd-sata{flash.planes=9}").contains("flash.planes must lie between 1 and 8"));
     assert!(wrong("wd5000aaks{mechanics.head_switch_ms=-1}").contains("head_switch_ms"));
+    assert!(
+        wrong("wd5000aaks{depth=x}").ends_with("text \"x\", expected a whole number from 0 to 4294967295")
+    );
     assert!(wrong("ssd-sata{read_ahead=off}").contains("does not read ahead"));
 }
 
@@ -136,7 +139,12 @@ fn errors_name_file_line_field_and_the_nearest_name() {
     assert!(DriveDescription::parse("my.toml", SMALL).is_ok());
     let cases = [
         ("surfaces = 1", "surface = 1", "my.toml:5: ", "did you mean 'surfaces'?"),
-        ("surfaces = 1", "surfaces = \"one\"", "my.toml:5: surfaces: ", "expected u32"),
+        (
+            "surfaces = 1",
+            "surfaces = \"one\"",
+            "my.toml:5: surfaces: ",
+            "expected a whole number from 0 to 4294967295",
+        ),
         ("surfaces = 1\n", "", "my.toml:4: ", "surfaces"),
         ("head_switch_ms = 1", "head_switch_ms = nan", "my.toml:11: head_switch_ms", "not NaN"),
         ("head_switch_ms = 1", "head_switch_ms = -1", "my.toml:11: head_switch_ms", "not -1"),

@@ -233,22 +233,15 @@ impl Study {
 /// A message of the parser, in the words of the documentation and on one line.
 fn plain(message: &str) -> String {
     let words = [
-        ("expected a sequence", "expected a list in brackets"),
         ("expected struct Reading", "expected a table such as { format = \"msr\" }"),
         // Of nr_requests, the only number of this type.
         ("expected u32", "expected a whole number from 1 to 4294967295"),
-        ("expected f64", "expected a number"),
-        ("expected a boolean", "expected true or false"),
-        ("expected a map", "expected a table"),
-        ("invalid type: map", "invalid type: table"),
-        ("invalid type: sequence", "invalid type: list"),
-        ("invalid type: boolean", "invalid type: switch"),
-        ("unknown variant", "unknown value"),
         ("unknown field", "unknown key"),
         ("missing field", "missing key"),
         ("duplicate key", "this key is there twice; remove one"),
     ];
-    words.iter().fold(message.replace('\n', " "), |text, (from, to)| text.replace(from, to))
+    let text = words.iter().fold(message.to_owned(), |text, (from, to)| text.replace(from, to));
+    disks::toml_in_words(&text)
 }
 
 /// The key whose value contains this position, with those of its tables; none outside of values.

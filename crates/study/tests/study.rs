@@ -221,14 +221,14 @@ fn every_key_is_checked_with_its_line() {
         ("identities = [\"show\"]", "s.toml:3: identities: unknown value `show`"),
         (
             "arrays = \"raid0:2x64k\"",
-            "s.toml:3: arrays: invalid type: string \"raid0:2x64k\", expected a list in brackets",
+            "s.toml:3: arrays: invalid type: text \"raid0:2x64k\", expected a list in brackets",
         ),
-        ("nr_requests = \"many\"", "s.toml:3: nr_requests: invalid type: string \"many\""),
-        ("reading = { strict = 3 }", "s.toml:3: reading.strict: invalid type: integer `3`"),
+        ("nr_requests = \"many\"", "s.toml:3: nr_requests: invalid type: text \"many\""),
+        ("reading = { strict = 3 }", "s.toml:3: reading.strict: invalid type: number `3`"),
         ("reading = { unit = \"h\" }", "s.toml:3: reading: 'h' is not a unit of time"),
         ("reading = { formt = \"msr\" }", "s.toml:3: reading: unknown key `formt`"),
         ("depth = 3", "s.toml:3: unknown key `depth`"),
-        ("tunables = 3", "s.toml:3: tunables: invalid type: integer `3`, expected a table"),
+        ("tunables = 3", "s.toml:3: tunables: invalid type: number `3`, expected a table"),
     ] {
         let error = study(&folder, &format!("{start}{line}\n")).unwrap_err();
         assert!(error.contains(expected), "{line}: {error}");
@@ -436,12 +436,12 @@ fn errors_have_file_line_and_key() {
         (
             "depths = [1, 4]",
             "nr_requests = \"x\"",
-            "s.toml:4: nr_requests: invalid type: string \"x\", expected a whole number from 1",
+            "s.toml:4: nr_requests: invalid type: text \"x\", expected a whole number from 1",
         ),
         ("depths = [1, 4]", "nr_requests = -1", "-1`, expected a whole number from 1 to 4294967295"),
         ("depths = [1, 4]", "reading = \"msr\"", "expected a table such as { format = \"msr\" }"),
         ("depths = [1, 4]", "scale = \"x\"", "expected a number"),
-        ("depths = [1, 4]", "open = 1", "s.toml:4: open: invalid type: integer `1`, expected true or false"),
+        ("depths = [1, 4]", "open = 1", "s.toml:4: open: invalid type: number `1`, expected true or false"),
         (
             "\"1..16*4\"",
             "{ a = 1 }",

@@ -67,7 +67,39 @@ fn field_at(text: &str, start: usize) -> Option<&str> {
 impl From<toml::de::Error> for Problem {
     fn from(error: toml::de::Error) -> Self {
         let message = error.message();
-        Self { place: error.span(), what: message.to_owned() + &did_you_mean_of(message) }
+        Self { place: error.span(), what: toml_in_words(message) + &did_you_mean_of(message) }
+    }
+}
+
+/// A message of the TOML parser on one line, without the names of Rust's types.
+#[must_use]
+pub fn toml_in_words(message: &str) -> String {
+    let words = [
+        ("expected u8", "expected a whole number from 0 to 255"),
+        ("expected u16", "expected a whole number from 0 to 65535"),
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
+        ("expected u64", "expected a whole number from 0"),
+        ("expected usize", "expected a whole number from 0"),
+        ("expected i64", "expected a whole number"),
+        ("expected f64", "expected a number"),
+        ("expected a boolean", "expected true or false"),
+        ("expected a string", "expected text"),
+        ("expected a sequence", "expected a list in brackets"),
+        ("expected a map", "expected a table"),
+        ("wanted string or table", "expected text or a table"),
+        ("invalid type: string", "invalid type: text"),
+        ("invalid type: floating point", "invalid type: number"),
+        ("invalid type: integer", "invalid type: number"),
+        ("invalid type: map", "invalid type: table"),
+        ("invalid type: sequence", "invalid type: list"),
+        ("invalid type: boolean", "invalid type: switch"),
+        ("unknown variant", "unknown value"),
+    ];
+    let text = words.iter().fold(message.replace('\n', " "), |text, (from, to)| text.replace(from, to));
+    // The name of a structure.
+    match text.split_once("expected struct ") {
+        Some((before, _)) => format!("{before}expected a table"),
+        None => text,
     }
 }
 
@@ -81,6 +113,30 @@ pub fn explain_toml(text: &str, error: toml::de::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_have_no_names_of_types() {
+        #[derive(Debug, serde::Deserialize)]
+        #[expect(dead_code, reason = "only their types count")]
+        struct All {
+            depth: Option<u32>,
+            time: Option<f64>,
+            is_on: Option<bool>,
+            part: Option<Box<All>>,
+            tracks: Option<Vec<u32>>,
+        }
+        for (text, expected) in [
+            ("depth = 'x'", "depth: invalid type: text \"x\", expected a whole number from 0 to 4294967295"),
+            ("depth = 1.5", "invalid type: number `1.5`, expected a whole number from 0"),
+            ("time = [1]", "time: invalid type: list, expected a number"),
+            ("is_on = 3", "is_on: invalid type: number `3`, expected true or false"),
+            ("part = 3", "part: invalid type: number `3`, expected a table"),
+            ("tracks = true", "tracks: invalid type: switch `true`, expected a list in brackets"),
+        ] {
+            let message = explain_toml(text, toml::from_str::<All>(text).unwrap_err());
+            assert!(message.contains(expected), "{text}: {message}");
+        }
+    }
 
     #[test]
     fn text_before_a_name_may_have_any_encoding() {

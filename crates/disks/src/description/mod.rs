@@ -28,7 +28,7 @@ use crate::parameters::RotatingParameters;
 use crate::rotating::Rotating;
 use crate::ssd::{Ssd, SsdParameters};
 use error::Problem;
-pub use error::{DescriptionError, explain_toml};
+pub use error::{DescriptionError, explain_toml, toml_in_words};
 pub use origin::Origin;
 
 /// The source of built-in descriptions.
