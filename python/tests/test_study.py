@@ -82,6 +82,23 @@ def test_a_study_on_this_machine(study, tmp_path):
         result.to_arrow("run")
 
 
+def test_a_changed_bit_of_a_result_is_an_error(study, tmp_path):
+    out = tmp_path / "out"
+    dwell.study(study, out)
+    (part,) = (out / "processes").glob("*.parquet")
+    content = part.read_bytes()
+    part.write_bytes(content[:100] + bytes([content[100] ^ 1]) + content[101:])
+    with pytest.raises(dwell.InputError, match="its checksum is wrong.*remove runs/part-"):
+        dwell.study(study, out)
+    (out / "runs" / part.name).unlink()
+    assert dwell.study(study, out).executed == RUNS
+    assert part.read_bytes() == content
+    # Another program keeps the metadata, but writes other bytes.
+    pyarrow.parquet.write_table(pyarrow.parquet.read_table(part), part)
+    assert b"dwell.crc32" in pyarrow.parquet.read_metadata(part).metadata
+    assert dwell.study(study, out).executed == 0
+
+
 def test_a_cluster_gives_the_same_bytes(study, tmp_path, client):
     dwell.study(study, tmp_path / "alone")
     result = dwell.study(study, tmp_path / "cluster", client=client)

@@ -220,6 +220,13 @@ fn a_table_of_ratings_has_everything_that_the_text_has() {
     let metrics = study::read_table(Path::new(&hosts.path("all.parquet")), &["metric"]).unwrap();
     assert!(metrics.iter().all(|row| row[0] == study::Cell::Text("bandwidth".to_owned())), "{metrics:?}");
     fails(&["patterns", "import", &hosts.write("bad.parquet", "PAR1")], 6, "no valid Parquet file");
+    let path = hosts.path("all.parquet");
+    let mut changed = std::fs::read(&path).unwrap();
+    let middle = changed.len() / 2;
+    changed[middle] ^= 1;
+    std::fs::write(&path, changed).unwrap();
+    fails(&["patterns", "merge", &hosts.path("copy"), &path], 6, "its checksum is wrong");
+    fails(&["patterns", "import", &path], 6, "its checksum is wrong");
 }
 
 #[test]

@@ -1,10 +1,13 @@
 //! Parquet files of rows, written and read by columns. Arrow is not needed for that, and would double the time to build.
+//!
+//! A file has a checksum of all its bytes in its metadata: a changed bit in a header or in the index would otherwise give other rows. Files are
+//! small, so they are read as a whole.
 
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use evaluation::Error;
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
 use parquet::column::reader::ColumnReader;
@@ -22,6 +25,14 @@ use crate::unfinished;
 
 /// Version of the columns, in each file's metadata.
 const SCHEMA_VERSION: &str = "1";
+
+/// What the files of this program name as their writer. Other programs keep the metadata when they write the rows of a file.
+const WRITER: &str = concat!("dwell ", env!("CARGO_PKG_VERSION"));
+const WRITERS: &str = "dwell ";
+
+/// Key of the checksum in the metadata: the CRC-32 of the file, in which these [`DIGITS`] are zeros.
+const CHECKSUM: &str = "dwell.crc32";
+const DIGITS: &str = "00000000";
 
 fn schema(fields: &[Field]) -> Result<TypePtr> {
     let column = |field: &Field| {
@@ -51,18 +62,55 @@ pub fn write_table(path: &Path, fields: &[Field], rows: &[Vec<Cell>]) -> std::re
 /// Reads the columns with these names, in their order; a column that the file does not have is empty.
 ///
 /// # Errors
-/// The file cannot be read, or is no Parquet file.
+/// The file cannot be read, is no Parquet file, or was changed since `dwell` wrote it.
 pub fn read_table(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Cell>>, Error> {
-    let file = File::open(path).map_err(|error| Error::file(path.display(), &error))?;
-    SerializedFileReader::new(file).and_then(|reader| cells(&reader, names)).map_err(|error| {
+    opened(path)?.and_then(|reader| cells(&reader, names)).map_err(|error| {
         let problem = match error.to_string() {
             text if text.contains("Disabled feature") => {
                 "the compression of its columns is not read here; write it with Snappy, or without".to_owned()
             }
-            text => format!("no valid Parquet file ({text})"),
+            text => format!("no valid Parquet file ({text}); copy it again, or write it again"),
         };
         Error::Input(format!("{}: {problem}", path.display()))
     })
+}
+
+/// Reads a file and verifies its checksum. Files of other programs, and those of `dwell` before there were checksums, have none.
+fn opened(path: &Path) -> std::result::Result<Result<SerializedFileReader<Bytes>>, Error> {
+    let content = std::fs::read(path).map_err(|error| Error::file(path.display(), &error))?;
+    let content = Bytes::from(content);
+    Ok(SerializedFileReader::new(content.clone()).and_then(|reader| {
+        let metadata = reader.metadata().file_metadata();
+        let is_own = metadata.created_by().is_some_and(|writer| writer.starts_with(WRITERS));
+        let stored = value(&reader, CHECKSUM);
+        match stored.filter(|stored| is_own && *stored != checksum(&content)) {
+            None => Ok(reader),
+            Some(_) => Err(ParquetError::General("its checksum is wrong: the file was changed".to_owned())),
+        }
+    }))
+}
+
+/// The value of a key of the metadata.
+fn value<'a>(reader: &'a SerializedFileReader<Bytes>, key: &str) -> Option<&'a str> {
+    let mut pairs = reader.metadata().file_metadata().key_value_metadata()?.iter();
+    pairs.find(|pair| pair.key == key)?.value.as_deref()
+}
+
+/// The place of the checksum's digits: behind the last such key, and two bytes for the type and length of a text.
+fn digits(content: &[u8]) -> Option<std::ops::Range<usize>> {
+    let key = content.windows(CHECKSUM.len()).rposition(|bytes| bytes == CHECKSUM.as_bytes())?;
+    let from = key + CHECKSUM.len() + 2;
+    Some(from..from + DIGITS.len()).filter(|digits| digits.end <= content.len())
+}
+
+/// The checksum of a file, as text; empty if it has no place for one.
+fn checksum(content: &[u8]) -> String {
+    let Some(digits) = digits(content) else { return String::new() };
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&content[..digits.start]);
+    hasher.update(DIGITS.as_bytes());
+    hasher.update(&content[digits.end..]);
+    format!("{:08x}", hasher.finalize())
 }
 
 /// The content of a file with these rows and this metadata.
@@ -74,6 +122,12 @@ pub(crate) fn encode(
     let mut content = Vec::new();
     columns(&mut content, fields, rows, metadata)
         .map_err(|error| Error::Failed(format!("Parquet: {error}")))?;
+    let checksum = checksum(&content);
+    let digits = digits(&content).map(|digits| &mut content[digits]);
+    let digits = digits.filter(|digits| *digits == DIGITS.as_bytes());
+    digits
+        .ok_or_else(|| Error::Failed("Parquet: no place for the checksum".to_owned()))?
+        .copy_from_slice(checksum.as_bytes());
     Ok(content)
 }
 
@@ -86,10 +140,11 @@ fn columns(
     let version = KeyValue::new("dwell.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
     let schema_version = KeyValue::new("dwell.schema_version".to_owned(), SCHEMA_VERSION.to_owned());
     let others = metadata.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
-    let metadata = [version, schema_version].into_iter().chain(others).collect();
+    let checksum = KeyValue::new(CHECKSUM.to_owned(), DIGITS.to_owned());
+    let metadata = [version, schema_version].into_iter().chain(others).chain([checksum]).collect();
     let properties = WriterProperties::builder()
         .set_compression(Compression::SNAPPY)
-        .set_created_by(concat!("dwell ", env!("CARGO_PKG_VERSION")).to_owned())
+        .set_created_by(WRITER.to_owned())
         .set_key_value_metadata(Some(metadata));
     let mut writer = SerializedFileWriter::new(out, schema(fields)?, Arc::new(properties.build()))?;
     let mut group = writer.next_row_group()?;
@@ -134,15 +189,14 @@ fn columns(
 /// A part of a table of a study, open for reading.
 pub(crate) struct Part {
     path: PathBuf,
-    reader: SerializedFileReader<File>,
+    reader: SerializedFileReader<Bytes>,
 }
 
 impl Part {
     /// # Errors
-    /// The file cannot be read, or is no Parquet file.
+    /// The file cannot be read, is no Parquet file, or was changed.
     pub(crate) fn open(path: &Path) -> std::result::Result<Self, Error> {
-        let file = File::open(path).map_err(|error| Error::file(path.display(), &error))?;
-        let reader = SerializedFileReader::new(file).map_err(|error| damaged(path, &error))?;
+        let reader = opened(path)?.map_err(|error| damaged(path, &error))?;
         Ok(Self { path: path.to_owned(), reader })
     }
 
@@ -153,8 +207,7 @@ impl Part {
 
     /// The value of a key of the metadata.
     pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
-        let mut pairs = self.reader.metadata().file_metadata().key_value_metadata()?.iter();
-        pairs.find(|pair| pair.key == key)?.value.as_deref()
+        value(&self.reader, key)
     }
 
     /// The columns with these names, in their order; a column that the file does not have is empty.
@@ -172,7 +225,7 @@ fn damaged(path: &Path, error: &ParquetError) -> Error {
     Error::Input(format!("{}: no valid Parquet file of a study ({error}); {advice}", path.display()))
 }
 
-fn cells(reader: &SerializedFileReader<File>, names: &[&str]) -> Result<Vec<Vec<Cell>>> {
+fn cells(reader: &SerializedFileReader<Bytes>, names: &[&str]) -> Result<Vec<Vec<Cell>>> {
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let mut all = Vec::new();
     for group in 0..reader.num_row_groups() {
@@ -241,7 +294,7 @@ mod tests {
     fn read(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Cell>>, Error> {
         Part::open(path)?.cells(names)
     }
-    use crate::table::RUNS;
+    use crate::table::{PROCESSES, RUNS};
 
     #[test]
     fn rows_survive_a_file() {
@@ -267,5 +320,37 @@ mod tests {
             assert!(matches!(read(&path, &names), Err(Error::Input(_))), "{length} bytes");
         }
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_changed_bit_is_an_error_or_changes_nothing() {
+        let path = std::env::temp_dir().join(format!("dwell-parquet-bit-{}", std::process::id()));
+        let row = |n: i64| -> Vec<Cell> {
+            let cell = |field: &Field| match field.kind {
+                Type::Text => Cell::Text(format!("{} {n}", field.name)),
+                Type::Whole => Cell::Whole(n << 33),
+                Type::Number => Cell::Number(n as f64 / 3.0),
+                Type::Flag => Cell::Flag(n % 2 == 0),
+            };
+            PROCESSES.iter().map(cell).collect()
+        };
+        let rows: Vec<Vec<Cell>> = (0..9).map(row).collect();
+        write_table(&path, PROCESSES, &rows).unwrap();
+        let bytes = std::fs::read(&path).unwrap();
+        let names: Vec<&str> = PROCESSES.iter().map(|field| field.name).collect();
+        let (mut errors, mut same) = (0, 0);
+        for at in 0..bytes.len() {
+            let mut changed = bytes.clone();
+            changed[at] ^= 1 << (at % 8);
+            std::fs::write(&path, &changed).unwrap();
+            match read_table(&path, &names) {
+                Err(Error::Input(_)) => errors += 1,
+                Ok(found) if found == rows => same += 1,
+                other => panic!("byte {at}: {other:?}"),
+            }
+        }
+        std::fs::remove_file(path).unwrap();
+        // Not verified: the names of the writer and of the checksum.
+        assert!(errors > 2_000 && same <= WRITERS.len() + CHECKSUM.len(), "{errors} errors, {same} without");
     }
 }

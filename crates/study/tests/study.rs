@@ -395,6 +395,14 @@ fn a_part_that_belongs_to_runs_must_be_there() {
     for error in error() {
         assert!(error.contains("processes/part-") && error.contains("; remove runs/part-"), "{error}");
     }
+    // A bit of a number.
+    let mut changed = content.clone();
+    changed[content.len() / 4] ^= 1;
+    fs::write(&part, changed).unwrap();
+    for error in error() {
+        let expected = ["processes/part-", "its checksum is wrong", "; remove runs/part-"];
+        assert!(expected.iter().all(|part| error.contains(part)), "{error}");
+    }
     fs::write(&part, content).unwrap();
     assert!(Store::open(&out).is_ok());
     let name = part.file_name().unwrap();
