@@ -37,7 +37,9 @@ pub fn split(recording: &mut Recording, folder: &Path) -> Result<(Written, usize
         return Err(Error::Usage(format!("{}: is a file; name an empty folder", folder.display())));
     }
     let created: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
-    fs::create_dir_all(folder).map_err(|error| Error::written(folder.display(), &error))?;
+    let failed = |error| Error::written(folder.display(), &error);
+    fs::create_dir_all(folder).map_err(failed)?;
+    let _lock = unfinished::clear(folder, ".parquet").map_err(failed)?;
     let mut sinks = Sinks::new(recording, Target::Folder(folder));
     let written = write(recording, &mut sinks).and_then(|()| sinks.finish());
     written.map(|written| (written, sinks.files.len())).inspect_err(|_| {
