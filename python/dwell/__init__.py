@@ -14,8 +14,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from . import _native
-from ._arguments import flag, path
+from . import _arguments, _native
+from ._arguments import flag
 from ._describe import Drive, Machine, Scheduler, Trace, Tunable, nanoseconds
 from ._errors import Error, InputError, InternalError, PolicyError
 from ._native import Dispatch, Growth, Hold, Request, View, __version__
@@ -70,7 +70,7 @@ def compare(
         raise InputError(f"machine has a {name} of its own; set it there (Machine({name}={value!r}, ...)), or leave out machine")
     machine = machine or Machine(**given)
     # The native part opens the drive. A Drive made here would open it a second time, for facts that are not used.
-    drive, array = (machine.drive.name, machine.drive.array) if isinstance(machine.drive, Drive) else (path("drive", machine.drive), None)
+    drive, array = (machine.drive.name, machine.drive.array) if isinstance(machine.drive, Drive) else (_arguments.drive(machine.drive), None)
     if not isinstance(trace, Trace):
         trace = Trace(trace)
     text = _native.compare(

@@ -16,11 +16,19 @@ def _wrong(name: str, value: Any, expected: str) -> TypeError:
     return TypeError(f"{name} is {type(value).__name__} {value!r}; it is {expected}")
 
 
+def _unicode(name: str, value: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InputError(f"{name}={value!r} is no valid Unicode text") from None
+    return value
+
+
 def text(name: str, value: Any) -> str:
     """Text."""
     if not isinstance(value, str):
         raise _wrong(name, value, "text")
-    return value
+    return _unicode(name, value)
 
 
 def optional_text(name: str, value: Any) -> str | None:
@@ -43,6 +51,11 @@ def path(name: str, value: Any) -> str:
     return found if isinstance(found, str) else os.fsdecode(found)
 
 
+def drive(value: Any) -> str:
+    """The name or file of a drive."""
+    return _unicode("drive", path("drive", value))
+
+
 def flag(name: str, value: Any) -> bool:
     """True or False, also NumPy's."""
     if type(value).__name__ not in ("bool", "bool_"):
@@ -56,7 +69,7 @@ def setting(name: str, value: Any, switch: tuple[str, str]) -> str:
         return switch[0] if value else switch[1]
     if not isinstance(value, (str, numbers.Real)):
         raise _wrong(name, value, "text, a number, or True or False")
-    return str(value)
+    return _unicode(name, str(value))
 
 
 def whole(name: str, value: Any, least: int, most: int = _MOST) -> int:

@@ -6,10 +6,10 @@ import dataclasses
 import numbers
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from . import _native
+from . import _arguments, _native
 from ._arguments import flag, one_of, optional_text, path, setting, text, whole
 from ._errors import InputError
 
@@ -80,6 +80,9 @@ def _readable(name: str, column: Any) -> Any:
         return column.astype(column.dtype.newbyteorder("=")) if kind[:1] == ">" else column
     if hasattr(column, "__arrow_c_array__") or hasattr(column, "__arrow_c_stream__"):
         return column
+    is_sequence = isinstance(column, Iterable) or hasattr(column, "__array__")
+    if not is_sequence or isinstance(column, (str, bytes, Mapping)):
+        raise TypeError(f"column '{name}' is {type(column).__name__} {column!r}; it is an array, a series or a list")
     try:
         import numpy
     except ImportError:
@@ -210,9 +213,10 @@ class Trace:
             return cls._of(_native.Trace.table(text("name", name), table, needed, _unit(time_unit)))
         if doubled := [wanted for _, wanted in names if known.count(wanted) > 1]:
             raise InputError(f"{name}: two columns are called '{doubled[0]}'; rename one")
-        missing = [wanted for _, wanted in names if known and wanted not in known]
+        is_named = known or isinstance(table, Mapping) or hasattr(table, "columns")
+        missing = [wanted for _, wanted in names if is_named and wanted not in known]
         if missing:
-            raise InputError(f"{name}: no column '{missing[0]}'; the table has {', '.join(known)}")
+            raise InputError(f"{name}: no column '{missing[0]}'; the table has {', '.join(known) or 'none'}")
         given = [(field, _readable(field, table[wanted])) for field, wanted in names]
         return cls._of(_native.Trace.columns(text("name", name), given, _unit(time_unit)))
 
@@ -242,7 +246,7 @@ class Drive:
     ``Drive("wd5000aaks", array="raid0:5x64k")``."""
 
     def __init__(self, name: str | os.PathLike[str] = "wd5000aaks", *, array: str | None = None, **overrides: Any) -> None:
-        name = path("drive", name)
+        name = _arguments.drive(name)
         if overrides:
             inside = ", ".join(f"{key}={setting(key, value, ('true', 'false'))}" for key, value in overrides.items())
             name = f"{name}{{{inside}}}"
@@ -321,7 +325,7 @@ class Machine:
 
     def __post_init__(self) -> None:
         if not isinstance(self.drive, Drive):
-            path("drive", self.drive)
+            _arguments.drive(self.drive)
         if self.depth is not None:
             whole("depth", self.depth, 1, 65_536)
         whole("nr_requests", self.nr_requests, 1, 65_536)

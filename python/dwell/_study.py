@@ -118,7 +118,7 @@ def study(
     only = _arguments.texts("only", only)
     try:
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise InputError(f"{path}: the study file cannot be read: {error}") from None
     folder = pathlib.Path(out) if out is not None else path.with_suffix("")
     if out is not None and "://" in out:
