@@ -472,6 +472,17 @@ fn a_running_advise_excludes_tune() {
 
 /// `dwell serve ... | head -1`: the reader exits after the line with the device's name.
 #[test]
+fn a_tuner_of_a_served_device_needs_two_arms() {
+    let Some(served) = Served::new("one-arm", &[]) else { return };
+    let (node, control, database) =
+        (served.node.to_str().unwrap(), served.file("control"), served.file("database"));
+    let tune = ["tune", node, "--control", &control, "--arm", "noop", "--for", "1s", "--database", &database];
+    let output = dwell(&tune).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", words(&output));
+    assert!(words(&output).contains("only one scheduler to choose from: noop; "), "{}", words(&output));
+}
+
+#[test]
 fn a_server_with_closed_outputs_continues() {
     let directory =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("live-unread-{}", std::process::id()));

@@ -196,7 +196,8 @@ pub(super) fn arms(
         Ok(coordinated.map_or(given, |spec| spec.to_string()))
     });
     let names = names.collect::<Result<_, Error>>()?;
-    let arms = ServedArms::new(socket, &target.queues, names).map_err(|error| match error {
+    let arms = ServedArms::new(socket, &target.queues, names).and_then(ServedArms::with_a_choice);
+    let arms = arms.map_err(|error| match error {
         tuner_live::Error::File { path, source } => no_server(&path, &source),
         other => other.into(),
     });

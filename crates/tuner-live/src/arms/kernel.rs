@@ -129,13 +129,7 @@ impl KernelArms {
     /// # Errors
     /// Nothing to choose from.
     pub fn with_a_choice(self) -> Result<Self, Error> {
-        if let [only] = &*self.names {
-            let device = self.queues[0].name();
-            return Err(Error::Usage(format!(
-                "{device}: only one scheduler to choose from: {only}; name another one with --arm, or omit --arm"
-            )));
-        }
-        Ok(self)
+        super::has_choice(self.queues[0].name(), &self.names).map(|()| self)
     }
 
     /// As [`new`](Self::new), also for a single scheduler.

@@ -11,6 +11,14 @@ pub use served::ServedArms;
 
 use crate::error::Error;
 
+/// An error if there is a single scheduler.
+fn has_choice(device: &str, names: &[String]) -> Result<(), Error> {
+    let [only] = names else { return Ok(()) };
+    Err(Error::Usage(format!(
+        "{device}: only one scheduler to choose from: {only}; name another one with --arm, or omit --arm"
+    )))
+}
+
 /// Schedulers by name, one of which is in use.
 pub trait Arms {
     /// The names, which do not change.

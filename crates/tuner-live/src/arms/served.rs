@@ -44,6 +44,14 @@ impl ServedArms {
         Ok(Self { socket: socket.to_owned(), client, names, before, set: None })
     }
 
+    /// An error if there is a single scheduler.
+    ///
+    /// # Errors
+    /// Nothing to choose from.
+    pub fn with_a_choice(self) -> Result<Self, Error> {
+        super::has_choice(&self.socket.display().to_string(), &self.names).map(|()| self)
+    }
+
     /// [`Error::Gone`] if the connection ended, otherwise what `otherwise` returns.
     fn failed(&self, error: io::Error, otherwise: impl FnOnce(io::Error) -> Error) -> Error {
         match error.kind() {
@@ -142,7 +150,8 @@ mod tests {
         let arms = || ServedArms::new(&socket, std::slice::from_ref(&queue), vec!["noop".to_owned()]);
         let size = |sectors: &str| fs::write(tree.block().join("loop1/size"), sectors).unwrap();
         size("8\n");
-        assert!(arms().is_ok());
+        let message = arms().unwrap().with_a_choice().err().unwrap().to_string();
+        assert!(message.contains("control: only one scheduler to choose from: noop; "), "{message}");
         size("16\n");
         let message = arms().err().unwrap().to_string();
         assert!(
