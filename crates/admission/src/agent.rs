@@ -17,8 +17,11 @@ use control::protocol::AccountTerms;
 use crate::call::{Sync, Wanted, wanted};
 use crate::continuing::Continuing;
 use crate::device::{Served, find};
+use crate::early::Early;
 use crate::handed::{Received, take_fd};
-use crate::listener::{Intercepted, Readiness, finish, interrupt, poll, proceed, readiness, receive};
+use crate::listener::{
+    Intercepted, Readiness, finish, interrupt, poll, proceed, readiness, receive, wake_here,
+};
 use crate::members::Members;
 use crate::signals::is_asked_to_end;
 use crate::stopper::Stopper;
@@ -33,6 +36,10 @@ const LOOK: libc::c_int = 50;
 /// How often the agent looks for signals of held threads, and of how many threads at a time, which takes about 1 ms.
 const LOOK_FOR_SIGNALS: Duration = Duration::from_millis(20);
 const THREADS: usize = 64;
+
+/// How many messages about calls that continue already are sent at once, and how long they wait.
+const UNSENT: usize = 16;
+const LATER: Duration = Duration::from_millis(1);
 
 /// What the agent's threads share.
 struct Shared {
@@ -84,9 +91,8 @@ impl Shared {
         number as usize % self.servers.len()
     }
 
-    /// Sends messages to the servers of their calls, and those about processes to all; returns the servers whose connections have ended.
-    fn send(&self, messages: &[Message]) -> Vec<usize> {
-        let is_for = |message: &Message, place| match *message {
+    fn is_for(&self, message: &Message, place: usize) -> bool {
+        match *message {
             Message::Enter { call, .. } | Message::Return { call } | Message::Admit { call } => {
                 self.server_of(call) == place
             }
@@ -95,10 +101,14 @@ impl Shared {
             Message::WriteBack { .. } | Message::Stop { .. } | Message::Resume { .. } | Message::Terms(_) => {
                 false
             }
-        };
+        }
+    }
+
+    /// Sends messages to the servers of their calls, and those about processes to all; returns the servers whose connections have ended.
+    fn send(&self, messages: &[Message]) -> Vec<usize> {
         let mut ended = Vec::new();
         for (place, server) in self.servers.iter().enumerate() {
-            let own = messages.iter().filter(|message| is_for(message, place));
+            let own = messages.iter().filter(|message| self.is_for(message, place));
             let bytes: Vec<u8> = own.flat_map(|message| message.to_bytes()).collect();
             if bytes.is_empty() {
                 continue;
@@ -126,12 +136,14 @@ struct Server {
     terms: Option<AccountTerms>,
     /// While the account is joined again: the new connection.
     awaited: Option<Receiver<Connection>>,
+    early: Early,
 }
 
 impl Server {
     fn new(Joined { server, again, patience, .. }: Joined) -> Self {
         let stream = Some(server);
-        Self { stream, buffer: Vec::new(), again, patience, waits: None, terms: None, awaited: None }
+        let (waits, terms, awaited) = (None, None, None);
+        Self { stream, buffer: Vec::new(), again, patience, waits, terms, awaited, early: Early::default() }
     }
 
     /// Whether calls wait for it, or for the next one.
@@ -157,6 +169,7 @@ struct Held {
     process: u32,
     thread: u32,
     system_call: libc::c_long,
+    since: Instant,
 }
 
 impl Held {
@@ -184,6 +197,8 @@ pub(crate) struct Agent {
     stopper: Stopper,
     /// When it looked for signals of held threads, and the number of the last call.
     looked: (Instant, u32),
+    /// Messages about calls that continue already, and since when they wait to be sent.
+    unsent: (Vec<Message>, Instant),
 }
 
 impl Agent {
@@ -196,6 +211,7 @@ impl Agent {
     ) -> io::Result<Self> {
         let writer = |joined: &Joined| Ok(Mutex::new(Some(joined.server.try_clone()?)));
         let writers = joined.iter().map(writer).collect::<io::Result<_>>()?;
+        wake_here(listener.as_fd());
         let shared = Shared { listener, received, open: Mutex::default(), servers: writers };
         let served = Served::new(joined.iter().map(|joined| joined.device).collect());
         Ok(Self {
@@ -212,6 +228,7 @@ impl Agent {
             orders: None,
             stopper,
             looked: (Instant::now(), 0),
+            unsent: (Vec::new(), Instant::now()),
         })
     }
 
@@ -233,8 +250,12 @@ impl Agent {
                         self.intercepted(call);
                     }
                 }
-                Readiness::Ended => return,
+                Readiness::Ended => return self.send(&[]),
                 Readiness::Nothing => {}
+            }
+            let (unsent, since) = &self.unsent;
+            if unsent.len() >= UNSENT || !unsent.is_empty() && since.elapsed() >= LATER {
+                self.send(&[]);
             }
             self.returned();
             self.look_for_servers();
@@ -247,7 +268,8 @@ impl Agent {
         let signals = LOOK_FOR_SIGNALS.saturating_sub(self.looked.0.elapsed()).as_millis() as libc::c_int + 1;
         let signals = (!self.held.is_empty()).then_some(signals);
         let continuing = Some(self.continuing.timeout()).filter(|&timeout| timeout >= 0);
-        rejoins.into_iter().chain(signals).chain(continuing).min().unwrap_or(-1)
+        let unsent = (!self.unsent.0.is_empty()).then_some(LATER.as_millis() as libc::c_int);
+        rejoins.into_iter().chain(signals).chain(continuing).chain(unsent).min().unwrap_or(-1)
     }
 
     /// Lets held threads handle signals that ask them to end.
@@ -305,12 +327,25 @@ impl Agent {
     fn returned(&mut self) {
         let ended: Vec<_> =
             self.continuing.ended().into_iter().map(|call| Message::Return { call }).collect();
-        self.send(&ended);
+        if !ended.is_empty() {
+            self.send(&ended);
+        }
     }
 
-    /// Sends messages, and looks for the next ones of servers whose connections have ended.
+    /// Sends messages after those that wait, and looks for the next ones of servers whose connections have ended.
     fn send(&mut self, messages: &[Message]) {
-        self.shared.send(messages).into_iter().for_each(|place| self.ended(place));
+        let mut all = std::mem::take(&mut self.unsent.0);
+        all.extend(messages);
+        self.shared.send(&all).into_iter().for_each(|place| self.ended(place));
+    }
+
+    /// Sends messages with the next ones, or soon.
+    fn send_later(&mut self, messages: impl IntoIterator<Item = Message>) {
+        let (unsent, since) = &mut self.unsent;
+        if unsent.is_empty() {
+            *since = Instant::now();
+        }
+        unsent.extend(messages);
     }
 
     fn intercepted(&mut self, call: Intercepted) {
@@ -326,15 +361,25 @@ impl Agent {
             self.shared.proceed(call.id);
             return self.send(before.as_slice());
         };
-        let Wanted { device, file, .. } = wanted;
+        let Wanted { device, file, bytes, operation, .. } = wanted;
         if let Some(descriptor) = wanted.descriptor {
             self.descriptors.insert((device, file), (call.thread, descriptor));
         }
         let number = self.number(device);
         let (thread, system_call) = (call.thread, call.number);
-        let held = Held { id: call.id, wanted, process, thread, system_call };
-        let messages: Vec<_> = before.into_iter().chain([held.enter(number)]).collect();
+        let since = Instant::now();
+        let held = Held { id: call.id, wanted, process, thread, system_call, since };
+        let messages = before.into_iter().chain([held.enter(number)]);
+        let Server { stream, early, .. } = &mut self.servers[device];
+        let is_early = operation == Operation::Write && !wanted.then_fsync && stream.is_some();
+        if is_early && early.admits(since, bytes) {
+            early.continues(since, number, bytes);
+            self.continuing.begins(thread, number, system_call);
+            self.shared.proceed(call.id);
+            return self.send_later(messages);
+        }
         self.held.insert(number, held);
+        let messages: Vec<_> = messages.collect();
         self.send(&messages);
     }
 
@@ -350,12 +395,15 @@ impl Agent {
     fn ended(&mut self, place: usize) {
         *lock(&self.shared.servers[place]) = None;
         self.stopper.resume_all(place);
-        let Self { servers, shared, continuing, .. } = self;
+        let Self { servers, shared, continuing, unsent, .. } = self;
         if servers[place].stream.take().is_some() {
             servers[place].buffer.clear();
+            servers[place].early.distrust();
             servers[place].waits = Some(Instant::now() + servers[place].patience);
             servers[place].join_again();
+            // The next one learns of held calls only.
             continuing.retain(|number| shared.server_of(number) != place);
+            unsent.0.retain(|message| !shared.is_for(message, place));
         }
     }
 
@@ -388,8 +436,13 @@ impl Agent {
         match message {
             Some(Message::Admit { call }) => {
                 let is_own = self.shared.server_of(call) == place;
-                if let Some(held) = is_own.then(|| self.held.remove(&call)).flatten() {
-                    self.admit(call, held);
+                let early = &mut self.servers[place].early;
+                match is_own.then(|| self.held.remove(&call)).flatten() {
+                    Some(held) => {
+                        early.waited(held.since.elapsed());
+                        self.admit(call, held);
+                    }
+                    None => early.answered(call),
                 }
                 true
             }
@@ -426,7 +479,7 @@ impl Agent {
             self.held.insert(again, held);
             return self.send(&messages);
         }
-        let Held { id, wanted, process, thread, system_call } = held;
+        let Held { id, wanted, process, thread, system_call, .. } = held;
         let file_of = |descriptor| take_fd(process, descriptor).ok().map(File::from);
         let file = wanted.sync.and_then(|sync| Some((sync, file_of(wanted.descriptor?)?)));
         let Some((sync, file)) = file else {

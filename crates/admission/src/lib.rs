@@ -24,6 +24,7 @@ mod call;
 pub mod container;
 mod continuing;
 mod device;
+mod early;
 mod filter;
 mod handed;
 mod keeper;
@@ -42,7 +43,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitStatus};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use agent::Agent;
 use control::protocol::AccountTerms;
@@ -130,6 +131,9 @@ pub type Connection = (UnixStream, (u32, u32));
 /// Waits until a server has the account again, with the terms that the former one reported, if it did. Called in a thread of its own.
 pub type Again = Arc<dyn Fn(Option<AccountTerms>) -> Connection + Send + Sync>;
 
+/// How long the agent may take to end after the program.
+const LAST: Duration = Duration::from_millis(50);
+
 /// Runs a program to its end; returns its exit code, or 128 and the number of the signal that ended it. `joined` has a connection for each
 /// served device. The calling process must have one thread only, as it forks the keeper.
 ///
@@ -164,6 +168,11 @@ pub fn run(command: &[OsString], joined: Vec<Joined>) -> Result<u8, Error> {
         Ok(mut child) => child.wait().map_err(system("waiting for the program"))?,
         Err(source) => return Err(ready_error(ready, program, source)),
     };
+    // The server learns of the last small writes a little later. If descendants of the program still run, the agent does not end.
+    let ended = Instant::now();
+    while !ready.is_finished() && ended.elapsed() < LAST {
+        thread::sleep(Duration::from_millis(1));
+    }
     Ok(code(status))
 }
 

@@ -423,6 +423,35 @@ fn calls_that_wait_for_a_restarted_server_are_held_by_it() {
     contains(&file, "ab").expect("both writes");
 }
 
+/// Small writes continue while the server admits each of them at once, as an answer takes longer than such a write.
+#[test]
+fn few_small_writes_continue_without_an_answer() {
+    let Some(disk) = Disk::new() else { return };
+    let file = disk.path("file");
+    let dd = format!("dd if=/dev/zero of={} bs=100 count=20000 2>/dev/null; exit 6", file.display());
+    let mut session = Session::start(&disk, &dd);
+    let written = || fs::metadata(&file).map_or(0, |found| found.len() / 100);
+    let mut answered = 0;
+    while written() <= answered {
+        let (call, ..) = session.next_call();
+        session.admit(call);
+        answered += 1;
+    }
+    let mut before = 0;
+    eventually(|| {
+        std::thread::sleep(Duration::from_millis(100));
+        let last = std::mem::replace(&mut before, written());
+        (last == before).then_some(())
+    });
+    assert!(before <= answered + 32, "{before} were written, {answered} are admitted");
+    while let Some(message) = session.next() {
+        if let Message::Enter { call, .. } = message {
+            session.admit(call);
+        }
+    }
+    assert_eq!((session.code(), written()), (Some(6), 20_000));
+}
+
 #[test]
 fn a_program_is_killed_while_its_call_is_held() {
     let Some(disk) = Disk::new() else { return };

@@ -25,7 +25,7 @@ pub enum Operation {
 /// A message. Calls have the agent's numbers, files the numbers of their inodes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// A call begins; the agent holds it until [`Admit`](Self::Admit).
+    /// A call begins; the agent holds it until [`Admit`](Self::Admit), unless it is one of a few small writes after calls that were admitted at once.
     Enter {
         call: u32,
         operation: Operation,
@@ -41,7 +41,7 @@ pub enum Message {
         /// The process (thread group).
         process: u32,
     },
-    /// An admitted call ended, or a held one was interrupted.
+    /// A call ended: an admitted one, a small one that continued, or one that a signal interrupted.
     Return { call: u32 },
     /// The call may continue.
     Admit { call: u32 },

@@ -19,6 +19,8 @@ pub(super) struct Agent {
     /// What its socket had no room for, which is a few hundred messages. It holds one admission for each call that waits, so the program's threads
     /// limit it.
     unsent: Vec<u8>,
+    /// Messages are kept until several can be sent at once.
+    pub(super) collects: bool,
     /// The front end watches the socket for room.
     pub(super) awaits_room: bool,
 }
@@ -33,15 +35,16 @@ impl Agent {
             is_ready: false,
             buffer: Vec::new(),
             unsent: Vec::new(),
+            collects: false,
             awaits_room: false,
         }
     }
 
     /// Sends a message, or keeps it until there is room; `false` if the agent has ended.
     pub(super) fn send(&mut self, message: Message) -> bool {
-        let is_full = self.has_unsent();
+        let is_kept = self.has_unsent() || self.collects;
         self.unsent.extend(message.to_bytes());
-        is_full || self.send_kept()
+        is_kept || self.send_kept()
     }
 
     /// Sends what was kept, as far as there is room; `false` if the agent has ended.

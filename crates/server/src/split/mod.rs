@@ -389,6 +389,7 @@ impl SplitHost {
         let Some(agent) = self.agents.get_mut(index).and_then(Option::as_mut) else { return };
         let was_ready = agent.is_ready;
         let messages = agent.receive().filter(|_| agent.send_kept());
+        agent.collects = true;
         if agent.is_ready && !was_ready {
             // If it fails, the agent has ended, of which the next message informs.
             let _ = agent.send(Message::Terms(self.accounts[agent.account].terms));
@@ -407,6 +408,13 @@ impl SplitHost {
                 | Message::Terms(_) => {}
             }),
             None => self.part(queue, now, index),
+        }
+        let agent = self.agents.get_mut(index).and_then(Option::as_mut);
+        if !agent.is_none_or(|agent| {
+            agent.collects = false;
+            agent.send_kept()
+        }) {
+            self.part(queue, now, index);
         }
     }
 
@@ -528,10 +536,15 @@ impl SplitHost {
     }
 
     fn returned(&mut self, queue: &mut Queue<Watch>, now: Time, agent: usize, number: u32) {
-        // A held one was interrupted by a signal.
-        let is_it = |call: &Call| call.agent == agent && call.number == number && call.stops.is_none();
-        if let Some(place) = self.calls.iter().position(|call| call.as_ref().is_some_and(is_it)) {
-            self.forget_call(queue, now, place);
+        let is_it = |call: &&Call| call.agent == agent && call.number == number && call.stops.is_none();
+        let found = self.calls.iter().flatten().find(is_it).map(|call| (call.system_call, call.is_held));
+        if let Some((call, is_held)) = found {
+            // A held one was so small that it continued without an answer, or a signal interrupted it.
+            if is_held {
+                self.accounts[call.account].calls += 1;
+                self.waits(&call).calls += 1;
+            }
+            self.forget_call(queue, now, call.id.0 as usize);
         }
     }
 
