@@ -13,9 +13,9 @@ pub fn is_process(pid: u32, started: u64) -> bool {
     start_time(pid) == Some(started)
 }
 
-/// The start time of a running process. A zombie does not count as running.
+/// The start time of a running process.
 fn start_time(pid: u32) -> Option<u64> {
-    Stat::of(pid).filter(|stat| !stat.is_zombie())?.started()
+    Stat::of(pid).filter(Stat::runs)?.started()
 }
 
 /// Gives this process a low CPU priority and the lowest I/O priority, so that it does not delay what it watches. A refusal is ignored.

@@ -49,9 +49,14 @@ impl Stat {
         self.field(number)?.parse().ok()
     }
 
-    /// Whether it has ended and its parent has not asked for its result.
-    pub fn is_zombie(&self) -> bool {
-        matches!(self.field(3), Some("Z" | "X"))
+    /// Whether it runs: it has not ended, does not end, and has not been killed. A killed process may stay for as long as one of its threads waits in
+    /// the kernel, for example for the device that it served itself; its first thread then may have ended before.
+    pub fn runs(&self) -> bool {
+        const EXITING: u32 = 4; // PF_EXITING
+        const KILL: u64 = 1 << 8; // SIGKILL
+        let is_exiting = self.number::<u32>(9).is_none_or(|flags| flags & EXITING != 0);
+        let is_killed = self.number::<u64>(31).is_some_and(|pending| pending & KILL != 0);
+        !matches!(self.field(3), Some("Z" | "X")) && !is_exiting && !is_killed
     }
 
     /// The number of its parent.
@@ -59,13 +64,25 @@ impl Stat {
         self.number(4)
     }
 
-    /// The kernel's flags `PF_…`.
-    pub fn flags(&self) -> Option<u32> {
-        self.number(9)
-    }
-
     /// When it started, in clock ticks since boot.
     pub fn started(&self) -> Option<u64> {
         self.number(22)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_ends_or_was_killed_does_not_run() {
+        let stat = |state: &str, flags: u32, pending: u64| {
+            let before = format!("7 (a (b) c) {state} 1 7 7 0 -1 {flags}");
+            Stat(format!("{before} 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0 0 0 0 0 0 0 {pending} 0 0 0"))
+        };
+        assert!(stat("S", 0x40_0100, 0).runs() && stat("D", 0, 1 << 14).runs());
+        assert!(!stat("Z", 0, 0).runs() && !stat("D", 0x40_0104, 0).runs() && !stat("D", 0, 1 << 8).runs());
+        assert_eq!((stat("S", 0, 0).started(), stat("S", 0, 0).parent()), (Some(4711), Some(1)));
+        assert!(Stat::of(std::process::id()).unwrap().runs());
     }
 }

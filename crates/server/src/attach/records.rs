@@ -37,6 +37,11 @@ impl ProcessId {
     fn is_alive(self) -> bool {
         start_time(self.pid) == Some(self.started)
     }
+
+    /// Whether it is about to end, or has ended and its parent has not asked for its result.
+    fn is_ending(self) -> bool {
+        Stat::of(self.pid).is_some_and(|stat| !stat.runs() && stat.started() == Some(self.started))
+    }
 }
 
 /// The data that a later process needs to continue a device.
@@ -180,9 +185,9 @@ pub(super) fn write(path: &Path, record: &Record) -> io::Result<()> {
     fs::rename(new, path)
 }
 
-/// The start time of a running process in clock ticks since boot. A zombie does not count as running.
+/// The start time of a running process in clock ticks since boot. One that was killed and has not ended yet does not count as running.
 fn start_time(pid: u32) -> Option<u64> {
-    Stat::of(pid).filter(|stat| !stat.is_zombie())?.started()
+    Stat::of(pid).filter(Stat::runs)?.started()
 }
 
 /// The records of this user's servers.
@@ -224,8 +229,9 @@ pub(crate) fn take_down_of(directory: &Path, supervisor: ProcessId) {
     loop {
         let mut is_served = false;
         for (path, record) in records(directory).filter(|(_, record)| is_own(record)) {
-            // A server that is about to continue the device has the connection already.
-            if record.server.is_alive() || is_connected(&record.mount) {
+            // A server that is about to continue the device has the connection already: only after its predecessor has ended. One that was killed, and
+            // waits for its own device in its last system call, still has the connection; what it waits for ends with that.
+            if record.server.is_alive() || !record.server.is_ending() && is_connected(&record.mount) {
                 is_served = true;
             } else {
                 record.take_down();

@@ -115,11 +115,8 @@ impl Processes {
     }
 }
 
-/// Whether a process runs: it neither has ended nor is about to.
 fn is_running(process: u32) -> bool {
-    const EXITING: u32 = 4; // PF_EXITING
-    let Some(stat) = Stat::of(process) else { return false };
-    !stat.is_zombie() && stat.flags().is_some_and(|flags| flags & EXITING == 0)
+    Stat::of(process).is_some_and(|stat| stat.runs())
 }
 
 /// The parent of a process; `None` for the first one, and for one that has ended.
