@@ -381,6 +381,74 @@ mod tests {
         child.wait().unwrap();
     }
 
+    const KILLED: &str = "DWELL_TEST_KILLED_SERVER";
+
+    /// The process of the next test: a server that waits for its own answer.
+    #[test]
+    fn helper() {
+        let Some(path) = std::env::var_os(KILLED).map(PathBuf::from) else { return };
+        let (mount, connection) = crate::fuse::Mount::new(&path, 4096).unwrap();
+        let opens = path.clone();
+        thread::spawn(move || fs::File::open(opens));
+        let next = || {
+            let mut request = [0; 65536];
+            loop {
+                match rustix::io::read(&connection, &mut request) {
+                    Ok(_) => return request[4..16].to_vec(),
+                    Err(_) => thread::sleep(Duration::from_millis(1)),
+                }
+            }
+        };
+        let init = next();
+        let mut answer = [0; 80];
+        answer[..4].copy_from_slice(&80_u32.to_le_bytes());
+        answer[8..16].copy_from_slice(&init[4..]);
+        answer[16..24].copy_from_slice(&[7, 0, 0, 0, 31, 0, 0, 0]);
+        rustix::io::write(&connection, &answer).unwrap();
+        // What the other thread waits for.
+        next();
+        mount.leave();
+        fs::write(path.with_extension("waits"), "").unwrap();
+        thread::sleep(Duration::from_secs(600));
+    }
+
+    #[test]
+    fn a_killed_server_that_waits_for_its_own_device_is_taken_down() {
+        if !geteuid().is_root() {
+            return eprintln!("SKIPPED: only root can mount");
+        }
+        let runtime = runtime("own");
+        let mount = runtime.join("x");
+        let mut server = process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "attach::records::tests::helper"])
+            .env(KILLED, &mount)
+            .spawn()
+            .unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while !runtime.join("x.waits").exists() {
+            if server.try_wait().unwrap().is_some() || Instant::now() > until {
+                return eprintln!("SKIPPED: no FUSE here");
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        let ended = ProcessId { pid: process::id(), started: 1 };
+        let recovery = Some(Recovery { keeper: Some(ended), ..recovery_of(&runtime) });
+        let record = record_of(ProcessId::of(server.id()), mount.clone(), recovery);
+        write(&runtime.join("x.json"), &record).unwrap();
+        server.kill().unwrap();
+        thread::sleep(Duration::from_millis(100));
+        assert!(server.try_wait().unwrap().is_none(), "it waits for itself");
+        let (done, returned) = std::sync::mpsc::channel();
+        let directory = runtime.clone();
+        thread::spawn(move || done.send(take_down_of(&directory, ended)));
+        let is_taken_down = returned.recv_timeout(Duration::from_secs(30)).is_ok();
+        abort(&mount, None);
+        unmount(&mount);
+        server.wait().unwrap();
+        fs::remove_dir_all(runtime).unwrap();
+        assert!(is_taken_down);
+    }
+
     #[test]
     fn a_record_of_another_user_is_ignored() {
         if !geteuid().is_root() {
