@@ -440,7 +440,10 @@ mod tests {
         assert!(server.try_wait().unwrap().is_none(), "it waits for itself");
         let (done, returned) = std::sync::mpsc::channel();
         let directory = runtime.clone();
-        thread::spawn(move || done.send(take_down_of(&directory, ended)));
+        thread::spawn(move || {
+            take_down_of(&directory, ended);
+            done.send(()).unwrap();
+        });
         let is_taken_down = returned.recv_timeout(Duration::from_secs(30)).is_ok();
         abort(&mount, None);
         unmount(&mount);
