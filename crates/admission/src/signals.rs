@@ -117,6 +117,9 @@ pub(crate) fn pass_on_to(program: u32) {
 /// Signals by which a program is asked to end.
 const ENDING: [libc::c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
+/// Signals that end a program that does not handle them after writing its memory to a file. The kernel does not wake a held thread for them either.
+const DUMPING: [libc::c_int; 2] = [libc::SIGQUIT, libc::SIGABRT];
+
 /// Whether a thread that is held has such a signal to handle. The kernel wakes it for signals that end it at once, not for those that it handles.
 /// If a signal is for any thread of the process, the kernel has chosen the main thread, or one that has handled it by now: of another thread this
 /// would be unknown, and the kernel begins a call anew only for the thread that it has chosen.
@@ -130,8 +133,10 @@ fn must_handle(status: &str) -> bool {
     };
     let signals = |name| field(name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
     let of_process = if field("Pid") == field("Tgid") { signals("ShdPnd") } else { 0 };
-    let ending = ENDING.iter().fold(0, |set, signal| set | 1 << (signal - 1));
-    (signals("SigPnd") | of_process) & signals("SigCgt") & !signals("SigBlk") & ending != 0
+    let set = |all: &[libc::c_int]| all.iter().fold(0, |set, signal| set | 1 << (signal - 1));
+    let handled = signals("SigCgt");
+    let wanted = handled & set(&ENDING) | !handled & !signals("SigIgn") & set(&DUMPING);
+    (signals("SigPnd") | of_process) & !signals("SigBlk") & wanted != 0
 }
 
 #[cfg(test)]
@@ -146,7 +151,8 @@ mod tests {
                 "Name:\tSigPnd: \nTgid:\t7\nPid:\t{pid}\nSigPnd:\t{own:016x}\nShdPnd:\t{shared:016x}\nSigBlk:\t{blocked:016x}\nSigIgn:\t00\nSigCgt:\t{handled:016x}\n"
             ))
         };
-        let (int, term, usr1) = (1 << 1, 1 << 14, 1 << 9);
+        let (int, quit, term, usr1) = (1 << 1, 1 << 2, 1 << 14, 1 << 9);
+        assert!(status(7, [0, quit, 0, 0]) && !status(7, [0, quit, quit, 0]) && !status(7, [0, term, 0, 0]));
         assert!(status(7, [0, int, 0, int]) && status(7, [0, term, int, int | term]));
         assert!(
             !status(7, [0, int, int, int]) && !status(7, [0, int, 0, term]) && !status(7, [0, usr1, 0, usr1])
