@@ -370,6 +370,29 @@ fn complete_runs_are_listed_while_another_process_writes() {
 }
 
 #[test]
+fn bytes_of_a_stopped_script_are_those_of_its_windows() {
+    let text = "workloads = [\"split/sqlite-300\"]\nschedulers = [\"noop\", \"deadline\"]\nat_most = \"150ms\"\nwindow = \"1ms\"\nscale = 0.05\n";
+    let folder = Folder::new();
+    for run in study(&folder, text).unwrap() {
+        let rows = Executor::new(Catalogue::default()).execute(&run).unwrap();
+        let value = |row: &[Cell], fields: &[Field], name: &str| match row
+            [fields.iter().position(|field| field.name == name).unwrap()]
+        {
+            Cell::Whole(number) => number,
+            _ => panic!("{name}"),
+        };
+        let (elapsed, bytes) =
+            (value(&rows.run, study::RUNS, "elapsed_ns"), value(&rows.run, study::RUNS, "bytes"));
+        let until = |end: i64| -> i64 {
+            let windows = rows.windows.iter().filter(|row| value(row, study::WINDOWS, "start_ns") < end);
+            windows.map(|row| value(row, study::WINDOWS, "bytes")).sum()
+        };
+        assert!(bytes > 0 && bytes % 512 == 0, "{bytes}");
+        assert!((until(elapsed - 1_000_000)..=until(elapsed)).contains(&bytes), "{bytes} in {elapsed} ns");
+    }
+}
+
+#[test]
 fn a_damaged_part_is_reported_with_its_name() {
     let folder = Folder::new();
     drop(Store::open(&folder.0).unwrap());

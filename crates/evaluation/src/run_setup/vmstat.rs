@@ -1,6 +1,7 @@
 //! The device's throughput over time, in the manner of `vmstat 1`, and the waiting and service times of requests.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use elevator::queue::{Event, Observer};
@@ -9,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 /// Limit of stored bins. When it is exceeded, pairs are merged into bins of twice the width, so that memory does not grow with time.
 const MOST_BINS: usize = 4096;
+/// Limit of requests behind a moment whose bytes are counted one by one.
+const MOST_RECENT: usize = 4096;
 /// Limit of requests in the scatter plots.
 const MOST_POINTS: usize = 4000;
 /// The time that the scatter plots cover, as in figure 7 of the stream paper.
@@ -28,6 +31,9 @@ pub struct Vmstat {
     pub latest_ns: u64,
     /// The longest time from a request's arrival in the queue to its completion.
     pub longest_ns: u64,
+    /// Completion time and bytes of the latest requests.
+    #[serde(skip)]
+    recent: VecDeque<(u64, u64)>,
     /// (completion, wait in the queue, service) of the first requests, in nanoseconds.
     pub scatter: Vec<[u64; 3]>,
 }
@@ -36,7 +42,7 @@ impl Default for Vmstat {
     fn default() -> Self {
         let bin_ns = 100_000_000;
         let (read, written, scatter) = (Vec::new(), Vec::new(), Vec::new());
-        Self { bin_ns, read, written, latest_ns: 0, longest_ns: 0, scatter }
+        Self { bin_ns, read, written, latest_ns: 0, longest_ns: 0, recent: VecDeque::new(), scatter }
     }
 }
 
@@ -64,12 +70,19 @@ impl Vmstat {
         }
         bins[bin] += bytes;
         self.latest_ns = now.as_nanos();
+        if self.recent.len() == MOST_RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((self.latest_ns, bytes));
     }
 
-    /// Bytes in both directions until a moment. If a later request exists, the moment's bin counts in proportion.
+    /// Bytes in both directions until a moment. If thousands of later requests exist, the moment's bin counts in proportion.
     pub fn bytes(&self, to_ns: u64) -> u64 {
-        // After the last request, the last bin counts in full.
-        let to_ns = if to_ns >= self.latest_ns { u64::MAX } else { to_ns };
+        let has_all = (1..MOST_RECENT).contains(&self.recent.len());
+        if to_ns >= self.latest_ns || has_all || self.recent.front().is_some_and(|(at, _)| *at <= to_ns) {
+            let later = self.recent.iter().rev().take_while(|(at, _)| *at > to_ns).map(|(_, bytes)| bytes);
+            return self.read.iter().chain(&self.written).sum::<u64>() - later.sum::<u64>();
+        }
         let both = [&self.read, &self.written].map(|bins| share(bins, self.bin_ns, 0, to_ns));
         both.iter().sum::<f64>() as u64
     }
@@ -141,13 +154,21 @@ mod tests {
     }
 
     #[test]
-    fn the_last_bin_counts_in_full_after_the_last_request() {
+    fn bytes_are_counted_up_to_the_moment() {
         let mut vmstat = Vmstat::default();
         vmstat.record(Time::from_nanos(S / 1000), Direction::Read, 4096);
         vmstat.record(Time::from_nanos(S / 100), Direction::Write, 4096);
-        assert_eq!([S / 100, S / 20, 2 * S].map(|to| vmstat.bytes(to)), [8192; 3]);
-        vmstat.record(Time::from_nanos(S / 2), Direction::Read, 4096);
-        assert_eq!([S / 20, S / 10].map(|to| vmstat.bytes(to)), [4096, 8192]);
+        assert_eq!(
+            [0, S / 1000, S / 100, S / 20, 2 * S].map(|to| vmstat.bytes(to)),
+            [0, 4096, 8192, 8192, 8192]
+        );
+        vmstat.record(Time::from_nanos(S / 20 + 1), Direction::Read, 4096);
+        assert_eq!([S / 20, S / 10].map(|to| vmstat.bytes(to)), [8192, 12288]);
+        for n in 1..=MOST_RECENT as u64 {
+            vmstat.record(Time::from_nanos(S + n), Direction::Read, 512);
+        }
+        // Too many requests came later: half of the first bin.
+        assert_eq!([S / 20, S + 1].map(|to| vmstat.bytes(to)), [6144, 12288 + 512]);
     }
 
     #[test]
