@@ -94,8 +94,20 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
     });
     bar.finish_and_clear();
     let ended = ended?;
+    // Each once: a file that cannot be read is the input of many runs.
+    let mut problems: Vec<(String, String, u64)> = Vec::new();
     for (run, error) in &ended.errors {
-        say!("{}: {error}", line(run));
+        let error = error.to_string();
+        match problems.iter_mut().find(|(_, known, _)| *known == error) {
+            Some((_, _, further)) => *further += 1,
+            None => problems.push((line(run), error, 0)),
+        }
+    }
+    for (run, error, further) in problems {
+        match further {
+            0 => say!("{run}: {error}"),
+            _ => say!("{run}, and {}: {error}", counted(further, "further run")),
+        }
     }
     // With --on, the package has printed this.
     if !arguments.quiet && arguments.on.is_none() {
