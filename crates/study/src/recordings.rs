@@ -165,6 +165,10 @@ fn on_threads(writer: Writer) -> Writer {
     writer.with_encoders(Arc::new(encoders)).with_group_store(Arc::<GroupFile>::default())
 }
 
+fn exists(path: &Path) -> Error {
+    Error::Usage(format!("{}: exists; name an empty folder", path.display()))
+}
+
 /// Whether a path names something that a file must not replace, such as `/dev/null` or a pipe.
 fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir())
@@ -257,9 +261,7 @@ impl<'a> Sinks<'a> {
         let written = |error: io::Error| Error::written(path.display(), &error);
         let buffered = |file| Box::new(BufWriter::with_capacity(1 << 16, file));
         match self.target {
-            Target::Folder(_) if path.exists() => {
-                Err(Error::Usage(format!("{}: exists; name an empty folder", path.display())))
-            }
+            Target::Folder(_) if path.exists() => Err(exists(path)),
             Target::Folder(_) => {
                 let path: Arc<Path> = unfinished::create(path).map_err(written)?.1.into();
                 Ok((Box::new(Appended { path: Arc::clone(&path), kept: Vec::new() }), Some(path)))
@@ -281,9 +283,20 @@ impl<'a> Sinks<'a> {
         }
         let written = self.writer.take().map_or(Ok(Written::default()), Writer::finish);
         let written = written.map_err(|error| Error::written(self.name(), &error))?;
+        // Another split may have written files since the start: no file then.
+        if let (Target::Folder(_), Some(path)) = (self.target, self.files.keys().find(|path| path.exists())) {
+            return Err(exists(path));
+        }
         for (path, temporary) in &mut self.files {
             if let Some(temporary) = temporary {
-                fs::rename(&**temporary, path).map_err(|error| Error::written(path.display(), &error))?;
+                let renamed = match self.target {
+                    Target::File(_) => fs::rename(&**temporary, path),
+                    Target::Folder(_) => unfinished::rename_to_new(temporary, path),
+                };
+                renamed.map_err(|error| match error.kind() {
+                    io::ErrorKind::AlreadyExists => exists(path),
+                    _ => Error::written(path.display(), &error),
+                })?;
             }
             *temporary = None;
         }

@@ -23,6 +23,21 @@ pub fn create(path: &Path) -> io::Result<(File, PathBuf)> {
     }
 }
 
+/// Gives a complete file its name, which no file may have by now: another process may have written one since the start.
+///
+/// # Errors
+/// [`ErrorKind::AlreadyExists`], or the file system cannot rename.
+pub fn rename_to_new(temporary: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(temporary, path) {
+        Ok(()) => fs::remove_file(temporary),
+        // A file system without links.
+        Err(error) if error.kind() != ErrorKind::AlreadyExists && !path.exists() => {
+            fs::rename(temporary, path)
+        }
+        linked => linked,
+    }
+}
+
 /// Removes the files of [`create`] for names with this ending that killed processes left in a folder. Other processes do not remove those of this
 /// one while it keeps the result, a lock of the folder. None, and nothing is removed, if a process uses the folder so, or if its file system has no
 /// locks.
@@ -55,6 +70,20 @@ fn is_unfinished(name: &str, ending: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_that_appeared_meanwhile_is_not_replaced() {
+        let path = std::env::temp_dir().join(format!("dwell-rename-{}", std::process::id()));
+        let (_, temporary) = create(&path).unwrap();
+        fs::write(&path, "another").unwrap();
+        let error = rename_to_new(&temporary, &path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        assert!(temporary.exists() && fs::read(&path).unwrap() == b"another");
+        fs::remove_file(&path).unwrap();
+        rename_to_new(&temporary, &path).unwrap();
+        assert!(!temporary.exists() && fs::read(&path).unwrap().is_empty());
+        fs::remove_file(path).unwrap();
+    }
 
     #[test]
     fn leftovers_are_removed_unless_a_process_writes() {
