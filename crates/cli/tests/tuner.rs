@@ -225,8 +225,8 @@ fn a_table_of_ratings_has_everything_that_the_text_has() {
     let middle = changed.len() / 2;
     changed[middle] ^= 1;
     std::fs::write(&path, changed).unwrap();
-    fails(&["patterns", "merge", &hosts.path("copy"), &path], 6, "its checksum is wrong");
-    fails(&["patterns", "import", &path], 6, "its checksum is wrong");
+    fails(&["patterns", "merge", &hosts.path("copy"), &path], 6, "all.parquet: no valid Parquet file");
+    fails(&["patterns", "import", &path], 6, "all.parquet: no valid Parquet file");
 }
 
 #[test]
