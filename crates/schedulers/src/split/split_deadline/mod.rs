@@ -26,8 +26,9 @@
 //!    waits for what is in the drive's cache. The speed is learnt: what became durable between two fsyncs of which the second was late.
 //! 4. Rules 2 and 3 except a file of whose dirty pages at least half are rewritten ones, unless an fsync of it is held: their early writeback would be
 //!    in vain. Nor do these pages count as dirty data. A page is rewritten if it was written within the last 30 s and is dirty again; up to 64 MB of pages
-//!    also if they are before the end of what was written to their file. This holds as soon as the transactions are known not to
-//!    wait for dirty pages (`rewritten`): on ext4 and XFS, not on ext3.
+//!    also if they are before the end of what was written to their file. If more than 64 MB that were written within the last 30 s are dirty again, none
+//!    of these count as rewritten for 30 s: the kernel would write them all at once, in the way of the next fsync. This holds as soon as the
+//!    transactions are known not to wait for dirty pages (`rewritten`): on ext4 and XFS, not on ext3.
 //! 5. No page is written back for held calls while an fsync with a deadline runs.
 //!
 //! At the block layer, while an account has a deadline:

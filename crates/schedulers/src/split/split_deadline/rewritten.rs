@@ -11,7 +11,8 @@ const SOON: Span = Span::from_secs(30);
 
 /// Of pages that were not written recently, but are before the end of what was written to their file, so many count as rewritten: a program that
 /// writes at random places would have to wait for the writeback of all of them before it is known to rewrite them. 64 MB, which a drive with a head
-/// writes in 0.6 s if they are contiguous. More: more data reaches the device at once when the kernel writes it.
+/// writes in 0.6 s if they are contiguous. If so many are dirty that were written recently, the program overwrites more than the kernel keeps dirty, or
+/// than it may write at once, as it does when there are too many. More: more data reaches the device at once when the kernel writes it.
 const AT_ONCE: u64 = 16_384;
 
 const PAGE_BYTES: u64 = 4096;
@@ -55,17 +56,19 @@ pub(super) struct Rewritten {
     look: Time,
     pages: u64,
     before_end: u64,
+    /// More were rewritten than the kernel may write at once: until then, pages that were written recently are written early nevertheless.
+    too_many: Option<Time>,
 }
 
 impl Rewritten {
     /// All rewritten dirty pages.
     pub(super) const fn pages(&self) -> u64 {
-        self.pages
+        if self.too_many.is_some() { self.before_end } else { self.pages }
     }
 
     /// A file's rewritten dirty pages.
     pub(super) fn pages_of(&self, file: File) -> u64 {
-        self.files.get(&file).map_or(0, |file| file.rewritten)
+        self.files.get(&file).filter(|_| self.too_many.is_none()).map_or(0, |file| file.rewritten)
     }
 
     /// A page is written.
@@ -104,6 +107,9 @@ impl Rewritten {
         if let Some(file) = self.files.get_mut(&page.file) {
             file.rewritten += 1;
         }
+        let is_too_many = self.pages >= self.before_end + AT_ONCE;
+        self.too_many =
+            if is_too_many { Some(now + SOON) } else { self.too_many.filter(|&until| now < until) };
     }
 
     /// A page is no longer dirty, or not counted any longer.
@@ -276,6 +282,25 @@ mod tests {
         rewritten.dirtied(at_ms(0), &page(AT_ONCE + 20));
         rewritten.dirtied(at_ms(0), &page(2 * AT_ONCE + 1));
         assert_eq!(rewritten.pages(), AT_ONCE - 19, "the last one is after the end");
+    }
+
+    #[test]
+    fn many_pages_that_are_rewritten_are_not_left_to_the_kernel() {
+        let mut rewritten = Rewritten::default();
+        (0..AT_ONCE).for_each(|number| rewritten.dirtied(at_ms(0), &page(number)));
+        (0..AT_ONCE).for_each(|number| rewritten.cleaned(&page(number)));
+        (0..AT_ONCE).for_each(|number| rewritten.written(at_ms(1), &page(number)));
+        let left = |rewritten: &Rewritten| (rewritten.pages(), rewritten.pages_of(File(7)));
+        (0..AT_ONCE - 1).for_each(|number| rewritten.dirtied(at_ms(2), &page(number)));
+        assert_eq!(left(&rewritten), (AT_ONCE - 1, AT_ONCE - 1));
+        rewritten.dirtied(at_ms(2), &page(AT_ONCE - 1));
+        assert_eq!(left(&rewritten), (0, 0));
+        (0..100).for_each(|number| rewritten.cleaned(&page(number)));
+        (0..100).for_each(|number| rewritten.written(at_ms(10_000), &page(number)));
+        rewritten.dirtied(at_ms(10_000), &page(0));
+        assert_eq!(left(&rewritten), (0, 0), "for half a minute");
+        rewritten.dirtied(at_ms(30_002), &page(1));
+        assert_eq!(rewritten.pages(), AT_ONCE - 98);
     }
 
     #[test]
