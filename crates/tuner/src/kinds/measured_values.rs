@@ -60,6 +60,17 @@ impl MeasuredValues {
         self.windows <= COUNT_MAX && numbers.iter().all(|number| number.is_finite())
     }
 
+    /// The same of the reciprocal values, whose deviation is the same part of the mean: what a latency is as a rate.
+    fn reciprocal(&self) -> Self {
+        Self {
+            windows: self.windows,
+            mean: self.mean.recip(),
+            least: self.greatest.recip(),
+            greatest: self.least.recip(),
+            variance: self.variance / self.mean.powi(4),
+        }
+    }
+
     /// The degrees of freedom of the variance.
     const fn freedom(&self) -> u64 {
         self.windows.saturating_sub(1)
@@ -77,14 +88,32 @@ impl MeasuredValues {
     }
 }
 
-/// The part of the difference by which `to` exceeds `from` beyond chance, as a part of the greater mean; 0 if there is none. Below [`PLAIN`] that is
-/// the part beyond the spread of single windows; above it, beyond the uncertainty of the two means. Of one window each, only a plain gain counts.
+/// The part of the difference by which `to` is ahead of `from` beyond chance, as a part of the greater mean; 0 if there is none. Values of which less
+/// is better are compared by their reciprocals, so that a tenth of the latency counts as ten times the rate.
 pub(super) fn surely_ahead(to: &MeasuredValues, from: &MeasuredValues, better: Better) -> f64 {
+    match better {
+        Better::Lower if to.mean > 0.0 && from.mean > 0.0 => {
+            ahead_beyond_chance(&to.reciprocal(), &from.reciprocal(), Better::Higher)
+        }
+        _ => ahead_beyond_chance(to, from, better),
+    }
+}
+
+/// The part of the difference by which `to` exceeds `from` beyond chance, as a part of the greater mean; 0 if there is none. Below [`PLAIN`] that is
+/// the part beyond the spread of single windows; above it, beyond the uncertainty of the two means. Of one window each, only a plain gain counts,
+/// and so does one by which each window of `to` is ahead of each of `from`.
+fn ahead_beyond_chance(to: &MeasuredValues, from: &MeasuredValues, better: Better) -> f64 {
     let ahead = better.oriented(to.mean - from.mean);
     let greater = to.mean.abs().max(from.mean.abs());
     if to.windows == 0 || from.windows == 0 || greater == 0.0 || ahead <= 0.0 {
         return 0.0;
     }
+    let (worst, best) = match better {
+        Better::Higher => (to.least, from.greatest),
+        Better::Lower => (to.greatest, from.least),
+    };
+    let apart = better.oriented(worst - best);
+    let surely_apart = if apart >= PLAIN * best.abs() { apart } else { 0.0 };
     let is_plain = ahead >= PLAIN * from.mean.abs();
     let freedom = to.freedom() + from.freedom();
     let off = match freedom {
@@ -100,7 +129,7 @@ pub(super) fn surely_ahead(to: &MeasuredValues, from: &MeasuredValues, better: B
             sure * variance.sqrt()
         }
     };
-    ((ahead - off) / greater).max(0.0)
+    ((ahead - off).max(surely_apart) / greater).max(0.0)
 }
 
 /// Whether the load neither began, ended nor changed within a window.
@@ -168,6 +197,25 @@ mod tests {
         assert!((0.1..0.5).contains(&ahead(&bfq, &[379.0])), "{}", ahead(&bfq, &[379.0]));
         assert_eq!(ahead(&bfq[..3], &[379.0]), 0.0, "three of which one is slow");
         assert_eq!(ahead(&[379.0], &bfq), 0.0);
+    }
+
+    /// A measured run: milliseconds. The gain of a latency is never 100%, and the spread of single windows of the slow scheduler is unknown.
+    #[test]
+    fn a_small_part_of_a_latency_counts_as_many_times_the_rate() {
+        let lower = |to: &[f64], from: &[f64]| surely_ahead(&tally(to), &tally(from), Better::Lower);
+        let bfq = [1.23, 1.5, 2.22];
+        assert!((0.1..0.96).contains(&lower(&bfq, &[36.5])), "{}", lower(&bfq, &[36.5]));
+        assert!(
+            lower(&[0.361, 3.4], &[83.3]) > 0.5,
+            "one has a tenth of the other, and both a small part of none's"
+        );
+        assert_eq!(lower(&[0.361, 70.0], &[83.3]), 0.0);
+        assert_eq!(lower(&[36.5], &bfq), 0.0);
+        assert_eq!(lower(&[447.0, 487.0, 473.0], &[389.0, 427.0, 465.0]), 0.0);
+        assert_eq!(lower(&[389.0, 427.0, 465.0], &[447.0, 487.0, 473.0]), 0.0, "-9%");
+        let rates: Vec<f64> = bfq.iter().map(|value| 1.0 / value).collect();
+        let (as_rates, as_latencies) = (ahead(&rates, &[1.0 / 36.5]), lower(&bfq, &[36.5]));
+        assert!((as_rates - as_latencies).abs() < 0.15, "{as_rates} {as_latencies}");
     }
 
     #[test]
