@@ -248,6 +248,8 @@ pub struct LeftBehind {
     pub scheduler: String,
     /// The differing values before, the scheduler's included.
     pub before: Vec<(String, String)>,
+    /// All values before, also those of its scheduler, which another one does not have.
+    all: Vec<(String, String)>,
 }
 
 impl LeftBehind {
@@ -255,6 +257,12 @@ impl LeftBehind {
     #[must_use]
     pub fn arm(&self) -> String {
         arm_of(&self.scheduler, &self.before)
+    }
+
+    /// The same with all settings, which another scheduler resets.
+    #[must_use]
+    pub fn complete_arm(&self) -> String {
+        arm_of(&self.scheduler, &self.all)
     }
 
     /// A line with both.
@@ -344,13 +352,14 @@ impl Record {
         let scheduler = target
             .before("scheduler")
             .map_or_else(|| queue.get("scheduler").ok(), |of| Some(of.to_owned()))?;
-        let differing = target.before.into_iter().filter(|it| differs(queue, it));
-        let before: Vec<(String, String)> = differing.collect();
+        let all = target.before;
+        let before: Vec<_> = all.iter().filter(|it| differs(queue, it)).cloned().collect();
         (!before.is_empty()).then(|| LeftBehind {
             device: queue.name().to_owned(),
             pid: self.pid,
             scheduler,
             before,
+            all,
         })
     }
 }

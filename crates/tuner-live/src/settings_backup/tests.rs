@@ -139,6 +139,23 @@ fn what_is_left_behind_has_every_setting_but_those_of_another_process() {
     );
 }
 
+/// Regression: the lines to paste lost a setting of the operator's scheduler, which the tuner's scheduler does not have.
+#[test]
+fn the_complete_arm_has_the_settings_that_another_scheduler_resets() {
+    let tree = Tree::new("complete");
+    let queue = tree.queue("sda");
+    let own = tree.block().join("sda/queue/iosched");
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("fifo_batch"), "7\n").unwrap();
+    let mut backup = SettingsBackup::begin(&tree.backups(), &queue).unwrap();
+    switch(&mut backup, &[("scheduler", "bfq")]);
+    fs::remove_dir_all(&own).unwrap();
+    kill(backup);
+    let left = left_behind(&tree.backups(), &queue).unwrap().unwrap();
+    assert_eq!(left.arm(), "mq-deadline");
+    assert_eq!(left.complete_arm(), "mq-deadline{nr_requests=64,read_ahead_kb=128,fifo_batch=7}");
+}
+
 #[test]
 fn one_of_two_concurrent_starts_succeeds() {
     let tree = Tree::new("at-once");

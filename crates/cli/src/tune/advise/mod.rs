@@ -159,6 +159,9 @@ struct Killed {
     before: String,
     /// With the settings that differ.
     arm: String,
+    /// With all settings.
+    #[serde(skip)]
+    complete_arm: String,
     /// Restores them.
     remedy: String,
 }
@@ -172,6 +175,7 @@ impl Killed {
             in_use: in_use.to_owned(),
             before: first.scheduler.clone(),
             arm: first.arm(),
+            complete_arm: first.complete_arm(),
             remedy: first.remedy(),
         })
     }

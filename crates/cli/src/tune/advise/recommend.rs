@@ -104,7 +104,7 @@ impl Session<'_> {
         let current = &*advice.scheduler;
         let arm = advice.better.as_deref().unwrap_or(current);
         let killed = advice.killed_tuner.as_ref();
-        let before = killed.map_or_else(|| self.present(current), |killed| killed.arm.clone());
+        let before = killed.map_or_else(|| self.present(current), |killed| killed.complete_arm.clone());
         let host = Host::of(&Roots::at(Path::new("/")));
         Configuration::of([arm, current, &before], &self.target.queues, &*self.arms, &host)
     }

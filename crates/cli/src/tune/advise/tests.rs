@@ -226,6 +226,7 @@ fn after_a_kill_the_advice_is_about_the_operators_scheduler() {
         in_use: "bfq".to_owned(),
         before: "none".to_owned(),
         arm: "none{nr_requests=128}".to_owned(),
+        complete_arm: "none{nr_requests=128}".to_owned(),
         remedy: "dwell tune /dev/sda --restore".to_owned(),
     };
     let advice = Advice { scheduler: killed.before.clone(), killed_tuner: Some(killed), ..Advice::default() };
