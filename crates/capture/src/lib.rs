@@ -64,7 +64,7 @@ pub use file_system::device_below;
 pub use issuers::{Issuer, Issuers};
 pub use module::how_to_get;
 pub use number::{Number, number};
-pub use process::{is_process, lower_priority, this_process};
+pub use process::{is_kernel_thread, is_process, lower_priority, this_process};
 pub use recorder::Recorder;
 pub use source::{Backend, Counts, Options, Source};
 pub use tracefs::{Decision, Decisions, Verdict};

@@ -31,9 +31,22 @@ pub fn lower_priority() {
     }
 }
 
+/// Whether a task is a thread of the kernel.
+pub fn is_kernel_thread(task: u32) -> bool {
+    Stat::of(task).is_some_and(|stat| stat.is_of_kernel())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_threads_of_the_kernel_are_kernel_threads() {
+        // Not in a container.
+        let is_there = std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n");
+        assert_eq!(is_kernel_thread(2), is_there);
+        assert!(!is_kernel_thread(std::process::id()));
+    }
 
     #[test]
     fn a_zombie_does_not_count_as_running() {

@@ -42,11 +42,17 @@ fn cgroup_in(text: &str) -> Option<&str> {
 
 /// The identities of all tasks that submitted requests.
 pub(crate) struct Identities {
-    /// Name and process by task.
-    tasks: BTreeMap<u32, (String, u32)>,
+    tasks: BTreeMap<u32, Task>,
     cgroups: Cgroups,
     causes: Option<Causes>,
     polled: Instant,
+}
+
+/// A task that submitted requests.
+struct Task {
+    name: String,
+    process: u32,
+    is_kernel_thread: bool,
 }
 
 /// How often the causes are read, at least.
@@ -74,7 +80,11 @@ impl Identities {
             let Some(process) = arrival.process else { continue };
             self.tasks.entry(process.task).or_insert_with(|| {
                 self.cgroups.of(u64::from(process.group));
-                (arrival.name.to_string(), process.group)
+                Task {
+                    name: arrival.name.to_string(),
+                    process: process.group,
+                    is_kernel_thread: capture::is_kernel_thread(process.task),
+                }
             });
         }
         if let Some(causes) = self.causes.as_mut().filter(|_| self.polled.elapsed() >= POLL) {
@@ -88,18 +98,20 @@ impl Identities {
     pub(crate) fn finish(mut self) -> Result<Vec<(u32, String)>, Error> {
         let report = self.causes.as_mut().map(Causes::report).transpose()?.unwrap_or_default();
         let mut all = Vec::new();
-        for (task, (name, group)) in &self.tasks {
-            let cgroup = self.cgroups.of(u64::from(*group));
-            all.extend(in_words(name, &cgroup, &report).map(|text| (*task, text)));
+        for (number, task) in &self.tasks {
+            let cgroup = self.cgroups.of(u64::from(task.process));
+            all.extend(in_words(task, &cgroup, &report).map(|text| (*number, text)));
         }
         Ok(all)
     }
 }
 
-fn in_words(name: &str, cgroup: &str, report: &CausesReport) -> Option<String> {
+/// A process that writes for others, too, writes mostly for itself: only a kernel thread is named with causes.
+fn in_words(task: &Task, cgroup: &str, report: &CausesReport) -> Option<String> {
+    let name = task.name.as_str();
     let together = if name.starts_with("kworker/") { "kworker" } else { name };
     let delegated = report.delegated.iter().find(|of| of.submitter == together && of.bytes > 0);
-    if let Some(of) = delegated {
+    if let Some(of) = delegated.filter(|_| task.is_kernel_thread) {
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
         of.causes.iter().for_each(|(name, bytes)| *by_name.entry(name).or_default() += bytes);
         let mut causes: Vec<(&str, u64)> = by_name.into_iter().collect();
@@ -130,13 +142,20 @@ mod tests {
         let cause = |name: &str, bytes| (name.to_owned(), bytes);
         let causes = vec![cause("cp", 60), cause("dd", 20), cause("cp", 20)];
         let worker = Delegated { submitter: "kworker".to_owned(), bytes: 100, causes };
-        let report = CausesReport { delegated: vec![worker], ..CausesReport::default() };
+        let parent = Delegated { submitter: "fio".to_owned(), bytes: 1, causes: vec![cause("fio", 1)] };
+        let report = CausesReport { delegated: vec![worker, parent], ..CausesReport::default() };
+        let task = |name: &str| Task {
+            name: name.to_owned(),
+            process: 1,
+            is_kernel_thread: name.starts_with("kworker"),
+        };
         assert_eq!(
-            in_words("kworker/u8:1", "/", &report).as_deref(),
+            in_words(&task("kworker/u8:1"), "/", &report).as_deref(),
             Some("kworker/u8:1 for cp 80%, dd 20%")
         );
-        let postgres = in_words("postgres", "/system.slice/db.service", &report);
+        let postgres = in_words(&task("postgres"), "/system.slice/db.service", &report);
         assert_eq!(postgres.as_deref(), Some("postgres in /system.slice/db.service"));
-        assert_eq!(in_words("dd", "/", &report), None);
+        assert_eq!(in_words(&task("dd"), "/", &report), None);
+        assert_eq!(in_words(&task("fio"), "/", &report), None);
     }
 }

@@ -59,6 +59,12 @@ impl Stat {
         !matches!(self.field(3), Some("Z" | "X")) && !is_exiting && !is_killed
     }
 
+    /// Whether it is a thread of the kernel.
+    pub fn is_of_kernel(&self) -> bool {
+        const KTHREAD: u32 = 0x20_0000; // PF_KTHREAD
+        self.number::<u32>(9).is_some_and(|flags| flags & KTHREAD != 0)
+    }
+
     /// The number of its parent.
     pub fn parent(&self) -> Option<u32> {
         self.number(4)
@@ -84,5 +90,6 @@ mod tests {
         assert!(!stat("Z", 0, 0).runs() && !stat("D", 0x40_0104, 0).runs() && !stat("D", 0, 1 << 8).runs());
         assert_eq!((stat("S", 0, 0).started(), stat("S", 0, 0).parent()), (Some(4711), Some(1)));
         assert!(Stat::of(std::process::id()).unwrap().runs());
+        assert!(stat("I", 0x20_8040, 0).is_of_kernel() && !stat("S", 0x40_0100, 0).is_of_kernel());
     }
 }
