@@ -364,7 +364,8 @@ fn utc(seconds: u64) -> String {
 
 /// This drive's state in another machine's database: `path` is the database's directory or one of its files.
 fn transferred(path: &Path, drive: &str, metric: Metric) -> Result<Option<State>, Error> {
-    if path.is_dir() {
+    let metadata = std::fs::metadata(path).map_err(|error| Error::file(path.display(), &error))?;
+    if metadata.is_dir() {
         let database = Database::open_existing(path)?;
         return Ok(database.map(|database| database.load(drive, metric)).transpose()?.flatten());
     }
@@ -478,7 +479,13 @@ mod tests {
         };
         Database::open(&foreign).unwrap().save("disk", &analyser(7).state(), 0).unwrap();
         let database = Database::open(&own).unwrap();
-        for (file, problem) in [(&damaged, "is damaged"), (&foreign, "the length of a window")] {
+        let missing = name("missing");
+        let cases = [
+            (&damaged, "is damaged"),
+            (&foreign, "the length of a window"),
+            (&missing, "there is no such file; correct its name"),
+        ];
+        for (file, problem) in cases {
             let line = ["dwell", "tune", "/dev/sda", "--transfer", file.to_str().unwrap()];
             let Command::Tune(arguments) = Arguments::parse_from(line).command else { panic!("{line:?}") };
             let message = restore(&mut analyser(5), &database, "disk", &arguments).unwrap_err().to_string();
