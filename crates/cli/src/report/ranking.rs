@@ -178,6 +178,9 @@ impl<'a> Ranking<'a> {
         match self.has_cut_replays() {
             true if self.best.is_none() => format!("{cut}."),
             true => format!("Ranked by {}. {cut}.", self.key.words()),
+            false if self.best.is_none() => {
+                format!("No ranks: no run has a result for {}.{missing}", self.key.words())
+            }
             false => format!("Ranked by {}.{missing}", self.key.words()),
         }
     }
@@ -302,6 +305,9 @@ mod tests {
         let runs = [failed, cut, run("slow", 20, 9), run("quick", 10, 1)];
         let expected = named(&[("quick", Some(1)), ("slow", Some(2)), ("cut", None), ("failed", None)]);
         assert_eq!(ranks(&runs, SortKey::Time), expected);
+        assert!(Ranking::new(&runs, SortKey::Time).words().starts_with("Ranked by time."));
+        let words = Ranking::new(&runs[1..2], SortKey::Time).words();
+        assert!(words.starts_with("No ranks: no run has a result for time. No physical limit"), "{words}");
     }
 
     #[test]
