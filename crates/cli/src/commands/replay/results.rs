@@ -118,7 +118,7 @@ impl Results<'_> {
     }
 
     fn table(&self, ranked: &[(usize, usize, Spread)], style: Style) -> String {
-        let mut heads = vec!["scheduler", "rank", "MB/s", "least-\nmost", "mean\nlatency", "p99", "max"];
+        let mut heads = vec!["scheduler", "rank", "MB/s", "least to\nmost", "mean\nlatency", "p99", "max"];
         let is_predicted = self.models.iter().any(Option::is_some);
         if is_predicted {
             heads.extend(["model\nMB/s", "model\nmean"]);
