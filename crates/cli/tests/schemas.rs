@@ -86,6 +86,10 @@ fn run() {
         // Several machines, whose processes make no system calls.
         prints(&["run", "split/hdfs-8-16m", "--scale", "0.02", "-s", "noop", "--json", "-q"]),
     ];
+    let mut failed = samples[0].clone();
+    failed["runs"][0]["failure"] = json!("text");
+    failed["runs"][0]["outcome"]["failure"] = json!("text");
+    let samples = [&samples[..], &[failed]].concat();
     schema::check("run", "Results of 'dwell run --json'", &samples);
 }
 
@@ -161,17 +165,12 @@ fn doctor() {
 
 #[test]
 fn reproduce_and_regret() {
-    let experiments = [prints(&[
-        "reproduce",
-        "stream",
-        "--only",
-        "par-read",
-        "--scale",
-        "0.02",
-        "--results",
-        "",
-        "--json",
-    ])];
+    let experiments = [
+        ["stream", "--only", "par-read"].as_slice(),
+        &["stream", "--single-disk", "--only", "chunk reads"],
+        &["cooperative", "--only", "chunk-read"],
+    ]
+    .map(|some| prints(&[&["reproduce", "--scale", "0.02", "--results", "", "--json"], some].concat()));
     schema::check("reproduce", "Results of 'dwell reproduce --json'", &experiments);
     let cells = [prints(&[
         "regret", "--sample", "1", "--only", "par-read", "-s", "noop", "-s", "deadline", "--json",
@@ -215,14 +214,29 @@ fn served(folder: &Folder, arguments: &[&str]) -> (Server, String) {
     (server, control.to_string_lossy().into_owned())
 }
 
+/// Switches the scheduler.
+fn switches(control: &str) {
+    let command =
+        Command::new(env!("CARGO_BIN_EXE_dwell")).args(["ctl", control, "switch", "mq-deadline"]).output();
+    let output = command.expect("the program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 #[test]
 fn ctl_show() {
     let folder = Folder::new("ctl");
     let (_server, path) = served(&folder, &["--memory", "--size", "16MiB", "--scheduler", "deadline"]);
+    let show = || prints(&["ctl", &path, "show", "--json"]);
+    let before = show();
+    switches(&path);
+    let mut faulty = show();
+    assert!(faulty["last_switch"].is_object(), "{faulty}");
+    faulty["last_scheduler_fault"] = json!("text");
+    (faulty["draining_ns"], faulty["log_lost"]) = (json!(1), json!(1));
     schema::check(
         "ctl-show",
         "The state of a served device, from 'dwell ctl show --json'",
-        &[prints(&["ctl", &path, "show", "--json"])],
+        &[before, faulty],
     );
 }
 
@@ -259,7 +273,9 @@ fn report(mut server: Server) -> Value {
 fn serve() {
     let folder = Folder::new("serve");
     let one = ["--memory", "--size", "16MiB", "--scheduler", "deadline", "--json"];
-    let one = report(served(&folder, &one).0);
+    let (server, control) = served(&folder, &one);
+    switches(&control);
+    let one = report(server);
     let [first, second] = ["m0", "m1"].map(|name| folder.file(name, ""));
     let members = ["--member", &first, "--member", &second, "--array", "raid0:64k", "--json"];
     let drive = ["--drive", "wd5000aaks", "--discard-data"];

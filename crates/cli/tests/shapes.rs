@@ -22,8 +22,9 @@ fn judge(which: &str, scale: &str, at_least: usize, known: &[(&str, &str)]) {
         .expect("the program runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
-    let rows = report["rows"].as_array().expect("rows");
-    let judged: Vec<&Value> = rows.iter().filter(|row| !row["holds"].is_null()).collect();
+    let experiments = report["whole"].as_array().expect("experiments").iter();
+    let rows = experiments.flat_map(|whole| whole["rows"].as_array().expect("rows"));
+    let judged: Vec<&Value> = rows.filter(|row| !row["holds"].is_null()).collect();
     assert!(judged.len() >= at_least, "only {} figures were judged", judged.len());
     let name = |row: &&&Value| {
         let text = |key: &str| row[key].as_str().unwrap_or_default().to_owned();

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 /// Objects whose keys are names and not fields, by the key that holds them.
-const MAPS: [&str; 7] =
-    ["by_reason", "calls", "files", "seen", "settings", "transactions", "processes_by_pid"];
+const MAPS: [&str; 8] =
+    ["by_reason", "calls", "counts", "files", "seen", "settings", "transactions", "processes_by_pid"];
 
 /// The end of a problem with a field that the schema does not have.
 const NEW: &str = ", which the schema lacks";
@@ -93,6 +93,15 @@ fn merged(a: &Value, b: &Value) -> Value {
     schema
 }
 
+/// The same schema without the type of fields that are null in every sample: another output may have a value there.
+fn opened(schema: &Value) -> Value {
+    match schema {
+        Value::Object(fields) if fields.get("type") == Some(&json!("null")) => json!({}),
+        Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), opened(value))).collect(),
+        other => other.clone(),
+    }
+}
+
 /// The identifier of the schema of an output.
 fn id(name: &str, sample: &Value) -> String {
     format!("dwell:{name}:{}", sample["schema_version"])
@@ -110,7 +119,7 @@ pub fn derived(name: &str, about: &str, samples: &[Value]) -> Value {
     for (key, value) in body.as_object().into_iter().flatten() {
         schema[key] = value.clone();
     }
-    schema
+    opened(&schema)
 }
 
 /// What of a value its schema does not describe.
@@ -124,6 +133,9 @@ pub fn problems(schema: &Value, value: &Value, at: &str) -> Vec<String> {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
+    if schema.get("type").is_none() {
+        return Vec::new();
+    }
     let allowed = types(schema);
     let fits = allowed.iter().any(|known| known == name || (known == "number" && name == "integer"));
     if !fits {

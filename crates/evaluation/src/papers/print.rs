@@ -40,11 +40,6 @@ pub(super) fn tallies<'a>(
 /// Everything as one JSON object.
 pub(super) fn object(scripts: &[Done], wholes: &[(SuiteExperiment, Vec<Row>)]) -> serde_json::Value {
     let version = env!("CARGO_PKG_VERSION");
-    let own: Vec<&Row> = wholes.iter().flat_map(|(_, rows)| rows).collect();
-    if scripts.is_empty() {
-        let scale = wholes.first().map(|(whole, _)| whole.scale);
-        return json!({ "schema_version": 1, "dwell": version, "scale": scale, "rows": own });
-    }
     let (rows, shapes) = scripts::json(scripts);
     let counts = tallies(scripts, wholes).into_iter().map(|(paper, tally)| (paper.to_owned(), json!(tally)));
     let counts: serde_json::Map<_, _> = counts.collect();
