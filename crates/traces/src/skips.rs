@@ -137,9 +137,15 @@ impl Skips {
         Oddity::ALL.iter().map(|&oddity| (oddity, self.get(oddity))).filter(|(_, tally)| tally.count > 0)
     }
 
-    /// The same for people: `17 truncated, left out (first: line 4)`.
+    /// The same for people: `17 malformed, left out (first: line 4)`.
     pub fn lines(&self) -> impl Iterator<Item = (Oddity, String)> + '_ {
         self.iter().map(|(oddity, tally)| {
+            if let (Oddity::CutShort, Some(place)) = (oddity, tally.first) {
+                return (
+                    oddity,
+                    format!("the file ends within {place}; that and what followed it is missing"),
+                );
+            }
             let first = tally.first.map(|place| format!(" (first: {place})")).unwrap_or_default();
             (oddity, format!("{} {}{first}", tally.count, oddity.as_str()))
         })
