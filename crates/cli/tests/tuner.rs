@@ -282,7 +282,7 @@ fn files_without_a_usable_load_are_rejected() {
     assert!(!Path::new(&hosts.path("unused")).exists());
     fails(&["patterns", "merge", &hosts.path("x"), "7"], 2, "two numbers, or the file");
     let bad = hosts.write("bad", "{}\n");
-    fails(&["patterns", "merge", &hosts.path("y"), &bad], 6, "bad:1: missing field");
+    fails(&["patterns", "merge", &hosts.path("y"), &bad], 6, "bad:1: host: there is no value");
     fails(&["patterns", "import", &hosts.path("none")], 6, "there is no such file");
     fails(&["patterns", "--database", &hosts.path("none"), "export", "-"], 6, "missing or empty");
 }

@@ -182,7 +182,7 @@ fn read(file: &Path) -> Result<Shared, Error> {
             let advice = "expected a file of 'dwell patterns export'";
             Error::Input(format!("{}:{}: {problem}; {advice}", file.display(), number + 1))
         };
-        let row = serde_json::from_str(line).map_err(|error| wrong(&error.to_string()))?;
+        let row = exchange_table::of_json(line).map_err(|problem| wrong(&problem))?;
         loads.add(row).map_err(|problem| wrong(&problem))?;
     }
     Ok(Shared { loads: loads.loads })

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use elevator::text::did_you_mean;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use study::{Cell, Field, Type};
 use tuner::{Better, LatencyClass, LatencyStatistic, Metric, SharedLoad, SharedRating};
 use tuner_live::in_words;
@@ -25,8 +25,7 @@ const FIELDS: &[Field] = &[
 ];
 
 /// A row; the last four fields are null if the kind of load has no scheduler.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, PartialEq, Serialize)]
 pub(super) struct Row {
     host: String,
     device: String,
@@ -102,6 +101,23 @@ pub(super) fn read(path: &Path) -> Result<Vec<SharedLoad>, Error> {
         })?;
     }
     Ok(loads.loads)
+}
+
+/// The row of a line of JSON. Fields that are no columns are ignored, as in Parquet.
+pub(super) fn of_json(line: &str) -> Result<Row, String> {
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(line)
+        .map_err(|error| format!("no JSON object of a row (column {})", error.column()))?;
+    let cell = |field: &Field| match object.get(field.name) {
+        None | Some(serde_json::Value::Null) => Ok(Cell::Nothing),
+        Some(serde_json::Value::Bool(flag)) => Ok(Cell::Flag(*flag)),
+        Some(serde_json::Value::Number(number)) => {
+            let fraction = || Cell::Number(number.as_f64().unwrap_or(f64::NAN));
+            Ok(number.as_i64().map_or_else(fraction, Cell::Whole))
+        }
+        Some(serde_json::Value::String(text)) => Ok(Cell::Text(text.clone())),
+        Some(_) => Err(format!("{}: expected one value, found a list or an object", field.name)),
+    };
+    row(&FIELDS.iter().map(cell).collect::<Result<Vec<_>, _>>()?)
 }
 
 fn row(cells: &[Cell]) -> Result<Row, String> {
@@ -265,6 +281,23 @@ mod tests {
     }
 
     #[test]
+    fn errors_in_a_line_of_json_name_the_column() {
+        let line = |shape: &str, pairs: &str| {
+            format!(
+                r#"{{"host":"h","device":"d","metric":"bandwidth","kind_windows":1,"shape":{shape},"scheduler":"none","rating":0.5,"pairs":{pairs},"windows":2,"more":[]}}"#
+            )
+        };
+        let good = |pairs| of_json(&line("\"[1]\"", pairs));
+        assert!(good("3").is_ok_and(|row| row.pairs == Some(3)));
+        let error = |line: &str| of_json(line).err().unwrap_or_default();
+        assert_eq!(good("-1").err().unwrap_or_default(), "pairs: expected a whole number from 0, found -1");
+        assert_eq!(error(&line("[1]", "3")), "shape: expected one value, found a list or an object");
+        assert_eq!(error("{}"), "host: there is no value");
+        let nan = error(&line("\"[1]\"", "NaN"));
+        assert!(nan.starts_with("no JSON object of a row (column "), "{nan}");
+    }
+
+    #[test]
     fn equal_rows_count_once_and_the_merge_decides_about_others() {
         if !study::HAS_PARQUET {
             return;
@@ -327,7 +360,7 @@ mod tests {
             let mut found: Vec<&str> = json.as_object().unwrap().keys().map(String::as_str).collect();
             found.sort_unstable();
             assert_eq!(found, names);
-            loads.add(serde_json::from_value(json).unwrap()).unwrap();
+            loads.add(of_json(&json.to_string()).unwrap()).unwrap();
         }
         assert_eq!(loads.loads, [example(7)]);
     }
