@@ -68,12 +68,17 @@ fn make(_: &Environment) -> BoxedScheduler {
     Box::new(PythonPolicy::new())
 }
 
+/// Holds in a row, without an event, after which the policy is wrong: a run of short holds would practically not end.
+const HOLDS_MAX: u32 = 100_000;
+
 /// A policy of the present factory.
 pub(crate) struct PythonPolicy {
     object: Py<PyAny>,
     name: String,
     queued: BTreeSet<u32>,
     verify: Verify,
+    /// Holds since the last dispatch, arrival or completion.
+    holds: u32,
     /// If the policy states a bound, and is verified here.
     waits: Option<Waits>,
     completed: bool,
@@ -116,6 +121,7 @@ impl PythonPolicy {
             name,
             queued: BTreeSet::new(),
             verify,
+            holds: 0,
         })
     }
 
@@ -213,6 +219,7 @@ impl Capabilities for PythonPolicy {}
 
 impl Scheduler for PythonPolicy {
     fn insert(&mut self, now: Time, request: &elevator::Request) {
+        self.holds = 0;
         self.queued.insert(request.id.0);
         if let Some(waits) = &mut self.waits {
             waits.insert(now, request.id.0);
@@ -243,8 +250,22 @@ impl Scheduler for PythonPolicy {
         if self.verify == Verify::Here {
             self.verify(now, view, decision);
         }
-        if let Decision::Dispatch { id, .. } = decision {
-            self.queued.remove(&id.0);
+        match decision {
+            Decision::Dispatch { id, .. } => {
+                self.holds = 0;
+                self.queued.remove(&id.0);
+            }
+            Decision::Hold(Hold { until: Some(until), .. }) => {
+                self.holds += 1;
+                if self.holds == HOLDS_MAX {
+                    let each = until.since(now);
+                    let problem = format!(
+                        "it held {HOLDS_MAX} times without a dispatch or a new request, the last time for {each}; times are nanoseconds"
+                    );
+                    self.violation("next", now, &problem);
+                }
+            }
+            _ => {}
         }
         match (&mut self.waits, decision) {
             (Some(waits), Decision::Dispatch { id, .. }) => waits.dispatched(now, id.0),
@@ -255,6 +276,7 @@ impl Scheduler for PythonPolicy {
     }
 
     fn completed(&mut self, now: Time, request: &elevator::Request, outcome: Outcome) {
+        self.holds = 0;
         if let Some(waits) = &mut self.waits {
             waits.ended(now, request.id.0);
         }

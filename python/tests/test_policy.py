@@ -149,10 +149,22 @@ class NeverEnds(Fifo):
         return dwell.Hold(2**70, "a test") if self.queue else None
 
 
+class Hurries(Fifo):
+    """Takes milliseconds for nanoseconds."""
+
+    def next(self, now, view):
+        return dwell.Hold(now + 10, "a test") if self.queue else None
+
+
 @pytest.mark.parametrize("policy", [Loses, Foreign, Forever, Past, Years, AfterTheLast, Bounded])
 def test_the_checker_finds_violations(policy):
     with pytest.raises(dwell.PolicyError, match="violations|in the setting"):
         dwell.check_policy(policy, operations=8000)
+
+
+def test_the_checker_ends_short_holds():
+    with pytest.raises(dwell.PolicyError, match="held 100000 times"):
+        dwell.check_policy(Hurries, operations=8000)
 
 
 @pytest.mark.parametrize(
@@ -164,6 +176,7 @@ def test_the_checker_finds_violations(policy):
         (Years, "it holds for 3153600000 s; a hold lasts at most 10 s"),
         (AfterTheLast, "it holds with nothing queued; return None"),
         (AgainAndAgain, "policy AgainAndAgain: it held back every request of an idle device for 30 s (a test)"),
+        (Hurries, "it held 100000 times without a dispatch or a new request, the last time for 1"),
         (Loses, "it returned None with 1 requests queued"),
         (Before, "policy Before: next() at 0 ns: it holds until a time that has passed"),
         (NeverEnds, "a hold lasts at most 10 s"),
