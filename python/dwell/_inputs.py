@@ -92,6 +92,15 @@ def localised(description: dict[str, Any]) -> str:
     return json.dumps(description)
 
 
+def _hash(file: str) -> str:
+    """The content's hash, computed once for each state of the file."""
+    about = os.stat(file)
+    key = (file, about.st_size, about.st_mtime_ns)
+    if key not in _verified:
+        _verified[key] = _native.sha256(file)
+    return _verified[key]
+
+
 def _local(place: str, expected: str, name: str) -> str:
     with _lock:
         # Overrides follow the hash as they follow the name.
@@ -100,16 +109,15 @@ def _local(place: str, expected: str, name: str) -> str:
         if "://" in file:
             suffix = "".join(pathlib.PurePosixPath(file.rpartition("/")[2]).suffixes)
             known = _folder() / (expected.partition("{")[0] + suffix)
-            file = str(known) if known.exists() else _copy(file)
+            # A copy that was damaged since is replaced.
+            is_sound = known.exists() and _hash(str(known)) == expected.partition("{")[0]
+            file = str(known) if is_sound else _copy(file)
         try:
-            about = os.stat(file)
+            found = _hash(file)
         except OSError as error:
             raise InputError(
                 f"{file}: cannot be read on this worker: {error.strerror}; put it on a path that all workers share, or name it by an address"
             ) from None
-        key = (file, about.st_size, about.st_mtime_ns)
-        if key not in _verified:
-            _verified[key] = _native.sha256(file)
-        if _verified[key] != expected.partition("{")[0]:
+        if found != expected.partition("{")[0]:
             raise InputError(f"{place}: this worker's {name} has another content than the client's; copy it anew, or start the study again")
         return file + overrides

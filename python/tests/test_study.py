@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 import dwell
-from dwell import _cluster
+from dwell import _cluster, _inputs, _native
 from dwell.distributed import main as command_on_a_cluster
 
 RECORDINGS = pathlib.Path(__file__).resolve().parents[2] / "recordings"
@@ -282,7 +282,7 @@ def test_addresses_of_a_server(study, tmp_path, cluster):
 
 def test_a_worker_of_another_version_that_joins_later(study, tmp_path, client, monkeypatch):
     """The check at the start does not see it."""
-    from dwell import _cluster
+    from dwell import _cluster, _inputs, _native
 
     monkeypatch.setattr(_cluster, "_check", lambda client: None)
     worker = next(iter(client.nthreads()))
@@ -523,3 +523,17 @@ def test_wrong_arguments(study, tmp_path):
         store = dwell._native.Store(tmp_path / "out")
         dwell.study(study, tmp_path / "out")
     del store
+
+
+def test_a_damaged_copy_of_an_address_is_replaced(tmp_path, monkeypatch):
+    monkeypatch.setenv("DWELL_CACHE", str(tmp_path / "cache"))
+    source = tmp_path / "a.txt"
+    source.write_text("right")
+    expected = _native.sha256(str(source))
+    copy = pathlib.Path(_inputs._local(f"file://{source}", expected, "workload"))
+    copy.write_text("wrong!")
+    assert pathlib.Path(_inputs._local(f"file://{source}", expected, "workload")).read_text() == "right"
+    source.write_text("another")
+    copy.write_text("wrong!!")
+    with pytest.raises(dwell.InputError, match="another content than the client's"):
+        _inputs._local(f"file://{source}", expected, "workload")
