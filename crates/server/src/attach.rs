@@ -340,11 +340,8 @@ impl Attachment {
         let Some(device) = self.record.device.clone() else { return false };
         let path = device.path();
         let waits = device.clone();
-        // Both calls wait for requests to the device, so a thread of its own makes them.
         let detaching = thread::Builder::new().name("detach".into()).spawn(move || {
-            // Before the detachment: afterwards another program may attach the loop device at any time.
-            device.restore();
-            if let Err(error) = device.ask_to_detach() {
+            if let Err(error) = device.detach_apart() {
                 say!("{}: {error}", device.path().display());
             }
         });

@@ -314,6 +314,40 @@ impl LoopDevice {
         }
     }
 
+    /// Restores its settings, because another program may attach it as soon as it is detached, and requests the detachment: in a process of its own,
+    /// which has no file of this one. Both calls wait for requests to the device, also after SIGKILL. If this process were killed in such a call, it
+    /// could not end, so its connection to the kernel would stay open, and requests that nobody serves would not fail.
+    pub(crate) fn detach_apart(&self) -> io::Result<()> {
+        // SAFETY: the child only closes its own descriptors, calls the kernel, and ends; glibc's allocator works in a child of several threads.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            0 => {
+                // SAFETY: as above; nothing here uses a descriptor of the parent.
+                unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) };
+                self.restore();
+                let refused = self.ask_to_detach().err();
+                let code = refused.map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
+                // SAFETY: ends this child without the parent's handlers at exit.
+                unsafe { libc::_exit(code) }
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: `status` is valid for the call.
+                while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1 {
+                    let error = io::Error::last_os_error();
+                    if error.kind() != io::ErrorKind::Interrupted {
+                        return Err(error);
+                    }
+                }
+                match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
+                    (true, 0) => Ok(()),
+                    (true, code) => Err(io::Error::from_raw_os_error(code)),
+                    (false, _) => Err(io::Error::other("the process that detaches it was killed")),
+                }
+            }
+        }
+    }
+
     /// Mount points of it and its partitions.
     pub(crate) fn mounts(&self) -> Vec<String> {
         let node = self.path().to_string_lossy().into_owned();

@@ -178,3 +178,43 @@ fn a_server_whose_disk_does_not_answer_is_taken_down_within_the_limit() {
     place.stop(disk);
     assert!(fs::read_dir(place.private()).unwrap().next().is_none());
 }
+
+/// A regression: the thread that restored the scheduler of the server's own loop device waited, in the kernel, for a request to that device. A signal
+/// that killed the server did not end that wait, so the connection stayed open, and the request failed as little as it was served.
+#[test]
+fn a_server_that_is_killed_while_it_detaches_its_device_ends() {
+    let Some(place) = Place::in_memory(&[]) else { return };
+    if !have("dd") {
+        return;
+    }
+    let disk = place.serve(&["--memory", "64M"]);
+    let mut server = place.serve(&["--file", &disk.what]);
+    let mut reader = {
+        let _stopped = Stopped::new(&disk);
+        let from = format!("if={}", server.what);
+        let mut command = Command::new("dd");
+        command.args([&*from, "of=/dev/null", "bs=4k", "count=1", "iflag=direct"]).stderr(Stdio::null());
+        let reader = command.spawn().unwrap();
+        let inflight = format!("/sys/block/{}/inflight", server.what.trim_start_matches("/dev/"));
+        assert!(ends(|| fs::read_to_string(&inflight).unwrap().split_whitespace().any(|count| count != "0")));
+        server.signal("-TERM");
+        let detaches = |thread: &fs::DirEntry| {
+            fs::read_to_string(thread.path().join("comm")).is_ok_and(|name| name == "detach\n")
+        };
+        let threads = format!("/proc/{}/task", server.pid());
+        assert!(ends(|| fs::read_dir(&threads).unwrap().flatten().any(|thread| detaches(&thread))));
+        std::thread::sleep(Duration::from_millis(300));
+        server.signal("-KILL");
+        reader
+    };
+    let has_ended = ends(|| server.has_ended());
+    if !has_ended {
+        // So that the test leaves nothing.
+        place.unmount(&server);
+    }
+    assert!(has_ended, "the killed server cannot end");
+    assert!(!reader.wait().unwrap().success(), "its read failed");
+    // Cleans up.
+    place.serve(&["--memory", "1M"]).stop();
+    place.stop(disk);
+}
