@@ -7,7 +7,7 @@ mod charges;
 mod ends;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -97,8 +97,12 @@ impl Served {
 
     /// Writes blocks of 64 KiB as an account; the end makes nothing durable.
     fn writer(&self, name: &str, blocks: u32, terms: &[&str]) -> Child {
-        // By no account, so that the writer needs no metadata: an account in debt would wait for its reads instead of its writes.
-        fs::write(self.file(name), "").unwrap();
+        // By no account, so that the writer needs no metadata: an account in debt would wait for its reads instead of its writes. What the file system
+        // allocates here leaves the bitmaps in memory.
+        let mut file = fs::File::create(self.file(name)).unwrap();
+        file.write_all(&[1; 1 << 16]).unwrap();
+        file.sync_all().unwrap();
+        file.set_len(0).unwrap();
         let output = format!("of={}", self.file(name).display());
         dwell()
             .args(["exec", "--account", "writer", "--control"])
