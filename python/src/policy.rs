@@ -259,9 +259,12 @@ impl Scheduler for PythonPolicy {
                 self.holds += 1;
                 if self.holds == HOLDS_MAX {
                     let each = until.since(now);
-                    let problem = format!(
-                        "it held {HOLDS_MAX} times without a dispatch or a new request, the last time for {each}; times are nanoseconds"
-                    );
+                    let problem = match self.queued.is_empty() {
+                        true => "it holds with nothing queued; return None".to_owned(),
+                        false => format!(
+                            "it held {HOLDS_MAX} times without a dispatch or a new request, the last time for {each}; times are nanoseconds"
+                        ),
+                    };
                     self.violation("next", now, &problem);
                 }
             }
