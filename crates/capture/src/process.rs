@@ -1,6 +1,6 @@
 //! The identity of a process, for files that outlive it: its number and start time, because numbers are reused; and its priority.
 
-use control::process::Stat;
+use control::process::{Stat, start_time};
 
 /// The number and start time of this process.
 pub fn this_process() -> (u32, u64) {
@@ -11,11 +11,6 @@ pub fn this_process() -> (u32, u64) {
 /// Whether the process with that number and start time still runs.
 pub fn is_process(pid: u32, started: u64) -> bool {
     start_time(pid) == Some(started)
-}
-
-/// The start time of a running process.
-fn start_time(pid: u32) -> Option<u64> {
-    Stat::of(pid).filter(Stat::runs)?.started()
 }
 
 /// Gives this process a low CPU priority and the lowest I/O priority, so that it does not delay what it watches. A refusal is ignored.

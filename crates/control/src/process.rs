@@ -76,6 +76,11 @@ impl Stat {
     }
 }
 
+/// When a process that [runs](Stat::runs) started, in clock ticks since boot.
+pub fn start_time(pid: u32) -> Option<u64> {
+    Stat::of(pid).filter(Stat::runs)?.started()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

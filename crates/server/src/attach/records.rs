@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use ::control::process::Stat;
+use ::control::process::{Stat, start_time};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
@@ -183,11 +183,6 @@ pub(super) fn write(path: &Path, record: &Record) -> io::Result<()> {
     let new = path.with_extension("new");
     fs::write(&new, serde_json::to_vec(record)?)?;
     fs::rename(new, path)
-}
-
-/// The start time of a running process in clock ticks since boot. One that was killed and has not ended yet does not count as running.
-fn start_time(pid: u32) -> Option<u64> {
-    Stat::of(pid).filter(Stat::runs)?.started()
 }
 
 /// The records of this user's servers.
