@@ -22,7 +22,7 @@ pub(crate) fn fork(agent: UnixStream, received: &Received) -> std::io::Result<li
     match unsafe { libc::fork() } {
         -1 => Err(std::io::Error::last_os_error()),
         0 => {
-            detach(c"dwell-keeper", agent.as_fd());
+            detach(c"dwell-keeper", Some(agent.as_fd()));
             keep(&agent, received);
             // SAFETY: ends the process without the parent's exit handlers.
             unsafe { libc::_exit(0) }

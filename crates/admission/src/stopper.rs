@@ -31,7 +31,7 @@ impl Stopper {
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
             0 => {
-                detach(c"dwell-stopper", agent.as_fd());
+                detach(c"dwell-stopper", Some(agent.as_fd()));
                 obey(&agent);
                 // SAFETY: ends the process without the parent's exit handlers.
                 unsafe { libc::_exit(0) }

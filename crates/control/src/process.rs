@@ -5,9 +5,10 @@ use std::fs;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Leaves the session, the directory and the open files of the parent, whose terminal and pipes must close with it: for a process that has just been
-/// forked and is to outlive its parent. It ignores the signals of a terminal and closes every descriptor but `keep`. `name`: as in `ps`, at most 15 bytes.
-pub fn detach(name: &CStr, keep: BorrowedFd<'_>) {
-    let keep = keep.as_raw_fd();
+/// forked and is to outlive its parent. It ignores the signals of a terminal and closes every descriptor but `keep`. `name`: as in `ps`, at most 15
+/// bytes.
+pub fn detach(name: &CStr, keep: Option<BorrowedFd<'_>>) {
+    let keep = keep.map_or(-1, |keep| keep.as_raw_fd());
     // SAFETY: system calls on this process's own descriptors, none of which is used afterwards but `keep`.
     unsafe {
         libc::setsid();
@@ -20,7 +21,7 @@ pub fn detach(name: &CStr, keep: BorrowedFd<'_>) {
                 libc::dup2(null, fd);
             }
         }
-        let (before, after) = (keep.max(3) as u32, keep as u32 + 1);
+        let (before, after) = (keep.max(3) as u32, (keep + 1) as u32);
         if before > 3 {
             libc::syscall(libc::SYS_close_range, 3, before - 1, 0);
         }

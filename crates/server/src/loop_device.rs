@@ -13,7 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use ::control::mounts::Mount;
-use rustix::io::Errno;
+use ::control::process::detach;
+use rustix::io::{Errno, retry_on_intr};
+use rustix::process::{Pid, WaitOptions, waitpid};
 use serde::{Deserialize, Serialize};
 
 const LOOP_CONFIGURE: libc::c_ulong = 0x4c0a;
@@ -315,34 +317,29 @@ impl LoopDevice {
     }
 
     /// Restores its settings, because another program may attach it as soon as it is detached, and requests the detachment: in a process of its own,
-    /// which has no file of this one. Both calls wait for requests to the device, also after SIGKILL. If this process were killed in such a call, it
-    /// could not end, so its connection to the kernel would stay open, and requests that nobody serves would not fail.
+    /// which has no file of this one. Both calls wait for requests to the device, and SIGKILL does not end that wait. A server that made them itself
+    /// and was killed meanwhile would keep its connection to the kernel open, and the kernel would keep requests that no process answers.
     pub(crate) fn detach_apart(&self) -> io::Result<()> {
-        // SAFETY: the child only closes its own descriptors, calls the kernel, and ends; glibc's allocator works in a child of several threads.
+        let leave = || {
+            self.restore();
+            self.ask_to_detach()
+        };
+        // SAFETY: the child only calls the kernel and ends; glibc's allocator works in a child of several threads.
         match unsafe { libc::fork() } {
-            -1 => Err(io::Error::last_os_error()),
+            // Without memory for another process.
+            -1 => leave(),
             0 => {
-                // SAFETY: as above; nothing here uses a descriptor of the parent.
-                unsafe { libc::syscall(libc::SYS_close_range, 0, u32::MAX, 0) };
-                self.restore();
-                let refused = self.ask_to_detach().err();
-                let code = refused.map_or(0, |error| error.raw_os_error().unwrap_or(libc::EIO));
-                // SAFETY: ends this child without the parent's handlers at exit.
+                detach(c"dwell-detach", None);
+                let code = leave().map_or_else(|error| error.raw_os_error().unwrap_or(libc::EIO), |()| 0);
+                // SAFETY: ends the process without the parent's exit handlers.
                 unsafe { libc::_exit(code) }
             }
             child => {
-                let mut status = 0;
-                // SAFETY: `status` is valid for the call.
-                while unsafe { libc::waitpid(child, &raw mut status, 0) } == -1 {
-                    let error = io::Error::last_os_error();
-                    if error.kind() != io::ErrorKind::Interrupted {
-                        return Err(error);
-                    }
-                }
-                match (libc::WIFEXITED(status), libc::WEXITSTATUS(status)) {
-                    (true, 0) => Ok(()),
-                    (true, code) => Err(io::Error::from_raw_os_error(code)),
-                    (false, _) => Err(io::Error::other("the process that detaches it was killed")),
+                let ended = retry_on_intr(|| waitpid(Pid::from_raw(child), WaitOptions::empty()))?;
+                match ended.and_then(|(_, status)| status.exit_status()) {
+                    Some(0) => Ok(()),
+                    Some(code) => Err(io::Error::from_raw_os_error(code)),
+                    None => Err(io::Error::other("the process that detaches it was killed")),
                 }
             }
         }

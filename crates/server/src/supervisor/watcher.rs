@@ -26,7 +26,7 @@ pub(super) fn start(directory: &Path) -> io::Result<()> {
             // Its parent is the first process, so that the supervisor's children are its servers.
             // SAFETY: as above.
             if unsafe { libc::fork() } == 0 {
-                detach(c"dwell-watcher", supervisor.as_fd());
+                detach(c"dwell-watcher", Some(supervisor.as_fd()));
                 watch(directory, &supervisor, number);
             }
             // SAFETY: ends the process without the parent's exit handlers.
