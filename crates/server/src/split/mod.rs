@@ -410,9 +410,9 @@ impl SplitHost {
             None => self.part(queue, now, index),
         }
         let agent = self.agents.get_mut(index).and_then(Option::as_mut);
-        if !agent.is_none_or(|agent| {
+        if agent.is_some_and(|agent| {
             agent.collects = false;
-            agent.send_kept()
+            !agent.send_kept()
         }) {
             self.part(queue, now, index);
         }
