@@ -290,11 +290,11 @@ fn column(reader: ColumnReader, count: usize, is_unsigned: bool) -> Result<Vec<C
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::table::{PROCESSES, RUNS};
 
     fn read(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Cell>>, Error> {
         Part::open(path)?.cells(names)
     }
-    use crate::table::{PROCESSES, RUNS};
 
     #[test]
     fn rows_survive_a_file() {
