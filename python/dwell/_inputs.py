@@ -104,13 +104,14 @@ def _hash(file: str) -> str:
 def _local(place: str, expected: str, name: str) -> str:
     with _lock:
         # Overrides follow the hash as they follow the name.
-        overrides = "".join(expected.partition("{")[1:])
+        wanted, brace, inside = expected.partition("{")
+        overrides = brace + inside
         file = place.removesuffix(overrides)
         if "://" in file:
             suffix = "".join(pathlib.PurePosixPath(file.rpartition("/")[2]).suffixes)
-            known = _folder() / (expected.partition("{")[0] + suffix)
+            known = _folder() / (wanted + suffix)
             # A copy that was damaged since is replaced.
-            is_sound = known.exists() and _hash(str(known)) == expected.partition("{")[0]
+            is_sound = known.exists() and _hash(str(known)) == wanted
             file = str(known) if is_sound else _copy(file)
         try:
             found = _hash(file)
@@ -118,6 +119,6 @@ def _local(place: str, expected: str, name: str) -> str:
             raise InputError(
                 f"{file}: cannot be read on this worker: {error.strerror}; put it on a path that all workers share, or name it by an address"
             ) from None
-        if found != expected.partition("{")[0]:
+        if found != wanted:
             raise InputError(f"{place}: this worker's {name} has another content than the client's; copy it anew, or start the study again")
         return file + overrides

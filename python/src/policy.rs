@@ -71,6 +71,8 @@ fn make(_: &Environment) -> BoxedScheduler {
 /// Holds in a row, without an event, after which the policy is wrong: a run of short holds would practically not end.
 const HOLDS_MAX: u32 = 100_000;
 
+const HOLDS_NOTHING: &str = "it holds with nothing queued; return None";
+
 /// A policy of the present factory.
 pub(crate) struct PythonPolicy {
     object: Py<PyAny>,
@@ -204,7 +206,7 @@ impl PythonPolicy {
                 self.violation("next", now, &problem);
             }
             Decision::Hold(Hold { wake: Wake::Timer, .. }) if queued == 0 => {
-                self.violation("next", now, "it holds with nothing queued; return None");
+                self.violation("next", now, HOLDS_NOTHING);
             }
             Decision::Hold(Hold { until: None, .. }) if view.device.in_flight == 0 => {
                 let problem = "it holds for a completion, and no request is in flight; give Hold a time";
@@ -260,7 +262,7 @@ impl Scheduler for PythonPolicy {
                 if self.holds == HOLDS_MAX {
                     let each = until.since(now);
                     let problem = match self.queued.is_empty() {
-                        true => "it holds with nothing queued; return None".to_owned(),
+                        true => HOLDS_NOTHING.to_owned(),
                         false => format!(
                             "it held {HOLDS_MAX} times without a dispatch or a new request, the last time for {each}; times are nanoseconds"
                         ),
