@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import _arguments, _native
-from ._arguments import flag
+from ._arguments import flag, shown
 from ._describe import Drive, Machine, Scheduler, Trace, Tunable, nanoseconds
 from ._errors import Error, InputError, InternalError, PolicyError
 from ._native import Dispatch, Growth, Hold, Request, View, __version__
@@ -57,14 +57,14 @@ def compare(
     if isinstance(schedulers, (str, Scheduler)) or callable(schedulers):
         schedulers = [schedulers]
     if not isinstance(schedulers, Iterable):
-        raise TypeError(f"schedulers is {type(schedulers).__name__} {schedulers!r}; it is a list of names, dwell.Scheduler objects and policies")
+        raise TypeError(f"schedulers is {shown(schedulers)}; it is a list of names, dwell.Scheduler objects and policies")
     schedulers = list(schedulers)
     if not schedulers:
         raise InputError("schedulers is empty; name at least one, or leave it out for those of current kernels")
     parts = {"drive": drive, "depth": depth, "nr_requests": nr_requests, "identity": identity}
     given: dict[str, Any] = {name: value for name, value in parts.items() if value is not None}
     if machine is not None and not isinstance(machine, Machine):
-        raise TypeError(f"machine is {type(machine).__name__} {machine!r}; pass a dwell.Machine")
+        raise TypeError(f"machine is {shown(machine)}; pass a dwell.Machine")
     if machine is not None and given:
         name, value = next(iter(given.items()))
         raise InputError(f"machine has a {name} of its own; set it there (Machine({name}={value!r}, ...)), or leave out machine")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+import reprlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,9 +12,17 @@ from ._errors import InputError
 
 _MOST = 2**63 - 1
 
+_brief = reprlib.Repr()
+_brief.maxstring = _brief.maxother = 60
+
+
+def shown(value: Any) -> str:
+    """The type and the value in a message, long ones abbreviated."""
+    return f"{type(value).__name__} {_brief.repr(value)}"
+
 
 def _wrong(name: str, value: Any, expected: str) -> TypeError:
-    return TypeError(f"{name} is {type(value).__name__} {value!r}; it is {expected}")
+    return TypeError(f"{name} is {shown(value)}; it is {expected}")
 
 
 def _unicode(name: str, value: str) -> str:

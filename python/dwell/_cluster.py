@@ -118,14 +118,15 @@ def _version() -> str:
     return _native.simulator
 
 
-def _check(client: Any) -> None:
-    """Verifies that the workers have this version, which the identifiers of runs contain."""
+def check(client: Any) -> None:
+    """Waits for a worker, and verifies that the workers have this version, which the identifiers of runs contain."""
     try:
-        versions = client.run(_version, on_error="return")
+        if not client.nthreads():
+            print(NO_WORKER, file=sys.stderr, flush=True)
+        while not (versions := client.run(_version, on_error="return")):
+            client.wait_for_workers(1)
     except OSError:
         raise Error(LOST) from None
-    if not versions:
-        raise InputError("the cluster has no worker yet; start one, or wait for it with client.wait_for_workers(1)")
     for worker, version in versions.items():
         if isinstance(version, OSError):
             continue  # It ended meanwhile.
@@ -246,7 +247,6 @@ def execute(
         from distributed.comm.core import CommClosedError
     except ImportError:
         raise InputError("install distributed to use a cluster (pip install distributed fsspec pyarrow)") from None
-    _check(client)
     progress = _Progress(runs, store)
     waiting = sum(len(batch.runs) for batch in progress.waiting)
     again: deque[_Batch] = deque()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from . import _arguments, _native
-from ._arguments import flag, one_of, optional_text, path, setting, text, whole
+from ._arguments import flag, one_of, optional_text, path, setting, shown, text, whole
 from ._errors import InputError
 
 _UNITS = {"ns": 1.0, "100ns": 100.0, "us": 1e3, "ms": 1e6, "s": 1e9}
@@ -23,7 +23,7 @@ def nanoseconds(value: int | float | str | None, what: str) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, (str, numbers.Real)):
-        raise TypeError(f"{what} is {type(value).__name__} {value!r}; it is seconds as a number, or text such as '30s' or '50ms'")
+        raise TypeError(f"{what} is {shown(value)}; it is seconds as a number, or text such as '30s' or '50ms'")
     if isinstance(value, numbers.Real):
         number, unit = float(value), "s"
     else:
@@ -82,7 +82,7 @@ def _readable(name: str, column: Any) -> Any:
         return column
     is_sequence = isinstance(column, Iterable) or hasattr(column, "__array__")
     if not is_sequence or isinstance(column, (str, bytes, Mapping)):
-        raise TypeError(f"column '{name}' is {type(column).__name__} {column!r}; it is an array, a series or a list")
+        raise TypeError(f"column '{name}' is {shown(column)}; it is an array, a series or a list")
     try:
         import numpy
     except ImportError:

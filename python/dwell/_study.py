@@ -130,6 +130,8 @@ def study(
             return study(file, out, client=connected, only=only)
     if client is not None and not (hasattr(client, "submit") and hasattr(client, "nthreads")):
         raise TypeError(f"client is {type(client).__name__}; pass a distributed.Client, or the address of a Dask scheduler")
+    if getattr(client, "asynchronous", False):
+        raise InputError("client is asynchronous; pass a distributed.Client without asynchronous=True, or the address of a Dask scheduler")
     if getattr(client, "status", "") in ("closing", "closed"):
         raise InputError("client is closed; pass a distributed.Client that is connected, or the address of a Dask scheduler")
     runs = _expand(path, text, only, client is not None, _copies)
@@ -138,8 +140,9 @@ def study(
         threads = jobs or len(os.sched_getaffinity(0))
         executed, skipped, errors = _native.execute(runs, store, threads)
     else:
-        from ._cluster import execute, watched
+        from ._cluster import check, execute, watched
 
+        check(client)
         with watched(client):
             executed, skipped, errors = execute(client, runs, store, _show)
     if errors:

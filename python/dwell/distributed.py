@@ -67,7 +67,6 @@ def main(arguments: list[str] | None = None) -> int:
     if given.child:
         _end_with_parent()
     from . import _native
-    from ._cluster import NO_WORKER
     from ._study import _connected, study
 
     try:
@@ -78,9 +77,6 @@ def main(arguments: list[str] | None = None) -> int:
         with _connected(given.on) as client:
             # Its traceback when the connection is lost; the exception has the reason.
             logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
-            if not client.nthreads():
-                print(NO_WORKER, file=sys.stderr, flush=True)
-            client.wait_for_workers(1)
             show = _Progress() if sys.stderr.isatty() and not given.quiet else None
             try:
                 result = study(given.file, given.out, client=client, only=given.only, _copies=copies, _show=show)

@@ -220,6 +220,7 @@ unsafe fn kind(schema: &Schema) -> Option<Kind> {
     // SAFETY: by the caller.
     let (format, dictionary) = unsafe { (words(schema.format), schema.dictionary.as_ref()) };
     let kind = match format {
+        "n" => Kind::Null,
         "c" => Kind::I8,
         "C" => Kind::U8,
         "s" => Kind::I16,
@@ -250,6 +251,7 @@ unsafe fn chunk(array: &Array, offset: i64, length: i64, kind: &Kind, owner: Own
     let (outer, wanted) = match kind {
         Kind::Dictionary(both) => (&both.0, 2),
         Kind::Text32 | Kind::Text64 => (kind, 3),
+        Kind::Null => (kind, 0),
         _ => (kind, 2),
     };
     // A view has a buffer for each block of text, and one for their lengths.
@@ -260,12 +262,12 @@ unsafe fn chunk(array: &Array, offset: i64, length: i64, kind: &Kind, owner: Own
     let length = usize::try_from(length).ok()?;
     // SAFETY: by the caller.
     unsafe {
-        let buffer = |n: usize| *array.buffers.add(n);
+        let buffer = |n: usize| if n < wanted as usize { *array.buffers.add(n) } else { null() };
         let validity = Some(buffer(0)).filter(|bits| !bits.is_null() && array.null_count != 0);
-        if buffer(1).is_null() && length > 0 {
+        if wanted > 0 && buffer(1).is_null() && length > 0 {
             return None;
         }
-        let text = if wanted == 3 { buffer(2) } else { null() };
+        let text = buffer(2);
         let dictionary = match kind {
             Kind::Dictionary(both) => {
                 let inner = array.dictionary.as_ref()?;

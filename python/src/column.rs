@@ -11,6 +11,8 @@ use crate::error::input;
 /// The type of the values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
+    /// Arrow's type without values: each is missing.
+    Null,
     I8,
     U8,
     I16,
@@ -50,7 +52,7 @@ impl Kind {
             Self::TextView => 16,
             Self::Wide(length) => *length as isize * 4,
             Self::Narrow(length) => *length as isize,
-            Self::Bits | Self::Dictionary(_) => 0,
+            Self::Null | Self::Bits | Self::Dictionary(_) => 0,
         }
     }
 }
@@ -154,6 +156,9 @@ impl Chunk {
     /// The value at `index`, which must be less than the length.
     #[inline]
     fn value(&self, index: usize) -> Value {
+        if self.kind == Kind::Null {
+            return Value::Null;
+        }
         let Values { first, stride, text, validity, start } = self.values;
         let index = start + index;
         // SAFETY: the producer's description of the array states that these addresses are in its memory, which the owner keeps. Values need
@@ -203,7 +208,7 @@ impl Chunk {
                     Ok(length) if length <= Word::MOST => Word::of((0..length).map(|n| *at.add(4 + n))),
                     _ => Word::long(),
                 },
-                Kind::Dictionary(_) => Value::Null,
+                Kind::Null | Kind::Dictionary(_) => Value::Null,
             };
             match (&self.dictionary, value) {
                 (None, value) => value,

@@ -9,7 +9,7 @@ use evaluation::input::{self, Opened, Reading, Replaying};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use traces::{DeviceId, Pid, Record, Rwbs};
+use traces::{DeviceId, Oddity, Pid, Record, Rwbs};
 use workloads::Workload;
 use workloads::replay::{Closed, Open};
 
@@ -206,15 +206,19 @@ impl Columns {
             }
             _ => open,
         };
-        let workload: Box<dyn Workload> = if open {
+        let (workload, unaligned): (Box<dyn Workload>, _) = if open {
             let mut builder = Open::default();
-            self.records(capacity, &mut |record| builder.push(record))?;
-            Box::new(builder.finish(&self.name, &|_| None))
+            let unaligned = self.records(capacity, &mut |record| builder.push(record))?;
+            (Box::new(builder.finish(&self.name, &|_| None)), unaligned)
         } else {
             let mut builder = Closed::default();
-            self.records(capacity, &mut |record| builder.push(record))?;
-            Box::new(builder.finish(&self.name, &|_| None))
+            let unaligned = self.records(capacity, &mut |record| builder.push(record))?;
+            (Box::new(builder.finish(&self.name, &|_| None)), unaligned)
         };
+        if let Some((count, first)) = unaligned {
+            let oddity = Oddity::Unaligned.as_str();
+            notes.push(format!("{}: {count} {oddity} (first: row {first})", self.name));
+        }
         Ok(Opened {
             workload,
             notes,
@@ -225,8 +229,9 @@ impl Columns {
         })
     }
 
-    /// Calls `push` with each row's record.
-    fn records(&self, capacity: Sector, push: &mut dyn FnMut(&Record)) -> PyResult<()> {
+    /// Calls `push` with each row's record. Returns the number of requests that are not in whole sectors, and the row of the first.
+    fn records(&self, capacity: Sector, push: &mut dyn FnMut(&Record)) -> PyResult<Option<(usize, usize)>> {
+        let mut unaligned: Option<(usize, usize)> = None;
         let mut rows = Rows { columns: self, row: 0, latest: 0 };
         let mut process = self.process.as_ref().map(Column::values);
         let mut completed = self.completed.as_ref().map(Column::values);
@@ -242,9 +247,12 @@ impl Columns {
                 record.completed = rows.completed(completed, record.at)?;
             }
             rows.check(&record, capacity)?;
+            if record.op != Op::Flush && !record.is_aligned() {
+                unaligned.get_or_insert((0, row)).0 += 1;
+            }
             push(&record);
         }
-        Ok(())
+        Ok(unaligned)
     }
 }
 

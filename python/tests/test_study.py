@@ -1,3 +1,4 @@
+import asyncio
 import functools
 import http.server
 import os
@@ -237,6 +238,27 @@ def test_a_cluster_without_workers_is_reported(tmp_path, monkeypatch, capsys):
     assert result.executed == 80 and contents(tmp_path / "alone") == contents(tmp_path / "cluster")
 
 
+def test_a_cluster_that_has_no_worker_yet(study, tmp_path, capsys):
+    with (
+        distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        later = threading.Timer(1, cluster.scale, [1])
+        later.start()
+        assert dwell.study(study, tmp_path / "cluster", client=client).executed == RUNS
+        later.join()
+    assert capsys.readouterr().err.count("dwell: the cluster has no worker; waiting for one") == 1
+
+
+def test_an_asynchronous_client(study, tmp_path, cluster):
+    async def run():
+        async with distributed.Client(cluster.scheduler_address, asynchronous=True) as client:
+            with pytest.raises(dwell.InputError, match="client is asynchronous; pass"):
+                dwell.study(study, tmp_path / "out", client=client)
+
+    asyncio.run(run())
+
+
 def test_addresses(study, tmp_path, client):
     by_address = tmp_path / "address.toml"
     by_address.write_text(TEXT.replace("WORKLOAD", f"file://{tmp_path}/*.ftrace.gz"))
@@ -284,7 +306,7 @@ def test_a_worker_of_another_version_that_joins_later(study, tmp_path, client, m
     """The check at the start does not see it."""
     from dwell import _cluster, _inputs, _native
 
-    monkeypatch.setattr(_cluster, "_check", lambda client: None)
+    monkeypatch.setattr(_cluster, "check", lambda client: None)
     worker = next(iter(client.nthreads()))
 
     def become(version):

@@ -36,6 +36,28 @@ def test_all_libraries_give_the_same_recording(columns):
         assert results(made(source)) == expected
 
 
+def test_optional_columns_without_any_value(columns):
+    expected = results(made(columns, process=None))
+    for nothing in [pyarrow.nulls(400), pandas.Series([None] * 400), polars.Series([None] * 400), [None] * 400]:
+        assert results(made(columns, process=nothing)) == expected, type(nothing)
+    with pytest.raises(dwell.InputError, match="row 0, column 'bytes': there is no value"):
+        results(made(columns, bytes=pyarrow.nulls(400)))
+
+
+def test_requests_that_are_not_in_whole_sectors(columns):
+    offset = columns["offset"].copy()
+    offset[[7, 9]] += 1
+    note = "2 not whole sectors, rounded outwards where sectors are needed (first: row 7)"
+    assert any(note in line for line in dwell.compare(made(columns, offset=offset), "noop").notes)
+    assert not any("sectors" in line for line in dwell.compare(made(columns), "noop").notes)
+
+
+def test_a_message_has_the_start_of_a_long_value(columns):
+    with pytest.raises(TypeError, match="text or a path") as raised:
+        dwell.compare(made(columns), "noop", drive=b"x" * 100_000)
+    assert "b'xxxx" in str(raised.value) and len(str(raised.value)) < 200
+
+
 @pytest.mark.parametrize("dtype", ["u4", "f8", "i8", ">i8", "u8"])
 def test_number_types(columns, dtype):
     offset = columns["offset"] // 512 * 512
