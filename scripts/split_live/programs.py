@@ -46,6 +46,8 @@ def worker(kind, path, warm_up, seconds, interval):
         count = write_file(path, 4 * MIB, 64 * KIB, clock)
     elif kind == "rewriter":
         count = write_file(path, 40 * MIB, 256 * KIB, clock)
+    elif kind == "cycler":
+        count = write_file(path, 600 * MIB, 64 * KIB, clock)
     elif kind == "random-writer":
         count = write_file(path, 512 * MIB, 4 * KIB, clock, lambda _: random.randrange(512 * MIB // 4096) * 4096)
     elif kind in ("mapped", "mapped-random", "msync"):
