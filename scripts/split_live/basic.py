@@ -116,7 +116,7 @@ def rewrites(options):
 
 NEIGHBOURS = {"none": None, "sequential": "reader", "random": "random-reader", "random writes": "random-writer",
               "appends": "writer", "overwrites": "overwriter", "fsync": "syncer", "metadata": "creator", "mapped": "mapped",
-              "mapped random": "mapped-random", "msync": "msync"}
+              "mapped random": "mapped-random", "msync": "msync", "async reads": "async-reader", "async writes": "async-writer"}
 
 MAPPED = ("mapped", "mapped-random", "msync")
 
@@ -149,8 +149,8 @@ def beside_neighbours(options, mechanisms):
             case, name = kind_name + suffix, "neighbour"
             with begin(options, mechanism) as device:
                 device.lay_out("read", options.file_mib * MIB)
-                if kind in ("reader", "random-reader", *MAPPED):
-                    # A store to a page that is not in memory waits for a read, which is limited.
+                if kind in ("reader", "random-reader", "async-reader", "async-writer", *MAPPED):
+                    # A store to a page that is not in memory waits for a read, which is limited. fio would lay its file out itself.
                     device.lay_out(name, options.file_mib * MIB // 2, in_memory=kind in MAPPED)
                 terms = ["--rate", str(int(rate / options.slower))]
                 neighbour = kind and device.start(kind, name, "limited", terms, **place(device, mechanism, "limited", LEAST, rate))

@@ -8,6 +8,7 @@ import random
 import socket
 import sqlite3
 import statistics
+import subprocess
 import time
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -82,6 +83,8 @@ def worker(kind, path, warm_up, seconds, interval):
                 count += len(data)
             if kind == "log":
                 time.sleep(max(0, min(interval, clock.end - time.monotonic())))
+    elif kind in ("async-reader", "async-writer"):
+        count = submit(path, "randread" if kind == "async-reader" else "randwrite", warm_up, seconds)
     elif kind == "sqlite":
         count = commit(path, clock, waits)
     elif kind == "copier":
@@ -104,6 +107,15 @@ def worker(kind, path, warm_up, seconds, interval):
         rank = lambda share: waits[min(len(waits) - 1, int(share * len(waits)))] * 1e3
         result |= {"count": len(waits), "p50_ms": rank(0.5), "p99_ms": rank(0.99), "max_ms": waits[-1] * 1e3}
     print(json.dumps(result), flush=True)
+
+
+def submit(path, pattern, warm_up, seconds):
+    """Direct requests of 4 KiB at random places by io_uring, 256 at once, as fio makes them; returns the bytes in the measured part."""
+    run = subprocess.run(["fio", "--name=a", f"--filename={path}", f"--rw={pattern}", f"--size={512 * MIB}", "--bs=4k", "--direct=1", "--ioengine=io_uring",
+                          "--iodepth=256", "--time_based", f"--ramp_time={warm_up}s", f"--runtime={seconds}s", "--output-format=json"],
+                         check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    job = json.loads(run.stdout)["jobs"][0]
+    return job["read"]["io_bytes"] + job["write"]["io_bytes"]
 
 
 def store(path, kind, clock, waits):

@@ -98,9 +98,12 @@ impl Shared {
             }
             Message::Process { .. } => true,
             // A server's.
-            Message::WriteBack { .. } | Message::Stop { .. } | Message::Resume { .. } | Message::Terms(_) => {
-                false
-            }
+            Message::WriteBack { .. }
+            | Message::Stop { .. }
+            | Message::Resume { .. }
+            | Message::StopAll { .. }
+            | Message::ResumeAll { .. }
+            | Message::Terms(_) => false,
         }
     }
 
@@ -266,18 +269,20 @@ impl Agent {
     fn timeout(&self) -> libc::c_int {
         let rejoins = self.servers.iter().any(|server| server.awaited.is_some()).then_some(LOOK);
         let signals = LOOK_FOR_SIGNALS.saturating_sub(self.looked.0.elapsed()).as_millis() as libc::c_int + 1;
-        let signals = (!self.held.is_empty()).then_some(signals);
+        let signals = (!self.held.is_empty() || self.stopper.has_stopped()).then_some(signals);
         let continuing = Some(self.continuing.timeout()).filter(|&timeout| timeout >= 0);
         let unsent = (!self.unsent.0.is_empty()).then_some(LATER.as_millis() as libc::c_int);
         rejoins.into_iter().chain(signals).chain(continuing).chain(unsent).min().unwrap_or(-1)
     }
 
-    /// Lets held threads handle signals that ask them to end.
+    /// Lets held and stopped threads handle signals that ask them to end.
     fn look_for_signals(&mut self) {
         let (at, last) = self.looked;
-        if self.held.is_empty() || at.elapsed() < LOOK_FOR_SIGNALS {
+        let has_any = !self.held.is_empty() || self.stopper.has_stopped();
+        if !has_any || at.elapsed() < LOOK_FOR_SIGNALS {
             return;
         }
+        self.stopper.release(is_asked_to_end, THREADS);
         let (after, before) = (Bound::Excluded(last), Bound::Included(last));
         let rest =
             self.held.range((after, Bound::Unbounded)).chain(self.held.range((Bound::Unbounded, before)));
@@ -394,7 +399,7 @@ impl Agent {
     /// A server ended or sent an invalid message. Held and later calls on its device wait for the next one.
     fn ended(&mut self, place: usize) {
         *lock(&self.shared.servers[place]) = None;
-        self.stopper.resume_all(place);
+        self.stopper.forget(place);
         let Self { servers, shared, continuing, unsent, .. } = self;
         if servers[place].stream.take().is_some() {
             servers[place].buffer.clear();
@@ -461,6 +466,14 @@ impl Agent {
             }
             Some(Message::Resume { thread }) => {
                 self.stopper.resume(place, thread);
+                true
+            }
+            Some(Message::StopAll { process }) => {
+                self.stopper.stop_all(place, process);
+                true
+            }
+            Some(Message::ResumeAll { process }) => {
+                self.stopper.resume_all(place, process);
                 true
             }
             Some(Message::Terms(terms)) => {

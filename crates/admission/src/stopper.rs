@@ -1,4 +1,4 @@
-//! The stopper: a process that stops threads, as no system call delays their stores to mapped files.
+//! The stopper: a process that stops threads, as no system call delays their stores to mapped files, or their requests.
 //!
 //! The stopper traces them (`ptrace`), so the kernel resumes all of them when the stopper ends, whatever the cause. The stopper ends with its agent. The
 //! thread's parent does not see such a stop; a thread that another program traces cannot be stopped. The stopper is a process, because all threads of a
@@ -17,10 +17,13 @@ const LOOK: libc::c_int = 5;
 /// Bytes of an order: the thread's number, and 1 to stop it.
 const ORDER: usize = 5;
 
-/// The agent's end, and the servers that have each thread stopped.
+/// The place of the server that has a thread stopped, and the process if the server has the whole process stopped.
+type Reason = (usize, Option<u32>);
+
+/// The agent's end, and why each thread is stopped.
 pub(crate) struct Stopper {
     process: UnixStream,
-    stopped: HashMap<u32, HashSet<usize>>,
+    stopped: HashMap<u32, HashSet<Reason>>,
 }
 
 impl Stopper {
@@ -49,27 +52,69 @@ impl Stopper {
 
     /// A server orders a thread to be stopped.
     pub(crate) fn stop(&mut self, place: usize, thread: u32) {
-        let places = self.stopped.entry(thread).or_default();
-        if places.insert(place) && places.len() == 1 {
-            self.order(thread, true);
-        }
+        self.stop_for((place, None), thread);
+    }
+
+    /// A server orders all threads of a process to be stopped.
+    pub(crate) fn stop_all(&mut self, place: usize, process: u32) {
+        let Ok(entries) = std::fs::read_dir(format!("/proc/{process}/task")) else { return };
+        let threads = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        threads.for_each(|thread| self.stop_for((place, Some(process)), thread));
     }
 
     /// A server orders a thread to continue.
     pub(crate) fn resume(&mut self, place: usize, thread: u32) {
-        if let Some(places) = self.stopped.get_mut(&thread)
-            && places.remove(&place)
-            && places.is_empty()
-        {
+        self.resume_for((place, None), thread);
+    }
+
+    /// A server orders a process to continue.
+    pub(crate) fn resume_all(&mut self, place: usize, process: u32) {
+        self.end(|&reason| reason == (place, Some(process)));
+    }
+
+    /// Whether threads are stopped.
+    pub(crate) fn has_stopped(&self) -> bool {
+        !self.stopped.is_empty()
+    }
+
+    /// Lets stopped threads continue, of which `may` is true; looks at so many of them at most.
+    pub(crate) fn release(&mut self, may: impl Fn(u32) -> bool, most: usize) {
+        let released: Vec<_> =
+            self.stopped.keys().copied().take(most).filter(|&thread| may(thread)).collect();
+        for thread in released {
             self.stopped.remove(&thread);
             self.order(thread, false);
         }
     }
 
     /// A server has ended.
-    pub(crate) fn resume_all(&mut self, place: usize) {
-        let threads: Vec<_> = self.stopped.keys().copied().collect();
-        threads.into_iter().for_each(|thread| self.resume(place, thread));
+    pub(crate) fn forget(&mut self, place: usize) {
+        self.end(|&(of, _)| of == place);
+    }
+
+    fn stop_for(&mut self, reason: Reason, thread: u32) {
+        let reasons = self.stopped.entry(thread).or_default();
+        if reasons.insert(reason) && reasons.len() == 1 {
+            self.order(thread, true);
+        }
+    }
+
+    fn resume_for(&mut self, reason: Reason, thread: u32) {
+        if let Some(reasons) = self.stopped.get_mut(&thread)
+            && reasons.remove(&reason)
+            && reasons.is_empty()
+        {
+            self.stopped.remove(&thread);
+            self.order(thread, false);
+        }
+    }
+
+    /// These reasons do not hold any longer.
+    fn end(&mut self, is_it: impl Fn(&Reason) -> bool) {
+        let all =
+            self.stopped.iter().flat_map(|(&thread, reasons)| reasons.iter().map(move |&of| (of, thread)));
+        let ended: Vec<_> = all.filter(|(reason, _)| is_it(reason)).collect();
+        ended.into_iter().for_each(|(reason, thread)| self.resume_for(reason, thread));
     }
 }
 
@@ -190,8 +235,22 @@ mod tests {
         stopper.resume(0, thread);
         std::thread::sleep(Duration::from_millis(30));
         assert!(is_in(&child, "t"), "the other server has not resumed it");
-        stopper.resume_all(1);
+        stopper.forget(1);
         eventually(|| is_in(&child, "RS"));
+        stopper.stop_all(0, thread);
+        stopper.stop(0, thread);
+        eventually(|| is_in(&child, "t"));
+        stopper.resume(0, thread);
+        std::thread::sleep(Duration::from_millis(30));
+        assert!(is_in(&child, "t"), "the whole process is stopped");
+        stopper.resume_all(0, thread);
+        eventually(|| is_in(&child, "RS"));
+        stopper.stop(0, thread);
+        eventually(|| is_in(&child, "t"));
+        stopper.release(|_| false, 9);
+        stopper.release(|_| true, 9);
+        eventually(|| is_in(&child, "RS"));
+        assert!(!stopper.has_stopped());
         stopper.stop(0, thread);
         eventually(|| is_in(&child, "t"));
         drop(stopper);

@@ -115,6 +115,7 @@ const fn both(one: Flags, other: Flags) -> Flags {
         ahead: one.ahead && other.ahead,
         fua: false,
         preflush: false,
+        direct: false,
     }
 }
 

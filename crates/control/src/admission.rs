@@ -63,6 +63,16 @@ pub enum Message {
         /// The thread.
         thread: u32,
     },
+    /// Stop all threads of a process that submits more requests to the device than may wait there, until [`ResumeAll`](Self::ResumeAll).
+    StopAll {
+        /// The process (thread group).
+        process: u32,
+    },
+    /// A stopped process may continue.
+    ResumeAll {
+        /// The process (thread group).
+        process: u32,
+    },
     /// The present terms of the account, with which an agent joins a restarted server.
     Terms(AccountTerms),
 }
@@ -80,6 +90,8 @@ impl Message {
             Self::Process { process } => (5, 0, 0, process, 0, 0),
             Self::Stop { thread } => (7, 0, 0, thread, 0, 0),
             Self::Resume { thread } => (8, 0, 0, thread, 0, 0),
+            Self::StopAll { process } => (9, 0, 0, process, 0, 0),
+            Self::ResumeAll { process } => (10, 0, 0, process, 0, 0),
             Self::Terms(AccountTerms { weight, rate, fsync_deadline_ns }) => {
                 let given = [weight.is_some(), rate.is_some(), fsync_deadline_ns.is_some()];
                 let bits = given.into_iter().rev().fold(0, |bits, given| bits << 1 | u32::from(given));
@@ -118,6 +130,8 @@ impl Message {
             5 => Self::Process { process: word(3) },
             7 => Self::Stop { thread: word(3) },
             8 => Self::Resume { thread: word(3) },
+            9 => Self::StopAll { process: word(3) },
+            10 => Self::ResumeAll { process: word(3) },
             6 => {
                 let given = |bit: u32| word(1) & 1 << bit != 0;
                 Self::Terms(AccountTerms {
@@ -154,6 +168,8 @@ mod tests {
             Message::Process { process: 77 },
             Message::Stop { thread: 78 },
             Message::Resume { thread: 79 },
+            Message::StopAll { process: 80 },
+            Message::ResumeAll { process: 81 },
             Message::Return { call: u32::MAX },
             Message::Admit { call: 3 },
             Message::WriteBack { file: u64::MAX, pages: 5, offset: 1 << 35 },

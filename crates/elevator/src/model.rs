@@ -257,6 +257,7 @@ impl<'a> Model<'a> {
             ahead: op == Op::Read && self.random.once_in(5),
             fua: write && self.random.once_in(50),
             preflush: write && self.random.once_in(50),
+            direct: write && self.random.once_in(5),
         }
     }
 

@@ -138,6 +138,9 @@ pub struct Flags {
     pub fua: bool,
     /// A flush must precede it; for writes.
     pub preflush: bool,
+    /// The data of a write comes from a program's memory and not from the page cache, so that nothing but this program depends on it. Set by hosts of
+    /// split-level policies only; recordings do not have it.
+    pub direct: bool,
 }
 
 /// The id of a queued request: dense and small, reused after the request has ended, so that policies can index arrays with

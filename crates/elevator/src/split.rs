@@ -81,6 +81,9 @@ pub enum CallKind {
     Create,
     /// Creates a directory.
     Mkdir,
+    /// Has submitted a request to the block layer itself: a read, or a direct write. It is in the queue; what a policy may hold is the process, before
+    /// it submits more. A device has room for a limited number of requests, so that a process whose requests wait there takes the room of others.
+    Submit,
 }
 
 impl CallKind {
@@ -93,6 +96,7 @@ impl CallKind {
             Self::Fsync { .. } => "fsync",
             Self::Create => "create",
             Self::Mkdir => "mkdir",
+            Self::Submit => "submit",
         }
     }
 }

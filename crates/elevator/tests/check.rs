@@ -15,7 +15,8 @@ struct Events {
     in_flight: u32,
 }
 
-const READ: Flags = Flags { sync: false, meta: false, ahead: false, fua: false, preflush: false };
+const READ: Flags =
+    Flags { sync: false, meta: false, ahead: false, fua: false, preflush: false, direct: false };
 const FUA: Flags = Flags { fua: true, ..READ };
 const PREFLUSH: Flags = Flags { preflush: true, ..READ };
 

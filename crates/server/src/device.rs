@@ -12,7 +12,7 @@ use elevator::queue::{
     Accepted, Fault, Finished, Notice, Plugging, Queue, Step, Submission, SwitchMode, SwitchReport, Ticket,
     Token,
 };
-use elevator::{Op, Outcome, Priority, Process, Scheduler, Sector, Sectors, Span, Time};
+use elevator::{Flags, Op, Outcome, Priority, Process, Scheduler, Sector, Sectors, Span, Time};
 use rustix::io::Errno;
 
 use crate::array::Link;
@@ -229,8 +229,11 @@ impl Device {
         if let Some(link) = &mut self.link {
             link.arrives(self.now, token, (op, start, sectors), is_background);
         }
-        let causes =
-            self.split.as_mut().and_then(|split| split.causes(&mut self.queue, self.now, op, start, sectors));
+        let split = self.split.as_mut();
+        let (causes, direct) = split
+            .map(|split| split.causes(&mut self.queue, self.now, op, start, sectors))
+            .unwrap_or_default();
+        let flags = Flags { direct, ..flags };
         // The array's own traffic forms no streams, and has the smallest share where the policy has shares.
         let priority =
             if is_background { Priority { level: 7, ..Priority::default() } } else { Priority::default() };

@@ -132,7 +132,8 @@ impl Record {
     /// A record without optional fields.
     #[must_use]
     pub const fn new(at: Time, device: DeviceId, op: Op, offset: u64, bytes: u64) -> Self {
-        let flags = Flags { sync: false, meta: false, ahead: false, fua: false, preflush: false };
+        let flags =
+            Flags { sync: false, meta: false, ahead: false, fua: false, preflush: false, direct: false };
         Self { at, completed: None, device, op, flags, priority: None, offset, bytes, process: None }
     }
 

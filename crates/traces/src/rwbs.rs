@@ -36,7 +36,8 @@ impl Rwbs {
             _ => return None,
         };
         let has = |flag: u8| rest.contains(&flag);
-        let flags = Flags { sync: has(b'S'), meta: has(b'M'), ahead: has(b'A'), fua: has(b'F'), preflush };
+        let (sync, meta, ahead, fua) = (has(b'S'), has(b'M'), has(b'A'), has(b'F'));
+        let flags = Flags { sync, meta, ahead, fua, preflush, direct: false };
         Some(Self { op, flags, own_flush: op == Some(Op::Flush) })
     }
 
@@ -88,7 +89,8 @@ mod tests {
     fn letters_are_read_back() {
         for bits in 0..32_u8 {
             let bit = |n: u8| bits >> n & 1 == 1;
-            let flags = Flags { sync: bit(0), meta: bit(1), ahead: bit(2), fua: bit(3), preflush: bit(4) };
+            let (sync, meta, ahead, fua, preflush) = (bit(0), bit(1), bit(2), bit(3), bit(4));
+            let flags = Flags { sync, meta, ahead, fua, preflush, direct: false };
             for op in [Op::Read, Op::Write, Op::Discard] {
                 let read = Rwbs::parse(Rwbs::letters(op, flags).as_bytes()).unwrap();
                 assert_eq!((read.op, read.flags), (Some(op), flags));

@@ -96,6 +96,7 @@ const fn flags(bits: u8) -> Flags {
         meta: bits & 2 != 0,
         fua: bits & 4 != 0,
         preflush: bits & 8 != 0,
+        direct: false,
         ahead: bits & 16 != 0,
     }
 }

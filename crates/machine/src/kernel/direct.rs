@@ -94,7 +94,7 @@ impl Context {
                 self.submit(Bio {
                     start: block.sector() + Sectors(((at - start) / SECTOR_BYTES) as u32),
                     sectors: Sectors((bytes / SECTOR_BYTES) as u32),
-                    flags: Flags { sync, ..Flags::default() },
+                    flags: Flags { sync, direct: op == Op::Write, ..Flags::default() },
                     causes: Some(cause),
                     ..bio
                 })

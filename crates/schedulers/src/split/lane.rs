@@ -1,4 +1,5 @@
-//! Queued requests in lanes, each served in one-way sector order: one lane for each account's reads, and one for all writes.
+//! Queued requests in lanes, each served in one-way sector order: one lane for each account's own requests, and one for all other writes. Own are
+//! its reads and, if the policy has it so, its direct writes.
 
 use alloc::vec::Vec;
 
@@ -65,6 +66,8 @@ impl Lane {
 /// All queued requests. `place` is an account's index in the policy's list.
 #[derive(Clone, Debug, Default)]
 pub struct Lanes {
+    /// Direct writes are an account's own.
+    has_direct: bool,
     reads: Vec<Lane>,
     writes: Lane,
     queued_reads: u32,
@@ -72,6 +75,24 @@ pub struct Lanes {
 }
 
 impl Lanes {
+    /// Empty; direct writes are an account's own.
+    #[must_use]
+    pub fn with_direct_writes() -> Self {
+        Self { has_direct: true, ..Self::default() }
+    }
+
+    /// Whether a request is its account's own.
+    #[must_use]
+    pub const fn is_own(&self, request: &Request) -> bool {
+        matches!(request.op, Op::Read) || self.has_direct && request.flags.direct
+    }
+
+    /// The number of an account's own requests.
+    #[must_use]
+    pub fn own(&self, place: usize) -> usize {
+        self.reads.get(place).map_or(0, |lane| lane.sorted.len())
+    }
+
     /// Whether nothing is queued.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
@@ -113,8 +134,8 @@ impl Lanes {
         self.writes.next()
     }
 
-    fn lane(&mut self, place: usize, op: Op) -> (&mut Lane, &mut u32) {
-        if op != Op::Read {
+    fn lane(&mut self, place: usize, request: &Request) -> (&mut Lane, &mut u32) {
+        if !self.is_own(request) {
             return (&mut self.writes, &mut self.queued_writes);
         }
         if place >= self.reads.len() {
@@ -125,7 +146,7 @@ impl Lanes {
 
     /// Adds a request of the account at `place`.
     pub fn insert(&mut self, place: usize, request: &Request) {
-        let (lane, queued) = self.lane(place, request.op);
+        let (lane, queued) = self.lane(place, request);
         lane.insert(request);
         *queued += 1;
     }
@@ -133,7 +154,7 @@ impl Lanes {
     /// A queued request grew, with the arguments of [`Scheduler::merged`](elevator::Scheduler::merged). Returns the number of bytes that were not
     /// queued before.
     pub fn merged(&mut self, place: usize, request: &Request, growth: Growth<'_>) -> u64 {
-        let (lane, queued) = self.lane(place, request.op);
+        let (lane, queued) = self.lane(place, request);
         lane.merged(request, growth);
         if growth.absorbed.is_some() {
             *queued -= 1;
@@ -144,7 +165,7 @@ impl Lanes {
 
     /// Removes a request that is dispatched; returns its distance from the end of its lane's last one, in sectors.
     pub fn take(&mut self, place: usize, request: &Request) -> u64 {
-        let (lane, queued) = self.lane(place, request.op);
+        let (lane, queued) = self.lane(place, request);
         *queued -= 1;
         lane.take(request)
     }

@@ -11,12 +11,14 @@
 //! # Order of decisions
 //! At the call: a write, creat or mkdir is held while the account is in debt, or has fewer tokens than bytes in calls that were admitted and have
 //! not ended. Otherwise all calls that wait would go on when a debt is paid, as none of them is charged before it dirties pages. An
-//! fsync is not held: its data is already charged.
+//! fsync is not held: its data is already charged. A process that has submitted requests itself is held while its account is in debt and
+//! `crowd` of them wait at the block layer.
 //!
 //! At the block layer:
-//! 1. Writes are always allowed, and alternate with reads in turns of `turn_bytes`.
+//! 1. Writes are always allowed, and alternate with reads in turns of `turn_bytes`. Direct writes, on which nothing else depends, count as reads.
 //! 2. Reads of accounts in debt wait. The other accounts go round robin, each for `turn_bytes`, in one-way sector order. An account
-//!    that reads sequentially and got into debt in its turn may continue up to `run`.
+//!    that reads sequentially and got into debt in its turn may continue up to `run`. If more than `crowd` requests of an account
+//!    wait, the others are served in spite of its debt: they would take the room of all others in the device's queue.
 //! 3. The account in turn has no more reads and was sequential: wait `idle` for it, also while its last read is in the device. Likewise for
 //!    writes, if no process waits for the last one: the kernel submits no more than the queue of its device admits, and each interruption
 //!    costs two seeks.
@@ -33,6 +35,7 @@
 //! - Metadata is charged what it adds to one pass over all dirty metadata, as it becomes dirty in the order of its transaction's list; the
 //!   source charges the distance from the block before, which is a long seek for nearly each.
 //! - In front of a device without a head a request costs its bytes. The source has the model of a hard disk only.
+//! - The source holds no direct writes and has no limit on the waiting requests of an account: it has a queue without a limit.
 //! - The source waits for any account; here only for accounts whose last reads were near each other, as in AFQ, and for writes.
 //!
 //! # Not for
@@ -49,7 +52,7 @@ use alloc::vec::Vec;
 
 use elevator::split::{Account, Action, CallId, CallKind, Page, Split, SystemCall, Terms, Verdict};
 use elevator::{
-    Capabilities, CauseSet, Decision, Fact, Growth, Hold, HoldReason, Inspection, Item, Op, Outcome, Reason,
+    Capabilities, CauseSet, Decision, Fact, Growth, Hold, HoldReason, Inspection, Item, Outcome, Reason,
     Request, RequestId, Scheduler, Side, Span, Time, View, Wake, tunables, tuned_by,
 };
 
@@ -73,6 +76,9 @@ tunables! {
         run: Count = 2 << 20, 0, 1 << 40;
         /// Maximum distance of near reads, as in AFQ.
         near: Sectors = 1024, 0, 1 << 40;
+        /// Requests of an account in debt that wait: a quarter of the 128 places of a loop device. Its process is stopped when there are as many, and what it
+        /// submits before that is served. Lower: more processes are stopped, and stopping takes milliseconds. Higher: less room for others.
+        crowd: Count = 32, 1, 1 << 20;
     }
 }
 
@@ -167,7 +173,7 @@ impl SplitToken {
             tunables: Tunables::default(),
             ledger: Ledger::new(true).for_device(has_head),
             members: Vec::new(),
-            lanes: Lanes::default(),
+            lanes: Lanes::with_direct_writes(),
             writes: Run::default(),
             turn: (Who::Writes, 0),
             now: Time::ZERO,
@@ -204,7 +210,14 @@ impl SplitToken {
     }
 
     fn may_read(&mut self, place: usize, now: Time) -> bool {
-        self.lanes.has_reads(place) && (self.is_on_a_run(place) || self.members[place].bucket.is_open(now))
+        let waiting = self.lanes.own(place) as u64;
+        let is_allowed = self.is_on_a_run(place) || self.members[place].bucket.is_open(now);
+        waiting > 0 && (is_allowed || waiting > self.tunables.crowd)
+    }
+
+    /// Whether so many requests of an account in debt wait that its process must not submit more.
+    fn is_crowded(&mut self, place: usize, now: Time) -> bool {
+        self.lanes.own(place) as u64 >= self.tunables.crowd && !self.members[place].bucket.is_open(now)
     }
 
     /// Whether an account reads sequentially in its own turn, within the `run` that is allowed in debt.
@@ -279,7 +292,7 @@ impl SplitToken {
         let request = &view.requests[id];
         let near = self.lanes.take(place, request) <= self.tunables.near;
         let run = self.run(who);
-        run.sequential = near && (request.op == Op::Read || !request.is_sync());
+        run.sequential = near && (who != Who::Writes || !request.is_sync());
         run.in_flight += 1;
         let (was, sent) = self.turn;
         let reason = if was == who { Reason::SliceOwner } else { Reason::RoundRobin };
@@ -331,14 +344,15 @@ impl Scheduler for SplitToken {
     }
 
     fn completed(&mut self, now: Time, request: &Request, _outcome: Outcome) {
-        let who = if request.op == Op::Read { Who::Reads(self.place_of(request)) } else { Who::Writes };
+        let is_own = self.lanes.is_own(request);
+        let who = if is_own { Who::Reads(self.place_of(request)) } else { Who::Writes };
         let run = self.run(who);
         run.in_flight -= 1;
         run.returned = now;
     }
 
     fn may_merge(&self, request: &Request, addition: &Request, _side: Side) -> bool {
-        request.causes == addition.causes
+        request.causes == addition.causes && request.flags.direct == addition.flags.direct
     }
 }
 
@@ -398,6 +412,9 @@ impl Split for SplitToken {
             return Verdict::Proceed;
         }
         let place = self.member(call.account);
+        if call.kind == CallKind::Submit && !self.is_crowded(place, now) {
+            return Verdict::Proceed;
+        }
         let member = &mut self.members[place];
         let bytes = least_charge(call.kind);
         if member.held.is_empty() && member.admits(now) {
@@ -454,6 +471,8 @@ impl Split for SplitToken {
 
 #[cfg(test)]
 mod tests {
+    use elevator::Op;
+
     use super::super::testing::Host;
     use super::*;
     use crate::testing::{at_ms, request};
@@ -585,6 +604,39 @@ mod tests {
         t.returns(first);
         t.table.at(103);
         assert_eq!(t.acts(), [Action::Admit(second)]);
+    }
+
+    #[test]
+    fn direct_writes_of_an_account_in_debt_wait() {
+        let mut t = host();
+        t.dirty(1, 1, 0, 25);
+        let direct = t.writes_directly(1, 100);
+        let write = t.caused(1, Op::Write, 900_000, 8);
+        t.table.serves(write, Reason::SliceOwner);
+        t.table.holds(HoldReason::NoToken, Some(Time::from_nanos(110_592_000)));
+        t.table.at(1_000).serves(direct, Reason::RoundRobin);
+    }
+
+    /// They would take the places of all others in the device.
+    #[test]
+    fn an_account_in_debt_whose_requests_crowd_is_stopped_and_has_no_more_than_these_waiting() {
+        let mut t = host();
+        t.table.scheduler.tune("crowd", elevator::Value::Count(2)).unwrap();
+        t.dirty(1, 1, 0, 25);
+        let first = t.caused(1, Op::Read, 100_000, 8);
+        assert_eq!(t.submits(1).1, Verdict::Proceed);
+        let second = t.caused(1, Op::Read, 500_000, 8);
+        let (call, verdict) = t.submits(1);
+        assert_eq!(verdict, Verdict::Hold);
+        assert_eq!(t.submits(0).1, Verdict::Proceed, "no limit");
+        t.table.holds(HoldReason::NoToken, Some(Time::from_nanos(102_400_000)));
+        let third = t.caused(1, Op::Read, 900_000, 8);
+        t.table.serves(first, Reason::RoundRobin);
+        t.table.holds(HoldReason::NoToken, Some(Time::from_nanos(106_496_000)));
+        assert_eq!(t.acts(), []);
+        t.table.at(107).serves(second, Reason::SliceOwner);
+        assert_eq!(t.acts(), [Action::Admit(call)]);
+        t.table.at(10_000).serves(third, Reason::SliceOwner);
     }
 
     #[test]

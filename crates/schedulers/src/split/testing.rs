@@ -47,6 +47,10 @@ impl Host {
         self.enters(account, CallKind::Fsync { file: File(file) })
     }
 
+    pub(crate) fn submits(&mut self, account: u32) -> (CallId, Verdict) {
+        self.enters(account, CallKind::Submit)
+    }
+
     pub(crate) fn returns(&mut self, id: CallId) {
         let (now, call) = (self.table.now, self.calls[id.0 as usize]);
         self.split().returned(now, &call);
@@ -86,6 +90,13 @@ impl Host {
             causes: Some(CauseSet(account)),
             ..request(start, sectors)
         })
+    }
+
+    /// Inserts a direct write of an account.
+    pub(crate) fn writes_directly(&mut self, account: u32, start: u64) -> RequestId {
+        let flags = elevator::Flags { sync: true, direct: true, ..elevator::Flags::default() };
+        let causes = Some(CauseSet(account));
+        self.table.insert(elevator::Request { op: Op::Write, flags, causes, ..request(start, 8) })
     }
 
     /// The actions that the policy returns now.

@@ -38,7 +38,7 @@ use agents::Agent;
 use dirty::DirtyPages;
 pub(crate) use front::Admission;
 use processes::Processes;
-use runs::Runs;
+use runs::{Kind, Runs};
 use sets::Sets;
 
 /// Observes the attached device. The device's thread calls it, so it must not wait.
@@ -78,8 +78,33 @@ struct Call {
     system_call: SystemCall,
     since: Time,
     is_held: bool,
-    /// It is no call, but stores of this thread, which is stopped while they are held.
-    stops: Option<u32>,
+    /// It is no call, but what is stopped while it is held.
+    stops: Option<Stops>,
+}
+
+/// What is stopped, as no system call can be held.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stops {
+    /// A thread that stores to mapped files.
+    Thread(u32),
+    /// A process whose requests crowd the device.
+    Process(u32),
+}
+
+impl Stops {
+    const fn stop(self) -> Message {
+        match self {
+            Self::Thread(thread) => Message::Stop { thread },
+            Self::Process(process) => Message::StopAll { process },
+        }
+    }
+
+    const fn resume(self) -> Message {
+        match self {
+            Self::Thread(thread) => Message::Resume { thread },
+            Self::Process(process) => Message::ResumeAll { process },
+        }
+    }
 }
 
 /// Stores of a thread to mapped files.
@@ -108,6 +133,8 @@ pub(crate) struct SplitHost {
     events: Vec<CauseEvent>,
     /// Stores since the policy was asked, by thread.
     stores: BTreeMap<u32, Stores>,
+    /// Processes that submitted requests themselves since the policy was asked, with their accounts.
+    submitters: BTreeMap<u32, Account>,
     /// The scheduler that received the present state: how often it was replaced before.
     generation: Option<u64>,
     /// Accounts whose terms the policy has not received.
@@ -132,6 +159,7 @@ impl SplitHost {
             calls: Vec::new(),
             events: Vec::new(),
             stores: BTreeMap::new(),
+            submitters: BTreeMap::new(),
             generation: None,
             changed: Vec::new(),
             looked: Time::ZERO,
@@ -189,7 +217,7 @@ impl SplitHost {
         }
     }
 
-    /// The causes of a request that arrived.
+    /// The causes of a request that arrived, and whether it is a direct write.
     pub(crate) fn causes(
         &mut self,
         queue: &mut Queue<Watch>,
@@ -197,16 +225,16 @@ impl SplitHost {
         op: Op,
         start: Sector,
         sectors: Sectors,
-    ) -> Option<CauseSet> {
+    ) -> (Option<CauseSet>, bool) {
         if !matches!(op, Op::Read | Op::Write) {
-            return None;
+            return (None, false);
         }
         self.update(queue, now);
         if op == Op::Write {
             let arrived = self.runs.arrived(start, sectors);
             self.notify(queue, now, &arrived, |policy, now, page, set| policy.submitted(now, page, set));
         }
-        let found = self.runs.causes(op == Op::Read, start, sectors);
+        let (found, is_direct) = self.runs.causes(op == Op::Read, start, sectors);
         let mut parts = BTreeMap::new();
         for &(set, bytes) in &found {
             let members = self.sets.members(set);
@@ -219,7 +247,7 @@ impl SplitHost {
             self.accounts[account].caused += sectors.bytes() / members.len() as u64;
         }
         self.with_policy(queue, now, |_| ());
-        set
+        (set, is_direct)
     }
 
     /// Reads what was observed and passes it to the policy.
@@ -240,7 +268,11 @@ impl SplitHost {
             self.forget(queue, now);
         }
         while let Some((thread, stores)) = self.stores.pop_first() {
-            self.stored(queue, now, thread, &stores);
+            let kind = CallKind::Write { file: File(stores.file), bytes: stores.bytes };
+            self.stops_if_held(queue, now, stores.account, stores.process, (Stops::Thread(thread), kind));
+        }
+        while let Some((process, account)) = self.submitters.pop_first() {
+            self.stops_if_held(queue, now, account, process, (Stops::Process(process), CallKind::Submit));
         }
     }
 
@@ -305,14 +337,29 @@ impl SplitHost {
             CauseEvent::Submitted { start, sectors, is_read, is_data, processes, file } => {
                 let (start, sectors) = (Sector(start), Sectors(sectors));
                 let is_of_one = processes.len() == 1;
+                let process = processes.first().copied().filter(|_| is_of_one);
                 let accounts: Vec<_> =
                     processes.into_iter().map(|process| self.account_of(now, Some(process))).collect();
                 let (file, offset) = file.filter(|_| !is_read).unzip();
                 let offset = offset.unwrap_or(0);
                 let pages =
                     file.map(|file| self.dirty.remove(file, offset, sectors.bytes())).unwrap_or_default();
+                // Pages of the page cache have a file. A program whose pages were dirty before the device was observed makes them durable by an fsync.
+                let syncs = |account: &Account| self.is_syncing(*account);
+                let kind = match (is_read, process) {
+                    (true, _) => Kind::Read,
+                    (false, Some(_)) if is_data && file.is_none() && !accounts.iter().any(syncs) => {
+                        Kind::Direct
+                    }
+                    (false, _) => Kind::Write,
+                };
+                if let (Some(process), [account], Kind::Read | Kind::Direct) = (process, &accounts[..], kind)
+                    && *account != OTHERS
+                {
+                    self.submitters.insert(process, *account);
+                }
                 if let Some(set) = self.sets.of(accounts) {
-                    self.runs.add(is_read, start, sectors, set);
+                    self.runs.add(kind, start, sectors, set);
                     let mut bytes = sectors.bytes();
                     // What a process dirtied before it joined its account is not its account's.
                     let others = if is_of_one && is_data { dirty::parts(&pages, set) } else { Vec::new() };
@@ -320,7 +367,7 @@ impl SplitHost {
                         let (from, to) = (from.max(offset), to.min(offset + sectors.bytes()));
                         if from < to {
                             let place = start + Sectors::from_bytes(from - offset);
-                            self.runs.add(false, place, Sectors::from_bytes(to - from), before);
+                            self.runs.add(Kind::Write, place, Sectors::from_bytes(to - from), before);
                             self.count_submitted(before, to - from, false, true);
                             bytes -= to - from;
                         }
@@ -405,6 +452,8 @@ impl SplitHost {
                 | Message::WriteBack { .. }
                 | Message::Stop { .. }
                 | Message::Resume { .. }
+                | Message::StopAll { .. }
+                | Message::ResumeAll { .. }
                 | Message::Terms(_) => {}
             }),
             None => self.part(queue, now, index),
@@ -463,41 +512,44 @@ impl SplitHost {
         self.waits(&system_call).held += 1;
     }
 
-    /// A thread stored into a mapped file. If the policy would hold a write of as much, the thread is stopped as long.
-    fn stored(&mut self, queue: &mut Queue<Watch>, now: Time, thread: u32, stores: &Stores) {
-        let &Stores { account, process, file, bytes } = stores;
-        if self.calls.iter().flatten().any(|call| call.stops == Some(thread)) {
+    /// A process did what no system call delays. If the policy would hold a call of this kind, the process or its thread is stopped as long.
+    fn stops_if_held(
+        &mut self,
+        queue: &mut Queue<Watch>,
+        now: Time,
+        account: Account,
+        process: u32,
+        (stops, kind): (Stops, CallKind),
+    ) {
+        if self.calls.iter().flatten().any(|call| call.stops == Some(stops)) {
             return;
         }
-        // Without room, the thread's next store asks again.
-        let has_it = |agent: &Agent| {
-            agent.is_ready
-                && !agent.has_unsent()
-                && agent.account == account
-                && agent.processes.contains(&process)
-        };
-        let Some(index) = self.agents.iter().position(|agent| agent.as_ref().is_some_and(has_it)) else {
-            return;
-        };
-        let kind = CallKind::Write { file: File(file), bytes };
+        // Without room, it is asked the next time. A process that has made no call yet belongs to its parent's agent: any of the account can stop it.
+        let may_stop = |agent: &Agent| agent.is_ready && !agent.has_unsent() && agent.account == account;
+        let agents = || self.agents.iter().enumerate();
+        let agents = || agents().filter_map(|(index, agent)| Some((index, agent.as_ref()?)));
+        let own = agents().find(|(_, agent)| agent.processes.contains(&process));
+        let agent = own.or_else(|| agents().find(|(_, agent)| agent.account == account));
+        let Some((index, _)) = agent.filter(|(_, agent)| may_stop(agent)) else { return };
         let system_call = SystemCall { id: self.free_call(), account, kind };
         match self.with_policy(queue, now, |policy| policy.entered(now, &system_call)) {
             Some(Verdict::Hold) => {
-                self.hold(Call {
-                    agent: index,
-                    number: 0,
-                    system_call,
-                    since: now,
-                    is_held: true,
-                    stops: Some(thread),
-                });
-                self.send(queue, now, index, Message::Stop { thread });
+                let (agent, stops_it) = (index, Some(stops));
+                self.hold(Call { agent, number: 0, system_call, since: now, is_held: true, stops: stops_it });
+                self.send(queue, now, index, stops.stop());
             }
             Some(Verdict::Proceed) => {
                 self.with_policy(queue, now, |policy| policy.returned(now, &system_call));
             }
             None => {}
         }
+    }
+
+    /// Whether a program of an account waits for an fsync.
+    fn is_syncing(&self, account: Account) -> bool {
+        let is_it =
+            |call: &SystemCall| call.account == account && matches!(call.kind, CallKind::Fsync { .. });
+        self.calls.iter().flatten().any(|call| is_it(&call.system_call))
     }
 
     /// Sends a message to an agent.
@@ -525,10 +577,10 @@ impl SplitHost {
         let (agent, number, system_call, since) = (call.agent, call.number, call.system_call, call.since);
         let stops = call.stops;
         self.count_released(&system_call, now.since(since));
-        if let Some(thread) = stops {
+        if let Some(stops) = stops {
             self.calls[id.0 as usize] = None;
             self.with_policy(queue, now, |policy| policy.returned(now, &system_call));
-            return self.send(queue, now, agent, Message::Resume { thread });
+            return self.send(queue, now, agent, stops.resume());
         }
         self.accounts[system_call.account].calls += 1;
         self.waits(&system_call).calls += 1;

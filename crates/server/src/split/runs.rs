@@ -9,9 +9,20 @@ use elevator::{CauseSet, SECTOR_BYTES, Sector, Sectors, Span, Time};
 /// Submissions that are remembered: many times those in flight.
 const REMEMBERED: usize = 8192;
 
+/// The kind of a submission.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    /// A write that did not pass the page cache.
+    Direct,
+}
+
 /// A submission.
 struct Run {
     is_read: bool,
+    /// Of a direct write.
+    is_direct: bool,
     start: Sector,
     end: Sector,
     causes: CauseSet,
@@ -37,16 +48,23 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn add(&mut self, is_read: bool, start: Sector, sectors: Sectors, causes: CauseSet) {
+    pub(super) fn add(&mut self, kind: Kind, start: Sector, sectors: Sectors, causes: CauseSet) {
         if self.runs.len() == REMEMBERED {
             self.runs.pop_front();
         }
-        self.runs.push_back(Run { is_read, start, end: start + sectors, causes });
+        let (is_read, is_direct) = (kind == Kind::Read, kind == Kind::Direct);
+        self.runs.push_back(Run { is_read, is_direct, start, end: start + sectors, causes });
     }
 
-    /// The causes of a request: those of the latest submissions of its sectors, each with its bytes.
-    pub(super) fn causes(&self, is_read: bool, start: Sector, sectors: Sectors) -> Vec<(CauseSet, u64)> {
+    /// The causes of a request: those of the latest submissions of its sectors, each with its bytes; and whether all of it is direct writes.
+    pub(super) fn causes(
+        &self,
+        is_read: bool,
+        start: Sector,
+        sectors: Sectors,
+    ) -> (Vec<(CauseSet, u64)>, bool) {
         let (end, mut found, mut left) = (start + sectors, Vec::new(), u64::from(sectors.0));
+        let mut is_direct = true;
         let overlapping =
             self.runs.iter().rev().filter(|run| run.is_read == is_read && run.start < end && run.end > start);
         for run in overlapping {
@@ -56,11 +74,12 @@ impl Runs {
                 None => found.push((run.causes, own * SECTOR_BYTES)),
             }
             left -= own;
+            is_direct &= run.is_direct;
             if left == 0 {
                 break;
             }
         }
-        found
+        (found, is_direct && left == 0)
     }
 
     /// Dirty pages were submitted from a sector on, the first of them from an offset in its file on. Returns those that were submitted there before.
@@ -120,15 +139,18 @@ mod tests {
     #[test]
     fn a_request_has_the_causes_of_the_latest_submissions_of_its_sectors() {
         let mut runs = Runs::default();
-        runs.add(false, Sector(0), Sectors(16), CauseSet(1));
-        runs.add(false, Sector(0), Sectors(8), CauseSet(2));
-        runs.add(true, Sector(0), Sectors(8), CauseSet(3));
-        let causes = |start, sectors| runs.causes(false, Sector(start), Sectors(sectors));
+        runs.add(Kind::Write, Sector(0), Sectors(16), CauseSet(1));
+        runs.add(Kind::Write, Sector(0), Sectors(8), CauseSet(2));
+        runs.add(Kind::Read, Sector(0), Sectors(8), CauseSet(3));
+        runs.add(Kind::Direct, Sector(16), Sectors(8), CauseSet(3));
+        let causes = |start, sectors| runs.causes(false, Sector(start), Sectors(sectors)).0;
         assert_eq!(causes(0, 8), [(CauseSet(2), 4096)]);
         assert_eq!(causes(8, 8), [(CauseSet(1), 4096)]);
         assert_eq!(causes(2, 8), [(CauseSet(2), 3072), (CauseSet(1), 1024)]);
         assert_eq!(causes(100, 8), []);
-        assert_eq!(runs.causes(true, Sector(0), Sectors(8)), [(CauseSet(3), 4096)]);
+        assert_eq!(runs.causes(true, Sector(0), Sectors(8)), (vec![(CauseSet(3), 4096)], false));
+        let is_direct = |start, sectors| runs.causes(false, Sector(start), Sectors(sectors)).1;
+        assert!(is_direct(16, 8) && !is_direct(8, 16) && !is_direct(16, 16), "all of it");
     }
 
     #[test]

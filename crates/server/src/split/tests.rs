@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::sync::mpsc::{Sender, channel};
 
 use ::control::admission::take;
-use elevator::queue::{Options, SwitchMode};
+use elevator::queue::{Options, Submission, SwitchMode, Token};
+use elevator::{Flags, Priority};
 use schedulers::{Environment, Spec};
 
 use super::*;
@@ -223,6 +224,32 @@ fn a_thread_that_stores_is_stopped_while_a_write_would_be_held() {
     assert_eq!(received(&agent), [Message::Resume { thread }], "two pages take two seconds");
     let account = &machine.host.accounts(machine.now)[1];
     assert_eq!((account.held, account.held_ns), (0, Span::from_millis(2100).as_nanos()));
+}
+
+#[test]
+fn a_process_whose_requests_crowd_the_device_is_stopped_until_its_debt_is_paid() {
+    let mut machine = Machine::new("split-token{crowd=2}");
+    let mut agent = machine.joins(AccountTerms { rate: Some(4096), ..AccountTerms::default() });
+    agent.write_all(&Message::Process { process: PROCESS }.to_bytes()).unwrap();
+    machine.host.receive(&mut machine.queue, machine.now, 0);
+    machine.dirties();
+    for (token, start) in [(1, 800), (2, 80_000), (3, 8_000)] {
+        let (processes, file) = (vec![PROCESS], None);
+        let submitted =
+            CauseEvent::Submitted { start, sectors: 8, is_read: false, is_data: true, processes, file };
+        machine.kernel.send(submitted).unwrap();
+        let (op, start, sectors) = (Op::Write, Sector(start), Sectors(8));
+        let (causes, direct) = machine.host.causes(&mut machine.queue, machine.now, op, start, sectors);
+        assert!(direct, "no page of a file");
+        let flags = Flags { direct, ..Flags::default() };
+        let (token, priority) = (Token(token), Priority::default());
+        let submission = Submission { token, op, start, sectors, flags, priority, process: None, causes };
+        let _ = machine.queue.submit(machine.now, submission);
+    }
+    assert_eq!(received(&agent), [Message::StopAll { process: PROCESS }], "once, when two wait");
+    machine.queue.switch(machine.now, scheduler("noop"), SwitchMode::Transfer);
+    machine.acts();
+    assert_eq!(received(&agent), [Message::ResumeAll { process: PROCESS }]);
 }
 
 /// More than its socket has room for.

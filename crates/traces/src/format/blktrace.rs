@@ -145,6 +145,7 @@ impl Raw {
             ahead: self.is(category::AHEAD),
             fua: self.is(category::FUA),
             preflush: self.is(category::FLUSH),
+            direct: false,
         };
         let own_flush = flags.preflush && self.bytes == 0 && !self.is(category::WRITE);
         let op = if self.is(category::PASSTHROUGH) {

@@ -16,7 +16,7 @@ use elevator::{Flags, Op, Priority, PriorityClass};
 
 /// Bits of the column `flags`.
 fn flag_bits(flags: Flags) -> i32 {
-    let Flags { sync, meta, ahead, fua, preflush } = flags;
+    let Flags { sync, meta, ahead, fua, preflush, direct: _ } = flags;
     let bit = |on: bool, bit: u32| i32::from(on) << bit;
     bit(sync, 0) | bit(meta, 1) | bit(ahead, 2) | bit(fua, 3) | bit(preflush, 4)
 }
@@ -24,7 +24,8 @@ fn flag_bits(flags: Flags) -> i32 {
 /// The flags, if all bits are known ones.
 fn flags(bits: i64) -> Option<Flags> {
     let bit = |bit: u32| bits >> bit & 1 == 1;
-    let flags = Flags { sync: bit(0), meta: bit(1), ahead: bit(2), fua: bit(3), preflush: bit(4) };
+    let (sync, meta, ahead, fua, preflush) = (bit(0), bit(1), bit(2), bit(3), bit(4));
+    let flags = Flags { sync, meta, ahead, fua, preflush, direct: false };
     (0..32).contains(&bits).then_some(flags)
 }
 

@@ -72,7 +72,7 @@ impl Step {
 
 impl Kind {
     pub(super) fn pack(op: Op, flags: Flags) -> Self {
-        let Flags { sync, meta, ahead, fua, preflush } = flags;
+        let Flags { sync, meta, ahead, fua, preflush, direct: _ } = flags;
         let bits = [sync, meta, ahead, fua, preflush]
             .into_iter()
             .rev()
@@ -89,7 +89,8 @@ impl Kind {
     fn unpack(self) -> (Op, Flags) {
         let op = [Op::Read, Op::Write, Op::Discard, Op::Flush][usize::from(self.0 & 3)];
         let bit = |n: u8| self.0 >> (2 + n) & 1 == 1;
-        (op, Flags { sync: bit(0), meta: bit(1), ahead: bit(2), fua: bit(3), preflush: bit(4) })
+        let (sync, meta, ahead, fua, preflush) = (bit(0), bit(1), bit(2), bit(3), bit(4));
+        (op, Flags { sync, meta, ahead, fua, preflush, direct: false })
     }
 }
 
@@ -102,8 +103,8 @@ mod tests {
         for op in [Op::Read, Op::Write, Op::Discard, Op::Flush] {
             for bits in 0..32u8 {
                 let bit = |n: u8| bits >> n & 1 == 1;
-                let flags =
-                    Flags { sync: bit(0), meta: bit(1), ahead: bit(2), fua: bit(3), preflush: bit(4) };
+                let (sync, meta, ahead, fua, preflush) = (bit(0), bit(1), bit(2), bit(3), bit(4));
+                let flags = Flags { sync, meta, ahead, fua, preflush, direct: false };
                 assert_eq!(Kind::pack(op, flags).unpack(), (op, flags));
             }
         }

@@ -157,7 +157,7 @@ impl Split for Afq {
     }
 
     fn entered(&mut self, _now: Time, call: &SystemCall) -> Verdict {
-        if matches!(call.kind, CallKind::Read { .. }) {
+        if matches!(call.kind, CallKind::Read { .. } | CallKind::Submit) {
             return Verdict::Proceed;
         }
         let (place, ahead) = (self.place(call.account), self.ahead());
@@ -173,7 +173,7 @@ impl Split for Afq {
     }
 
     fn returned(&mut self, now: Time, call: &SystemCall) {
-        if matches!(call.kind, CallKind::Read { .. }) {
+        if matches!(call.kind, CallKind::Read { .. } | CallKind::Submit) {
             return;
         }
         let place = self.place(call.account);
