@@ -143,6 +143,13 @@ pub fn tunable(spec: &Spec, name: &str) -> Option<&'static Tunable> {
     spec.listing().tunable(name).or_else(|| spec.inside().and_then(|inside| tunable(inside, name)))
 }
 
+/// Whether the name of the scheduler, or of the wrapped one, sets the tunable: `deadline{fifo_batch=3}`.
+pub fn is_set(spec: &Spec, name: &str) -> bool {
+    let text = spec.to_string();
+    let mut settings = text.split(['{', ',', '}']).filter_map(|part| part.split_once('='));
+    settings.any(|(tunable, _)| tunable.trim() == name)
+}
+
 /// The scheduler with each combination of those sweeps that it has tunables for, the last sweep varying fastest.
 ///
 /// # Errors
@@ -240,6 +247,19 @@ mod tests {
             check("fifo_bach", &specs).unwrap_err(),
             "none of the schedulers has the tunable 'fifo_bach'; did you mean 'fifo_batch'?"
         );
+    }
+
+    #[test]
+    fn a_name_sets_the_tunables_in_its_braces() {
+        for (name, set) in [
+            ("deadline", [false, false]),
+            ("deadline{fifo_batch=3}", [true, false]),
+            ("deadline{writes_starved=2, fifo_batch=3}", [true, true]),
+            ("stream(deadline{fifo_batch=3}){stream_time_slice=50ms}", [true, false]),
+        ] {
+            let spec = Spec::parse(name).unwrap();
+            assert_eq!(["fifo_batch", "writes_starved"].map(|of| is_set(&spec, of)), set, "{name}");
+        }
     }
 
     #[test]

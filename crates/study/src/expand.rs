@@ -212,12 +212,17 @@ impl Study {
         let mut all = Vec::new();
         for (name, spec) in names.iter().zip(&specs) {
             let (mut sweeps, mut at) = (Vec::new(), 0);
+            let is_own = |tunable: &str| match self.page.tunables.get(*name).map(Spanned::get_ref) {
+                Some(Tunables::OfScheduler(own)) if own.contains_key(tunable) => true,
+                _ => sweep::is_set(spec, tunable),
+            };
             for (key, of) in &self.page.tunables {
                 let mut add = |tunable: &str, values: &Values| {
                     sweeps.push(Sweep { tunable: tunable.to_owned(), values: values.text() });
                     at = of.span().start;
                 };
                 match of.get_ref() {
+                    Tunables::Values(_) if is_own(key) => {}
                     Tunables::Values(values) => add(key, values),
                     Tunables::OfScheduler(own) if key == name => {
                         own.iter().for_each(|(key, values)| add(key, values.get_ref()))

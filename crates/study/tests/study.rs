@@ -49,6 +49,32 @@ fn a_scheduler_may_be_a_file() {
     assert!(error.contains("missing.toml"), "{error}");
 }
 
+#[test]
+fn values_of_one_scheduler_replace_those_of_all() {
+    let folder = Folder::new();
+    fs::write(folder.0.join("slow.toml"), "scheduler = \"deadline\"\nfifo_batch = 3\n").unwrap();
+    let of = |schedulers: &str, tunables: &str| -> Vec<String> {
+        let text = format!("workloads = [\"a.ascii\"]\nschedulers = [{schedulers}]\n{tunables}");
+        let runs = study(&folder, &text).unwrap();
+        runs.into_iter().map(|run| run.scheduler.replace("deadline-2.6.32", "deadline")).collect()
+    };
+    let all = "[tunables]\nfifo_batch = [1, 2]\nwrites_starved = 7\n";
+    let every = ["deadline{fifo_batch=1, writes_starved=7}", "deadline{fifo_batch=2, writes_starved=7}"];
+    assert_eq!(of("\"deadline\"", all), every);
+    let own = "[tunables.deadline]\nfifo_batch = 4\n";
+    let both = "\"deadline\", \"mq-deadline\"";
+    for text in [format!("{all}{own}"), format!("{own}{all}")] {
+        let found = of(both, &text);
+        assert_eq!(found.len(), 3, "{found:?}");
+        assert_eq!(found[0], "deadline{fifo_batch=4, writes_starved=7}");
+    }
+    assert_eq!(of("\"deadline{fifo_batch=3}\"", all), ["deadline{fifo_batch=3, writes_starved=7}"]);
+    assert_eq!(of("\"slow.toml\"", all), ["deadline{fifo_batch=3, writes_starved=7}"]);
+    let own = "[tunables.\"slow.toml\"]\nfifo_batch = 5\n";
+    let replaced = of("\"slow.toml\"", &format!("{all}{own}"));
+    assert_eq!(replaced, ["deadline{fifo_batch=5, writes_starved=7}"]);
+}
+
 /// Names and contents of all files of results.
 fn files(of: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();

@@ -45,12 +45,8 @@ pub(super) fn swept(specs: &[Spec], sweeps: &[Sweep]) -> Result<Vec<Spec>, Error
 pub(super) fn replaced(specs: &[Spec], sweeps: &[Sweep]) -> Vec<String> {
     let mut notes = Vec::new();
     for (spec, sweep) in specs.iter().flat_map(|spec| sweeps.iter().map(move |sweep| (spec, sweep))) {
-        let name = spec.to_string();
-        if name
-            .split(['{', ',', '}'])
-            .any(|part| part.strip_prefix(&*sweep.tunable).is_some_and(|rest| rest.starts_with('=')))
-        {
-            notes.push(format!("--sweep {}: replaces the value in {name}", sweep.tunable));
+        if sweep::is_set(spec, &sweep.tunable) {
+            notes.push(format!("--sweep {}: replaces the value in {spec}", sweep.tunable));
         }
     }
     notes
@@ -190,7 +186,7 @@ mod tests {
         let all = sweeps(&["fifo_batch=1".to_owned(), "fifo_batch=4,16".to_owned()], &specs).unwrap();
         assert_eq!(swept(&specs, &all).unwrap().len(), 3);
         assert!(replaced(&specs, &all).is_empty());
-        let given = [Spec::parse("deadline{fifo_batch=3}").unwrap()];
+        let given = [Spec::parse("deadline{writes_starved=3, fifo_batch=3}").unwrap()];
         assert_eq!(
             replaced(&given, &all),
             [format!("--sweep fifo_batch: replaces the value in {}", given[0])]
