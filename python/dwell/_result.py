@@ -104,6 +104,9 @@ class Comparison(Tables):
         self.runs: list[Row] = [_flat(run) for run in self._raw["runs"]]
         self._makers = {"runs": lambda: self.runs, "processes": self._processes, "distribution": self._distribution}
 
+    def __reduce__(self) -> tuple[type[Comparison], tuple[str]]:
+        return type(self), (self.to_json(),)
+
     def _processes(self) -> list[Row]:
         return [{"scheduler": run["scheduler"], **_plain(process)} for run in self._raw["runs"] for process in run["processes"]]
 

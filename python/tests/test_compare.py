@@ -1,6 +1,7 @@
 import json
 import os
 import pathlib
+import pickle
 import subprocess
 import sys
 import sysconfig
@@ -47,6 +48,13 @@ def test_tables():
     assert result.to_polars("distribution")["share"].max() == pytest.approx(1)
     with pytest.raises(dwell.InputError, match="table='run' is none of runs, processes, distribution"):
         result.to_arrow("run")
+
+
+def test_a_comparison_can_be_pickled():
+    result = dwell.compare("par-read", ["noop", "stream"], at_most="500ms")
+    copied = pickle.loads(pickle.dumps(result))
+    assert type(copied) is dwell.Comparison and copied.to_json() == result.to_json()
+    assert copied.table("processes") == result.table("processes") and copied.best == result.best
 
 
 def test_tables_have_one_schema(columns):
