@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import numbers
 import os
 import reprlib
@@ -98,3 +99,9 @@ def texts(name: str, value: Any) -> list[str]:
     if not isinstance(value, Iterable):
         raise _wrong(name, value, "a list of texts")
     return [text(f"{name}[{at}]", item) for at, item in enumerate(value)]
+
+
+def needs(package: str, method: str) -> None:
+    """Checks that a package is installed that only a method needs."""
+    if importlib.util.find_spec(package) is None:
+        raise InputError(f"{method}() needs the package {package}: pip install {package}")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from . import _native
-from ._arguments import one_of
+from ._arguments import needs, one_of
 
 if TYPE_CHECKING:
     import pandas
@@ -62,6 +62,7 @@ class Tables:
 
     def to_arrow(self, table: str = "runs") -> pyarrow.Table:
         """The table as a ``pyarrow.Table``; needs pyarrow."""
+        needs("pyarrow", "to_arrow")
         import pyarrow
 
         columns = self._columns(table)
@@ -70,6 +71,7 @@ class Tables:
 
     def to_pandas(self, table: str = "runs") -> pandas.DataFrame:
         """The table as a ``pandas.DataFrame``; needs pandas."""
+        needs("pandas", "to_pandas")
         import pandas
 
         columns = self._columns(table)
@@ -81,6 +83,7 @@ class Tables:
 
     def to_polars(self, table: str = "runs") -> polars.DataFrame:
         """The table as a ``polars.DataFrame``; needs polars."""
+        needs("polars", "to_polars")
         import polars
 
         columns = self._columns(table)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _arguments, _native
-from ._arguments import one_of
+from ._arguments import needs, one_of
 from ._errors import Error, InputError
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class StudyResult:
         return path
 
     def to_arrow(self, table: str = "runs") -> pyarrow.Table:
-        """The table as a ``pyarrow.Table``: the rows of this study's runs, in their order."""
+        """The table as a ``pyarrow.Table``: the rows of this study's runs, in their order, with the study's present names of files."""
+        needs("pyarrow", "to_arrow")
         import pyarrow
         import pyarrow.parquet
 
@@ -53,11 +54,13 @@ class StudyResult:
 
     def to_pandas(self, table: str = "runs") -> pandas.DataFrame:
         """The table as a ``pandas.DataFrame``."""
+        needs("pandas", "to_pandas")
         frame: pandas.DataFrame = self.to_arrow(table).to_pandas()
         return frame
 
     def to_polars(self, table: str = "runs") -> polars.DataFrame:
         """The table as a ``polars.DataFrame``."""
+        needs("polars", "to_polars")
         import polars
 
         frame = polars.from_arrow(self.to_arrow(table))

@@ -1,3 +1,4 @@
+import importlib.util
 import json
 import os
 import pathlib
@@ -205,3 +206,12 @@ def test_wrong_arguments_of_objects_are_named():
     ]:
         with pytest.raises(error, match=expected):
             call()
+
+
+@pytest.mark.parametrize(("method", "package"), [("to_arrow", "pyarrow"), ("to_pandas", "pandas"), ("to_polars", "polars")])
+def test_a_missing_package_is_named(method, package, monkeypatch):
+    result = dwell.compare("par-read", ["noop"], at_most="100ms")
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == package else found(name))
+    with pytest.raises(dwell.InputError, match=rf"{method}\(\) needs the package {package}: pip install {package}"):
+        getattr(result, method)()
