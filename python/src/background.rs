@@ -10,6 +10,7 @@ use evaluation::interrupt;
 use pyo3::prelude::*;
 
 use crate::error::internal;
+use crate::exit;
 
 /// Upper bound for the time from Ctrl-C to the exception, besides one event of each run.
 const POLL: Duration = Duration::from_millis(50);
@@ -29,6 +30,8 @@ pub(crate) fn in_background_until<T: Send>(
     stopped: Option<&Py<PyAny>>,
     work: impl FnOnce() -> PyResult<T> + Send,
 ) -> PyResult<T> {
+    exit::check()?;
+    let _call = exit::Call::begin();
     let stop = Arc::new(AtomicBool::new(false));
     let (result, interrupted) = py.detach(|| {
         thread::scope(|scope| {
@@ -59,6 +62,7 @@ pub(crate) fn in_background_until<T: Send>(
 }
 
 fn is_asked(py: Python<'_>, stopped: Option<&Py<PyAny>>) -> PyResult<bool> {
+    exit::check()?;
     py.check_signals()?;
     stopped.map_or(Ok(false), |stopped| stopped.bind(py).call0()?.is_truthy())
 }

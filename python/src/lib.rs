@@ -7,6 +7,7 @@
 //! | `policy`, `waits`, `check` | policies that are Python objects, their verification, and the checker |
 //! | `study` | studies: runs as JSON for other processes, and the folder of results |
 //! | `background` | work without the GIL that Ctrl-C ends |
+//! | `exit` | the end of the interpreter during calls of daemon threads |
 //! | `error` | exceptions; a panic becomes one of them |
 
 #![warn(clippy::print_stderr)]
@@ -18,6 +19,7 @@ mod check;
 mod column;
 mod compare;
 mod error;
+mod exit;
 mod objects;
 mod policy;
 mod study;
@@ -45,6 +47,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        super::exit::register(module)?;
         // With a hash of the sources that determine results.
         module.add("simulator", ::study::VERSION)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))

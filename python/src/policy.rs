@@ -19,6 +19,7 @@ use pyo3::types::PyString;
 use schedulers::listing::{BoxedScheduler, Environment, Listing, Make};
 
 use crate::error;
+use crate::exit;
 use crate::objects;
 use crate::waits::Waits;
 
@@ -58,6 +59,8 @@ pub(crate) fn catching<T>(
     verify: Verify,
     work: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
+    exit::check()?;
+    let _call = exit::Call::begin();
     let before = FACTORY.replace(Some((factory, verify)));
     let result = catch_unwind(AssertUnwindSafe(work));
     FACTORY.set(before);
@@ -129,7 +132,10 @@ impl PythonPolicy {
 
     /// Calls a method and converts its result; ends the run if it raises an exception.
     fn call<R>(&self, call: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<R>) -> R {
-        Python::attach(|py| call(self.object.bind(py)).unwrap_or_else(|error| raise(error)))
+        Python::attach(|py| {
+            let answer = exit::check().and_then(|()| call(self.object.bind(py)));
+            answer.unwrap_or_else(|error| raise(error))
+        })
     }
 
     fn violation(&self, method: &str, now: Time, problem: &str) -> ! {
