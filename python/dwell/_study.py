@@ -33,6 +33,7 @@ class StudyResult:
         self.executed = executed
         self.skipped = skipped
         self._ids = runs.ids()
+        self._names = runs.names()
         self._heads, self._rows, self._legend, self._page, self.omissions = _native.summary(runs, store, title)
 
     def _path(self, table: str) -> pathlib.Path:
@@ -50,7 +51,15 @@ class StudyResult:
         read = pyarrow.parquet.read_table(self._path(table))
         order = {run: index for index, run in enumerate(self._ids)}
         places = [(order[run], row) for row, run in enumerate(read["run"].to_pylist()) if run in order]
-        return read.take(pyarrow.array([row for _, row in sorted(places)], pyarrow.int64()))
+        places.sort()
+        found = read.take(pyarrow.array([row for _, row in places], pyarrow.int64()))
+        if table != "runs":
+            return found
+        # The rows have the names at the time of the run, and files may have been renamed since. A run without a drive has that of the default or the script.
+        for at, name in enumerate(("workload", "drive", "machine")):
+            present = [self._names[run][at] or stored for (run, _), stored in zip(places, found[name].to_pylist())]
+            found = found.set_column(found.schema.get_field_index(name), found.schema.field(name), pyarrow.array(present, pyarrow.string()))
+        return found
 
     def to_pandas(self, table: str = "runs") -> pandas.DataFrame:
         """The table as a ``pandas.DataFrame``."""

@@ -64,6 +64,12 @@ impl Runs {
         self.0.iter().map(|run| run.id.clone()).collect()
     }
 
+    /// The names of each run's workload, drive and machine in this study.
+    fn names(&self) -> Vec<(String, Option<String>, Option<String>)> {
+        let name = |input: &Option<::study::Input>| input.as_ref().map(|input| input.name.clone());
+        self.0.iter().map(|run| (run.workload.name.clone(), name(&run.drive), name(&run.machine))).collect()
+    }
+
     /// The descriptions of runs as JSON, from which another process executes them.
     fn json<'py>(&self, py: Python<'py>, indices: Vec<usize>) -> PyResult<Bound<'py, PyBytes>> {
         let runs = indices.iter().map(|&index| self.0.get(index)).collect::<Option<Vec<_>>>();

@@ -83,6 +83,27 @@ def test_a_study_on_this_machine(study, tmp_path):
         result.to_arrow("run")
 
 
+def test_tables_have_the_present_names_of_files(tmp_path):
+    for name, count in (("a.ascii", 20), ("b.ascii", 40)):
+        (tmp_path / name).write_text("".join(f"{row}.0 0 {row * 8} 8 1\n" for row in range(count)))
+    path = tmp_path / "s.toml"
+    path.write_text('workloads = ["*.ascii"]\nschedulers = ["noop"]\n')
+
+    def names_and_requests():
+        result = dwell.study(path)
+        names = list(result.to_pandas()["workload"])
+        assert names == list(result.to_polars()["workload"]) == result.to_arrow()["workload"].to_pylist()
+        assert list(result.to_pandas()["drive"]) == ["wd5000aaks"] * 2, "the study names no drive"
+        return result.executed, dict(zip(names, result.to_pandas()["requests"]))
+
+    assert names_and_requests() == (2, {"a.ascii": 20, "b.ascii": 40})
+    (tmp_path / "a.ascii").rename(tmp_path / "c.ascii")
+    assert names_and_requests() == (0, {"b.ascii": 40, "c.ascii": 20})
+    (tmp_path / "b.ascii").rename(tmp_path / "a.ascii")
+    (tmp_path / "c.ascii").rename(tmp_path / "b.ascii")
+    assert names_and_requests() == (0, {"a.ascii": 40, "b.ascii": 20})
+
+
 def test_a_changed_bit_of_a_result_is_an_error(study, tmp_path):
     out = tmp_path / "out"
     dwell.study(study, out)
