@@ -18,7 +18,7 @@ use crate::kinds::{Shape, are_alike};
 use crate::saved::COUNT_MAX;
 use crate::state::State;
 
-/// Limit of the pairs that count as a host's weight, so that no host outweighs many others.
+/// Limit of the pairs that count as a host's weight, so that no host outweighs many others: as many as a rating is the mean of.
 const PAIRS_MAX: u64 = 20;
 /// Limit of a rating, far above any sum of relative differences, each of which is at most 1. Sums of ratings stay finite.
 const RATING_MAX: f64 = 1e6;
@@ -195,7 +195,7 @@ impl Shared {
     }
 }
 
-/// The mean rating of each of these schedulers over several hosts for one load, weighted by comparisons. The origin of ratings differs between hosts:
+/// The mean rating of each of these schedulers over several hosts for one load, weighted by comparisons, from 1 to [`PAIRS_MAX`]. The origin of ratings differs between hosts:
 /// they are shifted so that the common schedulers have the same mean as on the first host.
 fn mean(loads: &[&SharedLoad], schedulers: &[String]) -> Vec<Option<f64>> {
     let rating = |load: &SharedLoad, name: &String| {
