@@ -258,6 +258,34 @@ fn exports_and_merges_replace_no_file_of_the_user() {
 }
 
 #[test]
+fn an_export_replaces_only_loads_of_its_host() {
+    let hosts = Hosts::new("own");
+    hosts.merge("all", ["one", "two", "one"]);
+    let (all, one, old) = (hosts.path("all"), hosts.path("one"), hosts.path("old"));
+    let empty = hosts.path("empty");
+    let names = ["none", "bfq"].map(str::to_owned).to_vec();
+    let new = Analyser::new(names, Metric::Bandwidth, Parameters::default(), Random::new(1)).unwrap();
+    Database::open(Path::new(&empty)).unwrap().save("a disk", &new.state(), 0).unwrap();
+    for (database, file, host, expected) in [
+        (
+            &old,
+            &all,
+            "one",
+            "all: has loads of host 'two', and this export has only those of 'one'; export to a new file",
+        ),
+        (&empty, &all, "me", "has loads of host 'one', and this export has only those of 'me'"),
+        (&old, &one, "two", "one: has loads of host 'one', and this export has only those of 'two'"),
+        (&empty, &one, "one", "one: has 1 load, and this export has none; name another file"),
+    ] {
+        let before = std::fs::read(file).unwrap();
+        fails(&["patterns", "--database", database, "export", file, "--host", host], 2, expected);
+        assert_eq!(std::fs::read(file).unwrap(), before, "{file}");
+    }
+    let printed = hosts.run(&["--database", &empty, "export", &hosts.path("new"), "--host", "one"]);
+    assert!(printed.ends_with("new: 0 loads of 0 device types on 0 hosts\n"), "{printed}");
+}
+
+#[test]
 fn files_without_a_usable_load_are_rejected() {
     let hosts = Hosts::new("rejected");
     fails(

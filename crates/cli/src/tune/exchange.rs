@@ -24,7 +24,6 @@ const HOST_NAME: &str = "/proc/sys/kernel/hostname";
 /// Writes the ratings of the selected drives.
 pub(super) fn export(arguments: &PatternsArguments, file: &Path, host: Option<&str>) -> Result<(), Error> {
     let database = Database::open_existing(&arguments.database)?.ok_or_else(|| nothing(arguments))?;
-    is_replaceable(file)?;
     if host == Some("") {
         return Err(Error::Usage("--host: the name is empty; give each host a name of its own".to_owned()));
     }
@@ -37,6 +36,7 @@ pub(super) fn export(arguments: &PatternsArguments, file: &Path, host: Option<&s
             shared.merge(Shared::of(&host, &name, &state));
         }
     }
+    is_replaceable(file, &host, &shared)?;
     write(file, &shared)
 }
 
@@ -45,13 +45,27 @@ fn host_name() -> Option<String> {
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
-/// Rejects a file whose content is no export: a new export replaces only an earlier one.
-fn is_replaceable(file: &Path) -> Result<(), Error> {
-    if !has_content(file) || read(file).is_ok() {
+/// Rejects a file whose content an export would destroy: it replaces only an earlier export of the same host, and none by nothing.
+fn is_replaceable(file: &Path, host: &str, export: &Shared) -> Result<(), Error> {
+    if !has_content(file) {
         return Ok(());
     }
-    let problem = "exists and is no file of 'dwell patterns export'; name another file, or remove it";
-    Err(Error::Usage(format!("{}: {problem}", file.display())))
+    let kept = |problem: &str| Err(Error::Usage(format!("{}: {problem}", file.display())));
+    let Ok(known) = read(file) else {
+        return kept("exists and is no file of 'dwell patterns export'; name another file, or remove it");
+    };
+    let other = known.loads.iter().find(|load| load.host != host);
+    match other {
+        Some(other) => kept(&format!(
+            "has loads of host '{}', and this export has only those of '{host}'; export to a new file, then merge both with 'dwell patterns merge'",
+            other.host
+        )),
+        None if export.loads.is_empty() && !known.loads.is_empty() => kept(&format!(
+            "has {}, and this export has none; name another file, or remove this one",
+            counted(known.loads.len() as u64, "load")
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Merges files into one, which may be one of them. Another file with content is not replaced: it may be an export, if the name of the result was
