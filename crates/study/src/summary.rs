@@ -68,7 +68,7 @@ pub struct Front {
 /// The summary of a study.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Summary {
-    /// Schedulers, least mean regret first.
+    /// Schedulers, least mean regret first; those with failures after all others.
     pub schedulers: Vec<Scheduler>,
     /// Fronts, in the order of the cells.
     pub fronts: Vec<Front>,
@@ -209,7 +209,9 @@ impl Summary {
         for (one, point) in all.iter_mut().zip(&points) {
             one.on_front = one.cells > 0 && !points.iter().any(|other| dominates(*other, *point));
         }
-        all.sort_by(|a, b| (a.cells == 0).cmp(&(b.cells == 0)).then(a.mean_regret.total_cmp(&b.mean_regret)));
+        // The mean of a scheduler with failures is over fewer cells, and it may have failed in those that are slow.
+        let rank = |one: &Scheduler| (one.cells == 0, one.failures > 0);
+        all.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.mean_regret.total_cmp(&b.mean_regret)));
         let omissions = (cut_replays > 0).then(|| {
             let cells = counted(cut_replays, "cell");
             format!(
@@ -515,5 +517,14 @@ mod tests {
         assert_eq!(summary.schedulers[1].failures, 1);
         assert!(summary.markdown("t").contains("| b | - | 0 of 0 | - |"), "{}", summary.markdown("t"));
         assert!(summary.html("t").contains("</html>"));
+    }
+
+    #[test]
+    fn a_scheduler_with_failures_follows_those_without() {
+        let failed = Result { failure: true, ..result("a", "y", 0.0, 0.0, 0.0) };
+        let of = [result("a", "x", 1.0, 1.0, 1.0), failed, result("b", "x", 2.0, 1.0, 1.0)];
+        let summary = Summary::new(of.into_iter().chain([result("b", "y", 2.0, 1.0, 1.0)]).collect());
+        let names: Vec<&str> = summary.schedulers.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["b", "a"]);
     }
 }
