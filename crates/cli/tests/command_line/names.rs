@@ -39,6 +39,14 @@ fn a_name_that_nothing_has_is_answered_with_the_nearest_one() {
 }
 
 #[test]
+fn a_study_has_a_thread() {
+    let output = dwell(&["study", "study.toml", "--jobs", "0"]);
+    let error = words(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error.contains("invalid value '0' for '--jobs <N>': 0 is not in 1..=65536"), "{error}");
+}
+
+#[test]
 fn a_wrong_name_is_reported_before_a_recording_is_read() {
     let directory = Directory::new("names-first");
     let unreadable = directory.file("empty.trace", "");

@@ -3,7 +3,6 @@
 mod python;
 
 use std::io::{IsTerminal, Write};
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -38,8 +37,8 @@ pub(crate) struct StudyArguments {
     #[arg(long, value_name = "TEXT")]
     only: Vec<String>,
     /// Threads. Default: one per core
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    jobs: Option<u32>,
     /// Execute the runs on the Dask cluster with this scheduler, such as tcp://scheduler:8786; needs the Python package (docs/python.md)
     #[arg(long, value_name = "ADDRESS", conflicts_with = "jobs")]
     on: Option<String>,
@@ -87,7 +86,7 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
     let bar = bar(missing, arguments.quiet);
     let threads = arguments
         .jobs
-        .map_or_else(|| thread::available_parallelism().map_or(1, usize::from), NonZeroUsize::get);
+        .map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |jobs| jobs as usize);
     let ended = drive(&runs, &Executor::new(catalogue), &store, threads, &|run| {
         bar.set_message(run.workload.name.clone());
         bar.inc(1);
