@@ -239,9 +239,9 @@ class _Progress:
 
 def execute(
     client: Any, runs: _native.Runs, store: _native.Store, show: Callable[[int, int], None] | None = None
-) -> tuple[int, int, list[str]]:
+) -> tuple[int, int, list[tuple[str, str]]]:
     """Executes the missing runs; calls ``show`` with the number of those that ended, and of all. Returns the number of runs executed and complete
-    before, and the errors."""
+    before, and the lines and errors of others."""
     try:
         from distributed import as_completed
         from distributed.comm.core import CommClosedError
@@ -335,7 +335,7 @@ def execute(
                 if attempts[index] < ATTEMPTS:
                     again.append(batch)
                 else:
-                    errors.append((index, f"{runs.line(index)}: {_reason(future)}"))
+                    errors.append((index, _reason(future)))
             if show:
                 show(ended, progress.missing)
             if time.monotonic() > counted + COUNT_SECONDS:
@@ -351,7 +351,9 @@ def execute(
     if lost:
         raise Error(LOST)
     executed = progress.missing - len(errors)
-    return executed, len(runs) - progress.missing, [text for _, text in sorted(errors)]
+    lines = [(runs.line(index), text) for index, text in sorted(errors)]
+    # Some errors of workers begin with the line.
+    return executed, len(runs) - progress.missing, [(line, text.removeprefix(f"{line}: ")) for line, text in lines]
 
 
 def _reason(future: Any) -> str:

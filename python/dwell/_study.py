@@ -158,8 +158,17 @@ def study(
         with watched(client):
             executed, skipped, errors = execute(client, runs, store, _show)
     if errors:
-        raise Error(f"{len(errors)} of {len(runs)} runs could not be executed; the next call tries them again:\n  " + "\n  ".join(errors[:10]))
+        raise Error(f"{len(errors)} of {len(runs)} runs could not be executed; the next call tries them again:\n  " + "\n  ".join(_grouped(errors)[:10]))
     return StudyResult(runs, store, str(folder), executed, skipped, f"Study {path}")
+
+
+def _grouped(errors: list[tuple[str, str]]) -> list[str]:
+    """Each error once: a file that cannot be read is the input of many runs."""
+    runs: dict[str, list[str]] = {}
+    for line, error in errors:
+        runs.setdefault(error, []).append(line)
+    further = {2: ", and 1 further run"}
+    return [f"{lines[0]}{further.get(len(lines), f', and {len(lines) - 1} further runs' if lines[1:] else '')}: {error}" for error, lines in runs.items()]
 
 
 def _expand(

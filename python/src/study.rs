@@ -42,17 +42,9 @@ impl Runs {
         Self(self.0.iter().filter(matches).cloned().collect())
     }
 
-    /// The runs for other processes, which read addresses themselves.
+    /// The runs for other processes, which have other working directories and read addresses themselves.
     fn remote(&self) -> Self {
-        let moved = |run: &Run| {
-            let mut run = run.clone();
-            let inputs = [Some(&mut run.workload), run.drive.as_mut(), run.machine.as_mut()];
-            for input in inputs.into_iter().flatten().filter(|input| input.name.contains("://")) {
-                input.path = Some(input.name.clone());
-            }
-            run
-        };
-        Self(self.0.iter().map(moved).collect())
+        Self(self.0.iter().map(Run::elsewhere).collect())
     }
 
     fn __len__(&self) -> usize {
@@ -193,19 +185,19 @@ impl Store {
     }
 }
 
-/// Executes the missing runs on this machine. Returns the number of runs executed and complete before, and the errors.
+/// Executes the missing runs on this machine. Returns the number of runs executed and complete before, and the lines and errors of others.
 #[pyfunction]
 pub(crate) fn execute(
     py: Python<'_>,
     runs: &Bound<'_, Runs>,
     store: &Bound<'_, Store>,
     threads: usize,
-) -> PyResult<(usize, usize, Vec<String>)> {
+) -> PyResult<(usize, usize, Vec<(String, String)>)> {
     let (runs, store) = (&runs.get().0, &store.get().0);
     in_background(py, || {
         let executor = RunExecutor::new(Catalogue::default());
         let ended = drive(runs, &executor, store, threads, &|_| ()).map_err(input)?;
-        let errors = ended.errors.iter().map(|(run, error)| format!("{}: {error}", line(run)));
+        let errors = ended.errors.iter().map(|(run, error)| (line(run), error.to_string()));
         Ok((ended.executed, ended.skipped, errors.collect()))
     })
 }

@@ -129,6 +129,39 @@ def test_a_cluster_gives_the_same_bytes(study, tmp_path, client):
     assert dwell.study(study, tmp_path / "cluster", client=client).executed == 0
 
 
+def test_a_relative_path_is_one_for_workers_too(study, tmp_path, client, monkeypatch):
+    """Workers have another working directory. A run without a result has the same reason everywhere."""
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "large.fio").write_text("[a]\nrw=read\nbs=4k\noffset=900g\nsize=1g\n")
+    text = TEXT.replace('"WORKLOAD"', '"../io.ftrace.gz", "../large.fio"')
+    (tmp_path / "studies" / "s.toml").write_text(text)
+    dwell.study(tmp_path / "studies" / "s.toml", tmp_path / "alone")
+    monkeypatch.chdir(tmp_path)
+    assert dwell.study("studies/s.toml", "relative").executed == RUNS + 5
+    result = dwell.study("studies/s.toml", "cluster", client=client)
+    assert result.executed == RUNS + 5
+    failures = {failure for failure in result.to_arrow()["failure"].to_pylist() if failure}
+    assert len(failures) == 1 and failures.pop().startswith("../large.fio reaches to sector")
+    assert contents("cluster") == contents("relative") == contents("alone") != {}
+
+
+def test_equal_errors_are_reported_once(study, tmp_path, client, monkeypatch):
+    expand = dwell._study._expand
+
+    def removed(*arguments):
+        runs = expand(*arguments)
+        (tmp_path / "io.ftrace.gz").unlink(missing_ok=True)
+        return runs
+
+    monkeypatch.setattr(dwell._study, "_expand", removed)
+    for where in ({}, {"client": client}):
+        shutil.copy(RECORDINGS / "two-greps-and-a-copy.ftrace.gz", tmp_path / "io.ftrace.gz")
+        with pytest.raises(dwell.Error, match="5 of 10 runs could not be executed") as caught:
+            dwell.study(study, tmp_path / "out", **where)
+        lines = str(caught.value).splitlines()
+        assert len(lines) == 2 and ", and 4 further runs: " in lines[1], lines
+
+
 def test_workers_write_whole_parts_of_short_runs(tmp_path, client, monkeypatch):
     study = tmp_path / "study.toml"
     study.write_text('workloads = ["par-read"]\nschedulers = ["noop"]\nat_most = "20ms"\nseeds = "1..600"\nwindow = "10ms"\n')

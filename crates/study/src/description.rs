@@ -11,6 +11,8 @@ use ring::digest::{Context, SHA256};
 use serde::{Deserialize, Serialize};
 use workloads::scenario::Identity;
 
+use crate::file::is_address;
+
 /// Changes when equal descriptions have other results or other columns than before, within one version of the program.
 const FORMAT: u32 = 2;
 
@@ -70,6 +72,19 @@ impl Input {
             _ => path.as_str(),
         };
         File::open(file).map(drop).map_err(|error| Error::file(file, &error))
+    }
+
+    /// The input for another process, which may have another working directory, and reads addresses itself.
+    fn elsewhere(&self) -> Self {
+        let absolute = |path: &String| match std::path::absolute(path) {
+            Ok(absolute) => absolute.display().to_string(),
+            Err(_) => path.clone(),
+        };
+        let path = match &self.path {
+            Some(_) if is_address(&self.name) => Some(self.name.clone()),
+            path => path.as_ref().map(absolute),
+        };
+        Self { path, ..self.clone() }
     }
 
     /// What distinguishes its content: the hash, or the name if it is built in.
@@ -155,6 +170,26 @@ impl Run {
         self
     }
 
+    /// The run for another process: its files have absolute paths, or are addresses. The identifier stays.
+    #[must_use]
+    pub fn elsewhere(&self) -> Self {
+        Self {
+            workload: self.workload.elsewhere(),
+            drive: self.drive.as_ref().map(Input::elsewhere),
+            machine: self.machine.as_ref().map(Input::elsewhere),
+            ..self.clone()
+        }
+    }
+
+    /// `problem` with the names of files in place of their paths, which differ between the processes that execute runs.
+    pub(crate) fn named(&self, problem: &str) -> String {
+        let inputs = [Some(&self.workload), self.drive.as_ref(), self.machine.as_ref()];
+        inputs.into_iter().flatten().fold(problem.to_owned(), |problem, input| match &input.path {
+            Some(path) => problem.replace(path.as_str(), &input.name),
+            None => problem,
+        })
+    }
+
     /// What differs between the runs that are compared with each other: everything but the scheduler.
     pub fn cell(&self) -> String {
         let mut cell = self.workload.name.clone();
@@ -235,6 +270,30 @@ pub(crate) mod tests {
         assert!(crate::VERSION.starts_with(concat!(env!("CARGO_PKG_VERSION"), "+")));
         assert_eq!(run().id.len(), 32);
         assert_eq!(run().id, id(run()));
+    }
+
+    #[test]
+    fn other_processes_get_absolute_paths_and_addresses() {
+        let file = |name: &str, path: &str| Input {
+            name: name.to_owned(),
+            path: Some(path.to_owned()),
+            sha256: Some("00".to_owned()),
+        };
+        let here = std::env::current_dir().unwrap();
+        let run = Run {
+            workload: file("../rec/a.gz", "study/../rec/a.gz"),
+            drive: Some(file("s3://x/d.toml", "/tmp/copy.toml")),
+            machine: Some(Input::built_in("small")),
+            ..run()
+        };
+        let moved = run.elsewhere();
+        let path = |input: &Input| input.path.clone().unwrap_or_default();
+        assert_eq!(path(&moved.workload), here.join("study/../rec/a.gz").display().to_string());
+        assert_eq!(moved.drive.as_ref().map(path).unwrap(), "s3://x/d.toml");
+        assert_eq!(moved.machine, run.machine);
+        assert_eq!(moved.clone().identify().id, run.clone().identify().id);
+        let text = |run: &Run| run.named(&format!("{}: too large", run.workload.place()));
+        assert_eq!([text(&run), text(&moved)], ["../rec/a.gz: too large"; 2]);
     }
 
     #[test]

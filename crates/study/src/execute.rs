@@ -112,7 +112,9 @@ impl Executor {
     fn unfit(run: &Run, problem: &str) -> Rows {
         let drive = run.drive.as_ref().map_or("", |drive| &drive.name);
         let by_time = false;
-        let (depth, failure) = (run.depth, Some(problem));
+        // The paths depend on the machine, and on whether another process executes the run.
+        let problem = run.named(problem);
+        let (depth, failure) = (run.depth, Some(problem.as_str()));
         let made = Made { run, drive, depth, result: None, failure, by_time, omitted: None };
         Rows { run: run_row(&made), processes: Vec::new(), windows: Vec::new() }
     }
