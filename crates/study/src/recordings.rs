@@ -160,6 +160,9 @@ impl Write for Appended {
     }
 }
 
+/// Letters of a device's name in that of its file. File systems permit 255 bytes, of which `-65536.parquet.4194304-65536.tmp` needs 32.
+const NAME: usize = 200;
+
 fn on_threads(writer: Writer) -> Writer {
     let encoders = Encoders::new(available_parallelism().map_or(1, usize::from));
     writer.with_encoders(Arc::new(encoders)).with_group_store(Arc::<GroupFile>::default())
@@ -240,10 +243,11 @@ impl<'a> Sinks<'a> {
         Ok(())
     }
 
-    /// The file of a device. The names of several devices may have one form in letters that every file system has: the second is numbered.
+    /// The file of a device. The names of several devices may have one form in letters and a length that every file system has: the second is
+    /// numbered.
     fn file_of(&mut self, folder: &Path, device: &str) -> PathBuf {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_,+".contains(c);
-        let mut name: String = device.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        let mut name: String = device.chars().map(|c| if is_plain(c) { c } else { '_' }).take(NAME).collect();
         if name.is_empty() {
             name.push('_'); // The file would be hidden.
         }

@@ -98,6 +98,21 @@ fn devices_whose_files_would_have_one_name_are_numbered() {
 }
 
 #[test]
+fn long_names_of_devices_are_shortened() {
+    let folder = Folder::new();
+    let (from, to) = (folder.0.join("long.txt"), folder.0.join("volumes"));
+    let long = "volume/".repeat(40);
+    let lines = format!("0 - {long}a R 4096 4096 be4 - -\n1 - {long}b R 8192 4096 be4 - -\n");
+    fs::write(&from, format!("# dwell recording 1\n{lines}")).unwrap();
+    let (written, files) = split(&mut open(&from, "all"), &to).unwrap();
+    assert_eq!((written.written, files), (2, 2));
+    let name = &long.replace('/', "_")[..200];
+    assert_eq!(names(&to), [format!("{name}-2.parquet"), format!("{name}.parquet")]);
+    let second = records(&to.join(format!("{name}-2.parquet")), &format!("{long}b"));
+    assert_eq!(second[0].offset, 8192);
+}
+
+#[test]
 fn files_with_the_endings_of_temporary_ones_are_kept() {
     let folder = Folder::new();
     let (from, to) = (fleet(&folder, 2, 10), folder.0.join("volumes"));
