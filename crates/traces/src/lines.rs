@@ -6,6 +6,7 @@ use crate::error::{Error, Position};
 use crate::input::Input;
 use crate::line_format::is_heading;
 use crate::record::{Item, Plain, Record, Settle};
+use crate::scan::Expected;
 use crate::skips::Oddity;
 
 pub(crate) use crate::line_format::LineFormat;
@@ -77,7 +78,9 @@ impl<F: LineFormat> Lines<F> {
                 Ok(None) => {}
                 Err(_) if bytes.is_empty() || is_heading(number, bytes) => {}
                 Err(_) if self.format.is_over(bytes) => self.over = true,
-                Err(_) if unended => context.skip(Oddity::CutShort)?,
+                Err(bad) if unended && bad.expected != Expected::KnownDevice => {
+                    context.skip(Oddity::CutShort)?
+                }
                 Err(bad) => context.malformed(bad, bytes)?,
             }
         }

@@ -207,6 +207,10 @@ fn devices_beyond_the_limit_are_the_same_error() {
     let text: String = (0..70_000).map(|n| format!("{n}.5 {n} 100 8 1\n")).collect();
     let whole = assert_same("devices.ascii", text.as_bytes(), &all);
     assert!(whole.contains("devices.ascii:65537: device: expected one of at most 65536 devices"), "{whole}");
+    // The same in the last line, without its end.
+    let lines: Vec<&str> = text.lines().take(65_537).collect();
+    let last = assert_same("devices.ascii", lines.join("\n").as_bytes(), &all);
+    assert!(last.contains("devices.ascii:65537: device: expected one of at most 65536 devices"), "{last}");
 }
 
 #[test]
