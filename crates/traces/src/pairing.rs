@@ -8,8 +8,8 @@
 //!   KiB.
 //!
 //! Starts wait in the order of device, direction and sector. An issue (or a completion, if issues are not recorded) that contains
-//! starts extends them until they cover it. A completion takes its sectors from the starts that it overlaps, oldest first; a start
-//! without remaining sectors is complete. Two concurrent reads of the same sectors are two starts and need a completion each.
+//! starts extends them until they cover it. A completion belongs to the oldest start of exactly its extent. If there is none, it takes its sectors
+//! from the starts that it overlaps, oldest first; a start without remaining sectors is complete. Two concurrent reads of the same sectors are two starts and need a completion each.
 //!
 //! Flushes have no sectors: the completion of a zero-length write ends the oldest flush. On a device without forced unit access, a
 //! write with FUA completes twice: its data, and after another flush with zero length at the same sector. The second completion
@@ -31,6 +31,8 @@ use crate::skips::Oddity;
 
 /// Upper bound for waiting requests: 16 times the largest queue of a Linux device.
 const HELD_MAX: usize = 65_536;
+/// Number of further requests until a request without a completion no longer waits for one.
+pub(crate) const WAITS: u64 = HELD_MAX as u64;
 /// Number of starts examined below an extent to find one that reaches into it.
 const LOOK_BACK: usize = 32;
 /// Upper bound for the starts of one event: more than a request of the largest size has pages.
@@ -230,6 +232,15 @@ impl<E: EventSource> Paired<E> {
         seq.checked_sub(self.first).and_then(|index| self.held.get(index as usize)).map_or(0, Held::end)
     }
 
+    /// The oldest waiting start of exactly this extent, no part of which is complete.
+    fn find_equal(&self, device: DeviceId, op: Op, from: u64, sectors: u64) -> Option<u64> {
+        let equal = (device.0, op as u8, from, 0)..=(device.0, op as u8, from, u64::MAX);
+        self.by_sector.range(equal).take(PARTS_MAX).map(|&(.., seq)| seq).find(|&seq| {
+            let held = seq.checked_sub(self.first).and_then(|index| self.held.get(index as usize));
+            held.is_some_and(|held| !held.is_complete() && (held.sectors, held.left) == (sectors, sectors))
+        })
+    }
+
     /// A request was issued: its starts have grown to its extent.
     fn issued(&mut self, event: &Event, op: Op, device: DeviceId, context: &mut Context) {
         if self.grows(event) && event.sectors > 0 {
@@ -239,6 +250,10 @@ impl<E: EventSource> Paired<E> {
 
     /// Extends the starts within the extent until they cover it.
     fn stretch(&mut self, device: DeviceId, op: Op, from: u64, to: u64, context: &mut Context) {
+        if let Some(held) = self.find_equal(device, op, from, to - from).and_then(|seq| self.get(seq)) {
+            held.issued = true;
+            return;
+        }
         self.find_overlapping(device, op, from, to);
         let parts = std::mem::take(&mut self.scratch);
         let mut chosen: Vec<(u64, u64, u64)> = Vec::new();
@@ -282,6 +297,10 @@ impl<E: EventSource> Paired<E> {
         let to = event.sector.saturating_add(event.sectors);
         if self.grows(event) {
             self.stretch(device, op, event.sector, to, context);
+        }
+        if let Some(seq) = self.find_equal(device, op, event.sector, event.sectors) {
+            self.cover(seq, event.sector, to, event.at);
+            return;
         }
         self.find_overlapping(device, op, event.sector, to);
         let parts = std::mem::take(&mut self.scratch);

@@ -270,6 +270,54 @@ fn random_records_are_read_back_from_every_format() {
     }
 }
 
+/// Random records of few extents that overlap, a third of them without a completion, in Dwell's format. One is issued every 10 ms.
+fn overlapping(seed: u64, response_most: u64) -> String {
+    let mut random = elevator::Random::new(seed);
+    let mut text = "# dwell recording 1\n".to_owned();
+    for n in 0..400_u64 {
+        let response = match random.below(3) {
+            0 => "-".to_owned(),
+            _ => (1 + random.below(response_most)).to_string(),
+        };
+        let letters = ["R", "W", "WFS", "D", "FWS"][random.below(5) as usize];
+        let (offset, bytes) = match letters {
+            "FWS" => (0, 0),
+            _ => (4096 * (1 + random.below(3)), 4096 << random.below(3)),
+        };
+        let device = ["8,0", "259,1"][random.below(2) as usize];
+        text += &format!("{} {response} {device} {letters} {offset} {bytes} - 7 x\n", n * 10_000_000);
+    }
+    text
+}
+
+#[test]
+fn a_request_without_a_completion_gets_none_of_another_one() {
+    for seed in 1..=20 {
+        // The first without others in flight that complete: only those may exchange their completions.
+        for (response_most, is_alone) in [(9_000_000, true), (60_000_000, false)] {
+            let text = overlapping(seed, response_most);
+            let (records, recording) = read("few", text.as_bytes(), &all()).unwrap();
+            for format in [Format::Ftrace, Format::Blkparse, Format::Blktrace] {
+                let (bytes, written) = write(format, &records, &recording);
+                let (again, _) = read("again", &bytes, &Options { format: Some(format), ..all() }).unwrap();
+                assert_eq!(again.len(), records.len());
+                let mut without = 0;
+                for (record, again) in records.iter().zip(&again) {
+                    let extent = |record: &Record| (record.op, record.offset, record.bytes);
+                    let context = format!("{format} {seed}: {record:?} {again:?}");
+                    assert_eq!(extent(record), extent(again), "{context}");
+                    assert!(record.completed.is_some() || again.completed.is_none(), "{context}");
+                    without += u64::from(record.completed.is_some() && again.completed.is_none());
+                    if is_alone && again.completed.is_some() {
+                        assert_eq!(record.latency(), again.latency(), "{context}");
+                    }
+                }
+                assert!(without > 0 && without == written.uncompleted, "{without} {}", written.uncompleted);
+            }
+        }
+    }
+}
+
 #[test]
 fn the_fields_that_a_format_lacks_are_named() {
     let text = "# dwell recording 1\n0 - a RA 512 512 be4 7 x\n5 7 b W 3 9 - -\n";

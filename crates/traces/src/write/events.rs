@@ -1,13 +1,14 @@
 //! Formats of events: a line or record for the start and the completion of each request, in time order.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io::{self, Write};
 
 use elevator::{Flags, Op, Priority, Time};
 
 use super::{Field, Holds, RecordWriter, Sink, Written};
 use crate::devices::DeviceEntry;
+use crate::pairing::WAITS;
 use crate::record::Record;
 
 /// Upper bound for waiting completions. With more requests in flight, completions are written out of order.
@@ -56,8 +57,16 @@ pub(super) fn open<'a, E: Events + Default + 'static>(
     let events = E::default();
     let mut text = Vec::new();
     events.head(&mut text);
-    let (numbers, completions, written) = (Vec::new(), BinaryHeap::new(), Written::default());
-    let mut writer = Writer { sink, events, text, devices: numbers, completions, taken: 0, written };
+    let mut writer = Writer {
+        sink,
+        events,
+        text,
+        devices: Vec::new(),
+        completions: BinaryHeap::new(),
+        taken: 0,
+        written: Written::default(),
+        open: Open::default(),
+    };
     writer.sink.write_all(&writer.text)?;
     writer.meet(devices);
     Ok(Box::new(writer))
@@ -72,6 +81,37 @@ struct Writer<'a, E> {
     completions: BinaryHeap<Reverse<Completion>>,
     taken: u64,
     written: Written,
+    open: Open,
+}
+
+/// What a reader finds of a request in its completion: device, operation, first sector, number of sectors. Flushes are equal.
+type Extent = ((u32, u32), u8, u64, u64);
+
+/// The requests without a completion for which readers wait.
+#[derive(Default)]
+struct Open {
+    /// The number of the latest request of each extent.
+    last: HashMap<Extent, u64>,
+    order: VecDeque<(u64, Extent)>,
+}
+
+impl Open {
+    /// Adds a request without a completion.
+    fn add(&mut self, number: u64, extent: Extent) {
+        self.last.insert(extent, number);
+        self.order.push_back((number, extent));
+    }
+
+    /// Whether readers assign the completion of request `number` to an earlier one without a completion, which has the same extent.
+    fn takes(&mut self, number: u64, extent: &Extent) -> bool {
+        while let Some((first, of)) = self.order.front().filter(|(first, _)| first + WAITS < number) {
+            if self.last.get(of) == Some(first) {
+                self.last.remove(of);
+            }
+            self.order.pop_front();
+        }
+        self.last.contains_key(extent)
+    }
 }
 
 /// A completion to come, ordered by time and then by start.
@@ -147,8 +187,12 @@ impl<E: Events> RecordWriter for Writer<'_, E> {
         self.written.written += 1;
         self.written.rounded += u64::from(!record.is_aligned());
         self.taken += 1;
-        if let Some(completed) = record.completed {
-            self.completions.push(Reverse(Completion(completed, self.taken, event)));
+        let extent = (event.device, event.op as u8, event.start, event.sectors);
+        let is_taken = self.open.takes(self.taken, &extent);
+        self.written.uncompleted += u64::from(is_taken && record.completed.is_some());
+        match record.completed.filter(|_| !is_taken) {
+            Some(completed) => self.completions.push(Reverse(Completion(completed, self.taken, event))),
+            None => self.open.add(self.taken, extent),
         }
         if self.completions.len() > HELD_MAX {
             self.write_first_completion()?;

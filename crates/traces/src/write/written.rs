@@ -13,6 +13,8 @@ pub struct Written {
     pub left_out: u64,
     /// Records whose time or extent was rounded.
     pub rounded: u64,
+    /// Records whose completion was left out, because readers would assign it to an earlier record without one.
+    pub uncompleted: u64,
     /// Fields that some of the records have and the format has not.
     pub lost: Fields,
 }

@@ -210,13 +210,19 @@ fn convert(from: &Path, to: &Path, format: Format, reading: &Reading) -> Result<
 
 /// Prints what was written.
 fn report(from: &Path, format: Format, written: Written, recording: &Recording) -> Result<(), Error> {
-    let Written { written, left_out, rounded, lost } = written;
+    let Written { written, left_out, rounded, uncompleted, lost } = written;
     let format = format.name();
     say!("{}: {}", from.display(), recording.interpretation());
     say!(
         "{} written, {left_out} left out because {format} cannot express them, {rounded} rounded",
         counted(written, "request")
     );
+    if uncompleted > 0 {
+        say!(
+            "{} written without the completion, which {format} would assign to an earlier request that has none",
+            counted(uncompleted, "request")
+        );
+    }
     if !lost.is_empty() {
         say!("{format} does not hold: {lost}");
     }
