@@ -1,7 +1,7 @@
 //! Ctrl-C: the first stops runs early, and the command prints the results so far; the second ends the program, unless the command must
 //! restore settings of the machine.
 
-pub(crate) use evaluation::interrupt::requested;
+pub(crate) use evaluation::interrupt::{requested, survive_file_limit};
 
 /// Installs the handler. `twice_ends`: a second Ctrl-C ends the program at once.
 pub(crate) fn listen(twice_ends: bool) {

@@ -23,6 +23,12 @@ pub fn requested() -> bool {
         || OWN.with_borrow(|own| own.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed)))
 }
 
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail with EFBIG. Without a handler of SIGXFSZ it ends the program without a message.
+pub fn survive_file_limit() {
+    // A handler and not SIG_IGN, which programs that this one starts would inherit. If it fails, the program ends as before.
+    let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
+}
+
 /// Calls `work`; in it, and in the threads that it starts for its runs, a set `flag` is a request to stop.
 pub fn with<T>(flag: Arc<AtomicBool>, work: impl FnOnce() -> T) -> T {
     let before = OWN.replace(Some(flag));

@@ -141,6 +141,7 @@ pub(crate) fn run(arguments: &Arguments, catalogue: Catalogue) -> Result<ExitCod
     if let Command::DuelHelper { role } = &arguments.command {
         return Ok(ExitCode::from(evaluation::duel::run_helper(role)));
     }
+    interrupt::survive_file_limit();
     match &arguments.command {
         // The server installs its own handler: the second signal disconnects clients and still removes the device.
         Command::Serve(_) => {}

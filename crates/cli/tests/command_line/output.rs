@@ -35,6 +35,20 @@ fn merges_are_explained() {
     assert_eq!(json.matches(r#""side":"back""#).count(), joined);
 }
 
+/// `ulimit -f`: the kernel sends SIGXFSZ, which would end the program without a message.
+#[test]
+fn a_limit_of_file_sizes_is_an_error() {
+    let directory = Directory::new("limit");
+    let (from, to) = (super::recording("pgbench"), directory.path("out.dwell"));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "ulimit -f 8 && exec \"$@\"", "sh", env!("CARGO_BIN_EXE_dwell"), "trace", "convert"]);
+    let ended = shell.args([&from, &to, "--to-format", "dwell"]).output().expect("sh starts");
+    let printed = words(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(1), "{printed}");
+    assert!(printed.contains("out.dwell") && printed.contains("ulimit -f"), "{printed}");
+    assert!(!std::path::Path::new(&to).exists());
+}
+
 #[test]
 fn every_dispatch_is_explained_in_json() {
     let directory = Directory::new("explained");
