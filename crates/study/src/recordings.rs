@@ -132,6 +132,8 @@ struct Appended {
     path: Arc<Path>,
     /// The next bytes, of which there are few.
     kept: Vec<u8>,
+    /// Whether the file exists: the first bytes create it.
+    is_created: bool,
 }
 
 /// Upper bound for [`Appended::kept`]. Tens of thousands of volumes each have them.
@@ -139,7 +141,8 @@ const KEPT: usize = 256;
 
 impl Appended {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut file = OpenOptions::new().append(true).open(&self.path)?;
+        let is_first = !std::mem::replace(&mut self.is_created, true);
+        let mut file = OpenOptions::new().append(true).create_new(is_first).open(&self.path)?;
         file.write_all(&std::mem::take(&mut self.kept))?;
         file.write_all(bytes)
     }
@@ -267,8 +270,9 @@ impl<'a> Sinks<'a> {
         match self.target {
             Target::Folder(_) if path.exists() => Err(exists(path)),
             Target::Folder(_) => {
-                let path: Arc<Path> = unfinished::create(path).map_err(written)?.1.into();
-                Ok((Box::new(Appended { path: Arc::clone(&path), kept: Vec::new() }), Some(path)))
+                let path: Arc<Path> = unfinished::name(path).into();
+                let file = Appended { path: Arc::clone(&path), kept: Vec::new(), is_created: false };
+                Ok((Box::new(file), Some(path)))
             }
             Target::File(_) if is_special(path) => {
                 let file = OpenOptions::new().write(true).open(path).map_err(written)?;

@@ -10,17 +10,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// # Errors
 /// The directory is missing, full or not writable.
 pub fn create(path: &Path) -> io::Result<(File, PathBuf)> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
     loop {
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let mut name = path.as_os_str().to_owned();
-        name.push(format!(".{}-{number}.tmp", std::process::id()));
+        let name = name(path);
         match OpenOptions::new().write(true).create_new(true).open(&name) {
             // From a killed process with the same number.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            file => return Ok((file?, name.into())),
+            file => return Ok((file?, name)),
         }
     }
+}
+
+/// A temporary name beside `path`, which no other call of this process returns.
+pub fn name(path: &Path) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}-{number}.tmp", std::process::id()));
+    name.into()
 }
 
 /// Gives a complete file its name, which no file may have by now: another process may have written one since the start.
