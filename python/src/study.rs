@@ -187,6 +187,7 @@ impl Store {
 
 /// Executes the missing runs on this machine. Returns the number of runs executed and complete before, and the lines and errors of others.
 #[pyfunction]
+#[allow(clippy::type_complexity)]
 pub(crate) fn execute(
     py: Python<'_>,
     runs: &Bound<'_, Runs>,
