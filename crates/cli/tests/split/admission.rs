@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{NEVER, Served, alone, children, dwell, eventually, length, succeeds};
+use super::{NEVER, Served, alone, children, dwell, eventually, kill, length, succeeds};
 
 #[test]
 fn an_account_in_debt_is_held_until_the_scheduler_has_no_split_level() {
@@ -336,4 +336,46 @@ fn a_thousand_waiting_calls_go_on_at_the_rate() {
     assert!(eventually("the end", || program.try_wait().unwrap()).success());
     drop(faster.stdin.take());
     assert!(faster.wait().unwrap().success());
+}
+
+/// The device has places for 128 requests. Those of an account that is in debt for ever would take them all.
+#[test]
+fn requests_of_an_account_in_debt_leave_places_for_others() {
+    const THREADS: u32 = 200;
+    let _alone = alone();
+    let Some(served) = Served::new("crowd", "split-token") else { return };
+    for name in ["file", "other"] {
+        fs::write(served.file(name), vec![1; 8 << 20]).unwrap();
+        assert!(succeeds(Command::new("sync").arg(served.file(name))));
+    }
+    let script = format!(
+        "import mmap, os, sys, threading\n\
+        file = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)\n\
+        def read(number):\n\
+        \x20   while True: os.preadv(file, [mmap.mmap(-1, 4096)], number << 12)\n\
+        print(os.getpid(), flush=True)\n\
+        threading.stack_size(65536)\n\
+        threads = [threading.Thread(target=read, args=[number]) for number in range({THREADS})]\n\
+        for thread in threads: thread.start()\n"
+    );
+    let mut exec = dwell();
+    exec.args(["exec", "--account", "writer", "--control"]).arg(served.control()).args(NEVER);
+    let exec = exec.args(["--", "python3", "-c", &script]).arg(served.file("file"));
+    let Ok(mut exec) = exec.stdout(Stdio::piped()).spawn() else { return };
+    let mut program = String::new();
+    BufReader::new(exec.stdout.take().unwrap()).read_line(&mut program).unwrap();
+    eventually("a stopped process", || served.account("writer").filter(|writer| writer["held"] == 1));
+    let input = format!("if={}", served.file("other").display());
+    let mut other = Command::new("dd");
+    let other = other.args([&input, "of=/dev/null", "bs=64k", "iflag=direct"]).stderr(Stdio::null());
+    let mut other = other.spawn().unwrap();
+    assert!(eventually("reads without a limit", || other.try_wait().unwrap()).success());
+    let writer = served.account("writer").unwrap();
+    assert_eq!(
+        (&writer["held"], writer["waits"]["submit"]["held"].as_u64()),
+        (&1.into(), Some(1)),
+        "{writer}"
+    );
+    kill(program.trim().parse().unwrap());
+    eventually("the end", || exec.try_wait().unwrap());
 }

@@ -20,6 +20,8 @@ struct Lane {
     arrivals: SortedIndex,
     /// Requests that have passed the oldest one.
     passed: u32,
+    /// Submissions of which the requests consist.
+    submissions: u32,
     /// The sector behind the last request that was taken.
     position: Sector,
 }
@@ -72,6 +74,8 @@ pub struct Lanes {
     writes: Lane,
     queued_reads: u32,
     queued_writes: u32,
+    /// The submissions of each request, by its id: merged ones keep their places in the device's queue.
+    submissions: Vec<u32>,
 }
 
 impl Lanes {
@@ -87,10 +91,10 @@ impl Lanes {
         matches!(request.op, Op::Read) || self.has_direct && request.flags.direct
     }
 
-    /// The number of an account's own requests.
+    /// The number of submissions of an account's own requests.
     #[must_use]
-    pub fn own(&self, place: usize) -> usize {
-        self.reads.get(place).map_or(0, |lane| lane.sorted.len())
+    pub fn own(&self, place: usize) -> u32 {
+        self.reads.get(place).map_or(0, |lane| lane.submissions)
     }
 
     /// Whether nothing is queued.
@@ -146,27 +150,38 @@ impl Lanes {
 
     /// Adds a request of the account at `place`.
     pub fn insert(&mut self, place: usize, request: &Request) {
+        let index = request.id.index();
+        if index >= self.submissions.len() {
+            self.submissions.resize(index + 1, 0);
+        }
+        self.submissions[index] = 1;
         let (lane, queued) = self.lane(place, request);
         lane.insert(request);
+        lane.submissions += 1;
         *queued += 1;
     }
 
     /// A queued request grew, with the arguments of [`Scheduler::merged`](elevator::Scheduler::merged). Returns the number of bytes that were not
     /// queued before.
     pub fn merged(&mut self, place: usize, request: &Request, growth: Growth<'_>) -> u64 {
+        let absorbed = growth.absorbed.map(|absorbed| self.submissions[absorbed.id.index()]);
+        self.submissions[request.id.index()] += absorbed.unwrap_or(1);
         let (lane, queued) = self.lane(place, request);
         lane.merged(request, growth);
         if growth.absorbed.is_some() {
             *queued -= 1;
             return 0;
         }
+        lane.submissions += 1;
         request.sectors.bytes() - growth.was_sectors.bytes()
     }
 
     /// Removes a request that is dispatched; returns its distance from the end of its lane's last one, in sectors.
     pub fn take(&mut self, place: usize, request: &Request) -> u64 {
+        let submissions = self.submissions[request.id.index()];
         let (lane, queued) = self.lane(place, request);
         *queued -= 1;
+        lane.submissions -= submissions;
         lane.take(request)
     }
 }
@@ -175,6 +190,27 @@ impl Lanes {
 mod tests {
     use super::*;
     use crate::testing::request;
+
+    #[test]
+    fn merged_submissions_count_until_their_request_is_taken() {
+        let mut lanes = Lanes::default();
+        let nth = |n: u32, start, sectors| Request {
+            id: RequestId(n),
+            serial: n.into(),
+            ..request(start, sectors)
+        };
+        let (first, second) = (nth(0, 0, 8), nth(1, 16, 8));
+        [&first, &second].into_iter().for_each(|request| lanes.insert(0, request));
+        let grown = nth(0, 0, 16);
+        let growth = |was_sectors, absorbed| Growth { was_start: Sector(0), was_sectors, absorbed };
+        assert_eq!(lanes.merged(0, &grown, growth(first.sectors, None)), 4096);
+        assert_eq!(lanes.own(0), 3);
+        let whole = nth(0, 0, 24);
+        assert_eq!(lanes.merged(0, &whole, growth(grown.sectors, Some(&second))), 0);
+        assert_eq!(lanes.own(0), 3);
+        lanes.take(0, &whole);
+        assert_eq!((lanes.own(0), lanes.is_empty()), (0, true));
+    }
 
     #[test]
     fn the_oldest_request_is_next_after_a_limited_number_of_passes() {

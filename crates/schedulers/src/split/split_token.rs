@@ -76,7 +76,7 @@ tunables! {
         run: Count = 2 << 20, 0, 1 << 40;
         /// Maximum distance of near reads, as in AFQ.
         near: Sectors = 1024, 0, 1 << 40;
-        /// Requests of an account in debt that wait: a quarter of the 128 places of a loop device. Its process is stopped when there are as many, and what it
+        /// Requests of an account in debt that wait, merged ones counted singly: a quarter of the 128 places of a loop device. Its process is stopped when there are as many, and what it
         /// submits before that is served. Lower: more processes are stopped, and stopping takes milliseconds. Higher: less room for others.
         crowd: Count = 32, 1, 1 << 20;
     }
@@ -210,14 +210,14 @@ impl SplitToken {
     }
 
     fn may_read(&mut self, place: usize, now: Time) -> bool {
-        let waiting = self.lanes.own(place) as u64;
+        let waiting = u64::from(self.lanes.own(place));
         let is_allowed = self.is_on_a_run(place) || self.members[place].bucket.is_open(now);
         waiting > 0 && (is_allowed || waiting > self.tunables.crowd)
     }
 
     /// Whether so many requests of an account in debt wait that its process must not submit more.
     fn is_crowded(&mut self, place: usize, now: Time) -> bool {
-        self.lanes.own(place) as u64 >= self.tunables.crowd && !self.members[place].bucket.is_open(now)
+        u64::from(self.lanes.own(place)) >= self.tunables.crowd && !self.members[place].bucket.is_open(now)
     }
 
     /// Whether an account reads sequentially in its own turn, within the `run` that is allowed in debt.
