@@ -23,7 +23,7 @@ use crate::listener::{
     Intercepted, Readiness, finish, interrupt, poll, proceed, readiness, receive, wake_here,
 };
 use crate::members::Members;
-use crate::signals::is_asked_to_end;
+use crate::signals::{is_asked_to_end, is_killed};
 use crate::stopper::Stopper;
 use crate::{Again, Connection, Joined};
 
@@ -32,6 +32,9 @@ const REMEMBERED: Duration = Duration::from_secs(1);
 
 /// How often the agent looks whether an account was joined again, in ms.
 const LOOK: libc::c_int = 50;
+
+/// How often the agent looks whether all of its processes were killed.
+const LOOK_FOR_KILLED: Duration = Duration::from_secs(1);
 
 /// How often the agent looks for signals of held threads, and of how many threads at a time, which takes about 1 ms.
 const LOOK_FOR_SIGNALS: Duration = Duration::from_millis(20);
@@ -200,6 +203,8 @@ pub(crate) struct Agent {
     stopper: Stopper,
     /// When it looked for signals of held threads, and the number of the last call.
     looked: (Instant, u32),
+    /// When it looked whether its processes were killed.
+    looked_for_killed: Instant,
     /// Messages about calls that continue already, and since when they wait to be sent.
     unsent: (Vec<Message>, Instant),
 }
@@ -231,6 +236,7 @@ impl Agent {
             orders: None,
             stopper,
             looked: (Instant::now(), 0),
+            looked_for_killed: Instant::now(),
             unsent: (Vec::new(), Instant::now()),
         })
     }
@@ -263,6 +269,7 @@ impl Agent {
             self.returned();
             self.look_for_servers();
             self.look_for_signals();
+            self.look_for_killed();
         }
     }
 
@@ -272,7 +279,27 @@ impl Agent {
         let signals = (!self.held.is_empty() || self.stopper.has_stopped()).then_some(signals);
         let continuing = Some(self.continuing.timeout()).filter(|&timeout| timeout >= 0);
         let unsent = (!self.unsent.0.is_empty()).then_some(LATER.as_millis() as libc::c_int);
-        rejoins.into_iter().chain(signals).chain(continuing).chain(unsent).min().unwrap_or(-1)
+        let killed =
+            LOOK_FOR_KILLED.saturating_sub(self.looked_for_killed.elapsed()).as_millis() as libc::c_int + 1;
+        rejoins.into_iter().chain(signals).chain(continuing).chain(unsent).fold(killed, libc::c_int::min)
+    }
+
+    /// Leaves the accounts when all processes were killed. They cannot end before requests of theirs that wait because of the accounts' limits.
+    fn look_for_killed(&mut self) {
+        if self.looked_for_killed.elapsed() < LOOK_FOR_KILLED {
+            return;
+        }
+        self.looked_for_killed = Instant::now();
+        let mut processes = self.members.running().peekable();
+        if processes.peek().is_none() || !processes.all(is_killed) {
+            return;
+        }
+        drop(processes);
+        for (place, server) in self.servers.iter_mut().enumerate() {
+            (server.stream, server.awaited, server.waits) = (None, None, None);
+            *lock(&self.shared.servers[place]) = None;
+            self.stopper.forget(place);
+        }
     }
 
     /// Lets held and stopped threads handle signals that ask them to end.

@@ -127,11 +127,29 @@ pub(crate) fn is_asked_to_end(thread: u32) -> bool {
     fs::read_to_string(format!("/proc/{thread}/status")).is_ok_and(|status| must_handle(&status))
 }
 
+/// Whether a process was killed: what is left of its threads waits in the kernel.
+pub(crate) fn is_killed(process: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else { return true };
+    let statuses = threads.flatten().map(|thread| fs::read_to_string(thread.path().join("status")));
+    // A thread without one has ended meanwhile.
+    statuses.flatten().all(|status| is_ending(&status))
+}
+
+fn is_ending(status: &str) -> bool {
+    let has_ended = field(status, "State").is_some_and(|state| state.starts_with(['Z', 'X']));
+    has_ended || (signals(status, "SigPnd") | signals(status, "ShdPnd")) & 1 << (libc::SIGKILL - 1) != 0
+}
+
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+fn signals(status: &str, name: &str) -> u64 {
+    field(status, name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0)
+}
+
 fn must_handle(status: &str) -> bool {
-    let field = |name: &str| {
-        status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
-    };
-    let signals = |name| field(name).and_then(|text| u64::from_str_radix(text, 16).ok()).unwrap_or(0);
+    let (field, signals) = (|name| field(status, name), |name| signals(status, name));
     let of_process = if field("Pid") == field("Tgid") { signals("ShdPnd") } else { 0 };
     let set = |all: &[libc::c_int]| all.iter().fold(0, |set, signal| set | 1 << (signal - 1));
     let handled = signals("SigCgt");
@@ -142,6 +160,15 @@ fn must_handle(status: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_is_killed_when_no_thread_runs_on() {
+        assert!(is_killed(u32::MAX) && !is_killed(std::process::id()));
+        let status =
+            |state: &str, pending: u64| format!("State:\t{state}\nSigPnd:\t{pending:016x}\nShdPnd:\t0\n");
+        assert!(is_ending(&status("D (disk sleep)", 1 << 8)) && is_ending(&status("Z (zombie)", 0)));
+        assert!(!is_ending(&status("D (disk sleep)", 1 << 14)) && !is_ending(&status("S (sleeping)", 0)));
+    }
 
     #[test]
     fn a_thread_is_asked_to_end_by_a_signal_that_it_handles_and_does_not_block() {
