@@ -77,6 +77,7 @@ impl RawSubmission {
                 ahead: has(AHEAD),
                 fua: has(FUA),
                 preflush: false,
+                direct: false,
             },
             priority: Priority {
                 class: match self.class {
