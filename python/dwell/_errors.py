@@ -1,8 +1,18 @@
 """Exceptions of the package."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._study import StudyResult
+
 
 class Error(Exception):
     """The base of all exceptions of this package."""
+
+    #: If some runs of a study could not be executed: the results of the others.
+    result: StudyResult | None = None
 
 
 class InputError(Error, ValueError):

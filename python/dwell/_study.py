@@ -30,6 +30,8 @@ class StudyResult:
 
     def __init__(self, runs: _native.Runs, store: _native.Store, folder: str, executed: int, skipped: int, title: str) -> None:
         self.folder = folder
+        # The working directory may change before the tables are read.
+        self._place = pathlib.Path(folder).absolute()
         self.executed = executed
         self.skipped = skipped
         self._ids = runs.ids()
@@ -37,7 +39,7 @@ class StudyResult:
         self._heads, self._rows, self._legend, self._page, self.omissions = _native.summary(runs, store, title)
 
     def _path(self, table: str) -> pathlib.Path:
-        path = pathlib.Path(self.folder) / one_of("table", table, _TABLES)
+        path = self._place / one_of("table", table, _TABLES)
         if not any(path.glob("*.parquet")):
             raise InputError(f"{path}: there is no such table; windows need 'window' in the study file")
         return path
@@ -120,7 +122,8 @@ def study(
 
     Without ``client``, on this machine's cores (``jobs``: number of threads). ``client`` is a ``distributed.Client``, or the address of its
     scheduler: the runs are executed by its cluster. Workloads may be fsspec addresses (``s3://bucket/*.gz``), and files need the same path on all workers. The results are equal to the byte in
-    both cases. Ctrl-C raises ``KeyboardInterrupt``; the next call continues. A run that cannot be executed raises ``Error`` after all others.
+    both cases. Ctrl-C raises ``KeyboardInterrupt``; the next call continues. A run that cannot be executed raises ``Error`` after all others, whose
+    results are in its attribute ``result``.
     """
     path = pathlib.Path(_arguments.path("file", file))
     if out is not None:
@@ -157,9 +160,17 @@ def study(
         check(client)
         with watched(client):
             executed, skipped, errors = execute(client, runs, store, _show)
+    result = StudyResult(runs, store, str(folder), executed, skipped, f"Study {path}")
     if errors:
-        raise Error(f"{len(errors)} of {len(runs)} runs could not be executed; the next call tries them again:\n  " + "\n  ".join(_grouped(errors)[:10]))
-    return StudyResult(runs, store, str(folder), executed, skipped, f"Study {path}")
+        raise _incomplete(errors, len(runs), result)
+    return result
+
+
+def _incomplete(errors: list[tuple[str, str]], runs: int, result: StudyResult) -> Error:
+    # Not a variable of the caller: the exception would keep its frame, and with it the lock of the folder, in a cycle.
+    error = Error(f"{len(errors)} of {runs} runs could not be executed; the next call tries them again:\n  " + "\n  ".join(_grouped(errors)[:10]))
+    error.result = result
+    return error
 
 
 def _grouped(errors: list[tuple[str, str]]) -> list[str]:

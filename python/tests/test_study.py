@@ -160,6 +160,16 @@ def test_equal_errors_are_reported_once(study, tmp_path, client, monkeypatch):
             dwell.study(study, tmp_path / "out", **where)
         lines = str(caught.value).splitlines()
         assert len(lines) == 2 and ", and 4 further runs: " in lines[1], lines
+        assert len(caught.value.result.to_arrow()) == 5, "the others are complete"
+
+
+def test_the_tables_stay_where_they_are(study, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = dwell.study(study, "here")
+    rows = len(result.to_arrow())
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert len(result.to_arrow()) == rows == RUNS and result.folder == "here"
 
 
 def test_workers_write_whole_parts_of_short_runs(tmp_path, client, monkeypatch):
