@@ -239,6 +239,11 @@ impl Deadline {
     pub(crate) fn is_empty(&self) -> bool {
         self.queues.iter().all(|queue| queue.fifo.is_empty())
     }
+
+    /// Whether reads are queued.
+    pub(crate) fn has_reads(&self) -> bool {
+        !self.queues[Direction::Read as usize].fifo.is_empty()
+    }
 }
 
 impl Scheduler for Deadline {

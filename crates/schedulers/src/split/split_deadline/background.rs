@@ -8,6 +8,10 @@ const PAGE_SECTORS: u64 = 8;
 /// the slowdown of a full cache. Higher: it follows a change of position too slowly.
 const MEMORY: u64 = 64;
 
+/// The speed of this number of background sectors in a row is the speed that the device sustains: 16 MB, the cache of a desktop drive. Lower: the
+/// speed of the cache. Higher: known later.
+const SUSTAINED: u64 = 32_768;
+
 /// Sectors per second are learnt from periods between two fsyncs that are at least this long.
 const SHORTEST: Span = Span::from_millis(10);
 
@@ -36,8 +40,9 @@ pub(super) enum Pressure {
 pub(super) struct Background {
     /// Their dirty pages. If an account gets a deadline, its data stays counted; both counts saturate at zero.
     dirty: u64,
-    /// Sectors of their writes, queued and in flight.
+    /// Sectors of their writes, queued and in flight, and those in flight.
     queued: u64,
+    in_flight: u64,
     /// Completed sectors that may still be in the device's cache at time `counted`: those accepted minus those that it can have
     /// written since. A commit ends with a flush and therefore also waits for them.
     cached: u64,
@@ -46,6 +51,11 @@ pub(super) struct Background {
     /// requests' speeds would measure the drive's cache while that has room.
     written: u64,
     took: u64,
+    /// The speed of the last [`SUSTAINED`] background sectors, in sectors per second; 0 if unknown. Unlike the recent speed it does not become
+    /// lower by many small writes of others.
+    sustained: u64,
+    /// The background sectors since, and the time for them in ns.
+    since: (u64, u64),
     /// Sectors written since the last fsync with a deadline, which returned at `durable`.
     accepted: u64,
     durable: Option<Time>,
@@ -75,9 +85,15 @@ impl Background {
         self.queued += sectors;
     }
 
+    /// Sectors were dispatched.
+    pub(super) const fn sent(&mut self, sectors: u64) {
+        self.in_flight += sectors;
+    }
+
     /// Sectors were written.
     pub(super) const fn done(&mut self, sectors: u64) {
         self.queued = self.queued.saturating_sub(sectors);
+        self.in_flight = self.in_flight.saturating_sub(sectors);
     }
 
     /// The pages that are queued.
@@ -99,19 +115,31 @@ impl Background {
 
     /// The time in which so many sectors become durable.
     fn time_for(&self, sectors: u64) -> Span {
-        let takes = match self.speed {
-            0 => u128::from(sectors) * u128::from(self.took) / u128::from(self.written.max(1)),
-            speed => u128::from(sectors) * NANOS / u128::from(speed),
-        };
+        let (written, took) = self.rate();
+        let takes = u128::from(sectors) * took / written.max(1);
         Span::from_nanos(u64::try_from(takes).unwrap_or(u64::MAX))
+    }
+
+    /// Sectors that become durable, and the time in ns: by the learnt speed, else by the sustained one, else by the recent one.
+    fn rate(&self) -> (u128, u128) {
+        match (self.speed, self.sustained) {
+            (0, 0) => (self.written.into(), self.took.into()),
+            (0, speed) | (speed, _) => (speed.into(), NANOS),
+        }
+    }
+
+    /// When the data in the device and its cache takes no longer than `most` to write or is no more than `pages` pages, if that is not so now.
+    pub(super) fn device_has_too_much_until(&self, now: Time, most: Span, pages: u64) -> Option<Time> {
+        let sectors = self.in_flight + self.cached_at(now);
+        let excess = sectors.saturating_sub(pages * PAGE_SECTORS);
+        let takes = self.time_for(sectors);
+        (excess > 0 && takes > most).then(|| now + (takes - most).min(self.time_for(excess)))
     }
 
     fn cached_at(&self, now: Time) -> u64 {
         let since = u128::from(now.since(self.counted).as_nanos());
-        let written = match self.speed {
-            0 => since * u128::from(self.written) / u128::from(self.took.max(1)),
-            speed => since * u128::from(speed) / NANOS,
-        };
+        let (written, took) = self.rate();
+        let written = since * written / took.max(1);
         self.cached.saturating_sub(u64::try_from(written).unwrap_or(u64::MAX))
     }
 
@@ -127,9 +155,6 @@ impl Background {
             return;
         };
         let since = now.since(last).as_nanos();
-        let per_second = |sectors: u64, nanos: u64| {
-            u64::try_from(u128::from(sectors) * NANOS / u128::from(nanos.max(1))).unwrap_or(u64::MAX)
-        };
         let reached = per_second(core::mem::take(&mut self.accepted), since);
         self.durable = Some(now);
         let is_late = fsync.left * 5 < fsync.deadline;
@@ -156,8 +181,22 @@ impl Background {
         self.took = self.took.saturating_add(took.as_nanos());
     }
 
-    /// The device was busy with a completed request for the time `took`.
-    pub(super) fn served(&mut self, now: Time, request: &Request, took: Span) {
+    /// A write was held back: the speed of those that follow is not the device's.
+    pub(super) const fn paced(&mut self) {
+        self.since = (0, 0);
+    }
+
+    /// The device was busy with a background write for the time `took`.
+    fn served_own(&mut self, sectors: u64, took: Span) {
+        self.since = (self.since.0 + sectors, self.since.1.saturating_add(took.as_nanos()));
+        if self.since.0 >= SUSTAINED {
+            let (sectors, nanos) = core::mem::take(&mut self.since);
+            self.sustained = per_second(sectors, nanos);
+        }
+    }
+
+    /// The device was busy with a completed request, of a background account or not, for the time `took`.
+    pub(super) fn served(&mut self, now: Time, request: &Request, is_own: bool, took: Span) {
         let sectors = u64::from(request.sectors.0);
         if request.op == Op::Write && sectors > 0 {
             (self.cached, self.counted) = (self.cached_at(now) + sectors, now);
@@ -165,7 +204,14 @@ impl Background {
             self.took = (self.took - self.took / MEMORY).saturating_add(took.as_nanos());
             self.written = (self.written - self.written / MEMORY).saturating_add(sectors);
         }
+        if is_own {
+            self.served_own(sectors, took);
+        }
     }
+}
+
+fn per_second(sectors: u64, nanos: u64) -> u64 {
+    u64::try_from(u128::from(sectors) * NANOS / u128::from(nanos.max(1))).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -177,7 +223,7 @@ mod tests {
     fn the_time_for_dirty_queued_and_cached_data_follows_recent_speed() {
         let mut background = Background::default();
         let write = Request { op: Op::Write, ..request(0, 800) };
-        background.served(at_ms(0), &write, Span::from_millis(10)); // 100 pages
+        background.served(at_ms(0), &write, true, Span::from_millis(10)); // 100 pages
         (0..300).for_each(|_| background.dirtied());
         background.queued(1600);
         let now = at_ms(10);
@@ -204,7 +250,7 @@ mod tests {
         background.done(1600);
         assert_eq!(background.queued_pages(), 0);
         assert!(is_too_much(&background, at_ms(20), Span::from_millis(59), 100));
-        background.served(at_ms(20), &write, Span::from_millis(10));
+        background.served(at_ms(20), &write, true, Span::from_millis(10));
         background.is_durable(at_ms(20), left(50));
         assert_eq!(background.cached_at(at_ms(20)), 0);
     }
@@ -218,7 +264,7 @@ mod tests {
     fn period(background: &mut Background, number: u64, pages_per_ms: u32, left_ms: u64) -> u64 {
         for ms in number * 500..number * 500 + 500 {
             let write = Request { op: Op::Write, ..request(0, 8 * pages_per_ms) };
-            background.served(at_ms(ms), &write, Span::from_micros(500));
+            background.served(at_ms(ms), &write, false, Span::from_micros(500));
         }
         background.is_durable(at_ms(number * 500 + 500), left(left_ms));
         background.speed / 8 / 1000

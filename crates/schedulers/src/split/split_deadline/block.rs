@@ -2,8 +2,8 @@
 
 use elevator::split::Split;
 use elevator::{
-    Candidate, Capabilities, Decision, Growth, Hold, Op, Outcome, Reason, Request, Scheduler, Side, Time,
-    Tunable, TuneError, Tuning, Value, View, WorkConserving, tuned_by_itself,
+    Candidate, Capabilities, Decision, Growth, Hold, HoldReason, Op, Outcome, Reason, Request, Scheduler,
+    Side, Time, Tunable, TuneError, Tuning, Value, View, Wake, WorkConserving, tuned_by_itself,
 };
 
 use super::urgent::Claim;
@@ -18,6 +18,9 @@ impl SplitDeadline {
     fn queues(&mut self, request: &Request, sectors: u64) {
         if self.counts(request) {
             self.background.queued(sectors);
+            if !self.running.is_empty() && request.is_sync() && Self::may_be_ordered(request) {
+                self.transactions.waited_for(sectors);
+            }
         }
     }
 
@@ -53,6 +56,16 @@ impl SplitDeadline {
         let overdue = || self.device.is_busy_for(now, self.tunables.overdue) && self.guards();
         let alone = || !self.running.is_empty() && !self.device.is_empty();
         self.device.urgent() > 0 || overdue() || alone()
+    }
+
+    /// When a write of background data may be dispatched, if the drive and its cache have so much of it that the next fsync would be late.
+    fn is_paced_until(&self, now: Time, request: &Request) -> Option<Time> {
+        let Tunables { in_front, bleed, .. } = self.tunables;
+        if in_front == 0 || !self.counts(request) || self.others.has_reads() {
+            return None;
+        }
+        let most = self.shortest_active(now)? * in_front / 100;
+        self.background.device_has_too_much_until(now, most, bleed)
     }
 }
 
@@ -100,19 +113,29 @@ impl Scheduler for SplitDeadline {
     }
 
     fn next(&mut self, now: Time, view: &View<'_>) -> Decision {
-        self.dispatch_candidate(now, view).unwrap_or_else(|| {
-            if self.urgent.is_empty() && self.others.is_empty() {
-                Decision::Idle
-            } else {
-                Decision::Hold(Hold::CLASS_WAITS)
+        match self.candidate(now, view) {
+            Some(Candidate { id, reason, .. }) => {
+                let request = &view.requests[id];
+                if self.urgent.due(request).is_none()
+                    && let Some(until) = self.is_paced_until(now, request)
+                {
+                    self.background.paced();
+                    let reason = HoldReason::DepthLimit;
+                    return Decision::Hold(Hold { until: Some(until), wake: Wake::Timer, reason });
+                }
+                self.take(now, request);
+                Decision::Dispatch { id, reason }
             }
-        })
+            None if self.urgent.is_empty() && self.others.is_empty() => Decision::Idle,
+            None => Decision::Hold(Hold::CLASS_WAITS),
+        }
     }
 
     fn completed(&mut self, now: Time, request: &Request, outcome: Outcome) {
         let took = self.device.gives_back(now, request);
-        self.background.served(now, request, took);
-        if self.counts(request) {
+        let is_own = self.counts(request);
+        self.background.served(now, request, is_own, took);
+        if is_own {
             self.background.done(u64::from(request.sectors.0));
         }
         self.others.completed(now, request, outcome);
@@ -139,6 +162,9 @@ impl WorkConserving for SplitDeadline {
         let claim = self.urgent.remove(request);
         self.notice_flush(now);
         self.device.takes(now, request, claim.is_some());
+        if self.counts(request) {
+            self.background.sent(u64::from(request.sectors.0));
+        }
         if let Some(claim) = claim {
             self.patience.takes(claim == Claim::Perhaps);
         } else {

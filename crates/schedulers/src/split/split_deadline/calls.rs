@@ -201,9 +201,6 @@ impl Split for SplitDeadline {
         self.clean(page, causes);
         if self.is_background(causes) && self.shortest_active(now).is_some() {
             self.rewritten.written(now, page);
-            if !self.running.is_empty() {
-                self.transactions.submitted();
-            }
         }
     }
 

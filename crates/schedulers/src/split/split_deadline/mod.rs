@@ -43,8 +43,10 @@
 //!    its own queue serves near requests first, and the one it keeps may be the one that the fsync waits for.
 //! 5. While one of them is in the device, or a request has been there for `overdue`, or the device's requests will take that
 //!    long: nothing else.
-//! 6. While an fsync with a deadline runs, everything else is dispatched one by one. It is not held: block-level writes never are.
-//! 7. Everything else as in `deadline`.
+//! 6. While an fsync with a deadline runs, everything else is dispatched one by one.
+//! 7. Everything else as in `deadline`. Without queued reads, writes of background accounts wait while an account with a deadline is active and
+//!    what the drive and its cache have of them would take longer than `in_front` of the shortest deadline: an fsync ends with a flush, which waits for
+//!    it. The kernel writes up to 64 MB at once of the pages that are left to it. Under a wrapper such as `stream`, they do not wait.
 //!
 //! # Where it differs from the source
 //! - The source marks background accounts by a fixed number in their deadline; here they are the accounts without one.

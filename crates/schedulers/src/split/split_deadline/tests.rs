@@ -1,11 +1,11 @@
 //! Decision table.
 
 use elevator::split::{Action, CallId, File, Terms, Verdict};
-use elevator::{CauseSet, Flags, HoldReason, Op, Reason, Request, RequestId, Span};
+use elevator::{CauseSet, Decision, Flags, HoldReason, Op, Reason, Request, RequestId, Span};
 
 use super::super::testing::Host;
 use super::*;
-use crate::testing::request;
+use crate::testing::{at_ms, request};
 
 /// Account 0 has an fsync deadline of 100 ms; account 1 has none.
 fn host() -> Host {
@@ -300,9 +300,59 @@ fn rewritten_pages_are_written_early_if_an_fsync_waited_for_them() {
     let mut t = rewriting();
     let (call, _) = t.fsync(0, 1);
     t.submit(1, 7, 0, 1500);
+    sync_write(&mut t, 1, 0);
     t.returns(call);
     t.dirty(1, 7, 0, 1500);
-    assert_eq!(t.write(1, 7).1, Verdict::Hold);
+    assert_eq!(t.write(1, 7).1, Verdict::Proceed, "few of them");
+    for (sync, verdict) in [(true, Verdict::Hold), (false, Verdict::Proceed)] {
+        let mut t = rewriting();
+        let (call, _) = t.fsync(0, 1);
+        t.submit(1, 7, 0, 1500);
+        let flags = Flags { sync, ..Flags::default() };
+        let causes = Some(CauseSet(1));
+        let written = t.table.insert(Request { op: Op::Write, flags, causes, ..request(0, 8 * 1500) });
+        t.table.dispatches();
+        t.table.complete(written);
+        t.returns(call);
+        t.dirty(1, 7, 0, 1500);
+        assert_eq!(t.write(1, 7).1, verdict, "without `sync` it is the kernel's periodic writeback");
+    }
+}
+
+#[test]
+fn the_drives_cache_gets_no_more_background_data_than_an_fsync_can_wait_for() {
+    let mut t = host();
+    let first = t.caused(1, Op::Write, 0, 8 * 400);
+    t.table.sends(first, Reason::NewSweep);
+    t.table.at(40);
+    t.table.complete(first);
+    let second = t.caused(1, Op::Write, 8 * 400, 8 * 400);
+    t.table.holds(HoldReason::DepthLimit, Some(at_ms(47))); // 400 pages take 40 ms, of which 33 are allowed
+    t.table.at(47).sends(second, Reason::NewSweep);
+    t.table.at(87);
+    t.table.complete(second);
+    let third = t.caused(1, Op::Write, 8 * 800, 8 * 400);
+    t.table.holds(HoldReason::DepthLimit, Some(at_ms(94)));
+    let urgent = sync_write(&mut t, 0, 900_000);
+    t.table.serves(urgent, Reason::Urgent);
+    let read = t.caused(1, Op::Read, 100, 8);
+    t.table.serves(read, Reason::NewSweep);
+    assert!(matches!(t.table.next(), Decision::Hold(_)));
+    let (call, _) = t.fsync(0, 1);
+    t.returns(call);
+    t.table.sends(third, Reason::NewSweep); // the cache is empty
+    t.table.at(127);
+    t.table.complete(third);
+    t.table.at(2000);
+    let (fourth, fifth) =
+        (t.caused(1, Op::Write, 8 * 1200, 8 * 400), t.caused(1, Op::Write, 8 * 2000, 8 * 400));
+    t.table.sends(fourth, Reason::NewSweep); // no account with a deadline is active
+    let (call, _) = t.fsync(0, 1);
+    t.returns(call);
+    assert!(matches!(t.table.next(), Decision::Hold(_)), "the device has 400 pages");
+    t.table.at(2040);
+    t.table.complete(fourth);
+    t.table.at(2060).sends(fifth, Reason::Batch);
 }
 
 #[test]
