@@ -319,6 +319,17 @@ fn a_request_without_a_completion_gets_none_of_another_one() {
 }
 
 #[test]
+fn a_recording_of_no_request_is_read_back() {
+    let (records, recording) = read("none", b"# dwell recording 1\n", &all()).unwrap();
+    assert!(records.is_empty());
+    for format in written() {
+        let (bytes, _) = write(format, &records, &recording);
+        let (again, reread) = read("again", &bytes, &Options { format: Some(format), ..all() }).unwrap();
+        assert!(again.is_empty() && reread.skips().is_empty(), "{format}");
+    }
+}
+
+#[test]
 fn the_fields_that_a_format_lacks_are_named() {
     let text = "# dwell recording 1\n0 - a RA 512 512 be4 7 x\n5 7 b W 3 9 - -\n";
     let (records, recording) = read("two", text.as_bytes(), &all()).unwrap();

@@ -72,6 +72,11 @@ struct Layout {
 }
 
 impl Layout {
+    /// Of an empty file, which has no event, that of the writer.
+    fn of_file(head: &[u8]) -> Option<Self> {
+        if head.is_empty() { Some(Self { endian: Endian::Little, version: 7 }) } else { Self::probe(head) }
+    }
+
     fn probe(head: &[u8]) -> Option<Self> {
         let magic = *head.first_chunk()?;
         [(Endian::Little, u32::from_le_bytes(magic)), (Endian::Big, u32::from_be_bytes(magic))]
@@ -175,7 +180,7 @@ pub(crate) struct Blktrace {
 }
 
 fn reader(mut input: Input, context: &mut Context) -> Result<Paired<Blktrace>, Error> {
-    let Some(layout) = Layout::probe(input.peek(4)) else {
+    let Some(layout) = Layout::of_file(input.peek(4)) else {
         let problem = "it does not begin with blktrace's magic number and version 7 or 8".to_owned();
         return Err(not_a_record(context, "magic", problem));
     };

@@ -87,6 +87,11 @@ fn probe(head: &[u8]) -> Option<Version> {
     })
 }
 
+/// Of an empty file, which has no request, that of the writer.
+fn version_of_file(head: &[u8]) -> Option<Version> {
+    if head.is_empty() { Some(Version::V2) } else { probe(head) }
+}
+
 /// Whether the head of a file has such records.
 fn looks_like(head: &[u8]) -> bool {
     // Any two short records of zeros and ones could match; therefore the commands must be plausible, too.
@@ -103,7 +108,7 @@ pub(crate) struct Vscsi {
 fn reader(mut input: Input, context: &mut Context) -> Result<Vscsi, Error> {
     let scale = context.settle_unit(TimeUnit::Microseconds, None);
     context.epoch_clock = true;
-    let Some(version) = probe(input.peek(2 * V2_BYTES)) else {
+    let Some(version) = version_of_file(input.peek(2 * V2_BYTES)) else {
         let problem = "the first records are of neither version 1 nor version 2".to_owned();
         return Err(not_a_record(context, "ver", problem));
     };
