@@ -41,7 +41,7 @@ pub struct Record {
     pub priority: Option<Priority>,
     /// First byte on the device. Some formats allow offsets that are not a multiple of a sector.
     pub offset: u64,
-    /// Length in bytes; zero only for [`Op::Flush`]. `offset + bytes` does not overflow.
+    /// Length in bytes; zero for [`Op::Flush`] and only for it, whose offset is zero too. `offset + bytes` does not overflow.
     pub bytes: u64,
     /// The process, if recorded.
     pub process: Option<Pid>,

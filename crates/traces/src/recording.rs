@@ -305,9 +305,13 @@ impl Recording {
     }
 
     #[inline]
-    fn has_sound_extent(&mut self, record: &Record) -> Result<bool, Error> {
+    fn has_sound_extent(&mut self, record: &mut Record) -> Result<bool, Error> {
         if record.op == Op::Flush {
             cold_path();
+            if (record.offset, record.bytes, record.flags.preflush) != (0, 0, false) {
+                (record.offset, record.bytes, record.flags.preflush) = (0, 0, false);
+                self.context.skip(Oddity::FlushExtent)?;
+            }
             return Ok(true);
         }
         let oddity = if record.bytes == 0 {

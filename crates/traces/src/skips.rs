@@ -26,6 +26,8 @@ pub enum Oddity {
     ClockBackwards,
     /// It is not a whole number of sectors.
     Unaligned,
+    /// It is a flush with an offset, a length or the preflush flag. A flush has none of them: it is one of the whole device.
+    FlushExtent,
     /// It is not a read, write, discard or flush.
     OtherCommand,
     /// The recorder lost events.
@@ -51,6 +53,7 @@ impl Oddity {
         Self::ClockJump,
         Self::ClockBackwards,
         Self::Unaligned,
+        Self::FlushExtent,
         Self::OtherCommand,
         Self::EventsLost,
         Self::NoCompletion,
@@ -71,6 +74,7 @@ impl Oddity {
             Self::ClockJump => "far back in time, left out",
             Self::ClockBackwards => "back in time by a second at most, set to the time before it",
             Self::Unaligned => "not whole sectors, rounded outwards where sectors are needed",
+            Self::FlushExtent => "flushes with offset, length or preflush flag, read without them",
             Self::OtherCommand => "neither read, write, discard nor flush, left out",
             Self::EventsLost => "events lost by the recorder",
             Self::NoCompletion => "without a recorded completion, kept",
@@ -102,6 +106,7 @@ impl Oddity {
         !matches!(
             self,
             Self::Unaligned
+                | Self::FlushExtent
                 | Self::OtherCommand
                 | Self::NoCompletion
                 | Self::StrayCompletion

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use common::{external, open, read, repository};
 use dwell_traces::write::{Compressed, Field, Writer, Written};
-use dwell_traces::{DeviceChoice, Format, Options, Record, Recording};
+use dwell_traces::{DeviceChoice, Format, Oddity, Options, Position, Record, Recording};
 use elevator::{Op, Time};
 
 fn all() -> Options {
@@ -326,6 +326,28 @@ fn a_recording_of_no_request_is_read_back() {
         let (bytes, _) = write(format, &records, &recording);
         let (again, reread) = read("again", &bytes, &Options { format: Some(format), ..all() }).unwrap();
         assert!(again.is_empty() && reread.skips().is_empty(), "{format}");
+    }
+}
+
+#[test]
+fn a_flush_has_no_extent() {
+    let text = "# dwell recording 1\n0 5 a F 4096 4096 - -\n10 5 a FF 0 0 - -\n20 5 a FF 512 0 - -\n\
+        30 5 a FWFSM 0 0 - -\n40 5 a FW 4096 512 - -\n";
+    let (records, recording) = read("flushes", text.as_bytes(), &all()).unwrap();
+    let tally = recording.skips().get(Oddity::FlushExtent);
+    assert_eq!((tally.count, tally.first), (2, Some(Position::Line(2))));
+    let of = |record: &Record| (record.op, record.offset, record.bytes, record.flags.preflush);
+    let flush = (Op::Flush, 0, 0, false);
+    let expected = [flush, flush, flush, flush, (Op::Write, 4096, 512, true)];
+    assert!(records.iter().map(of).eq(expected), "{records:?}");
+    for format in written() {
+        check(format, "flushes", &records, &recording, true);
+        let (bytes, written) = write(format, &records, &recording);
+        let again = read("again", &bytes, &Options { format: Some(format), ..all() }).unwrap().1;
+        assert_eq!(again.skips().get(Oddity::FlushExtent).count, 0, "{format}");
+        // The fourth one has flags.
+        let has_flags = format.holds().unwrap().fields.has(Field::Flags);
+        assert_eq!(written.lost.has(Field::Flags), !has_flags, "{format}");
     }
 }
 

@@ -111,7 +111,7 @@ impl Fields {
             (Field::Discards, record.op == Op::Discard),
             (Field::Flushes, record.op == Op::Flush),
             (Field::Synchronous, sync && record.op != Op::Flush),
-            (Field::Flags, others && record.op != Op::Flush),
+            (Field::Flags, others),
             (Field::Priorities, record.priority.is_some()),
             (Field::Processes, record.process.is_some()),
             (Field::Names, record.process.is_some() && has_name),
