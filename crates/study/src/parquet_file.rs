@@ -67,7 +67,7 @@ pub fn read_table(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Ce
     opened(path)?.and_then(|reader| cells(&reader, names)).map_err(|error| {
         let problem = match error.to_string() {
             text if text.contains("Disabled feature") => {
-                "the compression of its columns is not read here; write it with Snappy, or without".to_owned()
+                "the compression of its columns is not read here; write it with Snappy or Zstandard, or without".to_owned()
             }
             text => format!("no valid Parquet file ({text}); copy it again, or write it again"),
         };
@@ -75,12 +75,19 @@ pub fn read_table(path: &Path, names: &[&str]) -> std::result::Result<Vec<Vec<Ce
     })
 }
 
+/// A file in memory.
+struct Content {
+    bytes: Arc<Bytes>,
+    reader: SerializedFileReader<Bytes>,
+}
+
 /// Reads a file and verifies its checksum. Files of other programs, and those of `dwell` before there were checksums, have none.
-fn opened(path: &Path) -> std::result::Result<Result<SerializedFileReader<Bytes>>, Error> {
+fn opened(path: &Path) -> std::result::Result<Result<Content>, Error> {
     let content = std::fs::read(path).map_err(|error| Error::file(path.display(), &error))?;
     let content = Bytes::from(content);
     Ok(SerializedFileReader::new(content.clone()).and_then(|reader| {
-        let metadata = reader.metadata().file_metadata();
+        let reader = Content { bytes: Arc::new(content.clone()), reader };
+        let metadata = reader.reader.metadata().file_metadata();
         let is_own = metadata.created_by().is_some_and(|writer| writer.starts_with(WRITERS));
         let stored = value(&reader, CHECKSUM);
         match stored.filter(|stored| is_own && *stored != checksum(&content)) {
@@ -91,8 +98,8 @@ fn opened(path: &Path) -> std::result::Result<Result<SerializedFileReader<Bytes>
 }
 
 /// The value of a key of the metadata.
-fn value<'a>(reader: &'a SerializedFileReader<Bytes>, key: &str) -> Option<&'a str> {
-    let mut pairs = reader.metadata().file_metadata().key_value_metadata()?.iter();
+fn value<'a>(content: &'a Content, key: &str) -> Option<&'a str> {
+    let mut pairs = content.reader.metadata().file_metadata().key_value_metadata()?.iter();
     pairs.find(|pair| pair.key == key)?.value.as_deref()
 }
 
@@ -189,25 +196,25 @@ fn columns(
 /// A part of a table of a study, open for reading.
 pub(crate) struct Part {
     path: PathBuf,
-    reader: SerializedFileReader<Bytes>,
+    content: Content,
 }
 
 impl Part {
     /// # Errors
     /// The file cannot be read, is no Parquet file, or was changed.
     pub(crate) fn open(path: &Path) -> std::result::Result<Self, Error> {
-        let reader = opened(path)?.map_err(|error| damaged(path, &error))?;
-        Ok(Self { path: path.to_owned(), reader })
+        let content = opened(path)?.map_err(|error| damaged(path, &error))?;
+        Ok(Self { path: path.to_owned(), content })
     }
 
     /// The number of rows.
     pub(crate) fn rows(&self) -> i64 {
-        self.reader.metadata().file_metadata().num_rows()
+        self.content.reader.metadata().file_metadata().num_rows()
     }
 
     /// The value of a key of the metadata.
     pub(crate) fn metadata(&self, key: &str) -> Option<&str> {
-        value(&self.reader, key)
+        value(&self.content, key)
     }
 
     /// The columns with these names, in their order; a column that the file does not have is empty.
@@ -215,7 +222,7 @@ impl Part {
     /// # Errors
     /// The file is damaged.
     pub(crate) fn cells(&self, names: &[&str]) -> std::result::Result<Vec<Vec<Cell>>, Error> {
-        cells(&self.reader, names).map_err(|error| damaged(&self.path, &error))
+        cells(&self.content, names).map_err(|error| damaged(&self.path, &error))
     }
 }
 
@@ -225,12 +232,13 @@ fn damaged(path: &Path, error: &ParquetError) -> Error {
     Error::Input(format!("{}: no valid Parquet file of a study ({error}); {advice}", path.display()))
 }
 
-fn cells(reader: &SerializedFileReader<Bytes>, names: &[&str]) -> Result<Vec<Vec<Cell>>> {
+fn cells(content: &Content, names: &[&str]) -> Result<Vec<Vec<Cell>>> {
+    let Content { bytes, reader } = content;
     let schema = reader.metadata().file_metadata().schema_descr_ptr();
     let mut all = Vec::new();
     for group in 0..reader.num_row_groups() {
-        let group = reader.get_row_group(group)?;
-        let count = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+        let group = reader.metadata().row_group(group);
+        let count = usize::try_from(group.num_rows()).unwrap_or(0);
         let from = all.len();
         all.resize(from + count, vec![Cell::Nothing; names.len()]);
         for (to, name) in names.iter().enumerate() {
@@ -244,7 +252,8 @@ fn cells(reader: &SerializedFileReader<Bytes>, names: &[&str]) -> Result<Vec<Vec
             }
             let is_unsigned =
                 matches!(described.logical_type_ref(), Some(LogicalType::Integer(of)) if !of.is_signed);
-            let column = column(group.get_column_reader(index)?, count, is_unsigned)?;
+            let reader = traces::column_reader(Arc::clone(bytes), group, index)?;
+            let column = column(reader, count, is_unsigned)?;
             for (row, cell) in all[from..].iter_mut().zip(column) {
                 row[to] = cell;
             }
@@ -320,6 +329,17 @@ mod tests {
             assert!(matches!(read(&path, &names), Err(Error::Input(_))), "{length} bytes");
         }
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn files_of_polars_and_pyarrow_with_zstandard_are_read() {
+        for name in ["zstd-polars", "zstd-pyarrow"] {
+            let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../traces/tests/parquet");
+            let rows = read_table(&Path::new(folder).join(format!("{name}.parquet")), &["at_ns", "device"]);
+            let rows = rows.unwrap();
+            assert_eq!((rows.len(), &rows[1][0]), (1_500, &Cell::Whole(1_001)), "{name}");
+            assert_eq!(rows[0][1], Cell::Text("8,16".to_owned()), "{name}");
+        }
     }
 
     #[test]

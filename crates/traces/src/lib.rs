@@ -65,6 +65,8 @@ pub use format::Format;
 pub use info::{Amount, Gatherer, Info, Latency, ProcessRow, SizeRow};
 pub use interpretation::Interpretation;
 pub use options::{DeviceChoice, Options, StartEvent, TimeUnit};
+#[cfg(feature = "parquet")]
+pub use parquet::column_reader;
 pub use record::{DeviceId, Pid, Record};
 pub use recording::{Recording, open, open_file};
 pub use rwbs::Rwbs;

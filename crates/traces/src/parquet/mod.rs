@@ -11,6 +11,7 @@ pub(crate) mod writer;
 mod zstd;
 
 pub(crate) use reader::source;
+pub use zstd::column_reader;
 
 use elevator::{Flags, Op, Priority, PriorityClass};
 

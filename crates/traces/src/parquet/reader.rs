@@ -8,18 +8,16 @@ use std::sync::Arc;
 
 use elevator::Time;
 use parquet::basic::{Compression, LogicalType, TimeUnit as TimeUnitOfFile, Type};
-use parquet::column::page::PageReader;
-use parquet::column::reader::{ColumnReader, get_column_reader};
+use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::ChunkReader;
-use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::footer::{Footer, Parts, Place};
-use super::zstd::Decompressed;
+use super::zstd::column_reader;
 use super::{OPS, flags, priority};
 use crate::context::{Context, FEWER_DEVICES, Source};
 use crate::devices::DEVICES_MAX;
@@ -447,15 +445,7 @@ impl<R: ChunkReader + 'static> File<R> {
 
     /// The reader of a column of a row group.
     fn column(&self, group: &RowGroupMetaData, at: usize) -> Result<ColumnReader, ParquetError> {
-        let (file, column) = (Arc::clone(&self.file), group.column(at));
-        let rows = usize::try_from(group.num_rows()).unwrap_or(0);
-        let pages: Box<dyn PageReader> = if let Compression::ZSTD(_) = column.compression() {
-            let plain = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
-            Box::new(Decompressed(SerializedPageReader::new(file, &plain, rows, None)?))
-        } else {
-            Box::new(SerializedPageReader::new(file, column, rows, None)?)
-        };
-        Ok(get_column_reader(column.column_descr_ptr(), pages))
+        column_reader(Arc::clone(&self.file), group, at)
     }
 
     /// Puts a cursor into the order of its next row.

@@ -1,18 +1,44 @@
 //! Pages that Zstandard compresses. The library needs a C library to decompress them; the reader of compressed texts does not.
 
 use std::io::{Cursor, Read};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use parquet::basic::Compression;
 use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::column::reader::{ColumnReader, get_column_reader};
 use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::reader::ChunkReader;
+use parquet::file::serialized_reader::SerializedPageReader;
 
 use crate::compression::ZstdFrames;
 
 /// Upper bound for a decompressed page. Programs write pages of about a megabyte.
 const PAGE_BYTES_MAX: u64 = 256 << 20;
 
+/// The reader of a column of a row group of a Parquet file, which Zstandard may compress.
+///
+/// # Errors
+/// The file is damaged, or compressed in another manner that is not read.
+pub fn column_reader<R: ChunkReader + 'static>(
+    file: Arc<R>,
+    group: &RowGroupMetaData,
+    at: usize,
+) -> Result<ColumnReader> {
+    let column = group.column(at);
+    let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+    let pages: Box<dyn PageReader> = if let Compression::ZSTD(_) = column.compression() {
+        let plain = column.clone().into_builder().set_compression(Compression::UNCOMPRESSED).build()?;
+        Box::new(Decompressed(SerializedPageReader::new(file, &plain, rows, None)?))
+    } else {
+        Box::new(SerializedPageReader::new(file, column, rows, None)?)
+    };
+    Ok(get_column_reader(column.column_descr_ptr(), pages))
+}
+
 /// Decompresses the pages of a reader that returns them as they are in the file.
-pub(super) struct Decompressed<P>(pub(super) P);
+struct Decompressed<P>(P);
 
 impl<P: PageReader> PageReader for Decompressed<P> {
     fn get_next_page(&mut self) -> Result<Option<Page>> {
