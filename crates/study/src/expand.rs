@@ -209,7 +209,7 @@ impl Study {
         let names: Vec<&str> =
             self.page.schedulers.get_ref().iter().map(|name| name.get_ref().as_str()).collect();
         self.check_tunables(&names, &specs)?;
-        let mut all = Vec::new();
+        let (mut all, mut applied) = (Vec::new(), HashSet::new());
         for (name, spec) in names.iter().zip(&specs) {
             let (mut sweeps, mut at) = (Vec::new(), 0);
             let is_own = |tunable: &str| match self.page.tunables.get(*name).map(Spanned::get_ref) {
@@ -223,7 +223,10 @@ impl Study {
                 };
                 match of.get_ref() {
                     Tunables::Values(_) if is_own(key) => {}
-                    Tunables::Values(values) => add(key, values),
+                    Tunables::Values(values) => {
+                        applied.extend(sweep::tunable(spec, key).map(|_| key));
+                        add(key, values);
+                    }
                     Tunables::OfScheduler(own) if key == name => {
                         own.iter().for_each(|(key, values)| add(key, values.get_ref()))
                     }
@@ -232,6 +235,12 @@ impl Study {
             }
             let variants = sweep::variants(spec, &sweeps).map_err(|e| self.wrong(at, "tunables", &e))?;
             all.extend(variants.iter().map(ToString::to_string));
+        }
+        for (key, of) in &self.page.tunables {
+            if matches!(of.get_ref(), Tunables::Values(_)) && !applied.contains(key) {
+                let problem = "every scheduler that has it sets it in its braces, its file or [tunables.NAME]; remove this value or the others";
+                return Err(self.wrong(of.span().start, &format!("tunables.{key}"), problem));
+            }
         }
         Ok(all)
     }
@@ -257,6 +266,9 @@ impl Study {
                         let hint = did_you_mean(key, names.iter().copied());
                         return Err(wrong(&format!("'{key}' is not in schedulers{hint}")));
                     };
+                    if own.is_empty() {
+                        return Err(wrong("there is no tunable; remove the table"));
+                    }
                     for (tunable, values) in own {
                         let (at, values) = (values.span().start, values.get_ref());
                         let wrong = |problem: &str| self.wrong(at, &format!("tunables.{key}"), problem);

@@ -68,11 +68,29 @@ fn values_of_one_scheduler_replace_those_of_all() {
         assert_eq!(found.len(), 3, "{found:?}");
         assert_eq!(found[0], "deadline{fifo_batch=4, writes_starved=7}");
     }
-    assert_eq!(of("\"deadline{fifo_batch=3}\"", all), ["deadline{fifo_batch=3, writes_starved=7}"]);
-    assert_eq!(of("\"slow.toml\"", all), ["deadline{fifo_batch=3, writes_starved=7}"]);
+    let first = |schedulers: &str, tunables: &str| of(schedulers, tunables).swap_remove(0);
+    let with_another = |name: &str| format!("\"{name}\", \"mq-deadline\"");
+    for name in ["deadline{fifo_batch=3}", "slow.toml"] {
+        assert_eq!(first(&with_another(name), all), "deadline{fifo_batch=3, writes_starved=7}");
+    }
     let own = "[tunables.\"slow.toml\"]\nfifo_batch = 5\n";
-    let replaced = of("\"slow.toml\"", &format!("{all}{own}"));
-    assert_eq!(replaced, ["deadline{fifo_batch=5, writes_starved=7}"]);
+    let replaced = first(&with_another("slow.toml"), &format!("{all}{own}"));
+    assert_eq!(replaced, "deadline{fifo_batch=5, writes_starved=7}");
+    // Values that no scheduler takes.
+    let of_one = "[tunables.deadline]\nfifo_batch = 4\n";
+    for (schedulers, tunables) in [
+        ("\"deadline{fifo_batch=3}\", \"noop\"", ""),
+        ("\"slow.toml\"", ""),
+        ("\"slow.toml\"", own),
+        ("\"deadline\", \"slow.toml\"", of_one),
+    ] {
+        let text = format!("workloads = [\"a.ascii\"]\nschedulers = [{schedulers}]\n{all}{tunables}");
+        let error = study(&folder, &text).unwrap_err();
+        assert!(error.contains(":4: tunables.fifo_batch: every scheduler that has it sets it in"), "{error}");
+    }
+    let text = "workloads = [\"a.ascii\"]\nschedulers = [\"deadline\"]\n[tunables.deadline]\n";
+    let error = study(&folder, text).unwrap_err();
+    assert!(error.contains(":3: tunables.deadline: there is no tunable; remove the table"), "{error}");
 }
 
 /// Names and contents of all files of results.

@@ -383,3 +383,10 @@ fn stopped_replays_by_time_stamps_have_no_rank() {
     assert!(table.contains("--at-most stopped have no rank"), "{table}");
     assert!(table.contains("noop (cut)") && !table.contains("physical limit"), "{table}");
 }
+
+#[test]
+fn a_search_without_a_tunable_is_rejected() {
+    let search = ["compare", SMALL, "-s", "noop", "-q", "--optimise", "time"];
+    fails(&search, 2, &["--optimise: none of the schedulers has a tunable to try"]);
+    prints(&[&search[..], &["-s", "deadline", "--trials", "1"]].concat());
+}

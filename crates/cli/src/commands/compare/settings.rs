@@ -69,11 +69,16 @@ pub(super) fn optimised(
     goal: Goal,
     output: &Output,
 ) -> Result<(Vec<Spec>, Vec<String>), Error> {
+    let spaces = specs.iter().map(|spec| space(spec, sweeps)).collect::<Result<Vec<_>, _>>()?;
+    if spaces.iter().all(Option::is_none) {
+        let problem = "none of the schedulers has a tunable to try; 'dwell schedulers' lists tunables";
+        return Err(Error::Usage(format!("--optimise: {problem}")));
+    }
     let bar = output.bar(specs.len() * goal.trials as usize);
     let (mut all, mut notes) = (Vec::new(), Vec::new());
-    for spec in specs {
+    for (spec, space) in specs.iter().zip(spaces) {
         all.push(spec.clone());
-        let Some(space) = space(spec, sweeps)? else {
+        let Some(space) = space else {
             notes.push(format!("--optimise: {spec} has no tunable to try"));
             continue;
         };
