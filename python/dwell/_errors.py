@@ -13,6 +13,8 @@ class Error(Exception):
 
     #: If some runs of a study could not be executed: the results of the others.
     result: StudyResult | None = None
+    #: Their number, and a line for each reason.
+    _unexecuted: tuple[int, list[str]] = (0, [])
 
 
 class InputError(Error, ValueError):

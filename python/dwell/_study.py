@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import os
 import pathlib
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +29,11 @@ class StudyResult:
 
     omissions: list[str]
 
-    def __init__(self, runs: _native.Runs, store: _native.Store, folder: str, executed: int, skipped: int, title: str) -> None:
+    def __init__(
+        self, runs: _native.Runs, store: _native.Store, folder: str, place: pathlib.Path, executed: int, skipped: int, title: str
+    ) -> None:
         self.folder = folder
-        # The working directory may change before the tables are read.
-        self._place = pathlib.Path(folder).absolute()
+        self._place = place
         self.executed = executed
         self.skipped = skipped
         self._ids = runs.ids()
@@ -58,9 +60,17 @@ class StudyResult:
         if table != "runs":
             return found
         # The rows have the names at the time of the run, and files may have been renamed since. A run without a drive has that of the default or the script.
-        for at, name in enumerate(("workload", "drive", "machine")):
-            present = [self._names[run][at] or stored for (run, _), stored in zip(places, found[name].to_pylist())]
-            found = found.set_column(found.schema.get_field_index(name), found.schema.field(name), pyarrow.array(present, pyarrow.string()))
+        names = ("workload", "drive", "machine")
+        columns = {name: found[name].to_pylist() for name in (*names, "failure")}
+        for row, (run, _) in enumerate(places):
+            stored = [columns[name][row] for name in names]
+            present = [new or old for new, old in zip(self._names[run], stored)]
+            for name, value in zip(names, present):
+                columns[name][row] = value
+            if failure := columns["failure"][row]:
+                columns["failure"][row] = _renamed(failure, stored, present)
+        for name, values in columns.items():
+            found = found.set_column(found.schema.get_field_index(name), found.schema.field(name), pyarrow.array(values, pyarrow.string()))
         return found
 
     def to_pandas(self, table: str = "runs") -> pandas.DataFrame:
@@ -95,12 +105,28 @@ class StudyResult:
         return "\n".join([*lines, "", self._legend, *self.omissions])
 
 
+def _renamed(text: str, stored: Sequence[str | None], present: Sequence[str | None]) -> str:
+    """A reason with the present names of files."""
+    names = {old: new for old, new in zip(stored, present) if old and new and old != new}
+    if not names:
+        return text
+    pattern = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    return re.sub(rf"(?<![\w./-])({pattern})(?![\w/-])", lambda found: names[found[0]], text)
+
+
 def _connected(address: str) -> Any:
     """A client of the Dask scheduler at an address."""
     try:
         from distributed import Client
+        from distributed.comm.addressing import get_address_host_port
     except ImportError:
         raise InputError("install distributed to use a cluster (pip install distributed fsspec pyarrow)") from None
+    if not address.startswith(("inproc://", "ucx://")):
+        # A client whose address is wrong would print a traceback when it is collected.
+        try:
+            get_address_host_port(address)
+        except ValueError as error:
+            raise InputError(f"{address!r} is no address of a Dask scheduler: {error}; write it as tcp://host:8786") from None
     try:
         return Client(address, timeout="10s")
     except (OSError, ValueError) as error:
@@ -150,27 +176,31 @@ def study(
     if getattr(client, "status", "") in ("closing", "closed"):
         raise InputError("client is closed; pass a distributed.Client that is connected, or the address of a Dask scheduler")
     runs = _expand(path, text, only, client is not None, _copies)
-    store = _native.Store(folder)
-    if client is None:
-        threads = jobs or len(os.sched_getaffinity(0))
-        executed, skipped, errors = _native.execute(runs, store, threads)
-    else:
-        from ._cluster import check, execute, watched
+    # The working directory may change during the runs, and before the tables are read.
+    place = folder.absolute()
+    store = _native.Store(place)
+    try:
+        if client is None:
+            threads = jobs or len(os.sched_getaffinity(0))
+            executed, skipped, errors = _native.execute(runs, store, threads)
+        else:
+            from ._cluster import check, execute, watched
 
-        check(client)
-        with watched(client):
-            executed, skipped, errors = execute(client, runs, store, _show)
-    result = StudyResult(runs, store, str(folder), executed, skipped, f"Study {path}")
+            check(client)
+            with watched(client):
+                executed, skipped, errors = execute(client, runs, store, _show)
+        result = StudyResult(runs, store, str(folder), place, executed, skipped, f"Study {path}")
+    finally:
+        # An exception that a notebook keeps has this frame.
+        store.close()
     if errors:
-        raise _incomplete(errors, len(runs), result)
+        reasons = _grouped(errors)
+        head = f"{len(errors)} of {len(runs)} runs could not be executed; the next call tries them again:"
+        more = [f"and {len(reasons) - 10} further reasons"] if len(reasons) > 10 else []
+        incomplete = Error("\n  ".join([head, *reasons[:10], *more]))
+        incomplete.result, incomplete._unexecuted = result, (len(errors), reasons)
+        raise incomplete
     return result
-
-
-def _incomplete(errors: list[tuple[str, str]], runs: int, result: StudyResult) -> Error:
-    # Not a variable of the caller: the exception would keep its frame, and with it the lock of the folder, in a cycle.
-    error = Error(f"{len(errors)} of {runs} runs could not be executed; the next call tries them again:\n  " + "\n  ".join(_grouped(errors)[:10]))
-    error.result = result
-    return error
 
 
 def _grouped(errors: list[tuple[str, str]]) -> list[str]:

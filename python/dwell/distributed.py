@@ -26,6 +26,8 @@ def _end_with_parent() -> None:
 
 #: The exit code for the command 'dwell study' after an error that is printed.
 EXPLAINED = 3
+#: The one after runs that could not be executed, whose reasons are printed.
+INCOMPLETE = 4
 
 
 class _Progress:
@@ -78,22 +80,32 @@ def main(arguments: list[str] | None = None) -> int:
             # Its traceback when the connection is lost; the exception has the reason.
             logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
             show = _Progress() if sys.stderr.isatty() and not given.quiet else None
+            failed, reasons = 0, list[str]()
             try:
                 result = study(given.file, given.out, client=client, only=given.only, _copies=copies, _show=show)
-            except Error:
-                # A client that closes while it connects again would print a traceback.
-                logging.getLogger("distributed").setLevel(logging.CRITICAL)
-                raise
+            except Error as error:
+                if error.result is None:
+                    # A client that closes while it connects again would print a traceback.
+                    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+                    raise
+                result, (failed, reasons) = error.result, error._unexecuted
             finally:
                 if show:
                     show.clear()
+        for reason in reasons:
+            print(reason, file=sys.stderr)
         if given.report:
             result.report(given.report)
         if not given.quiet:
-            print(f"{result.executed} runs executed, {result.skipped} complete before; results in {result.folder}", file=sys.stderr)
+            executed = "1 run" if result.executed == 1 else f"{result.executed} runs"
+            print(f"{executed} executed, {result.skipped} complete before; results in {result.folder}", file=sys.stderr)
         if not given.no_table:
             print(result)
-        return 0
+        if not failed:
+            return 0
+        if given.child:
+            return INCOMPLETE
+        raise Error(f"{'1 run' if failed == 1 else f'{failed} runs'} could not be executed; the same command tries again")
     except Error as error:
         print(f"dwell: {error}", file=sys.stderr)
         return EXPLAINED if given.child else 2 if isinstance(error, InputError) else 1

@@ -149,6 +149,11 @@ impl Store {
         in_background(py, || ::study::Store::open(&folder).map(Self).map_err(input))
     }
 
+    /// Lets other processes and calls write the folder. This object may live longer: an exception that a notebook keeps has the frames that refer to it.
+    fn close(&self) {
+        self.0.unlock();
+    }
+
     /// Whether the run needs no execution.
     fn has(&self, id: &str) -> bool {
         self.0.has(id)

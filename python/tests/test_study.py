@@ -104,6 +104,19 @@ def test_tables_have_the_present_names_of_files(tmp_path):
     assert names_and_requests() == (0, {"a.ascii": 40, "b.ascii": 20})
 
 
+def test_reasons_have_the_present_names_of_files(tmp_path):
+    (tmp_path / "large.fio").write_text("[a]\nrw=read\nbs=4k\noffset=900g\nsize=1g\n")
+    path = tmp_path / "s.toml"
+    path.write_text('workloads = ["*.fio"]\nschedulers = ["noop"]\n')
+    first = dwell.study(path).to_pandas()["failure"][0]
+    assert first.startswith("large.fio reaches to sector ")
+    (tmp_path / "large.fio").rename(tmp_path / "renamed.fio")
+    again = dwell.study(path)
+    assert again.executed == 0 and again.to_pandas()["failure"][0] == first.replace("large.fio", "renamed.fio")
+    renamed = dwell._study._renamed
+    assert renamed("a: a.b, b, x/a, a-b and ab", ["a", "b", None], ["b", "a", "c"]) == "b: b.b, a, x/a, a-b and ab"
+
+
 def test_a_changed_bit_of_a_result_is_an_error(study, tmp_path):
     out = tmp_path / "out"
     dwell.study(study, out)
@@ -161,6 +174,45 @@ def test_equal_errors_are_reported_once(study, tmp_path, client, monkeypatch):
         lines = str(caught.value).splitlines()
         assert len(lines) == 2 and ", and 4 further runs: " in lines[1], lines
         assert len(caught.value.result.to_arrow()) == 5, "the others are complete"
+
+
+def test_a_run_that_fails_leaves_table_and_report(tmp_path, cluster):
+    """On a cluster as on this machine, by the command and by the module."""
+    study = tmp_path / "study.toml"
+    study.write_text('workloads = ["small.fio", "*.ascii"]\nschedulers = ["noop", "deadline"]\n')
+    (tmp_path / "small.fio").write_text("[a]\nrw=read\nbs=4k\nsize=64k\n")
+    # Behind the drive's end: no row.
+    (tmp_path / "far.ascii").write_text("0.5 0 99999999999 8 1\n")
+    (tmp_path / "some.ascii").write_text("0.5 0 8 8 1\n1.5 0 99999999999 8 1\n")
+
+    def ended(name, *command):
+        report = tmp_path / f"{name}.html"
+        command = [*map(str, command), str(study), "--out", str(tmp_path / "out" / name), "--report", str(report)]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, env={**os.environ, "DWELL_PYTHON": sys.executable})
+        return done.returncode, done.stdout, done.stderr.replace(str(tmp_path / "out" / name), "OUT"), report.read_text()
+
+    here = ended("here", PROGRAM, "study")
+    on = ["--on", cluster.scheduler_address]
+    there = ended("there", PROGRAM, "study", *on)
+    assert here[0] == 1 and "regret" in here[1]
+    assert "far.ascii on its drive shown seed 1: noop, and 1 further run: " in here[2]
+    assert "some.ascii: 1 request left out" in here[2] and "2 runs could not be executed; the same command tries again" in here[2]
+    assert there == here
+    module = ended("module", sys.executable, "-m", "dwell.distributed", *on)
+    assert (module[0], module[3]) == (1, here[3]) and "regret" in module[1]
+    assert module[2].splitlines()[0] in here[2] and module[2].splitlines()[-1] == "dwell: 2 runs could not be executed; the same command tries again"
+    assert contents(tmp_path / "out" / "here") == contents(tmp_path / "out" / "there") == contents(tmp_path / "out" / "module")
+
+
+def test_a_folder_is_free_after_an_error(study, tmp_path):
+    """Also while its exception is kept, as notebooks do."""
+    (tmp_path / "empty.ascii").write_text("0.5 0 99999999999 8 1\n")
+    study.write_text('workloads = ["empty.ascii"]\nschedulers = ["noop"]\n')
+    kept = []
+    for _ in range(2):
+        with pytest.raises(dwell.Error, match="1 of 1 runs could not be executed") as caught:
+            dwell.study(study)
+        kept.append(caught)
 
 
 def test_the_tables_stay_where_they_are(study, tmp_path, monkeypatch):
@@ -526,6 +578,10 @@ def test_a_client_by_its_address(study, tmp_path, cluster):
     assert dwell.study(study, tmp_path / "out", client=cluster.scheduler_address).executed == RUNS
     with pytest.raises(dwell.InputError, match="no Dask scheduler answers"):
         dwell.study(study, tmp_path / "none", client="tcp://127.0.0.1:1")
+    # Without a client of Dask's, which prints a traceback when it is collected.
+    for address in ("", " ", "localhost", "http://localhost:8787", "tcp://localhost:x"):
+        with pytest.raises(dwell.InputError, match="is no address of a Dask scheduler: .*; write it as tcp://host:8786"):
+            dwell.study(study, tmp_path / "none", client=address)
 
     class Closed:
         status = "closed"

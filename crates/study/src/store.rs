@@ -31,7 +31,7 @@ const OTHERS: [&str; 2] = ["processes", "windows"];
 /// A folder of results.
 pub struct Store {
     folder: PathBuf,
-    _lock: File,
+    lock: File,
     /// Runs in parts.
     written: Mutex<HashSet<String>>,
     /// Runs in `pending`, and the file of each.
@@ -105,14 +105,16 @@ impl Store {
             }
             Err(TryLockError::Error(error)) => return Err(failed(&error)),
         }
-        let store = Self {
-            folder: folder.to_owned(),
-            _lock: lock,
-            written: Mutex::default(),
-            pending: Mutex::default(),
-        };
+        let store =
+            Self { folder: folder.to_owned(), lock, written: Mutex::default(), pending: Mutex::default() };
         store.clean()?;
         Ok(store)
+    }
+
+    /// Lets another store open the folder while this one still exists. Nothing may be written afterwards.
+    pub fn unlock(&self) {
+        // The system also unlocks the file when it is closed.
+        let _ = self.lock.unlock();
     }
 
     /// Removes incomplete files and lists the complete ones.

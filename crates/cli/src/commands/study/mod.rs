@@ -74,20 +74,46 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
         are_apart(&[("--report", path)], &[&arguments.file])?;
         can_be_generated(path, Generated::Report)?;
     }
-    if let Some(address) = &arguments.on {
-        let on = python::On { address, file: &arguments.file, out: &out, copies: &copies };
-        python::execute(&on, &arguments.only, arguments.quiet)?;
-    }
-    let store = Store::open(&out)?;
     if !arguments.quiet {
         say!("{}: {}", arguments.file.display(), Study::describe(&runs));
     }
+    let store = match &arguments.on {
+        Some(address) => {
+            let on = python::On { address, file: &arguments.file, out: &out, copies: &copies };
+            python::execute(&on, &arguments.only, arguments.quiet)?;
+            Store::open(&out)?
+        }
+        None => execute(arguments, &runs, &out, catalogue)?,
+    };
+    let summary = Summary::of(&runs, &store)?;
+    print(arguments, &summary)?;
+    summary.omissions.iter().for_each(|line| say!("{line}"));
+    if let Some(path) = &arguments.report {
+        write_report(path, &arguments.file, &summary)?;
+    }
+    match runs.iter().filter(|run| !store.has(&run.id)).count() {
+        0 => Ok(()),
+        failed => {
+            let problem = "could not be executed; the same command tries again";
+            Err(Error::Failed(format!("{} {problem}", counted(failed as u64, "run"))))
+        }
+    }
+}
+
+/// Executes the missing runs on this machine and prints the reasons of those that cannot be executed.
+fn execute(
+    arguments: &StudyArguments,
+    runs: &[Run],
+    out: &Path,
+    catalogue: Catalogue,
+) -> Result<Store, Error> {
+    let store = Store::open(out)?;
     let missing = runs.iter().filter(|run| !store.has(&run.id)).count();
     let bar = bar(missing, arguments.quiet);
     let threads = arguments
         .jobs
         .map_or_else(|| thread::available_parallelism().map_or(1, usize::from), |jobs| jobs as usize);
-    let ended = drive(&runs, &Executor::new(catalogue), &store, threads, &|run| {
+    let ended = drive(runs, &Executor::new(catalogue), &store, threads, &|run| {
         bar.set_message(run.workload.name.clone());
         bar.inc(1);
     });
@@ -108,31 +134,14 @@ pub(crate) fn run(arguments: &StudyArguments, catalogue: Catalogue) -> Result<()
             _ => say!("{run}, and {}: {error}", counted(further, "further run")),
         }
     }
-    // With --on, the package has printed this.
-    if !arguments.quiet && arguments.on.is_none() {
-        let (executed, skipped) = (ended.executed as u64, ended.skipped);
-        say!(
-            "{} executed, {skipped} complete before; results in {}",
-            counted(executed, "run"),
-            out.display()
-        );
+    if !arguments.quiet {
+        let executed = counted(ended.executed as u64, "run");
+        say!("{executed} executed, {} complete before; results in {}", ended.skipped, out.display());
     }
     if ended.interrupted {
         return Err(Error::Suspended);
     }
-    let summary = Summary::of(&runs, &store)?;
-    print(arguments, &summary)?;
-    summary.omissions.iter().for_each(|line| say!("{line}"));
-    if let Some(path) = &arguments.report {
-        write_report(path, &arguments.file, &summary)?;
-    }
-    match ended.errors.len() {
-        0 => Ok(()),
-        errors => {
-            let problem = "could not be executed; the same command tries again";
-            Err(Error::Failed(format!("{} {problem}", counted(errors as u64, "run"))))
-        }
-    }
+    Ok(store)
 }
 
 /// A run in one line, by which `--only` selects.

@@ -64,8 +64,9 @@ pub(super) struct On<'a> {
     pub(super) copies: &'a Copies,
 }
 
-/// Executes the missing runs on a Dask cluster: the package distributes them and writes the same files. A signal ends the package as well, which cancels
-/// its tasks; the next start continues. Runs of another version would be missing here and be executed again, so the package verifies the version.
+/// Executes the missing runs on a Dask cluster: the package distributes them, writes the same files and prints the reasons of runs that cannot be
+/// executed. A signal ends the package as well, which cancels its tasks; the next start continues. Runs of another version would be missing here and be
+/// executed again, so the package verifies the version.
 pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<(), Error> {
     let python = interpreter();
     let mut command = Command::new(&python);
@@ -101,7 +102,8 @@ pub(super) fn execute(on: &On<'_>, only: &[String], quiet: bool) -> Result<(), E
     }
     let status = guard.wait().map_err(|error| failed(&error))?;
     match status.code() {
-        Some(0) => Ok(()),
+        // Some runs have no rows: it has printed the reasons.
+        Some(0 | 4) => Ok(()),
         _ if interrupt::requested() => Err(Error::Suspended),
         Some(130) => Err(Error::Suspended),
         // It has printed the reason.
