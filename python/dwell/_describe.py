@@ -32,8 +32,8 @@ def nanoseconds(value: int | float | str | None, what: str) -> int | None:
             number, unit = (float(match[1]), match[2]) if match else (-1.0, "s")
         except ValueError:
             number, unit = -1.0, "s"
-    if not 0 <= number < 1e10:
-        raise InputError(f"{what}={value!r} is no length of time; write seconds as a number, or text such as '30s' or '50ms'")
+    if not 0.5 < number * _UNITS[unit] < 1e19:
+        raise InputError(f"{what}={value!r} is no length of time above 0; write seconds as a number, or text such as '30s' or '50ms'")
     return round(number * _UNITS[unit])
 
 
@@ -137,6 +137,8 @@ class Trace:
     """
 
     _trace: _native.Trace
+    #: The name of a constructor of the native trace, and its arguments.
+    _made: tuple[str, tuple[Any, ...]]
 
     def __init__(
         self,
@@ -147,19 +149,25 @@ class Trace:
         unit: str | None = None,
         strict: bool = False,
     ) -> None:
-        self._trace = _native.Trace.named(
-            path("trace", name),
-            optional_text("format", format),
-            optional_text("device", device),
-            optional_text("unit", unit),
-            flag("strict", strict),
-        )
+        texts = [optional_text(key, value) for key, value in (("format", format), ("device", device), ("unit", unit))]
+        self._make("named", path("trace", name), *texts, flag("strict", strict))
+
+    def _make(self, constructor: str, *arguments: Any) -> None:
+        self._trace = getattr(_native.Trace, constructor)(*arguments)
+        self._made = (constructor, arguments)
 
     @classmethod
-    def _of(cls, trace: _native.Trace) -> Trace:
+    def _of(cls, constructor: str, *arguments: Any) -> Trace:
         self = cls.__new__(cls)
-        self._trace = trace
+        self._make(constructor, *arguments)
         return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process reads the file by the same path, or gets a copy of the columns."""
+        constructor, arguments = self._made
+        if constructor == "table" and not hasattr(arguments[1], "__len__"):
+            raise TypeError(f"{self.name}: a stream gives its rows once; make a table of it to pass the trace to another process (pyarrow: read_all())")
+        return Trace._of, (constructor, *arguments)
 
     @classmethod
     def from_columns(
@@ -185,7 +193,7 @@ class Trace:
         """
         columns = {"time": time, "offset": offset, "bytes": bytes, "op": op, "process": process, "completed": completed}
         given = [(field, _readable(field, column)) for field, column in columns.items() if column is not None]
-        return cls._of(_native.Trace.columns(text("name", name), given, _unit(time_unit)))
+        return cls._of("columns", text("name", name), given, _unit(time_unit))
 
     @classmethod
     def from_table(
@@ -210,7 +218,7 @@ class Trace:
         if hasattr(table, "__arrow_c_stream__") and type(table).__module__.partition(".")[0] != "pandas":
             # The columns of a stream are known when it is read.
             needed = [(field, wanted, field in columns or field not in _OPTIONAL) for field, wanted in names]
-            return cls._of(_native.Trace.table(text("name", name), table, needed, _unit(time_unit)))
+            return cls._of("table", text("name", name), table, needed, _unit(time_unit))
         if doubled := [wanted for _, wanted in names if known.count(wanted) > 1]:
             raise InputError(f"{name}: two columns are called '{doubled[0]}'; rename one")
         is_named = known or isinstance(table, Mapping) or hasattr(table, "columns")
@@ -218,7 +226,7 @@ class Trace:
         if missing:
             raise InputError(f"{name}: no column '{missing[0]}'; the table has {', '.join(known) or 'none'}")
         given = [(field, _readable(field, table[wanted])) for field, wanted in names]
-        return cls._of(_native.Trace.columns(text("name", name), given, _unit(time_unit)))
+        return cls._of("columns", text("name", name), given, _unit(time_unit))
 
     @property
     def name(self) -> str:

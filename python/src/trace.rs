@@ -385,9 +385,12 @@ impl Rows<'_> {
             Value::Null => Ok(None),
             Value::Real(number) if number.is_nan() => Ok(None),
             value => {
-                let number = self.whole("process", value)?;
-                let process = u32::try_from(number);
-                process.map(|number| Some(Pid(number))).map_err(|_| self.wrong("process", "not below 2^32"))
+                let number = match value {
+                    Value::Whole(number) => number,
+                    value => self.whole("process", value)?.into(),
+                };
+                let process = u32::try_from(number).map(|number| Some(Pid(number)));
+                process.map_err(|_| self.wrong("process", &format!("{number} is not from 0 to 2^32 - 1")))
             }
         }
     }

@@ -117,6 +117,8 @@ def test_scheduler():
         ({"depth": 0}, "depth=0 is not from 1 to 65536"),
         ({"nr_requests": -1}, "nr_requests=-1"),
         ({"at_most": "soon"}, "at_most='soon' is no length of time"),
+        ({"at_most": 0}, "at_most=0 is no length of time above 0"),
+        ({"at_most": "0.1ns"}, "at_most='0.1ns' is no length of time above 0"),
         ({"identity": "none"}, "identity='none' is none of"),
     ],
 )

@@ -1,4 +1,8 @@
+import concurrent.futures
+import copy
 import gc
+import multiprocessing
+import pickle
 
 import numpy
 import pandas
@@ -150,7 +154,8 @@ def test_without_completions_a_recording_is_replayed_by_time(columns):
         ({"time": numpy.array(["NaT"] * 400, "M8[ns]")}, "row 0, column 'time': there is no value"),
         ({"op": pyarrow.array([[1]] * 400)}, "column 'op' has the Arrow type"),
         ({"op": pyarrow.array(["", "read"] * 200)}, "is not an operation"),
-        ({"process": numpy.full(400, 2**40)}, "column 'process': not below 2^32"),
+        ({"process": numpy.full(400, -1)}, "column 'process': -1 is not from 0 to 2^32 - 1"),
+        ({"process": numpy.full(400, 2**40)}, "column 'process': 1099511627776 is not from 0 to 2^32 - 1"),
         ({"completed": numpy.zeros(400)}, "row 1, column 'completed': earlier than 'time'"),
     ],
 )
@@ -236,6 +241,34 @@ def test_a_file_is_described_and_kept(tmp_path):
     assert dwell.compare(trace, "noop").runs[0]["requests"] == 2
     with pytest.raises(TypeError, match="length of"):
         len(trace)
+
+
+def of_another_process(trace):
+    return results(trace)
+
+
+def test_a_trace_is_passed_to_other_processes(columns, tmp_path):
+    path = tmp_path / "io.csv"
+    path.write_text("128166372003061629,hm,0,Read,8192,4096,100\n128166372003071629,hm,0,Write,16384,4096,100\n")
+    table = pyarrow.table(columns)
+    traces = [
+        dwell.Trace(path, format="msr", strict=True),
+        dwell.Trace("par-read{processes=2}"),
+        made(columns),
+        made({name: list(values) for name, values in columns.items()}),
+        dwell.Trace.from_table(table, time_unit="ns", name="a table"),
+        dwell.Trace.from_table(polars.DataFrame(columns), time_unit="ns"),
+        dwell.Trace.from_table(pandas.DataFrame(columns), time_unit="ns"),
+    ]
+    expected = [results(trace) for trace in traces]
+    passed = [pickle.loads(pickle.dumps(trace)) for trace in traces]
+    assert [trace.name for trace in passed] == [trace.name for trace in traces]
+    assert [results(trace) for trace in passed] == expected
+    assert results(copy.deepcopy(traces[4])) == expected[4]
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert list(pool.map(of_another_process, traces)) == expected
+    with pytest.raises(TypeError, match="table: a stream gives its rows once; make a table of it"):
+        pickle.dumps(dwell.Trace.from_table(table.to_reader(), time_unit="ns"))
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "lz4", "zstd", "brotli"])
