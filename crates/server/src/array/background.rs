@@ -44,8 +44,12 @@ const BURST: u64 = 256;
 /// How often a member looks whether the others have become quiet.
 const LOOK: Span = Span::from_millis(5);
 
-/// For how long a background that was faster than the least rate may be slower: no foreground request waits for it meanwhile.
-const CREDIT: Span = Span::from_secs(1);
+/// The least rate is that of such a period. A background that was faster may be slower for so long: no foreground request waits for it meanwhile.
+/// One that was slower, because its requests waited in the queue or the drive, may be faster until it has caught up.
+const PERIOD: Span = Span::from_secs(1);
+
+/// A background without a request in flight for so long has nothing to catch up with.
+const PAUSE: Span = Span::from_millis(100);
 
 /// Sequences of the foreground that a member distinguishes.
 const SEQUENCES_MAX: usize = 8;
@@ -246,6 +250,8 @@ pub(super) struct Background {
     foreground: Foreground,
     /// Sectors of the background's reads in flight.
     in_flight: u64,
+    /// When the latest one ended.
+    ended: Time,
 }
 
 impl Background {
@@ -367,8 +373,9 @@ impl Background {
     }
 
     /// A read of the background ended.
-    pub(super) fn ended(&mut self, sectors: Sectors) {
+    pub(super) fn ended(&mut self, sectors: Sectors, now: Time) {
         self.in_flight = self.in_flight.saturating_sub(u64::from(sectors.0));
+        self.ended = now;
     }
 
     /// Whether a request of the background may go now. If the foreground is busy, at the least rate.
@@ -378,8 +385,11 @@ impl Background {
         }
         let nanoseconds = u128::from(sectors.bytes()) * 1_000_000_000 / u128::from(activity.least);
         let cost = Span::from_nanos(nanoseconds.min(u128::from(u64::MAX / 4)) as u64);
+        let is_new = self.in_flight == 0 && now.since(self.ended) >= PAUSE;
+        let earliest =
+            if is_new { now } else { Time::from_nanos(now.as_nanos().saturating_sub(PERIOD.as_nanos())) };
         // What went while the member was unused counts.
-        self.allowed = self.allowed.clamp(now, now + CREDIT) + cost;
+        self.allowed = self.allowed.clamp(earliest, now + PERIOD) + cost;
         true
     }
 
@@ -662,6 +672,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_late_is_caught_up_with_unless_the_background_paused() {
+        let (activity, mut own) = (Activity::new(2, 1 << 20), Background::default());
+        let mut now = Time::ZERO + Span::from_secs(10);
+        activity.foreground(now, 1);
+        own.foreground_began(None, Sector(0), SMALL, now);
+        let passed =
+            |own: &mut Background, now| (0..100).filter(|_| own.may_go(&activity, SMALL, now)).count();
+        assert_eq!(passed(&mut own, now), 1, "a new background");
+        own.began(SMALL);
+        now += ms(625);
+        assert_eq!(passed(&mut own, now), 10, "one each 62.5 ms, while the first one waited");
+        now += Span::from_secs(60);
+        assert_eq!(passed(&mut own, now), 17, "at most a second's, and the next one");
+        own.ended(SMALL, now);
+        now += PAUSE;
+        assert_eq!(passed(&mut own, now), 1, "nothing was to do meanwhile");
+    }
+
+    #[test]
     fn a_member_is_used_while_others_are_busy_but_little_at_a_time() {
         let (activity, mut own) = (Activity::new(2, 1), Background::default());
         let now = Time::ZERO + Span::from_secs(1);
@@ -672,12 +701,12 @@ mod tests {
             own.began(SMALL);
         }
         assert!(!own.may_go(&activity, SMALL, now), "a foreground request would wait for all of them");
-        own.ended(SMALL);
+        own.ended(SMALL, now);
         assert_eq!(own.look_again(&activity, SMALL, now), now);
         assert!(own.may_go(&activity, SMALL, now));
         own.began(SMALL);
-        own.ended(SMALL);
-        own.ended(SMALL);
+        own.ended(SMALL, now);
+        own.ended(SMALL, now);
         assert!(own.may_go(&activity, Sectors(4096), now), "a request that is larger than all goes alone");
     }
 
@@ -705,7 +734,7 @@ mod tests {
         now += ms(6);
         assert!(own.may_go(&activity, SMALL, now), "it computes for long");
         own.began(SMALL);
-        own.ended(SMALL);
+        own.ended(SMALL, now);
         activity.foreground(now, 1);
         now += SEQUENCE_FORGOTTEN;
         assert!(own.may_go(&activity, SMALL, now), "the sequence has ended");

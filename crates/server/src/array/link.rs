@@ -176,7 +176,7 @@ impl Link {
         let Some(announced) = self.announced.get_mut(token.0 as usize) else { return };
         match std::mem::replace(announced, Announced::No) {
             Announced::No => {}
-            Announced::Background(sectors) => self.background.ended(sectors),
+            Announced::Background(sectors) => self.background.ended(sectors, now),
             Announced::Foreground { to_coordinator } => {
                 self.hub.activity.foreground(now, -1);
                 self.background.foreground_ended(now);

@@ -17,6 +17,8 @@ mod control;
 mod hub;
 mod link;
 mod md;
+#[cfg(test)]
+mod rate_tests;
 mod run;
 #[cfg(test)]
 mod tests;
