@@ -347,7 +347,7 @@ impl Attachment {
         });
         let is_detaching = || detaching.as_ref().is_ok_and(|thread| !thread.is_finished());
         let began = Instant::now();
-        let mut warned = false;
+        let mut reported: Option<(Instant, Vec<String>)> = None;
         loop {
             if !is_detaching() && waits.wait_detached(DETACH_STEP) {
                 return false;
@@ -371,12 +371,19 @@ impl Attachment {
             }
             if is_detaching() {
                 thread::sleep(DETACH_STEP);
-            } else if !warned && began.elapsed() > PATIENCE {
-                warned = true;
-                let mounts = waits.mounts().join(", ");
-                let by =
-                    if mounts.is_empty() { "a program".to_string() } else { format!("mounts: {mounts}") };
-                say!("{}: still in use by {by}; served until then", path.display());
+            } else if began.elapsed() > PATIENCE {
+                // Again if others use it: udev may assemble an array anew that was stopped.
+                let users = waits.users();
+                if reported.as_ref().is_none_or(|(at, known)| at.elapsed() > REPORTS && *known != users) {
+                    let by = users.join(", ");
+                    let by = if by.is_empty() { "the kernel" } else { &by };
+                    say!(
+                        "{}: still in use by {by}; served until then, or until a second signal",
+                        path.display()
+                    );
+                    reported = Some((Instant::now(), users));
+                }
+                thread::sleep(USERS_STEP);
             }
         }
     }
@@ -392,6 +399,12 @@ const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// Period of checks whether the device is detached.
 const DETACH_STEP: Duration = Duration::from_millis(20);
+
+/// The time between two reports about its users: udev looks at each new device for a moment.
+const REPORTS: Duration = Duration::from_secs(5);
+
+/// Period of these checks while something uses it: the look at all processes takes time.
+const USERS_STEP: Duration = Duration::from_millis(200);
 
 /// The reason for not serving a device until its users are done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -345,6 +345,35 @@ impl LoopDevice {
         }
     }
 
+    /// What uses it: devices on it (md, device mapper), mounts, and programs that have opened it.
+    pub(crate) fn users(&self) -> Vec<String> {
+        let path = self.path();
+        let names = |directory: &Path| {
+            let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect::<Vec<_>>()
+        };
+        let holders = path.file_name().map(|name| Path::new("/sys/block").join(name).join("holders"));
+        let holders = holders.map(|holders| names(&holders)).unwrap_or_default();
+        let holders = holders.into_iter().map(|name| match name.starts_with("md") {
+            true => format!("{name} ('mdadm --stop /dev/{name}')"),
+            false => name,
+        });
+        let mounts = self.mounts().join(", ");
+        let mounts = (!mounts.is_empty()).then(|| format!("mounts: {mounts}"));
+        let own = std::process::id();
+        let pids = names(Path::new("/proc")).into_iter().filter_map(|name| name.parse::<u32>().ok());
+        let has_opened = |&pid: &u32| {
+            let files = PathBuf::from(format!("/proc/{pid}/fd"));
+            let mut files = fs::read_dir(files).into_iter().flatten().flatten();
+            files.any(|file| fs::read_link(file.path()).is_ok_and(|target| target == path))
+        };
+        let programs = pids.filter(|&pid| pid != own).filter(has_opened).map(|pid| {
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            format!("process {pid} ({})", name.trim())
+        });
+        holders.chain(mounts).chain(programs).collect()
+    }
+
     /// Mount points of it and its partitions.
     pub(crate) fn mounts(&self) -> Vec<String> {
         let node = self.path().to_string_lossy().into_owned();
