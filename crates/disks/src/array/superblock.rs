@@ -72,6 +72,28 @@ pub fn places(capacity: Sector) -> [Sector; 3] {
     [Sector(8), Sector(0), Sector(capacity.0.saturating_sub(16) & !7)]
 }
 
+/// Bytes by which a superblock of version 0.90 is recognised.
+pub const OLD_BYTES: usize = 512;
+
+/// The sector of a superblock of version 0.90, `MD_NEW_SIZE_SECTORS`: 64 KiB before the end, aligned to 64 KiB. `None` on a device that is too
+/// small for one.
+#[must_use]
+pub const fn old_place(capacity: Sector) -> Option<Sector> {
+    match (capacity.0 & !127).checked_sub(128) {
+        Some(sector) => Some(Sector(sector)),
+        None => None,
+    }
+}
+
+/// Whether `bytes` begin with a superblock of version 0.90 (`mdp_super_t`), in either byte order: this version has that of its machine. Its
+/// fields are not read.
+#[must_use]
+pub fn is_old(bytes: &[u8]) -> bool {
+    let field = Fields(bytes);
+    let words = [0, 4, 8].map(|at| field.u32(at));
+    words == [Some(MAGIC), Some(0), Some(90)] || words == [MAGIC, 0, 90].map(|word| Some(word.swap_bytes()))
+}
+
 impl Superblock {
     /// Reads the superblock that `bytes` begin with, found at the sector `at`.
     ///
@@ -280,6 +302,15 @@ mod tests {
             }
         }
         assert!(accepted > 10_000, "{accepted}");
+    }
+
+    #[test]
+    fn version_0_90_is_recognised() {
+        let block = |to_bytes: fn(u32) -> [u8; 4]| [MAGIC, 0, 90].map(to_bytes).concat();
+        assert!(is_old(&block(u32::to_le_bytes)) && is_old(&block(u32::to_be_bytes)));
+        assert!(!is_old(&sample(5, LEFT_SYMMETRIC, 0)) && !is_old(&[0; 512]) && !is_old(&[]));
+        assert_eq!(old_place(Sector(1_000_003)), Some(Sector(999_808)));
+        assert_eq!(old_place(Sector(100)), None);
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! md's superblocks on the members, and its reports in sysfs.
 
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::Path;
 
-use disks::array::superblock::{BYTES, Superblock, SuperblockError, places};
+use disks::array::superblock::{BYTES, OLD_BYTES, Superblock, SuperblockError, is_old, old_place, places};
 use disks::array::{Arrangement, Layout};
 use elevator::{SECTOR_BYTES, Sector};
 
@@ -89,10 +89,53 @@ fn read(source: &Path) -> Result<Option<Superblock>, ServeError> {
     Ok(None)
 }
 
+/// An error if a member has a superblock of version 0.90, which is not read.
+///
+/// # Errors
+/// It has one, or cannot be read.
+pub fn refuse_old(sources: &[impl AsRef<Path>]) -> Result<(), ServeError> {
+    for source in sources.iter().map(AsRef::as_ref).filter(|source| !source.is_dir()) {
+        let failed =
+            |error| ServeError::io(format!("reading the md superblock of {}", source.display()), error);
+        let file = match File::open(source) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            opened => opened.map_err(failed)?,
+        };
+        let bytes = std::io::Seek::seek(&mut &file, std::io::SeekFrom::End(0)).map_err(failed)?;
+        let mut block = [0; OLD_BYTES];
+        let Some(at) = old_place(Sector(bytes / SECTOR_BYTES)) else { continue };
+        file.read_exact_at(&mut block, at.0 * SECTOR_BYTES).map_err(failed)?;
+        if is_old(&block) {
+            return Err(ServeError::refused(
+                source,
+                "its md superblock has version 0.90, which is not read; give the layout, such as --array raid5:64k",
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// md's device by the name that the user gave: `/dev/md0`, or a link such as `/dev/md/fast`, which exists once the array is assembled.
-/// The kernel's name of it (`md0`); none until then.
+/// The kernel's name of it (`md0`); none until then, and for what is no block device.
 pub fn kernel_name(device: &Path) -> Option<String> {
-    fs::canonicalize(device).ok()?.file_name()?.to_str().map(str::to_owned)
+    let metadata = fs::metadata(device).ok().filter(|metadata| metadata.file_type().is_block_device())?;
+    let (major, minor) = (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev()));
+    let link = fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    link.file_name()?.to_str().map(str::to_owned)
+}
+
+/// The identifier of an assembled array, as udev has read it from the members; none if it is not assembled, or without udev.
+pub fn identifier(name: &str) -> Option<[u8; 16]> {
+    let number = fs::read_to_string(Path::new("/sys/block").join(name).join("dev")).ok()?;
+    let text = fs::read_to_string(format!("/run/udev/data/b{}", number.trim())).ok()?;
+    identifier_in(&text)
+}
+
+/// From udev's record of the device: `E:MD_UUID=`, four groups of eight digits.
+fn identifier_in(record: &str) -> Option<[u8; 16]> {
+    let text = record.lines().find_map(|line| line.strip_prefix("E:MD_UUID="))?;
+    let digits: String = text.chars().filter(|&c| c != ':').collect();
+    (digits.len() == 32).then(|| u128::from_str_radix(&digits, 16).ok().map(u128::to_be_bytes)).flatten()
 }
 
 /// Whether a block device with the kernel's name is an array of md.
@@ -116,5 +159,26 @@ pub(super) fn sync<'a>(array: &Path, attached: impl Iterator<Item = &'a Path>) -
         Ok(action) if action.trim() == "idle" || action.trim() == "frozen" => Resync::Idle,
         Ok(_) => Resync::Active,
         Err(_) => Resync::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_identifier_is_read_from_the_record_of_udev() {
+        let record = "S:md/fast\nE:MD_LEVEL=raid5\nE:MD_UUID=00112233:44556677:8899aabb:ccddeeff\n";
+        let expected =
+            [0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff];
+        assert_eq!(identifier_in(record), Some(expected));
+        assert_eq!(identifier_in("E:MD_UUID=0011:2233\n"), None);
+        assert_eq!(identifier_in(""), None);
+    }
+
+    #[test]
+    fn a_regular_file_is_no_device() {
+        assert_eq!(kernel_name(Path::new("/proc/self/exe")), None);
+        assert_eq!(kernel_name(Path::new("/nonexistent/md0")), None);
     }
 }

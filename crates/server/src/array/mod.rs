@@ -31,7 +31,7 @@ use elevator::array::Member;
 
 pub use background::Resync;
 pub use hub::BoxedCoordinator;
-pub use md::{Found, find, is_array, kernel_name, misplaced};
+pub use md::{Found, find, identifier, is_array, kernel_name, misplaced, refuse_old};
 pub use run::{ArrayConfiguration, ArrayServer, MemberFactory, MemberSchedulers, run_array, start_array};
 
 pub(crate) use hub::Hub;

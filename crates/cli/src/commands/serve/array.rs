@@ -8,7 +8,8 @@ use elevator::Sectors;
 use elevator::text::counted;
 use schedulers::registry::Catalogue;
 use server::array::{
-    Array, ArrayConfiguration, ArrayServer, Found, find, is_array, kernel_name, misplaced, run_array,
+    Array, ArrayConfiguration, ArrayServer, Found, find, identifier, is_array, kernel_name, misplaced,
+    refuse_old, run_array,
 };
 use server::{AttachOptions, Configuration, Report, ServeError, supervisor};
 
@@ -227,6 +228,7 @@ fn origin(text: &str) -> Result<Origin, Error> {
         ))
     };
     let (level, unit) = text.split_once(':').map_or((text, None), |(level, unit)| (level, Some(unit)));
+    let level = &*level.to_ascii_lowercase();
     if level == "md" {
         let node = unit.filter(|node| !node.is_empty()).ok_or_else(|| wrong("md's device is missing"))?;
         return Ok(Origin::Md(Path::new("/dev").join(node)));
@@ -245,10 +247,12 @@ fn origin(text: &str) -> Result<Origin, Error> {
         (_, None) => return Err(wrong("the stripe unit is missing")),
         (_, Some(unit)) => unit,
     };
-    // Stripe units are powers of two: 64k is 64 KiB here, as for mdadm's --chunk.
-    let (digits, shift) = match unit.strip_suffix(['k', 'K']) {
+    // Stripe units are powers of two: 64k is 64 KiB here, as for mdadm's --chunk; 64KiB is the same.
+    let lower = unit.to_ascii_lowercase();
+    let unit = lower.strip_suffix("ib").unwrap_or(&lower);
+    let (digits, shift) = match unit.strip_suffix('k') {
         Some(digits) => (digits, 10),
-        None => (unit.strip_suffix(['m', 'M']).ok_or_else(|| wrong("end the stripe unit with k or m"))?, 20),
+        None => (unit.strip_suffix('m').ok_or_else(|| wrong("end the stripe unit with k or m"))?, 20),
     };
     let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
     let sectors = bytes.filter(|bytes| (4096..=64 << 20).contains(bytes) && bytes % 4096 == 0);
@@ -275,14 +279,17 @@ fn may_become(array: &Path, members: &[PathBuf]) -> Result<(), Error> {
     if supervisor::is_server() {
         return Ok(());
     }
-    let is_other = |name: &String| array.exists() && !is_array(name);
-    if let Some(name) = kernel_name(array).filter(is_other) {
+    let name = kernel_name(array);
+    if array.exists() && !name.as_deref().is_some_and(is_array) {
         return Err(Error::Usage(format!(
-            "--array md:{}: {name} is no array of md; name the array, which need not exist yet (md:/dev/md0)",
+            "--array md:{0}: {0} is no array of md; name the array, which need not exist yet (md:/dev/md0)",
             array.display()
         )));
     }
-    match find(members).map_err(|error| failed(&error))? {
+    let found = find(members).map_err(|error| failed(&error))?;
+    let assembled = name.and_then(|name| identifier(&name));
+    same_array(array, assembled, &found)?;
+    match found {
         Found::Array(superblock, _) if superblock.layout.members() as usize != members.len() => {
             Err(Error::Usage(format!(
                 "--member: {} given, but md's superblock on them is of {}; name all members",
@@ -291,8 +298,23 @@ fn may_become(array: &Path, members: &[PathBuf]) -> Result<(), Error> {
             )))
         }
         Found::Array(superblock, roles) => in_order(&superblock.layout, &roles, members),
-        Found::Nothing => Ok(()),
+        Found::Nothing => refuse_old(members).map_err(|error| failed(&error)),
     }
+}
+
+/// Rejects the name of an assembled array with another identifier than that of the members' superblocks.
+fn same_array(array: &Path, assembled: Option<[u8; 16]>, found: &Found) -> Result<(), Error> {
+    let problem = match (assembled, found) {
+        (Some(assembled), Found::Array(superblock, _)) if superblock.array != assembled => {
+            format!("the members' superblocks are of {}, another array", superblock.name)
+        }
+        (Some(_), Found::Nothing) => "it is assembled, and the members have no superblock".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Error::Usage(format!(
+        "--array md:{}: {problem}; name the array of the members, which need not be assembled yet",
+        array.display()
+    )))
 }
 
 /// Rejects members in another order than md's.
@@ -335,6 +357,10 @@ mod tests {
         };
         assert_eq!(given("raid0:64k"), "raid0 128");
         assert_eq!(given("raid6:1M"), "raid6 2048");
+        for same in ["raid5:64k", "RAID5:64K", "Raid5:64KiB", "raid5:64kib"] {
+            assert_eq!(given(same), "raid5 128");
+        }
+        assert_eq!(given("RAID10:1MiB"), "raid10 2048");
         assert_eq!(given("raid1"), "raid1 8");
         assert_eq!(given("md:/dev/md/not-yet"), "md /dev/md/not-yet");
         assert_eq!(given("md:md127"), "md /dev/md127");
@@ -387,6 +413,51 @@ mod tests {
         assert!(may_become(Path::new("/dev/md/not-yet"), &none).is_ok());
         let refused = may_become(Path::new("/dev/null"), &none).unwrap_err().to_string();
         assert!(refused.contains("null is no array of md"), "{refused}");
+        let refused = may_become(Path::new("/proc/self/exe"), &none).unwrap_err().to_string();
+        assert!(refused.contains("exe is no array of md"), "a regular file: {refused}");
+    }
+
+    #[test]
+    fn the_assembled_array_must_be_that_of_the_members() {
+        let layout = Layout::new(Arrangement::Striped, 2, Sectors(128), 0, 1 << 30).unwrap();
+        let superblock = Superblock {
+            array: [1; 16],
+            device: [2; 16],
+            name: "host:fast".into(),
+            role: Some(0),
+            events: 1,
+            layout,
+        };
+        let found = Found::Array(superblock, vec![Some(0), Some(1)]);
+        let check = |assembled, found: &Found| {
+            same_array(Path::new("/dev/md0"), assembled, found).map_err(|error| error.to_string())
+        };
+        assert_eq!(check(Some([1; 16]), &found), Ok(()));
+        assert_eq!(check(None, &found), Ok(()));
+        assert_eq!(check(None, &Found::Nothing), Ok(()));
+        let refused = check(Some([3; 16]), &found).unwrap_err();
+        assert!(
+            refused.contains("md:/dev/md0: the members' superblocks are of host:fast, another array"),
+            "{refused}"
+        );
+        let refused = check(Some([3; 16]), &Found::Nothing).unwrap_err();
+        assert!(refused.contains("assembled, and the members have no superblock"), "{refused}");
+    }
+
+    #[test]
+    fn a_superblock_of_version_0_90_is_an_error_with_the_remedy() {
+        use std::io::{Seek, SeekFrom, Write};
+        let path = std::env::temp_dir().join(format!("dwell-old-{}", std::process::id()));
+        let mut file = std::fs::File::create(&path).unwrap();
+        file.set_len(1 << 20).unwrap();
+        file.seek(SeekFrom::Start((1 << 20) - (64 << 10))).unwrap();
+        for word in [0xa92b_4efc_u32, 0, 90] {
+            file.write_all(&word.to_le_bytes()).unwrap();
+        }
+        let refused = may_become(Path::new("/dev/md/not-yet"), std::slice::from_ref(&path));
+        std::fs::remove_file(&path).unwrap();
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains("version 0.90") && refused.contains("--array raid5:64k"), "{refused}");
     }
 
     #[test]
