@@ -35,6 +35,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -68,6 +69,11 @@ impl Options {
             rest = &rest[1..];
         }
         options.members = rest.len() as u64;
+        if options.window == Some(0) {
+            return Err(io::Error::other(
+                "window=0: give the bytes that a program reads at a time, such as window=64k",
+            ));
+        }
         let is_possible = options.parity < options.members && options.unit.is_multiple_of(BLOCK);
         let is_possible = is_possible && options.unit > 0 && options.window().is_multiple_of(BLOCK);
         is_possible.then_some((options, rest)).ok_or_else(|| io::Error::other("no such array"))
@@ -138,6 +144,18 @@ fn open(member: &str) -> io::Result<Member> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_DIRECT).open(member)?;
         return Ok(Member::Device(file));
     };
+    // A server negotiates with 16 clients at a time.
+    static OPENING: Mutex<()> = Mutex::new(());
+    let _opening = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
+    greeted(path).map_err(|error| {
+        io::Error::other(format!(
+            "{member}: {error}; each program has a connection to each member, and a server takes 16 by default ('dwell serve --connections 64')"
+        ))
+    })
+}
+
+/// A connection to an NBD export.
+fn greeted(path: &str) -> io::Result<Member> {
     let mut stream = UnixStream::connect(path)?;
     stream.read_exact(&mut [0; 18])?;
     stream.write_all(&3u32.to_be_bytes())?;
