@@ -126,7 +126,8 @@ fn a_second_signal_gives_up_on_users_and_takes_the_device_down() {
     let signal = || rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     signal();
     let mut errors = BufReader::new(served.server.stderr.take().unwrap()).lines().map_while(Result::ok);
-    assert!(errors.any(|line| line.contains("still in use")), "whoever uses it is told");
+    let by = format!("still in use by process {} (", std::process::id());
+    assert!(errors.any(|line| line.contains(&by)), "its users are named");
     // Signals within a second are one request.
     std::thread::sleep(std::time::Duration::from_millis(1100));
     signal();
@@ -720,4 +721,38 @@ fn the_processes_of_any_device_are_shown() {
         ],
     );
     schema::check("causes", "The report of 'dwell causes --json'", &[causes, full]);
+}
+
+/// The queues of attached members are in front of their servers' schedulers.
+#[test]
+fn tuning_attached_members_names_the_sockets() {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("live-array-{}", std::process::id()));
+    fs::create_dir_all(&directory).unwrap();
+    let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    for member in ["m0", "m1"] {
+        File::create(path(member)).unwrap().set_len(16 << 20).unwrap();
+    }
+    let (control, one) = (path("control"), path("control.0"));
+    let arguments = ["serve", "--member", &path("m0"), "--member", &path("m1"), "--array", "RAID1"];
+    let mut server = dwell(&[&arguments[..], &["--attach", "--control", &control]].concat());
+    let mut server = server.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(server.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    if line.is_empty() {
+        eprintln!("SKIPPED: {}", words(&server.wait_with_output().unwrap()));
+        let _ = fs::remove_dir_all(directory);
+        return;
+    }
+    let tuned = |more: &[&str]| {
+        let own = ["--dry-run", "--for", "1s", "--database", &path("db"), "--runtime", &path("run")];
+        words(&dwell(&[&["tune", line.trim()], &own[..], more].concat()).output().unwrap())
+    };
+    let (unnamed, member, whole) = (tuned(&[]), tuned(&["--control", &one]), tuned(&["--control", &control]));
+    let _ = dwell(&["ctl", &control, "stop"]).output();
+    let ended = server.wait().unwrap();
+    let _ = fs::remove_dir_all(&directory);
+    assert!(unnamed.contains(&format!("--control {control}")), "{unnamed}");
+    assert!(member.contains("socket of member 0 of an array alone"), "{member}");
+    assert!(whole.contains("serves an array whose members are /dev/loop"), "{whole}");
+    assert!(ended.success());
 }

@@ -15,4 +15,4 @@ pub mod protocol;
 mod supervised;
 
 pub use client::Client;
-pub use supervised::{is_removed, process_for};
+pub use supervised::{array_of, is_removed, process_for};

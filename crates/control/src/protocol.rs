@@ -98,6 +98,9 @@ pub struct MemberState {
     pub addresses: Vec<String>,
     /// Its control socket.
     pub control: Option<PathBuf>,
+    /// Its scheduler; none if it is not served.
+    #[serde(default)]
+    pub scheduler: Option<String>,
     /// Whether its server runs.
     pub served: bool,
     /// Whether the coordinator waits for it: it is served and gets requests.
@@ -265,8 +268,11 @@ pub struct State {
     pub time_ns: u64,
     /// How many times faster than natural that time goes.
     pub speed: u32,
-    /// The scheduler's specification, as on the command line.
+    /// The scheduler's specification, as on the command line; of an array whose members have different ones, all of them.
     pub scheduler: String,
+    /// The place of the device in an array, from 0, if it is a member.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub member: Option<u32>,
     pub tunables: Vec<TunableState>,
     /// Its objects: streams, groups.
     pub items: Vec<ItemState>,

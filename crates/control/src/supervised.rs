@@ -1,10 +1,11 @@
-//! Whether the server of a control socket is being restarted.
+//! Servers by their control sockets: whether one is being restarted, and which has a device as a member.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::Client;
 use crate::process::Stat;
 
 /// The process that was started to serve with this control socket (`--control`), if there is one. A supervisor has the arguments of
@@ -34,6 +35,28 @@ fn listens(list: &str, path: &Path) -> bool {
         let flags = line.split_ascii_whitespace().nth(3);
         flags.and_then(|flags| u32::from_str_radix(flags, 16).ok()).is_some_and(|flags| flags & ACCEPTS != 0)
     })
+}
+
+/// The control socket of the array that has this attached device as a member.
+pub fn array_of(device: &Path) -> Option<PathBuf> {
+    let processes = fs::read_dir("/proc").ok()?.flatten();
+    let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut sockets: Vec<PathBuf> =
+        pids.filter(|&pid| serves_array(pid)).filter_map(control_socket).collect();
+    // A supervisor and its server have the same arguments.
+    sockets.sort_unstable();
+    sockets.dedup();
+    sockets.into_iter().find(|socket| {
+        let array = Client::connect(socket).and_then(|mut client| client.array());
+        array.is_ok_and(|array| array.members.iter().any(|member| member.device.as_deref() == Some(device)))
+    })
+}
+
+/// Whether a process is `dwell serve --member …`.
+fn serves_array(pid: u32) -> bool {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut arguments = line.split(|&byte| byte == 0).skip(1);
+    arguments.next() == Some(b"serve") && arguments.any(|argument| argument.starts_with(b"--member"))
 }
 
 /// The control socket among a process's arguments, as given.

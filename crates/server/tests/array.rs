@@ -213,6 +213,44 @@ fn a_scheduler_is_switched_for_all_members_at_once() {
     assert!(one.contains("the socket of one device"), "{one}");
 }
 
+#[test]
+fn one_members_scheduler_is_shown_as_its_own() {
+    let array = Served::start(3, Some(Arrangement::Parity(1)), false);
+    assert_eq!(array.control().show().unwrap().scheduler, SCHEDULER);
+    let mut one = Client::connect(&array.directory.join("control1")).unwrap();
+    assert_eq!((one.show().unwrap().member, array.control().show().unwrap().member), (Some(1), None));
+    one.switch("noop", false).unwrap();
+    let scheduler = array.control().show().unwrap().scheduler;
+    assert_eq!(scheduler, format!("{SCHEDULER} (members 0, 2); noop (member 1)"));
+    let members = array.control().array().unwrap().members;
+    let schedulers: Vec<_> = members.iter().map(|member| member.scheduler.as_deref()).collect();
+    assert_eq!(schedulers, [Some(SCHEDULER), Some("noop"), Some(SCHEDULER)]);
+}
+
+/// The example, which stripes its reads itself, with these arguments in front of the exports.
+fn striped_reader(array: &Served, arguments: &[&str]) -> std::process::Output {
+    let own = std::env::current_exe().unwrap();
+    let program = own.ancestors().nth(2).unwrap().join("examples/striped_reader");
+    let exports =
+        (0..2).map(|member| format!("unix:{}", array.directory.join(&format!("nbd{member}")).display()));
+    std::process::Command::new(program).args(arguments).args(exports).output().expect("cargo builds examples")
+}
+
+#[test]
+fn the_example_explains_what_it_cannot_do() {
+    let array = Served::start(2, Some(Arrangement::Striped), false);
+    let errors = |arguments: &[&str]| {
+        let output = striped_reader(&array, arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let window = errors(&["par-read", "1", "0.1", "window=0"]);
+    assert!(window.contains("window=0: give the bytes") && !window.contains("panicked"), "{window}");
+    let many = errors(&["random", "40", "0.1"]);
+    assert!(many.contains("dwell serve --connections"), "{many}");
+    assert!(striped_reader(&array, &["random", "10", "0.1"]).status.success());
+}
+
 /// A superblock of md, version 1.2, as `mdadm --create --level=0 --chunk=64` writes it on this member.
 fn superblock(member: u32, members: u32) -> Vec<u8> {
     let mut bytes = vec![0; 4096];

@@ -319,12 +319,15 @@ fn array_in_words(state: &ArrayState) -> String {
         vec![
             index.to_string(),
             member.source.clone(),
+            member.scheduler.clone().unwrap_or_default(),
             reached.chain(member.addresses.iter().cloned()).collect::<Vec<_>>().join(", "),
             condition.to_owned(),
         ]
     };
-    text +=
-        &aligned(&["member", "source", "attached", ""], state.members.iter().enumerate().map(row).collect());
+    text += &aligned(
+        &["member", "source", "scheduler", "attached", ""],
+        state.members.iter().enumerate().map(row).collect(),
+    );
     text + "\n"
 }
 

@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use elevator::text::did_you_mean;
 use elevator::{Sector, Span};
 use schedulers::registry::Catalogue;
+use server::control::array_of;
 use tuner::{Analyser, Better, DeciderName, LatencyClass, LatencyStatistic, Metric, Parameters, Random};
 use tuner_live::arms::{Arms, KernelArms, ServedArms};
 use tuner_live::settings_backup::{self, LeftBehind, SettingsBackup};
@@ -88,10 +89,29 @@ impl Target {
     /// Reasons why the choice of a scheduler may have no effect on this device. They concern the kernel's queue, so that `--control` has none.
     pub(super) fn doubts(&self, watching: &Watching) -> Vec<String> {
         if watching.control.is_some() {
-            Vec::new()
-        } else {
-            self.stack.scheduling().map_or_else(|_| Vec::new(), |of| doubts(&of))
+            return Vec::new();
         }
+        let own = self.stack.scheduling().map_or_else(|_| Vec::new(), |of| doubts(&of));
+        self.served().into_iter().chain(own).collect()
+    }
+
+    /// A note if the queues are those of attached members of an array that `dwell serve` serves: the schedulers behind them are to be chosen.
+    fn served(&self) -> Option<String> {
+        let mut attached =
+            self.queues.iter().map(QueueSettings::name).filter(|name| name.starts_with("loop"));
+        let member = attached.next()?;
+        let socket = array_of(&Path::new("/dev").join(member))?;
+        let top = self.stack.layers()[0].node();
+        let device = if top == Path::new("/dev").join(member) {
+            "/dev/mdX".to_owned()
+        } else {
+            top.display().to_string()
+        };
+        Some(format!(
+            "{member} is a member of an array that dwell serves: the kernel's schedulers are in front of those of the members; for these, name the \
+             array and its socket: {device} --control {}",
+            socket.display()
+        ))
     }
 
     /// What a killed tuner left on its queues, and a line for each backup that is of no use.
@@ -197,6 +217,12 @@ pub(super) fn arms(
     });
     let names = names.collect::<Result<_, Error>>()?;
     let arms = ServedArms::new(socket, &target.queues, names).and_then(ServedArms::with_a_choice);
+    if let Some(member) = arms.as_ref().ok().and_then(ServedArms::member) {
+        say!(
+            "{}: is the socket of member {member} of an array alone; a switch ends the coordination of all members until the former scheduler is back",
+            socket.display()
+        );
+    }
     let arms = arms.map_err(|error| match error {
         tuner_live::Error::File { path, source } => no_server(&path, &source),
         other => other.into(),

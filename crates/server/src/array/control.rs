@@ -74,9 +74,28 @@ fn ask(request: Request, commands: &Sender<Command>) -> Reply {
     answer.unwrap_or_else(|| Reply::Error("the array has stopped".to_owned()))
 }
 
+/// The members' schedulers: one name, or `X (members 0 and 2), Y (member 1)`.
+fn schedulers(states: &[(u32, State)]) -> String {
+    let mut by_name: Vec<(&str, Vec<String>)> = Vec::new();
+    for (member, state) in states {
+        match by_name.iter_mut().find(|(name, _)| *name == state.scheduler) {
+            Some((_, members)) => members.push(member.to_string()),
+            None => by_name.push((&state.scheduler, vec![member.to_string()])),
+        }
+    }
+    if let [(name, _)] = &*by_name {
+        return (*name).to_owned();
+    }
+    let each = by_name.iter().map(|(name, members)| {
+        format!("{name} (member{} {})", if members.len() > 1 { "s" } else { "" }, members.join(", "))
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
 /// Several members as one device: counts are sums, latencies those of the slowest member.
-pub(super) fn aggregate(mut states: Vec<State>) -> Option<State> {
-    let members = states.len();
+pub(super) fn aggregate(states: Vec<(u32, State)>) -> Option<State> {
+    let (members, scheduler) = (states.len(), schedulers(&states));
+    let mut states: Vec<State> = states.into_iter().map(|(_, state)| state).collect();
     let mut all = states.drain(..1.min(members)).next()?;
     for state in states {
         all.capacity_sectors += state.capacity_sectors;
@@ -103,6 +122,7 @@ pub(super) fn aggregate(mut states: Vec<State>) -> Option<State> {
             }
         }
     }
+    all.scheduler = scheduler;
     all.backend = format!("{members} members, the first one {}", all.backend);
     Some(all)
 }

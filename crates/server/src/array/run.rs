@@ -175,8 +175,25 @@ pub fn start_array(configuration: ArrayConfiguration) -> Result<ArrayServer, Ser
             .map_err(|error| ServeError::io(format!("listening on {}", path.display()), error))?;
         server._control = Some(listener);
     }
+    let capacities: Vec<Option<Sector>> = server.slots.iter().map(|slot| slot.capacity).collect();
+    if let Some(note) = unequal(&capacities) {
+        say!("{note}");
+    }
     server.look_at_md();
     Ok(server)
+}
+
+/// A note if members differ in size: an array uses as much of each as the smallest has, and btrfs all of them.
+fn unequal(capacities: &[Option<Sector>]) -> Option<String> {
+    let sizes =
+        (0..).zip(capacities).filter_map(|(member, size): (u32, _)| Some((size.as_ref()?.bytes(), member)));
+    let (least, smallest) = sizes.clone().min()?;
+    let (most, largest) = sizes.max_by_key(|&(size, _)| size)?;
+    (least < most).then(|| {
+        format!(
+            "note: members differ in size: member {smallest} has {least} bytes, member {largest} {most}; md uses as much of each as the smallest has"
+        )
+    })
 }
 
 impl ArrayServer {
@@ -204,11 +221,10 @@ impl ArrayServer {
     pub fn state(&self) -> ArrayState {
         let (mut state, present) = self.array.state();
         // Only members under this policy follow the coordinator.
-        let first = self.slots.iter().find_map(|slot| slot.running.as_ref());
-        let snapshot = first.and_then(|running| running.line.ask(Order::Show).ok());
-        state.coordinated &= snapshot.is_some_and(|snapshot| snapshot.scheduler.starts_with("array-"));
         state.members =
             self.slots.iter().zip(present).map(|(slot, present)| member_state(slot, present)).collect();
+        let mut schedulers = state.members.iter().filter_map(|member| member.scheduler.as_deref());
+        state.coordinated &= schedulers.any(|scheduler| scheduler.starts_with("array-"));
         state
     }
 
@@ -297,7 +313,10 @@ impl ArrayServer {
             return;
         }
         let sources: Vec<&Path> = self.slots.iter().filter_map(|slot| slot.source.as_deref()).collect();
-        let found = md::find(&sources).and_then(|found| self.take_layout(found));
+        let found = md::find(&sources).and_then(|found| match found {
+            Found::Nothing => md::refuse_old(&sources),
+            found => self.take_layout(found),
+        });
         if let Err(error) = found
             && !std::mem::replace(&mut self.warned, true)
         {
@@ -415,12 +434,14 @@ impl ArrayServer {
         slot.running.as_ref().ok_or_else(|| not_served(member))
     }
 
-    /// What each member answers, without those that are about to end; the first error ends it.
-    fn ask_all<T>(&self, ask: impl Fn(&Line) -> Result<T, String>) -> Result<Vec<T>, String> {
-        let running = self.slots.iter().filter_map(|slot| slot.running.as_ref());
-        let running = running.filter(|running| !running.is_failing);
-        let answers = running.map(|running| ask(&running.line)).filter(|answer| !is_stopped(answer.as_ref()));
-        answers.collect()
+    /// What each member answers, with its number, without those that are about to end; the first error ends it.
+    fn ask_all<T>(&self, ask: impl Fn(&Line) -> Result<T, String>) -> Result<Vec<(u32, T)>, String> {
+        let running =
+            (0..).zip(&self.slots).filter_map(|(member, slot)| Some((member, slot.running.as_ref()?)));
+        let running = running.filter(|(_, running)| !running.is_failing);
+        let answers = running.map(|(member, running)| (member, ask(&running.line)));
+        let answers = answers.filter(|(_, answer)| !is_stopped(answer.as_ref()));
+        answers.map(|(member, answer)| Ok((member, answer?))).collect()
     }
 
     /// The members as one device.
@@ -432,7 +453,7 @@ impl ArrayServer {
     /// Gives one order to every member.
     fn order_all(&mut self, request: &Request) -> Result<Reply, String> {
         let mut replies = self.ask_all(|line| crate::control::obey(request.clone(), line))?;
-        let last = replies.pop().ok_or_else(|| "no member is served".to_owned())?;
+        let (_, last) = replies.pop().ok_or_else(|| "no member is served".to_owned())?;
         match request {
             Request::Tune { tunable, .. } => self
                 .orders
@@ -462,6 +483,9 @@ fn member_state(slot: &Slot, present: bool) -> MemberState {
         device: running.and_then(|running| running.device.clone()),
         addresses: running.map(|running| running.addresses.clone()).unwrap_or_default(),
         control: slot.control.clone(),
+        scheduler: running
+            .and_then(|running| running.line.ask(Order::Show).ok())
+            .map(|snapshot| snapshot.scheduler.clone()),
         served: running.is_some(),
         present: present && running.is_some(),
     }
@@ -487,5 +511,19 @@ fn check_order(layout: &Layout, roles: &[Option<u32>]) -> Result<(), ServeError>
             "--member number {index} (from 0) has place {role} in the array; name the members in the array's order"
         ))),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_unequal_size_are_noted() {
+        let sizes = [Some(Sector(8)), None, Some(Sector(16)), Some(Sector(8))];
+        let note = unequal(&sizes).unwrap();
+        assert!(note.contains("member 0 has 4096 bytes, member 2 8192"), "{note}");
+        assert_eq!(unequal(&[Some(Sector(8)), None, Some(Sector(8))]), None);
+        assert_eq!(unequal(&[]), None);
     }
 }

@@ -64,6 +64,8 @@ pub(crate) struct Line {
     pub(crate) stop: Sender<Stop>,
     /// Where a client's choice of a scheduler outlives a crash.
     pub(crate) chosen: Option<Chosen>,
+    /// The place in an array.
+    pub(crate) member: Option<u32>,
 }
 
 impl Line {
@@ -308,7 +310,10 @@ fn send(mut to: &UnixStream, reply: &Reply) -> io::Result<()> {
 
 pub(crate) fn obey(request: Request, line: &Line) -> Result<Reply, String> {
     Ok(match request {
-        Request::Show => Reply::State(Box::new(state(&*line.ask(Order::Show)?, line.speed))),
+        Request::Show => {
+            let state = state(&*line.ask(Order::Show)?, line.speed);
+            Reply::State(Box::new(State { member: line.member, ..state }))
+        }
         Request::Metrics => Reply::Metrics(metrics::text(&*line.ask(Order::Show)?)),
         Request::Switch { scheduler, drain } => {
             let mode = if drain { SwitchMode::Drain } else { SwitchMode::Transfer };
@@ -382,6 +387,7 @@ pub(crate) fn state(snapshot: &Snapshot, speed: u32) -> State {
         (op.to_string(), state)
     };
     State {
+        member: None,
         time_ns: snapshot.now.as_nanos(),
         speed,
         scheduler: snapshot.scheduler.clone(),

@@ -158,7 +158,8 @@ pub fn start(mut configuration: Configuration) -> Result<Server, ServeError> {
     let bell = Arc::new(Bell::new().map_err(failed)?);
     let progress = Arc::new(Progress::default());
     let speed = configuration.speed.max(1);
-    let line = Line { orders, bell, speed, stop: stop.clone(), progress, chosen };
+    let member = configuration.array.as_ref().map(|place| place.member.0);
+    let line = Line { orders, bell, speed, stop: stop.clone(), progress, chosen, member };
     let control = configuration.control.as_deref().map(|path| {
         Socket::listen(path, line.clone())
             .map_err(|error| ServeError::io(format!("listening on {}", path.display()), error))

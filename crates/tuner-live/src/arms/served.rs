@@ -18,6 +18,8 @@ pub struct ServedArms {
     client: Client,
     names: Vec<String>,
     before: String,
+    /// The place in an array, if it is one member's socket.
+    member: Option<u32>,
     /// The policy that this process set last.
     set: Option<String>,
 }
@@ -30,18 +32,38 @@ impl ServedArms {
     pub fn new(socket: &Path, queues: &[QueueSettings], names: Vec<String>) -> Result<Self, Error> {
         let failed = |error| Error::file(socket, error);
         let mut client = Client::connect(socket).map_err(failed)?;
-        let State { scheduler: before, capacity_sectors, .. } = client.show().map_err(failed)?;
+        let State { scheduler: before, capacity_sectors, member, .. } = client.show().map_err(failed)?;
         let sectors = queues.iter().map(QueueSettings::sectors).sum::<Option<u64>>();
         if let Some(sectors) = sectors.filter(|&sectors| sectors != capacity_sectors) {
             let names: Vec<&str> = queues.iter().map(QueueSettings::name).collect();
             let have = if let [_] = queues { "has" } else { "together have" };
+            if let Ok(array) = client.array() {
+                let members: Vec<String> = array
+                    .members
+                    .iter()
+                    .filter_map(|member| member.device.as_ref())
+                    .map(|device| device.display().to_string())
+                    .collect();
+                return Err(Error::Usage(format!(
+                    "{}: serves an array whose members are {}, and {} {have} another size; name the device of md or LVM on them; an array of \
+                     btrfs has none: its members are tuned one by one, by their own sockets, without coordination",
+                    socket.display(),
+                    members.join(", "),
+                    names.join(", ")
+                )));
+            }
             return Err(Error::Usage(format!(
                 "{}: serves a device of {capacity_sectors} sectors, and {} {have} {sectors}; name the device that it serves",
                 socket.display(),
                 names.join(", ")
             )));
         }
-        Ok(Self { socket: socket.to_owned(), client, names, before, set: None })
+        Ok(Self { socket: socket.to_owned(), client, names, before, member, set: None })
+    }
+
+    /// The place of the device in an array, if the socket is that of one member alone.
+    pub const fn member(&self) -> Option<u32> {
+        self.member
     }
 
     /// An error if there is a single scheduler.
